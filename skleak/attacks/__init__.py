@@ -2,12 +2,14 @@
 
 from skleak.attacks._baseline import ImputationAttack, PriorAttack
 from skleak.attacks._black_box import BlackBoxAttributeInference
+from skleak.attacks._informed import InformedAttributeInference
 from skleak.attacks._reconstruction import InformedReconstruction
 from skleak.attacks._white_box import WhiteBoxAttributeInference
 
 __all__ = [
     "BlackBoxAttributeInference",
     "ImputationAttack",
+    "InformedAttributeInference",
     "InformedReconstruction",
     "PriorAttack",
     "WhiteBoxAttributeInference",

@@ -38,8 +38,8 @@ def categorical_only(attack: Any) -> bool:
 class AttributeAttack(BaseEstimator):
     """Guess one column of the training records, given all else about them.
 
-    A subclass says in `_learn` what it computes once from what the adversary knows, and in
-    `_log_likelihood` how likely every candidate value makes a release.
+    A subclass computes in `fit` what the adversary knows once and for all, and says in `_scores`
+    how likely every candidate value makes a release.
     """
 
     attribute: Any
@@ -96,6 +96,11 @@ class AttributeAttack(BaseEstimator):
         """Candidate values, (n_values,) or (n_values, n_targets) for a quantity."""
         return self.values_.T
 
+    @property
+    def _table_width(self) -> int:
+        """Entries of the table of log-likelihoods of one release."""
+        return len(self.targets_) * len(self._candidates)
+
     @abstractmethod
     def fit(self, X: Any, y: Any) -> Self:
         """Learn what the adversary knows."""
@@ -105,11 +110,19 @@ class AttributeAttack(BaseEstimator):
         """Validated releases, their number, and whether a single one was given."""
 
     @abstractmethod
-    def _log_likelihood(self, releases: Any, rows: slice) -> FloatArray:
+    def _read_each(self, released: Any, noise_scale: Any) -> tuple[Any, int]:
+        """Validated releases, one for each target, and their number."""
+
+    @abstractmethod
+    def _scores(self, releases: Any, rows: slice) -> FloatArray:
         """Log-likelihoods under some of the releases, of shape (n_rows, n_targets, n_values).
 
         A constant for every release and target may be left out.
         """
+
+    @abstractmethod
+    def _scores_each(self, releases: Any, rows: slice) -> FloatArray:
+        """Log-likelihoods likewise, of every target under releases of its own."""
 
     def predict(self, released: Any, noise_scale: Any = None) -> Array:
         """Guess the attribute of every target.
@@ -131,6 +144,39 @@ class AttributeAttack(BaseEstimator):
         guess = self._likeliest if self._fitted_numeric() else self._most_probable
         return self._for_releases(guess, released, noise_scale)
 
+    def predict_each(self, released: Any, noise_scale: Any = None) -> Array:
+        """Guess the attribute of every target from releases of its own.
+
+        For games about one record at a time: its secret is drawn, the model is trained anew and
+        released, and only that record is guessed.
+
+        Parameters
+        ----------
+        released : array-like of shape (n_releases, n_targets, n_parameters)
+            Parameters, coefficients then intercept; entry ``[r, i]`` of a game about target i.
+        noise_scale : float or array-like of shape (n_releases,), default=None
+            Standard deviation of the noise on every parameter; None takes that of `estimator`.
+
+        Returns
+        -------
+        ndarray of shape (n_releases, n_targets)
+            Entry ``[r, i]`` is ``predict(released[r, i])[i]``.
+
+        Raises
+        ------
+        ValueError
+            For another shape, values that are not finite, or a noise scale that is negative, of
+            the wrong shape or not known.
+        """
+        guess = self._likeliest if self._fitted_numeric() else self._most_probable
+        releases, count = self._read_each(released, noise_scale)
+        return np.concatenate(
+            [
+                guess(self._scores_each(releases, rows))
+                for rows in row_blocks(count, self._table_width, _TABLE_ELEMENTS)
+            ]
+        )
+
     def _fitted_numeric(self) -> bool:
         check_is_fitted(self, "values_")
         return self.numeric_
@@ -140,10 +186,9 @@ class AttributeAttack(BaseEstimator):
     ) -> Array:
         """Answer from log-likelihoods, some releases at a time so that the tables stay small."""
         releases, count, single = self._read(released, noise_scale)
-        width = len(self.targets_) * len(self._candidates)
         answers = [
-            answer(self._log_likelihood(releases, rows))
-            for rows in row_blocks(count, width, _TABLE_ELEMENTS)
+            answer(self._scores(releases, rows))
+            for rows in row_blocks(count, self._table_width, _TABLE_ELEMENTS)
         ]
         return answers[0][0] if single else np.concatenate(answers)
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from skleak.attacks import _knowledge, _priors
 from skleak.attacks._base import AttributeAttack, categorical_only
 from skleak.attacks._knowledge import Secret
-from skleak.attacks._releases import count_releases
+from skleak.attacks._releases import check_each, count_releases
 from skleak.utils._sklearn_compat import HasMethods, fit_context
 from skleak.utils._typing import Array, FloatArray
 
@@ -92,6 +92,26 @@ class _Baseline(AttributeAttack):
         shape = self.estimates_.shape if count is None else (count, *self.estimates_.shape)
         return np.array(np.broadcast_to(self.estimates_, shape))
 
+    def predict_each(self, released: Any, noise_scale: Any = None) -> Array:
+        """Guess the attribute of every target, whatever was released in its game.
+
+        Parameters
+        ----------
+        released : array-like of shape (n_releases, n_targets, n_parameters)
+            Only the number of releases is looked at.
+        noise_scale : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of shape (n_releases, n_targets)
+        """
+        check_is_fitted(self, "values_")
+        if not self.numeric_:
+            return super().predict_each(released, noise_scale)
+        count = len(check_each(released, len(self.targets_)))
+        return np.array(np.broadcast_to(self.estimates_, (count, len(self.estimates_))))
+
     @available_if(categorical_only)
     def predict_proba(self, released: Any = None, noise_scale: Any = None) -> FloatArray:
         """Probability of every candidate value, whatever was released.
@@ -113,8 +133,14 @@ class _Baseline(AttributeAttack):
         count = count_releases(released)
         return None, 1 if count is None else count, count is None
 
-    def _log_likelihood(self, releases: None, rows: slice) -> FloatArray:
+    def _read_each(self, released: Any, noise_scale: Any) -> tuple[None, int]:
+        return None, len(check_each(released, len(self.targets_)))
+
+    def _scores(self, releases: None, rows: slice) -> FloatArray:
         return np.zeros((rows.stop - rows.start, len(self.targets_), len(self.values_)))
+
+    def _scores_each(self, releases: None, rows: slice) -> FloatArray:
+        return self._scores(releases, rows)
 
 
 class PriorAttack(_Baseline):

@@ -1,25 +1,24 @@
 """Attribute inference from predictions alone."""
 
-import copy
-import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from scipy import sparse
+from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from skleak.attacks._base import AttributeAttack
 from skleak.attacks._encodings import (
-    PublicModel,
     candidate_rows,
     check_smooth,
     fit_public_model,
-    model_parameters,
+    plain_table,
 )
 from skleak.attacks._knowledge import take_rows, with_attribute
-from skleak.attacks._releases import count_releases, is_model, read_releases
-from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
+from skleak.attacks._models import Shell, fit_shell, models_with
+from skleak.attacks._releases import count_releases, is_model, read_each, read_releases
+from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._sklearn_compat import HasMethods, StrOptions, fit_context
 from skleak.utils._typing import Array, FloatArray
 
@@ -156,26 +155,53 @@ class BlackBoxAttributeInference(AttributeAttack):
         elif len(released) and is_model(released[0]):
             models = list(released)
         else:
-            models = _models_of(self._model, self._encoded[0], self._y, released)
+            shell = self._shell()
+            parameters = read_releases(released, shell.n_parameters, None, 0.0).parameters
+            models = list(models_with(shell, parameters))
         return models, len(models), single
 
-    def _log_likelihood(self, releases: Sequence[Any], rows: slice) -> FloatArray:
-        return np.stack([self._log_likelihood_of(model) for model in releases[rows]])
+    def _read_each(self, released: Any, noise_scale: Any) -> tuple[tuple[Shell, FloatArray], int]:
+        shell = self._shell()
+        n_targets, width = len(self.targets_), shell.n_parameters
+        parameters = read_each(released, n_targets, width, None, 0.0).parameters
+        return (shell, parameters), len(parameters)
 
-    def _log_likelihood_of(self, model: Any) -> FloatArray:
+    def _shell(self) -> Shell:
+        return fit_shell(self._model, self._encoded[0], self._y)
+
+    def _scores(self, releases: Sequence[Any], rows: slice) -> FloatArray:
+        return np.stack([self._scores_of(model) for model in releases[rows]])
+
+    def _scores_of(self, model: Any) -> FloatArray:
         """Of one release, (n_targets, n_values)."""
         queries = self._raw if isinstance(model, Pipeline) else self._encoded
         predictions = [np.asarray(model.predict(query)) for query in queries]
         known, own = predictions[0], np.stack(predictions[1:], axis=1)
+        return self._performance(model, known, own, self.targets_)
+
+    def _scores_each(self, releases: tuple[Shell, FloatArray], rows: slice) -> FloatArray:
+        shell, parameters = releases
+        scores = np.empty((rows.stop - rows.start, len(self.targets_), len(self._candidates)))
+        known = self._encoded[0]
+        for i in range(len(self.targets_)):
+            own = _stacked([take_rows(table, np.array([i])) for table in self._encoded[1:]])
+            for r, model in enumerate(models_with(shell, parameters[rows, i])):
+                scores[r, i] = self._performance(
+                    model, model.predict(known), model.predict(own)[None, :], self.targets_[[i]]
+                )
+        return scores
+
+    def _performance(self, model: Any, known: Array, own: Array, targets: Array) -> FloatArray:
+        """Log-likelihoods of candidate predictions, (n_targets, n_values)."""
         if not is_classifier(model):
-            return _gaussian_performance(self._y, known, own, self.targets_)
+            return _gaussian_performance(self._y, known, own, targets)
         if self.numeric_:
             raise AttackNotApplicableError(
                 "A classifier's predictions are labels, constant over ranges of a numeric "
                 "attribute: none of its values is likeliest. Pass the values to choose from in "
                 "`values`, or use WhiteBoxAttributeInference."
             )
-        return _confusion_performance(self._y, known, own, self.targets_)
+        return _confusion_performance(self._y, known, own, targets)
 
 
 def _gaussian_performance(
@@ -207,22 +233,7 @@ def _confusion_performance(y: Array, known: Array, own: Array, targets: Array) -
     return np.log((hits + 1.0 / k) / (all_ + 1.0))
 
 
-def _models_of(model: PublicModel, X: Any, y: Array, released: Any) -> list[Any]:
-    """Models that predict with released parameters."""
-    shell = clone(model.template).fit(X, y)
-    width = len(model_parameters(shell))
-    if hasattr(shell, "release"):
-        with warnings.catch_warnings():
-            # Its noiseless parameters are replaced below.
-            warnings.simplefilter("ignore", PrivacyLeakWarning)
-            shell = shell.release()
-    parameters = read_releases(released, width, None, 0.0).parameters
-    size, models = shell.coef_.size, []
-    for row in parameters:
-        one = copy.copy(shell)
-        one.coef_ = row[:size].reshape(shell.coef_.shape)
-        if width > size:
-            intercept = row[size:].reshape(np.shape(shell.intercept_))
-            one.intercept_ = intercept if intercept.ndim else float(intercept)
-        models.append(one)
-    return models
+def _stacked(rows: Sequence[Any]) -> Any:
+    """One row under another, as sparse or as dense as they are."""
+    tables = [plain_table(row) for row in rows]
+    return sparse.vstack(tables) if sparse.issparse(tables[0]) else np.concatenate(tables)

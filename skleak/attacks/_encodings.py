@@ -20,6 +20,8 @@ from skleak.utils._typing import Array, FloatArray, IntArray
 __all__ = [
     "PublicModel",
     "candidate_rows",
+    "changed_columns",
+    "check_seen",
     "check_smooth",
     "closed_form_encodings",
     "dense_table",
@@ -210,12 +212,8 @@ def closed_form_encodings(
     record is a group of its own: correct, and slower.
     """
     X, y = state.objective.X[targets], state.objective.y[targets]
-    columns = _changed_columns(X, candidates)
-    if not len(columns):
-        raise AttackNotApplicableError(
-            "The preprocessing drops the attribute: every candidate value gives the same input to "
-            "the model, whose release tells nothing about it. Keep the column in the pipeline."
-        )
+    columns = changed_columns(X, candidates)
+    check_seen(columns)
     tables = np.stack(
         [dense_table(rows[:, columns]) for rows in map(plain_table, candidates)], axis=1
     )
@@ -279,14 +277,42 @@ def check_smooth(
         )
 
 
-def _changed_columns(X: Any, candidates: Sequence[Any]) -> IntArray:
+def check_seen(columns: IntArray) -> None:
+    """Check that the model sees the attribute, in the columns of `changed_columns`.
+
+    Raises
+    ------
+    AttackNotApplicableError
+        Where there is none.
+    """
+    if not len(columns):
+        raise AttackNotApplicableError(
+            "The preprocessing drops the attribute: every candidate value gives the same input to "
+            "the model, whose release tells nothing about it. Keep the column in the pipeline."
+        )
+
+
+def changed_columns(X: Any, candidates: Sequence[Any]) -> IntArray:
+    """Encoded columns that depend on the attribute.
+
+    Parameters
+    ----------
+    X : table of shape (n_targets, d)
+        Preprocessed records of the targets.
+    candidates : sequence of tables of shape (n_targets, d)
+        Preprocessed candidate rows, one table a value.
+
+    Returns
+    -------
+    ndarray of int of shape (n_columns,)
+        Positions, ascending.
+    """
     changed = np.zeros(X.shape[1], dtype=bool)
     for rows in map(plain_table, candidates):
-        changed |= (
-            np.asarray(abs(rows - X).max(axis=0) > 0.0).ravel()
-            if sparse.issparse(rows)
-            else np.any(rows != dense_table(X), axis=0)
-        )
+        if sparse.issparse(rows):
+            changed |= dense_table(abs(rows - X).max(axis=0)).ravel() > 0.0
+        else:
+            changed |= np.any(rows != dense_table(X), axis=0)
     return np.flatnonzero(changed)
 
 

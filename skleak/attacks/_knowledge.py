@@ -21,6 +21,7 @@ __all__ = [
     "resolve_targets",
     "secret_of",
     "take_rows",
+    "widened",
     "with_attribute",
     "without_attribute",
 ]
@@ -149,7 +150,7 @@ def with_attribute(table: Any, index: int, values: Any) -> Any:
         changed[:, index] = column
         return changed
     old = table.dtypes.iloc[index]
-    new = pd.Series(column, index=table.index)
+    new: Any = pd.Series(column, index=table.index)
     whole = column.dtype.kind != "f" or not pd.api.types.is_numeric_dtype(old)
     if whole or isinstance(old, pd.CategoricalDtype):
         new = new.astype(old)
@@ -324,5 +325,16 @@ def range_of_others(column: FloatArray) -> tuple[FloatArray, FloatArray]:
     order = np.argsort(column, kind="stable")
     low, high = np.full(len(column), column[order[0]]), np.full(len(column), column[order[-1]])
     low[order[0]], high[order[-1]] = column[order[1]], column[order[-2]]
+    return widened(low, high)
+
+
+def widened(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """A range, wider by half its width on both sides, and never empty.
+
+    Examples
+    --------
+    >>> widened(np.array([0.0]), np.array([2.0]))
+    (array([-1.]), array([3.]))
+    """
     width = np.maximum(high - low, _SQUARE_ROOT_OF_ROUND_OFF * (1.0 + np.abs(high)))
     return low - 0.5 * width, high + 0.5 * width

@@ -1,6 +1,5 @@
 """Reconstruction of whole records by an adversary who knows all others."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -9,25 +8,15 @@ from sklearn.utils import Tags, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.attacks._encodings import dense_table, fit_public_model, plain_table
-from skleak.attacks._knowledge import (
-    as_table,
-    column_names,
-    range_of_others,
-    resolve_targets,
-    take_rows,
-)
+from skleak.attacks._knowledge import as_table, column_names, resolve_targets
+from skleak.attacks._likeliest import reconstruct_known, reconstruct_unknown
+from skleak.attacks._missing import MissingGradient, objective_of
 from skleak.attacks._releases import read_releases
 from skleak.exceptions import AttackNotApplicableError
-from skleak.losses import PointwiseLoss
-from skleak.solvers import Objective
-from skleak.utils._linalg import augment
 from skleak.utils._sklearn_compat import HasMethods, fit_context
-from skleak.utils._typing import FloatArray, IntArray
+from skleak.utils._typing import FloatArray
 
 __all__ = ["InformedReconstruction"]
-
-_GRID = 64
-_NEWTON_STEPS = 20
 
 
 class InformedReconstruction(BaseEstimator):
@@ -134,8 +123,12 @@ class InformedReconstruction(BaseEstimator):
             self.feature_names_in_ = names
         self.targets_ = resolve_targets(self.targets, table.shape[0])
         model = fit_public_model(self.estimator, table, y)
-        _check_applicable(model.template)
-        self._objective = _objective_of(model.template, model.transform(table), y)
+        if not getattr(model.template, "fit_intercept", True):
+            raise AttackNotApplicableError(
+                "Without an intercept the record's gradient tells its direction but not its "
+                "length. Pass an estimator with `fit_intercept=True`."
+            )
+        self._objective = objective_of(model, model.transform(table), y)
         self._transform = model.transform
         self._known_target = bool(self.known_target)
         self.n_reconstructed_ = self._objective.X.shape[1] + (not self._known_target)
@@ -158,12 +151,12 @@ class InformedReconstruction(BaseEstimator):
         """
         check_is_fitted(self, "targets_")
         releases = read_releases(released, self._objective.n_parameters, None, 0.0)
-        reconstruct = _reconstruct_known if self._known_target else _reconstruct_unknown
+        reconstruct = reconstruct_known if self._known_target else reconstruct_unknown
         # A record that hardly takes part has a gradient near zero, and a guess far off.
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             records = np.stack(
                 [
-                    reconstruct(_Missing.of(self._objective, w, self.targets_))
+                    reconstruct(MissingGradient.of(self._objective, w, self.targets_))
                     for w in releases.parameters
                 ]
             )
@@ -215,167 +208,3 @@ class InformedReconstruction(BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
-
-
-def _check_applicable(template: Any) -> None:
-    if not hasattr(template, "_confidential_state"):
-        raise AttackNotApplicableError(
-            f"The training objective of {type(template).__name__} is not known: its gradient at "
-            "other records cannot be formed. Pass a private estimator of skleak.linear_model."
-        )
-    if not template.fit_intercept:
-        raise AttackNotApplicableError(
-            "Without an intercept the record's gradient tells its direction but not its length. "
-            "Pass an estimator with `fit_intercept=True`."
-        )
-
-
-def _objective_of(template: Any, X: Any, y: Any) -> Objective:
-    state = template.fit(X, y)._confidential_state()
-    objective: Objective = state.objective
-    return objective
-
-
-@dataclass(frozen=True)
-class _Missing:
-    """The gradient that is missing at a release, for every target.
-
-    Parameters
-    ----------
-    loss : PointwiseLoss
-        The loss.
-    w : ndarray of shape (p,)
-        Released parameters, the intercept last.
-    y : ndarray of shape (n_targets,)
-        Targets.
-    gradient : ndarray of shape (n_targets, p)
-        ``r x~`` of the target, but for the noise.
-    image_w, image_e : ndarray of shape (n_targets, p)
-        ``H^2 [w_pen, 0]`` and ``H^2 [0, 1]``, with H the Hessian of the others, over the
-        square of the target's weight.
-    low, high : ndarray of shape (n_targets,)
-        Range of the predictions of the others, wider by half its width on both sides.
-    """
-
-    loss: PointwiseLoss
-    w: FloatArray
-    y: FloatArray
-    gradient: FloatArray
-    image_w: FloatArray
-    image_e: FloatArray
-    low: FloatArray
-    high: FloatArray
-
-    @classmethod
-    def of(cls, objective: Objective, w: FloatArray, targets: IntArray) -> "_Missing":
-        """All records at once: every product with the data is one of matrices."""
-        a = objective.predictor(w)
-        total = objective.total * objective.gradient(w, a)
-        x = augment(dense_table(take_rows(objective.X, targets)), True)
-        weight = objective.weights[targets]
-        r = objective.loss.residual(a, objective.y)[targets]
-        # What all others leave over: the sum of all gradients less the target's own.
-        gradient = r[:, None] * x - total / weight[:, None]
-        hessian = _hessian(objective, a)
-        own = weight * objective.loss.curvature(a)[targets]
-        image = x @ hessian
-        norms = np.einsum("ij,ij->i", x, x)
-        w_pen, e = np.append(w[:-1], 0.0), np.eye(len(w))[-1]
-
-        def twice(v: FloatArray) -> FloatArray:
-            """``(H - k x x^T)^2 v / weight^2`` for every target."""
-            once = hessian @ v
-            along = own * (x @ v)
-            back = own * (x @ once - along * norms)
-            result = hessian @ once - along[:, None] * image - back[:, None] * x
-            return result / weight[:, None] ** 2
-
-        low, high = (end[targets] for end in range_of_others(a))
-        y = objective.y[targets]
-        return cls(objective.loss, w, y, gradient, twice(w_pen), twice(e), low, high)
-
-
-def _hessian(objective: Objective, a: FloatArray) -> FloatArray:
-    x = augment(dense_table(objective.X), True)
-    weights = objective.weights * objective.loss.curvature(a)
-    hessian = x.T @ (weights[:, None] * x)
-    hessian[np.diag_indices_from(hessian)] += objective.total * objective.penalty
-    return hessian
-
-
-def _reconstruct_unknown(missing: _Missing) -> FloatArray:
-    """Record and target where neither is known: as many equations as unknowns."""
-    r = missing.gradient[:, -1:]
-    x = missing.gradient[:, :-1] / r
-    a = x @ missing.w[:-1] + missing.w[-1]
-    y = missing.loss.inverse_link(a) - r[:, 0]
-    return np.column_stack([x, y])
-
-
-def _reconstruct_known(missing: _Missing) -> FloatArray:
-    """Likeliest record given the target; see the notes of the class."""
-    w_pen = missing.w[:-1]
-    seen = np.column_stack([missing.gradient[:, :-1] @ w_pen, missing.gradient[:, -1]])
-    cross = missing.image_w[:, -1]
-    metric = np.stack(
-        [
-            np.stack([missing.image_w[:, :-1] @ w_pen, cross], axis=1),
-            np.stack([cross, missing.image_e[:, -1]], axis=1),
-        ],
-        axis=1,
-    )
-    metric = _inverse_2x2(metric)
-    a = _likeliest_prediction(missing, seen, metric)
-    gap = np.einsum("nij,nj->ni", metric, seen - _on_curve(missing, a)[0])
-    gradient = missing.gradient - gap[:, :1] * missing.image_w - gap[:, 1:] * missing.image_e
-    r = missing.loss.residual(a, missing.y)
-    return gradient[:, :-1] / r[:, None]
-
-
-def _inverse_2x2(matrices: FloatArray) -> FloatArray:
-    """Inverse of symmetric positive matrices, kept finite where one is singular (w = 0)."""
-    floor = 1e-13 * np.trace(matrices, axis1=1, axis2=2)
-    return np.linalg.inv(matrices + np.maximum(floor, 1e-300)[:, None, None] * np.eye(2))
-
-
-def _on_curve(missing: _Missing, a: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Points ``r(a) (a - b, 1)`` that the target allows, and their derivative, (n, 2) each."""
-    r, c = missing.loss.residual(a, missing.y), missing.loss.curvature(a)
-    height = a - missing.w[-1]
-    return np.stack([r * height, r], axis=-1), np.stack([c * height + r, c], axis=-1)
-
-
-def _likeliest_prediction(missing: _Missing, seen: FloatArray, metric: FloatArray) -> FloatArray:
-    """Prediction whose point on the curve is closest to what was seen, of shape (n,)."""
-
-    def distance(a: FloatArray) -> FloatArray:
-        gap = _on_curve(missing, a)[0] - seen
-        return np.nan_to_num(np.einsum("ni,nij,nj->n", gap, metric, gap), nan=np.inf)
-
-    # Without noise the quotient of the two entries is the answer.
-    best = seen[:, 0] / seen[:, 1] + missing.w[-1]
-    value = distance(best)
-    for share in np.linspace(0.0, 1.0, _GRID):
-        start = missing.low + share * (missing.high - missing.low)
-        best, value = _better(best, value, start, distance)
-    step_size = np.ones(len(best))
-    # Wide enough to leave the guess unbiased; beyond, the residual underflows.
-    width = 2.0 * (missing.high - missing.low)
-    for _ in range(_NEWTON_STEPS):
-        point, slope = _on_curve(missing, best)
-        toward = np.einsum("ni,nij->nj", slope, metric)
-        curvature = np.einsum("nj,nj->n", toward, slope)
-        step = np.einsum("nj,nj->n", toward, seen - point) / np.maximum(curvature, 1e-300)
-        before = value
-        trial = np.clip(best + step_size * step, missing.low - width, missing.high + width)
-        best, value = _better(best, value, trial, distance)
-        step_size = np.where(value < before, np.minimum(1.0, 2 * step_size), 0.25 * step_size)
-    return best
-
-
-def _better(
-    best: FloatArray, value: FloatArray, trial: FloatArray, distance: Any
-) -> tuple[FloatArray, FloatArray]:
-    there = distance(trial)
-    closer = there < value
-    return np.where(closer, trial, best), np.where(closer, there, value)

@@ -9,7 +9,7 @@ from skleak.attacks._encodings import last_step
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._typing import FloatArray
 
-__all__ = ["Releases", "count_releases", "is_model", "read_releases"]
+__all__ = ["Releases", "check_each", "count_releases", "is_model", "read_each", "read_releases"]
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,8 @@ class Releases:
     Parameters
     ----------
     parameters : ndarray of shape (n_releases, n_parameters)
-        Coefficients, then the intercept where there is one.
+        Coefficients, then the intercept where there is one; of shape
+        (n_releases, n_targets, n_parameters) where every target has releases of its own.
     noise_scale : ndarray of shape (n_releases,)
         Standard deviation of the noise on each parameter.
     single : bool
@@ -83,12 +84,78 @@ def read_releases(
         stated = np.full(len(parameters), default_noise)
     if noise_scale is not None:
         stated = _check_noise(noise_scale, len(parameters))
-    if np.any(np.isnan(stated)):
+    return Releases(parameters, _check_known(stated), single)
+
+
+def read_each(
+    released: Any, n_targets: int, n_parameters: int, noise_scale: Any, default_noise: float
+) -> Releases:
+    """Read releases of which every target has its own.
+
+    Parameters
+    ----------
+    released : array-like of shape (n_releases, n_targets, n_parameters)
+        Entry ``[r, i]`` is of a game about target i. An array of floats is not copied.
+    n_targets : int
+        Number of records under attack.
+    n_parameters : int
+        Width of the encodings.
+    noise_scale : float, array-like of shape (n_releases,) or None
+        Noise of the releases; None takes the default.
+    default_noise : float
+        Noise of arrays; NaN where it is not known.
+
+    Returns
+    -------
+    Releases
+
+    Raises
+    ------
+    ValueError
+        As `read_releases` does.
+    """
+    array = check_each(np.asarray(released, dtype=np.float64), n_targets)
+    if array.shape[2] != n_parameters:
+        raise ValueError(
+            f"`released` must have {n_parameters} parameters a release, the coefficients and then "
+            f"the intercept where there is one; got shape {array.shape}. Pass releases of "
+            "the model and preprocessing the attack was fitted on."
+        )
+    # One release at a time: a mask of all of them would be large.
+    if not all(np.isfinite(one).all() for one in array):
+        raise ValueError("`released` must be finite; got NaN or infinity. Drop those releases.")
+    if noise_scale is None:
+        stated = np.full(len(array), default_noise)
+    else:
+        stated = _check_noise(noise_scale, len(array))
+    return Releases(array, _check_known(stated), False)
+
+
+def check_each(released: Any, n_targets: int) -> Any:
+    """Check that every target has releases of its own; return them.
+
+    Raises
+    ------
+    ValueError
+        For anything but shape (n_releases, n_targets, n_parameters), or no release at all.
+    """
+    shape = np.shape(released)
+    if len(shape) != 3 or shape[1] != n_targets or not shape[0]:
+        raise ValueError(
+            f"`released` must have shape (n_releases, {n_targets}, n_parameters), a release for "
+            f"each of the {n_targets} targets; got shape {shape}. Pass releases that are about "
+            "all targets at once to `predict`."
+        )
+    return released
+
+
+def _check_known(noise_scale: FloatArray) -> FloatArray:
+    if np.any(np.isnan(noise_scale)):
         raise ValueError(
             "The noise scale of these releases is not known: `estimator` calibrates it to data. "
             "Pass `noise_scale`, or released models instead of an array."
         )
-    return Releases(parameters, stated, single)
+    return noise_scale
 
 
 def _parameters(model: Any, n_parameters: int) -> FloatArray:

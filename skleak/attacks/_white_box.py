@@ -12,8 +12,9 @@ from skleak.attacks._encodings import (
     fit_public_model,
 )
 from skleak.attacks._refits import refit_encodings, refit_pipelines
-from skleak.attacks._releases import Releases, read_releases
+from skleak.attacks._releases import Releases, read_each, read_releases
 from skleak.channels import GaussianChannel
+from skleak.utils._blocks import row_blocks
 from skleak.utils._sklearn_compat import HasMethods, fit_context
 from skleak.utils._typing import Array, FloatArray
 
@@ -216,14 +217,41 @@ class WhiteBoxAttributeInference(AttributeAttack):
         releases = read_releases(released, p, noise_scale, self.noise_scale_)
         return releases, len(releases.parameters), releases.single
 
-    def _log_likelihood(self, releases: Releases, rows: slice) -> FloatArray:
+    def _read_each(self, released: Any, noise_scale: Any) -> tuple[Releases, int]:
+        n_targets, _, p = self.encodings_.shape
+        releases = read_each(released, n_targets, p, noise_scale, self.noise_scale_)
+        return releases, len(releases.parameters)
+
+    def _scores(self, releases: Releases, rows: slice) -> FloatArray:
         # Everything is measured from the middle of the encodings, close to which the release
         # lies: the difference of two squared norms of the parameters would lose all digits.
         centre = self.encodings_.mean(axis=(0, 1))
         points = (self.encodings_ - centre).reshape(-1, len(centre))
         scores = (releases.parameters[rows] - centre) @ points.T
         scores -= 0.5 * np.einsum("ij,ij->i", points, points)
-        floor = _ROUND_OFF * max(1.0, float(np.linalg.norm(centre)))
-        scale = np.maximum(releases.noise_scale[rows], floor)
-        scores /= scale[:, None] ** 2
+        scores /= self._variance(releases, rows, centre)[:, None]
         return scores.reshape(-1, *self.encodings_.shape[:2])
+
+    def _scores_each(self, releases: Releases, rows: slice) -> FloatArray:
+        n_targets, n_values, p = self.encodings_.shape
+        n_rows = rows.stop - rows.start
+        released = releases.parameters[rows]
+        scores = np.empty((n_rows, n_targets, n_values))
+        # The centred copies of a block stay in the cache: time goes into one pass over memory.
+        for part in row_blocks(n_targets, (n_rows + n_values) * p):
+            encodings = self.encodings_[part]
+            centre = encodings.mean(axis=1)
+            points = (encodings - centre[:, None]).swapaxes(1, 2)
+            lengths = 0.5 * np.einsum("ijm,ijm->im", points, points)
+            for some in row_blocks(n_rows, len(centre) * p):
+                gaps = (released[some, part] - centre).swapaxes(0, 1)
+                scores[some, part] = np.matmul(gaps, points).swapaxes(0, 1) - lengths
+        centre = self.encodings_.mean(axis=(0, 1))
+        scores /= self._variance(releases, rows, centre)[:, None, None]
+        return scores
+
+    @staticmethod
+    def _variance(releases: Releases, rows: slice, centre: FloatArray) -> FloatArray:
+        """Variance of the noise of every release, of shape (n_rows,), never below round-off."""
+        floor = _ROUND_OFF * max(1.0, float(np.linalg.norm(centre)))
+        return np.maximum(releases.noise_scale[rows], floor) ** 2
