@@ -2,6 +2,7 @@
 
 __all__ = [
     "AttackNotApplicableError",
+    "IncompleteAuditWarning",
     "LeakageBudgetError",
     "PrivacyLeakWarning",
     "VacuousBoundWarning",
@@ -10,6 +11,10 @@ __all__ = [
 
 class PrivacyLeakWarning(UserWarning):
     """Something confidential may leave, or a stated guarantee does not hold."""
+
+
+class IncompleteAuditWarning(UserWarning):
+    """An audit stopped short; what was finished is kept."""
 
 
 class VacuousBoundWarning(UserWarning):

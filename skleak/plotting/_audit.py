@@ -1,0 +1,337 @@
+"""What attacks gain, what bounds allow and what noise costs: the figure to choose noise from."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.exceptions import NotFittedError
+
+from skleak.audit._report_format import bound_label
+from skleak.plotting._attacks import (
+    Mark,
+    Scale,
+    attack_styles,
+    check_some,
+    label_of,
+    legend_of_names,
+    noise_axis,
+    panels,
+)
+from skleak.plotting._audit_panels import (
+    advantage_scale,
+    draw_attack,
+    draw_bounds,
+    draw_rings,
+    draw_values,
+    error_scale,
+    scale_values,
+)
+from skleak.plotting._audit_tables import bound_curves, check_results, level_rows, points
+from skleak.plotting._curves import ADVANTAGE, INK, tidy_axes
+from skleak.reports._format import number, shorten
+from skleak.utils._optional import import_optional
+from skleak.utils._typing import FloatArray
+
+__all__ = ["AuditDisplay"]
+
+Kind = Literal["categorical", "numeric", "record"]
+_NOISE = "noise scale"
+_ERROR = "mean squared error / that of the prior guess"
+_LEAST_R2 = -1.0
+_TITLE_WIDTH = 70
+
+
+class AuditDisplay:
+    """Plot of an audit over the noise: attacks, bounds on any attack, and utility.
+
+    Use `from_auditor` or `from_report` to create one.
+
+    Parameters
+    ----------
+    results : DataFrame
+        A row for each noise scale and attack, with the columns of the ``results`` of an audit
+        report: ``noise_scale``, ``attack``, ``advantage``, ``advantage_low``,
+        ``advantage_high``; for values ``baseline``; for numbers and records ``mse``, ``mse_low``
+        and ``mse_high``; where known ``utility`` and ``verdict``; and the columns ``bounds``.
+    kind : {"categorical", "numeric", "record"}, default="categorical"
+        What was attacked: values of an attribute, where success counts, or numbers, where the
+        error does.
+    bounds : list of str, default=()
+        Columns of ``results`` that hold bounds: upper ones on the success probability, or lower
+        ones on the mean squared error.
+    name : str, default=None
+        What was audited, for the title.
+    utility_name : str, default="utility"
+        Score in the column ``utility``, for the axis.
+    noiseless_utility : float, default=None
+        Score of the model without noise, for reference.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where attacks and bounds were drawn.
+    axes_ : list of matplotlib Axes
+        ``ax_`` and, where it was drawn, the panel of the utility.
+    figure_ : matplotlib Figure
+        The figure of ``ax_``.
+
+    Raises
+    ------
+    TypeError
+        Where ``results`` is no DataFrame.
+    ValueError
+        For an unknown kind, missing columns, negative noise, or two rows for one attack at one
+        noise scale.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> results = pd.DataFrame({
+    ...     "noise_scale": [0.01, 0.1], "attack": "white_box", "baseline": 0.5,
+    ...     "advantage": [0.8, 0.1], "advantage_low": [0.7, 0.0], "advantage_high": [0.9, 0.2],
+    ...     "bayes": [0.95, 0.6], "utility": [0.6, 0.3],
+    ... })
+    >>> display = AuditDisplay(results, bounds=["bayes"], utility_name="R^2")
+    >>> display.bound_advantages["bayes"].round(3).to_dict()
+    {0.01: 0.9, 0.1: 0.2}
+    """
+
+    ax_: Any
+    axes_: list[Any]
+    figure_: Any
+
+    def __init__(
+        self,
+        results: pd.DataFrame,
+        *,
+        kind: Kind = "categorical",
+        bounds: Sequence[str] = (),
+        name: str | None = None,
+        utility_name: str = "utility",
+        noiseless_utility: float | None = None,
+    ) -> None:
+        self.bounds = tuple(bounds)
+        self.results = check_results(results, kind, self.bounds)
+        self.kind = kind
+        self.name = name
+        self.utility_name = utility_name
+        self.noiseless_utility = noiseless_utility
+
+    @classmethod
+    def from_report(cls, report: Any) -> Self:
+        """Create a display from the numbers of a report; draws nothing yet.
+
+        Parameters
+        ----------
+        report : AuditReport
+            What an audit found.
+
+        Returns
+        -------
+        AuditDisplay
+        """
+        what = "whole records" if report.attribute is None else report.attribute
+        return cls(
+            report.results,
+            kind=report.kind,
+            bounds=report.settings["bounds"],
+            name=f"{shorten(what, 30)}: {report.estimator}",
+            utility_name=report.settings.get("utility_name", "utility"),
+            noiseless_utility=report.settings.get("noiseless_utility"),
+        )
+
+    @classmethod
+    def from_auditor(cls, auditor: Any) -> Self:
+        """Create a display from an audit that was run; draws nothing yet.
+
+        Parameters
+        ----------
+        auditor : LeakageAuditor
+            A fitted auditor.
+
+        Returns
+        -------
+        AuditDisplay
+
+        Raises
+        ------
+        NotFittedError
+            Where the audit was not run.
+        """
+        if not hasattr(auditor, "report_"):
+            raise NotFittedError(
+                "`auditor` must be a fitted auditor, with an attribute `report_`; got "
+                f"{type(auditor).__name__} without one. Call `fit` first."
+            )
+        return cls.from_report(auditor.report_)
+
+    @property
+    def bound_advantages(self) -> pd.DataFrame:
+        """Bounds in the units of the first panel, index ``noise_scale``.
+
+        Advantages over guessing or, for numbers and records, errors over that of the prior guess.
+        """
+        return bound_curves(self.results, self.kind, self.bounds)
+
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        bounds: Sequence[str] | None = None,
+        attacks: Sequence[str] | None = None,
+    ) -> Self:
+        """Draw attacks and bounds over the noise, and below them what the noise costs.
+
+        Each attack is shown with its confidence intervals; bounds that are equal at every noise
+        scale share a curve. A ring marks an attack whose whole interval lies beyond a bound.
+        Arrows at the edge are values beyond the axis. Of numbers and records the error is drawn,
+        relative to that of the prior guess. A single noise scale gives a column for each attack.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or pair of them, default=None
+            Where to draw: one Axes for attacks and bounds alone, or two, the second for the
+            utility. By default a new figure with both where the utility is known.
+        bounds : list of str, default=None
+            Bounds to draw, columns of ``results``; by default all.
+        attacks : list of str, default=None
+            Attacks to draw; by default all.
+
+        Returns
+        -------
+        AuditDisplay
+            This object, with ``ax_``, ``axes_`` and ``figure_``.
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib, the extra ``plot``.
+        ValueError
+            For a name that is none of the bounds or attacks, another number of Axes, or where
+            nothing can be drawn.
+        """
+        names = check_some("attacks", attacks, self.results["attack"].unique())
+        shown = check_some("bounds", bounds, self.bounds)
+        drawn = points(self.results, self.kind)
+        if not drawn["value"].notna().any():
+            raise ValueError(
+                "Nothing to plot: no attack has a known advantage. A prior that is certain of the "
+                "secret leaves nothing to gain."
+            )
+        drawn = drawn[drawn["attack"].isin(names)]
+        curves = bound_curves(self.results, self.kind, shown).rename(columns=bound_label)
+        pyplot = import_optional("matplotlib.pyplot", "plot", "AuditDisplay")
+        levels = np.unique(self.results["noise_scale"])
+        axes = self._axes(pyplot, ax, len(levels))
+        scale = error_scale(drawn, curves) if self._errors else advantage_scale(drawn)
+        scale_values(axes[0], scale, self._errors)
+        if len(levels) > 1:
+            handles = self._draw_over_noise(axes, drawn, curves, scale)
+        else:
+            handles = self._draw_single(axes, drawn, curves, scale)
+        axes[0].set_ylabel(_ERROR if self._errors else ADVANTAGE)
+        if self.name is not None:
+            title = shorten(self.name, _TITLE_WIDTH)
+            axes[0].set_title(title, fontsize="medium", loc="left", parse_math=False)
+        for each in axes:
+            tidy_axes(each)
+        # Beside panels that stand next to each other, not between them.
+        legend_of_names(max(axes, key=lambda each: each.get_position().x1), handles)
+        self.ax_, self.axes_, self.figure_ = axes[0], axes, axes[0].figure
+        return self
+
+    @property
+    def _marks(self) -> dict[str, Mark]:
+        """Of all attacks, so that a choice of them changes no colour."""
+        return attack_styles(self.results["attack"].unique())
+
+    @property
+    def _errors(self) -> bool:
+        return self.kind != "categorical"
+
+    def _axes(self, pyplot: Any, ax: Any, n_levels: int) -> list[Any]:
+        known = "utility" in self.results and bool(self.results["utility"].notna().any())
+        if ax is not None:
+            axes = panels(ax, (1, 2), "one Axes, or two, the second for the utility")
+            if len(axes) == 2 and not known:
+                raise ValueError(
+                    "`ax` must be one Axes, for no utility is known of the released models; got 2."
+                )
+            return axes
+        if not known:
+            return [pyplot.subplots(figsize=(8.4, 4.6), layout="constrained")[1]]
+        if n_levels > 1:
+            shape, ratios = (2, 1), {"height_ratios": [3.0, 1.2], "sharex": True}
+        else:
+            shape, ratios = (1, 2), {"width_ratios": [3.0, 1.0]}
+        size = (8.4, 6.2) if n_levels > 1 else (9.2, 4.6)
+        return list(pyplot.subplots(*shape, figsize=size, layout="constrained", **ratios)[1])
+
+    def _draw_over_noise(
+        self, axes: list[Any], drawn: pd.DataFrame, curves: pd.DataFrame, scale: Scale
+    ) -> list[Any]:
+        ax, levels = axes[0], np.unique(self.results["noise_scale"])
+        handles = [
+            draw_attack(ax, str(name), self._marks[str(name)], part, scale)
+            for name, part in drawn.groupby("attack", sort=False)
+        ]
+        handles += draw_bounds(ax, curves, scale, self._errors)
+        handles += draw_rings(ax, drawn["noise_scale"], drawn, scale)
+        if len(axes) == 2:
+            utility = np.asarray(level_rows(self.results)["utility"], dtype=np.float64)
+            self._draw_utility(axes[1], levels, utility)
+        for each in axes:
+            noise_axis(each, levels)
+        axes[-1].set_xlabel(_NOISE)
+        if len(axes) == 2 and not ax.get_shared_x_axes().joined(*axes):
+            ax.set_xlabel(_NOISE)
+        return handles
+
+    def _draw_single(
+        self, axes: list[Any], drawn: pd.DataFrame, curves: pd.DataFrame, scale: Scale
+    ) -> list[Any]:
+        ax, places = axes[0], np.arange(len(drawn), dtype=float)
+        for place, (name, part) in zip(places, drawn.groupby("attack", sort=False), strict=True):
+            part = part.assign(noise_scale=place)
+            draw_attack(ax, str(name), self._marks[str(name)], part, scale)
+        wide = pd.concat([curves, curves]).set_axis([-0.6, len(drawn) - 0.4])
+        handles = draw_bounds(ax, wide, scale, self._errors)
+        handles += draw_rings(ax, pd.Series(places, index=drawn.index), drawn, scale)
+        labels = [label_of(name).replace(" ", "\n", 1) for name in drawn["attack"]]
+        ax.set_xticks(places, labels=labels, fontsize="small", parse_math=False)
+        ax.set_xlim(-0.6, len(drawn) - 0.4)
+        noise = f"{_NOISE} {number(self.results['noise_scale'].iloc[0])}"
+        ax.set_xlabel(f"attack at {noise}")
+        if len(axes) == 2:
+            utility = float(self.results["utility"].dropna().iloc[0])
+            self._draw_utility(axes[1], np.zeros(1), np.array([utility]))
+            axes[1].set_xticks([0.0], labels=["released"], fontsize="small")
+            axes[1].set_xlim(-1.0, 1.0)
+            axes[1].set_xlabel(noise)
+        return handles
+
+    def _draw_utility(self, ax: Any, places: FloatArray, utility: FloatArray) -> None:
+        reference = self.noiseless_utility
+        known = utility[np.isfinite(utility)]
+        if reference is not None and np.isfinite(reference):
+            known = np.append(known, reference)
+            ax.axhline(reference, color=INK, ls=(0, (4.0, 2.0)), lw=1.0)
+            ax.annotate(
+                f"without noise: {number(reference)}",
+                (1.0, reference),
+                (-2.0, 2.0),
+                xycoords=("axes fraction", "data"),
+                textcoords="offset points",
+                ha="right",
+                va="bottom",
+                fontsize="small",
+            )
+        # Heavy noise makes R^2 hugely negative, and all that matters one flat line.
+        floor = _LEAST_R2 if self.utility_name == "R^2" else -np.inf
+        scale = Scale(max(known.min(initial=np.inf), floor), known.max(initial=-np.inf))
+        draw_values(ax, places, utility, scale, color=INK, marker="o", lw=1.7, ms=5.0)
+        room = max(scale.high - scale.low, 1e-3 * max(abs(scale.high), 1e-9))
+        ax.set_ylim(scale.low - 0.12 * room, scale.high + 0.28 * room)
+        name = shorten(self.utility_name, 30).replace("R^2", "R²")
+        ax.set_ylabel(name, parse_math=False)
