@@ -1,0 +1,219 @@
+"""The report of an audit, and what makes the audit reproducible."""
+
+import hashlib
+import platform
+from dataclasses import replace
+from importlib.metadata import version
+from pickle import PicklingError
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from joblib import hash as joblib_hash
+from sklearn.base import clone, is_classifier
+from sklearn.pipeline import Pipeline
+
+from skleak import __version__
+from skleak.attacks._encodings import last_step
+from skleak.attacks._knowledge import as_table, column_names
+from skleak.audit._assumptions import assumptions
+from skleak.audit._findings import findings
+from skleak.audit._game import Outcome
+from skleak.audit._report import AuditReport
+from skleak.audit._subject import Subject
+from skleak.audit._tables import Design, cell_key
+from skleak.utils._typing import Array
+
+__all__ = ["build_report", "fingerprint"]
+
+# Parameters of a model that decide nothing in its audit.
+_UNUSED = ("ledger", "random_state", "verbose")
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "pandas", "joblib")
+
+
+def build_report(
+    auditor: Any,
+    subject: Subject,
+    design: Design,
+    cells: dict[str, Outcome],
+    table: Any,
+    entropy: list[int],
+    tested: bool,
+) -> AuditReport:
+    """Put the results of an auditor into words.
+
+    Parameters
+    ----------
+    auditor : LeakageAuditor
+        With its tables.
+    subject : Subject
+        What was audited.
+    design : Design
+        Noise levels, bounds and attacks.
+    cells : dict
+        Outcomes by key.
+    table : DataFrame or ndarray of shape (n, n_columns)
+        Raw records.
+    entropy : list of int
+        Of all seeds.
+    tested : bool
+        Whether utility was measured on records of its own.
+
+    Returns
+    -------
+    AuditReport
+    """
+    model = last_step(auditor.estimator)
+    categorical = design.kind == "categorical"
+    settings = {
+        "n_records": len(subject.y),
+        "n_columns": table.shape[1],
+        "n_targets": len(subject.targets),
+        "n_releases": design.n_releases,
+        "secret": auditor.secret,
+        "prior": auditor.prior if isinstance(auditor.prior, str) else "given",
+        "values": subject.values.tolist(),
+        "confidence_level": float(design.confidence_level),
+        "bounds": design.bounds if categorical else ("cramer_rao",),
+        "attacks": design.attacks,
+        "utility_name": _utility_name(model),
+        "utility_data": "test records" if tested else "training records",
+        "noiseless_utility": float(cells[cell_key(0.0, "noiseless")]["utility"].mean()),
+        "preprocessing": _preprocessing(auditor),
+        "reweighting": getattr(model, "reweighting", None),
+        "target_counts": getattr(model, "target", "public") == "private",
+        "verdict_level": float(design.verdict_level),
+    }
+    report = AuditReport(
+        estimator=_name(auditor.estimator),
+        attribute=_attribute(auditor.attribute, table),
+        kind=design.kind,
+        results=auditor.results_.copy(),
+        records=auditor.records_.copy(),
+        settings=settings,
+        reproducibility=_reproducibility(auditor, subject, table, entropy),
+    )
+    return replace(report, findings=findings(report), assumptions=assumptions(report))
+
+
+def fingerprint(
+    auditor: Any, table: Any, y: Array, design: Design, X_test: Any = None, y_test: Any = None
+) -> dict[str, str]:
+    """What decides the results of an audit, for its checkpoint.
+
+    Parameters
+    ----------
+    auditor : LeakageAuditor
+        Its parameters.
+    table : DataFrame or ndarray of shape (n, n_columns)
+        Raw records.
+    y : ndarray of shape (n,)
+        Targets of the model.
+    design : Design
+        Noise levels, bounds and attacks.
+    X_test, y_test : table of shape (m, n_columns), array of shape (m,), or None, default=None
+        Where utility is measured.
+
+    Returns
+    -------
+    dict of str to str
+    """
+    seed = auditor.random_state
+    return {
+        "version of skleak": __version__,
+        "data": _digest(table, y),
+        "test data": "None" if X_test is None else _digest(as_table(X_test), np.asarray(y_test)),
+        "estimator": _identity(auditor.estimator),
+        "attribute": repr(auditor.attribute),
+        "attacks": repr(
+            [(name, _identity(attack)) for name, attack in _listed(auditor.attacks, design)]
+        ),
+        "noise_scales": repr(design.noise_scales),
+        "n_releases": repr(design.n_releases),
+        "secret": auditor.secret,
+        "prior": joblib_hash(auditor.prior),
+        "bounds": repr(design.bounds),
+        "values": joblib_hash(auditor.values),
+        "targets": joblib_hash(design.targets),
+        "refit_preprocessing": repr(auditor.refit_preprocessing),
+        # Without a seed, the one that the checkpoint holds is gone on with.
+        "random_state": repr(seed) if isinstance(seed, int | np.integer) else "None",
+    }
+
+
+def _listed(attacks: Any, design: Design) -> list[tuple[str, Any]]:
+    if isinstance(attacks, dict):
+        return list(attacks.items())
+    single = isinstance(attacks, str) or hasattr(attacks, "predict")
+    return list(zip(design.attacks, [attacks] if single else attacks, strict=False))
+
+
+def _identity(thing: Any) -> str:
+    """What an estimator or an attack is, whichever process made it and whatever it has seen.
+
+    A ``repr`` is cut short where it is long, and may hold an address of memory.
+    """
+    if isinstance(thing, str):
+        return thing
+    model = last_step(thing)
+    if hasattr(model, "get_params"):
+        thing = clone(thing)
+        known = last_step(thing).get_params(deep=False)
+        # The noise of an audit is its own, and no ledger is charged.
+        last_step(thing).set_params(**{name: None for name in _UNUSED if name in known})
+    try:
+        return f"{type(model).__qualname__} {joblib_hash(thing)}"
+    except (PicklingError, AttributeError, TypeError):  # functions without a name
+        return repr(thing)
+
+
+def _digest(table: Any, y: Array) -> str:
+    frame = pd.DataFrame(table)
+    total = hashlib.sha256(repr(list(frame.columns)).encode())
+    for column in (*(frame.iloc[:, j] for j in range(frame.shape[1])), pd.Series(y)):
+        total.update(pd.util.hash_pandas_object(column, index=False).to_numpy().tobytes())
+    return total.hexdigest()
+
+
+def _reproducibility(
+    auditor: Any, subject: Subject, table: Any, entropy: list[int]
+) -> dict[str, str]:
+    seed = "-".join(f"{word:08x}" for word in entropy)
+    return {
+        "skleak": __version__,
+        "Python": platform.python_version(),
+        **{name: version(name) for name in _LIBRARIES},
+        "estimator": repr(auditor.estimator),
+        "auditor": repr(auditor),
+        "entropy of the seeds": seed,
+        "data": f"{table.shape[0]} records, {table.shape[1]} columns, SHA-256 "
+        f"{_digest(table, subject.y)[:16]}",
+    }
+
+
+def _name(estimator: Any) -> str:
+    if isinstance(estimator, Pipeline):
+        steps = ", ".join(type(step).__name__ for _, step in estimator.steps)
+        return f"Pipeline of {steps}"
+    return type(estimator).__name__
+
+
+def _attribute(attribute: Any, table: Any) -> str | None:
+    if attribute is None:
+        return None
+    names = column_names(as_table(table))
+    if isinstance(attribute, str):
+        return attribute
+    return f"column {attribute}" if names is None else str(names[attribute])
+
+
+def _preprocessing(auditor: Any) -> str:
+    if not isinstance(auditor.estimator, Pipeline) or len(auditor.estimator.steps) < 2:
+        return "none"
+    return "refitted" if auditor.refit_preprocessing else "public"
+
+
+def _utility_name(model: Any) -> str:
+    if is_classifier(model):
+        return "accuracy"
+    return "D^2" if "Poisson" in type(model).__name__ else "R^2"

@@ -1,0 +1,90 @@
+"""Whether an estimator adds the noise that it states."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from skleak.attacks._encodings import model_parameters
+from skleak.utils._typing import FloatArray
+
+__all__ = ["measured_noise"]
+
+# Chance of a false alarm of a check.
+_LEVEL = 1e-6
+# Draws of the noise, over parameters and fits, that tell a factor of 2 at that level.
+_N_DRAWS = 100
+# Fits that measure the noise of an estimator which failed the check.
+_N_FITS = 50
+# Noise below this share of what is stated is none.
+_NONE = 1e-9
+
+
+def measured_noise(
+    template: Any,
+    X: Any,
+    y: Any,
+    noiseless: FloatArray,
+    noise_scale: float,
+    seed: np.random.SeedSequence,
+) -> tuple[FloatArray, bool]:
+    """Noise that an estimator really adds to each parameter.
+
+    A few fits with different seeds are compared with the parameters without noise. Where their
+    differences are what Gaussian noise of the stated scale gives, that scale is returned; else
+    more fits measure the noise of each parameter. The games of an audit are then played with the
+    noise that is there, against bounds for the one that is stated.
+
+    Parameters
+    ----------
+    template : estimator
+        Unfitted, with a parameter ``noise_scale``; others are taken at their word.
+    X, y : table of shape (n, d), array of shape (n,)
+        Preprocessed records.
+    noiseless : ndarray of shape (p,)
+        Parameters without noise.
+    noise_scale : float
+        Stated standard deviation of the noise on each parameter.
+    seed : SeedSequence
+        Seed of the fits.
+
+    Returns
+    -------
+    noise : ndarray of shape (p,)
+        Standard deviation of the noise on each parameter.
+    as_stated : bool
+        Whether the check was passed.
+    """
+    p = len(noiseless)
+    stated = np.full(p, noise_scale)
+    if noise_scale == 0.0 or "noise_scale" not in template.get_params(deep=False):
+        return stated, True
+
+    def draws(n_fits: int, seed: np.random.SeedSequence) -> FloatArray:
+        seeds = seed.generate_state(n_fits)
+        fits = [_fit(template, X, y, noise_scale, int(each)) for each in seeds]
+        return (np.stack(fits) - noiseless) / noise_scale
+
+    few, many = seed.spawn(2)
+    noise = draws(max(2, -(-_N_DRAWS // p)), few)
+    total, freedom = float((noise**2).sum()), noise.size
+    tail = min(stats.chi2.cdf(total, freedom), stats.chi2.sf(total, freedom))
+    missing = np.any(np.abs(noise).max(axis=0) < _NONE)
+    replayed = np.any(np.ptp(noise, axis=0) == 0.0)
+    if 2.0 * tail > _LEVEL and not missing and not replayed:
+        return stated, True
+    spread = draws(_N_FITS, many).std(axis=0, ddof=1)
+    return noise_scale * np.where(spread < _NONE, 0.0, spread), False
+
+
+def _fit(template: Any, X: Any, y: Any, noise_scale: float, seed: int) -> FloatArray:
+    model = clone(template).set_params(noise_scale=noise_scale)
+    if "random_state" in model.get_params(deep=False):
+        model.set_params(random_state=seed)
+    with warnings.catch_warnings():
+        # Said once already, by the fit without noise.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model_parameters(model.fit(X, y))

@@ -1,0 +1,325 @@
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skleak.audit._findings import assumptions, findings
+from skleak.audit._report_format import attack_label, bound_label, code, percent
+from skleak.audit._report_tables import most_exposed, record_advantages, tightest, vulnerability
+from skleak.metrics._verdict import CONSISTENT, EXCEEDED, VACUOUS
+
+
+def _with_results(report, **columns):
+    return dataclasses.replace(report, results=report.results.assign(**columns))
+
+
+def _joined(report):
+    return " ".join(findings(report))
+
+
+@pytest.mark.parametrize(
+    "share, text",
+    [
+        (0.0, "0%"),
+        (1.0, "100%"),
+        (0.5449, "54%"),
+        (0.0423, "4.2%"),
+        (0.00123, "0.12%"),
+        (1e-7, "<0.01%"),
+        (-1e-7, ">-0.01%"),
+        (0.999999, ">99.99%"),
+        (0.97, "97%"),
+        (-3.21, "-321%"),
+        (np.nan, "–"),
+        (np.inf, "infinite"),
+        (-np.inf, "-infinite"),
+        (-1e100, "-1 × 10¹⁰²%"),
+    ],
+)
+def test_percentages_are_never_a_false_certainty(share, text):
+    assert percent(share) == text
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-9, 0.123456, 0.5, 0.99, 0.99999, 1.0, 0.07, 0.29, 0.57])
+def test_bounds_are_rounded_up(value):
+    shown = float(percent(value, up=True).strip("<>%")) / 100.0
+    assert value - 1e-9 <= shown <= value + 0.0101
+
+
+def test_names_for_people():
+    assert attack_label("white_box") == "white box"
+    assert attack_label("my attack") == "my attack"
+    assert bound_label("closed_form_fano") == "closed-form Fano"
+    assert code("a`b\x1b") == "`a'b\ufffd`"
+
+
+def test_the_summary_holds_the_numbers_of_the_smallest_noise(make_audit):
+    report = make_audit(noise=(1e-3, 1e-2))
+    row = report.results[report.results["attack"] == "white_box"].iloc[0]
+    first = findings(report)[0]
+    assert first.startswith("At noise scale 0.001, an attacker who knows all else (`white_box`)")
+    assert f"guesses `vkorc1` right for {percent(row['success'])} of the records" in first
+    low, high = percent(row["success_low"]), percent(row["success_high"])
+    assert f"95% interval {low} to {high}" in first
+    assert "guessing from the prior gives 37%, imputation without the model 49%" in first
+    assert f"no attack whatsoever can exceed {percent(row['bayes'], up=True)}." in first
+
+
+def test_the_summary_names_the_noise_with_a_small_advantage_and_its_price(make_audit):
+    report = make_audit()
+    advantage = tightest(report)["advantage"]
+    noise = advantage.index[advantage < 0.05][0]
+    first = findings(report)[0]
+    assert noise == 1e-2
+    assert "below 5% is 0.01: 3.2% there" in first
+    assert "At noise scale 0.01, the released model's R^2 is 0.52 on training records" in first
+    assert "against 0.55 without noise" in first
+    none = findings(make_audit(noise=(1e-4, 1e-3)))[0]
+    assert "At none of the 2 noise scales audited" in none
+    assert "it is smallest at 0.001 (32%)" in none
+
+
+def test_the_noise_is_chosen_by_the_bound_and_not_by_the_attacks_played(make_audit):
+    report = make_audit(noise=(1e-4, 1e-3), attacks=("prior",))
+    assert "At none of the 2" in findings(report)[0]
+    assert "`prior`" not in findings(report)[0]
+    assert "prior guess, which does not look at the model," in findings(report)[0]
+
+
+def test_an_average_does_not_hide_the_most_exposed_record(make_audit):
+    report = make_audit()
+    at = report.records[report.records["noise_scale"] == 1e-2]
+    worst = ((at["bayes"] - 0.37) / 0.63).max()
+    text = f"for the most exposed one the bound is {percent(worst, up=True)}."
+    assert text in findings(report)[0]
+
+
+def test_records_that_leak_nothing_do_not_hide_the_others(make_audit):
+    report = make_audit("numeric", noise=(1e-4, 1e-3))
+    hidden = report.records["record"] == 3
+    records = report.records.assign(cramer_rao=report.records["cramer_rao"].where(~hidden, np.inf))
+    results = report.results.assign(cramer_rao=np.inf)
+    changed = dataclasses.replace(report, records=records, results=results)
+    # The mean bound is infinite, and yet all other records can be read.
+    assert (changed.advantages()["cramer_rao"] == -np.inf).all()
+    advantages = record_advantages(changed)
+    before = record_advantages(report)
+    assert np.all(advantages["mean"] < before["mean"])
+    assert np.all(advantages["mean"] > before["mean"] - 1.0 / 40.0)
+    assert "At none of the 2 noise scales" in findings(changed)[0]
+    unknown = dataclasses.replace(report, records=report.records.assign(cramer_rao=np.nan))
+    assert record_advantages(unknown).isna().all(axis=None)
+    assert "audited" not in findings(unknown)[0]
+
+
+def test_no_noise_and_vacuous_bounds_are_said_to_be(make_audit):
+    report = make_audit(noise=(0.0,))
+    first = findings(report)[0]
+    assert first.startswith("Without noise, ")
+    assert "No bound rules out that some attack is always right." in first
+    assert "against" not in first
+    assert "4 comparisons of 4 are vacuous" in _joined(report)
+    assert "No attack played exceeds" not in _joined(report)
+
+
+def test_nothing_is_claimed_where_no_bound_was_computed(make_audit):
+    report = make_audit(bounds=())
+    assert "No bound on other attacks was computed." in findings(report)[0]
+    assert "whatsoever" not in _joined(report)
+    assert "audited at which" not in _joined(report)
+
+
+def test_what_the_model_adds_to_imputation(make_audit):
+    report = make_audit(noise=(1e-4,))
+    assert "so the model tells such an attacker what the other columns do not" in _joined(report)
+    less = make_audit(noise=(1e-1,))
+    assert "it knows less than the other columns" in _joined(less)
+    assert 'prior="conditional"' in _joined(less)
+    known = dataclasses.replace(less, settings=less.settings | {"prior": "conditional"})
+    assert "may learn more than either" in findings(known)[1]
+    names = [f"advantage_over_imputation{end}" for end in ("", "_low", "_high")]
+    same = _with_results(less, **dict(zip(names, (0.0, -0.1, 0.1), strict=True)))
+    assert "too uncertain to tell" in _joined(same)
+    without = make_audit(attacks=("prior", "white_box"))
+    assert "imputation" not in _joined(without)
+
+
+@pytest.mark.parametrize(
+    "kind, secret, prior, meaning",
+    [
+        ("categorical", "actual", "marginal", "understates what is known of these records"),
+        ("categorical", "actual", "conditional", "conditional prior still understates"),
+        ("categorical", "drawn", "marginal", "the bound is a theorem"),
+        ("numeric", "actual", "marginal", "found to be unbiased cannot do so"),
+    ],
+)
+def test_an_exceeded_bound_is_named_and_explained(make_audit, kind, secret, prior, meaning):
+    report = make_audit(kind, noise=(1e-3, 1e-2), secret=secret, prior=prior)
+    verdicts = [CONSISTENT] * 7 + [EXCEEDED]
+    text = _joined(_with_results(report, verdict=verdicts))
+    assert "1 of 8 comparisons exceeds the bound: `white_box` at noise scale 0.01." in text
+    assert meaning in text
+    assert "No attack played" not in text
+    text = _joined(_with_results(report, verdict=[EXCEEDED] * 2 + [VACUOUS] * 6))
+    assert "2 of 8 comparisons exceed the bound: `prior` at noise scale 0.001; `imp" in text
+    assert "6 comparisons of 8 are vacuous" in text
+
+
+def test_records_judged_one_by_one(make_audit):
+    report = make_audit(secret="drawn")
+    assert "one by one" not in _joined(report)
+    records = report.records.copy()
+    records.loc[records["record"].isin([3, 17]) & (records["noise_scale"] == 1e-3), "verdict"] = (
+        EXCEEDED
+    )
+    text = _joined(dataclasses.replace(report, records=records))
+    assert "exceeded for 2 records (positions in the data, from 0): 3, 17." in text
+
+
+def test_biased_attacks_below_the_bound_are_told(make_audit):
+    text = _joined(make_audit("numeric"))
+    assert "`imputation` at noise scales 0.01, 0.1" in text
+    assert "squared bias of 101 and a variance of 0.2" in text
+    assert "has 55%; it is biased" in text
+    unclear = _joined(_with_results(make_audit("numeric"), verdict=VACUOUS))
+    assert "has 55%, which no bound for unbiased attacks rules out for biased ones" in unclear
+
+
+@pytest.mark.parametrize("kind", ["numeric", "record"])
+def test_errors_are_in_units_of_the_attribute(make_audit, kind):
+    report = make_audit(kind, noise=(1e-3,))
+    row = report.results[report.results["attack"] == "white_box"].iloc[0]
+    first = findings(report)[0]
+    assert f"of {np.sqrt(row['mse']):.3g} (95% interval" in first
+    assert "guessing the mean of the others gives 10, imputation without the model 7.78" in first
+    assert f"can have one below {np.sqrt(row['cramer_rao']):.3g} on average, or below " in first
+    smallest = np.sqrt(report.records["cramer_rao"].min())
+    assert f"or below {smallest:.3g} for the most exposed record" in first
+    assert ("per value" in first) == (kind == "record")
+    for bound, text in [(np.inf, "No unbiased attack has a finite"), (np.nan, "No bound on other")]:
+        assert text in findings(_with_results(report, cramer_rao=bound))[0]
+
+
+def test_the_most_exposed_records_are_those_that_gain_most(make_audit):
+    report = make_audit()
+    at = report.records[report.records["noise_scale"] == 1e-3]
+    expected = at.assign(gain=at["bayes"] - at["prior"]).nlargest(10, "gain")
+    top = most_exposed(report)
+    assert top["record"].tolist() == expected["record"].tolist()
+    assert f"records are {', '.join(map(str, top['record'][:5]))} (positions" in _joined(report)
+    assert top.attrs["source"] == "bayes"
+    # A record that anyone guesses right is not exposed by the model.
+    records = report.records.copy()
+    records.loc[records["record"] == top["record"][0], "prior"] = 1.0
+    changed = most_exposed(dataclasses.replace(report, records=records))
+    assert top["record"][0] not in changed["record"].tolist()
+
+
+@pytest.mark.parametrize("gone", ["bayes", "tightest_bound", "success_white_box", "eta"])
+def test_exposure_falls_back_on_what_is_known(make_audit, gone):
+    report = make_audit(n_targets=3)
+    order = ["bayes", "tightest_bound", "success_white_box", "eta"]
+    lost = order[: order.index(gone) + 1]
+    records = report.records.assign(**dict.fromkeys(lost, np.nan))
+    changed = dataclasses.replace(report, records=records)
+    top = most_exposed(changed)
+    if gone == "eta":
+        assert top.empty
+        assert "most exposed" not in _joined(changed)
+    else:
+        assert top["record"].tolist() == [3, 10, 17]
+        assert "most exposed" in _joined(changed)
+
+
+def test_smallest_bounds_on_errors_are_most_exposed(make_audit):
+    report = make_audit("numeric")
+    at = report.records[report.records["noise_scale"] == 1e-3]
+    assert (
+        most_exposed(report)["record"].tolist() == at.nsmallest(10, "cramer_rao")["record"].tolist()
+    )
+    assert "no unbiased attack has a root mean squared error below" in _joined(report)
+
+
+def test_deciles_hold_equally_many_records_whatever_the_losses(make_audit):
+    report = make_audit(n_targets=47)
+    table = vulnerability(report)
+    assert len(table) == 10
+    assert table["n_records"].sum() == 47
+    assert set(table["n_records"]) == {4, 5}
+    assert np.all(np.diff(table["eta_low"]) >= 0.0)
+    assert np.all(table["eta_high"].to_numpy()[:-1] <= table["eta_low"].to_numpy()[1:])
+    at = report.records[report.records["noise_scale"] == 1e-3]
+    mean = (table["bayes"] * table["n_records"]).sum() / 47
+    np.testing.assert_allclose(mean, at["bayes"].mean())
+    equal = dataclasses.replace(report, records=report.records.assign(eta=1.0))
+    assert vulnerability(equal)["n_records"].tolist() == table["n_records"].tolist()
+    unknown = dataclasses.replace(report, records=report.records.assign(eta=np.nan))
+    assert vulnerability(unknown) is None
+    assert len(vulnerability(make_audit(n_targets=3))) == 3
+    assert {"success_white_box", "bayes", "prior"} <= set(table.columns)
+    assert {"mse_white_box", "cramer_rao"} <= set(vulnerability(make_audit("numeric")).columns)
+
+
+def test_the_bayes_value_names_a_bound_that_is_equal(make_audit):
+    report = make_audit()
+    equal = _with_results(report, tradeoff=report.results["bayes"] * (1.0 - 1e-12))
+    assert set(tightest(equal)["bound"]) == {"bayes"}
+    known = _with_results(report, bayes=np.nan)
+    assert set(tightest(known)["bound"]) == {"tradeoff"}
+
+
+def test_findings_of_an_empty_audit(make_audit):
+    report = make_audit()
+    empty = dataclasses.replace(report, results=report.results.iloc[:0])
+    assert findings(empty) == ("No attack was played: the audit says nothing.",)
+
+
+def test_nothing_is_ever_called_safe(make_audit):
+    for kind in ("categorical", "numeric", "record"):
+        for secret in ("actual", "drawn"):
+            report = make_audit(kind, secret=secret)
+            text = " ".join((*findings(report), *assumptions(report))).lower()
+            assert "safe" not in text
+            assert "nan" not in text.split()
+
+
+@pytest.mark.parametrize(
+    "settings, text",
+    [
+        ({"prior": "uniform"}, "every value counts as equally likely"),
+        ({"prior": "conditional"}, "a classifier that was fitted on the other columns"),
+        ({"prior": "given"}, "was given by whoever ran the audit"),
+        ({"secret": "drawn"}, "exact binomial ones over independent games"),
+        ({"secret": "actual"}, "clustered by release"),
+        ({"preprocessing": "refitted"}, "fitted anew with the model"),
+        ({"preprocessing": "public"}, "counts as public"),
+        ({"reweighting": "irfil"}, "The records were reweighted (irfil)"),
+        ({"utility_data": "training records"}, "is optimistic"),
+        ({"n_targets": 40}, "40 of 3,855 records were attacked"),
+        ({"verdict_level": 0.999}, "at level 99.9%"),
+    ],
+)
+def test_assumptions_follow_the_settings(make_audit, settings, text):
+    assert text in " ".join(assumptions(make_audit(**settings)))
+
+
+def test_assumptions_name_no_condition_that_is_not_there(make_audit):
+    text = " ".join(
+        assumptions(make_audit(utility_data="test records", n_targets=3855, n_records=3855))
+    )
+    for word in ("reweighted", "optimistic", "were attacked", "unbiased"):
+        assert word not in text
+    errors = " ".join(assumptions(make_audit("record", target_counts=True)))
+    assert "for unbiased attackers" in errors
+    assert "The target counts as part of the record" in errors
+    assert "its target" not in errors
+    assert "prior is" not in errors
+
+
+def test_results_stay_as_they_were(make_audit):
+    report = make_audit()
+    results, records = report.results.copy(), report.records.copy()
+    findings(report), assumptions(report), report.to_html(), report.to_text(), report.to_json()
+    pd.testing.assert_frame_equal(report.results, results)
+    pd.testing.assert_frame_equal(report.records, records)

@@ -1,0 +1,233 @@
+import dataclasses
+import json
+import math
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skleak.audit._findings import assumptions, findings
+from skleak.audit._report import AuditReport
+from skleak.audit._report_tables import relative_errors
+from skleak.metrics._verdict import VACUOUS
+
+
+def _reject(name):
+    raise AssertionError(f"not strict JSON: {name}")
+
+
+@pytest.mark.parametrize("kind", ["categorical", "numeric", "record"])
+def test_json_is_strict_and_loses_no_digit(make_audit, kind):
+    report = make_audit(kind, noise=(0.0, 1e-3))
+    loaded = json.loads(report.to_json(), parse_constant=_reject)
+    assert loaded == json.loads(json.dumps(report.to_dict()))
+    assert loaded["schema"] == "skleak.audit_report"
+    assert loaded["confidential"] is True
+    assert loaded["kind"] == kind
+    assert loaded["findings"] == list(report.findings)
+    assert loaded["settings"]["bounds"] == list(report.settings["bounds"])
+    for name in ("results", "records"):
+        table = getattr(report, name)
+        assert len(loaded[name]) == len(table)
+        for row, (_, expected) in zip(loaded[name], table.iterrows(), strict=True):
+            for column, value in expected.items():
+                finite = not isinstance(value, float) or math.isfinite(value)
+                assert row[column] == (value if finite else None)
+    assert all(row["eta"] is None for row in loaded["records"] if row["noise_scale"] == 0.0)
+
+
+def test_files_are_written(make_audit, tmp_path):
+    report = make_audit()
+    html, text = tmp_path / "audit.html", tmp_path / "audit.json"
+    assert report.to_html(html) == html.read_text(encoding="utf-8") == report.to_html()
+    assert report.to_json(str(text)) == text.read_text(encoding="utf-8")
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        report.to_html(tmp_path / "nowhere" / "audit.html")
+
+
+def test_the_frame_is_a_copy(make_audit):
+    report = make_audit()
+    frame = report.to_frame()
+    pd.testing.assert_frame_equal(frame, report.results)
+    frame["success"] = 0.0
+    assert (report.results["success"] > 0.0).any()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        report.kind = "numeric"
+
+
+def test_bounds_as_advantages(make_audit):
+    report = make_audit()
+    table = report.advantages()
+    assert table.index.name == "noise_scale"
+    assert table.index.tolist() == [1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
+    assert tuple(table.columns) == report.settings["bounds"]
+    results = report.results[report.results["attack"] == "white_box"]
+    expected = (results["fano"] - 0.37) / 0.63
+    np.testing.assert_allclose(table["fano"], expected, rtol=1e-12)
+    certain = dataclasses.replace(report, results=report.results.assign(baseline=1.0))
+    assert certain.advantages().isna().all(axis=None)
+    assert make_audit(bounds=()).advantages().shape == (5, 0)
+
+
+def test_bounds_on_errors_as_advantages(make_audit):
+    report = make_audit("numeric")
+    bound = report.results.drop_duplicates("noise_scale")["cramer_rao"]
+    table = report.advantages()
+    np.testing.assert_allclose(table["cramer_rao"], 1.0 - bound / 101.0, rtol=1e-9)
+    # An attack at the bound has the bound's advantage.
+    row = report.results[(report.results["attack"] == "prior")].iloc[0]
+    error = relative_errors(report)["error"].to_numpy()[0]
+    np.testing.assert_allclose(error, row["mse"] / 101.0)
+    infinite = dataclasses.replace(report, results=report.results.assign(cramer_rao=np.inf))
+    assert (infinite.advantages()["cramer_rao"] == -np.inf).all()
+
+
+def test_text_says_everything_and_fits_a_terminal(make_audit):
+    for kind in ("categorical", "numeric", "record"):
+        report = make_audit(kind)
+        text = report.to_text()
+        assert repr(report) == text
+        joined = " ".join(text.split())
+        for sentence in (*report.findings, *report.assumptions):
+            assert sentence in joined
+        assert "CONFIDENTIAL" in text
+        assert max(map(len, text.split("\n"))) <= 88
+        assert "nan" not in text.split()
+        for attack in ("prior guess", "imputation", "black box", "white box"):
+            assert attack in text
+
+
+def test_text_of_many_rows_is_capped(make_audit):
+    report = make_audit(noise=tuple(np.geomspace(1e-5, 1.0, 40)))
+    assert "… and 100 more rows" in report.to_text()
+
+
+def test_text_steers_no_terminal(make_audit, evil_names):
+    for name in evil_names:
+        report = make_audit(
+            attribute=name, estimator=name, attacks=("prior", name.replace("\ud800", ""))
+        )
+        report = dataclasses.replace(report, findings=evil_names, assumptions=evil_names)
+        lines = report.to_text().split("\n")
+        for line in lines:
+            assert all(letter.isprintable() for letter in line)
+            assert len(line) <= 110
+        json.loads(report.to_json(), parse_constant=_reject)
+
+
+def _nothing_known(report):
+    names = [name for name in report.results.select_dtypes("float") if name != "noise_scale"]
+    results = report.results.assign(**dict.fromkeys(names, np.nan), verdict=VACUOUS)
+    names = [name for name in report.records.select_dtypes("float") if name != "noise_scale"]
+    records = report.records.assign(**dict.fromkeys(names, np.nan))
+    return dataclasses.replace(report, results=results, records=records)
+
+
+def _infinite_errors(report):
+    columns = {"success": -np.inf, "success_low": -np.inf, "advantage": -np.inf}
+    columns |= {"advantage_low": -np.inf}
+    if "mse" in report.results:
+        columns |= {"mse": np.inf, "mse_high": np.inf, "mse_over_bound": np.inf}
+        columns |= {"mse_over_bound_high": np.inf}
+    return dataclasses.replace(report, results=report.results.assign(**columns))
+
+
+def _absurd_errors(report):
+    columns = {"success": -1e98, "success_low": -1e98, "advantage": -1e98, "advantage_low": -1e98}
+    columns |= {"utility": -1e98}
+    return dataclasses.replace(report, results=report.results.assign(**columns))
+
+
+def _certain_prior(report):
+    names = [f"advantage{end}" for end in ("", "_low", "_high")]
+    columns = dict.fromkeys(names, np.nan) | {"baseline": 1.0, "success": 1.0}
+    return dataclasses.replace(report, results=report.results.assign(**columns))
+
+
+def _no_rows(report):
+    results, records = report.results.iloc[:0], report.records.iloc[:0]
+    return dataclasses.replace(report, results=results, records=records)
+
+
+def _no_utility(report):
+    settings = report.settings | {"noiseless_utility": np.nan}
+    results = report.results.assign(utility=np.nan)
+    return dataclasses.replace(report, results=results, settings=settings)
+
+
+CHANGES = [
+    _nothing_known,
+    _infinite_errors,
+    _absurd_errors,
+    _certain_prior,
+    _no_rows,
+    _no_utility,
+    lambda report: report,
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("kind", ["categorical", "numeric", "record"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"noise": (0.0, 1e-3)},
+        {"noise": (0.5,), "bounds": ()},
+        {"noise": (1e-3, 1.1e-3), "attacks": ("mine",), "n_targets": 1},
+    ],
+    ids=str,
+)
+def test_every_form_copes_with_any_numbers(make_audit, read_page, change, kind, options):
+    report = change(make_audit(kind, **options))
+    report = dataclasses.replace(report, findings=findings(report), assumptions=assumptions(report))
+    page = read_page(report.to_html())
+    assert "nan" not in page.words.lower().split()
+    drawn = [
+        value
+        for tag, name, value in page.attributes
+        if tag in {"rect", "line", "polyline", "svg"} and name not in {"class", "aria-label"}
+    ]
+    assert not [value for value in drawn if "nan" in str(value) or "inf" in str(value)]
+    assert "nan" not in report.to_text().lower().split()
+    json.loads(report.to_json(), parse_constant=_reject)
+    report.advantages()
+
+
+def test_plot_hands_the_report_to_its_display(make_audit, monkeypatch):
+    drawn = []
+
+    class AuditDisplay:
+        @classmethod
+        def from_report(cls, report):
+            drawn.append(report)
+            return cls()
+
+        def plot(self, ax=None):
+            drawn.append(ax)
+            return self
+
+    module = type(sys)("skleak.plotting")
+    module.AuditDisplay = AuditDisplay
+    monkeypatch.setitem(sys.modules, "skleak.plotting", module)
+    report = make_audit()
+    assert isinstance(report.plot(ax="here"), AuditDisplay)
+    assert drawn[0] is report
+    assert drawn[1] == "here"
+
+
+def test_reports_hold_only_what_they_are_given(make_audit):
+    report = make_audit()
+    names = [field.name for field in dataclasses.fields(AuditReport)]
+    assert names == [
+        "estimator",
+        "attribute",
+        "kind",
+        "results",
+        "records",
+        "settings",
+        "reproducibility",
+        "findings",
+        "assumptions",
+    ]
+    assert len(report.to_frame()) == 20
