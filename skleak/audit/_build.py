@@ -26,7 +26,7 @@ from skleak.utils._typing import Array
 
 __all__ = ["build_report", "fingerprint"]
 
-# Parameters of a model that decide nothing in its audit.
+# Parameters of a private estimator that decide nothing in its audit.
 _UNUSED = ("ledger", "random_state", "verbose")
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "pandas", "joblib")
 
@@ -81,7 +81,7 @@ def build_report(
         "noiseless_utility": float(cells[cell_key(0.0, "noiseless")]["utility"].mean()),
         "preprocessing": _preprocessing(auditor),
         "reweighting": getattr(model, "reweighting", None),
-        "target_counts": getattr(model, "target", "public") == "private",
+        "target_counts": _guesses_target(auditor, subject),
         "verdict_level": float(design.verdict_level),
     }
     report = AuditReport(
@@ -122,7 +122,7 @@ def fingerprint(
     return {
         "version of skleak": __version__,
         "data": _digest(table, y),
-        "test data": "None" if X_test is None else _digest(as_table(X_test), np.asarray(y_test)),
+        "test data": "None" if X_test is None else _digest(as_table(X_test), np.ravel(y_test)),
         "estimator": _identity(auditor.estimator),
         "attribute": repr(auditor.attribute),
         "attacks": repr(
@@ -159,8 +159,9 @@ def _identity(thing: Any) -> str:
     if hasattr(model, "get_params"):
         thing = clone(thing)
         known = last_step(thing).get_params(deep=False)
-        # The noise of an audit is its own, and no ledger is charged.
-        last_step(thing).set_params(**{name: None for name in _UNUSED if name in known})
+        if "noise_scale" in known:
+            # The noise of an audit is its own, and no ledger is charged.
+            last_step(thing).set_params(**{name: None for name in _UNUSED if name in known})
     try:
         return f"{type(model).__qualname__} {joblib_hash(thing)}"
     except (PicklingError, AttributeError, TypeError):  # functions without a name
@@ -211,6 +212,14 @@ def _preprocessing(auditor: Any) -> str:
     if not isinstance(auditor.estimator, Pipeline) or len(auditor.estimator.steps) < 2:
         return "none"
     return "refitted" if auditor.refit_preprocessing else "public"
+
+
+def _guesses_target(auditor: Any, subject: Subject) -> bool:
+    """Whether an attack on whole records reconstructs the targets of the model too."""
+    d = subject.secrets.shape[-1]
+    return subject.kind == "record" and any(
+        getattr(attack, "n_reconstructed_", d) > d for attack in auditor.attacks_.values()
+    )
 
 
 def _utility_name(model: Any) -> str:
