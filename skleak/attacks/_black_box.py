@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
@@ -220,12 +221,12 @@ def _confusion_performance(y: Array, known: Array, own: Array, targets: Array) -
     Read off the confusion matrix of the other records; one imagined record for each predicted
     label is spread evenly over the true ones, so that nothing is impossible.
     """
-    classes, codes = np.unique(np.concatenate([y, known, own.ravel()]), return_inverse=True)
+    # By hashing, not sorting: labels may be strings, and there are many at every release.
+    codes, classes = pd.factorize(np.concatenate([y, known, own.ravel()]))
     k, n = len(classes), len(y)
     true, predicted = codes[:n], codes[n : 2 * n]
     candidate = codes[2 * n :].reshape(own.shape)
-    confusion = np.zeros((k, k))
-    np.add.at(confusion, (true, predicted), 1.0)
+    confusion = np.bincount(true * k + predicted, minlength=k * k).reshape(k, k)
     label = true[targets, None]
     itself = (candidate == predicted[targets, None]).astype(np.float64)
     hits = confusion[label, candidate] - itself

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from skleak.attacks._encodings import last_step
@@ -121,8 +121,9 @@ def plan_cells(
     -------
     dict
     """
-    shell = fit_shell(subject.model, subject.X, subject.y)
     X, y = (subject.X, subject.y) if test is None else test
+    labels, y = _numbered(subject, y)
+    shell = fit_shell(subject.model, subject.X, labels)
     cells: dict[str, Cell] = {}
     for k, scale in enumerate(design.noise_scales):
         own = noise[scale]
@@ -138,6 +139,14 @@ def plan_cells(
     none = (shell, subject.noiseless, np.zeros(len(subject.noiseless)), 1, seed)
     cells[cell_key(0.0, "noiseless")] = (utility, (*none, X, y))
     return cells
+
+
+def _numbered(subject: Subject, y: Array) -> tuple[Array, Array]:
+    """Targets of training and of utility, classes by number: strings take long to compare."""
+    if not is_classifier(subject.model.template):
+        return subject.y, y
+    _, codes = np.unique(np.concatenate([subject.y, y]), return_inverse=True)
+    return codes[: len(subject.y)], codes[len(subject.y) :]
 
 
 def _game(
