@@ -35,7 +35,7 @@ _NAMES = {
 }
 
 
-def choose_attacks(attacks: Any, kind: Kind) -> dict[str, Any]:
+def choose_attacks(attacks: Any, kind: Kind, classifies: bool) -> dict[str, Any]:
     """Attacks by name; those given by a name of ours are strings still.
 
     Parameters
@@ -44,6 +44,8 @@ def choose_attacks(attacks: Any, kind: Kind) -> dict[str, Any]:
         As passed by the user.
     kind : {"categorical", "numeric", "record"}
         What is secret.
+    classifies : bool
+        Whether the model predicts labels, which do not tell quantities apart.
 
     Returns
     -------
@@ -60,7 +62,8 @@ def choose_attacks(attacks: Any, kind: Kind) -> dict[str, Any]:
         chosen = dict(attacks)
     else:
         if isinstance(attacks, str) and attacks == "default":
-            attacks = _DEFAULT[kind]
+            useless = {"black_box"} if kind == "numeric" and classifies else set()
+            attacks = [name for name in _DEFAULT[kind] if name not in useless]
         single = isinstance(attacks, str) or hasattr(attacks, "predict")
         chosen = {}
         for attack in [attacks] if single else list(attacks):

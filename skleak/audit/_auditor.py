@@ -7,7 +7,7 @@ from os import PathLike
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import Tags, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
@@ -53,7 +53,8 @@ class LeakageAuditor(BaseEstimator):
         Attacks to play: ``"prior"``, ``"imputation"``, ``"white_box"``, ``"black_box"``,
         ``"informed"``, or objects with ``fit(X, y)`` and ``predict(released)``, which takes
         parameters of shape (n_releases, n_parameters) and returns guesses of shape (n_releases,
-        n_targets). The default is the first four; for whole records `InformedReconstruction`.
+        n_targets). The default is the first four, without the black box where labels cannot tell a
+        quantity; for whole records `InformedReconstruction`.
     noise_scales : float, array-like of float or None, default=None
         Standard deviations of the noise to audit, 0 or more. None takes that of the estimator.
     n_releases : int, default=100
@@ -331,7 +332,7 @@ class LeakageAuditor(BaseEstimator):
         return subject
 
     def _design(self, subject: Subject) -> Design:
-        attacks = tuple(choose_attacks(self.attacks, subject.kind))
+        attacks = tuple(self._choose(subject))
         bounds = check_bounds(self.bounds)
         noise_scales = noise_levels(self.noise_scales, self.estimator, subject)
         n_verdicts = len(attacks) * len(noise_scales)
@@ -353,9 +354,13 @@ class LeakageAuditor(BaseEstimator):
         )
 
     def _fit_attacks(self, subject: Subject, table: Any, y: Array) -> dict[str, Any]:
-        chosen = choose_attacks(self.attacks, subject.kind)
         estimator = without_ledger(self.estimator)
-        return fit_attacks(chosen, subject, estimator, table, y, self.attribute, self.values)
+        return fit_attacks(
+            self._choose(subject), subject, estimator, table, y, self.attribute, self.values
+        )
+
+    def _choose(self, subject: Subject) -> dict[str, Any]:
+        return choose_attacks(self.attacks, subject.kind, is_classifier(subject.model.template))
 
     def _measure_noise(
         self, subject: Subject, design: Design, entropy: list[int]

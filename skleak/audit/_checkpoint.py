@@ -3,6 +3,7 @@
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -53,20 +54,25 @@ class Checkpoint:
         if not self.path.exists():
             return {}, None
         try:
-            with np.load(self.path, allow_pickle=False) as file:
+            # Opened here: NumPy leaves a broken archive open.
+            with self.path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 header = json.loads(str(file[_HEADER]))
+                fingerprint, entropy = dict(header["fingerprint"]), list(header["entropy"])
                 arrays = {name: file[name] for name in file.files if name != _HEADER}
-        except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        except (
+            *(OSError, EOFError, KeyError, TypeError, ValueError),
+            *(AttributeError, zipfile.BadZipFile, zlib.error),
+        ) as error:
             raise ValueError(
                 f"`checkpoint` {str(self.path)!r} is not a checkpoint of an audit ({error}). "
                 "Remove it, or name another file."
             ) from error
-        self._check(header["fingerprint"])
+        self._check(fingerprint)
         cells: dict[str, Outcome] = {}
         for name, array in arrays.items():
             key, _, part = name.rpartition("/")
             cells.setdefault(key, {})[part] = array
-        return cells, header["entropy"]
+        return cells, entropy
 
     def save(self, cells: Mapping[str, Outcome], entropy: list[int]) -> None:
         """Write all finished cells; the file is whole at any time.
@@ -83,9 +89,12 @@ class Checkpoint:
         for key, outcome in cells.items():
             arrays |= {f"{key}/{part}": array for part, array in outcome.items()}
         partial = self.path.with_name(f"{self.path.name}.{os.getpid()}.partial")
-        with partial.open("wb") as file:
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-        partial.replace(self.path)
+        try:
+            with partial.open("wb") as file:
+                np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+            partial.replace(self.path)
+        finally:
+            partial.unlink(missing_ok=True)
 
     def _check(self, found: Mapping[str, str]) -> None:
         for name, value in self.fingerprint.items():

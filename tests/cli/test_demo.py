@@ -1,7 +1,6 @@
 import io
 import os
 import re
-import socket
 import subprocess
 import sys
 
@@ -11,24 +10,17 @@ import pytest
 import skleak
 from skleak.cli import main
 
+BOTH = ["skleak-audit.html", "skleak-report.html"]
+
 
 @pytest.fixture(autouse=True)
-def no_network(monkeypatch):
-    def refuse(*_, **__):
-        raise AssertionError("the demo must not use the network")
-
-    monkeypatch.setattr(socket.socket, "connect", refuse)
+def few_releases(monkeypatch):
+    monkeypatch.setattr("skleak.cli._demo._N_RELEASES", 5)
 
 
-def run(capsys, *arguments):
-    code = main(list(arguments))
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
-def test_demo_reports_on_the_terminal_and_as_html(tmp_path, capsys):
+def test_demo_reports_on_the_terminal_and_as_html(tmp_path, run):
     path = tmp_path / "r.html"
-    code, out, err = run(capsys, "demo", "--out", str(path))
+    code, out, err = run("demo", "--out", str(path))
     assert (code, err) == (0, "")
     for part in (
         "Leakage report: PrivateLinearRegression",
@@ -39,19 +31,22 @@ def test_demo_reports_on_the_terminal_and_as_html(tmp_path, capsys):
         "years for age",
         "pipeline[-1].release()",
         str(path),
+        "guesses `sex` right for",
+        "imputation",
+        str(tmp_path / "r-audit.html"),
     ):
         assert part in out
-    assert max(map(len, out.replace(str(path), "").split("\n"))) <= 88
+    assert max(map(len, out.replace(str(tmp_path), "").split("\n"))) <= 88
     html = path.read_text(encoding="utf-8")
     assert html.startswith("<!DOCTYPE html>")
     assert html.count("<svg") == 1
-    assert os.listdir(tmp_path) == ["r.html"]
+    assert sorted(os.listdir(tmp_path)) == ["r-audit.html", "r.html"]
 
 
-def test_demo_has_a_useful_model_whose_noise_is_never_the_same(tmp_path, capsys):
+def test_demo_has_a_useful_model_whose_noise_is_never_the_same(tmp_path, run):
     scores = []
     for _ in range(5):
-        _, out, _ = run(capsys, "demo", "--out", str(tmp_path))
+        _, out, _ = run("demo", "--out", str(tmp_path))
         private, ordinary = map(float, re.search(r"R\^2: ([\d.-]+) .*; ([\d.-]+) by", out).groups())
         scores.append(private)
         assert ordinary > 0.4
@@ -59,31 +54,29 @@ def test_demo_has_a_useful_model_whose_noise_is_never_the_same(tmp_path, capsys)
     assert len(set(scores)) > 1
 
 
-def test_demo_writes_into_a_folder_and_by_default_into_the_current_one(
-    tmp_path, capsys, monkeypatch
-):
+def test_demo_writes_into_a_folder_and_by_default_into_the_current_one(tmp_path, run, monkeypatch):
     (tmp_path / "folder").mkdir()
-    assert run(capsys, "demo", "--out", str(tmp_path / "folder"))[0] == 0
-    assert os.listdir(tmp_path / "folder") == ["skleak-report.html"]
+    assert run("demo", "--out", str(tmp_path / "folder"))[0] == 0
+    assert sorted(os.listdir(tmp_path / "folder")) == BOTH
     monkeypatch.chdir(tmp_path)
-    assert run(capsys, "demo")[0] == 0
-    assert sorted(os.listdir(tmp_path)) == ["folder", "skleak-report.html"]
+    assert run("demo")[0] == 0
+    assert sorted(os.listdir(tmp_path)) == ["folder", *BOTH]
 
 
 def leakage(out):
     return float(re.search(r"Fisher information loss: mean ([\d.]+)", out)[1])
 
 
-def test_twice_the_noise_is_half_the_leakage(tmp_path, capsys):
+def test_twice_the_noise_is_half_the_leakage(tmp_path, run):
     small, large = (
-        leakage(run(capsys, "demo", "--noise-scale", scale, "--out", str(tmp_path))[1])
+        leakage(run("demo", "--noise-scale", scale, "--out", str(tmp_path))[1])
         for scale in ("0.5", "1")
     )
     assert small == pytest.approx(2.0 * large, rel=0.01)
 
 
-def test_irfil_shows_the_spread_before_and_after(tmp_path, capsys):
-    code, out, err = run(capsys, "demo", "--irfil", "--out", str(tmp_path))
+def test_irfil_shows_the_spread_before_and_after(tmp_path, run):
+    code, out, err = run("demo", "--irfil", "--out", str(tmp_path))
     assert (code, err) == (0, "")
     before, after = re.search(r"spread over records +([\d.]+) +(.+)", out).groups()
     mantissa, exponent = re.match(r"([\d.]+) × 10⁻([⁰-⁹]+)", after).groups()
@@ -93,8 +86,8 @@ def test_irfil_shows_the_spread_before_and_after(tmp_path, capsys):
     assert "given the weights" in out
 
 
-def test_without_noise_the_demo_says_what_to_do(tmp_path, capsys):
-    code, out, _ = run(capsys, "demo", "--noise-scale", "0", "--out", str(tmp_path))
+def test_without_noise_the_demo_says_what_to_do(tmp_path, run):
+    code, out, _ = run("demo", "--noise-scale", "0", "--out", str(tmp_path))
     assert code == 0
     assert "leakage is infinite" in out
     assert "try --noise-scale 2" in out
@@ -117,9 +110,9 @@ def test_without_noise_the_demo_says_what_to_do(tmp_path, capsys):
         (["no-such-command"], "invalid choice"),
     ],
 )
-def test_bad_arguments_get_one_line_and_code_2(tmp_path, monkeypatch, capsys, arguments, message):
+def test_bad_arguments_get_one_line_and_code_2(tmp_path, monkeypatch, run, arguments, message):
     monkeypatch.chdir(tmp_path)
-    code, out, err = run(capsys, *arguments)
+    code, out, err = run(*arguments)
     assert (code, out) == (2, "")
     assert message in err
     assert err.startswith("skleak")
@@ -128,22 +121,22 @@ def test_bad_arguments_get_one_line_and_code_2(tmp_path, monkeypatch, capsys, ar
     assert os.listdir(tmp_path) == []
 
 
-def test_a_report_that_cannot_be_written_gets_one_line_and_code_2(tmp_path, monkeypatch, capsys):
+def test_a_report_that_cannot_be_written_gets_one_line_and_code_2(tmp_path, monkeypatch, run):
     def fail(*_):
         raise PermissionError(13, "Permission denied", "a draft")
 
     monkeypatch.setattr(os, "replace", fail)
-    code, out, err = run(capsys, "demo", "--out", str(tmp_path / "r.html"))
+    code, out, err = run("demo", "--out", str(tmp_path / "r.html"))
     assert (code, out) == (2, "")
     assert err == f"skleak demo: error: cannot write '{tmp_path}/r.html': Permission denied\n"
     assert os.listdir(tmp_path) == []
 
 
-def test_version_and_help(capsys):
-    assert run(capsys, "--version") == (0, f"skleak {skleak.__version__}\n", "")
-    assert "demo" in run(capsys, "--help")[1]
-    assert run(capsys)[:2] == run(capsys, "--help")[:2]
-    code, out, _ = run(capsys, "demo", "--help")
+def test_version_and_help(run):
+    assert run("--version") == (0, f"skleak {skleak.__version__}\n", "")
+    assert "demo" in run("--help")[1]
+    assert run()[:2] == run("--help")[:2]
+    code, out, _ = run("demo", "--help")
     assert code == 0
     for option in ("--noise-scale", "--irfil", "--out"):
         assert option in out
@@ -164,4 +157,37 @@ def test_a_reader_who_stops_early_sees_no_traceback(tmp_path):
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0
-    assert os.listdir(tmp_path) == ["skleak-report.html"]
+    assert sorted(os.listdir(tmp_path)) == BOTH
+
+
+def test_demo_ends_with_an_audit_at_more_noise_and_at_less(tmp_path, run):
+    code, out, err = run("demo", "--noise-scale", "3", "--out", tmp_path)
+    assert (code, err) == (0, "")
+    attacked = out[out.index("Attacked:") : out.index("What next")]
+    table = [line.split() for line in attacked.splitlines() if re.match(r"[\d.]+ +\d+%", line)]
+    assert [row[0] for row in table] == ["0.3", "3", "30"]
+    white_box = [float(row[4].strip("<>%")) for row in table]
+    bound = [float(row[5].strip("<>%")) for row in table]
+    assert white_box[0] > white_box[2]
+    assert bound == sorted(bound, reverse=True)
+    page = (tmp_path / "skleak-audit.html").read_text(encoding="utf-8")
+    assert "Leakage audit" in page
+
+
+def test_the_audit_of_the_demo_needs_no_extra(tmp_path):
+    code = (
+        "import sys; sys.modules['matplotlib'] = sys.modules['dp_accounting'] = None\n"
+        "from skleak.cli import main; sys.exit(main(['demo', '--out', sys.argv[1]]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(os.listdir(tmp_path)) == BOTH
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from skleak.cli import main; main(['audit', '--help'])\n"
+        "print('heavy', [m for m in ('numpy', 'pandas', 'sklearn') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "heavy []" in done.stdout

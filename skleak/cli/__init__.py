@@ -1,0 +1,5 @@
+"""The command line: ``skleak audit`` for data of your own, ``skleak demo`` for bundled data."""
+
+from skleak.cli._main import main
+
+__all__ = ["main"]

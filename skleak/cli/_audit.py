@@ -1,0 +1,290 @@
+"""``skleak audit``: train on a table, attack the releases, and say what was found."""
+
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from skleak.audit import AuditReport, LeakageAuditor
+from skleak.audit._report_tables import most_exposed
+from skleak.cli._limit import judge
+from skleak.cli._preparation import Prepared, prepare
+from skleak.cli._reading import read_table
+from skleak.cli._terminal import complain, one_line, say, section, wrap, write
+from skleak.exceptions import IncompleteAuditWarning
+from skleak.linear_model import (
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+)
+from skleak.reports._format import count, number, plural
+from skleak.utils._typing import Array, FloatArray
+
+__all__ = ["Options", "audit", "usual_noise"]
+
+_MODELS = {
+    "linear": PrivateLinearRegression,
+    "logistic": PrivateLogisticRegression,
+    "poisson": PrivatePoissonRegressor,
+}
+_ABOVE_THE_LIMIT = 3
+_N_PLACES = 5
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of the command, as `skleak.cli._arguments` describes them."""
+
+    data: str
+    target: str
+    sensitive: str | None
+    drop: list[str]
+    nominal: list[str]
+    model: str
+    alpha: float
+    noise_scale: list[float] | None
+    reweighting: Literal["irfil"] | None
+    no_intercept: bool
+    test_size: float
+    n_releases: int
+    secret: Literal["actual", "drawn"]
+    prior: Literal["marginal", "uniform", "conditional"]
+    max_records: int | None
+    out: Path
+    fail_above: float | None
+    checkpoint: Path | None
+    n_jobs: int | None
+    seed: int | None
+    quiet: bool
+
+
+def audit(options: Options) -> int:
+    """Run the command.
+
+    Parameters
+    ----------
+    options : Options
+        What was typed.
+
+    Returns
+    -------
+    int
+        Exit code: 0, or 3 where the limit is passed.
+
+    Raises
+    ------
+    ValueError, TypeError, OSError, ImportError
+        For data that cannot be audited, in one line.
+    KeyboardInterrupt
+        With a message about what is kept.
+    """
+    reading = read_table(options.data)
+    say(wrap(reading.notes))
+    prepared = prepare(
+        reading.frame,
+        target=options.target,
+        sensitive=options.sensitive,
+        drop=options.drop,
+        nominal=options.nominal,
+        model=options.model,
+        test_size=options.test_size,
+        seed=_fixed_seed(options),
+    )
+    _check_secret(options, prepared)
+    auditor, notes = _auditor(options, prepared)
+    say(wrap([*prepared.notes, *notes]), section("Columns", wrap(prepared.decisions, "- ")), "")
+    report = _fit(auditor, prepared, options)
+    say(report.to_text())
+    write(report, options.out)
+    say(_places(prepared, report), _next_steps(options, prepared))
+    if options.fail_above is None:
+        return 0
+    passed, line = judge(report, options.fail_above)
+    say("", line)
+    return 0 if passed else _ABOVE_THE_LIMIT
+
+
+def _fixed_seed(options: Options) -> int:
+    """Seed of what divides the records: without --seed too, a checkpoint fits a second run."""
+    return 0 if options.seed is None else options.seed
+
+
+def _check_secret(options: Options, prepared: Prepared) -> None:
+    if options.secret == "drawn" and not prepared.n_values:
+        what = (
+            "whole records" if options.sensitive is None else f"{options.sensitive!r}, a quantity"
+        )
+        raise ValueError(
+            f"--secret drawn redraws one of a few values, and cannot redraw {what}. Name a column "
+            "of few values in --sensitive, or take --secret actual"
+        )
+
+
+def _auditor(options: Options, prepared: Prepared) -> tuple[LeakageAuditor, list[str]]:
+    notes: list[str] = []
+    levels = options.noise_scale
+    if levels is None:
+        levels = usual_noise(prepared.target.model, prepared.y)
+        notes.append(
+            f"Noise scales: {', '.join(map(number, levels))}, from what one record can move a "
+            "coefficient by; choose others with --noise-scale."
+        )
+    targets = _targets(options, len(prepared.X))
+    if targets is not None:
+        notes.append(
+            f"Attacked: {plural(len(targets), 'record')} of {count(len(prepared.X))}, chosen at "
+            "random; the rest is known to the attackers."
+        )
+    if options.sensitive is None and options.prior != "marginal":
+        notes.append("--prior is not used: whole records have no prior.")
+    attacks: str | list[str] = "default"
+    if prepared.target.classes and prepared.sensitive is not None and not prepared.n_values:
+        attacks = ["prior", "imputation", "white_box"]
+        notes.append(
+            "No black-box attack is played: predicted classes are the same over ranges of a "
+            "quantity."
+        )
+    model = _MODELS[prepared.target.model](
+        noise_scale=max(levels),
+        alpha=options.alpha,
+        fit_intercept=not options.no_intercept,
+        reweighting=options.reweighting,
+    )
+    auditor = LeakageAuditor(
+        Pipeline([("columns", prepared.preprocessing), ("model", model)]),
+        prepared.sensitive,
+        attacks,
+        noise_scales=levels,
+        n_releases=options.n_releases,
+        secret=options.secret,
+        prior=options.prior,
+        targets=targets,
+        checkpoint=options.checkpoint,
+        n_jobs=options.n_jobs,
+        verbose=0 if options.quiet else 1,
+        random_state=options.seed,
+    )
+    return auditor, notes
+
+
+def usual_noise(model: str, y: Array) -> list[float]:
+    """Noise scales from one that hides little to one that hides most records.
+
+    Parameters
+    ----------
+    model : {"linear", "logistic", "poisson"}
+        Which model.
+    y : ndarray of shape (n,)
+        Targets.
+
+    Returns
+    -------
+    list of float
+        A power of ten near what one of n records moves a coefficient of a standardised column by,
+        ten times and a hundred times that.
+
+    Examples
+    --------
+    >>> usual_noise("linear", np.tile([-1.0, 1.0], 500))
+    [0.001, 0.01, 0.1]
+    """
+    step = 4.0  # residual of at most 1, curvature of at most a quarter
+    if model == "linear":
+        step = float(np.std(y))
+    elif model == "poisson":
+        step = float(np.std(y) / np.mean(y))
+    exponent = round(math.log10(step / len(y)))
+    return [float(f"1e{exponent + k}") for k in range(3)]
+
+
+def _targets(options: Options, n: int) -> "FloatArray | None":
+    if options.max_records is None or options.max_records >= n:
+        return None
+    rng = np.random.default_rng(_fixed_seed(options))
+    return np.sort(rng.choice(n, options.max_records, replace=False))
+
+
+def _fit(auditor: LeakageAuditor, prepared: Prepared, options: Options) -> AuditReport:
+    try:
+        with _warnings_in_one_line():
+            auditor.fit(prepared.X, prepared.y, prepared.X_test, prepared.y_test)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted. {_kept(options)}") from None
+    report: AuditReport = auditor.report_
+    return report
+
+
+def _kept(options: Options) -> str:
+    path = options.checkpoint
+    if path is None:
+        return "Nothing is kept; with --checkpoint PATH the same command would go on from here"
+    if not path.exists():
+        return f"Nothing was finished yet, and {str(path)!r} is not written"
+    return f"What is finished is in {str(path)!r}: run the same command again to go on from it"
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """Tell every warning once, without the place in the code that gave it."""
+    told: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *_: object) -> None:
+        text = one_line(message)
+        if text not in told:
+            told.add(text)
+            complain(f"skleak audit: warning: {text}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        # Rare levels may all be held out; they are encoded like other rare ones, or like none.
+        warnings.filterwarnings("ignore", message="Found unknown categories")
+        # The command says itself what is kept.
+        warnings.simplefilter("ignore", IncompleteAuditWarning)
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
+
+
+def _places(prepared: Prepared, report: AuditReport) -> str:
+    """Where the most exposed records are in the file: the report counts those trained on."""
+    top = most_exposed(report, _N_PLACES)["record"].to_numpy(dtype=np.intp)
+    named = ", ".join(map(str, prepared.rows[top] + 1))
+    text = (
+        "The report counts the records that were trained on, from 0. In the file, the most "
+        f"exposed are records {named}; the first there is 1."
+    )
+    return section("Where to find them", wrap([text]))
+
+
+def _next_steps(options: Options, prepared: Prepared) -> str:
+    read = f"Read the report, which is confidential: {options.out}"
+    steps = []
+    if prepared.n_values and options.prior == "marginal":
+        steps.append("An attacker may know what the other columns tell: try --prior conditional.")
+    if prepared.n_values and options.secret == "actual" and options.prior != "marginal":
+        steps.append("The bounds are exact for secrets drawn from the prior: try --secret drawn.")
+    if options.reweighting is None:
+        steps.append("The same noise, and a loss that is equal for all: try --reweighting irfil.")
+    steps.append(
+        "Choose a noise scale, train with it, and publish what `release()` returns, never the "
+        "fitted estimator:"
+    )
+    made = [f"NOISE, alpha={options.alpha:g}"]
+    if options.no_intercept:
+        made.append("fit_intercept=False")
+    if options.reweighting is not None:
+        made.append(f"reweighting={options.reweighting!r}")
+    name = _MODELS[prepared.target.model].__name__
+    code = f"    released = {name}({', '.join(made)}).fit(X, y).release()"
+    after = wrap(
+        [
+            "Every further release of the same records leaks again. The means, scales and levels "
+            "that the columns were prepared with are counted as public here."
+        ]
+    )
+    return section("What next", "\n".join([read, wrap(steps), code, after]))

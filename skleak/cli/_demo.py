@@ -1,0 +1,189 @@
+"""``skleak demo``: a private model on bundled data, a report on it, and attacks against it."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import load_diabetes
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from skleak.audit import AuditReport, LeakageAuditor
+from skleak.audit._report_format import percent
+from skleak.audit._report_tables import levels, tightest
+from skleak.cli._arguments import AUDIT_NAME, REPORT_NAME
+from skleak.cli._terminal import say, section, wrap, write
+from skleak.linear_model import PrivateLinearRegression
+from skleak.reports._format import number
+from skleak.reports._text import _table
+
+__all__ = ["audit_path", "demo"]
+
+_ALPHA = 0.1
+_SECRET = "sex"
+_N_RELEASES = 50
+
+
+def demo(noise_scale: float, irfil: bool, out: Path) -> int:
+    """Run the command.
+
+    Parameters
+    ----------
+    noise_scale : float
+        Standard deviation of the noise on each coefficient, 0 or more.
+    irfil : bool
+        Whether to reweight the records.
+    out : Path
+        Where the report goes; the audit lies beside it.
+
+    Returns
+    -------
+    int
+        Exit code 0.
+    """
+    X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    X_train, X_test, y_train, y_test = train_test_split(X.astype({"sex": int}), y, random_state=1)
+    ordinary = _pipeline(Ridge(alpha=_ALPHA * len(y_train))).fit(X_train, y_train)
+    plain, balanced = (
+        _pipeline(PrivateLinearRegression(noise_scale, alpha=_ALPHA, reweighting=reweighting))
+        for reweighting in (None, "irfil")
+    )
+    model = (balanced if irfil else plain).fit(X_train, y_train)
+    groups = ("sex " + X_train["sex"].astype(str)).to_numpy()
+    report = model[-1].leakage_report(groups=groups)
+    audit = _audit(model, noise_scale, (X_train, y_train, X_test, y_test))
+    write(report, out)
+    write(audit, audit_path(out))
+
+    say(
+        f"""\
+Data: scikit-learn's diabetes data, {len(X)} patients; target: how far the disease went in
+a year. Fitted on {len(X_train)} of them, tested on the other {len(X_test)}.
+Model: sex one-hot, the rest standardised; PrivateLinearRegression with alpha {_ALPHA:g}.
+Test R^2: {model.score(X_test, y_test):.3f} with noise of standard deviation {noise_scale:g}; \
+{ordinary.score(X_test, y_test):.3f} by plain ridge regression.
+""",
+        report.to_text(),
+    )
+    if noise_scale > 0.0:
+        say(_units(model, report.features))
+    if irfil:
+        plain.fit(X_train, y_train)
+        say(_comparison(plain[-1].leakage_report().dataset, report.dataset))
+    say(_attacked(audit), _next_steps(noise_scale, irfil, out))
+    return 0
+
+
+def audit_path(out: Path) -> Path:
+    """Where the audit goes: beside the report, under a name that tells them apart.
+
+    Examples
+    --------
+    >>> audit_path(Path("skleak-report.html")).name, audit_path(Path("mine.html")).name
+    ('skleak-audit.html', 'mine-audit.html')
+    """
+    if out.name == REPORT_NAME:
+        return out.with_name(AUDIT_NAME)
+    return out.with_name(f"{out.stem}-audit{out.suffix}")
+
+
+def _pipeline(model: PrivateLinearRegression | Ridge) -> Pipeline:
+    columns = make_column_transformer(
+        (OneHotEncoder(drop="if_binary", sparse_output=False), ["sex"]),
+        remainder=StandardScaler(),
+        verbose_feature_names_out=False,
+    )
+    return make_pipeline(columns.set_output(transform="pandas"), model)
+
+
+def _units(model: Pipeline, features: pd.DataFrame) -> str:
+    """Translate bounds on standardised columns into the units of the data."""
+    scaler = model[0].named_transformers_["remainder"]
+    scale = dict(zip(scaler.feature_names_in_, scaler.scale_, strict=True))
+    names = [name for name in features.index if name in scale and name != "age"][:3]
+    bounds = ", ".join(
+        f"{name} {features.loc[name, 'standard_error'] * scale[name]:.3g}" for name in names
+    )
+    age = features.loc["age", "standard_error"] * scale["age"]
+    return section(
+        "Units",
+        f"""\
+Standardising made one unit of a column one standard deviation: the bounds above are
+z-scores. In the units of the data, an attacker's standard error is at least
+{bounds}; and {age:.3g} years for age, whose standard deviation is {scale["age"]:.3g}.""",
+    )
+
+
+def _audit(model: Pipeline, noise_scale: float, data: Any) -> AuditReport:
+    """Attack releases with less noise, the same and more."""
+    scales = [0.0, 0.2, 2.0] if noise_scale == 0.0 else [k * noise_scale for k in (0.1, 1.0, 10.0)]
+    auditor = LeakageAuditor(
+        model, _SECRET, noise_scales=scales, n_releases=_N_RELEASES, prior="conditional"
+    )
+    auditor.fit(*data)
+    report: AuditReport = auditor.report_
+    return report
+
+
+def _attacked(audit: AuditReport) -> str:
+    """What the attacks got right, in a sentence and a small table."""
+    right = audit.results.pivot(index="noise_scale", columns="attack", values="success")
+    shared, bound = levels(audit), tightest(audit)["value"]
+    rows = [
+        (
+            number(noise),
+            percent(shared.loc[noise, "baseline"]),
+            *(percent(right.loc[noise, name]) for name in ("imputation", "black_box", "white_box")),
+            percent(bound[noise], up=True),
+            number(shared.loc[noise, "utility"]),
+        )
+        for noise in right.index
+    ]
+    header = ("noise", "prior", "imputation", "black box", "white box", "bound", "R^2")
+    table = "\n".join(_table(header, rows))
+    meaning = (
+        "The prior is what the other columns tell; imputation guesses from them without "
+        "the model. No attack is right more often than the bound, on average over secrets drawn "
+        "from the prior."
+    )
+    text = f"{wrap(audit.findings[:1])}\n\n{table}\n{wrap([meaning])}"
+    return section(f"Attacked: share of records whose {_SECRET} is guessed right", text)
+
+
+def _comparison(before: dict[str, float], after: dict[str, float]) -> str:
+    rows = (
+        ("spread over records", "spread"),
+        ("max loss", "max_loss"),
+        ("mean loss", "mean_loss"),
+        ("min loss", "min_loss"),
+    )
+    lines = [f"{label:<22}{number(before[key]):>10}{number(after[key]):>14}" for label, key in rows]
+    return section(
+        "Reweighting (IRFIL), leakage given the weights",
+        "\n".join([f"{'':<22}{'before':>10}{'after':>14}", *lines]),
+    )
+
+
+def _next_steps(noise_scale: float, irfil: bool, out: Path) -> str:
+    read = f"Read the report, which is confidential: {out}\nand the audit: {audit_path(out)}"
+    if noise_scale == 0.0:
+        advice = "Nothing of this fit should leave. Fit with noise: try --noise-scale 2."
+        return section("What next", f"{read}\n{advice}")
+    advice = "More noise leaks less and predicts worse: try --noise-scale 4."
+    if not irfil:
+        advice += "\nThe same noise, and a loss that is equal for all: try --irfil."
+    return section(
+        "What next",
+        f"""\
+{read}
+{advice}
+To publish the model, publish what `release()` returns, never the fitted estimator:
+    released = pipeline[-1].release()    # noisy coefficients; no record, no leakage
+    released.predict(pipeline[:-1].transform(X_new))
+The means and scales in `pipeline[:-1]` were learned from the same patients without
+noise, and are not counted here: take them from public knowledge where that matters.
+Fitting and releasing again draws new noise, and the leakage of both adds up.""",
+    )

@@ -1,0 +1,249 @@
+"""From a table as it was read to a model, its training records and what is secret in them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from skleak.attacks._knowledge import MAX_VALUES, find_secret
+from skleak.cli._columns import MAX_LEVELS, Decisions, choose, missing_label, row_counters, typed
+from skleak.cli._reading import resolve_column
+from skleak.cli._targets import Target, read_target
+from skleak.reports._format import count, number, plural, shorten
+from skleak.utils._typing import Array, IntArray
+
+__all__ = ["Prepared", "prepare"]
+
+# More values than this are counted, not listed.
+_N_LISTED = 8
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What an audit is made of. Confidential.
+
+    Parameters
+    ----------
+    X, y : DataFrame of shape (n, n_columns), ndarray of shape (n,)
+        Training records and their targets.
+    X_test, y_test : DataFrame, ndarray, or None
+        Records held out; None where there are none.
+    preprocessing : ColumnTransformer
+        Unfitted.
+    sensitive : str or None
+        Column that attackers are after.
+    n_values : int
+        Candidate values of it; 0 for a quantity or whole records.
+    target : Target
+        What is predicted.
+    notes : tuple of str
+        What the columns are taken for, a line each.
+    decisions : tuple of str
+        What was decided on them, a line each.
+    rows : ndarray of int of shape (n,)
+        Positions of the training records in the table that was read.
+    """
+
+    X: pd.DataFrame
+    y: Array
+    X_test: "pd.DataFrame | None"
+    y_test: "Array | None"
+    preprocessing: ColumnTransformer
+    sensitive: str | None
+    n_values: int
+    target: Target
+    notes: tuple[str, ...]
+    decisions: tuple[str, ...]
+    rows: IntArray
+
+
+def prepare(
+    frame: pd.DataFrame,
+    *,
+    target: str,
+    sensitive: str | None,
+    drop: Sequence[str],
+    nominal: Sequence[str],
+    model: str,
+    test_size: float,
+    seed: int,
+) -> Prepared:
+    """Choose a model, turn columns into what it can use, and hold out records.
+
+    Parameters
+    ----------
+    frame : DataFrame of shape (n, n_columns)
+        As it was read.
+    target, sensitive, drop, nominal : str, str or None, sequences of str
+        Names of columns, as the user typed them.
+    model : {"auto", "linear", "logistic", "poisson"}
+        Which model.
+    test_size : float
+        Share of the records to hold out, in [0, 1).
+    seed : int
+        Of the split.
+
+    Returns
+    -------
+    Prepared
+
+    Raises
+    ------
+    ValueError
+        For unknown columns, and data that cannot be audited.
+    """
+    target, sensitive, left_out, codes = _resolve(frame, target, sensitive, drop, nominal)
+    frame = frame.drop(columns=left_out)
+    decisions, notes = Decisions(), []
+    for name in left_out:
+        decisions.add(name, "left out, as --drop says")
+    answer, rows = read_target(frame.pop(target), target, model)
+    notes += [answer.note, *_dropped(len(frame), rows, target)]
+    table = typed(frame, codes, decisions)
+    counters = row_counters(table)
+    table, values = table[rows], answer.values
+    if sensitive is not None:
+        kept = _kept(table[sensitive])
+        notes += _dropped(len(table), kept, sensitive)
+        table, values = table[kept], values[kept]
+    answer.check(values, target)
+    numeric, categories = choose(table, sensitive, counters, decisions)
+    if not numeric + categories:
+        why = "; ".join(decisions.lines())
+        raise ValueError(f"no column is left for the model to use ({why}). Add columns that vary")
+    table = _named_missing(table[numeric + categories], categories)
+    X, y, X_test, y_test = _split(table, values, answer.classes, test_size, seed)
+    places = X.index.to_numpy()
+    # Positions in the report are positions among the training records.
+    X = X.reset_index(drop=True)
+    n_values = 0
+    if sensitive is not None:
+        _check_varies(table[sensitive], X[sensitive])
+        n_values, note = _study(X, sensitive)
+        notes.append(note)
+    notes.append(_split_note(X, X_test))
+    transformers = _transformers(numeric, categories)
+    told = (tuple(notes), decisions.lines())
+    return Prepared(
+        X, y, X_test, y_test, transformers, sensitive, n_values, answer, *told, rows=places
+    )
+
+
+def _resolve(
+    frame: pd.DataFrame,
+    target: str,
+    sensitive: str | None,
+    drop: Sequence[str],
+    nominal: Sequence[str],
+) -> tuple[str, str | None, list[str], set[str]]:
+    target = resolve_column(frame, target, "--target")
+    if sensitive is not None:
+        sensitive = resolve_column(frame, sensitive, "--sensitive")
+    left_out = list(dict.fromkeys(resolve_column(frame, name, "--drop") for name in drop))
+    codes = {resolve_column(frame, name, "--nominal") for name in nominal}
+    if target == sensitive:
+        raise ValueError(
+            f"--sensitive is the target itself, {target!r}. An attacker is taken to know the "
+            "target: name another column"
+        )
+    for option, name in (("--target", target), ("--sensitive", sensitive)):
+        if name in left_out:
+            raise ValueError(f"--drop would leave out {name!r}, which {option} names")
+    return target, sensitive, left_out, codes - {target, *left_out}
+
+
+def _dropped(n: int, kept: Array, name: str) -> list[str]:
+    missing = n - int(np.sum(kept))
+    if not missing:
+        return []
+    return [f"Left out: {plural(missing, 'record')} without `{shorten(name, 40)}`."]
+
+
+def _kept(column: "pd.Series[Any]") -> Array:
+    """Records of a sensitive column: missing names are a value, missing numbers are not."""
+    every = np.ones(len(column), dtype=bool)
+    return every if column.dtype == object else column.notna().to_numpy()
+
+
+def _named_missing(table: pd.DataFrame, nominal: Sequence[str]) -> pd.DataFrame:
+    for name in nominal:
+        column = table[name]
+        table[name] = column.where(column.notna(), missing_label(column)).astype(object)
+    return table
+
+
+def _split(
+    table: pd.DataFrame, values: Array, classes: bool, test_size: float, seed: int
+) -> tuple[pd.DataFrame, Array, "pd.DataFrame | None", "Array | None"]:
+    n_test = round(test_size * len(table))
+    if n_test < 2:
+        return table, values, None, None
+    counts = np.unique(values, return_counts=True)[1] if classes else np.zeros(1)
+    stratify = values if counts.min() >= 2 and n_test >= len(counts) else None
+    train, test = train_test_split(
+        np.arange(len(table)), test_size=n_test, random_state=seed, stratify=stratify
+    )
+    train, test = np.sort(train), np.sort(test)
+    return table.iloc[train], values[train], table.iloc[test], values[test]
+
+
+def _split_note(X: pd.DataFrame, X_test: "pd.DataFrame | None") -> str:
+    if X_test is None:
+        return f"Trained and audited on all {plural(len(X), 'record')}, and scored on them."
+    return (
+        f"Trained and audited on {plural(len(X), 'record')}; scored on "
+        f"{count(len(X_test))} held out at random."
+    )
+
+
+def _check_varies(column: "pd.Series[Any]", trained_on: "pd.Series[Any]") -> None:
+    """Refuse a sensitive column of one value, and say where it has but one."""
+    if trained_on.nunique() >= 2:
+        return
+    shown = f"--sensitive: {column.name!r} has a single value, {shorten(trained_on.iloc[0], 20)!r}"
+    if column.nunique() < 2:
+        raise ValueError(f"{shown}: there is nothing to infer. Name another column")
+    raise ValueError(
+        f"{shown}, in the {count(len(trained_on))} training records, and others only in those held "
+        "out. Hold out fewer with --test-size, or another share with --seed"
+    )
+
+
+def _study(X: pd.DataFrame, sensitive: str) -> tuple[int, str]:
+    """Number of candidate values, and what the column is taken for."""
+    column, name = X[sensitive], shorten(sensitive, 40)
+    distinct = column.nunique()
+    if column.dtype == object and distinct > MAX_VALUES:
+        raise ValueError(
+            f"--sensitive: {sensitive!r} has {count(distinct)} different values; expected at most "
+            f"{MAX_VALUES}. Group rare ones in the file, or name another column"
+        )
+    values = find_secret(X, sensitive).values
+    if values is None:
+        low, high = (number(end) for end in (column.min(), column.max()))
+        return 0, f"Sensitive: `{name}`, a quantity from {low} to {high}."
+    shown = ", ".join(shorten(value, 20) for value in values[:_N_LISTED])
+    more = len(values) - _N_LISTED
+    shown += f" and {more} more" if more > 0 else ""
+    return len(values), f"Sensitive: `{name}`, {len(values)} values ({shown})."
+
+
+def _transformers(numeric: list[str], nominal: list[str]) -> ColumnTransformer:
+    scale: Pipeline = make_pipeline(
+        SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler()
+    )
+    encode = OneHotEncoder(
+        drop="first",
+        max_categories=MAX_LEVELS,
+        handle_unknown="infrequent_if_exist",
+        sparse_output=False,
+    )
+    parts = [("numbers", scale, numeric), ("names", encode, nominal)]
+    return ColumnTransformer([part for part in parts if part[2]])

@@ -1,0 +1,145 @@
+"""What a model predicts: numbers, two classes or counts, and which model that takes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skleak.cli._columns import Decisions, text_of, typed
+from skleak.reports._format import count, shorten
+from skleak.utils._typing import Array
+
+__all__ = ["Target", "read_target"]
+
+_CALLED = {"linear": "linear regression", "logistic": "logistic regression"}
+_CALLED |= {"poisson": "Poisson regression"}
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is predicted. Confidential.
+
+    Parameters
+    ----------
+    model : {"linear", "logistic", "poisson"}
+        Which model.
+    values : ndarray of shape (n,)
+        Numbers, or class labels.
+    note : str
+        What was decided.
+    """
+
+    model: str
+    values: Array
+    note: str
+
+    @property
+    def classes(self) -> bool:
+        """Whether classes are predicted."""
+        return self.model == "logistic"
+
+    def check(self, values: Array, name: str) -> None:
+        """Refuse what is left of the target where the model cannot be trained on it.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n,)
+            Of the records that are used.
+        name : str
+            The column.
+
+        Raises
+        ------
+        ValueError
+            For fewer than two records or values.
+        """
+        if len(values) < 2:
+            raise ValueError(
+                f"{len(values)} records are left that hold all that is needed; expected at least 2"
+            )
+        if len(np.unique(values)) < 2:
+            raise ValueError(
+                f"--target: {name!r} has a single value, {shorten(values[0], 20)!r}, in all "
+                "records: there is nothing to predict. Name another column"
+            )
+
+
+def read_target(column: "pd.Series[Any]", name: str, model: str) -> tuple[Target, Array]:
+    """Choose a model, and read the target as it takes it.
+
+    Parameters
+    ----------
+    column : Series of shape (n,)
+        As it was read.
+    name : str
+        Its name.
+    model : {"auto", "linear", "logistic", "poisson"}
+        What the user asked for.
+
+    Returns
+    -------
+    target : Target
+    kept : ndarray of bool of shape (n,)
+        Records that have one.
+
+    Raises
+    ------
+    ValueError
+        For a target that the model does not predict.
+
+    Examples
+    --------
+    >>> target, kept = read_target(pd.Series(["no", "yes", None]), "ill", "auto")
+    >>> target.model, target.values.tolist(), kept.tolist()
+    ('logistic', ['no', 'yes'], [True, True, False])
+    """
+    # A date has days, a text of numbers is numbers: as for any other column.
+    column = typed(column.to_frame(name), (), Decisions())[name]
+    kept = column.notna().to_numpy()
+    column = column[kept]
+    distinct = column.nunique()
+    why = ""
+    if model == "auto":
+        model = "logistic" if distinct == 2 else "linear"
+        why = ", as it has two values" if distinct == 2 else ", as it has more than two values"
+        if distinct < 2:
+            raise ValueError(f"--target: {name!r} has fewer than two values. Name another column")
+    values = _labels(column, name) if model == "logistic" else _numbers(column, name, model)
+    shown = ""
+    if model == "logistic":
+        shown = " ({} and {})".format(*(shorten(each, 20) for each in np.unique(values)))
+    note = f"Target: `{shorten(name, 40)}`{shown}; {_CALLED[model]}{why}."
+    return Target(model, values, note), kept
+
+
+def _labels(column: "pd.Series[Any]", name: str) -> Array:
+    distinct = column.nunique()
+    if distinct != 2:
+        raise ValueError(
+            f"--target: logistic regression takes a target of two values; {name!r} has "
+            f"{count(distinct)}. Take --model linear for numbers, or make it two"
+        )
+    labels = text_of(column)
+    return np.array(labels, dtype=object)
+
+
+def _numbers(column: "pd.Series[Any]", name: str, model: str) -> Array:
+    if column.dtype == object:
+        mapped = column.map({"False": 0.0, "True": 1.0})
+        if mapped.isna().any():
+            texts = pd.unique(column)
+            shown = ", ".join(repr(shorten(text, 20)) for text in texts[:3])
+            raise ValueError(
+                f"--target: {_CALLED[model]} takes a target of numbers; {name!r} holds text "
+                f"({shown}{', …' if len(texts) > 3 else ''}). Name a numeric column; a text of "
+                "two values takes --model logistic"
+            )
+        column = mapped
+    values: Array = column.to_numpy(dtype=np.float64)
+    if model == "poisson" and np.any(values < 0.0):
+        raise ValueError(
+            f"--target: Poisson regression takes counts, zero or more; {name!r} goes down to "
+            f"{values.min():g}. Take --model linear"
+        )
+    return values

@@ -1,0 +1,178 @@
+"""What the commands print: text that any terminal can show, and errors of one line."""
+
+import os
+import re
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from skleak.audit import AuditReport
+    from skleak.reports import LeakageReport
+
+__all__ = ["complain", "flush", "one_line", "say", "section", "wrap", "write"]
+
+_WIDTH = 88
+# Strings a terminal of an old code page cannot show, and what stands in for them.
+_ASCII = str.maketrans(
+    {"█": "#", "═": "=", "─": "-", "•": "*", "…": "~", "–": "-", "“": '"', "”": '"', "×": "x"}
+    | {"é": "e"}
+)
+_PLAIN_DIGITS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+_EXPONENT = re.compile("[⁻⁰-⁹¹²³]+")
+
+
+def say(*texts: str) -> None:
+    """Print texts, with stand-ins for letters that the terminal cannot show.
+
+    A reader who has seen enough and left does not stop the command: its result counts still.
+
+    Parameters
+    ----------
+    *texts : str
+        Each ends in a line break.
+
+    Examples
+    --------
+    >>> say("10⁻⁷", "“plain”")
+    10⁻⁷
+    “plain”
+    """
+    try:
+        for text in texts:
+            print(_shown(text, getattr(sys.stdout, "encoding", None)), flush=True)
+    except BrokenPipeError:
+        _mute()
+
+
+def flush() -> None:
+    """Write out what is printed, if anybody reads it."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _mute()
+
+
+def write(report: "AuditReport | LeakageReport", path: Path) -> None:
+    """Write a report to a file, as JSON where its name ends in .json, else as HTML.
+
+    Parameters
+    ----------
+    report : AuditReport or LeakageReport
+        What to write.
+    path : Path
+        The file.
+
+    Raises
+    ------
+    OSError
+        Where it cannot be written; the message names it.
+    """
+    try:
+        (report.to_json if path.suffix.lower() == ".json" else report.to_html)(path)
+    except OSError as error:
+        raise OSError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+
+
+def complain(text: str) -> None:
+    """Print one line on standard error.
+
+    Parameters
+    ----------
+    text : str
+        What is wrong.
+    """
+    print(_shown(one_line(text), getattr(sys.stderr, "encoding", None)), file=sys.stderr)
+
+
+def one_line(text: object) -> str:
+    r"""Put a message on one line.
+
+    Parameters
+    ----------
+    text : object
+        A message, perhaps of another library.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> one_line("Found a problem:\n  it is here.")
+    'Found a problem: it is here.'
+    """
+    return " ".join(str(text).split())
+
+
+def section(title: str, text: str) -> str:
+    """Put a title above a text.
+
+    Parameters
+    ----------
+    title, text : str
+        The text may have many lines.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> print(section("What next", "Read it."))
+    <BLANKLINE>
+    What next
+    ─────────
+    Read it.
+    """
+    return f"\n{title}\n{'─' * len(title)}\n{text}"
+
+
+def wrap(sentences: Sequence[str], bullet: str = "") -> str:
+    """Break sentences into lines that fit.
+
+    Parameters
+    ----------
+    sentences : sequence of str
+        Each begins a line.
+    bullet : str, default=""
+        What stands before each.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> print(wrap(["One thing.", "Another."], bullet="- "))
+    - One thing.
+    - Another.
+    """
+    return "\n".join(
+        textwrap.fill(
+            sentence,
+            _WIDTH,
+            initial_indent=bullet,
+            subsequent_indent=" " * len(bullet),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for sentence in sentences
+    )
+
+
+def _mute() -> None:
+    """Send the rest to nobody, also what the interpreter flushes when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _shown(text: str, encoding: str | None) -> str:
+    encoding = encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = _EXPONENT.sub(lambda found: "^" + found[0].translate(_PLAIN_DIGITS), text)
+        text = text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
+    return text

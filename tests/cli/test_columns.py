@@ -1,0 +1,145 @@
+import datetime
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skleak.cli._columns import Decisions, choose, row_counters, text_of, typed
+
+
+def one(values, nominal=(), name="c"):
+    decisions = Decisions()
+    return typed(pd.DataFrame({name: values}), nominal, decisions)[name], decisions.lines()
+
+
+@pytest.mark.parametrize(
+    "values, expected",
+    [
+        ([1, 2, 3], [1, 2, 3]),
+        (pd.array([1, None, 3], dtype="Int64"), [1.0, np.nan, 3.0]),
+        (pd.array([0.5, None], dtype="Float64"), [0.5, np.nan]),
+        (pd.Series([Decimal("1.5"), None], dtype=object), [1.5, np.nan]),
+        (np.array([1, 2**63], dtype=np.uint64), [1.0, 2.0**63]),
+        (pd.to_timedelta([12, 36], "h"), [0.5, 1.5]),
+    ],
+)
+def test_numbers(values, expected):
+    column, _ = one(values)
+    assert column.dtype in (np.int64, np.float64)
+    np.testing.assert_array_equal(column, expected)
+
+
+@pytest.mark.parametrize(
+    "values, expected",
+    [
+        ([True, False], ["True", "False"]),
+        (pd.array([True, None], dtype="boolean"), ["True", None]),
+        (pd.Series([True, None], dtype=object), ["True", None]),
+        (pd.Categorical([2, 1, None]), ["2", "1", None]),
+        (["a ", " ", None], ["a", None, None]),
+        (pd.Series([[1], {2: 3}], dtype=object), ["[1]", "{2: 3}"]),
+        (["12", "x"], ["12", "x"]),
+        (["2020-13-45", "2020-99-01"], ["2020-13-45", "2020-99-01"]),
+    ],
+)
+def test_names(values, expected):
+    column, _ = one(values)
+    assert column.dtype == object
+    assert [None if pd.isna(value) else value for value in column] == expected
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["2020-01-01", "2020-01-03", None],
+        ["2020-01-01 00:00", "2020-01-03T00:00:00", None],
+        [datetime.date(2020, 1, 1), datetime.date(2020, 1, 3), None],
+        pd.to_datetime(["2020-01-01", "2020-01-03", None]),
+        pd.to_datetime(["2020-01-01", "2020-01-03", None], utc=True),
+    ],
+)
+def test_dates_become_days(values):
+    column, lines = one(values)
+    np.testing.assert_array_equal(column, [0.0, 2.0, np.nan])
+    assert lines == ("c: dates, turned into days since 2020-01-01",)
+
+
+def test_nearly_all_dates_or_numbers_are_enough_and_said():
+    dates = [f"2020-01-{day:02d}" for day in range(1, 31)]
+    column, lines = one([*dates, "unknown"])
+    assert column.isna().sum() == 1
+    assert lines == ("c: dates, turned into days since 2020-01-01; 1 other value taken as missing",)
+    column, lines = one([*map(str, range(40)), "n/b"])
+    assert column.isna().sum() == 1
+    assert "1 other value taken as missing (such as 'n/b')" in lines[0]
+    column, _ = one([*dates[:5], "unknown"])
+    assert column.dtype == object
+
+
+def test_infinite_numbers_are_missing_and_said():
+    column, lines = one([1.0, np.inf, -np.inf])
+    assert column.isna().sum() == 2
+    assert lines == ("c: 2 infinite values taken as missing",)
+
+
+def test_codes_stay_names():
+    column, lines = one([11.0, 12.0, np.nan], nominal={"c"})
+    assert column.tolist() == ["11", "12", None]
+    assert lines == ("c: taken as codes, as --nominal says",)
+
+
+def test_names_cannot_steer_a_terminal():
+    assert "\x1b" not in text_of(pd.Series(["a\x1b[31m"]))[0]
+    _, lines = one(["x", "y"], name="evil\x1b[2J")
+    decisions = Decisions()
+    decisions.add("evil\x1b[2J", "numbers")
+    assert "\x1b" not in decisions.lines()[0]
+    assert lines == ()
+
+
+def test_what_is_dropped_and_what_is_kept():
+    n = 80
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "row": np.arange(n),
+            "id": [f"P{k}" for k in range(n)],
+            "almost": [f"P{max(k, 5)}" for k in range(n)],
+            "one": "x",
+            "gap": ["x", None] * (n // 2),
+            "empty": [None] * n,
+            "flat": 1.5,
+            "nan": np.nan,
+            "zip": rng.permutation([f"Z{k}" for k in range(40)] * 2),
+            "number": rng.permutation(n),
+            "few": rng.integers(0, 3, n),
+        }
+    )
+    decisions = Decisions()
+    table = typed(frame, (), decisions)
+    numeric, nominal = choose(table, None, row_counters(table), decisions)
+    assert numeric == ["number", "few"]
+    assert nominal == ["gap", "zip"]
+    text = "\n".join(decisions.lines())
+    for part in (
+        "row: dropped, as it counts the records",
+        "id: dropped, as it differs in every record",
+        "almost: dropped, as it names the record: 75 different values of 80",
+        "one: dropped, as every record has 'x'",
+        "flat: dropped, as every record has '1.5'",
+        "empty, nan: dropped, as all values are missing",
+        "gap: 2 levels, one-hot, the first dropped; 40 missing are a level of their own",
+        "zip: 40 levels, one-hot, the first dropped; all but the 29 most frequent merged",
+        "number: numbers, standardised; all differ: if they identify records",
+        "few: numbers, standardised; 3 whole values: if they are codes",
+    ):
+        assert part in text
+
+
+@pytest.mark.parametrize("name", ["row", "id", "one"])
+def test_the_sensitive_column_is_never_dropped(name):
+    frame = pd.DataFrame({"row": range(5), "id": list("abcde"), "one": ["x"] * 5})
+    table = typed(frame, (), Decisions())
+    numeric, nominal = choose(table, name, row_counters(table), Decisions())
+    assert name in numeric + nominal
