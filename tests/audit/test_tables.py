@@ -1,0 +1,192 @@
+"""Tables from outcomes that are known."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skleak.audit._tables import Design, cell_key, records_table, results_table
+from skleak.audit._verdicts import BIASED
+from skleak.metrics import binomial_interval, mean_interval
+from skleak.metrics._verdict import CONSISTENT, EXCEEDED, VACUOUS
+
+DESIGN = Design(
+    kind="categorical",
+    targets=np.array([4, 2]),
+    unit_eta=np.array([3.0, 0.0]),
+    prior_score=np.array([0.5, 0.7]),
+    baseline=0.6,
+    imputation=0.5,
+    spread=1.0,
+    attacks=("a", "b"),
+    noise_scales=(0.0, 0.5),
+    bounds=("bayes", "gdp"),
+    n_releases=10,
+    drawn=False,
+    confidence_level=0.9,
+    verdict_level=0.99,
+)
+NUMERIC = dataclasses.replace(
+    DESIGN,
+    kind="numeric",
+    attacks=("a",),
+    noise_scales=(0.5,),
+    bounds=(),
+    spread=4.0,
+    n_releases=20,
+)
+
+
+def success(shares):
+    shares = np.asarray(shares, dtype=float)
+    n = len(shares)
+    counts = np.array([n, round(2 * float(shares.sum())) - n])
+    hits = {"hits": np.array(counts.sum()), "games": np.array(2 * n), "exact": np.array(False)}
+    return {"shares": shares, "counts": counts, **hits}
+
+
+def cells(**more):
+    bounds = {
+        "bayes": np.array([0.7, 0.8]),
+        "gdp": np.array([0.9, 1.0]),
+        "standard_error": np.zeros(2),
+    }
+    found = {
+        cell_key(0.5, "bounds"): bounds,
+        cell_key(0.0, "bounds"): bounds | {"bayes": np.ones(2)},
+        cell_key(0.5, "utility"): {"utility": np.array([0.1, 0.3])},
+    }
+    for scale in (0.0, 0.5):
+        found[cell_key(scale, "a")] = success([1.0, 0.5] * 5)
+        found[cell_key(scale, "b")] = success([0.5] * 10)
+    return found | more
+
+
+def test_rows_of_success():
+    table = results_table(DESIGN, cells())
+    assert table["attack"].tolist() == ["a", "b"] * 2
+    row = table.iloc[2]
+    expected = mean_interval([1.0, 0.5] * 5, confidence_level=0.9, value_range=(0.0, 1.0))
+    assert tuple(row[["success", "success_low", "success_high"]]) == pytest.approx(expected)
+    assert row["advantage"] == pytest.approx((0.75 - 0.6) / 0.4)
+    assert row["advantage_over_imputation_low"] == pytest.approx((expected.low - 0.5) / 0.5)
+    assert row["bayes"] == pytest.approx(0.75)
+    assert row["gdp"] == pytest.approx(0.95)
+    assert row["utility"] == pytest.approx(0.2)
+    assert np.isnan(table["utility"][0])
+    assert row["n_games"] == 20
+    assert row["verdict"] == CONSISTENT
+
+
+def test_unfinished_cells_are_left_out():
+    found = cells()
+    del found[cell_key(0.0, "b")]
+    del found[cell_key(0.5, "bounds")]
+    table = results_table(DESIGN, found)
+    assert list(zip(table["noise_scale"], table["attack"], strict=True)) == [
+        (0.0, "a"),
+        (0.5, "a"),
+        (0.5, "b"),
+    ]
+    assert table["bayes"].isna().tolist() == [False, True, True]
+    assert table["verdict"][1] == VACUOUS
+    assert results_table(DESIGN, {}).empty
+
+
+def test_facts_have_no_width_and_games_an_exact_interval():
+    fact = success([0.5] * 10) | {"exact": np.array(True)}
+    games = {"hits": np.array(13), "games": np.array(20)}
+    found = cells(**{cell_key(0.5, "a"): fact, cell_key(0.5, "b"): games})
+    table = results_table(DESIGN, found)
+    assert (table["success_low"][2], table["success_high"][2]) == (0.5, 0.5)
+    expected = binomial_interval(13.0, 20.0, 0.9)
+    assert tuple(table.iloc[3][["success", "success_low", "success_high"]]) == pytest.approx(
+        expected
+    )
+
+
+def test_certain_baselines_have_no_advantage():
+    table = results_table(dataclasses.replace(DESIGN, baseline=1.0, imputation=np.nan), cells())
+    for column in ("advantage", "advantage_low", "advantage_over_imputation_high"):
+        assert table[column].isna().all()
+
+
+def test_verdicts_take_the_wider_interval():
+    many = success([1.0] * 10)
+    tight = {"bayes": np.full(2, 0.7), "gdp": np.ones(2), "standard_error": np.zeros(2)}
+    found = cells(**{cell_key(0.5, "a"): many, cell_key(0.5, "bounds"): tight})
+    drawn = dataclasses.replace(DESIGN, drawn=True)
+    assert results_table(drawn, found)["verdict"][2] == CONSISTENT
+    loose = dataclasses.replace(drawn, verdict_level=0.5)
+    assert results_table(loose, found)["verdict"][2] == EXCEEDED
+    # Two actual secrets prove nothing.
+    actual = dataclasses.replace(loose, drawn=False, verdict_level=0.9)
+    assert results_table(actual, found)["verdict"][2] == CONSISTENT
+
+
+def test_rows_of_records():
+    table = records_table(DESIGN, cells())
+    assert table["record"].tolist() == [4, 2, 4, 2]
+    assert table["eta"].tolist() == [np.inf, 0.0, 6.0, 0.0]
+    assert table["bayes"].tolist() == [1.0, 1.0, 0.7, 0.8]
+    assert table["tightest_bound"].tolist() == [0.9, 1.0, 0.9, 1.0]
+    assert table["success_a"].tolist() == [1.0, 0.5] * 2
+    assert "verdict" not in table
+    drawn = records_table(dataclasses.replace(DESIGN, drawn=True, n_releases=200), cells())
+    assert drawn["verdict"].tolist() == [VACUOUS, VACUOUS, CONSISTENT, CONSISTENT]
+
+
+def errors(values, bound, biased=False, exact=False):
+    values = np.asarray(values, dtype=float)
+    bound = np.asarray(bound, dtype=float)
+    return {
+        "mse_by_release": values,
+        "ratio_by_release": values / bound.mean(),
+        "mse": np.full(2, values.mean()),
+        "variance": np.full(2, values.mean()),
+        "squared_bias": np.zeros(2),
+        "bound": bound,
+        "bias_ratio": np.array(1.0 if biased else 0.0),
+        "variance_ratio": np.array(1.0),
+        "games": np.array(2 * len(values)),
+        "exact": np.array(exact),
+    }
+
+
+def error_table(outcome):
+    return results_table(NUMERIC, {cell_key(0.5, "a"): outcome}).iloc[0]
+
+
+def test_rows_of_errors():
+    values = np.linspace(0.5, 1.5, 20)
+    row = error_table(errors(values, [1.0, 1.0]))
+    expected = mean_interval(values, confidence_level=0.9)
+    assert tuple(row[["mse", "mse_low", "mse_high"]]) == pytest.approx(expected)
+    assert row["success"] == pytest.approx(1.0 - 1.0 / 4.0)
+    assert row["success_low"] == pytest.approx(1.0 - expected.high / 4.0)
+    assert row["advantage"] == pytest.approx((0.75 - 0.6) / 0.4)
+    assert row["mse_over_bound"] == pytest.approx(1.0)
+    assert row["verdict"] == CONSISTENT
+
+
+def test_verdicts_of_errors():
+    values = np.linspace(0.05, 0.15, 20)
+    assert error_table(errors(values, [1.0, 1.0]))["verdict"] == EXCEEDED
+    assert error_table(errors(values, [1.0, 1.0], biased=True))["verdict"] == BIASED
+    assert error_table(errors(values, [1.0, 1.0], exact=True))["verdict"] == BIASED
+    assert error_table(errors(values, [0.01, 0.01]))["verdict"] == CONSISTENT
+    assert error_table(errors(values, [np.nan, np.nan]))["verdict"] == VACUOUS
+
+
+@pytest.mark.parametrize("n", [2, 5, 30, 200])
+def test_skewed_errors_raise_no_false_alarm(n, rng):
+    """All records share one noise, and the attack just meets the bound."""
+    design = dataclasses.replace(NUMERIC, n_releases=n)
+    alarms = 0
+    for _ in range(400):
+        outcome = errors(stats.chi2.rvs(1, size=n, random_state=rng), [1.0, 1.0])
+        table = results_table(design, {cell_key(0.5, "a"): outcome})
+        alarms += table["verdict"].item() != CONSISTENT
+    # A level of 99 % leaves half a per cent on this side: 2 of 400, and 4.5 deviations.
+    assert alarms <= 2 + 7
