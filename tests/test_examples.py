@@ -7,19 +7,34 @@ from pathlib import Path
 
 import pytest
 
+from skleak.datasets import fetch_iwpc, fetch_mnist
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
-SLOW = {"plot_fano23_figure3.py"}
+SLOW = {"plot_dra22_figure3.py", "plot_fano23_figure3.py", "plot_fano23_figure4.py"}
+# Of real data, which may be absent.
+DATA = {
+    "plot_dra22_figure3.py": fetch_mnist,
+    "plot_fano23_figure4.py": fetch_iwpc,
+    "plot_fil21_figure6.py": fetch_iwpc,
+    "plot_fil21_figure7.py": fetch_iwpc,
+}
 # One thread each: many threads on few cores are slower, by far on a busy machine.
 ENVIRONMENT = {"MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def example(path):
     marks = [pytest.mark.slow] if path.name in SLOW else []
+    marks += [pytest.mark.data] if path.name in DATA else []
     return pytest.param(path, id=path.stem, marks=marks)
 
 
 @pytest.mark.parametrize("path", [example(path) for path in sorted(EXAMPLES.glob("*/plot_*.py"))])
 def test_example(path, tmp_path):
+    if path.name in DATA:
+        try:
+            DATA[path.name](download_if_missing=False)
+        except FileNotFoundError as error:
+            pytest.skip(str(error))
     environment = {**os.environ, **ENVIRONMENT}
     environment.pop("DISPLAY", None)  # with a screen, showing figures without a window warns
     script = subprocess.run(
@@ -36,6 +51,6 @@ def test_example(path, tmp_path):
 
 def test_all_examples_are_found():
     found = {path.name for path in EXAMPLES.rglob("*.py")}
-    assert {"plot_leakage_report.py", "plot_fano23_figure2.py", "plot_fano23_figure3.py"} <= found
+    assert {"plot_leakage_report.py", "plot_audit.py", "plot_fano23_figure2.py"} <= found
     assert found == {path.name for path in EXAMPLES.glob("*/plot_*.py")}
-    assert found >= SLOW
+    assert found >= SLOW | set(DATA)
