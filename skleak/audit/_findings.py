@@ -107,8 +107,8 @@ def _error_summary(report: "AuditReport", noise: float, row: pd.Series) -> str:
         known = f", imputation without the model {number(_root(error))}"
     sentence = (
         f"{_at(noise)}, {_who(row['attack'])} {does} with a root mean squared error{per} of "
-        f"{number(_root(row['mse']))} ({_interval(report, low, high)}); guessing the mean of the "
-        f"others gives {number(_root(guess))}{known}."
+        f"{number(_root(row['mse']))} ({_interval(report, low, high)}){_half(report, noise, row)}; "
+        f"guessing the mean of the others gives {number(_root(guess))}{known}."
     )
     bound: Any = tightest(report).loc[noise]
     if bound["bound"] is None:
@@ -129,6 +129,14 @@ def _error_summary(report: "AuditReport", noise: float, row: pd.Series) -> str:
         f"{number(_root(bound['value']))}{worst}; a biased one, which leans on prior knowledge, "
         "can."
     )
+
+
+def _half(report: "AuditReport", noise: float, row: pd.Series) -> str:
+    """The median record, as a few hopeless ones can make up all of a mean."""
+    at = report.records[report.records["noise_scale"] == noise]
+    column = f"mse_{row['attack']}"
+    median = at[column].astype(float).median() if column in at else np.nan
+    return "" if np.isnan(median) else f", below {number(_root(median))} for half of the records"
 
 
 def _noise_choice(report: "AuditReport", best: pd.DataFrame) -> str:
@@ -165,6 +173,8 @@ def _noise_choice(report: "AuditReport", best: pd.DataFrame) -> str:
 
 def _played(row: Any, bound: float) -> str:
     """What the best attack reaches where the bound is small, and a word where that is more."""
+    if row["advantage"] < 0.0:
+        return f"{code(row['attack'])}, does no better than guessing"
     text = f"{code(row['attack'])}, has {percent(row['advantage'])}"
     if not row["advantage_low"] > max(bound, _SMALL):
         return text

@@ -49,13 +49,15 @@ def percent(share: float, up: bool = False) -> str:
     --------
     >>> [percent(share) for share in (0.5404, 0.042, 0.95, 0.99996, -0.591)]
     ['54%', '4.2%', '95%', '>99.99%', '-59%']
-    >>> percent(0.5404, up=True)
-    '55%'
+    >>> percent(0.5404, up=True), percent(-6180.0)
+    ('55%', '<-100%')
     """
     value = 100.0 * float(share)
     if math.isnan(value):
         return MISSING
-    if math.isinf(value) or abs(value) >= 1e4:
+    if value < -100.0:
+        return "<-100%"  # as an advantage: worse than guessing, and no matter how much
+    if math.isinf(value) or value >= 1e4:
         return number(value) + ("" if math.isinf(value) else "%")
     rest = min(abs(value), abs(100.0 - value))
     digits = 0 if rest >= 10.0 or rest == 0.0 else 1 if rest >= 1.0 else 2

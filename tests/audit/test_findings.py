@@ -30,11 +30,12 @@ def _joined(report):
         (-1e-7, ">-0.01%"),
         (0.999999, ">99.99%"),
         (0.97, "97%"),
-        (-3.21, "-321%"),
+        (-0.59, "-59%"),
+        (-3.21, "<-100%"),
         (np.nan, "–"),
         (np.inf, "infinite"),
-        (-np.inf, "-infinite"),
-        (-1e100, "-1 × 10¹⁰²%"),
+        (-np.inf, "<-100%"),
+        (1e100, "1 × 10¹⁰²%"),
     ],
 )
 def test_percentages_are_never_a_false_certainty(share, text):
