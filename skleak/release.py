@@ -4,7 +4,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 from sklearn.utils import Tags
@@ -16,7 +16,7 @@ from skleak.utils._sklearn_compat import validate_data
 from skleak.utils._typing import Array, FloatArray
 
 __all__ = [
-    "BinaryClassificationMixin",
+    "ClassificationMixin",
     "CountRegressionMixin",
     "LinearPredictionMixin",
     "LinearRegressionMixin",
@@ -31,9 +31,14 @@ __all__ = [
 class LinearPredictionMixin:
     """Linear predictor of a model with ``coef_`` and ``intercept_``."""
 
-    def _linear_predictor(self, X: Any) -> FloatArray:
+    def _validated(self, X: Any) -> Any:
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+        )
+
+    def _linear_predictor(self, X: Any) -> FloatArray:
+        X = self._validated(X)
         return X @ np.ravel(self.coef_) + np.ravel(self.intercept_)  # type: ignore[attr-defined]
 
     def __sklearn_tags__(self) -> Tags:
@@ -105,13 +110,15 @@ class CountRegressionMixin(RegressorMixin, LinearPredictionMixin):
         return tags
 
 
-class BinaryClassificationMixin(ClassifierMixin, LinearPredictionMixin):
-    """Predict one of two classes by the sign of the linear predictor."""
+class ClassificationMixin(ClassifierMixin, LinearPredictionMixin):
+    """Predict one of two classes by the sign of the predictor, or of more by the largest one."""
 
     classes_: Array
+    coef_: FloatArray
+    intercept_: "float | FloatArray"
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Log-odds of the second class.
+        """Log-odds of the second of two classes, or the predictor of each of more.
 
         Parameters
         ----------
@@ -120,9 +127,14 @@ class BinaryClassificationMixin(ClassifierMixin, LinearPredictionMixin):
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Predictors of more than two classes mean something by their differences only, which
+            are log-odds.
         """
-        return self._linear_predictor(X)
+        if self._is_binary:
+            return self._linear_predictor(X)
+        X = self._validated(X)
+        return np.asarray(X @ self.coef_.T + self.intercept_)
 
     def predict(self, X: Any) -> Array:
         """Predict the class.
@@ -137,7 +149,9 @@ class BinaryClassificationMixin(ClassifierMixin, LinearPredictionMixin):
         ndarray of shape (n_samples,)
         """
         decision = self.decision_function(X)
-        return self.classes_[(decision > 0.0).astype(int)]
+        if self._is_binary:
+            return self.classes_[(decision > 0.0).astype(int)]
+        return self.classes_[decision.argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Probability of each class, in the order of ``classes_``.
@@ -149,10 +163,12 @@ class BinaryClassificationMixin(ClassifierMixin, LinearPredictionMixin):
 
         Returns
         -------
-        ndarray of shape (n_samples, 2)
+        ndarray of shape (n_samples, n_classes)
         """
         decision = self.decision_function(X)
-        return np.column_stack([expit(-decision), expit(decision)])
+        if self._is_binary:
+            return np.column_stack([expit(-decision), expit(decision)])
+        return np.asarray(softmax(decision, axis=1))
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Logarithm of the probability of each class.
@@ -164,16 +180,17 @@ class BinaryClassificationMixin(ClassifierMixin, LinearPredictionMixin):
 
         Returns
         -------
-        ndarray of shape (n_samples, 2)
+        ndarray of shape (n_samples, n_classes)
         """
         decision = self.decision_function(X)
-        return np.column_stack([log_expit(-decision), log_expit(decision)])
+        if self._is_binary:
+            return np.column_stack([log_expit(-decision), log_expit(decision)])
+        return np.asarray(log_softmax(decision, axis=1))
 
-    def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that there are two classes."""
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
+    @property
+    def _is_binary(self) -> bool:
+        check_is_fitted(self)
+        return len(self.classes_) == 2
 
 
 class ReleasedModel(BaseEstimator):
@@ -199,7 +216,7 @@ class ReleasedModel(BaseEstimator):
         Number of columns.
     feature_names_in_ : ndarray of str
         Column names, where the training data had them.
-    classes_ : ndarray of shape (2,)
+    classes_ : ndarray of shape (n_classes,)
         Class labels, for a classifier.
 
     Examples
@@ -286,7 +303,7 @@ class ReleasedPoissonRegressor(CountRegressionMixin, ReleasedModel):
     """A released `PrivatePoissonRegressor`; see `ReleasedModel`."""
 
 
-class ReleasedLogisticRegression(BinaryClassificationMixin, ReleasedModel):
+class ReleasedLogisticRegression(ClassificationMixin, ReleasedModel):
     """A released `PrivateLogisticRegression`; see `ReleasedModel`."""
 
 

@@ -25,8 +25,9 @@ def output_perturbation_sensitivity(
     Parameters
     ----------
     lipschitz : float or array-like, positive
-        Supremum of ``|dloss/da|`` over predictors and targets: 1 for the logistic loss,
-        infinite for the squared and the Poisson loss.
+        Supremum of ``|dloss/da|`` over predictors and targets: 1 for the logistic loss, sqrt(2)
+        (a Euclidean norm) for that of several classes with one predictor each, infinite for the
+        squared and the Poisson loss.
     data_norm : float or array-like, positive
         Bound on the Euclidean norm of every record, with the constant 1 of an intercept counted.
         It is promised beforehand and enforced by clipping; reading it off the data breaks the

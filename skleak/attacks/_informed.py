@@ -89,7 +89,8 @@ class InformedAttributeInference(AttributeAttack):
     whose gradient is zero. With noise it lies below `WhiteBoxAttributeInference`, which weighs
     every direction by what it tells and adds the prior: that one is the attack to judge a model by.
 
-    Fitted preprocessing counts as public, and so do the weights under ``reweighting="irfil"``.
+    Fitted preprocessing counts as public, and so do the weights under ``reweighting="irfil"``:
+    who knows them knows more than the leakage of a reweighted model supposes.
 
     Examples
     --------
@@ -139,7 +140,7 @@ class InformedAttributeInference(AttributeAttack):
             categories.
         AttackNotApplicableError
             For a numeric attribute, one that the preprocessing drops, or an estimator whose
-            training objective is not known.
+            training objective is not known, or that tells more than two classes apart.
         """
         table = _knowledge.as_table(X)
         y = self._check_target(y, table)

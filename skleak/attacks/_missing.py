@@ -10,7 +10,7 @@ from skleak.attacks._encodings import PublicModel, dense_table
 from skleak.attacks._knowledge import range_of_others, take_rows, widened
 from skleak.exceptions import AttackNotApplicableError
 from skleak.losses import PointwiseLoss
-from skleak.solvers import Objective
+from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._linalg import augment
 from skleak.utils._typing import FloatArray, IntArray
 
@@ -36,7 +36,7 @@ def objective_of(model: PublicModel, X: Any, y: Any) -> Objective:
     Raises
     ------
     AttackNotApplicableError
-        For an estimator whose training objective is not known.
+        For an estimator whose training objective is not known, or has a predictor per class.
     """
     if not model.has_closed_form:
         raise AttackNotApplicableError(
@@ -45,6 +45,13 @@ def objective_of(model: PublicModel, X: Any, y: Any) -> Objective:
             "skleak.linear_model."
         )
     objective: Objective = clone(model.template).fit(X, y)._confidential_state().objective
+    if isinstance(objective, MultinomialObjective):
+        raise AttackNotApplicableError(
+            f"The model tells {objective.n_classes} classes apart, and has a prediction for each: "
+            "records are reconstructed from models of one prediction. Use "
+            "WhiteBoxAttributeInference or BlackBoxAttributeInference for an attribute, or train "
+            "on two classes (one against the others)."
+        )
     return objective
 
 

@@ -66,8 +66,9 @@ class InformedReconstruction(BaseEstimator):
     is far off. An attack that knows what records look like does better there, at the price of
     a bias.
 
-    Fitted preprocessing counts as public, and so do the weights under ``reweighting="irfil"``:
-    records are reconstructed as the model sees them.
+    Fitted preprocessing counts as public: records are reconstructed as the model sees them. So do
+    the weights under ``reweighting="irfil"``: who knows them knows more than the leakage of a
+    reweighted model supposes, and may err less than its Cramer-Rao bound.
 
     Examples
     --------
@@ -111,7 +112,8 @@ class InformedReconstruction(BaseEstimator):
         Raises
         ------
         AttackNotApplicableError
-            For an estimator whose training objective is not known, or without an intercept.
+            For an estimator whose training objective is not known, without an intercept, or of
+            more than two classes.
         """
         table = as_table(X)
         y = column_or_1d(y)

@@ -57,8 +57,8 @@ class WhiteBoxAttributeInference(AttributeAttack):
     targets : array-like of int, boolean mask, slice or None, default=None
         Records under attack; all by default.
     refit_preprocessing : bool, default=False
-        Refit everything for every candidate: the preprocessing, which otherwise counts as public
-        (categories, means, and scales of the training data), and the weights of a reweighting.
+        Refit everything for every candidate, the preprocessing included, which otherwise counts
+        as public (categories, means, and scales of the training data).
     n_jobs : int or None, default=None
         Parallel jobs where candidates are refitted.
 
@@ -87,16 +87,16 @@ class WhiteBoxAttributeInference(AttributeAttack):
     A target's true value never enters its own guess: encodings replace it, and the marginal and
     the conditional prior are those of other records. The set of values, and fitted preprocessing,
     count as public. Under ``reweighting="irfil"`` the weights, which do depend on the true value,
-    are held fixed and count as known, as in the leakage the estimator reports;
-    ``refit_preprocessing=True`` finds them anew.
+    are those of each candidate, as in the leakage the estimator reports.
 
-    Private estimators have closed forms (`skleak.influence.candidate_encodings`). Any other
-    estimator is fitted ``n_targets * n_values`` times.
+    Private estimators have closed forms (`skleak.influence.candidate_encodings`); under a
+    reweighting one or two passes over the data per candidate. Any other estimator is fitted
+    ``n_targets * n_values`` times.
 
     A numeric attribute is guessed by maximum likelihood within the range of the other records,
-    widened by half on both sides; the prior is not used. The encoding is analytic in the value, so
-    the log-likelihood is interpolated through 33 Chebyshev points, maximised on a grid and
-    refined by Newton steps.
+    widened by half on both sides; the prior is not used. The encoding is analytic in the value (but
+    for kinks under a reweighting), so the log-likelihood is interpolated through 33 Chebyshev
+    points, maximised on a grid and refined by Newton steps.
 
     Examples
     --------

@@ -61,9 +61,9 @@ def assumptions(report: "AuditReport") -> tuple[str, ...]:
     if settings["reweighting"] is not None:
         lines.append(
             f"The records were reweighted ({shorten(settings['reweighting'], 80)}), and the "
-            "weights depend on the data. What a record reveals through the weights is counted only "
-            "as far as they were computed anew for every candidate value; the Fisher information "
-            "loss takes them as given."
+            "weights depend on the data. What a record reveals through the weights is counted, in "
+            "the Fisher information loss and by attacks on an attribute; attacks on whole records "
+            "take the weights as known."
         )
     if settings["utility_data"] == "training records":
         lines.append(

@@ -1,6 +1,6 @@
 """What is audited, whatever the noise: the model, the secrets, and what is known of them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -20,14 +20,16 @@ from skleak.attacks._encodings import (
 from skleak.attacks._knowledge import find_secret, range_of_others, resolve_targets, take_rows
 from skleak.attacks._smooth import interpolation_matrix
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence import Columns, FitState, Participation
+from skleak.influence import Columns, FitState, Participation, total_jacobian
+from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 __all__ = ["Kind", "Subject", "study"]
 
 Kind = Literal["categorical", "numeric", "record"]
 
-# Half the step of the central difference through a polynomial, on [-1, 1].
+# Half the step of central differences: through a polynomial, on [-1, 1]; of the preprocessing, in
+# standard deviations of the column.
 _STEP = 1e-4
 
 
@@ -150,7 +152,10 @@ def study(
     }
     if secret.numeric:
         mean = PriorAttack(attribute, targets=targets).fit(table, y)
-        return _quantity(shared, secret.column, mean.predict(), imputation.predict())
+        slope = None
+        if model.has_closed_form and not refit_preprocessing:
+            slope = _total_slope(fitted, model, table, rows, secret.index, secret.column)
+        return _quantity(shared, secret.column, mean.predict(), imputation.predict(), slope)
     guess, values_ = imputation.prior_.argmax(axis=1), white_box.values_
     # A secret that is drawn is guessed as often as its prior says.
     right = white_box.prior_[np.arange(len(rows)), guess] if drawn else guess == secret.codes[rows]
@@ -169,13 +174,18 @@ def study(
 
 
 def _quantity(
-    shared: dict[str, Any], column: FloatArray, mean: FloatArray, imputed: FloatArray
+    shared: dict[str, Any],
+    column: FloatArray,
+    mean: FloatArray,
+    imputed: FloatArray,
+    slope: FloatArray | None,
 ) -> Subject:
     rows, truth = shared["targets"], shared["secrets"]
     spread = float(column.var())
     prior_score = (mean - truth) ** 2
     low, high = (end[rows] for end in range_of_others(column))
-    slope = _slope(shared["white_box"].encodings_, low, high, truth)
+    if slope is None:
+        slope = _slope(shared["white_box"].encodings_, low, high, truth)
     unit_eta = np.sqrt((slope**2).sum(axis=1))
     return Subject(
         kind="numeric",
@@ -254,7 +264,8 @@ def _attribute_loss(
 
 
 def _at_unit_noise(fitted: Any) -> FitState:
-    return replace(fitted._confidential_state(), noise_scale=1.0)
+    state: FitState = fitted._confidential_state()
+    return state.at_noise(1.0)
 
 
 def _participation(state: FitState, targets: IntArray) -> Participation:
@@ -269,6 +280,35 @@ def _slope(nodes: FloatArray, low: FloatArray, high: FloatArray, truth: FloatArr
     above, below = (interpolation_matrix(place + step) for step in (_STEP, -_STEP))
     change = np.einsum("tm,tmp->tp", above - below, nodes)
     return np.asarray(change / (2.0 * _STEP * half)[:, None])
+
+
+def _total_slope(
+    fitted: Any,
+    model: PublicModel,
+    table: Any,
+    targets: IntArray,
+    index: int,
+    column: FloatArray,
+) -> FloatArray | None:
+    """Derivative of a reweighted fit by a quantity, (n_targets, p); None for other fits.
+
+    The leakage that the weights balance has kinks, where two singular values cross, and with it
+    the parameters: a polynomial through them is no way to their derivative.
+    """
+    state = _at_unit_noise(fitted)
+    if state.balanced is None or state.derivative.unbounded:
+        return None
+    half = _STEP * float(np.std(column))
+    ends = np.stack([column[targets] + half, column[targets] - half])
+    above, below = (
+        dense_table(each) for each in candidate_rows(model, table, targets, index, ends)
+    )
+    tangent = (above - below) / (2.0 * half)
+    slope = np.empty((len(targets), len(state.factor.coefficients)))
+    for some in row_blocks(len(targets), slope.shape[1] * (state.n_features + 1)):
+        jacobians = total_jacobian(state, targets[some], derivative=state.derivative)
+        slope[some] = np.einsum("ijk,ik->ij", jacobians[:, :, :-1], tangent[some])
+    return slope
 
 
 def _determination(squared_errors: FloatArray, spread: float) -> float:

@@ -67,7 +67,7 @@ def _add_demo(commands: "argparse._SubParsersAction[Parser]") -> None:
     demo.add_argument(
         "--irfil",
         action="store_true",
-        help="reweight the records until all of them leak the same",
+        help="reweight the records until all leak the same, were their weights fixed",
     )
     demo.add_argument(
         "--out",
@@ -122,7 +122,8 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
         "--model",
         choices=("auto", "linear", "logistic", "poisson"),
         default="auto",
-        help="auto is logistic where the target has two values, else linear (default: auto)",
+        help="auto is logistic where the target has two values or holds text, else linear "
+        "(default: auto)",
     )
     group.add_argument(
         "--alpha",
@@ -142,7 +143,7 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--reweighting",
         choices=("irfil",),
-        help="reweight the records until all of them leak the same",
+        help="reweight the records until all leak the same, were their weights fixed",
     )
     group.add_argument("--no-intercept", action="store_true", help="fit without an intercept")
     group.add_argument(

@@ -269,7 +269,7 @@ def _next_steps(options: Options, prepared: Prepared) -> str:
     if prepared.n_values and options.secret == "actual" and options.prior != "marginal":
         steps.append("The bounds are exact for secrets drawn from the prior: try --secret drawn.")
     if options.reweighting is None:
-        steps.append("The same noise, and a loss that is equal for all: try --reweighting irfil.")
+        steps.append("The same noise, and a loss mostly more even: try --reweighting irfil.")
     steps.append(
         "Choose a noise scale, train with it, and publish what `release()` returns, never the "
         "fitted estimator:"

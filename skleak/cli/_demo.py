@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_diabetes
@@ -16,6 +17,7 @@ from skleak.audit._report_format import percent
 from skleak.audit._report_tables import levels, tightest
 from skleak.cli._arguments import AUDIT_NAME, REPORT_NAME
 from skleak.cli._terminal import say, section, wrap, write
+from skleak.influence import relative_spread
 from skleak.linear_model import PrivateLinearRegression
 from skleak.reports._format import number
 from skleak.reports._text import _table
@@ -72,7 +74,7 @@ Test R^2: {model.score(X_test, y_test):.3f} with noise of standard deviation {no
         say(_units(model, report.features))
     if irfil:
         plain.fit(X_train, y_train)
-        say(_comparison(plain[-1].leakage_report().dataset, report.dataset))
+        say(_comparison(plain[-1], model[-1]))
     say(_attacked(audit), _next_steps(noise_scale, irfil, out))
     return 0
 
@@ -153,18 +155,32 @@ def _attacked(audit: AuditReport) -> str:
     return section(f"Attacked: share of records whose {_SECRET} is guessed right", text)
 
 
-def _comparison(before: dict[str, float], after: dict[str, float]) -> str:
-    rows = (
-        ("spread over records", "spread"),
-        ("max loss", "max_loss"),
-        ("mean loss", "mean_loss"),
-        ("min loss", "min_loss"),
+def _comparison(plain: PrivateLinearRegression, balanced: PrivateLinearRegression) -> str:
+    losses = {
+        "before": plain.fisher_information_loss_,
+        "weights fixed": balanced.conditional_fisher_information_loss_,
+        "in all": balanced.fisher_information_loss_,
+    }
+    rows = {
+        "spread over records": [
+            relative_spread(loss, np.ones_like(loss)) for loss in losses.values()
+        ],
+        "max loss": [loss.max() for loss in losses.values()],
+        "mean loss": [loss.mean() for loss in losses.values()],
+        "min loss": [loss.min() for loss in losses.values()],
+    }
+    header = f"{'':<22}" + "".join(f"{name:>16}" for name in losses)
+    lines = [
+        f"{label:<22}" + "".join(f"{number(value):>16}" for value in values)
+        for label, values in rows.items()
+    ]
+    meaning = (
+        "The reweighting makes the loss equal that records would have if their weights were fixed. "
+        "The weights depend on the records, too: in all, the loss is not equal, and the report "
+        "counts all of it."
     )
-    lines = [f"{label:<22}{number(before[key]):>10}{number(after[key]):>14}" for label, key in rows]
-    return section(
-        "Reweighting (IRFIL), leakage given the weights",
-        "\n".join([f"{'':<22}{'before':>10}{'after':>14}", *lines]),
-    )
+    table = "\n".join([header, *lines])
+    return section("Reweighting (IRFIL): before and after", f"{table}\n{wrap([meaning])}")
 
 
 def _next_steps(noise_scale: float, irfil: bool, out: Path) -> str:
@@ -174,7 +190,7 @@ def _next_steps(noise_scale: float, irfil: bool, out: Path) -> str:
         return section("What next", f"{read}\n{advice}")
     advice = "More noise leaks less and predicts worse: try --noise-scale 4."
     if not irfil:
-        advice += "\nThe same noise, and a loss that is equal for all: try --irfil."
+        advice += "\nThe same noise, and a loss that is mostly more even: try --irfil."
     return section(
         "What next",
         f"""\

@@ -1,4 +1,4 @@
-"""What a model predicts: numbers, two classes or counts, and which model that takes."""
+"""What a model predicts: numbers, classes or counts, and which model that takes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +14,8 @@ __all__ = ["Target", "read_target"]
 
 _CALLED = {"linear": "linear regression", "logistic": "logistic regression"}
 _CALLED |= {"poisson": "Poisson regression"}
+# More classes than this are more likely names or numbers than classes.
+_MOST_CLASSES = 32
 
 
 @dataclass(frozen=True)
@@ -101,24 +103,30 @@ def read_target(column: "pd.Series[Any]", name: str, model: str) -> tuple[Target
     distinct = column.nunique()
     why = ""
     if model == "auto":
-        model = "logistic" if distinct == 2 else "linear"
-        why = ", as it has two values" if distinct == 2 else ", as it has more than two values"
         if distinct < 2:
             raise ValueError(f"--target: {name!r} has fewer than two values. Name another column")
+        if distinct == 2:
+            model, why = "logistic", ", as it has two values"
+        elif column.dtype == object:
+            model, why = "logistic", ", as it holds text"
+        else:
+            model, why = "linear", ", as it has more than two values"
     values = _labels(column, name) if model == "logistic" else _numbers(column, name, model)
     shown = ""
     if model == "logistic":
-        shown = " ({} and {})".format(*(shorten(each, 20) for each in np.unique(values)))
+        labels = [shorten(each, 20) for each in np.unique(values)]
+        first, last = labels[:-1], labels[-1]
+        shown = f" ({', '.join(first[:4])}{', …' if len(first) > 4 else ''} and {last})"
     note = f"Target: `{shorten(name, 40)}`{shown}; {_CALLED[model]}{why}."
     return Target(model, values, note), kept
 
 
 def _labels(column: "pd.Series[Any]", name: str) -> Array:
     distinct = column.nunique()
-    if distinct != 2:
+    if not 2 <= distinct <= _MOST_CLASSES:
         raise ValueError(
-            f"--target: logistic regression takes a target of two values; {name!r} has "
-            f"{count(distinct)}. Take --model linear for numbers, or make it two"
+            f"--target: logistic regression takes a target of 2 to {_MOST_CLASSES} values; "
+            f"{name!r} has {count(distinct)}. Take --model linear for numbers, or group them"
         )
     labels = text_of(column)
     return np.array(labels, dtype=object)
@@ -132,8 +140,8 @@ def _numbers(column: "pd.Series[Any]", name: str, model: str) -> Array:
             shown = ", ".join(repr(shorten(text, 20)) for text in texts[:3])
             raise ValueError(
                 f"--target: {_CALLED[model]} takes a target of numbers; {name!r} holds text "
-                f"({shown}{', …' if len(texts) > 3 else ''}). Name a numeric column; a text of "
-                "two values takes --model logistic"
+                f"({shown}{', …' if len(texts) > 3 else ''}). Name a numeric column; text "
+                "takes --model logistic"
             )
         column = mapped
     values: Array = column.to_numpy(dtype=np.float64)

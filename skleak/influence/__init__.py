@@ -2,22 +2,32 @@
 
 from skleak.influence._factor import FitFactor
 from skleak.influence._fisher import Columns, feature_norms, joint_norm, record_norms
+from skleak.influence._multinomial import MultinomialFactor
+from skleak.influence._newton_weights import NewtonDirection, newton_direction
 from skleak.influence._refit import candidate_encodings
 from skleak.influence._reweighting import Equalized, equalize, relative_spread
 from skleak.influence._secular import largest_eigenvalue
 from skleak.influence._state import FitState, Participation
+from skleak.influence._total import total_jacobian
+from skleak.influence._total_derivative import TotalDerivative, total_derivative
 
 __all__ = [
     "Columns",
     "Equalized",
     "FitFactor",
     "FitState",
+    "MultinomialFactor",
+    "NewtonDirection",
     "Participation",
+    "TotalDerivative",
     "candidate_encodings",
     "equalize",
     "feature_norms",
     "joint_norm",
     "largest_eigenvalue",
+    "newton_direction",
     "record_norms",
     "relative_spread",
+    "total_derivative",
+    "total_jacobian",
 ]

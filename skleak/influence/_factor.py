@@ -58,6 +58,11 @@ class FitFactor:
         """Coefficients without the intercept, ``w``, of shape (d,)."""
         return self.coefficients[: self.n_features]
 
+    @property
+    def n_target_directions(self) -> int:
+        """Directions in which a target can move: one, as it is a number."""
+        return 1
+
     def derivatives(
         self, X: FloatArray, y: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:

@@ -2,11 +2,13 @@
 
 All functions return the norm of the Jacobian at omega = 1 and unit noise. Whoever calls them
 multiplies by the reweighting factor and divides by the noise scale. Nothing of size
-``n p (d + 1)`` is ever built: records are walked through in blocks of bounded memory.
+``n p (d + 1)`` is ever built: records are walked through in blocks of bounded memory. What is
+here is for one predictor; a factor of another kind registers its own.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Literal
 
 import numpy as np
@@ -48,10 +50,20 @@ class Columns:
     target: bool = False
     constrained: bool = False
 
-    def count(self, n_features: int) -> int:
+    @property
+    def is_single(self) -> bool:
+        """Whether the block is one column."""
+        return (
+            self.indices is not None
+            and len(self.indices) == 1
+            and not self.target
+            and not self.constrained
+        )
+
+    def count(self, n_features: int, n_target_directions: int = 1) -> int:
         """Number of directions of the block."""
         n = n_features if self.indices is None else len(self.indices)
-        return n - self.constrained + self.target
+        return n - self.constrained + self.target * n_target_directions
 
     def basis(self, n_features: int) -> FloatArray:
         """Orthonormal directions of the block in the space of records, of shape (d, k)."""
@@ -63,6 +75,7 @@ class Columns:
         return basis
 
 
+@singledispatch
 def record_norms(
     factor: FitFactor,
     X: Data,
@@ -118,6 +131,7 @@ def record_norms(
     return result
 
 
+@singledispatch
 def feature_norms(
     factor: FitFactor,
     X: Data,
@@ -153,7 +167,7 @@ def feature_norms(
     array([[0.4]])
     """
     table = np.empty((X.shape[0], len(blocks)))
-    single = [k for k, block in enumerate(blocks) if _is_single(block)]
+    single = [k for k, block in enumerate(blocks) if block.is_single]
     if single:
         indices = np.array([blocks[k].indices[0] for k in single])  # type: ignore[index]
         for rows in row_blocks(X.shape[0], len(factor.coefficients)):
@@ -165,6 +179,7 @@ def feature_norms(
     return table
 
 
+@singledispatch
 def joint_norm(
     factor: FitFactor,
     X: Data,
@@ -276,15 +291,6 @@ class _Parts:
         p *= size[:, None]
         p += (r * cosine)[:, None] * along
         return r, p, (r * sine) ** 2
-
-
-def _is_single(block: Columns) -> bool:
-    return (
-        block.indices is not None
-        and len(block.indices) == 1
-        and not block.target
-        and not block.constrained
-    )
 
 
 def _single_columns(

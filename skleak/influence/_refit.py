@@ -1,22 +1,23 @@
 """The minimiser had a record been different, without refitting.
 
-Replacing ``x`` by ``x'`` changes the Hessian by a matrix of rank two. For the squared loss one
+Replacing ``x`` by ``x'`` changes the Hessian by a matrix of rank two (of rank 2 (K - 1) with one
+predictor for each of K classes). For the squared loss one
 Newton step with the changed Hessian is exact. For other losses it is the start of a chord
 iteration with that Hessian, whose gradients over all data are matrix products for a whole block
 of candidates at once. A candidate equal to the record's own value is the fit itself.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
+from skleak.influence._changes import Change, ChangedHessian
+from skleak.influence._multinomial_changes import MultinomialChange
+from skleak.influence._multinomial_factor import MultinomialFactor
+from skleak.influence._reweighted_refit import reweighted_encodings
 from skleak.influence._state import FitState
-from skleak.solvers import Objective, minimize
 from skleak.utils._blocks import dense_rows, row_blocks
 from skleak.utils._features import resolve_features
-from skleak.utils._linalg import augment
 from skleak.utils._typing import Data, FloatArray, IntArray
 
 __all__ = ["candidate_encodings"]
@@ -36,7 +37,7 @@ def candidate_encodings(
     Row ``[i, m]`` is what the fit would have returned had record i carried ``values[m]`` in the
     columns of the attribute, all else equal: the encoding of value m in the Gaussian channel of
     output perturbation. All copies of a weighted record change together. Under a reweighting the
-    weights are held fixed.
+    weights change with the record: the encodings are those of the whole algorithm.
 
     Parameters
     ----------
@@ -54,12 +55,18 @@ def candidate_encodings(
     Returns
     -------
     ndarray of shape (n, n_values, n_parameters)
-        Noiseless coefficients, then the intercept where there is one. Confidential.
+        Noiseless coefficients, then the intercept where there is one (with several classes, the
+        coefficients class by class, then the intercepts). Confidential.
 
     Raises
     ------
     ValueError
         For records that are not in the training data, or values of the wrong shape.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Where a reweighting is not at its fixed point: encodings are then unreliable.
 
     Notes
     -----
@@ -67,6 +74,12 @@ def candidate_encodings(
     encodings; refitting costs O(n p^2) each). Other losses: two or three passes over the data
     per candidate, as matrix products. A candidate so far off that the chord iteration does not
     settle is refitted.
+
+    Under a reweighting the closed system of its fixed point is solved for every candidate in turn:
+    one linear step for all, then one or two passes over the data each. Up to 100 parameters; beyond
+    that every candidate is refitted by the whole algorithm. The fit itself is as close to its fixed
+    point as ``reweighting_tol`` says; all encodings are shifted by what it lacks, so that their
+    differences are those of fixed points.
 
     Examples
     --------
@@ -84,64 +97,19 @@ def candidate_encodings(
     columns = resolve_features(attribute, state.feature_names, state.n_features, "attribute")
     values = _check_values(values, len(columns))
     training_rows = _training_rows(state, X, y)
+    if state.balanced is not None:
+        return reweighted_encodings(state, X, training_rows, columns, values)
     p = len(state.factor.coefficients)
     encodings = np.empty((X.shape[0], len(values), p))
-    width = max(len(values) * p, state.objective.X.shape[0] * len(values))
-    for rows in row_blocks(X.shape[0], width, _TABLE_ELEMENTS):
+    kind = MultinomialChange if isinstance(state.factor, MultinomialFactor) else Change
+    for rows in row_blocks(X.shape[0], len(values) * kind.width(state), _TABLE_ELEMENTS):
         block = dense_rows(X, rows)
-        change = _Change.of(state, block, y[rows], training_rows[rows], columns, values)
+        change = kind.of(state, block, y[rows], training_rows[rows], columns, values)
         encodings[rows] = _encode(state, change).reshape(len(block), len(values), p)
     return encodings
 
 
-@dataclass(frozen=True)
-class _Change:
-    """Candidates of a block of records, flattened: record i becomes its m-th variant."""
-
-    old: FloatArray  # x~, (b, p)
-    new: FloatArray  # x~', (b, p)
-    y: FloatArray  # (b,)
-    row: IntArray  # position in the training data, (b,)
-    weight: FloatArray  # s omega, (b,)
-    a_old: FloatArray  # A x~, (b, p)
-    a_new: FloatArray  # A x~', (b, p)
-
-    @classmethod
-    def of(
-        cls,
-        state: FitState,
-        X: FloatArray,
-        y: FloatArray,
-        training_rows: IntArray,
-        columns: IntArray,
-        values: FloatArray,
-    ) -> "_Change":
-        inverse = state.factor.inverse_hessian
-        old = augment(X, state.factor.fit_intercept)
-        shift = values[None, :, :] - X[:, None, columns]
-        m = len(values)
-        new = np.repeat(old, m, axis=0)
-        new[:, columns] = np.tile(values, (len(X), 1))
-        a_old = np.repeat(old @ inverse, m, axis=0)
-        a_new = a_old + shift.reshape(-1, len(columns)) @ inverse[columns]
-        row = np.repeat(training_rows, m)
-        weight = state.objective.weights[row]
-        return cls(np.repeat(old, m, axis=0), new, np.repeat(y, m), row, weight, a_old, a_new)
-
-    def take(self, which: IntArray) -> "_Change":
-        """Some of the candidates."""
-        return _Change(
-            self.old[which],
-            self.new[which],
-            self.y[which],
-            self.row[which],
-            self.weight[which],
-            self.a_old[which],
-            self.a_new[which],
-        )
-
-
-def _encode(state: FitState, change: _Change) -> FloatArray:
+def _encode(state: FitState, change: Change) -> FloatArray:
     w = state.factor.coefficients
     result = np.tile(w, (len(change.y), 1))
     active = np.flatnonzero(np.any(change.old != change.new, axis=1) & (change.weight > 0.0))
@@ -150,9 +118,9 @@ def _encode(state: FitState, change: _Change) -> FloatArray:
     change = change.take(active)
     # A step that overflows is not settled, and its candidate is refitted.
     with np.errstate(over="ignore", invalid="ignore"):
-        solver = _ChangedHessian.of(state, change)
+        solver = change.hessian()
         # At the old minimiser only the changed record's own gradient is left: no pass is needed.
-        step = solver.solve(_own_gradient(state, change, result[active]))
+        step = solver.solve(change.own_gradient(result[active]))
         result[active] -= step
         if not state.objective.loss.quadratic:
             _settle(state, change, solver, result, active, step)
@@ -161,8 +129,8 @@ def _encode(state: FitState, change: _Change) -> FloatArray:
 
 def _settle(
     state: FitState,
-    change: _Change,
-    solver: "_ChangedHessian",
+    change: Change,
+    solver: ChangedHessian,
     result: FloatArray,
     active: IntArray,
     step: FloatArray,
@@ -176,7 +144,7 @@ def _settle(
             return
         some = change.take(pending)
         at = result[active[pending]]
-        gradient = _data_gradient(state.objective, at) + _own_gradient(state, some, at)
+        gradient = some.data_gradient(at) + some.own_gradient(at)
         step = solver.take(pending).solve(gradient)
         result[active[pending]] -= step
         # The iteration is linear: the next step would be smaller than this one by the same
@@ -186,90 +154,7 @@ def _settle(
         left = size[pending] * np.where(ratio < 0.5, ratio, 1.0)
         pending = pending[~(left <= limit)]
     for k in pending.tolist():
-        result[active[k]] = _refit(state, change, k)
-
-
-def _own_gradient(state: FitState, change: _Change, at: FloatArray) -> FloatArray:
-    """Gradient of the new record's loss minus the old one's, at each candidate's parameters."""
-    loss = state.objective.loss
-    r_old = loss.residual(np.einsum("ij,ij->i", change.old, at), change.y)
-    r_new = loss.residual(np.einsum("ij,ij->i", change.new, at), change.y)
-    new = (change.weight * r_new)[:, None] * change.new
-    return new - (change.weight * r_old)[:, None] * change.old
-
-
-def _data_gradient(objective: Objective, at: FloatArray) -> FloatArray:
-    """Unnormalised gradient of the training objective at many parameters, of shape (b, p)."""
-    d = objective.X.shape[1]
-    table = objective.X @ at[:, :d].T
-    if objective.fit_intercept:
-        table += at[:, d]
-    table = objective.loss.inverse_link(table)
-    table -= objective.y[:, None]
-    table *= objective.weights[:, None]
-    gradient = objective.total * objective.penalty * at
-    gradient[:, :d] += (objective.X.T @ table).T
-    if objective.fit_intercept:
-        gradient[:, d] += table.sum(axis=0)
-    return gradient
-
-
-@dataclass(frozen=True)
-class _ChangedHessian:
-    """``H' = H - k c x~ x~^T + k c' x~' x~'^T`` of every candidate, inverted by Woodbury."""
-
-    inverse: FloatArray  # A, (p, p)
-    basis: FloatArray  # A [x~, x~'], (b, p, 2)
-    core: FloatArray  # (I + C S)^-1 C, (b, 2, 2)
-
-    @classmethod
-    def of(cls, state: FitState, change: _Change) -> "_ChangedHessian":
-        loss, w = state.objective.loss, state.factor.coefficients
-        c = np.stack(
-            [
-                -change.weight * loss.curvature(change.old @ w),
-                change.weight * loss.curvature(change.new @ w),
-            ],
-            axis=1,
-        )
-        basis = np.stack([change.a_old, change.a_new], axis=2)
-        pair = np.stack([change.old, change.new], axis=2)
-        gram = np.einsum("bpk,bpl->bkl", pair, basis)
-        system = np.eye(2) + c[:, :, None] * gram
-        core = np.linalg.solve(system, c[:, :, None] * np.eye(2))
-        return cls(state.factor.inverse_hessian, basis, core)
-
-    def take(self, which: IntArray) -> "_ChangedHessian":
-        """Those of some candidates."""
-        return _ChangedHessian(self.inverse, self.basis[which], self.core[which])
-
-    def solve(self, gradient: FloatArray) -> FloatArray:
-        """Solve ``H' x = gradient`` for every candidate, of shape (b, p)."""
-        inner = np.einsum("bpk,bp->bk", self.basis, gradient)
-        correction = np.einsum("bkl,bl->bk", self.core, inner)
-        return gradient @ self.inverse - np.einsum("bpk,bk->bp", self.basis, correction)
-
-
-def _refit(state: FitState, change: _Change, k: int) -> FloatArray:
-    """Minimise anew with the candidate in place of the record."""
-    objective, d = state.objective, state.n_features
-    row = change.row[k]
-    others = np.delete(np.arange(len(objective.y)), row)
-    rest, new = objective.X[others], change.new[k : k + 1, :d]
-    if sparse.issparse(rest):
-        X = sparse.vstack([rest, sparse.csr_array(new)], format="csr")
-    else:
-        X = np.vstack([rest, new])
-    modified = Objective(
-        X,
-        np.append(objective.y[others], change.y[k]),
-        objective.loss,
-        objective.alpha,
-        objective.fit_intercept,
-        np.append(objective.sample_weight[others], objective.sample_weight[row]),
-        np.append(objective.reweights[others], objective.reweights[row]),
-    )
-    return minimize(modified).coefficients
+        result[active[k]] = change.refit(k)
 
 
 def _resolve(estimator_state: Any, X: Any, y: Any) -> tuple[FitState, Data, FloatArray]:

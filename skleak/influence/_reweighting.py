@@ -3,7 +3,9 @@
 The algorithm is the fixed-point iteration ``log omega <- log omega - log eta`` (up to the
 normalisation ``sum s omega = sum s``), with a refit at every step. It converges linearly.
 Anderson acceleration combines the last few steps so that their residuals, the deviations of
-``log eta`` from its mean, cancel; it costs a small least-squares problem per refit.
+``log eta`` from its mean, cancel; it costs a small least-squares problem per refit. Where that
+takes long, as with a weak penalty, Newton's method goes on from the best step and squares the
+spread each time.
 """
 
 from collections.abc import Callable
@@ -12,6 +14,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from skleak.influence._newton_search import Direction, NewtonSearch, Step
 from skleak.utils._typing import FloatArray
 
 __all__ = ["Equalized", "equalize", "relative_spread"]
@@ -88,6 +91,8 @@ def equalize(
     max_iter: int = 30,
     tol: float = 1e-6,
     memory: int = 10,
+    newton: Direction[State] | None = None,
+    eager: bool = False,
     callback: Callable[[float], None] | None = None,
 ) -> Equalized[State]:
     """Find reweighting factors under which all records leak the same.
@@ -105,6 +110,13 @@ def equalize(
         Relative spread at which to stop.
     memory : int, default=10
         Steps that the acceleration combines; 0 is the plain iteration of [FIL21].
+    newton : callable, default=None
+        ``newton(reweights, state, residual, rtol)`` returns the change of the log factors, of
+        shape (n,), under which the logarithms of the losses change by ``residual`` up to a common
+        constant, to a relative accuracy of ``rtol``: see `newton_direction`. None does without
+        Newton's method.
+    eager : bool, default=False
+        Newton's method from the first fit on, and not only where the acceleration is slow.
     callback : callable, default=None
         Called with the spread after every refit.
 
@@ -112,6 +124,13 @@ def equalize(
     -------
     Equalized
         The best step; whether its spread is small enough is for the caller to judge.
+
+    Notes
+    -----
+    Newton steps, too, are judged by the spread after a refit. Where they do not lower it, the
+    acceleration goes on from where it was left, as if there had been none; the next search waits
+    for longer, and for a better fit to begin at. A record that leaks nothing keeps its share of
+    the weights, and all others end up alike.
 
     Examples
     --------
@@ -124,32 +143,33 @@ def equalize(
     """
     present = sample_weight > 0.0
     copies = sample_weight[present]
-    anderson, damping = _Anderson(memory, copies), 1.0
+    iteration: _Accelerated[State] | None = None
+    search = None if newton is None else NewtonSearch(newton, present, tol, eager)
     log_weights = np.zeros(len(copies))
     history: list[float] = []
-    best: tuple[float, FloatArray, FloatArray, FloatArray, State] | None = None
+    best: Step[State] | None = None
     while True:
         log_weights = _normalized(log_weights, copies)
         reweights = np.ones(len(sample_weight))
         reweights[present] = np.exp(log_weights)
         losses, state = measure(reweights)
         spread = relative_spread(losses, sample_weight)
+        residual = _residual(losses[present], copies)
+        step = Step(spread, log_weights, residual, reweights, losses, state)
         history.append(spread)
         if callback is not None:
             callback(spread)
-        improved = best is None or spread < best[0]
-        if best is None or improved:
-            best = (spread, log_weights, reweights, losses, state)
-            damping = 1.0
+        if best is None or spread < best.spread:
+            best = step
         if spread <= tol or len(history) > max_iter:
             break
-        if memory and not improved:
-            # Back to the best step with an empty memory; where that failed before, by half.
-            damping = 0.5 * damping if anderson.is_fresh else 1.0
-            anderson = _Anderson(memory, copies)
-            log_weights, losses = best[1], best[3]
-        log_weights = anderson.step(log_weights, _residual(losses[present], copies), damping)
-    return Equalized(best[2], best[3], best[4], history)
+        if iteration is None:
+            iteration = _Accelerated(memory, copies, step)
+        elif search is None or not search.is_active:
+            iteration.observe(step)
+        following = None if search is None else search.propose(step, iteration.best, history)
+        log_weights = iteration.propose() if following is None else following
+    return Equalized(best.reweights, best.losses, best.state, history)
 
 
 def _normalized(log_weights: FloatArray, sample_weight: FloatArray) -> FloatArray:
@@ -161,11 +181,17 @@ def _normalized(log_weights: FloatArray, sample_weight: FloatArray) -> FloatArra
 def _residual(losses: FloatArray, copies: FloatArray) -> FloatArray:
     """Plain step: minus the deviation of ``log eta`` from its mean.
 
-    A record that leaks nothing would ask for an infinite weight: its loss counts as one
-    millionth of the mean, so that its weight grows by a bounded factor per step.
+    A record that leaks very little would ask for a huge weight: its loss counts as at least one
+    millionth of the mean, so that its weight grows by a bounded factor per step. To one that
+    leaks nothing at all no weight makes a difference.
     """
-    logs = np.log(np.maximum(losses, 1e-6 * np.average(losses, weights=copies)))
-    return np.average(logs, weights=copies) - logs
+    result, leaks = np.zeros(len(losses)), losses > 0.0
+    if np.any(leaks):
+        copies = copies[leaks]
+        least = 1e-6 * np.average(losses[leaks], weights=copies)
+        logs = np.log(np.maximum(losses[leaks], least))
+        result[leaks] = np.average(logs, weights=copies) - logs
+    return result
 
 
 @dataclass
@@ -198,3 +224,34 @@ class _Anderson:
         root = np.sqrt(self.copies)
         mix = np.linalg.lstsq(changes * root[:, None], f * root, rcond=1e-12)[0]
         return x + f - (np.column_stack(self.steps) + changes) @ mix
+
+
+@dataclass
+class _Accelerated(Generic[State]):
+    """The accelerated iteration, with a way back from steps that lead astray."""
+
+    memory: int
+    copies: FloatArray
+    last: Step[State]
+    damping: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.anderson = _Anderson(self.memory, self.copies)
+        self.best = self.last
+
+    def observe(self, step: Step[State]) -> None:
+        """Take note of a fit with the weights that were proposed."""
+        self.last = step
+        if step.spread < self.best.spread:
+            self.best = step
+
+    def propose(self) -> FloatArray:
+        """Where to go from the last fit, or from the best one if that was no improvement."""
+        if self.last is self.best:
+            self.damping = 1.0
+        elif self.memory:
+            # Back to the best step with an empty memory; where that failed before, by half.
+            self.damping = 0.5 * self.damping if self.anderson.is_fresh else 1.0
+            self.anderson = _Anderson(self.memory, self.copies)
+            self.last = self.best
+        return self.anderson.step(self.last.log_weights, self.last.residual, self.damping)

@@ -1,18 +1,23 @@
 """The confidential state of a fit, and leakage at every grain computed from it."""
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 
 from skleak.influence._factor import FitFactor
 from skleak.influence._fisher import Columns, Norm, feature_norms, joint_norm, record_norms
+from skleak.influence._total import total_feature_norms, total_joint_norm
+from skleak.influence._total_derivative import TotalDerivative, total_derivative
 from skleak.solvers import Objective
-from skleak.utils._blocks import dense_rows, row_blocks
+from skleak.utils._rows import row_keys, same_rows
 from skleak.utils._typing import Array, Data, FloatArray, IntArray
+from skleak.utils._warnings import outer_stacklevel
 
 __all__ = ["FitState", "Participation"]
 
@@ -42,6 +47,10 @@ class Participation:
 class FitState:
     """Everything about a fit that must not leave: training records, minimiser, inverse Hessian.
 
+    Leakage of a reweighted fit is the total one: the weights, too, are functions of the data
+    (see `skleak.influence._total`). With ``conditional=True`` it is that of [FIL21] eq. 29, which
+    holds them fixed. Without a reweighting they are the same.
+
     Parameters
     ----------
     objective : Objective
@@ -62,6 +71,8 @@ class FitState:
         Column names, where the training data had them.
     converged : bool, default=True
         Whether the minimiser is one.
+    verbose : bool, default=False
+        Whether to show the progress of what takes long.
 
     Examples
     --------
@@ -85,6 +96,49 @@ class FitState:
     balanced_level: float = np.nan
     feature_names: Array | None = None
     converged: bool = True
+    verbose: bool = False
+    # What a fit is asked for once, whatever the noise scale.
+    _shared: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def at_noise(self, noise_scale: float) -> "FitState":
+        """The same fit with noise of another scale; the two share what is costly to find.
+
+        Parameters
+        ----------
+        noise_scale : float
+            Standard deviation of the noise on each parameter.
+
+        Returns
+        -------
+        FitState
+        """
+        other = replace(self, noise_scale=noise_scale)
+        object.__setattr__(other, "_shared", self._shared)
+        return other
+
+    @property
+    def derivative(self) -> TotalDerivative:
+        """How the weights of the reweighting depend on the data, found when first asked for.
+
+        Where the fixed point is singular, any change of the data may move them without bound:
+        then the total leakage is infinite. Whatever makes it unreliable is a warning, once.
+        """
+        if "derivative" not in self._shared:
+            try:
+                found = total_derivative(self)
+            except np.linalg.LinAlgError:
+                found = TotalDerivative(None, None, 0.0, 0.0, np.inf, self.converged)
+            if found.doubts:
+                warnings.warn(
+                    "The leakage of this reweighted fit is unreliable"
+                    + (", and stated as infinite. " if found.unbounded else ". ")
+                    + " ".join(found.doubts),
+                    ConvergenceWarning,
+                    stacklevel=outer_stacklevel(),
+                )
+            self._shared["derivative"] = found
+        derivative: TotalDerivative = self._shared["derivative"]
+        return derivative
 
     @property
     def n_features(self) -> int:
@@ -143,9 +197,9 @@ class FitState:
         -------
         ndarray of int of shape (n,)
         """
-        if _same(X, self.objective.X) and np.array_equal(y, self.objective.y):
+        if same_rows(X, self.objective.X) and np.array_equal(y, self.objective.y):
             return np.arange(X.shape[0])
-        keys = _row_keys(X, y)
+        keys = row_keys(X, y)
         order, known = self._training_keys
         at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
         found = (known[at] == keys) & (self.objective.sample_weight[order[at]] > 0.0)
@@ -154,7 +208,7 @@ class FitState:
     @cached_property
     def _training_keys(self) -> tuple[Array, Array]:
         """Training rows by ascending key; of equal rows, the one that counts most first."""
-        keys = _row_keys(self.objective.X, self.objective.y)
+        keys = row_keys(self.objective.X, self.objective.y)
         order = np.lexsort((-self.objective.weights, keys))
         return order, keys[order]
 
@@ -165,6 +219,8 @@ class FitState:
         part: Participation,
         columns: Columns | None = None,
         norm: Norm = "spectral",
+        *,
+        conditional: bool = False,
     ) -> FloatArray:
         """Fisher information loss of each record over a block of columns.
 
@@ -180,12 +236,16 @@ class FitState:
             What is unknown; by default the whole record.
         norm : {"spectral", "trace"}, default="spectral"
             Worst direction, or root mean square over the unknowns.
+        conditional : bool, default=False
+            Whether to hold the weights of a reweighting fixed.
 
         Returns
         -------
         ndarray of shape (n,)
         """
         columns = self.whole_record if columns is None else columns
+        if self.balanced is not None and not conditional:
+            return self.feature_loss(X, y, part, [columns], norm)[:, 0]
         return self._scaled(record_norms(self.factor, X, y, columns, norm), part)
 
     def feature_loss(
@@ -195,6 +255,8 @@ class FitState:
         part: Participation,
         blocks: Sequence[Columns],
         norm: Norm = "spectral",
+        *,
+        conditional: bool = False,
     ) -> FloatArray:
         """Fisher information loss of each record over several blocks of columns.
 
@@ -210,11 +272,15 @@ class FitState:
             What is unknown, one column of the table each.
         norm : {"spectral", "trace"}, default="spectral"
             Worst direction, or root mean square over the unknowns.
+        conditional : bool, default=False
+            Whether to hold the weights of a reweighting fixed.
 
         Returns
         -------
         ndarray of shape (n, n_blocks)
         """
+        if self.balanced is not None and not conditional:
+            return total_feature_norms(self, X, y, part, blocks, norm, derivative=self.derivative)
         return self._scaled(feature_norms(self.factor, X, y, blocks, norm), part)
 
     def joint_loss(
@@ -224,6 +290,8 @@ class FitState:
         part: Participation,
         columns: Columns | None = None,
         norm: Norm = "spectral",
+        *,
+        conditional: bool = False,
     ) -> float:
         """Fisher information loss of all given records together.
 
@@ -239,12 +307,16 @@ class FitState:
             What is unknown; by default the whole record.
         norm : {"spectral", "trace"}, default="spectral"
             Worst direction, or root mean square over all unknowns, records times columns.
+        conditional : bool, default=False
+            Whether to hold the weights of a reweighting fixed.
 
         Returns
         -------
         float
         """
         columns = self.whole_record if columns is None else columns
+        if self.balanced is not None and not conditional:
+            return total_joint_norm(self, X, y, part, columns, norm, derivative=self.derivative)
         present = part.copies > 0.0
         if not np.any(present):
             return 0.0
@@ -253,7 +325,7 @@ class FitState:
         weights = copies * part.reweights[present] ** 2
         value = joint_norm(self.factor, X, y, weights, columns, norm)
         if norm == "trace":
-            value /= np.sqrt(copies.sum() * columns.count(self.n_features))
+            value /= np.sqrt(copies.sum() * self._n_directions(columns))
         return float(_divide(np.array(value), self.noise_scale))
 
     def group_loss(
@@ -264,6 +336,8 @@ class FitState:
         groups: Array,
         columns: Columns | None = None,
         norm: Norm = "spectral",
+        *,
+        conditional: bool = False,
     ) -> pd.Series:
         """Joint loss of each group of records.
 
@@ -281,6 +355,8 @@ class FitState:
             What is unknown; by default the whole record.
         norm : {"spectral", "trace"}, default="spectral"
             Worst direction, or root mean square over the unknowns.
+        conditional : bool, default=False
+            Whether to hold the weights of a reweighting fixed.
 
         Returns
         -------
@@ -295,10 +371,14 @@ class FitState:
                 Participation(part.copies[members], part.reweights[members]),
                 columns,
                 norm,
+                conditional=conditional,
             )
             for label, members in rows.items()
         }
         return pd.Series(losses, name="fisher_information_loss", dtype=float).rename_axis("group")
+
+    def _n_directions(self, columns: Columns) -> int:
+        return columns.count(self.n_features, self.factor.n_target_directions)
 
     def _scaled(self, norms: FloatArray, part: Participation) -> FloatArray:
         """Apply reweighting and noise; a record of weight zero is not in the fit at all."""
@@ -311,21 +391,3 @@ def _divide(norms: FloatArray, noise_scale: float) -> FloatArray:
     if noise_scale == 0.0:
         return np.where(norms > 0.0, np.inf, 0.0)
     return norms / noise_scale
-
-
-def _same(X: Data, other: Data) -> bool:
-    if X is other:
-        return True
-    if X.shape != other.shape or sparse.issparse(X) != sparse.issparse(other):
-        return False
-    return (other != X).nnz == 0 if sparse.issparse(X) else np.array_equal(X, other)
-
-
-def _row_keys(X: Data, y: FloatArray) -> Array:
-    """A 64-bit key of every record, equal for equal records."""
-    keys = np.empty(X.shape[0], dtype=np.uint64)
-    for rows in row_blocks(X.shape[0], X.shape[1]):
-        # Adding zero turns -0.0 into 0.0, which is equal but has other bits.
-        table = pd.DataFrame(np.column_stack([dense_rows(X, rows), y[rows]]) + 0.0)
-        keys[rows] = pd.util.hash_pandas_object(table, index=False).to_numpy()
-    return keys

@@ -2,7 +2,8 @@
 
 import warnings
 from abc import abstractmethod
-from dataclasses import replace
+from collections.abc import Iterable
+from functools import cached_property
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Literal, Self
@@ -28,7 +29,7 @@ from skleak.reports import (
     build_leakage_report,
     output_perturbation_guarantee,
 )
-from skleak.solvers import Objective
+from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._random import make_generator
 from skleak.utils._sklearn_compat import (
     Interval,
@@ -42,6 +43,9 @@ from skleak.utils._typing import Array, FloatArray, RandomState
 __all__ = ["PrivateLinearModel"]
 
 Norm = Literal["spectral", "trace"]
+
+# Attributes that `fit` leaves to first use where they are costly: under a reweighting.
+_COMPUTED_ON_DEMAND = ("fisher_information_loss_", "diagonal_fisher_information_loss_")
 
 
 class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
@@ -65,7 +69,7 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         "reweighting": [StrOptions({"irfil"}), None],
         "reweighting_features": ["array-like", str, Integral, slice, None],
         "reweighting_target": [StrOptions({"record", "features", "trace"}), None],
-        "reweighting_method": [StrOptions({"accelerated", "plain"})],
+        "reweighting_method": [StrOptions({"accelerated", "newton", "plain"})],
         "max_reweighting_iter": [Interval(Integral, 1, None, closed="left")],
         "reweighting_tol": [Interval(Real, 0, None, closed="neither")],
         "data_norm": [Interval(Real, 0, None, closed="neither"), None],
@@ -87,7 +91,7 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         reweighting: Literal["irfil"] | None = None,
         reweighting_features: Any = None,
         reweighting_target: Literal["record", "features", "trace"] | None = None,
-        reweighting_method: Literal["accelerated", "plain"] = "accelerated",
+        reweighting_method: Literal["accelerated", "newton", "plain"] = "accelerated",
         max_reweighting_iter: int = 30,
         reweighting_tol: float = 1e-6,
         data_norm: float | None = None,
@@ -187,6 +191,13 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
                 if hasattr(self, name):
                     delattr(self, name)
             return state
+        if isinstance(objective, MultinomialObjective):
+            raise ValueError(
+                "Only binary classification is supported with a reweighting: its weights are "
+                "functions of the data, and what they leak is known for two classes. Got "
+                f"{objective.n_classes} classes. Make the target binary (one class against the "
+                "others), or drop `reweighting`."
+            )
         columns, norm = balanced_columns(
             self, getattr(self, "feature_names_in_", None), objective.X.shape[1]
         )
@@ -201,25 +212,40 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         if not isinstance(self.noise_scale, NoiseTarget):
             return state
         problem = LinearModelProblem(state, self.data_norm, self.tol)
-        return replace(state, noise_scale=self.noise_scale.resolve(problem))
+        return state.at_noise(self.noise_scale.resolve(problem))
 
     def _measure(self, state: FitState) -> dict[str, FloatArray]:
-        X, y = state.objective.X, state.objective.y
-        part = state.participation(X, y)
-        spectral = state.record_loss(X, y, part)
-        trace = state.record_loss(X, y, part, norm="trace")
-        leakage = {
-            "fisher_information_loss_": spectral,
-            "diagonal_fisher_information_loss_": trace,
-        }
-        if self.reweighting is not None:
-            leakage["conditional_fisher_information_loss_"] = spectral.copy()
-        return leakage
+        """Loss of every record; of a reweighted fit that which is cheap, the rest on demand."""
+        if state.balanced is None:
+            return {
+                "fisher_information_loss_": _training_loss(state),
+                "diagonal_fisher_information_loss_": _training_loss(state, "trace"),
+            }
+        conditional = _training_loss(state, conditional=True)
+        return {"conditional_fisher_information_loss_": conditional}
+
+    @cached_property
+    def fisher_information_loss_(self) -> FloatArray:
+        """Fisher information loss of each training record. Confidential."""
+        return _training_loss(self._confidential_state())
+
+    @cached_property
+    def diagonal_fisher_information_loss_(self) -> FloatArray:
+        """Root mean square of it over the unknowns of each training record. Confidential."""
+        return _training_loss(self._confidential_state(), "trace")
+
+    def __dir__(self) -> Iterable[str]:
+        """Leave out what is not computed yet: whoever lists attributes does not ask for it."""
+        pending = {*_COMPUTED_ON_DEMAND} - self.__dict__.keys()
+        names = [name for name in object.__dir__(self) if name not in pending]
+        return [name for name in names if hasattr(self, name)]  # as scikit-learn's estimators do
 
     def _enter_in_ledger(self, state: FitState, leakage: dict[str, FloatArray]) -> None:
         """Charge the data set before any noise is drawn; a refusal leaves nothing released."""
         if self.ledger is None:
             return
+        if "fisher_information_loss_" not in leakage:
+            leakage["fisher_information_loss_"] = _training_loss(state)
         ledger = self.ledger
         if not isinstance(ledger, LeakageLedger):
             ledger = LeakageLedger(ledger)
@@ -242,10 +268,9 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
     def _publish(self, state: FitState, leakage: dict[str, FloatArray]) -> None:
         """Draw the noise and set the fitted attributes."""
         self.noise_scale_ = state.noise_scale
-        if "conditional_fisher_information_loss_" not in leakage:
-            self.__dict__.pop("conditional_fisher_information_loss_", None)
-        for name, values in leakage.items():
-            setattr(self, name, values)
+        for name in (*_COMPUTED_ON_DEMAND, "conditional_fisher_information_loss_"):
+            self.__dict__.pop(name, None)
+        self.__dict__.update(leakage)
         self._state = state
         # A release and a report tell how the fit was made, whatever becomes of the parameters.
         self._made_as = self._provenance()
@@ -253,7 +278,8 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         noiseless = state.factor.coefficients
         generator = make_generator(self.random_state)
         noisy = noiseless + generator.normal(0.0, 1.0, len(noiseless)) * state.noise_scale
-        self._set_coefficients(noisy[: state.n_features], noisy[state.n_features :])
+        n_coefficients = state.factor.weights.size
+        self._set_coefficients(noisy[:n_coefficients], noisy[n_coefficients:])
 
     @property
     def _noise_reads_data(self) -> bool:
@@ -320,6 +346,7 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         groups: Any = None,
         norm: Norm = "spectral",
         constrained: bool = False,
+        conditional: bool = False,
     ) -> "FloatArray | float | pd.Series":
         """Fisher information loss of records, columns, groups, or the whole data set.
 
@@ -349,6 +376,9 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         constrained : bool, default=False
             The block ``features`` is one-hot and its entries sum to one: measure only changes
             that keep the sum, on the tangent of the simplex.
+        conditional : bool, default=False
+            Under a reweighting, hold its weights fixed ([FIL21] eq. 29). This is what the
+            reweighting makes equal, and not what is leaked: the weights, too, depend on the data.
 
         Returns
         -------
@@ -359,20 +389,29 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            For unknown columns, missing or misaligned groups, and blocks that are not one-hot.
+            For unknown columns, missing or misaligned groups, and blocks that are not one-hot; and
+            for a reweighted fit of too many parameters, unless ``conditional=True``.
         NotFittedError
             Before ``fit``, and after unpickling, which drops what is confidential.
+
+        Warns
+        -----
+        ConvergenceWarning
+            Where the reweighting is not at its fixed point, or that has no derivative: its
+            leakage is then unreliable.
 
         Notes
         -----
         A record with sample weight s counts as s independent copies, and its loss is that of
         one copy. Where the copies are one person with one unknown value, multiply by s.
-        With ``reweighting="irfil"`` the loss is conditional on the weights ([FIL21] eq. 29).
+        With ``reweighting="irfil"`` the loss is the total one: the weights are functions of the
+        data, and the whole algorithm is differentiated at its fixed point, at a cost of O(n p^3).
+        It is not equal for all records, and can be larger or smaller than the conditional one.
         """
         state = self._confidential_state()
         X, y = self._records(X, y)
         names = getattr(self, "feature_names_in_", None)
-        query = _grains.Query(names, features, norm, constrained)
+        query = _grains.Query(names, features, norm, constrained, conditional)
         labels = _grains.group_labels(groups, X, names) if per == "group" else None
         return _grains.leakage(state, X, y, per, query, labels)
 
@@ -447,6 +486,13 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
                 stacklevel=2,
             )
         return state
+
+
+def _training_loss(
+    state: FitState, norm: Norm = "spectral", *, conditional: bool = False
+) -> FloatArray:
+    X, y = state.objective.X, state.objective.y
+    return state.record_loss(X, y, state.participation(X, y), norm=norm, conditional=conditional)
 
 
 def _check_data_norm(X: Any, data_norm: float | None) -> None:

@@ -26,9 +26,10 @@ fit_intercept : bool, default=True
 target : {"private", "public"}, default="private"
     Whether an attacker is after the target too ([FIL21]) or knows it ([DRA22]).
 reweighting : {"irfil"} or None, default=None
-    "irfil" reweights the records until all of them leak the same ([FIL21] algorithm 1).
-    The weights depend on the data, which the formula of [FIL21] leaves out: the leakage
-    reported is *conditional on the weights*.
+    "irfil" reweights the records until all of them would leak the same if their weights were
+    fixed ([FIL21] algorithm 1); of two classes at most. The weights are functions of the data,
+    which the formula of [FIL21] leaves out. The leakage reported counts them: it is mostly more
+    even than without a reweighting, but not equal, and its largest value may even be larger.
 reweighting_features : str, int, slice or list, default=None
     Balance the leakage of this block of columns (names or indices) instead of the whole
     record.
@@ -36,8 +37,10 @@ reweighting_target : {"record", "features", "trace"} or None, default=None
     What is balanced: the spectral leakage of the whole record, or of
     ``reweighting_features``; or the trace (diagonal) leakage of either. None chooses "features"
     where ``reweighting_features`` is given, else "record".
-reweighting_method : {"accelerated", "plain"}, default="accelerated"
-    Anderson-accelerated fixed-point iteration, or the plain one of [FIL21].
+reweighting_method : {"accelerated", "newton", "plain"}, default="accelerated"
+    Anderson-accelerated fixed-point iteration that goes over to Newton's method where it is slow;
+    Newton's method from the first fit on, of fewer fits but with more work in between; or the
+    plain iteration of [FIL21].
 max_reweighting_iter : int, default=30
     Largest number of refits after the first.
 reweighting_tol : float, default=1e-6
@@ -61,24 +64,27 @@ ledger : str, Path, LeakageLedger or None, default=None
 ledger_dataset : str, default="default"
     Name under which the ledger counts releases of this data set.
 verbose : int, default=0
-    Show a progress bar of the reweighting.
+    Show progress bars of the reweighting, and of what it makes costly.
 """,
     "attributes": """
 Attributes
 ----------
-coef_ : ndarray of shape (n_features,), or (1, n_features) for a classifier
+coef_ : ndarray of shape (n_features,), or (1, n_features) for a classifier of two classes
     Noisy coefficients.
-intercept_ : float, or ndarray of shape (1,) for a classifier
+intercept_ : float, or ndarray of shape (1,) for a classifier of two classes
     Noisy intercept; zero without one.
 noise_scale_ : float
     Standard deviation of the noise that was added.
 fisher_information_loss_ : ndarray of shape (n_samples,)
     Fisher information loss of each training record: spectral norm of its influence Jacobian
-    over ``noise_scale_``, in 1 / (unit of the columns). Confidential.
+    over ``noise_scale_``, in 1 / (unit of the columns). With reweighting, of the influence of the
+    record on the whole algorithm, weights included; this costs O(n p^3) and is computed when first
+    asked for, so that a pickle holds it only if it was. Confidential.
 diagonal_fisher_information_loss_ : ndarray of shape (n_samples,)
-    Root mean square over the unknowns of the record ([DRA22] 7.1). Confidential.
+    Root mean square over the unknowns of the record ([DRA22] 7.1); the same holds. Confidential.
 conditional_fisher_information_loss_ : ndarray of shape (n_samples,)
-    With reweighting: the loss given the weights ([FIL21] eq. 29). Confidential.
+    With reweighting: the loss if the weights were fixed ([FIL21] eq. 29), which is what is made
+    equal. It understates the leakage of most records. Confidential.
 sample_reweights_ : ndarray of shape (n_samples,)
     With reweighting: the factor of each record; ``sum s omega = sum s``. Confidential.
 reweighting_history_ : ndarray of shape (n_fits,)

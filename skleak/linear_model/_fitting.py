@@ -8,8 +8,16 @@ from typing import Any, Literal
 from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
-from skleak.influence import Columns, FitFactor, FitState, equalize, record_norms
-from skleak.solvers import Minimum, Objective, minimize
+from skleak.influence import (
+    Columns,
+    FitFactor,
+    FitState,
+    MultinomialFactor,
+    equalize,
+    newton_direction,
+    record_norms,
+)
+from skleak.solvers import Minimum, MultinomialObjective, Objective, minimize
 from skleak.utils._features import resolve_features
 from skleak.utils._typing import Array, FloatArray
 
@@ -67,6 +75,7 @@ def solve_reweighted(
         Relative spread of the balanced leakage at each refit.
     """
     start: FloatArray | None = None
+    method = estimator.reweighting_method
 
     def measure(reweights: FloatArray) -> tuple[FloatArray, Minimum]:
         nonlocal start
@@ -81,6 +90,14 @@ def solve_reweighted(
         losses = reweights * record_norms(factor, objective.X, objective.y, columns, norm)
         return losses, minimum
 
+    def newton(
+        reweights: FloatArray, minimum: Minimum, residual: FloatArray, rtol: float
+    ) -> FloatArray:
+        factor, reweighted = _factor(objective, minimum), objective.reweighted(reweights)
+        return newton_direction(reweighted, factor, columns, norm, residual, rtol=rtol).change
+
+    # There are no derivatives of the norms of a fit with one predictor per class.
+    differentiable = not isinstance(objective, MultinomialObjective)
     bar = (
         tqdm(total=estimator.max_reweighting_iter + 1, desc="reweighting", unit="fit")
         if estimator.verbose
@@ -98,7 +115,9 @@ def solve_reweighted(
             objective.sample_weight,
             max_iter=estimator.max_reweighting_iter,
             tol=estimator.reweighting_tol,
-            memory=0 if estimator.reweighting_method == "plain" else 10,
+            memory=0 if method == "plain" else 10,
+            newton=newton if differentiable and method != "plain" else None,
+            eager=method == "newton",
             callback=show,
         )
     minimum = result.state
@@ -156,9 +175,12 @@ def balanced_columns(estimator: Any, names: Array | None, n_features: int) -> tu
 
 
 def _factor(objective: Objective, minimum: Minimum) -> FitFactor:
-    return FitFactor(
-        minimum.coefficients, minimum.inverse_hessian, objective.loss, objective.fit_intercept
-    )
+    solution = minimum.coefficients, minimum.inverse_hessian
+    if isinstance(objective, MultinomialObjective):
+        return MultinomialFactor(
+            *solution, objective.loss, objective.fit_intercept, objective.n_classes
+        )
+    return FitFactor(*solution, objective.loss, objective.fit_intercept)
 
 
 def _state(
@@ -180,6 +202,7 @@ def _state(
         level,
         getattr(estimator, "feature_names_in_", None),
         minimum.converged,
+        bool(estimator.verbose),
     )
 
 

@@ -32,12 +32,15 @@ class Query:
         Norm of the Jacobian.
     constrained : bool
         Whether blocks are measured on the tangent of the simplex.
+    conditional : bool
+        Whether the weights of a reweighting are held fixed.
     """
 
     names: Array | None
     features: Any
     norm: Norm
     constrained: bool
+    conditional: bool
 
 
 def leakage(
@@ -68,20 +71,20 @@ def leakage(
         raise ValueError(f"`per` must be one of {list(_GRAINS)}; got {per!r}.")
     if query.norm not in ("spectral", "trace"):
         raise ValueError(f"`norm` must be 'spectral' or 'trace'; got {query.norm!r}.")
-    part = state.participation(X, y)
+    part, fixed = state.participation(X, y), query.conditional
     if per == "feature":
         blocks, _ = feature_blocks(query.features, query.names, state.n_features)
         blocks = [_constrain(block, X, query) for block in blocks]
-        return state.feature_loss(X, y, part, blocks, query.norm)
+        return state.feature_loss(X, y, part, blocks, query.norm, conditional=fixed)
     columns = state.whole_record
     if query.features is not None:
         columns = Columns(resolve_features(query.features, query.names, state.n_features))
     columns = _constrain(columns, X, query)
     if per == "record":
-        return state.record_loss(X, y, part, columns, query.norm)
+        return state.record_loss(X, y, part, columns, query.norm, conditional=fixed)
     if groups is None:
-        return state.joint_loss(X, y, part, columns, query.norm)
-    return state.group_loss(X, y, part, groups, columns, query.norm)
+        return state.joint_loss(X, y, part, columns, query.norm, conditional=fixed)
+    return state.group_loss(X, y, part, groups, columns, query.norm, conditional=fixed)
 
 
 def feature_blocks(

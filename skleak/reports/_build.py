@@ -82,7 +82,10 @@ def build_leakage_report(
             data_dependent_noise=noise_target is not None,
         ),
     )
-    object.__setattr__(report, "findings", findings(report))
+    doubts = [] if state.balanced is None else state.derivative.doubts
+    if doubts:
+        doubts = [" ".join(["The leakage stated here is unreliable.", *doubts])]
+    object.__setattr__(report, "findings", (*doubts, *findings(report)))
     object.__setattr__(report, "assumptions", assumptions(report, part))
     return report
 
@@ -146,6 +149,8 @@ def _features(
         spread = np.where(np.isfinite(mean), std / mean, np.nan)
     bound = _inverse(largest)
     scale = np.array([_column_std(X, y, block, part.copies) for block in blocks])
+    if state.factor.n_target_directions > 1:
+        scale[[block.target for block in blocks]] = np.nan  # class numbers have no spread
     frame = pd.DataFrame(
         {
             "max_loss": largest,
@@ -210,6 +215,9 @@ def _dataset(
     mean = _mean(loss, part.copies)
     spread = relative_spread(loss, part.copies)
     group_means = groups["mean_loss"].to_numpy(dtype=float)
+    given = np.empty(0)
+    if state.balanced is not None:
+        given = state.record_loss(X, y, part, conditional=True)
     return {
         "n_records": len(present),
         "n_features": state.n_features,
@@ -225,6 +233,8 @@ def _dataset(
         "max_loss": float(inside.max()),
         "spread": spread if np.isfinite(mean) else np.nan,
         "joint_loss": state.joint_loss(X, y, part),
+        "conditional_mean_loss": _mean(given, part.copies) if len(given) else None,
+        "conditional_max_loss": float(given[present].max()) if len(given) else None,
         "group_spread": float(np.std(group_means) / np.mean(group_means))
         if len(group_means) and np.all(np.isfinite(group_means)) and np.mean(group_means) > 0.0
         else np.nan,

@@ -24,7 +24,12 @@ def findings(report: "LeakageReport") -> tuple[str, ...]:
     -------
     tuple of str
     """
-    return (*_exposure(report), *_fairness(report), _differential_privacy(report))
+    return (
+        *_exposure(report),
+        *_fairness(report),
+        *_reweighting(report),
+        _differential_privacy(report),
+    )
 
 
 def assumptions(report: "LeakageReport", part: Participation) -> tuple[str, ...]:
@@ -55,9 +60,10 @@ def assumptions(report: "LeakageReport", part: Participation) -> tuple[str, ...]
         lines.append("The target of every record counts as public.")
     if report.dataset["reweighting"] is not None:
         lines.append(
-            "The records were reweighted, and the weights depend on the data. The leakage "
-            "stated is conditional on the weights ([FIL21] eq. 29): what a record reveals through "
-            "its own weight and the weights of others is not in it."
+            "The records were reweighted, and the weights depend on the data. What a record "
+            "reveals through its own weight and the weights of others is counted: the derivative "
+            "is that of the whole algorithm at its fixed point, which the reweighting must have "
+            "reached."
         )
     if report.dataset["noise_target"] is not None:
         lines.append(
@@ -133,6 +139,19 @@ def _fairness(report: "LeakageReport") -> list[str]:
             f"({groups.loc[low, 'mean_loss']:.3g})."
         )
     return lines
+
+
+def _reweighting(report: "LeakageReport") -> list[str]:
+    data = report.dataset
+    if data["reweighting"] is None or not np.isfinite(data["mean_loss"]):
+        return []
+    return [
+        "The reweighting balances leakage with its weights held fixed: by that measure ([FIL21] "
+        f"eq. 29) the mean is {data['conditional_mean_loss']:.3g} and the largest loss "
+        f"{data['conditional_max_loss']:.3g}. The weights depend on the data, too: with what they "
+        f"reveal, as everywhere in this report, the mean is {data['mean_loss']:.3g} and the "
+        f"largest loss {data['max_loss']:.3g}."
+    ]
 
 
 def _differential_privacy(report: "LeakageReport") -> str:

@@ -152,6 +152,9 @@ def release_sensitivity(state: FitState, data_norm: float, tol: float = 0.0) -> 
     float
     """
     objective = state.objective
+    # The gradient of one record is r (x) x, r the derivative of its loss in the predictors: its
+    # norm is |r| |x|, with one predictor or with one per class. The objective is alpha-strongly
+    # convex in all coefficients, so the minimiser moves by the change of the gradient over alpha.
     # A record of weight s is s of N records that change together.
     effective = objective.total / float(objective.sample_weight.max())
     sensitivity = output_perturbation_sensitivity(

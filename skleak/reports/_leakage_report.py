@@ -41,8 +41,10 @@ class LeakageReport:
     dataset : dict
         Summary: ``n_records``, ``n_features``, ``noise_scale``, ``alpha``, ``loss``, ``target``,
         ``reweighting``, ``noise_target``, ``mean_loss``, ``std_loss``, ``min_loss``,
-        ``median_loss``, ``max_loss``, ``spread``, ``joint_loss``, ``group_spread`` (nan without
-        groups) and ``most_exposed_records`` (positions, most exposed first).
+        ``median_loss``, ``max_loss``, ``spread``, ``joint_loss``, ``conditional_mean_loss`` and
+        ``conditional_max_loss`` (of a reweighted fit with its weights held fixed; None without a
+        reweighting), ``group_spread`` (nan without groups) and ``most_exposed_records``
+        (positions, most exposed first).
     differential_privacy : DifferentialPrivacy
         The guarantee that holds, or why none does.
     findings : tuple of str

@@ -67,7 +67,7 @@ def _head(report: "LeakageReport") -> Iterator[str]:
     if data["noise_target"] is not None:
         made.append(f"noise calibrated to the training records ({printable(data['noise_target'])})")
     if data["reweighting"] is not None:
-        made.append("reweighted: all given the weights")
+        made.append("reweighted, and what the weights reveal is counted")
     yield from textwrap.wrap(", ".join(made), _WIDTH)
     yield from textwrap.wrap(
         f"Fisher information loss: mean {number(data['mean_loss'])}, "

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skleak.solvers._hessian import HessianFactor
+from skleak.solvers._hessian import FactorisedHessian
 from skleak.solvers._objective import Minimum, Objective
 from skleak.utils._linalg import SingularMatrixError
 from skleak.utils._typing import FloatArray
@@ -62,7 +62,7 @@ def minimize(
     >>> minimize(Objective(X, y, SquaredLoss(), 0.0, False, one, one)).coefficients
     array([2.])
     """
-    w = _initial(objective) if start is None else np.array(start)
+    w = objective.initial() if start is None else np.array(start)
     a = objective.predictor(w)
     value, gradient = objective.value(w, a), objective.gradient(w, a)
     hessian = _factorise(objective, a)
@@ -95,15 +95,7 @@ def minimize(
     return Minimum(w, hessian.inverse(), norm, max(1, n_iter), converged)
 
 
-def _initial(objective: Objective) -> FloatArray:
-    w = np.zeros(objective.n_parameters)
-    if objective.fit_intercept:
-        weights = objective.weights
-        w[-1] = objective.loss.initial_intercept(float(weights @ objective.y / weights.sum()))
-    return w
-
-
-def _factorise(objective: Objective, a: FloatArray) -> HessianFactor:
+def _factorise(objective: Objective, a: FloatArray) -> FactorisedHessian:
     try:
         return objective.hessian(a)
     except SingularMatrixError as error:

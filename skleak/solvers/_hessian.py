@@ -1,13 +1,24 @@
 """Factor of the Hessian of a linear model's risk, with the columns centred."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from skleak.utils._linalg import ScaledCholesky, SingularMatrixError, centered_gram, weighted_gram
 from skleak.utils._typing import Data, FloatArray
 
-__all__ = ["HessianFactor"]
+__all__ = ["FactorisedHessian", "HessianFactor"]
+
+
+class FactorisedHessian(Protocol):
+    """What a Newton step needs of a Hessian."""
+
+    def solve(self, b: FloatArray) -> FloatArray:
+        """Solve ``H x = b`` for one right-hand side of shape (p,)."""
+
+    def inverse(self) -> FloatArray:
+        """Inverse matrix ``A``, exactly symmetric, of shape (p, p)."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from skleak.losses import PointwiseLoss
-from skleak.solvers._hessian import HessianFactor
+from skleak.solvers._hessian import FactorisedHessian, HessianFactor
 from skleak.utils._typing import Data, FloatArray
 
 __all__ = ["Minimum", "Objective"]
@@ -79,6 +79,14 @@ class Objective:
         """Return the same objective with other factors ``omega``, of shape (n,)."""
         return replace(self, reweights=reweights)
 
+    def initial(self) -> FloatArray:
+        """Where a fit starts: the best lone intercept, of shape (p,)."""
+        w = np.zeros(self.n_parameters)
+        if self.fit_intercept:
+            mean = float(self.weights @ self.y / self.weights.sum())
+            w[-1] = self.loss.initial_intercept(mean)
+        return w
+
     def predictor(self, w: FloatArray) -> FloatArray:
         """``x~_i . w`` for every record, of shape (n,)."""
         d = self.X.shape[1]
@@ -102,7 +110,7 @@ class Objective:
         residual = self.loss.residual(a, self.y)
         return self.transpose_product(self.weights * residual) / self.total + self.penalty * w
 
-    def hessian(self, a: FloatArray) -> HessianFactor:
+    def hessian(self, a: FloatArray) -> FactorisedHessian:
         """Factor of the unnormalised Hessian ``H = N F''`` at predictor ``a``."""
         weights = self.weights * self.loss.curvature(a)
         ridge = self.total * self.alpha

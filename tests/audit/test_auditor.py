@@ -288,7 +288,7 @@ def test_foreign_estimators_are_refitted(name, rng):
         audit(X[["age"]], y, None, model=foreign)
 
 
-def test_reweighting_is_audited_at_its_own_weights(rng):
+def test_reweighting_is_audited_in_all(rng):
     X, y = make_table(rng)
     model = PrivateLinearRegression(alpha=0.1, reweighting="irfil")
     auditor = audit(X, y, model=make_pipe(model))
@@ -296,8 +296,28 @@ def test_reweighting_is_audited_at_its_own_weights(rng):
     fitted = make_pipe(clone(model).set_params(noise_scale=0.02)).fit(X, y)
     eta = fitted[-1].fisher_information_loss(features=[0, 1, 2], constrained=True)
     np.testing.assert_allclose(auditor.records_["eta"][:24], eta, rtol=1e-6)
+    fixed = fitted[-1].fisher_information_loss(
+        features=[0, 1, 2], constrained=True, conditional=True
+    )
+    assert np.abs(eta / fixed - 1.0).max() > 0.01  # what the weights reveal is counted
     plain = audit(X, y)
     assert np.abs(auditor.records_["bayes"] - plain.records_["bayes"]).max() > 1e-3
+
+
+def test_cramer_rao_bounds_of_reweighted_models_count_the_weights(rng):
+    X, y = make_table(rng)
+    options = {"alpha": 0.1, "reweighting": "irfil", "reweighting_tol": 1e-9}
+    model = PrivateLinearRegression(max_reweighting_iter=100, **options)
+    fitted = make_pipe(clone(model).set_params(noise_scale=0.02)).fit(X, y)
+    records = audit(X, y, "age", model=make_pipe(model), targets=[2, 7]).records_
+    eta = fitted[-1].fisher_information_loss(features=4)[[2, 7]] / X["age"].std(ddof=0)
+    np.testing.assert_allclose(records["eta"][:2], eta, rtol=1e-6)
+    np.testing.assert_allclose(records["cramer_rao"][:2], eta**-2.0, rtol=1e-6)
+    table = fitted[:-1].transform(X)
+    records = audit(table, y, None, model, attacks="default").records_
+    trace = fitted[-1].fisher_information_loss(features=slice(None), norm="trace")
+    np.testing.assert_allclose(records["eta"][:24], fitted[-1].fisher_information_loss_)
+    np.testing.assert_allclose(records["cramer_rao"][:24], trace**-2.0)
 
 
 def test_counts(rng):

@@ -78,12 +78,13 @@ def test_twice_the_noise_is_half_the_leakage(tmp_path, run):
 def test_irfil_shows_the_spread_before_and_after(tmp_path, run):
     code, out, err = run("demo", "--irfil", "--out", str(tmp_path))
     assert (code, err) == (0, "")
-    before, after = re.search(r"spread over records +([\d.]+) +(.+)", out).groups()
-    mantissa, exponent = re.match(r"([\d.]+) × 10⁻([⁰-⁹]+)", after).groups()
+    pattern = r"spread over records +([\d.]+) +([\d.]+) × 10⁻([⁰-⁹]+) +([\d.]+)\n"
+    before, mantissa, exponent, in_all = re.search(pattern, out).groups()
     assert float(before) > 0.3
+    assert 0.1 < float(in_all) < 0.5 * float(before)
     assert float(mantissa) < 10.0
     assert int("".join(str("⁰¹²³⁴⁵⁶⁷⁸⁹".index(digit)) for digit in exponent)) >= 6
-    assert "given the weights" in out
+    assert "in all, the loss is not equal" in out
 
 
 def test_without_noise_the_demo_says_what_to_do(tmp_path, run):

@@ -56,6 +56,7 @@ def test_the_split_is_the_same_for_a_seed_and_another_for_another(people):
         ("gene", "poisson", "poisson"),
         ("ill", "linear", "linear"),
         ("smoker?", "auto", "logistic"),
+        ("city {x}", "auto", "logistic"),
     ],
 )
 def test_the_model_is_chosen_from_the_target(people, target, model, chosen):
@@ -104,8 +105,8 @@ def test_a_rare_level_that_is_held_out_is_encoded_like_none(people):
         ("cost", {"sensitive": "alone"}, "only in those held out"),
         ("constant", {}, "fewer than two values"),
         ("constant", {"model": "linear"}, "takes a target of numbers"),
-        ("city {x}", {}, "takes a target of numbers; 'city {x}' holds text"),
-        ("city {x}", {"model": "logistic"}, "two values; 'city {x}' has 3"),
+        ("city {x}", {"model": "linear"}, "takes a target of numbers; 'city {x}' holds text"),
+        ("name", {}, "2 to 32 values; 'name' has 60"),
         ("negative", {"model": "poisson"}, "goes down to -1"),
         ("flat", {"model": "linear"}, "single value, '2.0'"),
         (
@@ -124,6 +125,7 @@ def test_a_rare_level_that_is_held_out_is_encoded_like_none(people):
 def test_what_cannot_be_audited_is_said(people, target, changes, message):
     people["negative"] = np.tile([-1.0, 0.5, 3.0], 20)
     people["flat"] = 2.0
+    people["name"] = [f"n{k}" for k in range(60)]
     people["alone"] = "a"
     held_out = prepare(people, target="cost", **USUAL).X_test["height (cm)"].dropna()
     people.loc[people["height (cm)"] == held_out.iloc[0], "alone"] = "b"

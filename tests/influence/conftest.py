@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from scipy import optimize
-from scipy.special import expit
+from scipy.special import expit, softmax
 
-from skleak.influence import FitFactor
-from skleak.losses import LogisticLoss, PoissonLoss, SquaredLoss
-from skleak.solvers import Objective, minimize
+from skleak.influence import FitFactor, MultinomialFactor
+from skleak.influence._multinomial_factor import label_directions
+from skleak.losses import LogisticLoss, PoissonLoss, SoftmaxLoss, SquaredLoss
+from skleak.solvers import MultinomialObjective, Objective, by_class, minimize
 
 LOSSES = {"squared": SquaredLoss(), "logistic": LogisticLoss(), "poisson": PoissonLoss()}
 
@@ -178,5 +179,157 @@ def make_problem(rng):
             omega = 0.5 + rng.random(n)
             omega *= s.sum() / (s @ omega)
         return Problem(X * scale + offset, y, kind, alpha, fit_intercept, s, omega)
+
+    return make
+
+
+@dataclass(frozen=True)
+class MultinomialProblem:
+    """A fit with several classes; labels are rows of probabilities, which may move."""
+
+    X: np.ndarray
+    Y: np.ndarray  # (n, K)
+    alpha: float
+    fit_intercept: bool
+    s: np.ndarray
+    omega: np.ndarray
+
+    @property
+    def n_classes(self):
+        return self.Y.shape[1]
+
+    @property
+    def y(self):
+        return self.Y.argmax(axis=1).astype(float)
+
+    @property
+    def objective(self):
+        return MultinomialObjective(
+            self.X,
+            self.y,
+            SoftmaxLoss(),
+            self.alpha,
+            self.fit_intercept,
+            self.s,
+            self.omega,
+            self.n_classes,
+        )
+
+    @property
+    def factor(self):
+        minimum = minimize(self.objective)
+        assert minimum.converged
+        return MultinomialFactor(
+            minimum.coefficients,
+            minimum.inverse_hessian,
+            SoftmaxLoss(),
+            self.fit_intercept,
+            self.n_classes,
+        )
+
+    @property
+    def positions(self):
+        return by_class(self.n_classes, self.X.shape[1], self.fit_intercept)
+
+    def parts(self, W):
+        """Records with their constant, probabilities, and the Hessian, class by class."""
+        n, d = self.X.shape
+        x = np.column_stack([self.X, np.ones(n)]) if self.fit_intercept else self.X
+        p = softmax(x @ W.T, axis=1)
+        size = x.shape[1]
+        penalty = np.where(np.arange(size) < d, self.s.sum() * self.alpha, 0.0)
+        hessian = np.kron(np.eye(self.n_classes), np.diag(penalty))
+        for i, weight in enumerate(self.s * self.omega):
+            C = np.diag(p[i]) - np.outer(p[i], p[i])
+            hessian += weight * np.kron(C, np.outer(x[i], x[i]))
+        return x, p, penalty, hessian
+
+    def resolve(self, W):
+        """Newton's method with dense matrices, on parameters that sum to zero over classes."""
+        size = W.shape[1]
+        same = np.kron(np.ones((self.n_classes, self.n_classes)), np.eye(size))
+        for _ in range(8):
+            x, p, penalty, hessian = self.parts(W)
+            gradient = (p - self.Y).T @ (x * (self.s * self.omega)[:, None]) + W * penalty
+            scale = np.trace(hessian) / len(hessian)
+            step = np.linalg.solve(hessian + scale * same, gradient.ravel())
+            W = W - step.reshape(W.shape)
+        return W.ravel()
+
+    def moved(self, i, change, copies):
+        """Minimiser after ``copies`` of record i moved by ``change`` in [x, label]."""
+        d = self.X.shape[1]
+        s = np.append(self.s, copies)
+        s[i] -= copies
+        changed = MultinomialProblem(
+            np.vstack([self.X, self.X[i] + change[:d]]),
+            np.vstack([self.Y, self.Y[i] + change[d:]]),
+            self.alpha,
+            self.fit_intercept,
+            s,
+            np.append(self.omega, self.omega[i]),
+        )
+        return changed.resolve(self.factor.coefficients[self.positions])
+
+    def central_jacobian(self, i, copies=1.0, step=1e-3):
+        """By extrapolated central differences, in the flat order of the parameters."""
+        d, T = self.X.shape[1], label_directions(self.n_classes)
+        columns = []
+        for j in range(d + T.shape[1]):
+            unit = (
+                np.append(np.eye(d)[j], 0.0 * T[:, 0])
+                if j < d
+                else np.append(np.zeros(d), T[:, j - d])
+            )
+            h = step * (np.std(self.X[:, j]) if j < d else 1.0)
+            coarse, fine = (
+                (self.moved(i, g * unit, copies) - self.moved(i, -g * unit, copies)) / (2.0 * g)
+                for g in (h, 0.5 * h)
+            )
+            columns.append((4.0 * fine - coarse) / 3.0)
+        jacobian = np.empty((len(columns[0]), len(columns)))
+        jacobian[self.positions.ravel()] = np.column_stack(columns)
+        return jacobian
+
+    def dense_jacobian(self):
+        """Every record's Jacobian from its definition, with a pseudo-inverse of its own."""
+        w = self.factor.coefficients[self.positions]
+        x, p, _, hessian = self.parts(w)
+        n, size, d = self.n_classes, w.shape[1], self.X.shape[1]
+        basis = np.kron(label_directions(n), np.eye(size))  # of what sums to zero
+        A = basis @ np.linalg.solve(basis.T @ hessian @ basis, basis.T)
+        E, T = np.eye(size)[:, :d], label_directions(n)
+        jacobians = np.empty((len(x), n * size, d + n - 1))
+        for i in range(len(x)):
+            # One minus a probability is the sum of the others: nothing cancels.
+            off = -np.outer(p[i], p[i]) * (1.0 - np.eye(n))
+            C = off - np.diag(off.sum(axis=1))
+            r = np.where(self.Y[i] == 1.0, 0.0, p[i])
+            r -= self.Y[i] * r.sum()
+            mixed = np.kron(C @ w[:, :d], x[i][:, None]) + np.kron(r[:, None], E)
+            jacobians[i, self.positions.ravel()] = -A @ np.column_stack(
+                [mixed, -np.kron(T, x[i][:, None])]
+            )
+        return jacobians
+
+
+@pytest.fixture
+def make_multinomial(rng):
+    """Factory of random problems; unequal weights and factors unless told otherwise."""
+
+    def make(
+        n=40, d=3, n_classes=4, *, alpha=1e-2, fit_intercept=True, weighted=True, X=None, slope=1.0
+    ):
+        X = rng.normal(size=(n, d)) if X is None else X
+        n, d = X.shape
+        logits = slope * X @ rng.normal(size=(d, n_classes)) + rng.gumbel(size=(n, n_classes))
+        y = logits.argmax(axis=1)
+        y[:n_classes] = np.arange(n_classes)
+        s, omega = np.ones(n), np.ones(n)
+        if weighted:
+            s = rng.integers(1, 4, size=n).astype(float)
+            omega = 0.5 + rng.random(n)
+            omega *= s.sum() / (s @ omega)
+        return MultinomialProblem(X, np.eye(n_classes)[y], alpha, fit_intercept, s, omega)
 
     return make

@@ -85,14 +85,6 @@ def test_far_candidates_are_refitted(rng):
                 np.testing.assert_allclose(encodings[row, m], expected, atol=1e-8, rtol=0)
 
 
-def test_weights_of_a_reweighted_fit_are_held_fixed(rng):
-    X, y = make_problem(PrivateLinearRegression, rng, n=80)
-    model = PrivateLinearRegression(reweighting="irfil").fit(X, y)
-    encodings = candidate_encodings(model, X, y, 0, [0.0, 1.0])
-    expected = refit(PrivateLinearRegression, X, y, model.sample_reweights_, 5, 0, 1.0)
-    np.testing.assert_allclose(encodings[5, 1], expected, atol=1e-8, rtol=0)
-
-
 def test_own_value_and_absent_records_are_the_fit_itself(rng):
     X, y = make_problem(PrivateLogisticRegression, rng)
     weight = np.ones(len(y))

@@ -128,9 +128,10 @@ def test_one_class_of_positive_weight(classes):
         PrivateLogisticRegression().fit(classes.X, classes.y, sample_weight=classes.y)
 
 
-def test_more_than_two_classes(classes):
-    with pytest.raises(ValueError, match=r"Only binary classification is supported.*multiclass"):
-        PrivateLogisticRegression().fit(classes.X, np.arange(60) % 3)
+def test_a_class_without_weight(classes):
+    y, message = np.arange(60) % 3, r"No record of positive .* class labels \[1\]: .*Drop the rec"
+    with pytest.raises(ValueError, match=message):
+        PrivateLogisticRegression().fit(classes.X, y, sample_weight=(y != 1).astype(float))
 
 
 def test_numbers_for_classes(classes):

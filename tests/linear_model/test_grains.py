@@ -9,6 +9,7 @@ from scipy import sparse
 from scipy.linalg import null_space
 from scipy.special import expit
 
+from skleak.influence import total_jacobian
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 
 NOISE = 0.2
@@ -279,20 +280,44 @@ def test_reweighted_records(numbers, make_data, rng):
     model.fit(numbers.X, numbers.y, sample_weight=numbers.weights)
     J = jacobians(model, numbers.X, numbers.y) * model.sample_reweights_[:, None, None]
     expected = np.linalg.norm(J, 2, axis=(1, 2)) / NOISE
-    assert_allclose(model.fisher_information_loss_, expected, rtol=1e-6)
-    assert np.std(model.fisher_information_loss_) < 1e-8 * np.mean(model.fisher_information_loss_)
+    balanced = model.conditional_fisher_information_loss_
+    assert_allclose(balanced, expected, rtol=1e-6)
+    assert np.std(balanced) < 1e-8 * np.mean(balanced)
     some = [5, 3, 40]
-    found = model.fisher_information_loss(numbers.X[some], numbers.y[some], features=0)
+    X, y = numbers.X[some], numbers.y[some]
+    found = model.fisher_information_loss(X, y, features=0, conditional=True)
     expected = np.linalg.norm(J[some][:, :, 0], axis=1) / NOISE
     assert_allclose(found, expected, rtol=1e-6)
     copies = np.repeat(J, numbers.weights.astype(int), axis=0)
     joined = np.concatenate(list(copies), axis=1)
-    found = model.fisher_information_loss(per="dataset")
+    found = model.fisher_information_loss(per="dataset", conditional=True)
     assert found == pytest.approx(np.linalg.norm(joined, 2) / NOISE, rel=1e-6)
     # A record that did not take part would get the weight that makes it leak the same.
     other = make_data(PrivateLinearRegression, rng, n=5)
-    found = model.fisher_information_loss(other.X, other.y)
-    assert_allclose(found, model.fisher_information_loss_.mean(), rtol=1e-7)
+    found = model.fisher_information_loss(other.X, other.y, conditional=True)
+    assert_allclose(found, balanced.mean(), rtol=1e-7)
+
+
+def test_total_leakage_at_every_grain(numbers):
+    options = {"reweighting": "irfil", "reweighting_tol": 1e-9, "max_reweighting_iter": 100}
+    model = PrivateLinearRegression(NOISE, **options)
+    model.fit(numbers.X, numbers.y, sample_weight=numbers.weights)
+    J = total_jacobian(model._confidential_state(), np.arange(60)) / NOISE
+    expected = np.linalg.norm(J, 2, axis=(1, 2))
+    assert_allclose(model.fisher_information_loss_, expected, rtol=1e-9)
+    assert_allclose(model.fisher_information_loss(), expected, rtol=1e-9)
+    expected = np.linalg.norm(J, axis=(1, 2)) / np.sqrt(5)
+    assert_allclose(model.diagonal_fisher_information_loss_, expected, rtol=1e-9)
+    found = model.fisher_information_loss(per="feature", features=[2, [0, 1]])
+    assert_allclose(found[:, 0], np.linalg.norm(J[:, :, 2], axis=1), rtol=1e-9)
+    assert_allclose(found[:, 1], np.linalg.norm(J[:, :, :2], 2, axis=(1, 2)), rtol=1e-9)
+    copies = np.repeat(J, numbers.weights.astype(int), axis=0)
+    found = model.fisher_information_loss(per="dataset")
+    assert found == pytest.approx(np.linalg.norm(np.hstack(list(copies)), 2), rel=1e-9)
+    groups = np.arange(60) % 3
+    found = model.fisher_information_loss(per="group", groups=groups)
+    inside = np.repeat(J[groups == 1], numbers.weights.astype(int)[groups == 1], axis=0)
+    assert found[1] == pytest.approx(np.linalg.norm(np.hstack(list(inside)), 2), rel=1e-9)
 
 
 def test_smaller_unknowns_leak_less(model):

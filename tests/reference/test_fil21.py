@@ -39,7 +39,7 @@ def test_leakage_as_printed(fits, kind, mean, deviation):
 
 @pytest.mark.parametrize("kind, mean", [("linear", "0.047"), ("logistic", "0.024")])
 def test_leakage_after_reweighting_as_printed(fits, kind, mean):
-    losses = fits[kind, "irfil"].fisher_information_loss_
+    losses = fits[kind, "irfil"].conditional_fisher_information_loss_
     assert f"{losses.mean():.3f}" == mean
     assert losses.std() / losses.mean() < 1e-6
     assert fits[kind, "irfil"].n_reweighting_iter_ < 30
@@ -82,7 +82,7 @@ def test_accuracy_of_the_released_models(fits, mnist01, rng):
 def test_the_reweighting_lowers_the_largest_leakage(fits):
     for kind in ("linear", "logistic"):
         before = fits[kind, None].fisher_information_loss_
-        after = fits[kind, "irfil"].fisher_information_loss_
+        after = fits[kind, "irfil"].conditional_fisher_information_loss_
         assert after.max() < 0.6 * before.max()
         weights = fits[kind, "irfil"].sample_reweights_
         # What leaked most gets the least weight.

@@ -97,6 +97,8 @@ def _make_report(loss, *, features=("age", "bmi"), groups=None, copies=None):
         "median_loss": float(np.median(loss)),
         "max_loss": float(loss.max()),
         "spread": float(spread),
+        "conditional_mean_loss": None,
+        "conditional_max_loss": None,
         "joint_loss": 3.0 * float(loss.max()),
         "group_spread": np.nan if groups is None else 0.25,
         "most_exposed_records": np.argsort(-loss, kind="stable")[:10].tolist(),

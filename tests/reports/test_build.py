@@ -1,6 +1,7 @@
 """The numbers of a report, the guarantee it states, and the sentences it writes."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pandas as pd
@@ -266,15 +267,40 @@ def test_without_noise_there_is_one_thing_to_say(frame):
 
 
 def test_a_reweighted_report(frame):
-    y = frame["age"] / 10.0
+    y = frame["age"] / 10.0 + frame["bmi"] ** 2
     model = PrivateLinearRegression(0.2, reweighting="irfil", reweighting_tol=1e-8)
     report = model.set_params(max_reweighting_iter=100).fit(frame, y).leakage_report()
     assert report.dataset["reweighting"] == "irfil"
-    assert report.dataset["spread"] < 1e-7
-    conditional = [line for line in report.assumptions if "conditional on the weights" in line]
-    assert len(conditional) == 1
-    assert "through its own weight" in conditional[0]
+    data, given = report.dataset, model.conditional_fisher_information_loss_
+    assert np.std(given) < 1e-7 * np.mean(given)
+    assert data["conditional_mean_loss"] == pytest.approx(given.mean())
+    assert data["conditional_max_loss"] == pytest.approx(given.max())
+    assert data["max_loss"] == pytest.approx(model.fisher_information_loss_.max())
+    assert data["max_loss"] > 1.01 * data["conditional_max_loss"]
+    assert data["joint_loss"] == pytest.approx(model.fisher_information_loss(per="dataset"))
+    table = model.fisher_information_loss(per="feature")
+    assert_allclose(report.features["max_loss"].drop("(target)").max(), table.max())
+    counted = [line for line in report.assumptions if "through its own weight" in line]
+    assert len(counted) == 1
+    assert "is counted" in counted[0]
+    beside = [line for line in report.findings if "weights held fixed" in line]
+    assert len(beside) == 1
+    assert f"largest loss {data['conditional_max_loss']:.3g}" in beside[0]
+    assert f"largest loss {data['max_loss']:.3g}" in beside[0]
+    assert json.loads(report.to_json())["dataset"]["conditional_max_loss"] == pytest.approx(
+        given.max()
+    )
     assert any("the reweighting makes" in r for r in report.differential_privacy.reasons)
+
+
+def test_a_reweighting_that_stopped_short_makes_the_report_unreliable(frame):
+    y = frame["age"] / 10.0 + frame["bmi"] ** 2
+    model = PrivateLinearRegression(0.2, reweighting="irfil", max_reweighting_iter=2)
+    with pytest.warns(ConvergenceWarning, match="stopped after"):
+        model.fit(frame, y)
+    with pytest.warns(ConvergenceWarning, match="unreliable"):
+        report = model.leakage_report()
+    assert report.findings[0].startswith("The leakage stated here is unreliable. The reweighting")
 
 
 def test_weights_are_explained_where_there_are_any(frame):

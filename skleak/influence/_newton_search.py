@@ -1,0 +1,151 @@
+"""When Newton's method takes over from the accelerated reweighting, and how far a step goes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from skleak.utils._typing import Array, FloatArray
+
+__all__ = ["Direction", "NewtonSearch", "Step"]
+
+State = TypeVar("State")
+
+# Factors, state of the fit, wanted change of the log losses, accuracy -> change of log factors.
+Direction = Callable[[FloatArray, State, FloatArray, float], FloatArray]
+
+# Newton's method takes over where the acceleration, at the rate of its last few fits, would need
+# more fits than these: a Newton step with its refit costs as much as two to seven.
+_WINDOW, _MOST_FITS_LEFT = 4, 8
+# Largest change of a log weight that a step tries: far beyond, nothing is linear.
+_LARGEST_CHANGE = 4.0
+# The spread should fall by at least this share of what the step promises, which is all of it.
+_SUFFICIENT = 0.1
+_SMALLEST_DAMPING = 1.0 / 64.0
+_LARGEST_RTOL, _SMALLEST_RTOL = 0.1, 1e-10
+
+
+@dataclass(frozen=True)
+class Step(Generic[State]):
+    """One fit of the iteration.
+
+    Parameters
+    ----------
+    spread : float
+        Relative spread of the losses.
+    log_weights : ndarray of shape (n_present,)
+        Logarithms of the factors of the records that take part.
+    residual : ndarray of shape (n_present,)
+        What the logarithms of their losses lack to the mean.
+    reweights : ndarray of shape (n,)
+        Factors of all records.
+    losses : ndarray of shape (n,)
+        What they make every record leak.
+    state : object
+        State of the fit.
+    """
+
+    spread: float
+    log_weights: FloatArray
+    residual: FloatArray
+    reweights: FloatArray
+    losses: FloatArray
+    state: State
+
+
+@dataclass
+class NewtonSearch(Generic[State]):
+    """Damped Newton steps, each from the best fit since the search began.
+
+    A step that does not lower the spread is halved, along the same direction. Where that does not
+    help, the search ends. It may begin anew from another fit, after a wait that doubles each time.
+
+    Parameters
+    ----------
+    newton : callable
+        Finds the direction.
+    present : ndarray of bool of shape (n,)
+        Which records take part.
+    tol : float
+        Spread to be reached.
+    eager : bool
+        Whether to begin at once, and not only where the acceleration is slow.
+    """
+
+    newton: Direction[State]
+    present: Array
+    tol: float
+    eager: bool
+    _start: Step[State] | None = None  # fit at which the last search began
+    _origin: Step[State] | None = None  # fit at which the present direction was found
+    _change: FloatArray | None = None
+    _damping: float = 1.0
+    _wait: int = _WINDOW
+    _earliest: int = 0
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the last weights were proposed by this search."""
+        return self._origin is not None
+
+    def propose(
+        self, step: Step[State], start: Step[State], history: list[float]
+    ) -> FloatArray | None:
+        """Next log weights.
+
+        Parameters
+        ----------
+        step : Step
+            The last fit.
+        start : Step
+            Where to begin: the best fit of the accelerated iteration.
+        history : list of float
+            Spreads of all fits.
+
+        Returns
+        -------
+        ndarray of shape (n_present,) or None
+            None where the accelerated iteration should go on.
+        """
+        if self._origin is None:
+            if start is self._start or not self._is_due(history):
+                return None
+            self._start, self._damping = start, 1.0
+            self._turn(start)
+        else:
+            promised = (1.0 - _SUFFICIENT * self._damping) * self._origin.spread
+            self._damping *= 2.0 if step.spread <= promised else 0.5
+            if step.spread < self._origin.spread and self._damping >= _SMALLEST_DAMPING:
+                self._turn(step)
+        if self._origin is None or self._change is None or self._damping < _SMALLEST_DAMPING:
+            self._origin = self._change = None
+            self._earliest, self._wait = len(history) + self._wait, 2 * self._wait
+            return None
+        return self._origin.log_weights + self._damping * self._change
+
+    def _turn(self, origin: Step[State]) -> None:
+        """Find the direction at a fit; none if it is not a finite one."""
+        rtol = max(min(_LARGEST_RTOL, origin.spread), 0.1 * self.tol / origin.spread)
+        residual = np.zeros(len(self.present))
+        residual[self.present] = origin.residual
+        change = self.newton(origin.reweights, origin.state, residual, max(rtol, _SMALLEST_RTOL))
+        self._origin, self._change = origin, None
+        if np.all(np.isfinite(change)):
+            self._change = change[self.present]
+            largest = float(np.max(np.abs(self._change), initial=_LARGEST_CHANGE))
+            self._damping = min(1.0, self._damping, _LARGEST_CHANGE / largest)
+
+    def _is_due(self, history: list[float]) -> bool:
+        """Whether it may begin, and the acceleration would take long."""
+        if len(history) < self._earliest or not np.isfinite(min(history)):
+            return False
+        if self.eager:
+            return True
+        if len(history) <= _WINDOW:
+            return False
+        now, before = min(history), min(history[:-_WINDOW])
+        if not now < before:
+            return True
+        left = _WINDOW * np.log(now / self.tol) / np.log(before / now)
+        return bool(left > _MOST_FITS_LEFT)

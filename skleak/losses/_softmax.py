@@ -1,0 +1,90 @@
+"""Loss of one linear predictor per class, for more than two classes."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import logsumexp, softmax
+
+from skleak.utils._typing import FloatArray
+
+__all__ = ["SoftmaxLoss"]
+
+
+@dataclass(frozen=True)
+class SoftmaxLoss:
+    """Negative log-likelihood of a class, ``log(sum_k exp(a_k)) - a_y``.
+
+    Every method takes predictors ``a`` of shape (n, K), one per class, and class numbers ``y`` in
+    {0, ..., K - 1} of shape (n,). Adding the same number to all predictors of a record changes
+    nothing: the residuals, and the rows of the curvature, sum to zero over the classes.
+
+    Attributes
+    ----------
+    name : str
+        Short name.
+    lipschitz : float
+        Supremum of the Euclidean norm of the residual: ``sqrt(2)``, where another class is
+        certain.
+    quadratic : bool
+        Whether the curvature is constant: it is not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> SoftmaxLoss().residual(np.zeros((1, 4)), np.array([2.0]))
+    array([[ 0.25,  0.25, -0.75,  0.25]])
+    """
+
+    name: ClassVar[str] = "softmax"
+    lipschitz: ClassVar[float] = float(np.sqrt(2.0))
+    quadratic: ClassVar[bool] = False
+
+    def value(self, a: FloatArray, y: FloatArray) -> FloatArray:
+        """Loss of each record, of shape (n,)."""
+        return np.asarray(logsumexp(a - _own(a, y), axis=1))
+
+    def inverse_link(self, a: FloatArray) -> FloatArray:
+        """Probability of each class, of shape (n, K)."""
+        return np.asarray(softmax(a, axis=1))
+
+    def residual(self, a: FloatArray, y: FloatArray) -> FloatArray:
+        """First derivative in ``a``, probability minus indicator, of shape (n, K).
+
+        Without cancellation for confident correct predictions: the entry of the own class is
+        minus the sum of the others.
+
+        Parameters
+        ----------
+        a : ndarray of shape (n, K)
+            Predictors.
+        y : ndarray of shape (n,)
+            Class numbers.
+        """
+        residual = self.inverse_link(a)
+        codes = y.astype(np.intp)[:, None]
+        np.put_along_axis(residual, codes, 0.0, axis=1)
+        np.put_along_axis(residual, codes, -residual.sum(axis=1, keepdims=True), axis=1)
+        return residual
+
+    def curvature(self, a: FloatArray) -> FloatArray:
+        """Second derivative in ``a``, ``diag(p) - p p^T``, of shape (n, K, K).
+
+        Exact far into the tails: ``1 - p_k`` is the sum of the other probabilities.
+
+        Parameters
+        ----------
+        a : ndarray of shape (n, K)
+            Predictors.
+        """
+        p = self.inverse_link(a)
+        curvature = -p[:, :, None] * p[:, None, :]
+        k = np.arange(p.shape[1])
+        curvature[:, k, k] = 0.0
+        curvature[:, k, k] = -curvature.sum(axis=2)
+        return curvature
+
+
+def _own(a: FloatArray, y: FloatArray) -> FloatArray:
+    """Predictor of each record's own class, of shape (n, 1)."""
+    return np.take_along_axis(a, y.astype(np.intp)[:, None], axis=1)

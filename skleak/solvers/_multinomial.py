@@ -1,0 +1,359 @@
+"""The regularised empirical risk of one linear predictor per class.
+
+Parameters are the coefficients ``W`` of shape (K, d), class by class, and then the K intercepts.
+Adding the same vector to the parameters of every class changes no probability: only parameters
+that sum to zero over the classes are identified. With ``alpha > 0`` the penalised ones sum to zero
+at the minimum by themselves; the intercepts, and without a penalty all, are kept there.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from skleak.losses import SoftmaxLoss
+from skleak.solvers._objective import Objective
+from skleak.utils._blocks import dense_rows, row_blocks
+from skleak.utils._linalg import ScaledCholesky, augment
+from skleak.utils._typing import Array, Data, FloatArray, IntArray
+
+__all__ = ["MultinomialHessian", "MultinomialObjective", "by_class"]
+
+# Entries of one block of products of columns: 32 MB.
+_ELEMENTS = 1 << 22
+# Relative size of a standard deviation that is only rounding.
+_ROUND_OFF = 1e-14
+# Columns from which on their products are formed pair of classes by pair.
+_WIDE = 100
+
+
+def by_class(n_classes: int, n_features: int, fit_intercept: bool) -> IntArray:
+    """Positions of the parameters of each class, its intercept last.
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes, K.
+    n_features : int
+        Number of columns, d.
+    fit_intercept : bool
+        Whether every class has an intercept.
+
+    Returns
+    -------
+    ndarray of int of shape (K, d + 1) or (K, d)
+        ``parameters[by_class(...)]`` has one row per class.
+
+    Examples
+    --------
+    >>> by_class(2, 3, True)
+    array([[0, 1, 2, 6],
+           [3, 4, 5, 7]])
+    """
+    positions = np.arange(n_classes * n_features).reshape(n_classes, n_features)
+    if not fit_intercept:
+        return positions
+    return np.column_stack([positions, n_classes * n_features + np.arange(n_classes)])
+
+
+@dataclass(frozen=True)
+class MultinomialObjective(Objective):
+    """``F = sum_i s_i omega_i (logsumexp(a_i) - a_i[y_i]) / N + alpha / 2 ||W||^2``.
+
+    The predictor ``a_i = W x_i + b`` has one entry per class.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, d)
+        Records.
+    y : ndarray of shape (n,)
+        Class numbers, 0.0 to K - 1.
+    loss : SoftmaxLoss
+        The loss.
+    alpha : float
+        Strength of the penalty; intercepts are not penalised.
+    fit_intercept : bool
+        Whether the last K parameters are intercepts.
+    sample_weight : ndarray of shape (n,)
+        ``s``: how many times each record counts.
+    reweights : ndarray of shape (n,)
+        ``omega``: reweighting factors with ``sum s omega = sum s``.
+    n_classes : int
+        Number of classes, K.
+
+    Examples
+    --------
+    >>> X, y, one = np.array([[1.0], [2.0], [4.0]]), np.array([0.0, 1.0, 2.0]), np.ones(3)
+    >>> objective = MultinomialObjective(X, y, SoftmaxLoss(), 0.5, True, one, one, 3)
+    >>> w = np.zeros(6)
+    >>> round(objective.value(w, objective.predictor(w)), 4)
+    1.0986
+    """
+
+    loss: SoftmaxLoss  # type: ignore[assignment]
+    n_classes: int
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of coefficients of all classes, the intercepts included."""
+        return self.n_classes * (int(self.X.shape[1]) + self.fit_intercept)
+
+    @property
+    def penalty(self) -> FloatArray:
+        """``alpha`` on the coefficients, zero on the intercepts."""
+        penalty = np.full(self.n_parameters, self.alpha)
+        if self.fit_intercept:
+            penalty[-self.n_classes :] = 0.0
+        return penalty
+
+    def initial(self) -> FloatArray:
+        """Where a fit starts: the best lone intercepts, of shape (p,)."""
+        w = np.zeros(self.n_parameters)
+        if self.fit_intercept:
+            logs = np.log(np.bincount(self.y.astype(np.intp), self.weights, self.n_classes))
+            w[-self.n_classes :] = logs - logs.mean()
+        return w
+
+    def predictor(self, w: FloatArray) -> FloatArray:
+        """``W x_i + b`` for every record, of shape (n, K)."""
+        w = w[self._by_class]
+        d = self.X.shape[1]
+        return self.X @ w[:, :d].T + (w[:, d] if self.fit_intercept else 0.0)
+
+    def transpose_product(self, values: FloatArray) -> FloatArray:
+        """``sum_i values_ik x~_i`` for every class k, of shape (p,), from values of (n, K)."""
+        product = np.ravel((self.X.T @ values).T)
+        return np.append(product, values.sum(axis=0)) if self.fit_intercept else product
+
+    def gradient(self, w: FloatArray, a: FloatArray) -> FloatArray:
+        """Gradient at ``w``, whose predictor is ``a``, of shape (p,)."""
+        residual = self.loss.residual(a, self.y) * self.weights[:, None]
+        return self.transpose_product(residual) / self.total + self.penalty * w
+
+    def hessian(self, a: FloatArray) -> "MultinomialHessian":
+        """Factor of the unnormalised Hessian ``H = N F''`` at predictor ``a``."""
+        p = self.loss.inverse_link(a)
+        ridge = self.total * self.alpha
+        return MultinomialHessian.of(
+            self.X, p, self.weights, ridge, self.fit_intercept, self._center
+        )
+
+    def value_round_off(self, w: FloatArray, a: FloatArray) -> float:
+        """Difference of objectives below which it is only rounding noise."""
+        reach = 1.0 + float(np.max(self._reach(w)))
+        sizes = 1.0 + np.abs(self.loss.residual(a, self.y)).sum(axis=1)
+        noise = reach * float(self.weights @ sizes) / self.total + abs(self.value(w, a))
+        return float(16.0 * np.finfo(float).eps * noise)
+
+    def gradient_round_off(self, w: FloatArray, a: FloatArray) -> float:
+        """Norm below which a computed gradient is only rounding noise."""
+        own, d, p = np.abs(w[self._by_class]), self.X.shape[1], self.loss.inverse_link(a)
+        # Terms of the predictor may cancel: its error is that of their sizes, not of the sum.
+        terms = abs(self.X) @ own[:, :d].T + (own[:, d] if self.fit_intercept else 0.0)
+        size = np.abs(self.loss.residual(a, self.y))
+        size += p * ((1.0 - 2.0 * p) * terms + np.sum(p * terms, axis=1, keepdims=True))
+        size[np.arange(len(size)), self.y.astype(np.intp)] += 1.0
+        values = size * (self.weights / self.total)[:, None]
+        sums = np.ravel((abs(self.X).T @ values).T)
+        if self.fit_intercept:
+            sums = np.append(sums, values.sum(axis=0))
+        return float(16.0 * np.finfo(float).eps * np.linalg.norm(sums + self.penalty * np.abs(w)))
+
+    def _reach(self, w: FloatArray) -> FloatArray:
+        """Bound on the predictor of each class, of shape (K,)."""
+        own, d = np.abs(w[self._by_class]), self.X.shape[1]
+        return own[:, :d] @ self._largest + (own[:, d] if self.fit_intercept else 0.0)
+
+    @cached_property
+    def _by_class(self) -> IntArray:
+        return by_class(self.n_classes, self.X.shape[1], self.fit_intercept)
+
+    @cached_property
+    def _center(self) -> tuple[FloatArray, Array]:
+        """Mean of every column where there is an intercept, and which columns are constant."""
+        n, d = self.X.shape
+        if not self.fit_intercept:
+            return np.zeros(d), np.zeros(d, dtype=bool)
+        mean, squares, sizes = self.weights @ self.X / self.weights.sum(), np.zeros(d), np.zeros(d)
+        for rows in row_blocks(n, d):
+            block, weights = dense_rows(self.X, rows), self.weights[rows]
+            squares += weights @ (block - mean) ** 2
+            sizes += weights @ block**2
+        return mean, squares <= _ROUND_OFF**2 * sizes
+
+
+@dataclass(frozen=True)
+class MultinomialHessian:
+    """Factor of ``H = sum_i v_i C_i (x) x~_i x~_i^T + ridge (I_K - 1 1^T / K) (x) P``.
+
+    With ``C = diag(p) - p p^T``, H is the Laplacian of a graph whose nodes are the classes and
+    whose edges carry positive matrices, ``sum_i v_i p_ik p_il x~_i x~_i^T``: nothing cancels in
+    them. It vanishes on parameters that are the same for all classes. With the parameters of one
+    class, the reference, held at zero, what is left is regular, and its inverse B gives the
+    pseudo-inverse of H as ``Pi B Pi``, where Pi subtracts the mean over the classes.
+
+    Parameters
+    ----------
+    grounded : ScaledCholesky
+        Factor of the matrix of all classes but the reference, class by class, the columns
+        centred, of shape ((K - 1) d~, (K - 1) d~).
+    mean : ndarray of shape (d,)
+        What was subtracted from the columns; zero without an intercept.
+    reference : int
+        The class held at zero.
+    n_classes : int
+        K.
+    fit_intercept : bool
+        Whether the last parameter of a class is an intercept.
+
+    Examples
+    --------
+    >>> X, p, one = np.ones((3, 1)), np.full((3, 3), 1 / 3), np.ones(3)
+    >>> center = np.zeros(1), np.array([False])
+    >>> MultinomialHessian.of(X, p, one, 0.0, False, center).inverse().round(3)
+    array([[ 0.667, -0.333, -0.333],
+           [-0.333,  0.667, -0.333],
+           [-0.333, -0.333,  0.667]])
+    """
+
+    grounded: ScaledCholesky
+    mean: FloatArray
+    reference: int
+    n_classes: int
+    fit_intercept: bool
+
+    @classmethod
+    def of(
+        cls,
+        X: Data,
+        p: FloatArray,
+        weights: FloatArray,
+        ridge: float,
+        fit_intercept: bool,
+        center: tuple[FloatArray, Array],
+    ) -> "MultinomialHessian":
+        """Factorise.
+
+        Parameters
+        ----------
+        X : ndarray or CSR of shape (n, d)
+            Records.
+        p : ndarray of shape (n, K)
+            Probabilities of the classes.
+        weights : ndarray of shape (n,)
+            ``v``, non-negative.
+        ridge : float
+            ``N alpha``.
+        fit_intercept : bool
+            Whether ``x~`` is ``[x, 1]``.
+        center : tuple of ndarray of shape (d,)
+            What is subtracted from the columns, and which of them are constant.
+
+        Returns
+        -------
+        MultinomialHessian
+
+        Raises
+        ------
+        SingularMatrixError
+            Where H has more null directions than those common to all classes.
+        """
+        n_classes, d = p.shape[1], X.shape[1]
+        # The most frequent class: what is measured against a rare one is known badly.
+        reference = int(np.argmax(weights @ p))
+        edges = _edges(X, p, weights, fit_intercept, center)
+        size = edges.shape[-1]
+        laplacian = np.zeros((n_classes, size, n_classes, size))
+        for edge, i, j in zip(edges, *np.triu_indices(n_classes, 1), strict=True):
+            laplacian[i, :, j] = laplacian[j, :, i] = -edge
+            laplacian[i, :, i] += edge
+            laplacian[j, :, j] += edge
+        share = np.eye(n_classes) - 1.0 / n_classes
+        for column in range(d):
+            laplacian[:, column, :, column] += ridge * share
+        others = np.delete(np.arange(n_classes), reference)
+        width = len(others) * size
+        grounded = laplacian[others][:, :, others].reshape(width, width)
+        factor = ScaledCholesky.of(grounded)
+        return cls(factor, center[0], reference, n_classes, fit_intercept)
+
+    def solve(self, b: FloatArray) -> FloatArray:
+        """Solve ``H x = b`` in the identified parameters, for one ``b`` of shape (p,)."""
+        positions, d = self._by_class, len(self.mean)
+        rows = b[positions]
+        if self.fit_intercept:
+            rows[:, :d] -= np.outer(rows[:, d], self.mean)
+        solution = np.zeros_like(rows)
+        solution[self._others] = self.grounded.solve(rows[self._others].ravel()).reshape(
+            self.n_classes - 1, -1
+        )
+        solution -= solution.mean(axis=0)
+        if self.fit_intercept:
+            solution[:, d] -= solution[:, :d] @ self.mean
+        result = np.empty_like(b)
+        result[positions] = solution
+        return result
+
+    def inverse(self) -> FloatArray:
+        """Pseudo-inverse ``A``, exactly symmetric, of shape (p, p)."""
+        n, d, positions = self.n_classes, len(self.mean), self._by_class
+        size = positions.shape[1]
+        inverse = np.zeros((n, size, n, size))
+        grounded = self.grounded.inverse().reshape(n - 1, size, n - 1, size)
+        others = np.flatnonzero(np.arange(n) != self.reference)
+        inverse[others[:, None], :, others] = grounded.swapaxes(1, 2)
+        inverse -= inverse.mean(axis=0)
+        inverse -= inverse.mean(axis=2, keepdims=True)
+        if self.fit_intercept:
+            inverse[:, d] -= np.tensordot(self.mean, inverse[:, :d], axes=(0, 1))
+            inverse[:, :, :, d] -= inverse[:, :, :, :d] @ self.mean
+        flat = inverse.reshape(n * size, n * size)
+        result = np.empty_like(flat)
+        result[np.ix_(positions.ravel(), positions.ravel())] = 0.5 * (flat + flat.T)
+        return result
+
+    @property
+    def _others(self) -> IntArray:
+        return np.delete(np.arange(self.n_classes), self.reference)
+
+    @cached_property
+    def _by_class(self) -> IntArray:
+        return by_class(self.n_classes, len(self.mean), self.fit_intercept)
+
+
+def _edges(
+    X: Data,
+    p: FloatArray,
+    weights: FloatArray,
+    fit_intercept: bool,
+    center: tuple[FloatArray, Array],
+) -> FloatArray:
+    """``sum_i v_i p_ik p_il x~_i x~_i^T`` of every pair of classes k < l, columns centred.
+
+    All pairs at once, as one product of the weights of the pairs with the products of the
+    columns: (n, K (K - 1) / 2) against (n, d~ (d~ + 1) / 2). With many columns, whose products
+    would fill a block by a few records, pair by pair.
+    """
+    first, second = np.triu_indices(p.shape[1], 1)
+    size = X.shape[1] + fit_intercept
+    row, column = np.triu_indices(size)
+    mean, constant = center
+    wide = size > _WIDE
+    edges = np.zeros((len(first), size, size))
+    sums = np.zeros((len(first), 0 if wide else len(row)))
+    for rows in row_blocks(X.shape[0], max(size if wide else len(row), len(first)), _ELEMENTS):
+        records = dense_rows(X, rows)
+        if fit_intercept:
+            records = records - mean
+            records[:, constant] = 0.0  # and not noise
+        x = augment(records, fit_intercept)
+        pairs = p[rows][:, first] * p[rows][:, second] * weights[rows, None]
+        if wide:
+            for edge, pair in zip(edges, np.sqrt(pairs).T, strict=True):
+                scaled = x * pair[:, None]
+                edge += scaled.T @ scaled
+        else:
+            sums += pairs.T @ (x[:, row] * x[:, column])
+    if not wide:
+        edges[:, row, column] = edges[:, column, row] = sums
+    return edges

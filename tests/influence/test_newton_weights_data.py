@@ -1,0 +1,66 @@
+"""The fixed point of IRFIL on real data where the accelerated iteration alone takes long."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+
+pytestmark = pytest.mark.data
+
+
+def fit(model, X, y, spread=1e-8):
+    """By the default method and within the default number of refits; to stop short is an error."""
+    model.set_params(reweighting="irfil", reweighting_tol=spread, noise_scale=1.0)
+    model.fit(X, np.asarray(y))
+    assert len(model.reweighting_history_) <= 31
+    return model
+
+
+def check(model, **options):
+    """The spread by a fit of its own under the weights found."""
+    state = model._confidential_state()
+    plain = type(model)(**model.get_params()).set_params(reweighting=None)
+    targets = model.classes_[state.objective.y.astype(int)] if hasattr(model, "classes_") else None
+    targets = state.objective.y if targets is None else targets
+    plain.fit(state.objective.X, targets, sample_weight=model.sample_reweights_)
+    losses = model.sample_reweights_ * plain.fisher_information_loss(**options)
+    assert np.std(losses) / np.mean(losses) <= 2e-8
+    assert_allclose(state.factor.coefficients, plain._confidential_state().factor.coefficients)
+
+
+@pytest.mark.parametrize("alpha", [1e-2, 1e-5])
+@pytest.mark.parametrize("gene", [False, True])
+def test_iwpc(iwpc, alpha, gene):
+    X, y = iwpc
+    block = [name for name in X if name.startswith("vkorc1")] if gene else None
+    model = fit(PrivateLinearRegression(alpha=alpha, reweighting_features=block), X, y)
+    columns = [list(X).index(name) for name in block] if gene else None
+    check(model, features=columns)
+    assert len(model.reweighting_history_) <= 18
+
+
+def test_iwpc_agrees_with_the_acceleration_alone(iwpc):
+    X, y = iwpc
+    tight = PrivateLinearRegression(alpha=1e-2, max_iter=200, tol=1e-13)
+    newton = fit(tight.set_params(reweighting_method="newton"), X, y, spread=1e-11)
+    fast = newton.sample_reweights_
+    plain = PrivateLinearRegression(
+        alpha=1e-2,
+        tol=1e-13,
+        noise_scale=1.0,
+        reweighting="irfil",
+        reweighting_method="plain",
+        reweighting_tol=1e-10,
+        max_reweighting_iter=1000,
+    ).fit(X, np.asarray(y))
+    assert_allclose(fast, plain.sample_reweights_, rtol=1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alpha", [1e-2, 1e-3])
+@pytest.mark.parametrize("model", [PrivateLogisticRegression, PrivateLinearRegression])
+def test_adult_whole_record(adult, model, alpha):
+    model = fit(model(alpha=alpha), adult.X_train, adult.y_train)
+    check(model)
+    assert len(model.reweighting_history_) <= 16

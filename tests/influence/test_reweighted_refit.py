@@ -1,0 +1,216 @@
+"""Encodings of reweighted fits against refits of the whole algorithm."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from skleak.influence import _reweighted_refit, candidate_encodings
+from skleak.influence._closed_system import ClosedSystem
+from skleak.influence._fisher import record_norms
+from skleak.linear_model import (
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+)
+
+ESTIMATORS = [PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegressor]
+BALANCED = [{}, {"reweighting_features": [0, 1]}, {"reweighting_target": "trace"}]
+VALUES = np.array([[0.0, 0.3], [1.0, -2.0]])
+OPTIONS = {"alpha": 0.5, "reweighting": "irfil", "max_reweighting_iter": 300, "tol": 1e-14}
+
+
+def make_data(estimator, rng, n=50):
+    """A binary and two numeric columns, targets of the loss, and integer weights."""
+    X = rng.normal(size=(n, 3))
+    X[:, 0] = X[:, 0] > 0.0
+    a = X @ [1.0, 0.5, -0.5]
+    if estimator is PrivateLinearRegression:
+        y = a + rng.normal(size=n)
+    elif estimator is PrivateLogisticRegression:
+        y = (a + rng.logistic(size=n) > 0.0).astype(float)
+    else:
+        y = rng.poisson(np.exp(a)).astype(float)
+    return X, y, rng.integers(1, 4, n).astype(float)
+
+
+def whole_algorithm(estimator, X, y, weights=None, **options):
+    """Coefficients at a tightly solved fixed point."""
+    model = estimator(0.0, reweighting_tol=1e-12, **OPTIONS, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # rounding noise may be larger
+        model.fit(X, y, sample_weight=weights)
+    return model._confidential_state().factor.coefficients
+
+
+def worst_error(model, X, y, weights, encodings, rows, columns, values, **options):
+    """Largest error of the differences to the fit, relative to each."""
+    fit = model._confidential_state().factor.coefficients
+    start = whole_algorithm(type(model), X, y, weights, **options)
+    worst = 0.0
+    for i, row in enumerate(rows):
+        for m, value in enumerate(values):
+            moved = X.copy()
+            moved[row, columns] = value
+            expected = whole_algorithm(type(model), moved, y, weights, **options) - start
+            error = np.linalg.norm(encodings[i, m] - fit - expected)
+            worst = max(worst, error / np.linalg.norm(expected))
+    return worst
+
+
+def loose(estimator, X, y, weights=None, **options):
+    """A fit as users have it: away from the fixed point by the tolerance."""
+    model = estimator(0.0, reweighting_tol=1e-6, **OPTIONS, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X, y, sample_weight=weights)
+
+
+@pytest.mark.parametrize("options", BALANCED, ids=["record", "features", "trace"])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_refits_of_the_whole_algorithm(estimator, options, fit_intercept, rng):
+    X, y, weights = make_data(estimator, rng)
+    if estimator is PrivateLogisticRegression and "reweighting_features" in options:
+        # These weights are about 1 / |r|, so that the gradient in the intercept cannot vanish
+        # unless there are as many records of either class: there is no fixed point.
+        fit_intercept = False
+    options = {"fit_intercept": fit_intercept, **options}
+    model = loose(estimator, X, y, weights, **options)
+    rows = np.array([1, 8, 30])
+    encodings = candidate_encodings(model, X[rows], y[rows], [0, 1], VALUES)
+    error = worst_error(model, X, y, weights, encodings, rows, [0, 1], VALUES, **options)
+    assert error <= 1e-6
+
+
+@pytest.mark.parametrize("target", ["private", "public"])
+def test_public_targets_and_csr(target, rng):
+    X, y, weights = make_data(PrivateLogisticRegression, rng)
+    options = {"target": target, "fit_intercept": False}
+    model = loose(PrivateLogisticRegression, X, y, weights, **options)
+    rows = np.array([4, 5])
+    encodings = candidate_encodings(model, X[rows], y[rows], [1], [[1.5]])
+    error = worst_error(model, X, y, weights, encodings, rows, [1], [[1.5]], **options)
+    assert error <= 1e-6
+    other = loose(PrivateLogisticRegression, sparse.csr_array(X), y, weights, **options)
+    found = candidate_encodings(other, sparse.csr_array(X)[rows], y[rows], [1], [[1.5]])
+    assert_allclose(found, encodings, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("reason", ["steps", "size", "singular"])
+def test_what_does_not_settle_is_refitted(reason, rng, monkeypatch):
+    X, y, weights = make_data(PrivateLinearRegression, rng)
+    model = loose(PrivateLinearRegression, X, y, weights)
+    rows = np.array([2])
+    expected = candidate_encodings(model, X[rows], y[rows], [1], [[9.0]])
+    model._confidential_state()._shared.clear()
+    if reason == "steps":
+        monkeypatch.setattr(_reweighted_refit, "_settled", lambda *_: None)
+    elif reason == "size":  # too large to be written out
+        monkeypatch.setattr(_reweighted_refit, "_LARGEST_DENSE", 1)
+    else:
+        monkeypatch.setattr(
+            "skleak.influence._total_system.AdjointSystem.matrix",
+            lambda system: np.zeros((system.size, system.size)),
+        )
+    found = candidate_encodings(model, X[rows], y[rows], [1], [[9.0]])
+    distance = np.linalg.norm(expected - model._confidential_state().factor.coefficients)
+    assert np.linalg.norm(found - expected) <= 1e-6 * distance
+
+
+def test_far_candidates(rng):
+    X, y, weights = make_data(PrivateLinearRegression, rng, n=20)
+    model = loose(PrivateLinearRegression, X, y, weights)
+    values = [[6.0], [-15.0]]
+    encodings = candidate_encodings(model, X[:1], y[:1], [1], values)
+    assert worst_error(model, X, y, weights, encodings, [0], [1], values) <= 1e-6
+
+
+def test_own_value_and_absent_records_are_the_fit_itself(rng):
+    X, y, weights = make_data(PrivateLinearRegression, rng)
+    weights[3] = 0.0
+    model = loose(PrivateLinearRegression, X, y, weights)
+    w = model._confidential_state().factor.coefficients
+    encodings = candidate_encodings(model, X, y, 0, [0.0, 1.0])[:5]
+    assert_array_equal(encodings[3], np.tile(w, (2, 1)))
+    own = encodings[np.arange(5), X[:5, 0].astype(int)]
+    assert_array_equal(own, np.tile(w, (5, 1)))
+
+
+def test_few_passes_in_large_data(rng, monkeypatch):
+    X, y, _ = make_data(PrivateLinearRegression, rng, n=2000)
+    model = loose(PrivateLinearRegression, X, y)
+    passes, residual = [], ClosedSystem.residual
+    monkeypatch.setattr(ClosedSystem, "residual", lambda *args: passes.append(1) or residual(*args))
+    candidate_encodings(model, X[:40], y[:40], 0, [0.0, 1.0])
+    assert len(passes) <= 3 * 40
+
+
+def test_a_candidate_that_cannot_leak_weighs_one(rng):
+    # Without intercept a record of zeros with target zero moves nothing, whatever its weight.
+    X, y = rng.normal(size=(20, 2)), rng.normal(size=20)
+    y[4] = 0.0
+    options = {"fit_intercept": False}
+    model = loose(PrivateLinearRegression, X, y, **options)
+    state = model._confidential_state()
+    found = candidate_encodings(model, X[[4]], y[[4]], [0, 1], [[0.0, 0.0]])[0, 0]
+    # The plain iteration on the other records, whose weights then sum to one less.
+    others, omega = np.delete(np.arange(20), 4), np.ones(19)
+    rest = X[others], y[others]
+    for _ in range(300):
+        gram = (rest[0].T * omega) @ rest[0] + 20 * 0.5 * np.eye(2)
+        w = np.linalg.solve(gram, rest[0].T @ (omega * rest[1]))
+        factor = type(state.factor)(w, np.linalg.inv(gram), state.factor.loss, False)
+        omega = 1.0 / record_norms(factor, *rest, state.balanced, state.balanced_norm)
+        omega *= 19.0 / omega.sum()
+    fit, start = state.factor.coefficients, whole_algorithm(type(model), X, y, **options)
+    assert np.linalg.norm(found - fit - (w - start)) <= 1e-6 * np.linalg.norm(w - start)
+
+
+def test_without_a_fixed_point_they_are_said_to_be_unreliable(rng):
+    X, y = rng.normal(size=(20, 2)), rng.normal(size=20)
+    X[4], y[4] = 0.0, 0.0
+    model = PrivateLinearRegression(0.1, fit_intercept=False, reweighting="irfil")
+    with pytest.warns(ConvergenceWarning, match="stopped after"):
+        model.fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="encodings of this reweighted fit") as caught:
+        candidate_encodings(model, X[:1], y[:1], 0, [1.0])
+    assert caught[0].filename == __file__
+
+
+def test_where_nothing_leaks_nothing_moves(rng):
+    X = rng.normal(size=(20, 3))
+    model = PrivateLinearRegression(0.1, target="public", reweighting="irfil")
+    model.fit(X, np.zeros(20))
+    assert_array_equal(candidate_encodings(model, X[:2], np.zeros(2), 0, [0.0, 2.0]), 0.0)
+
+
+def test_the_linearised_system(rng):
+    """Its matrix against differences of its residuals, with and without a record replaced."""
+    X, y, weights = make_data(PrivatePoissonRegressor, rng, n=30)
+    state = loose(PrivatePoissonRegressor, X, y, weights)._confidential_state()
+    system = _reweighted_refit._fixed_point(state)
+    size, step = system.system.size, 1e-6
+    rows, new = np.array([7]), np.array([[1.0, 2.0, -1.0]])
+    change = system.replacement(rows, new)
+    cases = [
+        (system.objective, system.leaks, system.system.matrix().T),
+        (*system.replaced(7, new[0], True), None),
+    ]
+    for objective, leaks, matrix in cases:
+        columns = []
+        for k in range(size):
+            ends = [system.residual(objective, leaks, h * np.eye(size)[k]) for h in (step, -step)]
+            columns.append((ends[0] - ends[1]) / (2.0 * step))
+        expected = np.column_stack(columns)
+        if matrix is not None:
+            assert_allclose(matrix, expected, atol=1e-7 * np.abs(expected).max())
+            continue
+        right = rng.normal(size=size)
+        found = change.correct(0, system.solve(right))
+        assert_allclose(found, np.linalg.solve(expected, right), rtol=1e-6, atol=1e-6)
+        at_start = system.residual(objective, leaks, np.zeros(size))
+        assert_allclose(change.step[0], -np.linalg.solve(expected, at_start), atol=1e-7)

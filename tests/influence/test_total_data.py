@@ -1,0 +1,107 @@
+"""Total leakage on IWPC: what the reweighting of [FIL21] leaks beyond what it equalises."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from skleak.influence import candidate_encodings
+from skleak.influence._total import total_jacobian, total_norms
+from skleak.influence._total_derivative import total_derivative
+from skleak.linear_model import PrivateLinearRegression
+from skleak.linear_model._fitting import solve_reweighted
+
+pytestmark = pytest.mark.data
+
+
+@pytest.fixture(scope="module")
+def whole_record(iwpc):
+    """The whole record balanced on a training split of the paper's size."""
+    X, y = iwpc
+    rows = np.random.default_rng(0).permutation(len(y))[:3855]
+    model = PrivateLinearRegression(
+        1.0,
+        alpha=1e-2,
+        fit_intercept=False,
+        reweighting="irfil",
+        reweighting_tol=1e-11,
+        max_reweighting_iter=60,
+    )
+    return model.fit(X.iloc[rows], np.asarray(y)[rows])
+
+
+@pytest.fixture(scope="module")
+def ratios(whole_record):
+    """The state, its derivative, and the total over the conditional leakage of every record."""
+    state = whole_record._confidential_state()
+    derivative = total_derivative(state)
+    X, y = state.objective.X, state.objective.y
+    total = total_norms(state, X, y, state.participation(X, y), derivative=derivative)
+    return state, derivative, total / whole_record.conditional_fisher_information_loss_
+
+
+def test_total_over_conditional(ratios):
+    _, derivative, ratio = ratios
+    assert derivative.doubts == []
+    assert derivative.spread <= 1e-11
+    assert np.median(ratio) == pytest.approx(1.046, abs=0.002)
+    assert ratio.max() == pytest.approx(3.60, abs=0.05)
+    # What a record does to its own weight may also cancel part of what it does by itself.
+    assert ratio.min() == pytest.approx(0.655, abs=0.005)
+    assert np.mean(ratio > 1.0) > 0.9
+
+
+@pytest.mark.parametrize("quantile", [0.0, 0.5, 1.0])
+def test_refits_of_the_whole_algorithm_on_real_records(whole_record, ratios, quantile):
+    state, derivative, ratio = ratios
+    i = int(np.argsort(ratio)[round(quantile * (len(ratio) - 1))])
+    old, step = state.objective.reweighted(np.ones(len(ratio))), 3e-4
+
+    def refit(j, h):
+        X, y = old.X.copy(), old.y.copy()
+        if j < X.shape[1]:
+            X[i, j] += h
+        else:
+            y[i] += h
+        moved = replace(old, X=X, y=y)
+        result = solve_reweighted(whole_record, moved, state.balanced, state.balanced_norm)
+        return result[0].factor.coefficients
+
+    columns = range(state.n_features + 1)
+    expected = np.column_stack([(refit(j, step) - refit(j, -step)) / (2 * step) for j in columns])
+    found = total_jacobian(state, np.array([i]), derivative=derivative)[0]
+    assert np.linalg.norm(found - expected) <= 1e-4 * np.linalg.norm(expected)
+    conditional = whole_record.conditional_fisher_information_loss_[i]
+    assert np.linalg.norm(expected, 2) / conditional == pytest.approx(ratio[i], rel=1e-4)
+
+
+def test_the_error_is_a_few_times_the_deviation(whole_record, ratios):
+    state, derivative, _ = ratios
+    X, y = state.objective.X, state.objective.y
+    exact = total_norms(state, X, y, state.participation(X, y), derivative=derivative)
+    start = state.objective.reweighted(np.ones(len(y)))
+    loose = PrivateLinearRegression(**whole_record.get_params()).set_params(reweighting_tol=1e-4)
+    rough = solve_reweighted(loose, start, state.balanced, state.balanced_norm)[0]
+    deviation = total_derivative(rough).deviation
+    error = np.abs(total_norms(rough, X, y, rough.participation(X, y)) / exact - 1.0)
+    assert 1e-6 < deviation <= 1.5e-3
+    assert error.max() <= 10.0 * deviation
+
+
+def test_encodings_are_refits_of_the_whole_algorithm(whole_record, iwpc):
+    """A gene of two patients, one of them among those whom it would move most."""
+    state = whole_record._confidential_state()
+    X, y = state.objective.X, state.objective.y
+    columns = [list(iwpc[0].columns).index(name) for name in ("vkorc1_CT", "vkorc1_TT")]
+    values = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    encodings = candidate_encodings(state, X[:40], y[:40], columns, values)
+    old = state.objective.reweighted(np.ones(len(y)))
+    distances = np.linalg.norm(encodings - state.factor.coefficients, axis=2)
+    for i, m in (np.unravel_index(distances.argmax(), distances.shape), (3, 1), (3, 2)):
+        moved = X.copy()
+        moved[i, columns] = values[m]
+        result = solve_reweighted(
+            whole_record, replace(old, X=moved), state.balanced, state.balanced_norm
+        )
+        error = np.linalg.norm(encodings[i, m] - result[0].factor.coefficients)
+        assert error <= 1e-6 * distances.max()
