@@ -105,6 +105,11 @@ def prepare(
     for name in left_out:
         decisions.add(name, "left out, as --drop says")
     answer, rows = read_target(frame.pop(target), target, model)
+    if sensitive is None and answer.classes and len(np.unique(answer.values)) > 2:
+        raise ValueError(
+            f"--sensitive: name a column. Whole records are reconstructed from models of numbers "
+            f"or of two classes, and {target!r} has more than two"
+        )
     notes += [answer.note, *_dropped(len(frame), rows, target)]
     table = typed(frame, codes, decisions)
     counters = row_counters(table)

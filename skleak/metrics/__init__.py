@@ -1,5 +1,6 @@
 """Scores of attacks, intervals that respect shared noise, and verdicts against bounds."""
 
+from skleak.metrics._generalization import GeneralizationGap, generalization_gap
 from skleak.metrics._intervals import (
     Interval,
     binomial_interval,
@@ -23,12 +24,14 @@ from skleak.metrics._verdict import verdict
 
 __all__ = [
     "ErrorDecomposition",
+    "GeneralizationGap",
     "Interval",
     "attack_advantage",
     "attack_success",
     "binomial_interval",
     "clustered_interval",
     "error_decomposition",
+    "generalization_gap",
     "mean_interval",
     "multiplicity_correction",
     "p_value_exceeds",

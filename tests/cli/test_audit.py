@@ -160,7 +160,8 @@ def test_an_interrupt_without_a_checkpoint(data, tmp_path, run, monkeypatch):
     [
         (["--target", "costs"], "there is no column 'costs'. Did you mean 'cost'"),
         (["--target", "cost", "--sensitive", "smoke"], "Did you mean 'smoker?'"),
-        (["--target", "city {x}"], "takes a target of numbers"),
+        (["--target", "city {x}", "--model", "linear"], "takes a target of numbers"),
+        (["--target", "city {x}"], "--sensitive: name a column. Whole records"),
         (["--target", "cost", "--sensitive", "constant"], "single value"),
         (["--target", "cost", "--secret", "drawn"], "cannot redraw whole records"),
         (["--target", "cost", "--sensitive", "cost"], "target itself"),

@@ -60,7 +60,7 @@ def test_the_split_is_the_same_for_a_seed_and_another_for_another(people):
     ],
 )
 def test_the_model_is_chosen_from_the_target(people, target, model, chosen):
-    options = USUAL | {"sensitive": None, "model": model}
+    options = USUAL | {"sensitive": "height (cm)", "model": model}
     assert prepare(people, target=target, **options).target.model == chosen
 
 

@@ -1,0 +1,340 @@
+"""The exact membership test on released parameters: encodings, power, guarantees."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.stats import multivariate_normal, norm
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+
+from skleak.accounting import gaussian_delta, output_perturbation_sensitivity
+from skleak.attacks import _removals
+from skleak.attacks._likelihood_ratio import LikelihoodRatioMembership
+from skleak.attacks._removals import removal_steps
+from skleak.bounds import membership_advantage_dp
+from skleak.exceptions import AttackNotApplicableError
+from skleak.linear_model import (
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+)
+from skleak.mechanisms import MaxLeakage
+from skleak.metrics import binomial_interval
+
+ESTIMATORS = [PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegressor]
+
+
+def make_problem(estimator, rng, n=60, d=3):
+    X = rng.normal(size=(n, d))
+    a = X @ np.linspace(1.0, -0.5, d) + 0.2
+    if estimator is PrivateLogisticRegression:
+        return X, np.where(a + rng.logistic(size=n) > 0, "yes", "no")
+    if estimator is PrivatePoissonRegressor:
+        return X, rng.poisson(np.exp(a))
+    return X, a + rng.normal(size=n)
+
+
+def parameters(model):
+    own = np.ravel(model.coef_)
+    return np.append(own, model.intercept_) if model.fit_intercept else own
+
+
+def refits(template, X, y, targets):
+    others = [np.delete(np.arange(len(y)), i) for i in targets]
+    return np.stack([parameters(clone(template).fit(X[k], y[k])) for k in others])
+
+
+@pytest.fixture(params=["tensor", "passes", "refits"])
+def way(request, monkeypatch):
+    """Each of the ways by which an encoding may be found, and how close it then comes."""
+    if request.param != "tensor":
+        monkeypatch.setattr(_removals, "_tensor_pays", lambda *_: False)
+        monkeypatch.setattr(_removals, "_TOLERANCE", 1e-10)
+    if request.param == "refits":
+        monkeypatch.setattr(_removals, "_MAX_CHORD_STEPS", 0)
+    return 1e-6 if request.param == "tensor" else 1e-8
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("alpha", [0.0, 1e-2, 1.0])
+def test_encodings_are_refits(estimator, fit_intercept, alpha, way, rng):
+    X, y = make_problem(estimator, rng)
+    model = estimator(0.0, alpha=alpha, fit_intercept=fit_intercept)
+    targets = np.array([0, 7, 31, 59])
+    attack = LikelihoodRatioMembership(model, targets=targets).fit(X, y)
+    assert attack.encodings_.shape == (4, 2, 3 + fit_intercept)
+    own = parameters(clone(model).fit(X, y))
+    np.testing.assert_allclose(attack.encodings_[:, 1], np.tile(own, (4, 1)), atol=1e-10)
+    error = np.linalg.norm(attack.encodings_[:, 0] - refits(model, X, y, targets), axis=1)
+    assert np.all(error <= way * attack.distances_)
+
+
+def test_a_record_far_off(rng):
+    X, y = make_problem(PrivateLogisticRegression, rng)
+    X[5] *= 40.0
+    y[5] = "no" if X[5] @ [1.0, 0.25, -0.5] > 0 else "yes"
+    model = PrivateLogisticRegression(0.0, alpha=1e-4)
+    attack = LikelihoodRatioMembership(model).fit(X, y)
+    expected = refits(model, X, y, range(60))
+    np.testing.assert_allclose(attack.encodings_[:, 0], expected, rtol=1e-5, atol=1e-6)
+    assert attack.distances_.max() > 0.1
+
+
+def test_no_third_derivative_no_short_cut(rng):
+    """At zero coefficients the third order vanishes, and the fourth decides."""
+    X = rng.normal(size=(30, 2))
+    X = np.vstack([X, X])
+    y = np.repeat([0, 1], 30)
+    model = PrivateLogisticRegression(0.0, alpha=1e-3, fit_intercept=False)
+    attack = LikelihoodRatioMembership(model).fit(X, y)
+    np.testing.assert_allclose(attack.encodings_[:, 1], 0.0, atol=1e-12)
+    error = attack.encodings_[:, 0] - refits(model, X, y, range(60))
+    assert np.all(np.linalg.norm(error, axis=1) <= 1e-6 * attack.distances_)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS[1:])
+@pytest.mark.parametrize("units", [1.0, 1e3])
+def test_the_bound_on_the_error_holds(estimator, units, rng, monkeypatch):
+    X, y = make_problem(estimator, rng, n=300)
+    X[:, 1] *= units
+    state = estimator(0.0, alpha=1e-6).fit(X, y)._confidential_state()
+    w, rows = state.factor.coefficients, np.arange(300)
+    monkeypatch.setattr(_removals, "_TOLERANCE", 1e-11)
+    exact = removal_steps(state.objective, w, rows)
+    removal = _removals.Removal.of(state.objective, w, rows)
+    steps = removal.solve(removal.first)
+    factor = _removals._contraction(removal, steps)
+    assert np.median(factor) < 0.1
+    correction = _removals._third_order(removal, steps)
+    bound = _removals._error_left(removal, steps, correction, factor)
+    error = np.linalg.norm(steps - correction - exact, axis=1)
+    certain = factor < 0.5
+    assert np.all(error[certain] <= bound[certain] + 1e-12)
+    assert np.all(error <= np.linalg.norm(steps - exact, axis=1) + 1e-12)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_sparse_records(estimator, rng):
+    X, y = make_problem(estimator, rng)
+    X[np.abs(X) < 0.5] = 0.0
+    model = estimator(0.0)
+    dense = clone(model).fit(X, y)._confidential_state()
+    thin = clone(model).fit(sparse.csr_array(X), y)._confidential_state()
+    rows = np.arange(60)
+    steps = [removal_steps(s.objective, s.factor.coefficients, rows) for s in (dense, thin)]
+    np.testing.assert_allclose(steps[1], steps[0], atol=1e-9)
+
+
+def test_odds_are_those_of_the_densities(rng):
+    X, y = make_problem(PrivateLinearRegression, rng)
+    attack = LikelihoodRatioMembership(PrivateLinearRegression(0.05), prior=0.3).fit(X, y)
+    released = attack.encodings_[3] + 0.05 * rng.normal(size=(2, 4))
+    odds = attack.decision_function(released)
+    assert odds.shape == (2, 60)
+    for k, release in enumerate(released):
+        for i in (0, 3, 59):
+            without, own = (
+                multivariate_normal(mean, 0.05**2).logpdf(release) for mean in attack.encodings_[i]
+            )
+            np.testing.assert_allclose(odds[k, i], own - without + np.log(0.3 / 0.7), atol=1e-8)
+    np.testing.assert_allclose(attack.predict_proba(released)[..., 1], 1 / (1 + np.exp(-odds)))
+    np.testing.assert_array_equal(attack.predict(released[0]), odds[0] > 0)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("prior", [0.5, 0.2, 0.7])
+def test_measured_success_is_the_exact_one(estimator, prior, rng):
+    X, y = make_problem(estimator, rng)
+    attack = LikelihoodRatioMembership(estimator(), prior=prior).fit(X, y)
+    scale = float(np.median(attack.distances_)) / 1.5
+    exact = attack.success(scale)
+    assert np.all(exact >= max(prior, 1 - prior))
+    for i in (0, 20, 40):
+        member = rng.random(4_000) < prior
+        released = attack.encodings_[i][member.astype(int)]
+        released += scale * rng.normal(size=released.shape)
+        right = attack.predict(released, scale)[:, i] == member
+        interval = binomial_interval(int(right.sum()), 4_000, 0.9999)
+        assert interval.low <= exact[i] <= interval.high
+
+
+def test_measured_power_is_the_exact_one(rng):
+    X, y = make_problem(PrivateLogisticRegression, rng)
+    attack = LikelihoodRatioMembership(PrivateLogisticRegression()).fit(X, y)
+    scale, row = float(attack.distances_[4]) / 2.0, 4
+    noise = scale * rng.normal(size=(2, 20_000, 4))
+    without, own = (
+        attack.decision_function(attack.encodings_[row, t] + noise[t], scale)[:, row]
+        for t in (0, 1)
+    )
+    for rate in (0.01, 0.1, 0.5):
+        # Without the record the odds are N(-D^2 / 2, D^2).
+        threshold = -2.0 + 2.0 * norm.isf(rate)
+        for odds, expected in (
+            (without, rate),
+            (own, attack.true_positive_rate(rate, scale)[row]),
+        ):
+            interval = binomial_interval(int(np.sum(odds > threshold)), 20_000, 0.9999)
+            assert interval.low <= expected <= interval.high
+
+
+def test_private_releases_are_told_apart_as_often_as_stated(rng):
+    """Models that are fitted and released, with and without the record."""
+    X, y = make_problem(PrivateLinearRegression, rng)
+    scale = 0.02
+    attack = LikelihoodRatioMembership(PrivateLinearRegression(scale), targets=[8]).fit(X, y)
+    others = np.delete(np.arange(60), 8)
+    right = 0
+    for seed in range(400):
+        rows = np.arange(60) if seed % 2 else others
+        model = PrivateLinearRegression(scale, random_state=seed).fit(X[rows], y[rows])
+        right += int(attack.predict(model)[0] == seed % 2)
+    interval = binomial_interval(right, 400, 0.9999)
+    assert interval.low <= attack.success()[0] <= interval.high
+
+
+@pytest.mark.parametrize("alpha", [1e-2, 1.0])
+@pytest.mark.parametrize("scale", [0.5, 3.0])
+def test_no_test_beats_the_guarantee(alpha, scale, rng):
+    """Replacement bounds removal too: 2 L R / (n alpha), with n the records with the target."""
+    n, radius = 50, 2.0
+    X = rng.normal(size=(n, 3))
+    X *= radius / np.linalg.norm(X, axis=1, keepdims=True)
+    y = (X[:, 0] > 0).astype(int)
+    y[:3] = 1 - y[:3]
+    sensitivity = output_perturbation_sensitivity(1.0, radius, n, alpha)
+    model = PrivateLogisticRegression(
+        scale * sensitivity, alpha=alpha, fit_intercept=False, data_norm=radius
+    )
+    attack = LikelihoodRatioMembership(model).fit(X, y)
+    assert attack.distances_.max() <= sensitivity
+    advantage = 2.0 * attack.success() - 1.0
+    rates = np.linspace(0.0, 1.0, 101)
+    power = attack.true_positive_rate(rates)
+    for epsilon in (0.0, 0.1, 0.5, 1.0, 2.0, 5.0):
+        delta = gaussian_delta(1.0 / scale, epsilon)
+        assert advantage.max() <= membership_advantage_dp(epsilon, delta) + 1e-12
+        assert np.all(power <= np.exp(epsilon) * rates + delta + 1e-12)
+
+
+def test_power_has_the_right_ends(rng):
+    X, y = make_problem(PrivateLinearRegression, rng)
+    attack = LikelihoodRatioMembership(PrivateLinearRegression(0.1)).fit(X, y)
+    np.testing.assert_array_equal(attack.true_positive_rate(0.0), 0.0)
+    np.testing.assert_array_equal(attack.true_positive_rate([1.0]), 1.0)
+    assert attack.true_positive_rate([0.1, 0.2]).shape == (60, 2)
+    assert np.all(attack.true_positive_rate(0.1) >= 0.1)
+    # The best sum of two errors is at the middle of the densities.
+    rates = np.linspace(0.0, 1.0, 2001)
+    best = (attack.true_positive_rate(rates) - rates).max(axis=1)
+    np.testing.assert_allclose(0.5 + 0.5 * best, attack.success(), atol=1e-6)
+
+
+def test_without_noise_every_record_that_counts_is_found(rng):
+    X, y = make_problem(PrivateLinearRegression, rng)
+    X[3], y[3] = 0.0, 0.0
+    model = PrivateLinearRegression(0.0, alpha=0.0, fit_intercept=False).fit(X, y)
+    attack = LikelihoodRatioMembership(model, prior=0.4).fit(X, y)
+    assert attack.distances_[3] == 0.0
+    others = np.arange(60) != 3
+    assert np.all(attack.predict(model)[others] == 1)
+    assert attack.predict(model)[3] == 0
+    np.testing.assert_array_equal(attack.success(), np.where(others, 1.0, 0.6))
+    np.testing.assert_allclose(attack.true_positive_rate(0.2), np.where(others, 1.0, 0.2))
+    without = attack.encodings_[others, 0]
+    assert not np.any(attack.predict(without, 0.0)[:, others].diagonal())
+
+
+def test_pipelines_frames_and_released_models(make_table, make_pipe):
+    X, y = make_table()
+    pipe = make_pipe(PrivateLinearRegression(1e-7)).fit(X, y)
+    attack = LikelihoodRatioMembership(pipe).fit(X, y)
+    assert list(attack.feature_names_in_) == list(X.columns)
+    assert attack.predict(pipe).all()
+    assert attack.predict([pipe, pipe]).shape == (2, 60)
+    model = pipe[-1]
+    np.testing.assert_array_equal(attack.predict(model.release()), attack.predict(pipe))
+
+
+@pytest.mark.parametrize(
+    ("model", "match"),
+    [
+        (Ridge(), "private estimator"),
+        (PrivateLinearRegression(reweighting="irfil"), "reweighting"),
+    ],
+)
+def test_where_it_does_not_apply(model, match, rng):
+    X, y = make_problem(PrivateLinearRegression, rng)
+    with pytest.raises(AttackNotApplicableError, match=match):
+        LikelihoodRatioMembership(model).fit(X, y)
+
+
+def test_many_classes_are_refused(rng):
+    X = rng.normal(size=(30, 2))
+    with pytest.raises(AttackNotApplicableError, match="3 classes"):
+        LikelihoodRatioMembership(PrivateLogisticRegression()).fit(X, np.arange(30) % 3)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_record_without_which_there_is_no_model(estimator, rng):
+    X, y = make_problem(estimator, rng)
+    X[:, 2] = 0.0
+    X[9, 2] = 1.0
+    if estimator is PrivatePoissonRegressor:
+        y[9] = 2
+    model = estimator(0.0, alpha=0.0)
+    if estimator is PrivateLogisticRegression:
+        # One record of its own column is separated; with one class left there is no intercept.
+        X, y, model = X[:, :2], np.where(np.arange(60) == 9, "yes", "no"), estimator(0.0)
+    attack = LikelihoodRatioMembership(model)
+    with pytest.raises(AttackNotApplicableError, match=r"no unique minimiser"):
+        attack.fit(X, y)
+    attack.set_params(targets=[0, 1, 2]).fit(X, y)
+    np.testing.assert_allclose(
+        attack.encodings_[:, 0], refits(model, X, y, [0, 1, 2]), rtol=1e-5, atol=1e-7
+    )
+
+
+def test_unknown_noise(rng):
+    X, y = make_problem(PrivateLinearRegression, rng)
+    model = PrivateLinearRegression(MaxLeakage(1.0))
+    attack = LikelihoodRatioMembership(model).fit(X, y)
+    with pytest.raises(ValueError, match="noise scale"):
+        attack.success()
+    assert attack.success(0.1).shape == (60,)
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.5, np.nan, [[0.1]]])
+def test_bad_rates(rate, rng):
+    X, y = make_problem(PrivateLinearRegression, rng)
+    attack = LikelihoodRatioMembership(PrivateLinearRegression()).fit(X, y)
+    with pytest.raises(ValueError, match="`false_positive_rate`"):
+        attack.true_positive_rate(rate)
+
+
+def test_bad_parameters(rng):
+    X, y = make_problem(PrivateLinearRegression, rng)
+    with pytest.raises(ValueError, match="prior"):
+        LikelihoodRatioMembership(PrivateLinearRegression(), prior=1.0).fit(X, y)
+    with pytest.raises(NotFittedError):
+        LikelihoodRatioMembership(PrivateLinearRegression()).success(1.0)
+    attack = LikelihoodRatioMembership(PrivateLinearRegression()).fit(X, y)
+    for noise in (-1.0, np.nan):
+        with pytest.raises(ValueError, match="noise"):
+            attack.success(noise)
+    with pytest.raises(ValueError, match="released"):
+        attack.predict(np.zeros(3))
+
+
+@pytest.mark.slow
+@pytest.mark.data
+@pytest.mark.parametrize("estimator", [PrivateLinearRegression, PrivateLogisticRegression])
+def test_adult(estimator, adult):
+    X, y = adult.X_train.to_numpy(dtype=float), np.asarray(adult.y_train)
+    attack = LikelihoodRatioMembership(estimator(0.01)).fit(X, y)
+    targets = [0, int(attack.distances_.argmax()), int(attack.distances_.argmin())]
+    error = attack.encodings_[targets, 0] - refits(estimator(0.0), X, y, targets)
+    assert np.all(np.linalg.norm(error, axis=1) <= 1e-6 * attack.distances_[targets] + 1e-10)
+    assert 0.5 < attack.success().mean() < 0.6
