@@ -1,14 +1,18 @@
 """Fixtures shared by the whole suite: one seed, and the real data sets where they are."""
 
+import os
 from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from skleak.datasets import fetch_adult, fetch_iwpc, fetch_mnist
 
 matplotlib.use("Agg")
+if "PYTEST_XDIST_WORKER" in os.environ:  # one process a core: more threads would slow them all
+    threadpool_limits(1)
 
 
 class Split(NamedTuple):

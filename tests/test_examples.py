@@ -11,6 +11,7 @@ from skleak.datasets import fetch_iwpc, fetch_mnist
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SLOW = {"plot_dra22_figure3.py", "plot_fano23_figure3.py", "plot_fano23_figure4.py"}
+SLOW |= {"plot_fil21_figure7.py"}
 # Of real data, which may be absent.
 DATA = {
     "plot_dra22_figure3.py": fetch_mnist,
