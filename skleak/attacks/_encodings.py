@@ -48,11 +48,14 @@ class PublicModel:
         The model, unfitted, without noise and without a ledger.
     noise_scale : float
         Noise of its releases; NaN where it is calibrated to data, 0 for models without noise.
+    noise_covariance : str or array-like, default="isotropic"
+        Shape of that noise, as the private estimators take it.
     """
 
     preprocessing: Any
     template: Any
     noise_scale: float
+    noise_covariance: Any = "isotropic"
 
     @property
     def has_closed_form(self) -> bool:
@@ -69,7 +72,9 @@ def last_step(estimator: Any) -> Any:
     return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
 
 
-def fit_public_model(estimator: Any, table: Any, y: Any) -> PublicModel:
+def fit_public_model(
+    estimator: Any, table: Any, y: Any, *, any_covariance: bool = False
+) -> PublicModel:
     """Take an estimator apart into public preprocessing and a model without noise.
 
     Parameters
@@ -80,6 +85,8 @@ def fit_public_model(estimator: Any, table: Any, y: Any) -> PublicModel:
         Raw records.
     y : ndarray of shape (n,)
         Targets.
+    any_covariance : bool, default=False
+        Whether the caller knows what to do with noise that is not isotropic.
 
     Returns
     -------
@@ -88,7 +95,8 @@ def fit_public_model(estimator: Any, table: Any, y: Any) -> PublicModel:
     Raises
     ------
     AttackNotApplicableError
-        For a released model, which cannot be trained anew.
+        For a released model, which cannot be trained anew, and for noise that is not isotropic
+        unless the caller can do with it.
     TypeError
         For an object that cannot be fitted.
     """
@@ -103,12 +111,20 @@ def fit_public_model(estimator: Any, table: Any, y: Any) -> PublicModel:
             "`estimator` is a released model, which does not know how it was trained. Pass the "
             "private estimator to the attack, and the released model to `predict`."
         )
+    covariance = getattr(model, "noise_covariance", "isotropic")
+    if not any_covariance and not (isinstance(covariance, str) and covariance == "isotropic"):
+        raise AttackNotApplicableError(
+            "This attack or audit takes the noise to be isotropic; `estimator` adds noise of a "
+            "covariance of its own (`noise_covariance`). Pass an estimator with "
+            "`noise_covariance='isotropic'`; of the attacks, BlackBoxAttributeInference, which "
+            "reads predictions, takes any covariance."
+        )
     preprocessing = None
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
         preprocessing = estimator[:-1]
         if not _is_fitted(preprocessing):
             preprocessing = clone(preprocessing).fit(table, y)
-    return PublicModel(preprocessing, noiseless(model), _declared_noise(model))
+    return PublicModel(preprocessing, noiseless(model), _declared_noise(model), covariance)
 
 
 def noiseless(estimator: Any) -> Any:
@@ -116,7 +132,7 @@ def noiseless(estimator: Any) -> Any:
     copy = clone(estimator)
     model = last_step(copy)
     known = model.get_params(deep=False)
-    quiet = {"noise_scale": 0.0, "ledger": None, "verbose": 0}
+    quiet = {"noise_scale": 0.0, "noise_covariance": "isotropic", "ledger": None, "verbose": 0}
     if "noise_scale" in known:
         model.set_params(**{name: value for name, value in quiet.items() if name in known})
     return copy
