@@ -1,6 +1,7 @@
 """Fisher information of a fitted linear model, from its d x d factor and blocks of records."""
 
 from skleak.influence._covariance_minimax import MinimaxShape, minimax_shape
+from skleak.influence._covariance_refit import candidate_inverse_hessians
 from skleak.influence._covariance_terms import LossTerms, curvature_noise_scales
 from skleak.influence._factor import FitFactor
 from skleak.influence._fisher import Columns, feature_norms, joint_norm, record_norms
@@ -27,6 +28,7 @@ __all__ = [
     "Participation",
     "TotalDerivative",
     "candidate_encodings",
+    "candidate_inverse_hessians",
     "curvature_noise_scales",
     "equalize",
     "feature_norms",
