@@ -209,9 +209,11 @@ class ReleasedModel(BaseEstimator):
     intercept_ : float or ndarray
         Noisy intercept.
     noise_scale_ : float
-        Standard deviation of the noise on each coefficient.
+        Standard deviation of the noise on each coefficient, its root mean square where they
+        differ.
     provenance_ : dict
-        Name of the estimator, loss, penalty and reweighting, and the version of skleak.
+        Name of the estimator, loss, penalty and reweighting, the kind of covariance of the noise
+        (but not the covariance, which may depend on the data), and the version of skleak.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of str

@@ -11,7 +11,12 @@ from skleak.linear_model import (
 
 ESTIMATORS = [PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegressor]
 # The checks fit on data sets that no weights balance: what is warned about is not what is tested.
-OPTIONS = [{}, {"reweighting": "irfil", "max_reweighting_iter": 5}, {"target": "public"}]
+OPTIONS = [
+    {},
+    {"reweighting": "irfil", "max_reweighting_iter": 5},
+    {"target": "public"},
+    {"noise_covariance": "curvature"},
+]
 
 
 @pytest.mark.filterwarnings(

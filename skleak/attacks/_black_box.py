@@ -136,7 +136,7 @@ class BlackBoxAttributeInference(AttributeAttack):
             For a numeric attribute that the preprocessing bins.
         """
         table, y, secret = self._know(X, y)
-        model = fit_public_model(self.estimator, table, y)
+        model = fit_public_model(self.estimator, table, y, any_covariance=True)
         if secret.numeric:
             check_smooth(model, table, self.targets_, secret.index, self._candidates)
         own = take_rows(table, self.targets_)

@@ -1,6 +1,6 @@
 """Encodings of candidates: the noiseless parameters had a record's attribute been different."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skleak.attacks._knowledge import take_rows, with_attribute
 from skleak.attacks._smooth import interpolation_matrix
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence import FitState, candidate_encodings
+from skleak.influence import FitState, candidate_encodings, candidate_inverse_hessians
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "check_seen",
     "check_smooth",
     "closed_form_encodings",
+    "closed_form_inverse_hessians",
     "dense_table",
     "fit_public_model",
     "last_step",
@@ -48,11 +49,14 @@ class PublicModel:
         The model, unfitted, without noise and without a ledger.
     noise_scale : float
         Noise of its releases; NaN where it is calibrated to data, 0 for models without noise.
+    noise_covariance : str or array-like, default="isotropic"
+        Shape of that noise, as the private estimators take it.
     """
 
     preprocessing: Any
     template: Any
     noise_scale: float
+    noise_covariance: Any = "isotropic"
 
     @property
     def has_closed_form(self) -> bool:
@@ -69,7 +73,9 @@ def last_step(estimator: Any) -> Any:
     return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
 
 
-def fit_public_model(estimator: Any, table: Any, y: Any) -> PublicModel:
+def fit_public_model(
+    estimator: Any, table: Any, y: Any, *, any_covariance: bool = False
+) -> PublicModel:
     """Take an estimator apart into public preprocessing and a model without noise.
 
     Parameters
@@ -80,6 +86,8 @@ def fit_public_model(estimator: Any, table: Any, y: Any) -> PublicModel:
         Raw records.
     y : ndarray of shape (n,)
         Targets.
+    any_covariance : bool, default=False
+        Whether the caller knows what to do with noise that is not isotropic.
 
     Returns
     -------
@@ -88,7 +96,8 @@ def fit_public_model(estimator: Any, table: Any, y: Any) -> PublicModel:
     Raises
     ------
     AttackNotApplicableError
-        For a released model, which cannot be trained anew.
+        For a released model, which cannot be trained anew, and for noise that is not isotropic
+        unless the caller can do with it.
     TypeError
         For an object that cannot be fitted.
     """
@@ -103,12 +112,20 @@ def fit_public_model(estimator: Any, table: Any, y: Any) -> PublicModel:
             "`estimator` is a released model, which does not know how it was trained. Pass the "
             "private estimator to the attack, and the released model to `predict`."
         )
+    covariance = getattr(model, "noise_covariance", "isotropic")
+    if not any_covariance and not (isinstance(covariance, str) and covariance == "isotropic"):
+        raise AttackNotApplicableError(
+            "This attack or audit takes the noise to be isotropic; `estimator` adds noise of a "
+            "covariance of its own (`noise_covariance`). Pass an estimator with "
+            "`noise_covariance='isotropic'`. Of the attacks, WhiteBoxAttributeInference knows the "
+            "covariance, and BlackBoxAttributeInference reads predictions only."
+        )
     preprocessing = None
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
         preprocessing = estimator[:-1]
         if not _is_fitted(preprocessing):
             preprocessing = clone(preprocessing).fit(table, y)
-    return PublicModel(preprocessing, noiseless(model), _declared_noise(model))
+    return PublicModel(preprocessing, noiseless(model), _declared_noise(model), covariance)
 
 
 def noiseless(estimator: Any) -> Any:
@@ -116,7 +133,7 @@ def noiseless(estimator: Any) -> Any:
     copy = clone(estimator)
     model = last_step(copy)
     known = model.get_params(deep=False)
-    quiet = {"noise_scale": 0.0, "ledger": None, "verbose": 0}
+    quiet = {"noise_scale": 0.0, "noise_covariance": "isotropic", "ledger": None, "verbose": 0}
     if "noise_scale" in known:
         model.set_params(**{name: value for name, value in quiet.items() if name in known})
     return copy
@@ -211,6 +228,44 @@ def closed_form_encodings(
     done at once. Where an encoded column mixes the attribute with others (interactions), every
     record is a group of its own: correct, and slower.
     """
+    encodings = np.empty((len(targets), len(candidates), len(state.factor.coefficients)))
+    for members, X, y, columns, values in _same_candidates(state, targets, candidates):
+        encodings[members] = candidate_encodings(state, X, y, columns, values)
+    return encodings
+
+
+def closed_form_inverse_hessians(
+    state: FitState, targets: IntArray, candidates: Sequence[Any], encodings: FloatArray
+) -> FloatArray:
+    """Inverse Hessians of the fits that `closed_form_encodings` gives the minimisers of.
+
+    Parameters
+    ----------
+    state : FitState
+        The noiseless fit on all records.
+    targets : ndarray of int of shape (n_targets,)
+        Positions of the records under attack.
+    candidates : sequence of tables of shape (n_targets, d)
+        Preprocessed candidate rows, one table a value.
+    encodings : ndarray of shape (n_targets, n_values, n_parameters)
+        What `closed_form_encodings` returned.
+
+    Returns
+    -------
+    ndarray of shape (n_targets, n_values, n_parameters, n_parameters)
+    """
+    result = np.empty((*encodings.shape, encodings.shape[-1]))
+    for members, X, y, columns, values in _same_candidates(state, targets, candidates):
+        result[members] = candidate_inverse_hessians(
+            state, X, y, columns, values, encodings=encodings[members]
+        )
+    return result
+
+
+def _same_candidates(
+    state: FitState, targets: IntArray, candidates: Sequence[Any]
+) -> Iterator[tuple[IntArray, Any, FloatArray, IntArray, FloatArray]]:
+    """Groups of targets that share their candidate rows, with the columns and the rows."""
     X, y = state.objective.X[targets], state.objective.y[targets]
     columns = changed_columns(X, candidates)
     check_seen(columns)
@@ -219,14 +274,10 @@ def closed_form_encodings(
     )
     flat = tables.reshape(len(targets), -1)
     _, first, group = np.unique(flat, axis=0, return_index=True, return_inverse=True)
-    encodings = np.empty((len(targets), len(candidates), len(state.factor.coefficients)))
     order = np.argsort(group.ravel(), kind="stable")
     bounds = np.cumsum(np.bincount(group.ravel()))[:-1]
     for members, example in zip(np.split(order, bounds), first, strict=True):
-        encodings[members] = candidate_encodings(
-            state, X[members], y[members], columns, tables[example]
-        )
-    return encodings
+        yield members, X[members], y[members], columns, tables[example]
 
 
 def check_smooth(

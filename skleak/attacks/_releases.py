@@ -47,7 +47,11 @@ def count_releases(released: Any) -> int | None:
 
 
 def read_releases(
-    released: Any, n_parameters: int, noise_scale: Any, default_noise: float
+    released: Any,
+    n_parameters: int,
+    noise_scale: Any,
+    default_noise: float,
+    noise_covariance: str = "isotropic",
 ) -> Releases:
     """Read parameters and noise from releases in any form.
 
@@ -61,6 +65,8 @@ def read_releases(
         Noise of the releases. None takes what each release states, and the default for arrays.
     default_noise : float
         Noise of arrays; NaN where it is not known.
+    noise_covariance : {"isotropic", "given", "curvature"}, default="isotropic"
+        Kind of covariance of the noise that the attack supposes.
 
     Returns
     -------
@@ -72,11 +78,13 @@ def read_releases(
         For a wrong width, values that are not finite, or a noise scale that is negative, of the
         wrong shape or not known.
     AttackNotApplicableError
-        For a model without coefficients.
+        For a model without coefficients, or with noise of another kind of covariance.
     """
     single = count_releases(released) is None
     if is_model(released) or (len(released) and is_model(released[0])):
         models = [released] if is_model(released) else list(released)
+        for model in models:
+            _check_covariance(last_step(model), noise_covariance)
         parameters = np.stack([_parameters(last_step(m), n_parameters) for m in models])
         stated = np.array([float(getattr(last_step(m), "noise_scale_", 0.0)) for m in models])
     else:
@@ -156,6 +164,17 @@ def _check_known(noise_scale: FloatArray) -> FloatArray:
             "Pass `noise_scale`, or released models instead of an array."
         )
     return noise_scale
+
+
+def _check_covariance(model: Any, expected: str) -> None:
+    made = getattr(model, "provenance_", getattr(model, "_made_as", {}))
+    stated = made.get("noise_covariance", "isotropic")
+    if stated != expected:
+        raise AttackNotApplicableError(
+            f"The noise of a released {type(model).__name__} has the covariance {stated!r}; this "
+            f"attack was fitted for {expected!r}. Fit it on an estimator with the "
+            "`noise_covariance` of the release."
+        )
 
 
 def _parameters(model: Any, n_parameters: int) -> FloatArray:

@@ -1,19 +1,25 @@
 """Attribute inference from released parameters, by an adversary who knows all but one value."""
 
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from skleak.attacks._base import AttributeAttack
 from skleak.attacks._encodings import (
+    PublicModel,
     candidate_rows,
     check_smooth,
     closed_form_encodings,
+    closed_form_inverse_hessians,
     fit_public_model,
 )
 from skleak.attacks._refits import refit_encodings, refit_pipelines
 from skleak.attacks._releases import Releases, read_each, read_releases
-from skleak.channels import GaussianChannel
+from skleak.attacks._shaped import ShapedHypotheses, check_size
+from skleak.channels import GaussianChannel, UnequalGaussianChannel
+from skleak.exceptions import AttackNotApplicableError
+from skleak.influence import MultinomialFactor, NoiseShape
 from skleak.utils._blocks import row_blocks
 from skleak.utils._sklearn_compat import HasMethods, fit_context
 from skleak.utils._typing import Array, FloatArray
@@ -32,9 +38,11 @@ class WhiteBoxAttributeInference(AttributeAttack):
     model is trained and the noise. For every candidate value of the attribute the model is
     trained without noise (the *encoding* of the value), and the guess is
 
-        argmax_m  log p_m - ||release - encoding_m||^2 / (2 noise_scale^2) ,
+        argmax_m  log p_m - ||release - encoding_m||^2 / (2 noise_scale^2) ;
 
-    the decision of largest posterior ([BIL23] theorem 1; the white-box attack of [FIL21] 6.4 and
+    with ``noise_covariance`` the density of the noise that the model would then have added: a
+    covariance that depends on the data speaks too, and enters with its determinant. This is the
+    decision of largest posterior ([BIL23] theorem 1; the white-box attack of [FIL21] 6.4 and
     [FANO23] 6.2). Nothing beats it under Gaussian noise and the prior it is given.
 
     Parameters
@@ -76,7 +84,8 @@ class WhiteBoxAttributeInference(AttributeAttack):
     numeric_ : bool
         Whether the attribute is a quantity.
     noise_scale_ : float
-        Noise taken for arrays of parameters; NaN where the estimator calibrates it to data.
+        Noise taken for arrays of parameters, its root mean square where they differ; NaN where
+        the estimator calibrates it to data.
     n_features_in_ : int
         Number of raw columns.
     feature_names_in_ : ndarray of str
@@ -162,15 +171,30 @@ class WhiteBoxAttributeInference(AttributeAttack):
             categories, or a wrong prior.
         AttackNotApplicableError
             For a model without coefficients, an attribute that the preprocessing drops, or
-            a numeric one that it bins.
+            a numeric one that it bins; and for noise of the shape of the curvature where the
+            preprocessing is refitted, or the candidates are too many.
         """
         table, y, secret = self._know(X, y)
-        self.encodings_ = self._encode(table, y, secret.index)
+        model = fit_public_model(self.estimator, table, y, any_covariance=True)
+        self.noise_scale_ = model.noise_scale
+        self._shaped: ShapedHypotheses | None = None
+        self.encodings_ = self._encode(model, table, y, secret.index)
+        self._noise = NoiseShape.of(model.noise_covariance, self.encodings_.shape[-1])
+        # Where noise of a given covariance is isotropic; the encodings themselves elsewhere.
+        self._points = self._noise.whitened(self.encodings_)
         return self
 
-    def _encode(self, table: Any, y: Array, index: int) -> FloatArray:
-        model = fit_public_model(self.estimator, table, y)
-        self.noise_scale_ = model.noise_scale
+    def _encode(self, model: PublicModel, table: Any, y: Array, index: int) -> FloatArray:
+        covariance = model.noise_covariance
+        isotropic, curvature = (
+            isinstance(covariance, str) and covariance == name
+            for name in ("isotropic", "curvature")
+        )
+        if curvature and self.refit_preprocessing:
+            raise AttackNotApplicableError(
+                "The covariance of `noise_covariance='curvature'` is not known where the "
+                "preprocessing is refitted for every candidate. Pass `refit_preprocessing=False`."
+            )
         candidates, targets = self._candidates, self.targets_
         if self.numeric_:
             check_smooth(model, table, targets, index, candidates)
@@ -183,9 +207,21 @@ class WhiteBoxAttributeInference(AttributeAttack):
         if not model.has_closed_form:
             return refit_encodings(model.template, X, y, targets, rows, self.n_jobs)
         state = model.template.fit(X, y)._confidential_state()
-        return closed_form_encodings(state, targets, rows)
+        encodings = closed_form_encodings(state, targets, rows)
+        if isotropic:
+            return encodings
+        if state.balanced is not None or isinstance(state.factor, MultinomialFactor):
+            raise AttackNotApplicableError(
+                "`estimator` cannot be fitted: a `noise_covariance` of its own goes neither with a "
+                "reweighting nor with more than two classes. Use isotropic noise."
+            )
+        if curvature:
+            check_size(*encodings.shape)
+            inverse = closed_form_inverse_hessians(state, targets, rows, encodings)
+            self._shaped = ShapedHypotheses.of(encodings, inverse)
+        return encodings
 
-    def channel(self, noise_scale: float | None = None) -> GaussianChannel:
+    def channel(self, noise_scale: float | None = None) -> GaussianChannel | UnequalGaussianChannel:
         """Channel from the attribute of every target to the release.
 
         Parameters
@@ -195,9 +231,10 @@ class WhiteBoxAttributeInference(AttributeAttack):
 
         Returns
         -------
-        GaussianChannel
+        GaussianChannel or UnequalGaussianChannel
             With one record for each target: Bayes success, information and bounds of this very
-            attack.
+            attack. Under a given covariance, in coordinates in which the noise is isotropic; the
+            second kind where it has the shape of the curvature, and depends on the data.
 
         Raises
         ------
@@ -210,43 +247,65 @@ class WhiteBoxAttributeInference(AttributeAttack):
                 "treat it as one of a few."
             )
         scale = self.noise_scale_ if noise_scale is None else noise_scale
-        return GaussianChannel(self.encodings_, scale)
+        if self._shaped is None:
+            return GaussianChannel(self._points, scale)
+        if not scale > 0.0:
+            raise ValueError(
+                f"`noise_scale` must be positive; got {scale:.4g}. Without noise the release is "
+                "the encoding itself."
+            )
+        return UnequalGaussianChannel(self.encodings_, scale**2 * self._shaped.shapes)
 
     def _read(self, released: Any, noise_scale: Any) -> tuple[Releases, int, bool]:
         p = self.encodings_.shape[-1]
-        releases = read_releases(released, p, noise_scale, self.noise_scale_)
+        kind = self._noise.name
+        releases = self._whitened(read_releases(released, p, noise_scale, self.noise_scale_, kind))
         return releases, len(releases.parameters), releases.single
 
     def _read_each(self, released: Any, noise_scale: Any) -> tuple[Releases, int]:
         n_targets, _, p = self.encodings_.shape
         releases = read_each(released, n_targets, p, noise_scale, self.noise_scale_)
-        return releases, len(releases.parameters)
+        return self._whitened(releases), len(releases.parameters)
+
+    def _whitened(self, releases: Releases) -> Releases:
+        """Releases in the coordinates of the points."""
+        return replace(releases, parameters=self._noise.whitened(releases.parameters))
 
     def _scores(self, releases: Releases, rows: slice) -> FloatArray:
+        if self._shaped is not None:
+            return self._shaped_scores(self._shaped, releases, rows)
         # Everything is measured from the middle of the encodings, close to which the release
         # lies: the difference of two squared norms of the parameters would lose all digits.
-        centre = self.encodings_.mean(axis=(0, 1))
-        points = (self.encodings_ - centre).reshape(-1, len(centre))
+        centre = self._points.mean(axis=(0, 1))
+        points = (self._points - centre).reshape(-1, len(centre))
         scores = (releases.parameters[rows] - centre) @ points.T
         scores -= 0.5 * np.einsum("ij,ij->i", points, points)
         scores /= self._variance(releases, rows, centre)[:, None]
         return scores.reshape(-1, *self.encodings_.shape[:2])
 
+    def _shaped_scores(
+        self, shaped: ShapedHypotheses, releases: Releases, rows: slice
+    ) -> FloatArray:
+        variance = self._variance(releases, rows, shaped.encodings.mean(axis=(0, 1)))
+        return shaped.scores(releases.parameters[rows], variance)
+
     def _scores_each(self, releases: Releases, rows: slice) -> FloatArray:
+        if self._shaped is not None:
+            return self._shaped_scores(self._shaped, releases, rows)
         n_targets, n_values, p = self.encodings_.shape
         n_rows = rows.stop - rows.start
         released = releases.parameters[rows]
         scores = np.empty((n_rows, n_targets, n_values))
         # The centred copies of a block stay in the cache: time goes into one pass over memory.
         for part in row_blocks(n_targets, (n_rows + n_values) * p):
-            encodings = self.encodings_[part]
+            encodings = self._points[part]
             centre = encodings.mean(axis=1)
             points = (encodings - centre[:, None]).swapaxes(1, 2)
             lengths = 0.5 * np.einsum("ijm,ijm->im", points, points)
             for some in row_blocks(n_rows, len(centre) * p):
                 gaps = (released[some, part] - centre).swapaxes(0, 1)
                 scores[some, part] = np.matmul(gaps, points).swapaxes(0, 1) - lengths
-        centre = self.encodings_.mean(axis=(0, 1))
+        centre = self._points.mean(axis=(0, 1))
         scores /= self._variance(releases, rows, centre)[:, None, None]
         return scores
 

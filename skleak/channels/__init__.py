@@ -3,5 +3,6 @@
 from skleak.channels._discrete import DiscreteChannel
 from skleak.channels._gaussian import GaussianChannel
 from skleak.channels._randomized_response import RandomizedResponse
+from skleak.channels._unequal import UnequalGaussianChannel
 
-__all__ = ["DiscreteChannel", "GaussianChannel", "RandomizedResponse"]
+__all__ = ["DiscreteChannel", "GaussianChannel", "RandomizedResponse", "UnequalGaussianChannel"]

@@ -37,6 +37,7 @@ __all__ = [
     "ShapedFactor",
     "check_one_predictor",
     "excess_loss",
+    "given_shape",
     "hessian_matrix",
     "inverse_hessian_root",
     "shape_matrix",
@@ -112,6 +113,37 @@ def shape_matrix(shape: str | npt.ArrayLike, factor: FitFactor) -> FloatArray:
             "The shape of the noise must be 'isotropic', 'curvature' or a matrix of shape "
             f"({p}, {p}); got {shape!r}."
         )
+    return given_shape(shape, p)
+
+
+def given_shape(shape: npt.ArrayLike, p: int) -> FloatArray:
+    """A covariance from public knowledge, scaled to a trace of p.
+
+    Parameters
+    ----------
+    shape : array-like of shape (p, p)
+        Symmetric positive definite, known up to a factor.
+    p : int
+        Number of parameters.
+
+    Returns
+    -------
+    ndarray of shape (p, p)
+        Exactly symmetric.
+
+    Raises
+    ------
+    ValueError
+        For another shape, or a matrix that is not symmetric positive definite.
+    TypeError
+        For a matrix that does not hold real numbers.
+
+    Examples
+    --------
+    >>> given_shape([[2, 0], [0, 2]], 2)
+    array([[1., 0.],
+           [0., 1.]])
+    """
     matrix = _check_symmetric(np.asarray(shape), p)
     try:
         ScaledCholesky.of(matrix)

@@ -23,7 +23,7 @@ depends on no record much, has the smaller largest loss with both terms counted
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -91,7 +91,7 @@ class MinimaxShape:
 
 
 def minimax_shape(
-    state: "FitState",
+    estimator_state: Any,
     columns: Columns | None = None,
     *,
     tol: float = 1e-4,
@@ -99,10 +99,14 @@ def minimax_shape(
 ) -> MinimaxShape:
     """Find the shape of the noise that minimises the largest leakage of a training record.
 
+    Pass a model that was fitted on *public* records, and its ``shape`` as ``noise_covariance`` to
+    the estimator that is fitted on confidential ones. A shape found on the confidential records
+    follows single ones of them, and reveals more than it hides.
+
     Parameters
     ----------
-    state : FitState
-        State of the fit. Its reweighting factors are held fixed.
+    estimator_state : FitState or fitted private estimator
+        State of the fit. Its reweighting factors are held fixed, and its own noise plays no part.
     columns : Columns, default=None
         What is unknown of each record; by default the whole record.
     tol : float, default=1e-4
@@ -129,11 +133,15 @@ def minimax_shape(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(50, 3))
     >>> y = X @ [1.0, 2.0, 0.0] + rng.normal(size=50)
-    >>> state = PrivateLinearRegression(1.0, alpha=0.1).fit(X, y)._confidential_state()
-    >>> found = minimax_shape(state)
+    >>> public = PrivateLinearRegression(1.0, alpha=0.1).fit(X[:25], y[:25])
+    >>> found = minimax_shape(public)
     >>> found.converged, bool(found.gap <= 1e-4)
     (True, True)
+    >>> model = PrivateLinearRegression(1.0, alpha=0.1, noise_covariance=found.shape)
+    >>> model.fit(X[25:], y[25:]).noise_scale_
+    1.0
     """
+    state: FitState = getattr(estimator_state, "_confidential_state", lambda: estimator_state)()
     records = _Records.of(state, state.whole_record if columns is None else columns)
     p = len(records.root)
     best_z, squares = np.eye(p), records.squares(np.eye(p))

@@ -41,7 +41,7 @@ from skleak.utils._typing import Data, FloatArray
 if TYPE_CHECKING:  # the state of a fit may offer these functions as methods
     from skleak.influence._state import FitState, Participation
 
-__all__ = ["CurvatureNoise", "LossTerms", "curvature_losses"]
+__all__ = ["CurvatureNoise", "LossTerms", "curvature_losses", "curvature_noise_scales"]
 
 # Entries of the largest table of one block of records: 16 MB.
 _ELEMENTS = 1 << 21
@@ -145,6 +145,67 @@ def curvature_losses(
                 both = _over_noise(first, sigma) + second
                 total[rows, k] = _squares(both, norm, blocks[k].count(d))
     return LossTerms(np.sqrt(_over_noise(mean**2, sigma)), np.sqrt(covariance), np.sqrt(total))
+
+
+def curvature_noise_scales(
+    state: "FitState",
+    X: Data,
+    y: FloatArray,
+    part: "Participation",
+    columns: Columns,
+    eta: float,
+) -> FloatArray:
+    """Noise scale at which each record's total loss is eta.
+
+    ``F1 / sigma^2 + F2 <= eta^2`` holds, as matrices, from the largest eigenvalue of
+    ``(eta^2 - F2)^-1 F1`` on.
+
+    Parameters
+    ----------
+    state : FitState
+        State of the fit; its noise scale plays no part.
+    X : ndarray or CSR of shape (n, d)
+        Records.
+    y : ndarray of shape (n,)
+        Targets.
+    part : Participation
+        How they take part in the fit.
+    columns : Columns
+        What is unknown.
+    eta : float, positive
+        The loss.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Infinite where the covariance alone tells that much. Confidential.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
+    >>> state = PrivateLinearRegression(0.3, alpha=0.5).fit(X, y)._confidential_state()
+    >>> part, whole = state.participation(X, y), Columns(target=True)
+    >>> scale = curvature_noise_scales(state, X, y, part, whole, 2.0).max()
+    >>> losses = curvature_losses(state.at_noise(scale), X, y, part, [whole])
+    >>> round(float(losses.total.max()), 6)
+    2.0
+    """
+    noise, result = CurvatureNoise.of(state), np.empty(X.shape[0])
+    squares = np.where(part.copies > 0.0, part.reweights, 0.0) ** 2
+    for rows, records in noise.records(X, y):
+        first, second = (squares[rows, None, None] * term for term in records.information(columns))
+        values, vectors = np.linalg.eigh(second)
+        left, largest = eta**2 - values, np.full(len(values), np.inf)
+        some = np.flatnonzero(np.all(left > 0.0, axis=1))
+        # In the eigenvectors of what the covariance tells, scaled by what is left.
+        root = vectors[some] / np.sqrt(left[some])[:, None, :]
+        shaped = root.transpose(0, 2, 1) @ first[some] @ root
+        largest[some] = np.linalg.eigvalsh(shaped)[:, -1]
+        # From the private side, by this margin.
+        result[rows] = np.sqrt(np.maximum(largest, 0.0)) * (1.0 + 1e-12)
+    return result
 
 
 def _over_noise(information: FloatArray, noise_scale: float) -> FloatArray:

@@ -10,8 +10,11 @@ import numpy as np
 import pandas as pd
 from sklearn.exceptions import ConvergenceWarning
 
+from skleak.influence._covariance_joint import curvature_joint_loss
+from skleak.influence._covariance_terms import CurvatureNoise, LossTerms, curvature_losses
 from skleak.influence._factor import FitFactor
 from skleak.influence._fisher import Columns, Norm, feature_norms, joint_norm, record_norms
+from skleak.influence._noise_shape import ISOTROPIC, NoiseShape
 from skleak.influence._total import total_feature_norms, total_joint_norm
 from skleak.influence._total_derivative import TotalDerivative, total_derivative
 from skleak.solvers import Objective
@@ -49,7 +52,8 @@ class FitState:
 
     Leakage of a reweighted fit is the total one: the weights, too, are functions of the data
     (see `skleak.influence._total`). With ``conditional=True`` it is that of [FIL21] eq. 29, which
-    holds them fixed. Without a reweighting they are the same.
+    holds them fixed. Without a reweighting they are the same. Noise of a shape that depends on the
+    data leaks through its covariance as well as through its mean, and both are counted.
 
     Parameters
     ----------
@@ -58,7 +62,8 @@ class FitState:
     factor : FitFactor
         Minimiser and inverse Hessian.
     noise_scale : float
-        Standard deviation of the noise on each parameter.
+        Standard deviation of the noise on each parameter; their root mean square where they
+        differ.
     private_target : bool
         Whether an attacker is after the target too.
     balanced : Columns or None, default=None
@@ -73,6 +78,9 @@ class FitState:
         Whether the minimiser is one.
     verbose : bool, default=False
         Whether to show the progress of what takes long.
+    noise : NoiseShape, default=ISOTROPIC
+        Shape of the noise; another one only without a reweighting and for
+        one predictor.
 
     Examples
     --------
@@ -97,6 +105,7 @@ class FitState:
     feature_names: Array | None = None
     converged: bool = True
     verbose: bool = False
+    noise: NoiseShape = ISOTROPIC
     # What a fit is asked for once, whatever the noise scale.
     _shared: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -139,6 +148,22 @@ class FitState:
             self._shared["derivative"] = found
         derivative: TotalDerivative = self._shared["derivative"]
         return derivative
+
+    @property
+    def _mean_factor(self) -> FitFactor:
+        """What measures the leakage through the mean of the release."""
+        if "mean" not in self._shared:
+            self._shared["mean"] = self.noise.factor(self)
+        factor: FitFactor = self._shared["mean"]
+        return factor
+
+    @property
+    def _curvature(self) -> CurvatureNoise:
+        """What measures the leakage through a covariance that depends on the data."""
+        if "curvature" not in self._shared:
+            self._shared["curvature"] = self.noise.curvature(self)
+        noise: CurvatureNoise = self._shared["curvature"]
+        return noise
 
     @property
     def n_features(self) -> int:
@@ -246,7 +271,38 @@ class FitState:
         columns = self.whole_record if columns is None else columns
         if self.balanced is not None and not conditional:
             return self.feature_loss(X, y, part, [columns], norm)[:, 0]
-        return self._scaled(record_norms(self.factor, X, y, columns, norm), part)
+        if self.noise.reads_data:
+            return self.loss_terms(X, y, part, [columns], norm).total[:, 0]
+        return self._scaled(record_norms(self._mean_factor, X, y, columns, norm), part)
+
+    def loss_terms(
+        self,
+        X: Data,
+        y: FloatArray,
+        part: Participation,
+        blocks: Sequence[Columns],
+        norm: Norm = "spectral",
+    ) -> LossTerms:
+        """Loss of each record under noise shaped by the curvature, by what carries it.
+
+        Parameters
+        ----------
+        X : ndarray or CSR of shape (n, d)
+            Records.
+        y : ndarray of shape (n,)
+            Targets.
+        part : Participation
+            How they take part in the fit.
+        blocks : sequence of Columns
+            What is unknown, one column of each table.
+        norm : {"spectral", "trace"}, default="spectral"
+            Worst direction, or root mean square over the unknowns.
+
+        Returns
+        -------
+        LossTerms
+        """
+        return curvature_losses(self, X, y, part, blocks, norm, noise=self._curvature)
 
     def feature_loss(
         self,
@@ -281,7 +337,9 @@ class FitState:
         """
         if self.balanced is not None and not conditional:
             return total_feature_norms(self, X, y, part, blocks, norm, derivative=self.derivative)
-        return self._scaled(feature_norms(self.factor, X, y, blocks, norm), part)
+        if self.noise.reads_data:
+            return self.loss_terms(X, y, part, blocks, norm).total
+        return self._scaled(feature_norms(self._mean_factor, X, y, blocks, norm), part)
 
     def joint_loss(
         self,
@@ -317,13 +375,16 @@ class FitState:
         columns = self.whole_record if columns is None else columns
         if self.balanced is not None and not conditional:
             return total_joint_norm(self, X, y, part, columns, norm, derivative=self.derivative)
+        if self.noise.reads_data:
+            noise = self._curvature
+            return curvature_joint_loss(self, X, y, part, columns, norm, noise=noise)
         present = part.copies > 0.0
         if not np.any(present):
             return 0.0
         X, y = X[np.flatnonzero(present)], y[present]
         copies = part.copies[present]
         weights = copies * part.reweights[present] ** 2
-        value = joint_norm(self.factor, X, y, weights, columns, norm)
+        value = joint_norm(self._mean_factor, X, y, weights, columns, norm)
         if norm == "trace":
             value /= np.sqrt(copies.sum() * self._n_directions(columns))
         return float(_divide(np.array(value), self.noise_scale))

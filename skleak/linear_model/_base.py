@@ -3,12 +3,14 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from scipy import sparse
 from sklearn.base import BaseEstimator
@@ -21,6 +23,7 @@ from skleak.influence import FitState
 from skleak.linear_model import _grains
 from skleak.linear_model._calibration import LinearModelProblem
 from skleak.linear_model._fitting import balanced_columns, solve, solve_reweighted
+from skleak.linear_model._noise import noise_shape, noisy_parameters
 from skleak.losses import PointwiseLoss
 from skleak.mechanisms import NoiseTarget
 from skleak.release import LinearPredictionMixin, ReleasedModel, warn_if_replayable
@@ -30,7 +33,6 @@ from skleak.reports import (
     output_perturbation_guarantee,
 )
 from skleak.solvers import MultinomialObjective, Objective
-from skleak.utils._random import make_generator
 from skleak.utils._sklearn_compat import (
     Interval,
     StrOptions,
@@ -63,6 +65,7 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "noise_scale": [Interval(Real, 0, None, closed="left"), NoiseTarget],
+        "noise_covariance": [str, "array-like"],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "fit_intercept": ["boolean"],
         "target": [StrOptions({"private", "public"})],
@@ -85,6 +88,7 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         self,
         noise_scale: float | NoiseTarget = 0.01,
         *,
+        noise_covariance: "Literal['isotropic', 'curvature'] | npt.ArrayLike" = "isotropic",
         alpha: float = 1e-2,
         fit_intercept: bool = True,
         target: Literal["private", "public"] = "private",
@@ -103,6 +107,7 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         verbose: int = 0,
     ) -> None:
         self.noise_scale = noise_scale
+        self.noise_covariance = noise_covariance
         self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.target = target
@@ -141,7 +146,8 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         ------
         ValueError
             For invalid data, targets out of range, a singular Hessian (``alpha=0`` with
-            collinear columns), or rows longer than ``data_norm``.
+            collinear columns), rows longer than ``data_norm``, or a ``noise_covariance`` that is
+            no covariance or comes with a reweighting or more than two classes.
         LeakageBudgetError
             Where the release would pass a ceiling of the ledger; no noise is drawn then.
 
@@ -151,7 +157,8 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
             Where the solver, or the reweighting, stopped short: leakage is then unreliable.
         """
         objective = self._validated_objective(X, y, sample_weight)
-        state = self._calibrated(self._solve(objective))
+        noise = noise_shape(self, objective)
+        state = self._calibrated(replace(self._solve(objective), noise=noise))
         leakage = self._measure(state)
         self._enter_in_ledger(state, leakage)
         self._publish(state, leakage)
@@ -275,9 +282,7 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         # A release and a report tell how the fit was made, whatever becomes of the parameters.
         self._made_as = self._provenance()
         self._noise_seed = self.random_state if isinstance(self.random_state, Integral) else None
-        noiseless = state.factor.coefficients
-        generator = make_generator(self.random_state)
-        noisy = noiseless + generator.normal(0.0, 1.0, len(noiseless)) * state.noise_scale
+        noisy = noisy_parameters(state, self.random_state)
         n_coefficients = state.factor.weights.size
         self._set_coefficients(noisy[:n_coefficients], noisy[n_coefficients:])
 
@@ -291,6 +296,9 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         return {
             "estimator": type(self).__name__,
             "loss": self._loss.name,
+            "noise_covariance": self.noise_covariance
+            if isinstance(self.noise_covariance, str)
+            else "given",
             "alpha": float(self.alpha),
             "fit_intercept": bool(self.fit_intercept),
             "reweighting": self.reweighting,
@@ -353,7 +361,9 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         The loss ``eta`` is the largest singular value of the influence Jacobian of what is
         unknown, divided by the noise scale ([FIL21] eq. 16-17). An unbiased attacker who knows
         everything else cannot estimate any direction of the unknown with a standard error below
-        ``1 / eta`` (Cramer-Rao), in units of the columns.
+        ``1 / eta`` (Cramer-Rao), in units of the columns. With a ``noise_covariance`` it is the
+        square root of the largest eigenvalue of the Fisher information about the unknown; with
+        "curvature", that of the mean and of the covariance of the release together.
 
         Parameters
         ----------

@@ -6,7 +6,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skleak.influence import Columns, FitState, Participation, candidate_encodings
+from skleak.influence import (
+    Columns,
+    FitState,
+    Participation,
+    candidate_encodings,
+    curvature_noise_scales,
+)
 from skleak.reports import guarantee_obstacles, release_sensitivity
 from skleak.utils._features import resolve_features
 from skleak.utils._typing import Array, FloatArray, IntArray
@@ -37,14 +43,17 @@ class LinearModelProblem:
         """Records that take part in the fit."""
         return np.flatnonzero(self.state.objective.sample_weight > 0.0)
 
-    def unit_losses(self, features: Any) -> FloatArray:
-        """Fisher information loss of each participating record at unit noise, of shape (n,)."""
+    def sufficient_noise(self, eta: float, features: Any) -> FloatArray:
+        """Noise scale at which the loss of each participating record is eta, of shape (n,)."""
         state, rows, objective = self.state, self._rows, self.state.objective
         columns = state.whole_record
         if features is not None:
             columns = Columns(resolve_features(features, state.feature_names, state.n_features))
         part = Participation(objective.sample_weight[rows], objective.reweights[rows])
-        return state.record_loss(objective.X[rows], objective.y[rows], part, columns)
+        X, y = objective.X[rows], objective.y[rows]
+        if state.noise.reads_data:
+            return curvature_noise_scales(state, X, y, part, columns, eta)
+        return state.record_loss(X, y, part, columns) / eta
 
     def attribute_values(self, attribute: Any) -> tuple[Array, FloatArray]:
         """Distinct values of an attribute, (n_values, k), and how often each occurs."""
@@ -58,19 +67,33 @@ class LinearModelProblem:
         return values, counts.astype(float)
 
     def encodings(self, attribute: Any, values: Array) -> FloatArray:
-        """Encodings of the values for every participating record, (n, n_values, p)."""
+        """Encodings of the values for every participating record, (n, n_values, p).
+
+        In coordinates in which the noise is isotropic.
+        """
+        if self.state.noise.reads_data:
+            raise ValueError(
+                "`MaxAdvantage` needs noise of a covariance that is the same under every value of "
+                "the attribute; got `noise_covariance='curvature'`, which depends on the records. "
+                "Use `MaxLeakage`, a number, or a covariance from public knowledge."
+            )
         objective = self.state.objective
         everyone = candidate_encodings(self.state, objective.X, objective.y, attribute, values)
-        return everyone[self._rows]
+        return self.state.noise.whitened(everyone[self._rows])
 
     def sensitivity(self) -> float:
-        """Largest change of the coefficients when a record is replaced; ValueError if none."""
+        """Largest change when a record is replaced, in units of the noise at scale 1.
+
+        ValueError where there is none.
+        """
         obstacles = guarantee_obstacles(self.state, self.data_norm)
         if obstacles or self.data_norm is None:
             reasons = "; ".join(obstacles)
             raise ValueError(
                 f"No differential-privacy guarantee can be calibrated: {reasons}. Use "
                 "PrivateLogisticRegression with `data_norm`, `fit_intercept=False`, `alpha > 0` "
-                "and no reweighting, or another target such as `MaxLeakage`."
+                "no reweighting and no `noise_covariance='curvature'`, or another target such as "
+                "`MaxLeakage`."
             )
-        return release_sensitivity(self.state, self.data_norm, self.tol)
+        sensitivity = release_sensitivity(self.state, self.data_norm, self.tol)
+        return sensitivity / float(np.sqrt(self.state.noise.smallest_variance))

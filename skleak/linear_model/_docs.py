@@ -14,9 +14,21 @@ Parameters
 ----------
 noise_scale : float or NoiseTarget, default=0.01
     Standard deviation of the Gaussian noise added to each coefficient and the intercept, in
-    their units. At 0 the fit is exact and leakage infinite. A target from `skleak.mechanisms`
-    (``MaxLeakage``, ``MaxAdvantage``, ``GaussianDP``, ``EpsilonDelta``) is resolved in ``fit`` to
-    the smallest noise that reaches it; the first two read the noise off the data.
+    their units; with a ``noise_covariance`` its root mean square over them. At 0 the fit is exact
+    and leakage infinite. A target from `skleak.mechanisms` (``MaxLeakage``, ``MaxAdvantage``,
+    ``GaussianDP``, ``EpsilonDelta``) is resolved in ``fit`` to the smallest noise that reaches it;
+    the first two read the noise off the data.
+noise_covariance : {"isotropic", "curvature"} or array-like of shape (p, p), default="isotropic"
+    Shape S of the noise ``N(0, noise_scale^2 S)``, scaled to ``tr S = p``, the number of
+    coefficients and the intercept, which comes last. "isotropic" is the identity. "curvature" is
+    ``S = p A / tr A`` with A the inverse Hessian of this very fit: more noise where it costs the
+    training objective less. As that depends on the data, so does the covariance, and the leakage
+    counts both what the mean and what the covariance of a release tell:
+    ``I_ab = dw_a^T C^-1 dw_b + tr(C^-1 dC_a C^-1 dC_b) / 2``, ``C = noise_scale^2 S``. The second
+    term does not fall with the noise scale. A matrix must come from public knowledge, for
+    instance ``skleak.influence.minimax_shape(model).shape`` of a model fitted on public records.
+    Only "isotropic" goes with a reweighting or with more than two classes, and there is no
+    differential-privacy guarantee under "curvature".
 alpha : float, default=1e-2
     Strength of the penalty, relative to the *mean* loss; the intercept is not penalised.
     scikit-learn's ``Ridge(alpha=N * alpha)``, ``LogisticRegression(C=1 / (N * alpha))`` and
@@ -74,10 +86,11 @@ coef_ : ndarray of shape (n_features,), or (1, n_features) for a classifier of t
 intercept_ : float, or ndarray of shape (1,) for a classifier of two classes
     Noisy intercept; zero without one.
 noise_scale_ : float
-    Standard deviation of the noise that was added.
+    Standard deviation of the noise that was added; its root mean square over the parameters.
 fisher_information_loss_ : ndarray of shape (n_samples,)
     Fisher information loss of each training record: spectral norm of its influence Jacobian
-    over ``noise_scale_``, in 1 / (unit of the columns). With reweighting, of the influence of the
+    over ``noise_scale_``, in 1 / (unit of the columns); with a ``noise_covariance``, square root
+    of the largest eigenvalue of its Fisher information. With reweighting, of the influence of the
     record on the whole algorithm, weights included; this costs O(n p^3) and is computed when first
     asked for, so that a pickle holds it only if it was. Confidential.
 diagonal_fisher_information_loss_ : ndarray of shape (n_samples,)

@@ -150,7 +150,9 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
         self.intercept_ = intercept if len(intercept) else np.zeros(rows)
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that a reweighting takes two classes only."""
+        """Tell scikit-learn what takes two classes only."""
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = self.reweighting is None
+        tags.classifier_tags.multi_class = self.reweighting is None and (
+            isinstance(self.noise_covariance, str) and self.noise_covariance == "isotropic"
+        )
         return tags

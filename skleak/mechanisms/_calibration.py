@@ -34,17 +34,17 @@ _MARGIN = 1e-9
 class FittedProblem(Protocol):
     """What a noise target may ask of a fit before noise is drawn."""
 
-    def unit_losses(self, features: Any) -> FloatArray:
-        """Fisher information loss of each participating record at unit noise, of shape (n,)."""
+    def sufficient_noise(self, eta: float, features: Any) -> FloatArray:
+        """Noise scale at which each participating record's loss is eta, (n,); may be infinite."""
 
     def attribute_values(self, attribute: Any) -> tuple[Array, FloatArray]:
         """Distinct values of an attribute, (n_values, k), and how often each occurs."""
 
     def encodings(self, attribute: Any, values: Array) -> FloatArray:
-        """Encodings of the values for every participating record, (n, n_values, p)."""
+        """Encodings for every record, (n, n_values, p), where the noise is isotropic."""
 
     def sensitivity(self) -> float:
-        """Largest change of the coefficients when a record is replaced; ValueError if none."""
+        """Largest change by a record, over the noise at scale 1; ValueError if there is none."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,8 @@ class MaxLeakage(NoiseTarget):
         Raises
         ------
         ValueError
-            For a loss that is not positive, or a quantile outside (0, 1].
+            For a loss that is not positive, a quantile outside (0, 1], or where no noise scale
+            reaches it, as the shape of the noise alone tells too much.
         """
         _check_positive("MaxLeakage.eta", self.eta)
         if not 0.0 < self.quantile <= 1.0:
@@ -118,8 +119,15 @@ class MaxLeakage(NoiseTarget):
                 f"`MaxLeakage.quantile` must lie in (0, 1]; got {self.quantile}. Pass 1.0 to "
                 "protect every record."
             )
-        losses = problem.unit_losses(self.features)
-        return float(np.quantile(losses, self.quantile, method="higher")) / self.eta
+        scales = problem.sufficient_noise(self.eta, self.features)
+        scale = float(np.quantile(scales, self.quantile, method="higher"))
+        if np.isinf(scale):
+            raise ValueError(
+                f"No noise scale reaches `MaxLeakage.eta={self.eta:g}`: the covariance of the "
+                "noise depends on the records, and tells more than that by itself. Raise `eta`, or "
+                "use isotropic noise."
+            )
+        return scale
 
 
 @dataclass(frozen=True)

@@ -218,10 +218,14 @@ def _dataset(
     given = np.empty(0)
     if state.balanced is not None:
         given = state.record_loss(X, y, part, conditional=True)
+    terms = None
+    if state.noise.reads_data:
+        terms = state.loss_terms(X, y, part, [state.whole_record])
     return {
         "n_records": len(present),
         "n_features": state.n_features,
         "noise_scale": state.noise_scale,
+        "noise_covariance": state.noise.name,
         "alpha": state.objective.alpha,
         "loss": state.objective.loss.name,
         "target": "private" if state.private_target else "public",
@@ -235,6 +239,12 @@ def _dataset(
         "joint_loss": state.joint_loss(X, y, part),
         "conditional_mean_loss": _mean(given, part.copies) if len(given) else None,
         "conditional_max_loss": float(given[present].max()) if len(given) else None,
+        "through_mean_mean_loss": _mean(terms.mean[:, 0], part.copies) if terms else None,
+        "through_mean_max_loss": float(terms.mean[present].max()) if terms else None,
+        "through_covariance_mean_loss": _mean(terms.covariance[:, 0], part.copies)
+        if terms
+        else None,
+        "through_covariance_max_loss": float(terms.covariance[present].max()) if terms else None,
         "group_spread": float(np.std(group_means) / np.mean(group_means))
         if len(group_means) and np.all(np.isfinite(group_means)) and np.mean(group_means) > 0.0
         else np.nan,

@@ -28,6 +28,7 @@ def findings(report: "LeakageReport") -> tuple[str, ...]:
         *_exposure(report),
         *_fairness(report),
         *_reweighting(report),
+        *_covariance(report),
         _differential_privacy(report),
     )
 
@@ -64,6 +65,17 @@ def assumptions(report: "LeakageReport", part: Participation) -> tuple[str, ...]
             "reveals through its own weight and the weights of others is counted: the derivative "
             "is that of the whole algorithm at its fixed point, which the reweighting must have "
             "reached."
+        )
+    if report.dataset["noise_covariance"] == "given":
+        lines.append(
+            "The covariance of the noise was given, and counts as public: what it reveals, had it "
+            "been computed from these records, is not in the leakage stated."
+        )
+    if report.dataset["noise_covariance"] == "curvature":
+        lines.append(
+            "The covariance of the noise is that of the curvature of this fit, and depends on the "
+            "records. What a release reveals through it is counted, for an attacker who sees the "
+            "coefficients alone: the covariance itself is confidential."
         )
     if report.dataset["noise_target"] is not None:
         lines.append(
@@ -151,6 +163,28 @@ def _reweighting(report: "LeakageReport") -> list[str]:
         f"{data['conditional_max_loss']:.3g}. The weights depend on the data, too: with what they "
         f"reveal, as everywhere in this report, the mean is {data['mean_loss']:.3g} and the "
         f"largest loss {data['max_loss']:.3g}."
+    ]
+
+
+def _covariance(report: "LeakageReport") -> list[str]:
+    data = report.dataset
+    if data["noise_covariance"] == "isotropic":
+        return []
+    if data["noise_covariance"] == "given":
+        return [
+            "The noise has the covariance that was given, of a root mean square of "
+            f"{data['noise_scale']:.3g} over the coefficients."
+        ]
+    if not np.isfinite(data["mean_loss"]):
+        return []
+    return [
+        "The noise has the shape of the curvature of this fit, which depends on the records. "
+        "Through the mean of the release they leak "
+        f"{data['through_mean_mean_loss']:.3g} on average and {data['through_mean_max_loss']:.3g} "
+        "at most; through its covariance, which no noise scale lowers, "
+        f"{data['through_covariance_mean_loss']:.3g} and "
+        f"{data['through_covariance_max_loss']:.3g}. Both are counted everywhere in this report: "
+        f"together {data['mean_loss']:.3g} on average and {data['max_loss']:.3g} at most."
     ]
 
 

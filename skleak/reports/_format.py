@@ -4,9 +4,24 @@ import math
 import unicodedata
 from typing import Any
 
-__all__ = ["MISSING", "count", "number", "plural", "printable", "shorten", "text_width"]
+__all__ = [
+    "COVARIANCES",
+    "MISSING",
+    "count",
+    "number",
+    "plural",
+    "printable",
+    "shorten",
+    "text_width",
+]
 
 MISSING = "–"
+# What the covariance of the noise is called.
+COVARIANCES = {
+    "isotropic": "equal variance in all directions",
+    "given": "a given covariance",
+    "curvature": "the shape of the curvature, and what that reveals is counted",
+}
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # Invisible, but letters of some scripts and emoji are joined by them.
 _JOINERS = "\u200c\u200d"

@@ -91,7 +91,9 @@ def output_perturbation_guarantee(
     if reasons or data_norm is None:
         return DifferentialPrivacy(False, tuple(reasons), delta=delta)
     sensitivity = release_sensitivity(state, data_norm, tol)
-    mu = float(gaussian_dp(sensitivity, state.noise_scale))
+    # Against the noise in the direction where there is least of it.
+    least = state.noise_scale * np.sqrt(state.noise.smallest_variance)
+    mu = float(gaussian_dp(sensitivity, least))
     epsilon = float(epsilon_delta(mu, delta=delta))
     return DifferentialPrivacy(True, (), sensitivity, mu, delta, epsilon)
 
@@ -127,6 +129,13 @@ def guarantee_obstacles(state: FitState, data_norm: float | None) -> list[str]:
         reasons.append("there is no penalty (`alpha=0`)")
     if not state.converged:
         reasons.append("the solver did not reach the minimiser, whose sensitivity is known")
+    if state.noise.reads_data:
+        reasons.append(
+            "the covariance of the noise is that of the curvature, a function of the training "
+            "records"
+        )
+    elif not state.noise.smallest_variance > 0.0:
+        reasons.append("the covariance of the noise is singular to working precision")
     if state.balanced is not None:
         reasons.append(
             "the reweighting makes every record's weight a function of the others, which the "

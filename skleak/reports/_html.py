@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from skleak import __version__
-from skleak.reports._format import count, number, plural, printable, shorten
+from skleak.reports._format import COVARIANCES, count, number, plural, printable, shorten
 from skleak.reports._histogram import leakage_histogram
 from skleak.reports._svg import HistogramChart, histogram_chart
 from skleak.reports._tables import exposure, shown_features, shown_groups
@@ -70,6 +70,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals["infinity"] = np.inf
+    environment.globals["covariances"] = COVARIANCES
     environment.filters |= {
         "number": number,
         "count": count,

@@ -39,11 +39,15 @@ class LeakageReport:
         ``max_loss``, ``spread``, ``joint_loss`` (all records of the group together),
         ``most_exposed_record`` and ``relative_mean`` (mean over the mean of all records).
     dataset : dict
-        Summary: ``n_records``, ``n_features``, ``noise_scale``, ``alpha``, ``loss``, ``target``,
+        Summary: ``n_records``, ``n_features``, ``noise_scale``, ``noise_covariance``
+        ("isotropic", "given" or "curvature"), ``alpha``, ``loss``, ``target``,
         ``reweighting``, ``noise_target``, ``mean_loss``, ``std_loss``, ``min_loss``,
         ``median_loss``, ``max_loss``, ``spread``, ``joint_loss``, ``conditional_mean_loss`` and
         ``conditional_max_loss`` (of a reweighted fit with its weights held fixed; None without a
-        reweighting), ``group_spread`` (nan without groups) and ``most_exposed_records``
+        reweighting), ``through_mean_mean_loss``, ``through_mean_max_loss``,
+        ``through_covariance_mean_loss`` and ``through_covariance_max_loss`` (what the mean and the
+        covariance of a release tell apart; None unless the covariance depends on the data),
+        ``group_spread`` (nan without groups) and ``most_exposed_records``
         (positions, most exposed first).
     differential_privacy : DifferentialPrivacy
         The guarantee that holds, or why none does.

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skleak.reports._format import count, number, plural, printable, shorten, text_width
+from skleak.reports._format import (
+    COVARIANCES,
+    count,
+    number,
+    plural,
+    printable,
+    shorten,
+    text_width,
+)
 from skleak.reports._histogram import leakage_histogram
 from skleak.reports._tables import shown_features, shown_groups
 
@@ -64,6 +72,8 @@ def _head(report: "LeakageReport") -> Iterator[str]:
         f"noise scale {number(data['noise_scale'])}",
         f"{data['target']} target",
     ]
+    if data["noise_covariance"] != "isotropic":
+        made.append(f"noise of {COVARIANCES[data['noise_covariance']]}")
     if data["noise_target"] is not None:
         made.append(f"noise calibrated to the training records ({printable(data['noise_target'])})")
     if data["reweighting"] is not None:
@@ -75,6 +85,14 @@ def _head(report: "LeakageReport") -> Iterator[str]:
         f"all records together {number(data['joint_loss'])}",
         _WIDTH,
     )
+    if data["through_mean_max_loss"] is not None:
+        yield from textwrap.wrap(
+            f"Through the mean: mean {number(data['through_mean_mean_loss'])}, "
+            f"max {number(data['through_mean_max_loss'])}; through the covariance: "
+            f"mean {number(data['through_covariance_mean_loss'])}, "
+            f"max {number(data['through_covariance_max_loss'])}",
+            _WIDTH,
+        )
 
 
 def _section(title: str, lines: "Iterator[str] | Sequence[str]") -> Iterator[str]:

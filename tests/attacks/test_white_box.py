@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from joblib import parallel_config
+from scipy import stats
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestRegressor
@@ -13,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, PolynomialFeatures
 
 from skleak.attacks import WhiteBoxAttributeInference
+from skleak.channels import GaussianChannel, UnequalGaussianChannel
 from skleak.exceptions import AttackNotApplicableError
 from skleak.linear_model import (
     PrivateLinearRegression,
@@ -413,3 +416,153 @@ def test_iwpc(iwpc):
         assert 0.46 < black.score(released[:20], secret) < 0.52
     assert abs(attack.score(own + 10.0 * noise, secret, 10.0) - 0.365) < 0.01
     assert abs(PriorAttack("vkorc1").fit(X).score(None, secret) - 0.365) < 0.01
+
+
+def _shape(rng, p):
+    root = rng.normal(size=(p, p)) + 2.0 * np.eye(p)
+    return root @ root.T
+
+
+def _by_refits(estimator, X, y, row, column, values, covariance, scale, encode):
+    """Mean and covariance of a release under every value, from fits and definitions."""
+    found = []
+    for value in values:
+        changed = X.copy()
+        changed.loc[changed.index[row], column] = value
+        model = estimator(0.0).fit(encode(changed), y)
+        w = parameters(model)
+        if isinstance(covariance, str):
+            A = model._confidential_state().factor.inverse_hessian
+            found.append((w, scale**2 * A * len(w) / np.trace(A)))
+        else:
+            found.append((w, scale**2 * covariance * len(w) / np.trace(covariance)))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["given", "curvature"])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_shaped_noise_is_judged_by_its_density(estimator, kind, make_table, make_pipe, rng):
+    X, y = make_table(estimator)
+    covariance = _shape(rng, 8) if kind == "given" else "curvature"
+    scale, prior = 0.05, np.array([0.5, 0.3, 0.2])
+    pipe = make_pipe(estimator(scale, noise_covariance=covariance)).fit(X, y)
+    attack = WhiteBoxAttributeInference(pipe, "gene", prior=prior, targets=[0, 7, 30]).fit(X, y)
+    released = attack.encodings_[1, 0] + scale * rng.normal(size=(6, 8))
+    for row, position in ((0, 0), (7, 1)):
+        hypotheses = _by_refits(
+            estimator, X, y, row, "gene", "ABC", covariance, scale, pipe[:-1].transform
+        )
+        logs = [stats.multivariate_normal(*each).logpdf(released) for each in hypotheses]
+        expected = softmax(np.stack(logs, axis=1) + np.log(prior), axis=1)
+        found = attack.predict_proba(released)[:, position]
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+        each = np.repeat(released[:, None], 3, axis=1)
+        guesses = attack.predict_each(each)[:, position]
+        np.testing.assert_array_equal(guesses, attack.predict(released)[:, position])
+    channel = attack.channel()
+    assert isinstance(channel, UnequalGaussianChannel if kind == "curvature" else GaussianChannel)
+    if kind == "curvature":
+        np.testing.assert_allclose(channel.means, attack.encodings_)
+        np.testing.assert_allclose(channel.covariances[1, 2], hypotheses[2][1], rtol=1e-6)
+        every = np.broadcast_to(released, (3, 6, 8))
+        posterior = channel.posterior(every, prior).swapaxes(0, 1)
+        np.testing.assert_allclose(attack.predict_proba(released), posterior, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["given", "curvature"])
+def test_success_under_shaped_noise_is_the_bayes_success(kind, make_table, make_pipe, rng):
+    X, y = make_table(PrivateLogisticRegression)
+    covariance = _shape(rng, 8) if kind == "given" else "curvature"
+    scale, prior, n = 0.1, np.array([0.5, 0.3, 0.2]), 20_000
+    model = PrivateLogisticRegression(scale, noise_covariance=covariance)
+    attack = WhiteBoxAttributeInference(make_pipe(model), "gene", prior=prior, targets=[0, 30]).fit(
+        X, y
+    )
+    blind = WhiteBoxAttributeInference(
+        make_pipe(PrivateLogisticRegression(scale)), "gene", prior=prior, targets=[0, 30]
+    ).fit(X, y)
+    exact, error = attack.channel().bayes_success(prior, return_standard_error=True)
+    for i, row in enumerate((0, 30)):
+        hypotheses = _by_refits(
+            PrivateLogisticRegression,
+            X,
+            y,
+            row,
+            "gene",
+            "ABC",
+            covariance,
+            scale,
+            make_pipe(model).fit(X, y)[:-1].transform,
+        )
+        secret = rng.choice(3, size=n, p=prior)
+        noise = rng.normal(size=(n, 8))
+        roots = np.stack([np.linalg.cholesky(C) for _, C in hypotheses])
+        means = np.stack([w for w, _ in hypotheses])
+        released = means[secret] + np.einsum("nij,nj->ni", roots[secret], noise)
+        success = np.mean(attack.predict(released)[:, i] == attack.values_[secret])
+        margin = 5 * np.sqrt(0.25 / n) + 5 * error[i]
+        assert abs(success - exact[i]) < margin
+        assert 0.5 < exact[i] < 1.0
+        # Who takes the noise to be isotropic does no better.
+        wrong = np.mean(blind.predict(released)[:, i] == attack.values_[secret])
+        assert wrong < exact[i] + margin
+
+
+def test_releases_of_models_with_shaped_noise(make_table, make_pipe, rng):
+    X, y = make_table()
+    for covariance in ("curvature", _shape(rng, 8)):
+        model = PrivateLinearRegression(1e-6, noise_covariance=covariance)
+        pipe = make_pipe(model).fit(X, y)
+        attack = WhiteBoxAttributeInference(pipe, "gene").fit(X, y)
+        assert attack.score(pipe, X["gene"]) == 1.0
+        assert attack.score(pipe[-1].release(), X["gene"]) == 1.0
+        plain = make_pipe(PrivateLinearRegression(1e-6)).fit(X, y)
+        with pytest.raises(AttackNotApplicableError, match="noise_covariance"):
+            attack.predict(plain)
+        silent = make_pipe(model).set_params(privatelinearregression__noise_scale=0.0).fit(X, y)
+        assert attack.score(silent, X["gene"]) == 1.0
+    same = make_pipe(PrivateLinearRegression(0.1, noise_covariance=np.eye(8))).fit(X, y)
+    attacks = [
+        WhiteBoxAttributeInference(each, "gene").fit(X, y)
+        for each in (same, make_pipe(PrivateLinearRegression(0.1)))
+    ]
+    released = parameters(same[-1])
+    np.testing.assert_array_equal(*[each.predict_proba(released) for each in attacks])
+
+
+def test_quantities_under_shaped_noise(make_table, make_pipe, rng):
+    X, y = make_table()
+    for covariance in ("curvature", _shape(rng, 8)):
+        model = PrivateLinearRegression(0.02, noise_covariance=covariance, random_state=3)
+        pipe = make_pipe(model).fit(X, y)
+        attack = WhiteBoxAttributeInference(pipe, "dose", targets=[4]).fit(X, y)
+        guess = attack.predict(pipe)[0]
+        grid = np.linspace(*attack.values_[0, [0, -1]], 201)
+        hypotheses = _by_refits(
+            PrivateLinearRegression, X, y, 4, "dose", grid, covariance, 0.02, pipe[:-1].transform
+        )
+        released = parameters(pipe[-1])
+        logs = [stats.multivariate_normal(*each).logpdf(released) for each in hypotheses]
+        assert abs(guess - grid[np.argmax(logs)]) <= grid[1] - grid[0]
+
+
+def test_shaped_noise_that_is_not_attacked(make_table, make_pipe, rng, monkeypatch):
+    X, y = make_table()
+    curvature = make_pipe(PrivateLinearRegression(noise_covariance="curvature"))
+    with pytest.raises(AttackNotApplicableError, match="refit_preprocessing=False"):
+        WhiteBoxAttributeInference(curvature, "gene", refit_preprocessing=True).fit(X, y)
+    both = PrivateLinearRegression(noise_covariance=np.eye(8), reweighting="irfil")
+    with pytest.raises(AttackNotApplicableError, match="cannot be fitted"):
+        WhiteBoxAttributeInference(make_pipe(both), "gene").fit(X, y)
+    wide = make_pipe(PrivateLinearRegression(noise_covariance=np.eye(3)))
+    with pytest.raises(ValueError, match=r"shape \(8, 8\)"):
+        WhiteBoxAttributeInference(wide, "gene").fit(X, y)
+    given = make_pipe(PrivateLinearRegression(0.1, noise_covariance=_shape(rng, 8)))
+    refit = WhiteBoxAttributeInference(given, "gene", refit_preprocessing=True, targets=[0, 1])
+    assert refit.fit(X, y).channel().encodings.shape == (2, 3, 8)
+    monkeypatch.setattr("skleak.attacks._shaped._MOST_ENTRIES", 10 * 3 * 64)
+    with pytest.raises(AttackNotApplicableError, match="at most 10 `targets`"):
+        WhiteBoxAttributeInference(curvature, "gene").fit(X, y)
+    few = WhiteBoxAttributeInference(curvature, "gene", targets=np.arange(10)).fit(X, y)
+    with pytest.raises(ValueError, match="must be positive"):
+        few.channel(0.0)

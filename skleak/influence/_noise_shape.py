@@ -1,0 +1,140 @@
+"""Which covariance the noise of a fit has, up to its scale."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from scipy import linalg
+
+from skleak.influence._covariance import (
+    ShapedFactor,
+    given_shape,
+    inverse_hessian_root,
+    shape_matrix,
+)
+from skleak.influence._covariance_terms import CurvatureNoise
+from skleak.influence._factor import FitFactor
+from skleak.utils._linalg import ScaledCholesky
+from skleak.utils._typing import FloatArray
+
+if TYPE_CHECKING:  # the state of a fit offers these functions as methods
+    from skleak.influence._state import FitState
+
+__all__ = ["ISOTROPIC", "NoiseShape"]
+
+
+@dataclass(frozen=True)
+class NoiseShape:
+    """Covariance of the noise over its variance, ``S`` with ``tr S = p``.
+
+    Parameters
+    ----------
+    name : {"isotropic", "given", "curvature"}, default="isotropic"
+        The identity; a matrix that does not depend on the data; or ``p A / tr A`` of the fit
+        itself, which does.
+    matrix : ndarray of shape (p, p) or None, default=None
+        ``S`` where it is given, symmetric positive definite of trace p.
+
+    Examples
+    --------
+    >>> NoiseShape.of([[2.0, 0.0], [0.0, 6.0]], 2).matrix
+    array([[0.5, 0. ],
+           [0. , 1.5]])
+    >>> NoiseShape.of("curvature", 2).name
+    'curvature'
+    """
+
+    name: Literal["isotropic", "given", "curvature"] = "isotropic"
+    matrix: FloatArray | None = None
+
+    @classmethod
+    def of(cls, value: Any, n_parameters: int) -> "NoiseShape":
+        """From the parameter of an estimator.
+
+        Parameters
+        ----------
+        value : {"isotropic", "curvature"} or array-like of shape (p, p)
+            Name, or a matrix known up to a factor.
+        n_parameters : int
+            p.
+
+        Raises
+        ------
+        ValueError
+            For another name, another shape, or a matrix that is not symmetric positive definite.
+        TypeError
+            For a matrix that does not hold real numbers.
+        """
+        if not isinstance(value, str):
+            return cls("given", given_shape(value, n_parameters))
+        if value == "isotropic":
+            return cls()
+        if value == "curvature":
+            return cls("curvature")
+        raise ValueError(
+            "The shape of the noise must be 'isotropic', 'curvature' or a matrix of shape "
+            f"({n_parameters}, {n_parameters}); got {value!r}."
+        )
+
+    @property
+    def reads_data(self) -> bool:
+        """Whether the covariance is a function of the training records."""
+        return self.name == "curvature"
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether the noise is isotropic, by name or by number."""
+        if self.matrix is None:
+            return self.name == "isotropic"
+        return np.array_equal(self.matrix, self.matrix[0, 0] * np.eye(len(self.matrix)))
+
+    @property
+    def smallest_variance(self) -> float:
+        """A lower bound on the smallest eigenvalue of S; that of a given shape, or 1."""
+        if self.matrix is None or self.is_identity:
+            return 1.0
+        values = np.linalg.eigvalsh(self.matrix)
+        # Less what rounding may have added to it.
+        return float(max(values[0] - 1e-14 * len(values) * values[-1], 0.0))
+
+    def whitened(self, points: FloatArray) -> FloatArray:
+        """Points of shape (..., p) in coordinates in which noise of a given shape is isotropic."""
+        if self.matrix is None or self.is_identity:
+            return points
+        cholesky = ScaledCholesky.of(self.matrix)
+        root = cholesky.factor * cholesky.scale[:, None]
+        flat = linalg.solve_triangular(root, points.reshape(-1, len(root)).T, lower=True)
+        return np.asarray(flat.T.reshape(points.shape))
+
+    def root(self, state: "FitState") -> FloatArray:
+        """Lower triangular ``L`` with ``L L^T = S``, of shape (p, p). Confidential."""
+        if self.reads_data:
+            inverse = state.factor.inverse_hessian
+            return inverse_hessian_root(state) * float(np.sqrt(len(inverse) / np.trace(inverse)))
+        if self.matrix is None or self.is_identity:
+            return np.eye(len(state.factor.coefficients))
+        cholesky = ScaledCholesky.of(self.matrix)
+        root: FloatArray = cholesky.factor * cholesky.scale[:, None]
+        return root
+
+    def covariance(self, state: "FitState") -> FloatArray:
+        """``S``, of shape (p, p). Confidential for "curvature"."""
+        if self.matrix is not None:
+            return self.matrix
+        return shape_matrix(self.name, state.factor)
+
+    def factor(self, state: "FitState") -> FitFactor:
+        """What measures the leakage through the mean of the release. Confidential."""
+        if self.is_identity:
+            return state.factor
+        if self.matrix is not None:
+            return ShapedFactor.of(state.factor, self.matrix)
+        return ShapedFactor.curvature(state)
+
+    @staticmethod
+    def curvature(state: "FitState") -> CurvatureNoise:
+        """What measures the leakage through mean and covariance under "curvature"."""
+        return CurvatureNoise.of(state)
+
+
+ISOTROPIC = NoiseShape()

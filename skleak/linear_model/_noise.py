@@ -1,0 +1,92 @@
+"""The covariance of the noise that a private linear model adds."""
+
+from typing import Any
+
+from skleak.influence import FitState, NoiseShape
+from skleak.solvers import MultinomialObjective, Objective
+from skleak.utils._random import make_generator
+from skleak.utils._typing import FloatArray
+
+__all__ = ["noise_shape", "noisy_parameters"]
+
+# Parameters beyond which the third derivatives of the objective, p^3 numbers, take over 500 MB.
+_MOST_PARAMETERS = 400
+
+
+def noise_shape(estimator: Any, objective: Objective) -> NoiseShape:
+    """Shape of the noise of an estimator, before anything is solved.
+
+    Parameters
+    ----------
+    estimator : PrivateLinearModel
+        Holds ``noise_covariance`` and ``reweighting``.
+    objective : Objective
+        Validated training data.
+
+    Returns
+    -------
+    NoiseShape
+
+    Raises
+    ------
+    ValueError
+        For a shape that is unknown, no covariance, or that the fit cannot account for.
+    TypeError
+        For a matrix that does not hold real numbers.
+    """
+    value = estimator.noise_covariance
+    if isinstance(value, str) and value == "minimax":
+        raise ValueError(
+            "`noise_covariance='minimax'` is not offered: a minimax shape that is computed from "
+            "the training records follows single ones of them, and what it reveals by itself is "
+            "large and has no closed form. Compute `skleak.influence.minimax_shape` of a model "
+            "fitted on public records, and pass its `.shape` as `noise_covariance`."
+        )
+    n_parameters = objective.X.shape[1] + objective.fit_intercept
+    try:
+        shape = NoiseShape.of(value, n_parameters)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"Invalid `noise_covariance`. {error}") from error
+    if shape.name == "isotropic":
+        return shape
+    if isinstance(objective, MultinomialObjective):
+        raise ValueError(
+            "Only binary classification is supported with a `noise_covariance` other than "
+            f"'isotropic'; got {objective.n_classes} classes. Make the target binary (one class "
+            "against the others), or use isotropic noise."
+        )
+    if estimator.reweighting is not None:
+        raise ValueError(
+            "What a reweighted fit leaks in total is known for isotropic noise only: got "
+            f"`reweighting={estimator.reweighting!r}` with a `noise_covariance` of its own. Drop "
+            "one of the two."
+        )
+    if shape.reads_data and n_parameters > _MOST_PARAMETERS and not objective.loss.quadratic:
+        raise ValueError(
+            "`noise_covariance='curvature'` needs the third derivatives of the objective, the "
+            f"cube of {n_parameters} numbers, for what the covariance leaks; at most "
+            f"{_MOST_PARAMETERS} parameters are supported. Reduce the columns, or use isotropic "
+            "noise."
+        )
+    return shape
+
+
+def noisy_parameters(state: FitState, random_state: Any) -> FloatArray:
+    """Draw the release: the minimiser plus ``sigma L z`` with ``L L^T = S``.
+
+    Parameters
+    ----------
+    state : FitState
+        State of the fit.
+    random_state : None, int, RandomState or Generator
+        Source of the noise.
+
+    Returns
+    -------
+    ndarray of shape (p,)
+    """
+    noiseless = state.factor.coefficients
+    noise = make_generator(random_state).normal(0.0, 1.0, len(noiseless))
+    if not state.noise.is_identity:
+        noise = state.noise.root(state) @ noise
+    return noiseless + noise * state.noise_scale
