@@ -17,6 +17,7 @@ DATA = {
     "plot_fano23_figure4.py": fetch_iwpc,
     "plot_fil21_figure6.py": fetch_iwpc,
     "plot_fil21_figure7.py": fetch_iwpc,
+    "plot_shaped_noise.py": fetch_iwpc,
     "plot_total_leakage.py": fetch_iwpc,
 }
 # One thread each: many threads on few cores are slower, by far on a busy machine.
