@@ -65,6 +65,12 @@ def assumptions(report: "AuditReport") -> tuple[str, ...]:
             "the Fisher information loss and by attacks on an attribute; attacks on whole records "
             "take the weights as known."
         )
+    if settings.get("noise_covariance") == "given":
+        lines.append(
+            "The noise has a covariance that was given, and counts as public: what it reveals, had "
+            "it been computed from these records, is not counted. The noise scale is its root mean "
+            "square over the parameters."
+        )
     if settings["utility_data"] == "training records":
         lines.append(
             "Utility is measured on the training records and is optimistic: on new records it is "

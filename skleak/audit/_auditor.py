@@ -44,9 +44,10 @@ class LeakageAuditor(BaseEstimator):
     Parameters
     ----------
     estimator : estimator or Pipeline
-        How the model is trained. It is cloned and fitted here. Private estimators of skleak are
-        audited in closed form; any other linear model is refitted for every candidate value, and
-        the noise is added to its parameters (output perturbation).
+        How the model is trained. Its ``noise_covariance`` is that of the games and bounds; one that
+        follows the data is not audited. It is cloned and fitted here. Private estimators of skleak
+        are audited in closed form; any other linear model is refitted for every candidate value,
+        and the noise is added to its parameters (output perturbation).
     attribute : str, int or None, default=None
         Sensitive column of the raw data, by name or position. None attacks whole records.
     attacks : "default", str, attack, list of them or dict of name to attack, default="default"
@@ -368,15 +369,17 @@ class LeakageAuditor(BaseEstimator):
         """Noise on each parameter at every level, as the estimator really adds it."""
         model = last_step(without_ledger(self.estimator))
         noise, wrong = {}, []
+        root = None if subject.noise.is_identity else subject.noise.matrix_root
         for k, scale in enumerate(design.noise_scales):
             seed = np.random.SeedSequence(entropy, spawn_key=(k, 2))
             noise[scale], as_stated = measured_noise(
-                model, subject.X, subject.y, subject.noiseless, scale, seed
+                model, subject.X, subject.y, subject.noiseless, scale, seed, root
             )
             if not as_stated:
                 wrong.append(scale)
         if wrong:
-            measured = ", ".join(f"{noise[s].min():.3g} to {noise[s].max():.3g}" for s in wrong)
+            spreads = [np.linalg.norm(np.atleast_2d(noise[s].T), axis=0) for s in wrong]
+            measured = ", ".join(f"{each.min():.3g} to {each.max():.3g}" for each in spreads)
             warnings.warn(
                 f"{type(model).__name__} does not add the noise that it states: measured were "
                 f"standard deviations of {measured} where {', '.join(f'{s:g}' for s in wrong)} "

@@ -81,6 +81,7 @@ def build_report(
         "noiseless_utility": float(cells[cell_key(0.0, "noiseless")]["utility"].mean()),
         "preprocessing": _preprocessing(auditor),
         "reweighting": getattr(model, "reweighting", None),
+        "noise_covariance": subject.noise.name,
         "target_counts": _guesses_target(auditor, subject),
         "verdict_level": float(design.verdict_level),
     }

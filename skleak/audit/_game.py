@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from skleak.attacks import ImputationAttack, PriorAttack, WhiteBoxAttributeInference
+from skleak.audit._mechanism import coloured
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import Array, FloatArray, IntArray
 
@@ -46,8 +47,8 @@ def play_actual(
         Parameters without noise.
     secrets : ndarray of shape (n_targets,)
         True values.
-    noise : ndarray of shape (p,)
-        Standard deviation of the noise that is added.
+    noise : ndarray of shape (p,) or (p, p)
+        Standard deviation of the noise that is added, or a root of its covariance.
     noise_scale : float
         The one that is stated.
     n_releases : int
@@ -65,7 +66,8 @@ def play_actual(
     generator = np.random.default_rng(seed)
     shares, counts = [], np.zeros(len(secrets), dtype=np.int64)
     for rows in row_blocks(n_releases, len(secrets), _ELEMENTS):
-        releases = noiseless + noise * generator.normal(size=(_length(rows), len(noiseless)))
+        draws = generator.normal(size=(_length(rows), len(noiseless)))
+        releases = noiseless + coloured(noise, draws)
         right = _guess(attack, releases, noise_scale, len(secrets)) == secrets
         shares.append(right.mean(axis=1))
         counts += right.sum(axis=0)
@@ -104,8 +106,8 @@ def play_drawn(
         Candidate values.
     prior : ndarray of shape (n_targets, n_values)
         Prior of every target.
-    noise : ndarray of shape (p,)
-        Standard deviation of the noise that is added.
+    noise : ndarray of shape (p,) or (p, p)
+        Standard deviation of the noise that is added, or a root of its covariance.
     noise_scale : float
         The one that is stated.
     n_releases : int
@@ -128,7 +130,7 @@ def play_drawn(
     hits = 0
     for rows in row_blocks(games, n_targets, _ELEMENTS):
         means = encodings[targets[rows], secrets[rows]]
-        releases = means + noise * generator.normal(size=(_length(rows), p))
+        releases = means + coloured(noise, generator.normal(size=(_length(rows), p)))
         guesses = _guess(attack, releases, noise_scale, n_targets)
         own = guesses[np.arange(len(guesses)), targets[rows]]
         hits += int(np.sum(own == values[secrets[rows]]))
@@ -154,7 +156,7 @@ def _play_each(
             releases = np.broadcast_to(encodings[:, 0], (_length(rows), n_targets, p))
         else:
             releases = generator.normal(size=(_length(rows), n_targets, p))
-            releases *= noise
+            releases = coloured(noise, releases)
             releases += encodings[everyone, secrets]
         guesses = attack.predict_each(releases, noise_scale)
         counts += (guesses == values[secrets]).sum(axis=0)
@@ -222,8 +224,8 @@ def play_errors(
         Lower bound on the mean squared error of an unbiased attack, per number; NaN if not known.
     spread : float
         Variance of the numbers.
-    noise : ndarray of shape (p,)
-        Standard deviation of the noise that is added.
+    noise : ndarray of shape (p,) or (p, p)
+        Standard deviation of the noise that is added, or a root of its covariance.
     noise_scale : float
         The one that is stated.
     n_releases : int
@@ -287,7 +289,7 @@ def _releases(
     noiseless: FloatArray, noise: FloatArray, n_releases: int, generator: np.random.Generator
 ) -> Iterator[FloatArray]:
     for _ in range(n_releases):
-        yield noiseless + noise * generator.normal(size=len(noiseless))
+        yield noiseless + coloured(noise, generator.normal(size=len(noiseless)))
 
 
 def _guess(attack: Any, releases: FloatArray, noise_scale: float, n_targets: int) -> Array:

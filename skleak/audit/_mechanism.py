@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skleak.attacks._encodings import model_parameters
 from skleak.utils._typing import FloatArray
 
-__all__ = ["measured_noise"]
+__all__ = ["coloured", "measured_noise"]
 
 # Chance of a false alarm of a check.
 _LEVEL = 1e-6
@@ -23,6 +23,28 @@ _N_FITS = 50
 _NONE = 1e-9
 
 
+def coloured(noise: FloatArray, draws: FloatArray) -> FloatArray:
+    """Noise from standard normal draws.
+
+    Parameters
+    ----------
+    noise : ndarray of shape (p,) or (p, p)
+        Standard deviation of the noise on each parameter, or a root of its covariance.
+    draws : ndarray of shape (..., p)
+        Standard normal.
+
+    Returns
+    -------
+    ndarray of shape (..., p)
+
+    Examples
+    --------
+    >>> coloured(np.array([[1.0, 0.0], [3.0, 4.0]]), np.array([1.0, 1.0]))
+    array([1., 7.])
+    """
+    return noise * draws if noise.ndim == 1 else draws @ noise.T
+
+
 def measured_noise(
     template: Any,
     X: Any,
@@ -30,6 +52,7 @@ def measured_noise(
     noiseless: FloatArray,
     noise_scale: float,
     seed: np.random.SeedSequence,
+    root: FloatArray | None = None,
 ) -> tuple[FloatArray, bool]:
     """Noise that an estimator really adds to each parameter.
 
@@ -50,34 +73,39 @@ def measured_noise(
         Stated standard deviation of the noise on each parameter.
     seed : SeedSequence
         Seed of the fits.
+    root : ndarray of shape (p, p) or None, default=None
+        Root of the stated covariance over the variance; None for isotropic noise.
 
     Returns
     -------
-    noise : ndarray of shape (p,)
-        Standard deviation of the noise on each parameter.
+    noise : ndarray of shape (p,), or (p, p) with a root
+        Standard deviation of the noise on each parameter, or a root of its covariance.
     as_stated : bool
         Whether the check was passed.
     """
     p = len(noiseless)
-    stated = np.full(p, noise_scale)
+    stated = np.full(p, noise_scale) if root is None else noise_scale * root
     if noise_scale == 0.0 or "noise_scale" not in template.get_params(deep=False):
         return stated, True
 
     def draws(n_fits: int, seed: np.random.SeedSequence) -> FloatArray:
         seeds = seed.generate_state(n_fits)
         fits = [_fit(template, X, y, noise_scale, int(each)) for each in seeds]
-        return (np.stack(fits) - noiseless) / noise_scale
+        noise = (np.stack(fits) - noiseless) / noise_scale
+        # In coordinates in which the noise is isotropic, if it is what is stated.
+        return noise if root is None else np.asarray(np.linalg.solve(root, noise.T).T, float)
 
     few, many = seed.spawn(2)
     noise = draws(max(2, -(-_N_DRAWS // p)), few)
     total, freedom = float((noise**2).sum()), noise.size
     tail = min(stats.chi2.cdf(total, freedom), stats.chi2.sf(total, freedom))
     missing = np.any(np.abs(noise).max(axis=0) < _NONE)
-    replayed = np.any(np.ptp(noise, axis=0) == 0.0)
+    replayed = np.any(np.ptp(noise, axis=0) < _NONE)
     if 2.0 * tail > _LEVEL and not missing and not replayed:
         return stated, True
     spread = draws(_N_FITS, many).std(axis=0, ddof=1)
-    return noise_scale * np.where(spread < _NONE, 0.0, spread), False
+    spread = np.asarray(noise_scale * np.where(spread < _NONE, 0.0, spread), dtype=np.float64)
+    return spread if root is None else root * spread, False
 
 
 def _fit(template: Any, X: Any, y: Any, noise_scale: float, seed: int) -> FloatArray:

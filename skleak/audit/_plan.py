@@ -12,6 +12,7 @@ from skleak.attacks._models import Shell, fit_shell, models_with
 from skleak.audit._bounds import success_bounds
 from skleak.audit._cells import Cell
 from skleak.audit._game import Outcome, play_actual, play_drawn, play_errors
+from skleak.audit._mechanism import coloured
 from skleak.audit._subject import Subject
 from skleak.audit._tables import Design, cell_key
 from skleak.exceptions import AttackNotApplicableError
@@ -128,7 +129,8 @@ def plan_cells(
     for k, scale in enumerate(design.noise_scales):
         own = noise[scale]
         if design.kind == "categorical":
-            arguments = (subject.white_box.encodings_, subject.prior, scale, design.bounds)
+            points = subject.noise.whitened(subject.white_box.encodings_)
+            arguments = (points, subject.prior, scale, design.bounds)
             cells[cell_key(scale, "bounds")] = (success_bounds, arguments)
         for name, attack in attacks.items():
             seed = np.random.SeedSequence(entropy, spawn_key=(k, _GAMES))
@@ -198,8 +200,10 @@ def utility(
     ----------
     shell : Shell
         What parameters are put into.
-    noiseless, noise : ndarray of shape (p,)
-        Parameters without noise, and the standard deviation of the noise on each.
+    noiseless : ndarray of shape (p,)
+        Parameters without noise.
+    noise : ndarray of shape (p,) or (p, p)
+        Standard deviation of the noise on each, or a root of its covariance.
     n_releases : int
         Number of releases.
     seed : SeedSequence
@@ -213,5 +217,5 @@ def utility(
         ``utility``, of shape (n_releases,).
     """
     draws = np.random.default_rng(seed).normal(size=(n_releases, len(noiseless)))
-    models = models_with(shell, noiseless + noise * draws)
+    models = models_with(shell, noiseless + coloured(noise, draws))
     return {"utility": np.array([float(model.score(X, y)) for model in models])}

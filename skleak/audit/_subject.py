@@ -1,6 +1,6 @@
 """What is audited, whatever the noise: the model, the secrets, and what is known of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +20,13 @@ from skleak.attacks._encodings import (
 from skleak.attacks._knowledge import find_secret, range_of_others, resolve_targets, take_rows
 from skleak.attacks._smooth import interpolation_matrix
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence import Columns, FitState, Participation, total_jacobian
+from skleak.influence import (
+    Columns,
+    FitState,
+    NoiseShape,
+    Participation,
+    total_jacobian,
+)
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import Array, FloatArray, IntArray
 
@@ -68,6 +74,8 @@ class Subject:
         Of every target: largest prior probability, or squared error of the mean of the others.
     spread : float
         Variance of the numbers that are guessed; 1 for categories.
+    noise : NoiseShape
+        Shape of the noise, which does not depend on the data.
     labels, unit_mse_with_target : ndarray of shape (n_targets,) or None, default=None
         For whole records, the targets as numbers, and the bound for attacks that guess them too.
     """
@@ -88,6 +96,7 @@ class Subject:
     imputation: float
     prior_score: FloatArray
     spread: float
+    noise: NoiseShape
     labels: "FloatArray | None" = None
     unit_mse_with_target: "FloatArray | None" = None
 
@@ -124,11 +133,13 @@ def study(
     -------
     Subject
     """
-    model = fit_public_model(estimator, table, y)
+    model = fit_public_model(estimator, table, y, any_covariance=True)
     X = model.transform(table)
     fitted = clone(model.template).fit(X, y)
+    noise = _noise_shape(model, fitted, attribute)
     if attribute is None:
-        return _whole_records(model, X, y, fitted, resolve_targets(targets, table.shape[0]))
+        rows = resolve_targets(targets, table.shape[0])
+        return _whole_records(model, X, y, fitted, rows, noise)
     secret = find_secret(table, attribute, values)
     white_box = WhiteBoxAttributeInference(
         estimator,
@@ -149,6 +160,7 @@ def study(
         "noiseless": model_parameters(fitted),
         "white_box": white_box,
         "secrets": secret.column[rows],
+        "noise": noise,
     }
     if secret.numeric:
         mean = PriorAttack(attribute, targets=targets).fit(table, y)
@@ -162,7 +174,7 @@ def study(
     return Subject(
         kind="categorical",
         **shared,
-        unit_eta=_attribute_loss(fitted, model, table, rows, secret.index, values_),
+        unit_eta=_attribute_loss(fitted, model, table, rows, secret.index, values_, noise),
         unit_mse=np.full(len(rows), np.nan),
         values=values_,
         prior=white_box.prior_,
@@ -186,7 +198,7 @@ def _quantity(
     low, high = (end[rows] for end in range_of_others(column))
     if slope is None:
         slope = _slope(shared["white_box"].encodings_, low, high, truth)
-    unit_eta = np.sqrt((slope**2).sum(axis=1))
+    unit_eta = np.sqrt((shared["noise"].whitened(slope) ** 2).sum(axis=1))
     return Subject(
         kind="numeric",
         **shared,
@@ -201,7 +213,9 @@ def _quantity(
     )
 
 
-def _whole_records(model: PublicModel, X: Any, y: Array, fitted: Any, targets: IntArray) -> Subject:
+def _whole_records(
+    model: PublicModel, X: Any, y: Array, fitted: Any, targets: IntArray, noise: NoiseShape
+) -> Subject:
     if not model.has_closed_form:
         raise AttackNotApplicableError(
             "Without `attribute`, whole records are reconstructed from the training objective, "
@@ -239,18 +253,50 @@ def _whole_records(model: PublicModel, X: Any, y: Array, fitted: Any, targets: I
         imputation=np.nan,
         prior_score=prior_score,
         spread=spread,
+        noise=noise,
         labels=labels,
         unit_mse_with_target=_inverse_square(trace_with_target),
     )
 
 
+def _noise_shape(model: PublicModel, fitted: Any, attribute: Any) -> NoiseShape:
+    """Shape of the noise of the model, where an audit can do with it."""
+    noise = NoiseShape.of(model.noise_covariance, len(model_parameters(fitted)))
+    if noise.reads_data:
+        raise AttackNotApplicableError(
+            "An audit plays noise of one covariance; that of `noise_covariance='curvature'` "
+            "depends on the records. Read its leakage off `leakage_report()`, play against "
+            "`WhiteBoxAttributeInference(...).channel()`, or audit a covariance from public "
+            "knowledge."
+        )
+    if noise.name == "given" and attribute is None:
+        raise AttackNotApplicableError(
+            "Without `attribute`, whole records are reconstructed by an attack that takes the "
+            "noise to be isotropic; got a `noise_covariance`. Name an `attribute`, or use "
+            "isotropic noise."
+        )
+    if noise.name == "given" and getattr(model.template, "reweighting", None) is not None:
+        raise AttackNotApplicableError(
+            "`estimator` cannot be fitted: a `noise_covariance` of its own does not go with a "
+            "reweighting. Drop one of the two."
+        )
+    return noise
+
+
 def _attribute_loss(
-    fitted: Any, model: PublicModel, table: Any, targets: IntArray, index: int, values: Array
+    fitted: Any,
+    model: PublicModel,
+    table: Any,
+    targets: IntArray,
+    index: int,
+    values: Array,
+    noise: NoiseShape,
 ) -> FloatArray:
     """Fisher information loss at unit noise, over the encoded columns of an attribute."""
     if not model.has_closed_form:
         return np.full(len(targets), np.nan)
-    state = _at_unit_noise(fitted)
+    # What is fitted has no noise, of any shape.
+    state = replace(_at_unit_noise(fitted), noise=noise)
     rows = take_rows(state.objective.X, targets)
     candidates = [
         plain_table(each) for each in candidate_rows(model, table, targets, index, values)

@@ -97,12 +97,20 @@ class NoiseShape:
         # Less what rounding may have added to it.
         return float(max(values[0] - 1e-14 * len(values) * values[-1], 0.0))
 
+    @property
+    def matrix_root(self) -> FloatArray:
+        """Lower triangular ``L`` with ``L L^T = S`` where it is given, of shape (p, p)."""
+        if self.matrix is None:
+            raise ValueError(f"Noise that is {self.name!r} has no matrix that was given.")
+        cholesky = ScaledCholesky.of(self.matrix)
+        root: FloatArray = cholesky.factor * cholesky.scale[:, None]
+        return root
+
     def whitened(self, points: FloatArray) -> FloatArray:
         """Points of shape (..., p) in coordinates in which noise of a given shape is isotropic."""
         if self.matrix is None or self.is_identity:
             return points
-        cholesky = ScaledCholesky.of(self.matrix)
-        root = cholesky.factor * cholesky.scale[:, None]
+        root = self.matrix_root
         flat = linalg.solve_triangular(root, points.reshape(-1, len(root)).T, lower=True)
         return np.asarray(flat.T.reshape(points.shape))
 
@@ -113,9 +121,7 @@ class NoiseShape:
             return inverse_hessian_root(state) * float(np.sqrt(len(inverse) / np.trace(inverse)))
         if self.matrix is None or self.is_identity:
             return np.eye(len(state.factor.coefficients))
-        cholesky = ScaledCholesky.of(self.matrix)
-        root: FloatArray = cholesky.factor * cholesky.scale[:, None]
-        return root
+        return self.matrix_root
 
     def covariance(self, state: "FitState") -> FloatArray:
         """``S``, of shape (p, p). Confidential for "curvature"."""

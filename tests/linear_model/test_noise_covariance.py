@@ -473,7 +473,7 @@ def test_no_attack_takes_the_noise_to_be_isotropic(value, numbers):
     for attack in (
         InformedAttributeInference(model, 0),
         InformedReconstruction(model),
-        LeakageAuditor(model, 0, n_releases=2),
+        LeakageAuditor(model, n_releases=2),
     ):
         with pytest.raises(AttackNotApplicableError, match="noise_covariance"):
             attack.fit(X, y)

@@ -52,7 +52,9 @@ def test_a_random_state_is_advanced():
     assert_array_equal(first, _draws(make_generator(np.random.RandomState(0))))
 
 
-@pytest.mark.parametrize("seed", [1.0, "0", [1, 2], True, np.random, object()], ids=lambda seed: type(seed).__name__)
+@pytest.mark.parametrize(
+    "seed", [1.0, "0", [1, 2], True, np.random, object()], ids=lambda seed: type(seed).__name__
+)
 def test_anything_else_is_a_type_error(seed):
     with pytest.raises(TypeError, match="`random_state` must be None, an int, a numpy RandomState"):
         make_generator(seed)

@@ -1,0 +1,102 @@
+"""Audits of noise with a covariance that was given: games, bounds and losses of the same noise."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skleak.attacks import WhiteBoxAttributeInference
+from skleak.audit import LeakageAuditor
+from skleak.audit._mechanism import coloured, measured_noise
+from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
+from skleak.linear_model import PrivateLinearRegression
+
+
+@pytest.fixture
+def table(rng):
+    X = rng.normal(size=(60, 3))
+    X[:, 0] = X[:, 0] > 0.3
+    return X, X @ [1.0, -1.0, 0.5] + rng.normal(size=60)
+
+
+@pytest.fixture
+def shape(rng):
+    root = rng.normal(size=(4, 4)) + np.diag([0.2, 1.0, 3.0, 1.0])
+    return root @ root.T
+
+
+@pytest.mark.parametrize("secret", ["actual", "drawn"])
+def test_games_are_played_with_the_covariance(secret, table, shape):
+    X, y = table
+    model = PrivateLinearRegression(0.1, noise_covariance=shape)
+    auditor = LeakageAuditor(
+        model, 0, noise_scales=[0.05, 0.5], n_releases=400, secret=secret, random_state=0
+    ).fit(X, y)
+    attack = WhiteBoxAttributeInference(model, 0).fit(X, y)
+    for scale in (0.05, 0.5):
+        bayes = attack.channel(scale).bayes_success(attack.prior_)
+        own = auditor.records_[auditor.records_["noise_scale"] == scale]
+        assert_allclose(own["bayes"], bayes, atol=1e-6)
+        shaped = PrivateLinearRegression(scale, noise_covariance=shape).fit(X, y)
+        losses = shaped.fisher_information_loss(features=[0])
+        assert_allclose(own["eta"], losses, rtol=1e-8)
+        if secret == "drawn":
+            row = auditor.results_.query("noise_scale == @scale and attack == 'white_box'")
+            assert abs(float(row["success"].iloc[0]) - bayes.mean()) < 5 * np.sqrt(0.25 / 24_000)
+    assert auditor.report_.settings["noise_covariance"] == "given"
+    assert "covariance that was given" in auditor.report_.to_text().replace("\n  ", " ")
+
+
+def test_quantities_have_the_bound_of_the_covariance(table, shape):
+    X, y = table
+    model = PrivateLinearRegression(0.05, noise_covariance=shape)
+    auditor = LeakageAuditor(model, 1, n_releases=50, random_state=0).fit(X, y)
+    fitted = model.fit(X, y)
+    losses = fitted.fisher_information_loss(features=[1])
+    assert_allclose(auditor.records_["eta"], losses, rtol=1e-4)
+    assert_allclose(auditor.records_["cramer_rao"], 1.0 / losses**2, rtol=1e-3)
+
+
+def test_the_noise_is_measured(table, shape):
+    X, y = table
+    model = PrivateLinearRegression(0.3, noise_covariance=shape)
+    noiseless = PrivateLinearRegression(0.0).fit(X, y)
+    w = np.append(noiseless.coef_, noiseless.intercept_)
+    root = np.linalg.cholesky(shape * 4 / np.trace(shape))
+    for seed in range(5):
+        noise, as_stated = measured_noise(
+            model, X, y, w, 0.3, np.random.SeedSequence(seed), root=root
+        )
+        assert as_stated
+        assert_allclose(noise @ noise.T, 0.09 * root @ root.T)
+    # One that adds isotropic noise instead, of the same mean square, is found out.
+    plain = PrivateLinearRegression(0.3)
+    _, as_stated = measured_noise(plain, X, y, w, 0.3, np.random.SeedSequence(0), root=root)
+    assert not as_stated
+    draws = np.random.default_rng(0).normal(size=(20_000, 4))
+    assert_allclose(np.cov(coloured(root, draws).T), root @ root.T, atol=0.1)
+
+
+def test_half_the_noise_is_a_warning(table, shape):
+    class Half(PrivateLinearRegression):
+        def fit(self, X, y, sample_weight=None):
+            scale = self.noise_scale
+            self.set_params(noise_scale=0.5 * scale)
+            super().fit(X, y, sample_weight)
+            self.set_params(noise_scale=scale)
+            return self
+
+    X, y = table
+    auditor = LeakageAuditor(Half(0.1, noise_covariance=shape), 0, n_releases=5, random_state=0)
+    with pytest.warns(PrivacyLeakWarning, match="does not add the noise"):
+        auditor.fit(X, y)
+
+
+def test_what_is_not_audited(table, shape):
+    X, y = table
+    for model, attribute, message in (
+        (PrivateLinearRegression(noise_covariance="curvature"), 0, "leakage_report"),
+        (PrivateLinearRegression(noise_covariance=shape), None, "Name an `attribute`"),
+        (PrivateLinearRegression(noise_covariance=shape, reweighting="irfil"), 0, "reweighting"),
+    ):
+        with pytest.raises(AttackNotApplicableError, match=message):
+            LeakageAuditor(model, attribute, n_releases=2).fit(X, y)
