@@ -38,12 +38,13 @@ class WhiteBoxAttributeInference(AttributeAttack):
     model is trained and the noise. For every candidate value of the attribute the model is
     trained without noise (the *encoding* of the value), and the guess is
 
-        argmax_m  log p_m - ||release - encoding_m||^2 / (2 noise_scale^2) ;
+        argmax_m  log p_m - ||release - encoding_m||^2 / (2 noise_scale^2) ,
 
-    with ``noise_covariance`` the density of the noise that the model would then have added: a
-    covariance that depends on the data speaks too, and enters with its determinant. This is the
-    decision of largest posterior ([BIL23] theorem 1; the white-box attack of [FIL21] 6.4 and
-    [FANO23] 6.2). Nothing beats it under Gaussian noise and the prior it is given.
+    the decision of largest posterior ([BIL23] theorem 1; the white-box attack of [FIL21] 6.4 and
+    [FANO23] 6.2). Nothing beats it under Gaussian noise and the prior it is given. Under a
+    ``noise_covariance`` C_m of the estimator, which may depend on the value, it is
+
+        argmax_m  log p_m - (r - e_m)^T C_m^-1 (r - e_m) / 2 - log det(C_m) / 2 .
 
     Parameters
     ----------

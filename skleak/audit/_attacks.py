@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 
 from skleak.attacks import (
@@ -14,7 +15,10 @@ from skleak.attacks import (
     PriorAttack,
     WhiteBoxAttributeInference,
 )
+from skleak.attacks._encodings import last_step
 from skleak.audit._subject import Kind, Subject
+from skleak.exceptions import AttackNotApplicableError
+from skleak.influence import NoiseShape
 
 __all__ = ["RESERVED", "choose_attacks", "fit_attacks"]
 
@@ -121,6 +125,11 @@ def fit_attacks(
     -------
     dict
         Fitted attacks by name; those passed as objects are copies.
+
+    Raises
+    ------
+    AttackNotApplicableError
+        For an attack that supposes noise of another covariance.
     """
     makers = _makers(subject.kind)
     fitted = {}
@@ -129,9 +138,29 @@ def fit_attacks(
             own = makers[attack](subject, estimator, attribute, values)
         else:
             own = clone(attack) if hasattr(attack, "get_params") else copy.deepcopy(attack)
+            _check_covariance(name, own, subject)
         # The encodings of the white box are those of the bounds, and were computed with them.
         fitted[name] = own if own is subject.white_box else own.fit(table, y) or own
     return fitted
+
+
+def _check_covariance(name: str, attack: Any, subject: Subject) -> None:
+    """Refuse an attack that supposes noise of another covariance than the games have."""
+    estimator = getattr(attack, "estimator", None)
+    if estimator is None or isinstance(attack, BlackBoxAttributeInference):  # predictions only
+        return
+    supposed = getattr(last_step(estimator), "noise_covariance", "isotropic")
+    p = len(subject.noiseless)
+    supposed = NoiseShape.of(supposed, p)
+    same = not supposed.reads_data and np.allclose(
+        np.eye(p) if supposed.matrix is None else supposed.matrix,
+        np.eye(p) if subject.noise.matrix is None else subject.noise.matrix,
+    )
+    if not same:
+        raise AttackNotApplicableError(
+            f"The attack {name!r} supposes noise of another covariance than that of the estimator "
+            "under audit. Give its estimator the same `noise_covariance`."
+        )
 
 
 def _free_name(attack: Any, taken: Mapping[str, Any]) -> str:

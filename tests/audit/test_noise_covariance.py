@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skleak.attacks import WhiteBoxAttributeInference
+from skleak.attacks import BlackBoxAttributeInference, WhiteBoxAttributeInference
 from skleak.audit import LeakageAuditor
 from skleak.audit._mechanism import coloured, measured_noise
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
@@ -89,6 +89,26 @@ def test_half_the_noise_is_a_warning(table, shape):
     auditor = LeakageAuditor(Half(0.1, noise_covariance=shape), 0, n_releases=5, random_state=0)
     with pytest.warns(PrivacyLeakWarning, match="does not add the noise"):
         auditor.fit(X, y)
+
+
+def test_attacks_suppose_the_same_noise(table, shape):
+    X, y = table
+    model = PrivateLinearRegression(0.1, noise_covariance=shape)
+    plain = PrivateLinearRegression(0.1)
+    for audited, supposed in ((model, plain), (plain, model)):
+        auditor = LeakageAuditor(
+            audited, 0, attacks=[WhiteBoxAttributeInference(supposed, 0)], n_releases=2
+        )
+        with pytest.raises(AttackNotApplicableError, match="another covariance"):
+            auditor.fit(X, y)
+    with pytest.raises(AttackNotApplicableError, match="isotropic"):
+        LeakageAuditor(model, 0, attacks="informed", n_releases=2).fit(X, y)
+    other = WhiteBoxAttributeInference(
+        PrivateLinearRegression(0.1, noise_covariance=2.0 * shape), 0
+    )
+    blind = BlackBoxAttributeInference(plain, 0)
+    auditor = LeakageAuditor(model, 0, attacks={"a": other, "b": blind}, n_releases=2)
+    assert list(auditor.fit(X, y).attacks_) == ["a", "b"]
 
 
 def test_what_is_not_audited(table, shape):
