@@ -39,6 +39,8 @@ _MOST_PASSES = 12
 _REFIT_SPREAD, _MOST_REFITS = 1e-10, 60
 # Largest relative deviation from the fixed point at which a fit has reached it.
 _LARGEST_DEVIATION = 1e-3
+# Entries of ``n x p^2`` tables over all candidates from which on it takes ten minutes, or hours.
+_LONG = 1e11
 
 
 def reweighted_encodings(
@@ -71,6 +73,8 @@ def reweighted_encodings(
     -----
     ConvergenceWarning
         Where there is no fixed point, or it was not reached.
+    UserWarning
+        Where it takes long; a progress bar is shown then.
     """
     refits = _Refits.of(state)
     n_values, w = len(values), state.factor.coefficients
@@ -84,7 +88,16 @@ def reweighted_encodings(
         active.append(np.column_stack([block.start + record, value]))
     pairs = np.concatenate(active)
     blocks = row_blocks(len(pairs), refits.width, _ELEMENTS)
-    for some in with_progress(blocks, len(pairs), "encodings", show=state.verbose):
+    is_long = len(pairs) * len(state.objective.y) * float(len(w)) ** 2 > _LONG
+    if is_long:
+        warnings.warn(
+            f"Under a reweighting each of the {len(pairs)} candidates takes a few passes over all "
+            f"{len(state.objective.y)} training records: this may take hours. Attack fewer records "
+            "(`targets`, or `--max-records` on the command line).",
+            UserWarning,
+            stacklevel=outer_stacklevel(),
+        )
+    for some in with_progress(blocks, len(pairs), "encodings", show=state.verbose or is_long):
         i, m = pairs[some].T
         new = dense_rows(state.objective.X[rows[i]], slice(None))
         new[:, columns] = values[m]

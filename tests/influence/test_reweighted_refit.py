@@ -214,3 +214,15 @@ def test_the_linearised_system(rng):
         assert_allclose(found, np.linalg.solve(expected, right), rtol=1e-6, atol=1e-6)
         at_start = system.residual(objective, leaks, np.zeros(size))
         assert_allclose(change.step[0], -np.linalg.solve(expected, at_start), atol=1e-7)
+
+
+def test_long_work_is_announced(rng, monkeypatch, capfd):
+    X, y, _ = make_data(PrivateLinearRegression, rng)
+    model = PrivateLinearRegression(0.0, **OPTIONS).fit(X, y)
+    quick = candidate_encodings(model, X, y, 0, [0.0, 1.0])
+    assert capfd.readouterr().err == ""
+    monkeypatch.setattr(_reweighted_refit, "_LONG", 1e3)
+    with pytest.warns(UserWarning, match=r"each of the 50 candidates .* Attack fewer records"):
+        slow = candidate_encodings(model, X, y, 0, [0.0, 1.0])
+    assert "encodings" in capfd.readouterr().err
+    assert_array_equal(slow, quick)
