@@ -16,7 +16,8 @@ _MARGIN = 0.05
 _AFTER_ZERO = 0.22
 # Noise scales whose ratio is below this stand on a linear axis.
 _SPANS = 4.0
-_N_DECADES = 8
+# Errors of a hopeless attack lie far above a bound, which must not fall off the axis for them.
+_N_DECADES = 12
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 

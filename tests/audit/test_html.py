@@ -218,6 +218,11 @@ def test_value_axes_hold_their_values(values, logarithmic):
         assert -1e-9 <= axis.position(value) <= 1.0 + 1e-9
 
 
+def test_a_hopeless_attack_does_not_hide_the_bound():
+    axis = value_axis(np.array([0.04, 1.0, 2.3e7]), logarithmic=True)
+    assert np.all(axis.position(np.array([0.04, 2.3e7])) >= 0.0)
+
+
 def test_one_noise_scale_gives_a_bar_for_each_attack(make_audit):
     report = make_audit(noise=(1e-3,))
     assert audit_chart(report) is None
