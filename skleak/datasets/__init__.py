@@ -3,5 +3,6 @@
 from skleak.datasets._adult import fetch_adult
 from skleak.datasets._iwpc import fetch_iwpc
 from skleak.datasets._mnist import fetch_mnist
+from skleak.datasets._pendigits import fetch_pendigits
 
-__all__ = ["fetch_adult", "fetch_iwpc", "fetch_mnist"]
+__all__ = ["fetch_adult", "fetch_iwpc", "fetch_mnist", "fetch_pendigits"]

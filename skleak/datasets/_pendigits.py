@@ -1,0 +1,252 @@
+"""Handwritten digits as movements of a pen, with the person who wrote them (UCI PenDigits)."""
+
+import os
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from skleak.datasets._cache import SourceFile
+from skleak.datasets._table import as_arrays, bundle, check_choice
+from skleak.datasets._unix_compress import load_unix_compressed
+from skleak.utils._typing import FloatArray, IntArray
+
+__all__ = ["fetch_pendigits"]
+
+UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/pendigits"
+TRAIN = SourceFile(
+    name="pendigits-orig.tra.gz",
+    url=f"{UCI}/pendigits-orig.tra.Z",
+    sha256="a66225d68d7d68591e62944df1ad33b3f5aa608e2df2505844b41f5568a80da4",
+)
+TEST = SourceFile(
+    name="pendigits-orig.tes.gz",
+    url=f"{UCI}/pendigits-orig.tes.Z",
+    sha256="ddb1c19e277a56c7ffe682cc024d6ab73696f9adcc1643ef9ed5aa753007e081",
+)
+SUBSETS = ["train", "test", "all"]
+N_WRITERS, N_TRAIN_WRITERS, N_POINTS = 44, 30, 32
+WRITER, TARGET = "writer", "digit"
+SAMPLE = re.compile(rb'\.SEGMENT DIGIT +[\d-]+ \? "(\d)"\s+\.COMMENT +\d+ +(\d+)[^\n]*\n')
+PEN_DOWN, PEN_UP = b".PEN_DOWN", b".PEN_UP"
+
+DESCR = f"""\
+PenDigits: pen-based handwritten digits, with writers
+=====================================================
+
+10,992 digits that 44 persons wrote on a tablet, about 250 each: 7,494 of writers 1 to 30 (the
+training part) and 3,498 of writers 31 to 44 (the test part). The target is the digit. The writer is
+the sensitive column.
+
+Source: https://archive.ics.uci.edu/dataset/81, files pendigits-orig.tra and pendigits-orig.tes, in
+the UNIPEN format: for every digit the strokes of the pen, each a list of points, in pixels of the
+tablet. Alpaydin, E. and Alimoglu, F. (1996), Pen-Based Recognition of Handwritten Digits, UCI
+Machine Learning Repository, doi 10.24432/C5MG6K.
+Licence: CC BY 4.0.
+
+The test file counts its writers from 1 again; here they are 31 to 44. [BIL23] counts 11,990
+samples; the files hold 10,992.
+
+Columns
+-------
+x_0 to x_{N_POINTS - 1}, y_0 to y_{N_POINTS - 1}
+            the movement of the pen, at {N_POINTS} points equidistant along its path. The strokes of
+            a digit are joined in the order of writing, the way of the raised pen being a straight
+            line. Shifted and scaled so that the box around the recorded points starts at 0 in both
+            directions and its larger side is 1; the aspect ratio is kept, y points up.
+strokes     number of strokes
+duration    number of recorded points. The tablet samples at a constant rate (100 milliseconds
+            according to the source); the time between strokes is not recorded.
+writer_1 to writer_{N_WRITERS}
+            with ``writers=True``: who wrote the digit, one-hot, no level dropped. A part has zeros
+            in the columns of the writers of the other one.
+"""
+
+
+class Samples(NamedTuple):
+    """Digits of one file; the points of a digit follow one another.
+
+    Parameters
+    ----------
+    digit : ndarray of int of shape (n_samples,)
+        Labels, 0 to 9.
+    writer : ndarray of int of shape (n_samples,)
+        Writers, 1 to 44.
+    strokes : ndarray of int of shape (n_samples,)
+        Number of strokes, at least 1.
+    duration : ndarray of int of shape (n_samples,)
+        Number of points, at least 1.
+    points : ndarray of shape (n_points, 2)
+        x and y of the points of all samples, in pixels of the tablet.
+    """
+
+    digit: IntArray
+    writer: IntArray
+    strokes: IntArray
+    duration: IntArray
+    points: FloatArray
+
+
+def fetch_pendigits(
+    *,
+    subset: str = "train",
+    writers: bool = True,
+    data_home: str | os.PathLike[str] | None = None,
+    return_X_y: bool = False,
+    as_frame: bool = True,
+    download_if_missing: bool = True,
+) -> Any:
+    """Load the PenDigits data: digits from the movement of a pen, and who held it.
+
+    The files ``pendigits-orig.tra.gz`` and ``pendigits-orig.tes.gz`` are looked for in the data
+    home and else downloaded. Their uncompressed content is checked by SHA-256.
+
+    Parameters
+    ----------
+    subset : {"train", "test", "all"}, default="train"
+        The part of the source: "train" has writers 1 to 30, "test" writers 31 to 44, "all" is the
+        training part followed by the test part. No writer is in both parts, so for a study of the
+        writers split "all" at random.
+    writers : bool, default=True
+        Give the writer as 44 one-hot columns ``writer_1`` to ``writer_44``.
+    data_home : str or path-like, default=None
+        Folder of the data files. None takes the environment variable ``SKLEAK_DATA``, and where
+        that is unset ``~/skleak_data``.
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+    as_frame : bool, default=True
+        Return a DataFrame and a Series; else arrays.
+    download_if_missing : bool, default=True
+        False raises an error where a file is missing.
+
+    Returns
+    -------
+    Bunch or tuple
+        ``data`` of float64 and shape (n_samples, 110), or (n_samples, 66) without writers, with
+        7,494 training and 3,498 test samples: ``x_0`` to ``x_31``, ``y_0`` to ``y_31`` in [0, 1],
+        ``strokes``, ``duration`` and the writers (see ``DESCR``); ``target``, the digits, of int64
+        and shape (n_samples,); ``writer``, an array of int64 and shape (n_samples,), 1 to 44;
+        ``frame``, the raw table, or None: the columns of ``data`` with one categorical column
+        ``writer`` in place of the one-hot ones (none of it without writers), then ``digit``;
+        ``feature_names``, ``target_names``, ``categorical_features``, ``one_hot_blocks``
+        (``writer`` to the names of its one-hot columns), ``sensitive`` (``writer``) and ``DESCR``
+        (source, licence, columns).
+
+    Raises
+    ------
+    FileNotFoundError
+        Where a file is neither in the data home nor can be downloaded; says what to put where.
+    ValueError
+        Where the content of a file is not the expected one, or where ``subset`` is unknown.
+
+    Examples
+    --------
+    >>> from skleak.datasets import fetch_pendigits
+    >>> raw = fetch_pendigits(subset="all").frame  # doctest: +SKIP
+    >>> raw.groupby("writer")["duration"].mean()  # doctest: +SKIP
+    >>> fetch_pendigits(data_home="no/such/folder", download_if_missing=False)
+    Traceback (most recent call last):
+        ...
+    FileNotFoundError: pendigits-orig.tra.gz is not in ...
+    """
+    check_choice("subset", subset, SUBSETS)
+    # Each file counts its writers from 1.
+    both = [(TRAIN, 0), (TEST, N_TRAIN_WRITERS)]
+    parts = [
+        _parse(load_unix_compressed(source, data_home, download_if_missing), offset)
+        for source, offset in {"train": both[:1], "test": both[1:], "all": both}[subset]
+    ]
+    writer = np.concatenate([part.writer for part in parts])
+    raw = pd.concat([_features(part) for part in parts], ignore_index=True)
+    y = pd.Series(np.concatenate([part.digit for part in parts]), name=TARGET)
+    X, blocks = raw, {}
+    if writers:
+        column = pd.Categorical(writer, categories=np.arange(1, N_WRITERS + 1))
+        indicators = pd.get_dummies(column, prefix=WRITER, dtype=np.float64)
+        X, blocks = pd.concat([raw, indicators], axis=1), {WRITER: list(indicators)}
+        raw = raw.assign(**{WRITER: column})
+    feature_names = X.columns.tolist()
+    result = bundle(
+        *((X, y) if as_frame else as_arrays(X, y)),
+        return_X_y=return_X_y,
+        feature_names=feature_names,
+        target_name=TARGET,
+        descr=DESCR,
+        writer=writer,
+        categorical_features=list(blocks),
+        one_hot_blocks=blocks,
+        sensitive=list(blocks),
+    )
+    if as_frame and not return_X_y:
+        result.frame = raw.assign(**{TARGET: y})
+    return result
+
+
+def _parse(content: bytes, offset: int) -> Samples:
+    """Samples of one UNIPEN file; ``offset`` is added to its writer numbers.
+
+    A sample is a line ``.SEGMENT DIGIT 3-4 ? "7"`` with its label, a line ``.COMMENT 7 12 224``
+    with the label again, the writer and a counter, and then its strokes: lines ``x  y`` between
+    ``.PEN_DOWN`` and ``.PEN_UP``.
+    """
+    # Text before the first sample, then label, writer and strokes of each.
+    pieces = SAMPLE.split(content)
+    strokes, lengths, coordinates = [], [], []
+    for piece in pieces[3::3]:
+        drawn = [stroke.partition(PEN_UP)[0] for stroke in piece.split(PEN_DOWN)[1:]]
+        numbers = b" ".join(drawn).split()
+        strokes.append(len(drawn))
+        lengths.append(len(numbers) // 2)
+        coordinates += numbers
+    return Samples(
+        np.array(pieces[1::3], dtype=np.int64),
+        np.array(pieces[2::3], dtype=np.int64) + offset,
+        np.array(strokes, dtype=np.int64),
+        np.array(lengths, dtype=np.int64),
+        np.array(coordinates, dtype=np.float64).reshape(-1, 2),
+    )
+
+
+def _features(samples: Samples) -> pd.DataFrame:
+    """Movement of the pen, number of strokes and duration, all of float64."""
+    path = _resampled(_normalised(samples.points, samples.duration), samples.duration)
+    names = [f"{axis}_{k}" for axis in "xy" for k in range(N_POINTS)]
+    table = pd.DataFrame(path.transpose(0, 2, 1).reshape(len(path), -1), columns=names)
+    return table.assign(
+        strokes=samples.strokes.astype(np.float64), duration=samples.duration.astype(np.float64)
+    )
+
+
+def _normalised(points: FloatArray, lengths: IntArray) -> FloatArray:
+    """Points of every sample in a box that starts at 0 and whose larger side is 1.
+
+    A sample without extent is at 0.
+    """
+    starts = np.cumsum(lengths) - lengths
+    low = np.minimum.reduceat(points, starts)
+    side = (np.maximum.reduceat(points, starts) - low).max(axis=1, keepdims=True)
+    side[side == 0.0] = 1.0
+    return (points - np.repeat(low, lengths, axis=0)) / np.repeat(side, lengths, axis=0)
+
+
+def _resampled(points: FloatArray, lengths: IntArray) -> FloatArray:
+    """Points of every sample equidistant along its path, of shape (n_samples, 32, 2).
+
+    The path is the polygon through all points; the first and the last point are kept. A path
+    without length is its point, 32 times.
+    """
+    n_samples = len(lengths)
+    ends = np.cumsum(lengths) - 1
+    starts = ends - lengths + 1
+    steps = np.zeros(len(points))
+    steps[1:] = np.hypot(*np.diff(points, axis=0).T)
+    steps[starts] = 0.0
+    along = np.cumsum(steps)
+    way = along - np.repeat(along[starts], lengths)
+    total = way[ends]
+    # All paths at once: that of sample i runs from 2 i to 2 i + 1 on one axis, or stays at 2 i.
+    sample = 2.0 * np.arange(n_samples)
+    way = np.repeat(sample, lengths) + way / np.repeat(np.where(total > 0.0, total, 1.0), lengths)
+    wanted = sample[:, None] + np.where(total[:, None] > 0.0, np.linspace(0.0, 1.0, N_POINTS), 0.0)
+    return np.stack([np.interp(wanted, way, points[:, axis]) for axis in (0, 1)], axis=2)
