@@ -90,7 +90,7 @@ class Samples(NamedTuple):
 
 def fetch_pendigits(
     *,
-    subset: str = "train",
+    subset: str = "all",
     writers: bool = True,
     data_home: str | os.PathLike[str] | None = None,
     return_X_y: bool = False,
@@ -104,10 +104,10 @@ def fetch_pendigits(
 
     Parameters
     ----------
-    subset : {"train", "test", "all"}, default="train"
+    subset : {"train", "test", "all"}, default="all"
         The part of the source: "train" has writers 1 to 30, "test" writers 31 to 44, "all" is the
-        training part followed by the test part. No writer is in both parts, so for a study of the
-        writers split "all" at random.
+        training part followed by the test part. No writer is in both parts, so a study of the
+        writers splits all of it at random.
     writers : bool, default=True
         Give the writer as 44 one-hot columns ``writer_1`` to ``writer_44``.
     data_home : str or path-like, default=None
@@ -143,7 +143,7 @@ def fetch_pendigits(
     Examples
     --------
     >>> from skleak.datasets import fetch_pendigits
-    >>> raw = fetch_pendigits(subset="all").frame  # doctest: +SKIP
+    >>> raw = fetch_pendigits().frame  # doctest: +SKIP
     >>> raw.groupby("writer")["duration"].mean()  # doctest: +SKIP
     >>> fetch_pendigits(data_home="no/such/folder", download_if_missing=False)
     Traceback (most recent call last):

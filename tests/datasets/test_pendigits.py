@@ -49,7 +49,7 @@ def path_of(stand_in):
 
     def fetch(strokes):
         home = stand_in(_pendigits, "TRAIN", gzip.compress(unipen([(0, 1, strokes)])))
-        row = fetch_pendigits(data_home=home).data.iloc[0]
+        row = fetch_pendigits(subset="train", data_home=home).data.iloc[0]
         return np.column_stack([row[X_NAMES], row[Y_NAMES]])
 
     return fetch
@@ -57,7 +57,7 @@ def path_of(stand_in):
 
 class TestParsing:
     def test_samples(self, home):
-        bunch = fetch_pendigits(data_home=home)
+        bunch = fetch_pendigits(subset="train", data_home=home)
         assert bunch.target.tolist() == [7, 1, 0, 4, 5]
         assert bunch.writer.tolist() == [3, 30, 1, 3, 2]
         assert bunch.data["strokes"].tolist() == [2, 1, 1, 2, 1]
@@ -68,6 +68,9 @@ class TestParsing:
         bunch = fetch_pendigits(subset="test", data_home=home)
         assert bunch.writer.tolist() == [44, 31]
         assert bunch.target.tolist() == [9, 8]
+
+    def test_all_is_the_default(self, home):
+        assert fetch_pendigits(data_home=home).writer.tolist() == [3, 30, 1, 3, 2, 44, 31]
 
     def test_all_is_train_then_test(self, home):
         parts = {
@@ -80,14 +83,17 @@ class TestParsing:
 
     def test_training_file_suffices_for_train(self, home):
         (home / "pendigits-orig.tes.gz").unlink()
-        assert len(fetch_pendigits(data_home=home, download_if_missing=False).data) == 5
+        assert (
+            len(fetch_pendigits(subset="train", data_home=home, download_if_missing=False).data)
+            == 5
+        )
         with pytest.raises(FileNotFoundError, match=r"pendigits-orig\.tes\.gz is not in"):
             fetch_pendigits(subset="all", data_home=home, download_if_missing=False)
 
 
 class TestForm:
     def test_columns(self, home):
-        bunch = fetch_pendigits(data_home=home)
+        bunch = fetch_pendigits(subset="train", data_home=home)
         block = [f"writer_{k}" for k in range(1, 45)]
         assert list(bunch.data) == bunch.feature_names
         assert bunch.feature_names == [*X_NAMES, *Y_NAMES, "strokes", "duration", *block]
@@ -99,7 +105,7 @@ class TestForm:
         assert (bunch.data[block].sum(axis=1) == 1.0).all()
 
     def test_frame_is_raw(self, home):
-        bunch = fetch_pendigits(data_home=home)
+        bunch = fetch_pendigits(subset="train", data_home=home)
         assert list(bunch.frame) == [*bunch.feature_names[:66], "writer", "digit"]
         assert bunch.frame["writer"].cat.categories.tolist() == list(range(1, 45))
         assert bunch.frame["writer"].tolist() == bunch.writer.tolist()
@@ -108,8 +114,8 @@ class TestForm:
         pd.testing.assert_frame_equal(one_hot, bunch.data)
 
     def test_without_writers(self, home):
-        bunch = fetch_pendigits(writers=False, data_home=home)
-        full = fetch_pendigits(data_home=home)
+        bunch = fetch_pendigits(subset="train", writers=False, data_home=home)
+        full = fetch_pendigits(subset="train", data_home=home)
         pd.testing.assert_frame_equal(bunch.data, full.data.iloc[:, :66])
         assert list(bunch.frame) == [*bunch.feature_names, "digit"]
         assert bunch.one_hot_blocks == {}
@@ -117,11 +123,11 @@ class TestForm:
         assert bunch.writer.tolist() == full.writer.tolist()
 
     def test_tuple_and_arrays(self, home):
-        bunch = fetch_pendigits(data_home=home)
-        X, y = fetch_pendigits(data_home=home, return_X_y=True)
+        bunch = fetch_pendigits(subset="train", data_home=home)
+        X, y = fetch_pendigits(subset="train", data_home=home, return_X_y=True)
         assert X.equals(bunch.data)
         assert y.equals(bunch.target)
-        arrays = fetch_pendigits(data_home=home, as_frame=False)
+        arrays = fetch_pendigits(subset="train", data_home=home, as_frame=False)
         assert arrays.frame is None
         np.testing.assert_array_equal(arrays.data, X)
         np.testing.assert_array_equal(arrays.target, y)
@@ -129,7 +135,7 @@ class TestForm:
         arrays.data[0, 0] = 0.5  # writable
 
     def test_description(self, home):
-        text = fetch_pendigits(data_home=home).DESCR
+        text = fetch_pendigits(subset="train", data_home=home).DESCR
         for word in ("Alpaydin", "CC BY 4.0", "10,992", "aspect ratio", "44 persons", "one-hot"):
             assert word in text
 
@@ -160,7 +166,7 @@ class TestMovement:
         np.testing.assert_array_equal(path_of([STAR]), path_of([STAR[:2], STAR[2:3], STAR[3:]]))
 
     def test_no_dependence_on_other_samples(self, path_of, home):
-        X = fetch_pendigits(data_home=home).data
+        X = fetch_pendigits(subset="train", data_home=home).data
         for (_, _, strokes), (_, row) in zip(TRAIN, X.iterrows(), strict=True):
             alone = path_of(strokes)
             np.testing.assert_allclose(row[X_NAMES], alone[:, 0], atol=1e-12)
@@ -211,10 +217,10 @@ class TestErrors:
     def test_corrupted(self, home):
         (home / "pendigits-orig.tra.gz").write_bytes(gzip.compress(unipen(TEST)))
         with pytest.raises(ValueError, match="must hold content with SHA-256"):
-            fetch_pendigits(data_home=home)
+            fetch_pendigits(subset="train", data_home=home)
         (home / "pendigits-orig.tra.gz").write_bytes(b"no gzip")
         with pytest.raises(ValueError, match="cannot be unpacked"):
-            fetch_pendigits(data_home=home)
+            fetch_pendigits(subset="train", data_home=home)
 
 
 @pytest.fixture(scope="module")
