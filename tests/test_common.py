@@ -16,6 +16,7 @@ OPTIONS = [
     {"reweighting": "irfil", "max_reweighting_iter": 5},
     {"target": "public"},
     {"noise_covariance": "curvature"},
+    {"noise_covariance": "minimax"},
 ]
 
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skleak.attacks._knowledge import take_rows, with_attribute
 from skleak.attacks._smooth import interpolation_matrix
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence import FitState, candidate_encodings, candidate_inverse_hessians
+from skleak.influence import FitState, candidate_encodings, candidate_shapes
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 __all__ = [
@@ -24,7 +24,7 @@ __all__ = [
     "check_seen",
     "check_smooth",
     "closed_form_encodings",
-    "closed_form_inverse_hessians",
+    "closed_form_shapes",
     "dense_table",
     "fit_public_model",
     "last_step",
@@ -234,10 +234,14 @@ def closed_form_encodings(
     return encodings
 
 
-def closed_form_inverse_hessians(
-    state: FitState, targets: IntArray, candidates: Sequence[Any], encodings: FloatArray
+def closed_form_shapes(
+    state: FitState,
+    targets: IntArray,
+    candidates: Sequence[Any],
+    encodings: FloatArray,
+    shape: str,
 ) -> FloatArray:
-    """Inverse Hessians of the fits that `closed_form_encodings` gives the minimisers of.
+    """Shapes of the noise of the fits that `closed_form_encodings` gives the minimisers of.
 
     Parameters
     ----------
@@ -249,6 +253,8 @@ def closed_form_inverse_hessians(
         Preprocessed candidate rows, one table a value.
     encodings : ndarray of shape (n_targets, n_values, n_parameters)
         What `closed_form_encodings` returned.
+    shape : {"curvature", "minimax"}
+        Kind of the shape, which depends on the data.
 
     Returns
     -------
@@ -256,8 +262,8 @@ def closed_form_inverse_hessians(
     """
     result = np.empty((*encodings.shape, encodings.shape[-1]))
     for members, X, y, columns, values in _same_candidates(state, targets, candidates):
-        result[members] = candidate_inverse_hessians(
-            state, X, y, columns, values, encodings=encodings[members]
+        result[members] = candidate_shapes(
+            state, X, y, columns, values, shape, encodings=encodings[members]
         )
     return result
 

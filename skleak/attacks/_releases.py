@@ -65,7 +65,7 @@ def read_releases(
         Noise of the releases. None takes what each release states, and the default for arrays.
     default_noise : float
         Noise of arrays; NaN where it is not known.
-    noise_covariance : {"isotropic", "given", "curvature"}, default="isotropic"
+    noise_covariance : {"isotropic", "given", "curvature", "minimax"}, default="isotropic"
         Kind of covariance of the noise that the attack supposes.
 
     Returns

@@ -24,7 +24,7 @@ def check_size(n_targets: int, n_values: int, n_parameters: int) -> None:
     entries = n_targets * n_values * n_parameters**2
     if entries > _MOST_ENTRIES:
         raise AttackNotApplicableError(
-            "Under noise of the shape of the curvature every candidate of every target has a "
+            "Under noise whose shape depends on the data every candidate of every target has a "
             f"covariance of its own: {n_targets} x {n_values} matrices of {n_parameters} "
             f"parameters do not fit into memory. Attack at most "
             f"{max(1, n_targets * _MOST_ENTRIES // entries)} `targets` at a time."
@@ -40,7 +40,7 @@ class ShapedHypotheses:
     encodings : ndarray of shape (n_targets, n_values, p)
         Their means.
     shapes : ndarray of shape (n_targets, n_values, p, p)
-        Their covariances ``S = p A / tr A``.
+        Their covariances ``S``, with trace p.
     whiteners : ndarray of shape (n_targets, n_values, p, p)
         Lower triangular ``R^-1`` with ``R R^T = S``.
     log_scales : ndarray of shape (n_targets, n_values)
@@ -53,11 +53,8 @@ class ShapedHypotheses:
     log_scales: FloatArray
 
     @classmethod
-    def of(cls, encodings: FloatArray, inverse_hessians: FloatArray) -> "ShapedHypotheses":
-        """From the encodings and the inverse Hessian of every candidate."""
-        p = encodings.shape[-1]
-        traces = np.trace(inverse_hessians, axis1=2, axis2=3)
-        shapes = inverse_hessians * (p / traces)[:, :, None, None]
+    def of(cls, encodings: FloatArray, shapes: FloatArray) -> "ShapedHypotheses":
+        """From the encodings and the shape of the noise of every candidate."""
         # Scaled to a unit diagonal, so that the units of the columns do not matter.
         sizes = np.sqrt(np.einsum("imkk->imk", shapes))
         roots = np.linalg.cholesky(shapes / (sizes[..., :, None] * sizes[..., None, :]))

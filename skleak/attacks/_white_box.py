@@ -11,7 +11,7 @@ from skleak.attacks._encodings import (
     candidate_rows,
     check_smooth,
     closed_form_encodings,
-    closed_form_inverse_hessians,
+    closed_form_shapes,
     fit_public_model,
 )
 from skleak.attacks._refits import refit_encodings, refit_pipelines
@@ -172,7 +172,7 @@ class WhiteBoxAttributeInference(AttributeAttack):
             categories, or a wrong prior.
         AttackNotApplicableError
             For a model without coefficients, an attribute that the preprocessing drops, or
-            a numeric one that it bins; and for noise of the shape of the curvature where the
+            a numeric one that it bins; and for noise whose shape depends on the data where the
             preprocessing is refitted, or the candidates are too many.
         """
         table, y, secret = self._know(X, y)
@@ -187,13 +187,11 @@ class WhiteBoxAttributeInference(AttributeAttack):
 
     def _encode(self, model: PublicModel, table: Any, y: Array, index: int) -> FloatArray:
         covariance = model.noise_covariance
-        isotropic, curvature = (
-            isinstance(covariance, str) and covariance == name
-            for name in ("isotropic", "curvature")
-        )
-        if curvature and self.refit_preprocessing:
+        isotropic = isinstance(covariance, str) and covariance == "isotropic"
+        fitted = isinstance(covariance, str) and covariance in ("curvature", "minimax")
+        if fitted and self.refit_preprocessing:
             raise AttackNotApplicableError(
-                "The covariance of `noise_covariance='curvature'` is not known where the "
+                f"The covariance of `noise_covariance={covariance!r}` is not known where the "
                 "preprocessing is refitted for every candidate. Pass `refit_preprocessing=False`."
             )
         candidates, targets = self._candidates, self.targets_
@@ -216,10 +214,10 @@ class WhiteBoxAttributeInference(AttributeAttack):
                 "`estimator` cannot be fitted: a `noise_covariance` of its own goes neither with a "
                 "reweighting nor with more than two classes. Use isotropic noise."
             )
-        if curvature:
+        if fitted:
             check_size(*encodings.shape)
-            inverse = closed_form_inverse_hessians(state, targets, rows, encodings)
-            self._shaped = ShapedHypotheses.of(encodings, inverse)
+            shapes = closed_form_shapes(state, targets, rows, encodings, covariance)
+            self._shaped = ShapedHypotheses.of(encodings, shapes)
         return encodings
 
     def channel(self, noise_scale: float | None = None) -> GaussianChannel | UnequalGaussianChannel:
@@ -235,7 +233,7 @@ class WhiteBoxAttributeInference(AttributeAttack):
         GaussianChannel or UnequalGaussianChannel
             With one record for each target: Bayes success, information and bounds of this very
             attack. Under a given covariance, in coordinates in which the noise is isotropic; the
-            second kind where it has the shape of the curvature, and depends on the data.
+            second kind where its shape depends on the data ("curvature" and "minimax").
 
         Raises
         ------

@@ -40,7 +40,6 @@ __all__ = [
     "given_shape",
     "hessian_matrix",
     "inverse_hessian_root",
-    "shape_matrix",
 ]
 
 # Largest relative difference of a matrix from its transpose that is taken for round-off.
@@ -65,55 +64,6 @@ def check_one_predictor(factor: FitFactor) -> None:
             "Noise of a shape of its own is for models with one predictor; got one with a "
             f"predictor for each of {factor.n_classes} classes. Use isotropic noise."
         )
-
-
-def shape_matrix(shape: str | npt.ArrayLike, factor: FitFactor) -> FloatArray:
-    """Covariance of the noise up to its scale, ``S`` with ``tr S = p``.
-
-    Parameters
-    ----------
-    shape : {"isotropic", "curvature"} or array of shape (p, p)
-        The identity; the inverse Hessian of the fit, ``p A / tr A``; or a symmetric positive
-        definite matrix from public knowledge, known up to a factor.
-    factor : FitFactor
-        State of the fit.
-
-    Returns
-    -------
-    ndarray of shape (p, p)
-        Confidential for "curvature", which depends on the training data.
-
-    Raises
-    ------
-    ValueError
-        For another name or shape, or a matrix that is not symmetric positive definite.
-    TypeError
-        For a matrix that does not hold real numbers.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skleak.losses import SquaredLoss
-    >>> factor = FitFactor(np.ones(2), np.diag([0.1, 0.3]), SquaredLoss(), False)
-    >>> shape_matrix("curvature", factor)
-    array([[0.5, 0. ],
-           [0. , 1.5]])
-    >>> shape_matrix(np.eye(2) * 7.0, factor)
-    array([[1., 0.],
-           [0., 1.]])
-    """
-    check_one_predictor(factor)
-    p = len(factor.coefficients)
-    if isinstance(shape, str):
-        if shape == "isotropic":
-            return np.eye(p)
-        if shape == "curvature":
-            return factor.inverse_hessian * (p / np.trace(factor.inverse_hessian))
-        raise ValueError(
-            "The shape of the noise must be 'isotropic', 'curvature' or a matrix of shape "
-            f"({p}, {p}); got {shape!r}."
-        )
-    return given_shape(shape, p)
 
 
 def given_shape(shape: npt.ArrayLike, p: int) -> FloatArray:
@@ -311,13 +261,6 @@ class ShapedFactor(FitFactor):
         return cls.with_response(
             factor, linalg.solve_triangular(root, factor.inverse_hessian, lower=True)
         )
-
-    @classmethod
-    def curvature(cls, state: "FitState") -> "ShapedFactor":
-        """With ``S = p A / tr A``, without the error of inverting A."""
-        root = inverse_hessian_root(state)
-        scale = np.sqrt(np.trace(state.factor.inverse_hessian) / len(root))
-        return cls.with_response(state.factor, scale * root.T)
 
     @classmethod
     def with_response(cls, factor: FitFactor, response: FloatArray) -> "ShapedFactor":

@@ -1,4 +1,4 @@
-"""Noise whose shape makes the largest leakage as small as it can be, at a given loss of accuracy.
+"""The exact minimax shape: the largest leakage as small as it can be, at a given loss of accuracy.
 
     minimise over S   max_i lambda_max(J_i^T S^-1 J_i)     subject to   tr(H S) = p
 
@@ -18,7 +18,9 @@ records determine it. One of them has a loss of 0.54 through the shape alone, at
 by differences of the whole solution; where noise raises the objective by more than 0.0023, that is
 more than its loss through the mean, and from 0.006 on the curvature of the fit itself, which
 depends on no record much, has the smaller largest loss with both terms counted
-(`curvature_losses`). So release with a shape that was found on public records, not with this one.
+(`covariance_losses`). So release with a shape that was found on public records, not with this one;
+or with `noise_covariance="minimax"`, which has equal weights in the place of the least favourable
+ones (`_minimax_noise`), is no record's own, and accounts for what it leaks.
 """
 
 from collections.abc import Iterator
@@ -52,7 +54,7 @@ _DIRECTIONS = 8
 
 @dataclass(frozen=True)
 class MinimaxShape:
-    """Shape of the noise that minimises the largest leakage through the mean. Confidential.
+    """The exact minimax shape of the noise, for leakage through the mean. Confidential.
 
     Parameters
     ----------
@@ -97,11 +99,13 @@ def minimax_shape(
     tol: float = 1e-4,
     max_iter: int = 60,
 ) -> MinimaxShape:
-    """Find the shape of the noise that minimises the largest leakage of a training record.
+    """Find the exact minimax shape: that with the smallest largest leakage of a training record.
 
     Pass a model that was fitted on *public* records, and its ``shape`` as ``noise_covariance`` to
     the estimator that is fitted on confidential ones. A shape found on the confidential records
-    follows single ones of them, and reveals more than it hides.
+    follows single ones of them, and reveals more than it hides. ``noise_covariance="minimax"`` is
+    not this shape but the one with equal weights of all records in the place of the least
+    favourable ones; how far it is from the best is what the ``lower_bound`` tells.
 
     Parameters
     ----------

@@ -1,50 +1,97 @@
-"""Leakage under noise shaped by the curvature of the fit itself, whose shape leaks too.
+"""Leakage under noise whose covariance is a function of the training records, and leaks too.
 
-A release ``w + N(0, C)`` with ``C = sigma^2 p A / tr A`` has the Fisher information about the
-entries ``z_a`` of a record
+A release ``w + N(0, C)`` with ``C = sigma^2 S`` has the Fisher information about the entries
+``z_a`` of a record
 
     I_ab = dw_a^T C^-1 dw_b + tr(C^-1 dC_a C^-1 dC_b) / 2 .
 
-With ``A = L L^T``, in the whitened coordinates ``x' = L^T x~``, ``l_a = L^T e_a`` and for one copy
-of a record,
-
-    L^-1 dw_a = - omega (c w_a x' + r l_a) ,     L^-1 dw_y = - omega q x' ,
-    W_a = L^T dH_a L = omega [w_a Q + c (l_a x'^T + x' l_a^T) - r T(l_a)] ,
-    W_y = L^T dH_y L = - omega q T(x') ,
-    Q = c' x' x'^T - c T(x') ,     T(v) = sum_j s_j omega_j c'_j (x'_j . v) x'_j x'_j^T :
-
-the record's own terms, and through the minimiser those of all others, which vanish for the squared
-loss. The scale ``tr A`` depends on the data as well: ``C^-1 dC_a`` is similar to
-``delta_a I - W_a`` with ``delta_a = tr(G W_a) / tr G`` and ``G = L^T L``, and the second term is
-
-    (tr W_a W_b - delta_a tr W_b - delta_b tr W_a + p delta_a delta_b) / 2 .
-
-As T is symmetric in its three indices, all inner products of the ``W_a`` follow from ``T(x')``,
-``T(x') x'`` and the p x p matrix ``Psi_kl = tr T_k T_l``: O(p^3) for a record, in products with
-many records, and O(n p^3) for the tensor. The second term does not fall with the noise scale.
+The second term does not fall with the noise scale. How S depends on a record is for each kind of
+shape to say (`_curvature_noise`, `_minimax_noise`): here both terms become losses.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from skleak.influence._covariance import ShapedFactor, inverse_hessian_root
+from skleak.influence._covariance import ShapedFactor
 from skleak.influence._factor import FitFactor
 from skleak.influence._fisher import Columns, Norm, feature_norms
-from skleak.utils._blocks import dense_rows, row_blocks
-from skleak.utils._linalg import augment
 from skleak.utils._typing import Data, FloatArray
 
-if TYPE_CHECKING:  # the state of a fit may offer these functions as methods
-    from skleak.influence._state import FitState, Participation
+if TYPE_CHECKING:  # the state of a fit offers these functions as methods
+    from skleak.influence._participation import Participation
+    from skleak.influence._state import FitState
 
-__all__ = ["CurvatureNoise", "LossTerms", "curvature_losses", "curvature_noise_scales"]
+__all__ = ["FittedNoise", "Frame", "JointTerms", "LossTerms", "covariance_losses", "noise_scales"]
 
-# Entries of the largest table of one block of records: 16 MB.
-_ELEMENTS = 1 << 21
+
+@dataclass(frozen=True)
+class Frame:
+    """A block of columns in the coordinates of a fit, the same for all records.
+
+    Parameters
+    ----------
+    w : ndarray of shape (k,)
+        Coefficients of the directions of the block.
+    edges : ndarray of shape (k, p)
+        ``l_a = L^T e_a`` in rows, for a root L of the inverse Hessian.
+    target : bool
+        Whether the target belongs to the block.
+    """
+
+    w: FloatArray
+    edges: FloatArray
+    target: bool
+
+    @classmethod
+    def of(cls, columns: Columns, factor: FitFactor, root: FloatArray) -> "Frame":
+        """From the columns, and the root L of shape (p, p)."""
+        basis = columns.basis(factor.n_features)
+        edges = basis.T @ root[: factor.n_features]
+        return cls(basis.T @ factor.weights, edges, columns.target)
+
+
+class RecordTerms(Protocol):
+    """A block of b records, at omega = 1 and unit noise scale."""
+
+    def information(self, frame: Any) -> tuple[FloatArray, FloatArray]:
+        """Both terms of the information over a block of columns, each of shape (b, k, k)."""
+
+
+class JointTerms(Protocol):
+    """The information of many records as an operator ``F^T F``."""
+
+    def product(self, vector: FloatArray) -> FloatArray:
+        """Its product with a vector of p and a symmetric p x p matrix, flattened."""
+
+
+class FittedNoise(Protocol):
+    """A shape S of the noise that is a function of the training records. Confidential."""
+
+    @property
+    def shape(self) -> FloatArray:
+        """``S`` with trace p, of shape (p, p)."""
+
+    @property
+    def noise_root(self) -> FloatArray:
+        """Lower triangular root of S, of shape (p, p)."""
+
+    @property
+    def mean_factor(self) -> ShapedFactor:
+        """What measures the first term: leakage through the mean alone."""
+
+    def frame(self, columns: Columns) -> Any:
+        """What `RecordTerms.information` needs to know of a block of columns."""
+
+    def records(self, X: Data, y: FloatArray) -> Iterator[tuple[slice, RecordTerms]]:
+        """Walk through records in blocks."""
+
+    def joint(
+        self, X: Data, y: FloatArray, weights: FloatArray, columns: Columns, noise_scale: float
+    ) -> JointTerms:
+        """The information of records that count ``weights`` times."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +119,7 @@ class LossTerms:
     total: FloatArray
 
 
-def curvature_losses(
+def covariance_losses(
     state: "FitState",
     X: Data,
     y: FloatArray,
@@ -80,9 +127,9 @@ def curvature_losses(
     blocks: Sequence[Columns],
     norm: Norm = "spectral",
     *,
-    noise: "CurvatureNoise | None" = None,
+    noise: FittedNoise,
 ) -> LossTerms:
-    """Fisher information losses of records under noise of covariance ``sigma^2 p A / tr A``.
+    """Fisher information losses of records, through mean and covariance.
 
     Parameters
     ----------
@@ -99,8 +146,8 @@ def curvature_losses(
         What is unknown, one column of each table.
     norm : {"spectral", "trace"}, default="spectral"
         Worst direction, or root mean square over the unknowns.
-    noise : CurvatureNoise, default=None
-        Of this state, where it is known already.
+    noise : FittedNoise
+        The shape of the noise, of this state.
 
     Returns
     -------
@@ -109,51 +156,54 @@ def curvature_losses(
 
     Notes
     -----
-    Time O(n p^3), memory p^3 numbers (none of that for the squared loss, O(n p^2)), and the
-    eigenvalues of a matrix of the size of the block for each record.
+    Time O(n p^3), and the eigenvalues of a matrix of the size of the block for each record.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skleak.linear_model import PrivateLinearRegression
     >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
-    >>> model = PrivateLinearRegression(0.3, alpha=0.5).fit(X, y)
+    >>> model = PrivateLinearRegression(0.3, alpha=0.5, noise_covariance="curvature").fit(X, y)
     >>> state, whole = model._confidential_state(), Columns(target=True)
-    >>> losses = curvature_losses(state, X, y, state.participation(X, y), [whole])
+    >>> part = state.participation(X, y)
+    >>> losses = covariance_losses(state, X, y, part, [whole], noise=state.fitted_noise)
     >>> bool(np.all(losses.total >= np.maximum(losses.mean, losses.covariance)))
     True
     """
-    noise = CurvatureNoise.of(state) if noise is None else noise
     d, sigma = state.n_features, state.noise_scale
     factors = np.where(part.copies > 0.0, part.reweights, 0.0)
-    shaped = ShapedFactor.with_response(state.factor, np.sqrt(noise.scale) * noise.root.T)
-    mean = feature_norms(shaped, X, y, blocks, norm) * factors[:, None]
+    mean = feature_norms(noise.mean_factor, X, y, blocks, norm) * factors[:, None]
     covariance, total = np.zeros_like(mean), np.zeros_like(mean)
     single = [k for k, block in enumerate(blocks) if block.is_single]
-    indices = [blocks[k].indices[0] for k in single]  # type: ignore[index]
+    others = [k for k in range(len(blocks)) if k not in single]
+    frames = {k: noise.frame(blocks[k]) for k in others}
+    if single:
+        indices = [blocks[k].indices[0] for k in single]  # type: ignore[index]
+        together = noise.frame(Columns(np.array(indices)))
     for rows, records in noise.records(X, y):
         squares = factors[rows, None, None] ** 2
         if single:
-            first, second = records.information(Columns(np.array(indices)))
+            first, second = records.information(together)
             first, second = (np.diagonal(squares * term, 0, 1, 2) for term in (first, second))
             covariance[rows, single] = np.maximum(second, 0.0)
             total[rows, single] = np.maximum(_over_noise(first, sigma) + second, 0.0)
-        for k in range(len(blocks)):
-            if k not in single:
-                first, second = (squares * term for term in records.information(blocks[k]))
-                covariance[rows, k] = _squares(second, norm, blocks[k].count(d))
-                both = _over_noise(first, sigma) + second
-                total[rows, k] = _squares(both, norm, blocks[k].count(d))
+        for k in others:
+            first, second = (squares * term for term in records.information(frames[k]))
+            covariance[rows, k] = _squares(second, norm, blocks[k].count(d))
+            both = _over_noise(first, sigma) + second
+            total[rows, k] = _squares(both, norm, blocks[k].count(d))
     return LossTerms(np.sqrt(_over_noise(mean**2, sigma)), np.sqrt(covariance), np.sqrt(total))
 
 
-def curvature_noise_scales(
+def noise_scales(
     state: "FitState",
     X: Data,
     y: FloatArray,
     part: "Participation",
     columns: Columns,
     eta: float,
+    *,
+    noise: FittedNoise,
 ) -> FloatArray:
     """Noise scale at which each record's total loss is eta.
 
@@ -174,6 +224,8 @@ def curvature_noise_scales(
         What is unknown.
     eta : float, positive
         The loss.
+    noise : FittedNoise
+        The shape of the noise, of this state.
 
     Returns
     -------
@@ -185,17 +237,18 @@ def curvature_noise_scales(
     >>> import numpy as np
     >>> from skleak.linear_model import PrivateLinearRegression
     >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
-    >>> state = PrivateLinearRegression(0.3, alpha=0.5).fit(X, y)._confidential_state()
-    >>> part, whole = state.participation(X, y), Columns(target=True)
-    >>> scale = curvature_noise_scales(state, X, y, part, whole, 2.0).max()
-    >>> losses = curvature_losses(state.at_noise(scale), X, y, part, [whole])
+    >>> model = PrivateLinearRegression(0.3, alpha=0.5, noise_covariance="minimax").fit(X, y)
+    >>> state, whole = model._confidential_state(), Columns(target=True)
+    >>> part, noise = state.participation(X, y), state.fitted_noise
+    >>> scale = noise_scales(state, X, y, part, whole, 2.0, noise=noise).max()
+    >>> losses = covariance_losses(state.at_noise(scale), X, y, part, [whole], noise=noise)
     >>> round(float(losses.total.max()), 6)
     2.0
     """
-    noise, result = CurvatureNoise.of(state), np.empty(X.shape[0])
+    frame, result = noise.frame(columns), np.empty(X.shape[0])
     squares = np.where(part.copies > 0.0, part.reweights, 0.0) ** 2
     for rows, records in noise.records(X, y):
-        first, second = (squares[rows, None, None] * term for term in records.information(columns))
+        first, second = (squares[rows, None, None] * term for term in records.information(frame))
         values, vectors = np.linalg.eigh(second)
         left, largest = eta**2 - values, np.full(len(values), np.inf)
         some = np.flatnonzero(np.all(left > 0.0, axis=1))
@@ -224,203 +277,3 @@ def _squares(information: FloatArray, norm: Norm, count: int) -> FloatArray:
     finite = np.isfinite(trace)
     squares[finite] = np.linalg.eigvalsh(information[finite])[:, -1]
     return np.maximum(squares, 0.0)
-
-
-@dataclass(frozen=True)
-class CurvatureNoise:
-    """What the leakage of all records under curvature-shaped noise has in common. Confidential.
-
-    Parameters
-    ----------
-    factor : FitFactor
-        State of the fit.
-    root : ndarray of shape (p, p)
-        ``L``.
-    tensor : ndarray of shape (p, p, p) or None
-        ``T_k`` for every whitened coordinate k; None where it is zero, as for the squared loss.
-    normalised : bool
-        Whether the noise is scaled by ``tr A`` of this fit, or by a number that is public.
-
-    Examples
-    --------
-    >>> from skleak.linear_model import PrivateLinearRegression
-    >>> model = PrivateLinearRegression(1.0, alpha=0.5).fit([[1.0], [3.0]], [0.0, 1.0])
-    >>> CurvatureNoise.of(model._confidential_state()).root.shape
-    (2, 2)
-    """
-
-    factor: FitFactor
-    root: FloatArray
-    tensor: FloatArray | None
-    normalised: bool
-
-    @classmethod
-    def of(cls, state: "FitState", *, normalised: bool = True) -> "CurvatureNoise":
-        """Whiten a fit and gather the third derivatives of its objective.
-
-        Parameters
-        ----------
-        state : FitState
-            State of the fit.
-        normalised : bool, default=True
-            Whether ``C = sigma^2 p A / tr A``; else ``C = tau A`` with tau public, and the first
-            term is that of ``tau = p sigma^2 / tr A`` all the same.
-        """
-        factor, objective = state.factor, state.objective
-        root = inverse_hessian_root(state)
-        if objective.loss.quadratic:
-            return cls(factor, root, None, normalised)
-        a = objective.predictor(factor.coefficients)
-        weights = objective.weights * objective.loss.third_derivative(a)
-        p = len(root)
-        tensor = np.zeros((p, p * p))
-        for rows in row_blocks(len(a), p * p, _ELEMENTS):
-            x = augment(dense_rows(objective.X, rows), factor.fit_intercept) @ root
-            pairs = (x[:, :, None] * x[:, None, :]).reshape(len(x), p * p)
-            tensor += (x * weights[rows, None]).T @ pairs
-        return cls(factor, root, tensor.reshape(p, p, p), normalised)
-
-    @cached_property
-    def psi(self) -> FloatArray:
-        """``Psi_kl = tr(T_k T_l)``, of shape (p, p)."""
-        if self.tensor is None:
-            return np.zeros_like(self.root)
-        flat = self.tensor.reshape(len(self.tensor), -1)
-        return flat @ flat.T
-
-    @cached_property
-    def metric(self) -> FloatArray:
-        """``G = L^T L``, of shape (p, p); its trace is ``tr A``."""
-        return self.root.T @ self.root
-
-    @property
-    def scale(self) -> float:
-        """``tr A / p``: the noise is ``sigma^2 A`` over this."""
-        return float(np.trace(self.metric) / len(self.root))
-
-    def records(self, X: Data, y: FloatArray) -> Iterator[tuple[slice, "_Records"]]:
-        """Walk through records in blocks.
-
-        Parameters
-        ----------
-        X : ndarray or CSR of shape (n, d)
-            Records.
-        y : ndarray of shape (n,)
-            Targets.
-
-        Yields
-        ------
-        rows : slice
-        records : _Records
-        """
-        p = len(self.root)
-        for rows in row_blocks(X.shape[0], p * (p + 1), _ELEMENTS):
-            yield rows, _Records.of(self, dense_rows(X, rows), y[rows])
-
-
-@dataclass(frozen=True)
-class _Records:
-    """A block of b records in whitened coordinates, at omega = 1 and unit noise scale."""
-
-    noise: CurvatureNoise
-    x: FloatArray  # x', (b, p)
-    r: FloatArray  # derivatives of the loss, (b,)
-    c: FloatArray
-    q: FloatArray
-    third: FloatArray
-    own: FloatArray | None  # T(x'), (b, p, p); None where it is zero
-    twice: FloatArray  # T(x') x', (b, p)
-    psi: FloatArray  # Psi x', (b, p)
-
-    @classmethod
-    def of(cls, noise: CurvatureNoise, X: FloatArray, y: FloatArray) -> "_Records":
-        """From a dense block."""
-        factor = noise.factor
-        x, r, c, q = factor.derivatives(X, y)
-        third = factor.loss.third_derivative(x @ factor.coefficients)
-        x = x @ noise.root
-        b, p = x.shape
-        if noise.tensor is None:
-            zero = np.zeros_like(x)
-            return cls(noise, x, r, c, q, third, None, zero, zero)
-        own = (x @ noise.tensor.reshape(p, p * p)).reshape(b, p, p)
-        twice = np.einsum("bkl,bl->bk", own, x)
-        return cls(noise, x, r, c, q, third, own, twice, x @ noise.psi)
-
-    def information(self, columns: Columns) -> tuple[FloatArray, FloatArray]:
-        """Both terms of the information over a block of columns, each of shape (b, k, k)."""
-        factor = self.noise.factor
-        basis = columns.basis(factor.n_features)
-        w = basis.T @ factor.weights
-        edges = basis.T @ self.noise.root[: factor.n_features]  # l_a in rows, (k, p)
-        moves = self._moves(w, edges, columns.target)
-        gram = self._gram(w, edges, columns.target)
-        if self.noise.normalised:
-            p, metric = len(edges.T), self.noise.metric
-            trace = self._functional(np.eye(p), w, edges, moves)
-            delta = self._functional(metric / np.trace(metric), w, edges, moves)
-            cross = delta[:, :, None] * (trace - 0.5 * p * delta)[:, None, :]
-            gram -= cross + cross.transpose(0, 2, 1)
-        first = moves @ moves.transpose(0, 2, 1)
-        return first * self.noise.scale, 0.5 * gram
-
-    def _moves(self, w: FloatArray, edges: FloatArray, target: bool) -> FloatArray:
-        """``L^-1 dw_a`` in rows, of shape (b, k, p)."""
-        k = len(w)
-        moves = np.empty((len(self.x), k + target, self.x.shape[1]))
-        moves[:, :k] = -(self.c[:, None] * self.x)[:, None, :] * w[:, None]
-        moves[:, :k] -= self.r[:, None, None] * edges
-        if target:
-            moves[:, k] = -self.q[:, None] * self.x
-        return moves
-
-    def _functional(
-        self, metric: FloatArray, w: FloatArray, edges: FloatArray, moves: FloatArray
-    ) -> FloatArray:
-        """``tr(F W_a)`` for a symmetric matrix F, of shape (b, k)."""
-        k = len(w)
-        image = self.x @ metric
-        size = self.third * np.einsum("bi,bi->b", image, self.x)
-        result = np.zeros(moves.shape[:2])
-        result[:, :k] = size[:, None] * w + 2.0 * self.c[:, None] * (image @ edges.T)
-        if self.noise.tensor is not None:
-            result += moves @ np.einsum("kij,ij->k", self.noise.tensor, metric)
-        return result
-
-    def _gram(self, w: FloatArray, edges: FloatArray, target: bool) -> FloatArray:
-        """``tr(W_a W_b)``, of shape (b, k, k)."""
-        k = len(w)
-        r, c, q = self.r[:, None], self.c[:, None], self.q[:, None]
-        third = self.third[:, None]
-        h = np.einsum("bi,bi->b", self.x, self.x)[:, None]
-        cubic = np.einsum("bi,bi->b", self.twice, self.x)[:, None]  # tr(T(x') x' x'^T)
-        quartic = np.einsum("bi,bi->b", self.psi, self.x)[:, None]  # tr T(x')^2
-        u, twice, psi = (table @ edges.T for table in (self.x, self.twice, self.psi))
-        q_q = third**2 * h**2 - 2.0 * c * third * cubic + c**2 * quartic
-        # tr(Q (W_a - w_a Q)), and half the weight of Q^2.
-        q_rest = 2.0 * c * (third * h * u - c * twice) - r * (third * twice - c * psi)
-        gram = np.empty((len(h), k + target, k + target))
-        cross = w * (q_rest + 0.5 * q_q * w)[:, :, None]
-        features = cross + cross.transpose(0, 2, 1)
-        features += (
-            2.0
-            * c[:, :, None] ** 2
-            * (h[:, :, None] * (edges @ edges.T) + u[:, :, None] * u[:, None, :])
-        )
-        if self.own is not None:
-            features -= 4.0 * (r * c)[:, :, None] * self._sandwich(edges)
-            features += r[:, :, None] ** 2 * (edges @ self.noise.psi @ edges.T)
-        gram[:, :k, :k] = features
-        if target:
-            mixed = (third * cubic - c * quartic) * w + 2.0 * c * twice - r * psi
-            gram[:, :k, k] = gram[:, k, :k] = -q * mixed
-            gram[:, k, k] = (q**2 * quartic)[:, 0]
-        return gram
-
-    def _sandwich(self, edges: FloatArray) -> FloatArray:
-        """``l_a^T T(x') l_b``, of shape (b, k, k), by two large products."""
-        assert self.own is not None
-        b, p = self.x.shape
-        half = (self.own.reshape(b * p, p) @ edges.T).reshape(b, p, len(edges))
-        turned = np.ascontiguousarray(half.transpose(0, 2, 1)).reshape(b * len(edges), p)
-        return (turned @ edges.T).reshape(b, len(edges), len(edges))

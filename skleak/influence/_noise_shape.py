@@ -1,5 +1,6 @@
 """Which covariance the noise of a fit has, up to its scale."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -8,12 +9,13 @@ from scipy import linalg
 
 from skleak.influence._covariance import (
     ShapedFactor,
+    check_one_predictor,
     given_shape,
-    inverse_hessian_root,
-    shape_matrix,
 )
-from skleak.influence._covariance_terms import CurvatureNoise
+from skleak.influence._covariance_terms import FittedNoise
+from skleak.influence._curvature_noise import CurvatureNoise
 from skleak.influence._factor import FitFactor
+from skleak.influence._minimax_noise import MinimaxNoise
 from skleak.utils._linalg import ScaledCholesky
 from skleak.utils._typing import FloatArray
 
@@ -29,9 +31,9 @@ class NoiseShape:
 
     Parameters
     ----------
-    name : {"isotropic", "given", "curvature"}, default="isotropic"
-        The identity; a matrix that does not depend on the data; or ``p A / tr A`` of the fit
-        itself, which does.
+    name : {"isotropic", "given", "curvature", "minimax"}, default="isotropic"
+        The identity; a matrix that does not depend on the data; or one that does: ``p A / tr A``
+        of the fit itself, or the minimax shape with equal weights (see `_minimax_noise`).
     matrix : ndarray of shape (p, p) or None, default=None
         ``S`` where it is given, symmetric positive definite of trace p.
 
@@ -44,7 +46,7 @@ class NoiseShape:
     'curvature'
     """
 
-    name: Literal["isotropic", "given", "curvature"] = "isotropic"
+    name: Literal["isotropic", "given", "curvature", "minimax"] = "isotropic"
     matrix: FloatArray | None = None
 
     @classmethod
@@ -53,7 +55,7 @@ class NoiseShape:
 
         Parameters
         ----------
-        value : {"isotropic", "curvature"} or array-like of shape (p, p)
+        value : {"isotropic", "curvature", "minimax"} or array-like of shape (p, p)
             Name, or a matrix known up to a factor.
         n_parameters : int
             p.
@@ -71,15 +73,17 @@ class NoiseShape:
             return cls()
         if value == "curvature":
             return cls("curvature")
+        if value == "minimax":
+            return cls("minimax")
         raise ValueError(
-            "The shape of the noise must be 'isotropic', 'curvature' or a matrix of shape "
-            f"({n_parameters}, {n_parameters}); got {value!r}."
+            "The shape of the noise must be 'isotropic', 'curvature', 'minimax' or a matrix of "
+            f"shape ({n_parameters}, {n_parameters}); got {value!r}."
         )
 
     @property
     def reads_data(self) -> bool:
         """Whether the covariance is a function of the training records."""
-        return self.name == "curvature"
+        return self.name in _FITTED
 
     @property
     def is_identity(self) -> bool:
@@ -117,30 +121,35 @@ class NoiseShape:
     def root(self, state: "FitState") -> FloatArray:
         """Lower triangular ``L`` with ``L L^T = S``, of shape (p, p). Confidential."""
         if self.reads_data:
-            inverse = state.factor.inverse_hessian
-            return inverse_hessian_root(state) * float(np.sqrt(len(inverse) / np.trace(inverse)))
+            return self.of_fit(state).noise_root
         if self.matrix is None or self.is_identity:
             return np.eye(len(state.factor.coefficients))
         return self.matrix_root
 
     def covariance(self, state: "FitState") -> FloatArray:
-        """``S``, of shape (p, p). Confidential for "curvature"."""
-        if self.matrix is not None:
-            return self.matrix
-        return shape_matrix(self.name, state.factor)
+        """``S``, of shape (p, p). Confidential where it depends on the data."""
+        if self.reads_data:
+            return self.of_fit(state).shape
+        return np.eye(len(state.factor.coefficients)) if self.matrix is None else self.matrix
 
     def factor(self, state: "FitState") -> FitFactor:
         """What measures the leakage through the mean of the release. Confidential."""
-        if self.is_identity:
+        if self.reads_data:
+            return self.of_fit(state).mean_factor
+        if self.matrix is None or self.is_identity:
             return state.factor
-        if self.matrix is not None:
-            return ShapedFactor.of(state.factor, self.matrix)
-        return ShapedFactor.curvature(state)
+        return ShapedFactor.of(state.factor, self.matrix)
 
-    @staticmethod
-    def curvature(state: "FitState") -> CurvatureNoise:
-        """What measures the leakage through mean and covariance under "curvature"."""
-        return CurvatureNoise.of(state)
+    def of_fit(self, state: "FitState") -> FittedNoise:
+        """What measures the leakage through mean and covariance, where that depends on the data."""
+        if not self.reads_data:
+            raise ValueError(f"Noise that is {self.name!r} is no function of the data.")
+        check_one_predictor(state.factor)
+        return _FITTED[self.name](state)
 
 
+_FITTED: dict[str, Callable[["FitState"], FittedNoise]] = {
+    "curvature": CurvatureNoise.of,
+    "minimax": MinimaxNoise.of,
+}
 ISOTROPIC = NoiseShape()

@@ -10,40 +10,24 @@ import numpy as np
 import pandas as pd
 from sklearn.exceptions import ConvergenceWarning
 
-from skleak.influence._covariance_joint import curvature_joint_loss
-from skleak.influence._covariance_terms import CurvatureNoise, LossTerms, curvature_losses
+from skleak.influence._covariance_joint import covariance_joint_loss
+from skleak.influence._covariance_terms import (
+    FittedNoise,
+    LossTerms,
+    covariance_losses,
+    noise_scales,
+)
 from skleak.influence._factor import FitFactor
 from skleak.influence._fisher import Columns, Norm, feature_norms, joint_norm, record_norms
 from skleak.influence._noise_shape import ISOTROPIC, NoiseShape
+from skleak.influence._participation import Participation, TrainingLookup
 from skleak.influence._total import total_feature_norms, total_joint_norm
 from skleak.influence._total_derivative import TotalDerivative, total_derivative
 from skleak.solvers import Objective
-from skleak.utils._rows import row_keys, same_rows
 from skleak.utils._typing import Array, Data, FloatArray, IntArray
 from skleak.utils._warnings import outer_stacklevel
 
-__all__ = ["FitState", "Participation"]
-
-
-@dataclass(frozen=True)
-class Participation:
-    """How records take part in a fit.
-
-    Parameters
-    ----------
-    copies : ndarray of shape (n,)
-        ``s``: how many times each record counts.
-    reweights : ndarray of shape (n,)
-        ``omega``: its reweighting factor.
-
-    Examples
-    --------
-    >>> Participation(np.ones(2), np.array([0.5, 1.5])).reweights
-    array([0.5, 1.5])
-    """
-
-    copies: FloatArray
-    reweights: FloatArray
+__all__ = ["FitState"]
 
 
 @dataclass(frozen=True)
@@ -158,11 +142,11 @@ class FitState:
         return factor
 
     @property
-    def _curvature(self) -> CurvatureNoise:
+    def fitted_noise(self) -> FittedNoise:
         """What measures the leakage through a covariance that depends on the data."""
-        if "curvature" not in self._shared:
-            self._shared["curvature"] = self.noise.curvature(self)
-        noise: CurvatureNoise = self._shared["curvature"]
+        if "noise" not in self._shared:
+            self._shared["noise"] = self.noise.of_fit(self)
+        noise: FittedNoise = self._shared["noise"]
         return noise
 
     @property
@@ -222,20 +206,11 @@ class FitState:
         -------
         ndarray of int of shape (n,)
         """
-        if same_rows(X, self.objective.X) and np.array_equal(y, self.objective.y):
-            return np.arange(X.shape[0])
-        keys = row_keys(X, y)
-        order, known = self._training_keys
-        at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-        found = (known[at] == keys) & (self.objective.sample_weight[order[at]] > 0.0)
-        return np.where(found, order[at], -1)
+        return self._lookup.rows(X, y)
 
     @cached_property
-    def _training_keys(self) -> tuple[Array, Array]:
-        """Training rows by ascending key; of equal rows, the one that counts most first."""
-        keys = row_keys(self.objective.X, self.objective.y)
-        order = np.lexsort((-self.objective.weights, keys))
-        return order, keys[order]
+    def _lookup(self) -> TrainingLookup:
+        return TrainingLookup(self.objective)
 
     def record_loss(
         self,
@@ -283,7 +258,7 @@ class FitState:
         blocks: Sequence[Columns],
         norm: Norm = "spectral",
     ) -> LossTerms:
-        """Loss of each record under noise shaped by the curvature, by what carries it.
+        """Loss of each record under noise whose covariance depends on it, by what carries it.
 
         Parameters
         ----------
@@ -302,7 +277,34 @@ class FitState:
         -------
         LossTerms
         """
-        return curvature_losses(self, X, y, part, blocks, norm, noise=self._curvature)
+        return covariance_losses(self, X, y, part, blocks, norm, noise=self.fitted_noise)
+
+    def sufficient_noise(
+        self, X: Data, y: FloatArray, part: Participation, columns: Columns, eta: float
+    ) -> FloatArray:
+        """Noise scale at which the loss of each record is eta; its own noise scale plays no part.
+
+        Parameters
+        ----------
+        X : ndarray or CSR of shape (n, d)
+            Records.
+        y : ndarray of shape (n,)
+            Targets.
+        part : Participation
+            How they take part in the fit.
+        columns : Columns
+            What is unknown.
+        eta : float, positive
+            The loss.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Infinite where no noise lowers the loss to eta.
+        """
+        if self.noise.reads_data:
+            return noise_scales(self, X, y, part, columns, eta, noise=self.fitted_noise)
+        return self.at_noise(1.0).record_loss(X, y, part, columns) / eta
 
     def feature_loss(
         self,
@@ -376,8 +378,8 @@ class FitState:
         if self.balanced is not None and not conditional:
             return total_joint_norm(self, X, y, part, columns, norm, derivative=self.derivative)
         if self.noise.reads_data:
-            noise = self._curvature
-            return curvature_joint_loss(self, X, y, part, columns, norm, noise=noise)
+            noise = self.fitted_noise
+            return covariance_joint_loss(self, X, y, part, columns, norm, noise=noise)
         present = part.copies > 0.0
         if not np.any(present):
             return 0.0

@@ -88,7 +88,9 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         self,
         noise_scale: float | NoiseTarget = 0.01,
         *,
-        noise_covariance: "Literal['isotropic', 'curvature'] | npt.ArrayLike" = "isotropic",
+        noise_covariance: "Literal['isotropic', 'curvature', 'minimax'] | npt.ArrayLike" = (
+            "isotropic"
+        ),
         alpha: float = 1e-2,
         fit_intercept: bool = True,
         target: Literal["private", "public"] = "private",
@@ -363,7 +365,7 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         everything else cannot estimate any direction of the unknown with a standard error below
         ``1 / eta`` (Cramer-Rao), in units of the columns. With a ``noise_covariance`` it is the
         square root of the largest eigenvalue of the Fisher information about the unknown; with
-        "curvature", that of the mean and of the covariance of the release together.
+        "curvature" or "minimax", that of mean and covariance of the release together.
 
         Parameters
         ----------

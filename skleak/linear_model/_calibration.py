@@ -11,7 +11,6 @@ from skleak.influence import (
     FitState,
     Participation,
     candidate_encodings,
-    curvature_noise_scales,
 )
 from skleak.reports import guarantee_obstacles, release_sensitivity
 from skleak.utils._features import resolve_features
@@ -51,9 +50,7 @@ class LinearModelProblem:
             columns = Columns(resolve_features(features, state.feature_names, state.n_features))
         part = Participation(objective.sample_weight[rows], objective.reweights[rows])
         X, y = objective.X[rows], objective.y[rows]
-        if state.noise.reads_data:
-            return curvature_noise_scales(state, X, y, part, columns, eta)
-        return state.record_loss(X, y, part, columns) / eta
+        return state.sufficient_noise(X, y, part, columns, eta)
 
     def attribute_values(self, attribute: Any) -> tuple[Array, FloatArray]:
         """Distinct values of an attribute, (n_values, k), and how often each occurs."""
@@ -74,8 +71,8 @@ class LinearModelProblem:
         if self.state.noise.reads_data:
             raise ValueError(
                 "`MaxAdvantage` needs noise of a covariance that is the same under every value of "
-                "the attribute; got `noise_covariance='curvature'`, which depends on the records. "
-                "Use `MaxLeakage`, a number, or a covariance from public knowledge."
+                f"the attribute; got `noise_covariance={self.state.noise.name!r}`, which depends "
+                "on the records. Use `MaxLeakage`, a number, or a covariance from public knowledge."
             )
         objective = self.state.objective
         everyone = candidate_encodings(self.state, objective.X, objective.y, attribute, values)
@@ -92,8 +89,8 @@ class LinearModelProblem:
             raise ValueError(
                 f"No differential-privacy guarantee can be calibrated: {reasons}. Use "
                 "PrivateLogisticRegression with `data_norm`, `fit_intercept=False`, `alpha > 0` "
-                "no reweighting and no `noise_covariance='curvature'`, or another target such as "
-                "`MaxLeakage`."
+                "no reweighting and no `noise_covariance` that depends on the data, or another "
+                "target such as `MaxLeakage`."
             )
         sensitivity = release_sensitivity(self.state, self.data_norm, self.tol)
         return sensitivity / float(np.sqrt(self.state.noise.smallest_variance))

@@ -18,17 +18,24 @@ noise_scale : float or NoiseTarget, default=0.01
     and leakage infinite. A target from `skleak.mechanisms` (``MaxLeakage``, ``MaxAdvantage``,
     ``GaussianDP``, ``EpsilonDelta``) is resolved in ``fit`` to the smallest noise that reaches it;
     the first two read the noise off the data.
-noise_covariance : {"isotropic", "curvature"} or array-like of shape (p, p), default="isotropic"
+noise_covariance : {"isotropic", "curvature", "minimax"} or array-like, default="isotropic"
     Shape S of the noise ``N(0, noise_scale^2 S)``, scaled to ``tr S = p``, the number of
     coefficients and the intercept, which comes last. "isotropic" is the identity. "curvature" is
     ``S = p A / tr A`` with A the inverse Hessian of this very fit: more noise where it costs the
-    training objective less. As that depends on the data, so does the covariance, and the leakage
-    counts both what the mean and what the covariance of a release tell:
-    ``I_ab = dw_a^T C^-1 dw_b + tr(C^-1 dC_a C^-1 dC_b) / 2``, ``C = noise_scale^2 S``. The second
-    term does not fall with the noise scale. A matrix must come from public knowledge, for
-    instance ``skleak.influence.minimax_shape(model).shape`` of a model fitted on public records.
-    Only "isotropic" goes with a reweighting or with more than two classes, and there is no
-    differential-privacy guarantee under "curvature".
+    training objective less. "minimax" is the geometric mean of A and ``sum_i s_i J_i J_i^T``, J_i
+    the derivative of the parameters by record i: more noise, too, where records move the
+    parameters more. It minimises the mean squared loss through the mean of the release at an
+    equal expected rise of the objective, and is the minimax shape with the least favourable
+    weights of the records replaced by equal ones, so that no record determines it. It is not the
+    exact minimax shape, which lowers the largest loss further but is determined by a few
+    records, and gives them away. As "curvature" and "minimax" depend on the data, so does the
+    covariance, and the leakage counts both what the mean and what the covariance of a release
+    tell: ``I_ab = dw_a^T C^-1 dw_b + tr(C^-1 dC_a C^-1 dC_b) / 2``, ``C = noise_scale^2 S``. The
+    second term does not fall with the noise scale. A matrix of shape (p, p) must come from public
+    knowledge, for instance ``skleak.influence.minimax_shape(model).shape``, the exact minimax
+    shape, of a model fitted on public records. Only "isotropic" goes with a reweighting or with
+    more than two classes, and there is no differential-privacy guarantee under "curvature" or
+    "minimax".
 alpha : float, default=1e-2
     Strength of the penalty, relative to the *mean* loss; the intercept is not penalised.
     scikit-learn's ``Ridge(alpha=N * alpha)``, ``LogisticRegression(C=1 / (N * alpha))`` and

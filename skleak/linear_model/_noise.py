@@ -9,7 +9,8 @@ from skleak.utils._typing import FloatArray
 
 __all__ = ["noise_shape", "noisy_parameters"]
 
-# Parameters beyond which the third derivatives of the objective, p^3 numbers, take over 500 MB.
+# Parameters beyond which the third derivatives of the objective, p^3 numbers, take over 500 MB;
+# "minimax" needs four tables of that size.
 _MOST_PARAMETERS = 400
 
 
@@ -35,13 +36,6 @@ def noise_shape(estimator: Any, objective: Objective) -> NoiseShape:
         For a matrix that does not hold real numbers.
     """
     value = estimator.noise_covariance
-    if isinstance(value, str) and value == "minimax":
-        raise ValueError(
-            "`noise_covariance='minimax'` is not offered: a minimax shape that is computed from "
-            "the training records follows single ones of them, and what it reveals by itself is "
-            "large and has no closed form. Compute `skleak.influence.minimax_shape` of a model "
-            "fitted on public records, and pass its `.shape` as `noise_covariance`."
-        )
     n_parameters = objective.X.shape[1] + objective.fit_intercept
     try:
         shape = NoiseShape.of(value, n_parameters)
@@ -61,12 +55,13 @@ def noise_shape(estimator: Any, objective: Objective) -> NoiseShape:
             f"`reweighting={estimator.reweighting!r}` with a `noise_covariance` of its own. Drop "
             "one of the two."
         )
-    if shape.reads_data and n_parameters > _MOST_PARAMETERS and not objective.loss.quadratic:
+    # The curvature of the squared loss does not move with the minimiser; its residuals do.
+    third = shape.name == "minimax" or (shape.reads_data and not objective.loss.quadratic)
+    if third and n_parameters > _MOST_PARAMETERS:
         raise ValueError(
-            "`noise_covariance='curvature'` needs the third derivatives of the objective, the "
-            f"cube of {n_parameters} numbers, for what the covariance leaks; at most "
-            f"{_MOST_PARAMETERS} parameters are supported. Reduce the columns, or use isotropic "
-            "noise."
+            f"`noise_covariance={shape.name!r}` needs third derivatives, the cube of "
+            f"{n_parameters} numbers, for what the covariance leaks; at most {_MOST_PARAMETERS} "
+            "parameters are supported. Reduce the columns, or use isotropic noise."
         )
     return shape
 

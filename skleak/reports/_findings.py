@@ -11,6 +11,12 @@ if TYPE_CHECKING:
 
 __all__ = ["assumptions", "findings"]
 
+# Shapes of the noise that are functions of the records.
+_FITTED_SHAPES = {
+    "curvature": "the shape of the curvature of this fit",
+    "minimax": "the minimax shape of this fit, with equal weights",
+}
+
 
 def findings(report: "LeakageReport") -> tuple[str, ...]:
     """What the report's numbers say, most important first.
@@ -71,11 +77,11 @@ def assumptions(report: "LeakageReport", part: Participation) -> tuple[str, ...]
             "The covariance of the noise was given, and counts as public: what it reveals, had it "
             "been computed from these records, is not in the leakage stated."
         )
-    if report.dataset["noise_covariance"] == "curvature":
+    if report.dataset["noise_covariance"] in _FITTED_SHAPES:
         lines.append(
-            "The covariance of the noise is that of the curvature of this fit, and depends on the "
-            "records. What a release reveals through it is counted, for an attacker who sees the "
-            "coefficients alone: the covariance itself is confidential."
+            f"The noise has {_FITTED_SHAPES[report.dataset['noise_covariance']]}, which depends on "
+            "the records. What a release reveals through it is counted, for an attacker who sees "
+            "the coefficients alone: the covariance itself is confidential."
         )
     if report.dataset["noise_target"] is not None:
         lines.append(
@@ -178,7 +184,7 @@ def _covariance(report: "LeakageReport") -> list[str]:
     if not np.isfinite(data["mean_loss"]):
         return []
     return [
-        "The noise has the shape of the curvature of this fit, which depends on the records. "
+        f"The noise has {_FITTED_SHAPES[data['noise_covariance']]}, which depends on the records. "
         "Through the mean of the release they leak "
         f"{data['through_mean_mean_loss']:.3g} on average and {data['through_mean_max_loss']:.3g} "
         "at most; through its covariance, which no noise scale lowers, "

@@ -21,6 +21,7 @@ COVARIANCES = {
     "isotropic": "equal variance in all directions",
     "given": "a given covariance",
     "curvature": "the shape of the curvature, and what that reveals is counted",
+    "minimax": "the minimax shape with equal weights, and what that reveals is counted",
 }
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # Invisible, but letters of some scripts and emoji are joined by them.

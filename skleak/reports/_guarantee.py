@@ -131,7 +131,7 @@ def guarantee_obstacles(state: FitState, data_norm: float | None) -> list[str]:
         reasons.append("the solver did not reach the minimiser, whose sensitivity is known")
     if state.noise.reads_data:
         reasons.append(
-            "the covariance of the noise is that of the curvature, a function of the training "
+            f"the covariance of the noise ({state.noise.name!r}) is a function of the training "
             "records"
         )
     elif not state.noise.smallest_variance > 0.0:

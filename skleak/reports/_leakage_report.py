@@ -40,7 +40,7 @@ class LeakageReport:
         ``most_exposed_record`` and ``relative_mean`` (mean over the mean of all records).
     dataset : dict
         Summary: ``n_records``, ``n_features``, ``noise_scale``, ``noise_covariance``
-        ("isotropic", "given" or "curvature"), ``alpha``, ``loss``, ``target``,
+        ("isotropic", "given", "curvature" or "minimax"), ``alpha``, ``loss``, ``target``,
         ``reweighting``, ``noise_target``, ``mean_loss``, ``std_loss``, ``min_loss``,
         ``median_loss``, ``max_loss``, ``spread``, ``joint_loss``, ``conditional_mean_loss`` and
         ``conditional_max_loss`` (of a reweighted fit with its weights held fixed; None without a

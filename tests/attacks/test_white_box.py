@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from joblib import parallel_config
-from scipy import stats
+from scipy import linalg, stats
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
@@ -423,6 +423,17 @@ def _shape(rng, p):
     return root @ root.T
 
 
+def _fitted_shape(model, kind):
+    state = model._confidential_state()
+    S = A = state.factor.inverse_hessian
+    if kind == "minimax":
+        J = state.factor.jacobian(state.objective.X, state.objective.y)
+        half = linalg.sqrtm(A).real
+        back = np.linalg.inv(half)
+        S = half @ linalg.sqrtm(back @ np.einsum("nia,nja->ij", J, J) @ back).real @ half
+    return S * len(S) / np.trace(S)
+
+
 def _by_refits(estimator, X, y, row, column, values, covariance, scale, encode):
     """Mean and covariance of a release under every value, from fits and definitions."""
     found = []
@@ -432,18 +443,17 @@ def _by_refits(estimator, X, y, row, column, values, covariance, scale, encode):
         model = estimator(0.0).fit(encode(changed), y)
         w = parameters(model)
         if isinstance(covariance, str):
-            A = model._confidential_state().factor.inverse_hessian
-            found.append((w, scale**2 * A * len(w) / np.trace(A)))
+            found.append((w, scale**2 * _fitted_shape(model, covariance)))
         else:
             found.append((w, scale**2 * covariance * len(w) / np.trace(covariance)))
     return found
 
 
-@pytest.mark.parametrize("kind", ["given", "curvature"])
+@pytest.mark.parametrize("kind", ["given", "curvature", "minimax"])
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_shaped_noise_is_judged_by_its_density(estimator, kind, make_table, make_pipe, rng):
     X, y = make_table(estimator)
-    covariance = _shape(rng, 8) if kind == "given" else "curvature"
+    covariance = _shape(rng, 8) if kind == "given" else kind
     scale, prior = 0.05, np.array([0.5, 0.3, 0.2])
     pipe = make_pipe(estimator(scale, noise_covariance=covariance)).fit(X, y)
     attack = WhiteBoxAttributeInference(pipe, "gene", prior=prior, targets=[0, 7, 30]).fit(X, y)
@@ -460,8 +470,8 @@ def test_shaped_noise_is_judged_by_its_density(estimator, kind, make_table, make
         guesses = attack.predict_each(each)[:, position]
         np.testing.assert_array_equal(guesses, attack.predict(released)[:, position])
     channel = attack.channel()
-    assert isinstance(channel, UnequalGaussianChannel if kind == "curvature" else GaussianChannel)
-    if kind == "curvature":
+    assert isinstance(channel, GaussianChannel if kind == "given" else UnequalGaussianChannel)
+    if kind != "given":
         np.testing.assert_allclose(channel.means, attack.encodings_)
         np.testing.assert_allclose(channel.covariances[1, 2], hypotheses[2][1], rtol=1e-6)
         every = np.broadcast_to(released, (3, 6, 8))
@@ -469,10 +479,10 @@ def test_shaped_noise_is_judged_by_its_density(estimator, kind, make_table, make
         np.testing.assert_allclose(attack.predict_proba(released), posterior, atol=1e-7)
 
 
-@pytest.mark.parametrize("kind", ["given", "curvature"])
+@pytest.mark.parametrize("kind", ["given", "curvature", "minimax"])
 def test_success_under_shaped_noise_is_the_bayes_success(kind, make_table, make_pipe, rng):
     X, y = make_table(PrivateLogisticRegression)
-    covariance = _shape(rng, 8) if kind == "given" else "curvature"
+    covariance = _shape(rng, 8) if kind == "given" else kind
     scale, prior, n = 0.1, np.array([0.5, 0.3, 0.2]), 20_000
     model = PrivateLogisticRegression(scale, noise_covariance=covariance)
     attack = WhiteBoxAttributeInference(make_pipe(model), "gene", prior=prior, targets=[0, 30]).fit(
@@ -510,7 +520,7 @@ def test_success_under_shaped_noise_is_the_bayes_success(kind, make_table, make_
 
 def test_releases_of_models_with_shaped_noise(make_table, make_pipe, rng):
     X, y = make_table()
-    for covariance in ("curvature", _shape(rng, 8)):
+    for covariance in ("curvature", "minimax", _shape(rng, 8)):
         model = PrivateLinearRegression(1e-6, noise_covariance=covariance)
         pipe = make_pipe(model).fit(X, y)
         attack = WhiteBoxAttributeInference(pipe, "gene").fit(X, y)
@@ -532,7 +542,7 @@ def test_releases_of_models_with_shaped_noise(make_table, make_pipe, rng):
 
 def test_quantities_under_shaped_noise(make_table, make_pipe, rng):
     X, y = make_table()
-    for covariance in ("curvature", _shape(rng, 8)):
+    for covariance in ("curvature", "minimax", _shape(rng, 8)):
         model = PrivateLinearRegression(0.02, noise_covariance=covariance, random_state=3)
         pipe = make_pipe(model).fit(X, y)
         attack = WhiteBoxAttributeInference(pipe, "dose", targets=[4]).fit(X, y)
@@ -548,9 +558,10 @@ def test_quantities_under_shaped_noise(make_table, make_pipe, rng):
 
 def test_shaped_noise_that_is_not_attacked(make_table, make_pipe, rng, monkeypatch):
     X, y = make_table()
-    curvature = make_pipe(PrivateLinearRegression(noise_covariance="curvature"))
-    with pytest.raises(AttackNotApplicableError, match="refit_preprocessing=False"):
-        WhiteBoxAttributeInference(curvature, "gene", refit_preprocessing=True).fit(X, y)
+    for kind in ("minimax", "curvature"):
+        curvature = make_pipe(PrivateLinearRegression(noise_covariance=kind))
+        with pytest.raises(AttackNotApplicableError, match="refit_preprocessing=False"):
+            WhiteBoxAttributeInference(curvature, "gene", refit_preprocessing=True).fit(X, y)
     both = PrivateLinearRegression(noise_covariance=np.eye(8), reweighting="irfil")
     with pytest.raises(AttackNotApplicableError, match="cannot be fitted"):
         WhiteBoxAttributeInference(make_pipe(both), "gene").fit(X, y)

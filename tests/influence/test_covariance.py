@@ -1,5 +1,7 @@
 """Shapes of noise, their cost, and leakage under a shape that is public."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -8,10 +10,12 @@ from skleak.influence import Columns, FitState, feature_norms, joint_norm, recor
 from skleak.influence._covariance import (
     ShapedFactor,
     excess_loss,
+    given_shape,
     hessian_matrix,
     inverse_hessian_root,
-    shape_matrix,
 )
+from skleak.influence._curvature_noise import CurvatureNoise
+from skleak.influence._noise_shape import NoiseShape
 
 KINDS = ["squared", "logistic", "poisson"]
 
@@ -38,7 +42,7 @@ def _blocks(d):
 def test_norms_are_those_of_whitened_jacobians(make_problem, rng, kind, fit_intercept, n, d):
     problem = make_problem(kind, n=n, d=d, fit_intercept=fit_intercept)
     p = d + fit_intercept
-    shape = shape_matrix(_random_shape(rng, p), problem.factor)
+    shape = given_shape(_random_shape(rng, p), p)
     values, vectors = np.linalg.eigh(shape)
     whiten = (vectors / np.sqrt(values)) @ vectors.T
     shaped = ShapedFactor.of(problem.factor, shape)
@@ -67,7 +71,8 @@ def test_norms_are_those_of_whitened_jacobians(make_problem, rng, kind, fit_inte
 @pytest.mark.parametrize("kind", KINDS)
 def test_isotropic_is_the_identity(make_problem, kind):
     problem = make_problem(kind, n=30, d=4)
-    shape = shape_matrix("isotropic", problem.factor)
+    state = FitState(problem.objective, problem.factor, 1.0, True)
+    shape = NoiseShape.of("isotropic", 5).covariance(state)
     assert_allclose(shape, np.eye(5))
     shaped = ShapedFactor.of(problem.factor, shape)
     for columns in _blocks(4):
@@ -103,12 +108,20 @@ def test_root_hessian_and_cost(make_problem, rng, kind, fit_intercept):
 @pytest.mark.parametrize("kind", KINDS)
 def test_shapes_have_trace_p_in_any_units(make_problem, rng, kind):
     problem = make_problem(kind, n=40, d=3, scale=np.array([1e4, 1.0, 1e-4]))
-    matrix = _random_shape(rng, 4)
-    for shape in ("isotropic", "curvature", matrix, 1e-9 * matrix, np.diag([1, 2, 3, 4])):
-        found = shape_matrix(shape, problem.factor)
+    problem = replace(problem, omega=np.ones_like(problem.s))
+    state, matrix = FitState(problem.objective, problem.factor, 1.0, True), _random_shape(rng, 4)
+    for shape in (
+        "isotropic",
+        "curvature",
+        "minimax",
+        matrix,
+        1e-9 * matrix,
+        np.diag([1, 2, 3, 4]),
+    ):
+        found = NoiseShape.of(shape, 4).covariance(state)
         assert np.trace(found) == pytest.approx(4.0)
-        assert np.array_equal(found, found.T)
-    assert_allclose(shape_matrix(1e-9 * matrix, problem.factor), matrix * 4 / np.trace(matrix))
+        assert_allclose(found, found.T, rtol=1e-14)
+    assert_allclose(given_shape(1e-9 * matrix, 4), matrix * 4 / np.trace(matrix))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -123,7 +136,7 @@ def test_curvature_and_units_far_apart(make_problem, rng, kind):
         # Noise of covariance A: what it leaves of a column is free of units.
         A = problem.factor.inverse_hessian
         unit = np.sqrt(len(A) / np.trace(A))
-        shaped = ShapedFactor.curvature(state)
+        shaped = CurvatureNoise.of(state).mean_factor
         norms = [record_norms(shaped, problem.X, y, Columns(np.array([j]))) for j in range(3)]
         table.append(np.column_stack(norms) * unit * factors)
     assert_allclose(table[1], table[0], rtol=1e-7)
@@ -144,7 +157,6 @@ def test_curvature_and_units_far_apart(make_problem, rng, kind):
         (np.eye(4).astype(str), TypeError, "real numbers"),
     ],
 )
-def test_bad_shapes(make_problem, shape, error, message):
-    factor = make_problem("squared", n=10, d=3).factor
+def test_bad_shapes(shape, error, message):
     with pytest.raises(error, match=message):
-        shape_matrix(shape, factor)
+        NoiseShape.of(shape, 4)

@@ -1,14 +1,18 @@
-"""Noise shaped by curvature on IWPC, at the same expected rise of the training objective."""
+"""Noise whose shape depends on the data, on IWPC, at the same rise of the training objective."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import linalg
 
 from skleak.influence import Columns, record_norms
-from skleak.influence._covariance import ShapedFactor, excess_loss, hessian_matrix, shape_matrix
+from skleak.influence._covariance import ShapedFactor, excess_loss, hessian_matrix
 from skleak.influence._covariance_minimax import minimax_shape
-from skleak.influence._covariance_terms import CurvatureNoise, curvature_losses
+from skleak.influence._covariance_terms import covariance_losses
+from skleak.influence._curvature_noise import CurvatureNoise
+from skleak.influence._minimax_noise import MinimaxNoise
+from skleak.influence._noise_shape import NoiseShape
 from skleak.linear_model import PrivateLinearRegression
 from skleak.solvers import minimize
 
@@ -24,6 +28,10 @@ def _fit(iwpc, alpha, public=False):
     rows = order[3855:] if public else order[:3855]
     model = PrivateLinearRegression(1.0, alpha=alpha, fit_intercept=False)
     return model.fit(X.iloc[rows], np.asarray(y)[rows])._confidential_state()
+
+
+def _shape_of(state, shape):
+    return NoiseShape.of(shape, len(state.factor.coefficients)).covariance(state)
 
 
 def _at_rise(state, shape):
@@ -43,9 +51,10 @@ def _losses(state, shape):
 def test_curvature_with_both_terms(iwpc, alpha, largest, mean):
     state = _fit(iwpc, alpha)
     X, y = state.objective.X, state.objective.y
-    isotropic = _losses(state, shape_matrix("isotropic", state.factor))
-    shaped = _at_rise(state, shape_matrix("curvature", state.factor))
-    losses = curvature_losses(shaped, X, y, shaped.participation(X, y), [WHOLE])
+    isotropic = _losses(state, _shape_of(state, "isotropic"))
+    shaped = _at_rise(state, _shape_of(state, "curvature"))
+    part, noise = shaped.participation(X, y), CurvatureNoise.of(shaped)
+    losses = covariance_losses(shaped, X, y, part, [WHOLE], noise=noise)
     assert isotropic.max() / losses.total.max() == pytest.approx(largest, rel=1e-3)
     assert isotropic.mean() / losses.total.mean() == pytest.approx(mean, rel=1e-3)
     # The covariance tells little beside the mean, here.
@@ -58,7 +67,7 @@ def test_minimax_through_the_mean(iwpc, alpha, to_curvature):
     state = _fit(iwpc, alpha)
     found = minimax_shape(state, tol=1e-3)
     assert found.converged
-    curvature = _losses(state, shape_matrix("curvature", state.factor))
+    curvature = _losses(state, _shape_of(state, "curvature"))
     losses = _losses(state, found.shape)
     assert curvature.max() / losses.max() == pytest.approx(to_curvature, rel=2e-3)
     # It lowers the largest loss, and raises that of others.
@@ -92,8 +101,8 @@ def test_a_minimax_shape_leaks_by_itself(iwpc):
 
 def test_shapes_from_other_records(iwpc):
     state, public = _fit(iwpc, 1e-2), _fit(iwpc, 1e-2, public=True)
-    isotropic = _losses(state, shape_matrix("isotropic", state.factor)).max()
-    curvature = _losses(state, shape_matrix("curvature", public.factor)).max()
+    isotropic = _losses(state, _shape_of(state, "isotropic")).max()
+    curvature = _losses(state, _shape_of(public, "curvature")).max()
     minimax = _losses(state, minimax_shape(public, tol=1e-3).shape).max()
     assert isotropic / curvature > 5.0
     assert isotropic / minimax > 6.0
@@ -121,15 +130,101 @@ def test_refits_of_a_real_record(iwpc):
     precision *= np.trace(state.factor.inverse_hessian)
     first = dw @ precision @ dw.T / p
     second = 0.5 * np.einsum("ij,ajk,kl,bli->ab", precision, dC, precision, dC)
-    _, records = next(CurvatureNoise.of(state).records(X[i : i + 1], y[i : i + 1]))
-    for found, expected in zip(records.information(WHOLE), (first, second), strict=True):
+    noise = CurvatureNoise.of(state)
+    _, records = next(noise.records(X[i : i + 1], y[i : i + 1]))
+    for found, expected in zip(
+        records.information(noise.frame(WHOLE)), (first, second), strict=True
+    ):
         np.testing.assert_allclose(found[0], expected, atol=1e-6 * np.abs(expected).max())
 
 
 def test_equal_rise(iwpc):
     state = _fit(iwpc, 1e-2)
     for shape in ("isotropic", "curvature"):
-        matrix = shape_matrix(shape, state.factor)
+        matrix = _shape_of(state, shape)
         sigma = _at_rise(state, matrix).noise_scale
         rise = np.trace(hessian_matrix(state) @ matrix) * sigma**2 / (2.0 * 3855)
         assert rise == pytest.approx(RISE)
+
+
+def _of_refits(state, i, h=1e-3):
+    """Both terms of a record under the minimax shape, by differences of everything."""
+    objective = state.objective
+    X, y = objective.X, objective.y
+
+    def fitted(j, change):
+        moved, target = X.copy(), y.copy()
+        if j < X.shape[1]:
+            moved[i, j] += change
+        else:
+            target[i] += change
+        fit = minimize(replace(objective, X=moved, y=target))
+        factor = replace(
+            state.factor, coefficients=fit.coefficients, inverse_hessian=fit.inverse_hessian
+        )
+        J = factor.jacobian(moved, target)
+        M = J.transpose(1, 0, 2).reshape(len(fit.coefficients), -1)
+        half = linalg.sqrtm(fit.inverse_hessian).real
+        back = np.linalg.inv(half)
+        shape = half @ linalg.sqrtm(back @ M @ M.T @ back).real @ half
+        return fit.coefficients, shape / np.trace(shape) * len(shape)
+
+    pairs = [(fitted(j, h), fitted(j, -h)) for j in range(X.shape[1] + 1)]
+    dw, dS = (np.array([(up[k] - down[k]) / (2 * h) for up, down in pairs]) for k in (0, 1))
+    precision = np.linalg.inv(fitted(0, 0.0)[1])
+    first = dw @ precision @ dw.T
+    return first, 0.5 * np.einsum("ij,ajk,kl,bli->ab", precision, dS, precision, dS)
+
+
+@pytest.mark.parametrize("alpha", [1e-2, 1e-4])
+def test_refits_of_the_record_that_moves_the_minimax_shape_most(iwpc, alpha):
+    state = _fit(iwpc, alpha)
+    X, y = state.objective.X, state.objective.y
+    noise, part = MinimaxNoise.of(state), state.participation(X, y)
+    losses = covariance_losses(state, X, y, part, [WHOLE], noise=noise)
+    i = int(losses.covariance.argmax())
+    _, records = next(noise.records(X[i : i + 1], y[i : i + 1]))
+    pair = records.information(noise.frame(WHOLE))
+    for found, expected in zip(pair, _of_refits(state, i), strict=True):
+        np.testing.assert_allclose(found[0], expected, atol=1e-5 * np.abs(expected).max())
+    # The shape of the curvature tells half as much; that of two records, ten times as much.
+    assert losses.covariance.max() == pytest.approx(0.0606 if alpha == 1e-2 else 0.332, rel=5e-3)
+
+
+@pytest.mark.parametrize(
+    "alpha, first, rises, factor",
+    [(1e-2, 1.3706, [1e-4, 1e-3, 1e-2, 1e-1, 3e-1], 5.5), (1e-4, 1.5762, [1e-4, 1e-2, 3e-2], 13.0)],
+)
+def test_minimax_with_both_terms(iwpc, alpha, first, rises, factor):
+    state = _fit(iwpc, alpha)
+    X, y = state.objective.X, state.objective.y
+    part = state.participation(X, y)
+    noises = [MinimaxNoise.of(state), CurvatureNoise.of(state)]
+    bound = minimax_shape(state, tol=1e-3).lower_bound
+    p, n = len(state.factor.coefficients), len(y)
+    for rise in rises:
+        losses = []
+        for noise in noises:
+            scale = np.sqrt(rise / excess_loss(state, noise.shape))
+            at = state.at_noise(scale)
+            losses.append(covariance_losses(at, X, y, part, [WHOLE], noise=noise))
+        isotropic = record_norms(state.factor, X, y, WHOLE).max()
+        isotropic /= np.sqrt(rise / excess_loss(state, np.eye(p)))
+        assert losses[0].total.max() < losses[1].total.max()
+        assert isotropic / losses[0].total.max() > factor
+        # In between the curvature and the best that any shape can do.
+        ratio = losses[1].mean.max() / losses[0].mean.max()
+        assert ratio == pytest.approx(first, rel=1e-3)
+        assert losses[0].mean.max() > 1.35 * bound * np.sqrt(p / (2.0 * n * rise))
+
+
+def test_where_the_curvature_leaks_less(iwpc):
+    # No noise lowers the second term: of a weak penalty and much noise nothing else is left.
+    state = _fit(iwpc, 1e-4)
+    X, y = state.objective.X, state.objective.y
+    part, largest = state.participation(X, y), {}
+    for kind in (MinimaxNoise, CurvatureNoise):
+        noise = kind.of(state)
+        at = state.at_noise(np.sqrt(0.3 / excess_loss(state, noise.shape)))
+        largest[kind] = covariance_losses(at, X, y, part, [WHOLE], noise=noise).total.max()
+    assert largest[MinimaxNoise] > 1.5 * largest[CurvatureNoise]

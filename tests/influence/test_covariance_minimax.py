@@ -8,15 +8,20 @@ from numpy.testing import assert_allclose
 from scipy import optimize, sparse
 
 from skleak.influence import Columns, FitState
-from skleak.influence._covariance import hessian_matrix, shape_matrix
+from skleak.influence._covariance import hessian_matrix
 from skleak.influence._covariance_design import enclosing_design
 from skleak.influence._covariance_minimax import minimax_shape
+from skleak.influence._noise_shape import NoiseShape
 
 KINDS = ["squared", "logistic", "poisson"]
 
 
 def _state(problem):
     return FitState(problem.objective, problem.factor, 1.0, True)
+
+
+def _shape_of(state, shape):
+    return NoiseShape.of(shape, len(state.factor.coefficients)).covariance(state)
 
 
 def _worst(problem, state, columns, shape):
@@ -48,7 +53,7 @@ def test_certificate(make_problem, rng, kind, fit_intercept, columns):
     # What it claims to reach is reached, and is better than both other shapes.
     assert _worst(problem, state, columns, found.shape) == pytest.approx(found.largest, rel=1e-7)
     for shape in ("isotropic", "curvature"):
-        other = _worst(problem, state, columns, shape_matrix(shape, state.factor))
+        other = _worst(problem, state, columns, _shape_of(state, shape))
         assert found.largest <= (1.0 + 1e-4) * other
     # Nothing beats the lower bound, near the solution or far from it.
     p = len(found.shape)
@@ -126,7 +131,7 @@ def test_where_nothing_leaks(make_problem, rng):
     found = minimax_shape(_state(problem), Columns())
     assert found.converged
     assert found.largest == found.lower_bound == found.gap == 0.0
-    assert_allclose(found.shape, shape_matrix("curvature", problem.factor))
+    assert_allclose(found.shape, _shape_of(_state(problem), "curvature"))
 
 
 def test_units_and_sparse_records(make_problem, rng):

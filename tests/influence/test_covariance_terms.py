@@ -8,8 +8,9 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from skleak.influence import Columns, FitState, Participation, feature_norms
-from skleak.influence._covariance import ShapedFactor, shape_matrix
-from skleak.influence._covariance_terms import CurvatureNoise, curvature_losses
+from skleak.influence._covariance import ShapedFactor
+from skleak.influence._covariance_terms import covariance_losses
+from skleak.influence._curvature_noise import CurvatureNoise
 
 KINDS = ["squared", "logistic", "poisson"]
 
@@ -20,8 +21,13 @@ def _state(problem, noise_scale=1.0):
 
 def _matrices(state, X, y, columns, **options):
     noise = CurvatureNoise.of(state, **options)
-    parts = [records.information(columns) for _, records in noise.records(X, y)]
+    frame = noise.frame(columns)
+    parts = [records.information(frame) for _, records in noise.records(X, y)]
     return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
+
+
+def curvature_losses(state, *arguments):
+    return covariance_losses(state, *arguments, noise=CurvatureNoise.of(state))
 
 
 def _fitted(problem, start, normalised):
@@ -214,8 +220,11 @@ def test_the_first_term_is_that_of_a_public_shape(make_problem, kind):
     part = state.participation(problem.X, problem.y)
     blocks = [Columns(target=True), Columns(np.array([1, 3])), Columns(np.array([2]))]
     losses = curvature_losses(state, problem.X, problem.y, part, blocks)
-    shape = shape_matrix("curvature", state.factor)
-    for shaped in (ShapedFactor.curvature(state), ShapedFactor.of(state.factor, shape)):
+    noise = CurvatureNoise.of(state)
+    A = state.factor.inverse_hessian
+    assert_allclose(noise.shape, A * len(A) / np.trace(A))
+    assert_allclose(noise.noise_root @ noise.noise_root.T, noise.shape, rtol=1e-9, atol=1e-12)
+    for shaped in (noise.mean_factor, ShapedFactor.of(state.factor, noise.shape)):
         norms = feature_norms(shaped, problem.X, problem.y, blocks)
         assert_allclose(losses.mean, norms * problem.omega[:, None] / 0.7, rtol=1e-9)
 
@@ -262,7 +271,7 @@ def test_blocks_and_sparse_records(make_problem, kind, monkeypatch):
     part = state.participation(problem.X, problem.y)
     blocks = [Columns(target=True), Columns(np.array([0]))]
     expected = curvature_losses(state, problem.X, problem.y, part, blocks).total
-    monkeypatch.setattr("skleak.influence._covariance_terms._ELEMENTS", 100)
+    monkeypatch.setattr("skleak.influence._curvature_noise._ELEMENTS", 100)
     X = sparse.csr_array(problem.X)
     sparse_state = replace(state, objective=replace(problem.objective, X=X))
     found = curvature_losses(sparse_state, X, problem.y, part, blocks).total

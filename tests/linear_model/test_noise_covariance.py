@@ -22,9 +22,8 @@ from skleak.audit import LeakageAuditor
 from skleak.channels import GaussianChannel
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
 from skleak.influence import Columns, candidate_encodings, minimax_shape
-from skleak.influence._covariance import shape_matrix
-from skleak.influence._covariance_joint import curvature_joint_loss
-from skleak.influence._covariance_terms import curvature_losses
+from skleak.influence._covariance_joint import covariance_joint_loss
+from skleak.influence._covariance_terms import covariance_losses
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -33,6 +32,12 @@ from skleak.linear_model import (
 from skleak.mechanisms import EpsilonDelta, GaussianDP, MaxAdvantage, MaxLeakage
 
 WHOLE = Columns(target=True)
+FITTED = ["curvature", "minimax"]  # shapes that depend on the data
+
+
+def _terms(state, X, y, blocks):
+    part = state.participation(X, y)
+    return covariance_losses(state, X, y, part, blocks, noise=state.fitted_noise)
 
 
 def _shape(rng, p):
@@ -51,17 +56,24 @@ def _parameters(model):
 def _covariance(model):
     """Of the noise, from the definition."""
     state = _state(model)
-    inverse = state.factor.inverse_hessian
-    return model.noise_scale_**2 * inverse * len(inverse) / np.trace(inverse)
+    shape = inverse = state.factor.inverse_hessian
+    if model.noise_covariance == "minimax":
+        objective = state.objective
+        J = state.factor.jacobian(objective.X, objective.y)
+        M = np.einsum("n,nia,nja->ij", objective.sample_weight, J, J)
+        half = linalg.sqrtm(inverse).real
+        back = np.linalg.inv(half)
+        shape = half @ linalg.sqrtm(back @ M @ back).real @ half
+    return model.noise_scale_**2 * shape * len(shape) / np.trace(shape)
 
 
-@pytest.mark.parametrize("kind", ["given", "curvature"])
+@pytest.mark.parametrize("kind", ["given", *FITTED])
 def test_the_noise_has_the_covariance_stated(estimator_class, data, rng, kind):
     given = _shape(rng, 5)
-    value = given if kind == "given" else "curvature"
+    value = given if kind == "given" else kind
     model = estimator_class(0.7, noise_covariance=value).fit(data.X, data.y)
     state = _state(model)
-    covariance = _covariance(model) if kind == "curvature" else 0.49 * given * 5 / np.trace(given)
+    covariance = _covariance(model) if kind in FITTED else 0.49 * given * 5 / np.trace(given)
     assert np.trace(covariance) == pytest.approx(5 * 0.49)
     assert_allclose(state.noise.covariance(state) * 0.49, covariance, rtol=1e-9, atol=1e-12)
     draws = np.array(
@@ -146,12 +158,13 @@ def _features(model, X, y, fit, step=1e-4):
     return np.array(result)
 
 
+@pytest.mark.parametrize("kind", FITTED)
 @pytest.mark.parametrize("noise_scale", [0.3, 30.0])
-def test_curvature_counts_both_terms(numbers, noise_scale):
+def test_both_terms_are_counted(numbers, noise_scale, kind):
     X, y = numbers.X[:12, :2], numbers.y[:12]
 
     def fit(X, y):
-        model = PrivateLinearRegression(noise_scale, alpha=0.1, noise_covariance="curvature")
+        model = PrivateLinearRegression(noise_scale, alpha=0.1, noise_covariance=kind)
         return model.fit(X, y)
 
     model = fit(X, y)
@@ -171,12 +184,13 @@ def test_curvature_counts_both_terms(numbers, noise_scale):
         assert by_group[label] == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.parametrize("kind", FITTED)
 @pytest.mark.parametrize("noise_scale", [0.3, 30.0])
-def test_joint_loss_of_losses_with_a_third_derivative(noise_scale, counts):
+def test_joint_loss_of_losses_with_a_third_derivative(noise_scale, counts, kind):
     X, y = counts.X[:10, :2] / 3.0, counts.y[:10] + 0.5
 
     def fit(X, y):
-        model = PrivatePoissonRegressor(noise_scale, alpha=0.1, noise_covariance="curvature")
+        model = PrivatePoissonRegressor(noise_scale, alpha=0.1, noise_covariance=kind)
         return model.fit(X, y)
 
     model = fit(X, y)
@@ -187,18 +201,19 @@ def test_joint_loss_of_losses_with_a_third_derivative(noise_scale, counts):
     assert model.fisher_information_loss(per="dataset") == pytest.approx(joint, rel=1e-4)
 
 
-def test_curvature_losses_are_those_of_the_layer(estimator_class, data):
-    model = estimator_class(0.3, noise_covariance="curvature", target="public")
+@pytest.mark.parametrize("kind", FITTED)
+def test_losses_are_those_of_the_layer(estimator_class, data, kind):
+    model = estimator_class(0.3, noise_covariance=kind, target="public")
     model.fit(data.X, data.y, sample_weight=data.weights)
     state = _state(model)
     X, y = state.objective.X, state.objective.y
-    part, blocks = state.participation(X, y), [Columns(), Columns(np.array([2]))]
-    losses = curvature_losses(state, X, y, part, blocks)
+    losses = _terms(state, X, y, [Columns(), Columns(np.array([2]))])
     assert_array_equal(model.fisher_information_loss_, losses.total[:, 0])
     single = model.fisher_information_loss(per="feature", features=[2])
     assert_array_equal(single, losses.total[:, 1:])
     assert np.all(losses.total > losses.mean)
-    joint = curvature_joint_loss(state, X, y, part, Columns())
+    part, noise = state.participation(X, y), state.fitted_noise
+    joint = covariance_joint_loss(state, X, y, part, Columns(), noise=noise)
     assert model.fisher_information_loss(per="dataset") == joint
     # One record alone is itself; a weight is so many copies.
     one = model.fisher_information_loss(per="group", groups=np.arange(60))
@@ -206,8 +221,9 @@ def test_curvature_losses_are_those_of_the_layer(estimator_class, data):
     assert_allclose(one, expected, rtol=1e-8)
 
 
-def test_weights_are_copies_and_records_may_be_sparse(estimator_class, data):
-    options = {"noise_covariance": "curvature", "noise_scale": 0.3}
+@pytest.mark.parametrize("kind", FITTED)
+def test_weights_are_copies_and_records_may_be_sparse(estimator_class, data, kind):
+    options = {"noise_covariance": kind, "noise_scale": 0.3}
     weighted = estimator_class(**options).fit(data.X, data.y, sample_weight=data.weights)
     copies = np.repeat(np.arange(60), data.weights.astype(int))
     repeated = estimator_class(**options).fit(data.X[copies], data.y[copies])
@@ -224,12 +240,13 @@ def test_weights_are_copies_and_records_may_be_sparse(estimator_class, data):
     assert single.coef_.dtype == np.float64
 
 
-def test_weight_zero_takes_no_part(numbers):
+@pytest.mark.parametrize("kind", FITTED)
+def test_weight_zero_takes_no_part(numbers, kind):
     weights = np.ones(60)
     weights[[3, 7]] = 0.0
     kept = weights > 0.0
     models = [
-        PrivateLinearRegression(0.3, noise_covariance="curvature").fit(X, y, s)
+        PrivateLinearRegression(0.3, noise_covariance=kind).fit(X, y, s)
         for X, y, s in (
             (numbers.X, numbers.y, weights),
             (numbers.X[kept], numbers.y[kept], None),
@@ -244,7 +261,7 @@ def test_weight_zero_takes_no_part(numbers):
 
 
 def test_without_noise_all_is_known(numbers):
-    for value in ("curvature", np.diag([1.0, 2.0, 3.0, 4.0, 5.0])):
+    for value in (*FITTED, np.diag([1.0, 2.0, 3.0, 4.0, 5.0])):
         model = PrivateLinearRegression(0.0, noise_covariance=value).fit(numbers.X, numbers.y)
         assert np.all(np.isinf(model.fisher_information_loss_))
         assert np.isinf(model.fisher_information_loss(per="dataset"))
@@ -266,10 +283,10 @@ def test_a_given_shape_has_no_scale(classes, rng):
     assert_allclose(losses, models[0].fisher_information_loss_)
 
 
-@pytest.mark.parametrize("kind", ["given", "curvature"])
+@pytest.mark.parametrize("kind", ["given", *FITTED])
 @pytest.mark.parametrize("options", [{}, {"features": [0, 2]}, {"quantile": 0.8}])
 def test_max_leakage(estimator_class, data, rng, kind, options):
-    value = _shape(rng, 5) if kind == "given" else "curvature"
+    value = _shape(rng, 5) if kind == "given" else kind
     first = estimator_class(1e6, noise_covariance=value).fit(data.X, data.y)
     floor = first.fisher_information_loss(features=options.get("features")).max()
     eta = 3.0 * floor
@@ -281,13 +298,14 @@ def test_max_leakage(estimator_class, data, rng, kind, options):
     assert reached <= eta * (1.0 + 1e-9)
 
 
-def test_max_leakage_that_no_noise_reaches(numbers):
-    first = PrivateLinearRegression(1e6, noise_covariance="curvature").fit(numbers.X, numbers.y)
+@pytest.mark.parametrize("kind", FITTED)
+def test_max_leakage_that_no_noise_reaches(numbers, kind):
+    first = PrivateLinearRegression(1e6, noise_covariance=kind).fit(numbers.X, numbers.y)
     eta = 0.9 * first.fisher_information_loss_.max()
-    model = PrivateLinearRegression(MaxLeakage(eta), noise_covariance="curvature")
+    model = PrivateLinearRegression(MaxLeakage(eta), noise_covariance=kind)
     with pytest.raises(ValueError, match="No noise scale reaches"):
         model.fit(numbers.X, numbers.y)
-    some = PrivateLinearRegression(MaxLeakage(eta, quantile=0.5), noise_covariance="curvature")
+    some = PrivateLinearRegression(MaxLeakage(eta, quantile=0.5), noise_covariance=kind)
     assert some.fit(numbers.X, numbers.y).noise_scale_ > 0.0
 
 
@@ -301,9 +319,10 @@ def test_max_advantage(numbers, rng):
     white = np.linalg.solve(root, encodings.reshape(-1, 5).T).T.reshape(encodings.shape)
     success = GaussianChannel(white, 1.0).bayes_success([0.5, 0.5])
     assert 2.0 * success.max() - 1.0 == pytest.approx(0.2, rel=1e-6)
-    shaped = PrivateLinearRegression(target, noise_covariance="curvature")
-    with pytest.raises(ValueError, match="same under every value"):
-        shaped.fit(X, numbers.y)
+    for kind in FITTED:
+        shaped = PrivateLinearRegression(target, noise_covariance=kind)
+        with pytest.raises(ValueError, match=f"same under every value(.|\n)*{kind}"):
+            shaped.fit(X, numbers.y)
 
 
 @pytest.mark.parametrize("target", [GaussianDP(1.5), EpsilonDelta(2.0, 1e-6)])
@@ -320,22 +339,24 @@ def test_differential_privacy(classes, rng, target):
     assert guarantee.mu == pytest.approx(expected.mu)
     assert guarantee.mu * (1.0 + 1e-12) >= expected.mu
     assert guarantee.sensitivity == expected.sensitivity
-    shaped = PrivateLogisticRegression(target, noise_covariance="curvature", **options)
-    with pytest.raises(ValueError, match="covariance of the noise is that of the curvature"):
-        shaped.fit(X, classes.y)
-    shaped.set_params(noise_scale=0.1).fit(X, classes.y)
-    report = shaped.leakage_report()
-    assert not report.differential_privacy.holds
-    assert "covariance of the noise" in report.differential_privacy.reasons[0]
+    for kind in FITTED:
+        shaped = PrivateLogisticRegression(target, noise_covariance=kind, **options)
+        with pytest.raises(ValueError, match=f"covariance of the noise .'{kind}'. is a function"):
+            shaped.fit(X, classes.y)
+        shaped.set_params(noise_scale=0.1).fit(X, classes.y)
+        report = shaped.leakage_report()
+        assert not report.differential_privacy.holds
+        assert "covariance of the noise" in report.differential_privacy.reasons[0]
 
 
-def test_reports_state_both_terms(numbers):
-    model = PrivateLinearRegression(0.5, noise_covariance="curvature").fit(numbers.X, numbers.y)
+@pytest.mark.parametrize("kind", FITTED)
+def test_reports_state_both_terms(numbers, kind):
+    model = PrivateLinearRegression(0.5, noise_covariance=kind).fit(numbers.X, numbers.y)
     report, state = model.leakage_report(groups=np.arange(60) % 2), _state(model)
     X, y = state.objective.X, state.objective.y
-    losses = curvature_losses(state, X, y, state.participation(X, y), [WHOLE])
+    losses = _terms(state, X, y, [WHOLE])
     data = report.dataset
-    assert data["noise_covariance"] == "curvature"
+    assert data["noise_covariance"] == kind
     assert data["max_loss"] == losses.total.max()
     assert data["through_mean_max_loss"] == losses.mean.max()
     assert data["through_mean_mean_loss"] == pytest.approx(losses.mean.mean())
@@ -348,7 +369,10 @@ def test_reports_state_both_terms(numbers):
     for form in (text, page):
         assert f"{losses.covariance.max():.3g}" in form
         assert f"{losses.mean.max():.3g}" in form
-    assert json.loads(report.to_json())["dataset"]["noise_covariance"] == "curvature"
+    assert json.loads(report.to_json())["dataset"]["noise_covariance"] == kind
+    names = {"curvature": "the shape of the curvature", "minimax": "the minimax shape"}
+    assert any(names[kind] in line for line in report.assumptions)
+    assert any(names[kind] in line for line in report.findings)
 
 
 def test_reports_state_a_given_covariance(numbers, rng):
@@ -364,13 +388,14 @@ def test_reports_state_a_given_covariance(numbers, rng):
     assert "Noise covariance" not in plain.to_html()
 
 
-def test_the_ledger_is_charged_both_terms(numbers):
+@pytest.mark.parametrize("kind", FITTED)
+def test_the_ledger_is_charged_both_terms(numbers, kind):
     ledger = LeakageLedger(":memory:")
-    model = PrivateLinearRegression(30.0, noise_covariance="curvature", ledger=ledger)
+    model = PrivateLinearRegression(30.0, noise_covariance=kind, ledger=ledger)
     model.fit(numbers.X, numbers.y)
     state = _state(model)
     X, y = state.objective.X, state.objective.y
-    losses = curvature_losses(state, X, y, state.participation(X, y), [WHOLE])
+    losses = _terms(state, X, y, [WHOLE])
     assert losses.total.max() > 1.1 * losses.mean.max()
     charged = ledger.total("default").fisher_information_loss
     assert charged.max() == pytest.approx(losses.total.max())
@@ -378,7 +403,8 @@ def test_the_ledger_is_charged_both_terms(numbers):
 
 def test_a_release_does_not_hold_the_covariance(numbers, rng):
     given = _shape(rng, 5)
-    for value, name in (("isotropic", "isotropic"), ("curvature", "curvature"), (given, "given")):
+    names = ["isotropic", *FITTED, "given"]
+    for value, name in zip([*names[:3], given], names, strict=True):
         model = PrivateLinearRegression(0.5, noise_covariance=value).fit(numbers.X, numbers.y)
         released = model.release()
         assert released.provenance_["noise_covariance"] == name
@@ -402,9 +428,10 @@ def test_contract(numbers, rng):
     assert not hasattr(loaded, "_state")
     given *= 2.0  # what is published does not follow later edits
     assert_array_equal(model.fisher_information_loss(), model.fisher_information_loss_)
-    pipe = make_pipeline(StandardScaler(), PrivateLinearRegression(noise_covariance="curvature"))
-    pipe.fit(numbers.X, numbers.y)
-    assert pipe[-1].fisher_information_loss_.shape == (60,)
+    for kind in FITTED:
+        pipe = make_pipeline(StandardScaler(), PrivateLinearRegression(noise_covariance=kind))
+        pipe.fit(numbers.X, numbers.y)
+        assert pipe[-1].fisher_information_loss_.shape == (60,)
 
 
 def test_minimax_shapes_of_public_records(numbers, rng):
@@ -417,9 +444,10 @@ def test_minimax_shapes_of_public_records(numbers, rng):
     # On the records themselves it is the best of all shapes, for equal cost.
     shape = minimax_shape(_state(public), tol=1e-6).shape
     state = _state(public)
-    hessian = np.linalg.inv(state.factor.inverse_hessian)
+    inverse = state.factor.inverse_hessian
+    hessian = np.linalg.inv(inverse)
     scores = []
-    for matrix in (shape, np.eye(5), shape_matrix("curvature", state.factor)):
+    for matrix in (shape, np.eye(5), inverse * 5 / np.trace(inverse)):
         scale = np.sqrt(1.0 / np.trace(hessian @ matrix))
         fit = PrivateLinearRegression(scale, noise_covariance=matrix)
         scores.append(fit.fit(numbers.X[:30], numbers.y[:30]).fisher_information_loss_.max())
@@ -429,8 +457,7 @@ def test_minimax_shapes_of_public_records(numbers, rng):
 @pytest.mark.parametrize(
     "value, error, message",
     [
-        ("minimax", ValueError, "minimax_shape"),
-        ("diagonal", ValueError, "'isotropic', 'curvature'"),
+        ("diagonal", ValueError, "'isotropic', 'curvature', 'minimax'"),
         (np.eye(4), ValueError, r"shape \(5, 5\)"),
         (np.ones(5), ValueError, r"shape \(5, 5\)"),
         (np.zeros((5, 5)), ValueError, "positive definite"),
@@ -447,7 +474,7 @@ def test_errors(value, error, message, numbers):
     assert not hasattr(model, "coef_")
 
 
-@pytest.mark.parametrize("value", ["curvature", np.eye(5)])
+@pytest.mark.parametrize("value", [*FITTED, np.eye(5)])
 def test_what_cannot_be_accounted_for(value, numbers, rng):
     model = PrivateLinearRegression(noise_covariance=value, reweighting="irfil")
     with pytest.raises(ValueError, match="isotropic noise only"):
@@ -460,11 +487,16 @@ def test_what_cannot_be_accounted_for(value, numbers, rng):
 
 def test_too_many_parameters_for_the_third_derivatives(rng):
     X, y = rng.normal(size=(30, 401)), np.arange(30) % 2
-    with pytest.raises(ValueError, match="at most 400 parameters"):
-        PrivateLogisticRegression(noise_covariance="curvature").fit(X, y)
+    for estimator, kind in (
+        (PrivateLogisticRegression, "curvature"),
+        (PrivateLogisticRegression, "minimax"),
+        (PrivateLinearRegression, "minimax"),
+    ):
+        with pytest.raises(ValueError, match="at most 400 parameters"):
+            estimator(noise_covariance=kind).fit(X, y)
 
 
-@pytest.mark.parametrize("value", ["curvature", np.diag([1.0, 2.0, 3.0, 4.0, 5.0])])
+@pytest.mark.parametrize("value", [*FITTED, np.diag([1.0, 2.0, 3.0, 4.0, 5.0])])
 def test_no_attack_takes_the_noise_to_be_isotropic(value, numbers):
     X, y = numbers.X.copy(), numbers.y
     X[:, 0] = X[:, 0] > 0
@@ -488,3 +520,47 @@ def test_no_attack_takes_the_noise_to_be_isotropic(value, numbers):
                 attack.predict(released)
     attack = BlackBoxAttributeInference(model, 0).fit(X, y)
     assert attack.predict(model).shape == (60,)
+
+
+@pytest.mark.parametrize("kind", FITTED)
+@pytest.mark.parametrize("value", [3.0, 0.0])
+def test_a_constant_target(numbers, kind, value):
+    # Without residuals no record moves what the penalty holds: how much noise the minimax shape
+    # has there would hang on single records.
+    X, y = np.column_stack([numbers.X, numbers.X[:, 0]]), np.full(60, value)
+    model = PrivateLinearRegression(0.5, noise_covariance=kind)
+    if kind == "curvature":
+        assert np.all(np.isfinite(model.fit(X, y).fisher_information_loss_))
+        return
+    with pytest.raises(ValueError, match="minimax shape of the noise is singular"):
+        model.fit(X, y)
+    assert not hasattr(model, "coef_")
+    # Whatever the columns span is moved by the targets.
+    assert np.all(np.isfinite(model.fit(numbers.X, y).fisher_information_loss_))
+
+
+@pytest.mark.parametrize("kind", FITTED)
+def test_more_columns_than_records(estimator_class, make_data, rng, kind):
+    data = make_data(estimator_class, rng, n=6, d=9)
+    model = estimator_class(0.5, alpha=0.1, noise_covariance=kind).fit(data.X, data.y)
+    losses = model.fisher_information_loss_
+    assert np.all(np.isfinite(losses))
+    assert model.fisher_information_loss(per="dataset") >= losses.max() * (1.0 - 1e-9)
+
+
+def test_the_minimax_shape_is_the_best_on_average(estimator_class, data):
+    # Mean squared trace loss through the mean, at the same expected rise of the objective.
+    models = {
+        name: estimator_class(1.0, noise_covariance=name).fit(data.X, data.y, data.weights)
+        for name in ("isotropic", *FITTED)
+    }
+    state = _state(models["isotropic"])
+    hessian = np.linalg.inv(state.factor.inverse_hessian)
+    mean = {}
+    for name, model in models.items():
+        shape = _state(model).noise.covariance(_state(model))
+        given = estimator_class(np.sqrt(1.0 / np.trace(hessian @ shape)), noise_covariance=shape)
+        given.fit(data.X, data.y, data.weights)
+        mean[name] = data.weights @ given.diagonal_fisher_information_loss_**2
+    assert mean["minimax"] < mean["curvature"]
+    assert mean["minimax"] < mean["isotropic"]
