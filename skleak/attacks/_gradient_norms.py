@@ -20,10 +20,12 @@ from skleak.release import CountRegressionMixin
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import Array, FloatArray
 
-__all__ = ["gradient_norms"]
+__all__ = ["gradient_norms", "norms_by", "unwrapped"]
 
 # How closely the loss that is differentiated must predict like the model itself: single precision.
 _AGREEMENT = 1e-4
+
+GradientNorm = Callable[[Any, Any, Any], Any]
 
 # Derivatives of activations as functions of the activation's own value.
 _DERIVATIVES: dict[str, Callable[[FloatArray], FloatArray]] = {
@@ -82,11 +84,8 @@ def gradient_norms(model: Any, X: Any, y: Array) -> FloatArray:
     X = select_columns(model, X)
     if hasattr(model, "fit"):
         check_is_fitted(model)
-    while not _is_plain(model):
-        if isinstance(model, Pipeline):
-            X, model = model[:-1].transform(X) if len(model.steps) > 1 else X, model.steps[-1][1]
-        else:
-            model = getattr(model, "best_estimator_", None) or model.estimator
+    while isinstance(model := unwrapped(model), Pipeline):
+        X, model = model[:-1].transform(X) if len(model.steps) > 1 else X, model.steps[-1][1]
     if isinstance(model, MLPClassifier | MLPRegressor):
         return _of_network(model, X, y)
     if hasattr(model, "coef_"):
@@ -94,14 +93,47 @@ def gradient_norms(model: Any, X: Any, y: Array) -> FloatArray:
     raise _not_applicable(model, "it is neither a linear model nor a multi-layer perceptron")
 
 
-def _is_plain(model: Any) -> bool:
-    return not (isinstance(model, Pipeline | FrozenEstimator) or hasattr(model, "best_estimator_"))
+def norms_by(function: GradientNorm | None, model: Any, X: Any, y: Array) -> FloatArray:
+    """Norms by a function of the user's, checked, or in closed form where there is none.
+
+    Parameters
+    ----------
+    function : callable or None
+        Function of ``model, X, y`` that returns shape (n,).
+    model, X, y : object
+        As `gradient_norms` takes them.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Raises
+    ------
+    ValueError
+        For norms of another shape, negative ones, or NaN.
+    """
+    if function is None:
+        return gradient_norms(model, X, y)
+    norms = np.asarray(function(model, select_columns(model, X), y), dtype=np.float64)
+    if norms.shape != y.shape or not np.all(norms >= 0.0):
+        raise ValueError(
+            "`gradient_norm` must return a norm, not negative and not NaN, for each of the "
+            f"{len(y)} records; got shape {norms.shape}, least value {np.min(norms)}."
+        )
+    return norms
+
+
+def unwrapped(model: Any) -> Any:
+    """The model inside a search over parameters or a frozen estimator, where it is one."""
+    while isinstance(model, FrozenEstimator) or hasattr(model, "best_estimator_"):
+        model = getattr(model, "best_estimator_", None) or model.estimator
+    return model
 
 
 def _not_applicable(model: Any, why: str) -> AttackNotApplicableError:
     return AttackNotApplicableError(
         f"Gradients of {type(model).__name__} are not known in closed form: {why}. Pass a function "
-        "`gradient_norm(model, X, y)` to the attack, or use another score."
+        "`gradient_norm(model, X, y)` to the attack, or use another score or criterion."
     )
 
 
