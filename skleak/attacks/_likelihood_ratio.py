@@ -1,89 +1,154 @@
-"""Membership inference from released parameters: the exact test between with and without."""
+"""Membership by the likelihood ratio: exact where it is known, else from shadow models."""
 
-from numbers import Real
-from typing import Any, ClassVar, Self
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
-from scipy.special import expit, ndtr, ndtri
-from sklearn.base import BaseEstimator, clone
+from scipy import sparse
+from scipy.special import expit
+from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.attacks._encodings import PublicModel, fit_public_model
+from skleak.attacks._exact_membership import (
+    ExactRates,
+    ExactTest,
+    fit_exact_test,
+    has_exact_test,
+)
 from skleak.attacks._knowledge import as_table, column_names, resolve_targets
-from skleak.attacks._releases import read_releases
-from skleak.attacks._removals import removal_steps
+from skleak.attacks._membership_rates import MembershipRates
+from skleak.attacks._membership_records import as_records, as_reference, as_targets
+from skleak.attacks._shadow_test import ShadowPlan, ShadowTest, fit_shadow_test
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence import FitState
-from skleak.solvers import MultinomialObjective
-from skleak.utils._sklearn_compat import HasMethods, Interval, fit_context
-from skleak.utils._typing import FloatArray, IntArray
+from skleak.utils._sklearn_compat import HasMethods, Interval, StrOptions, fit_context
+from skleak.utils._typing import FloatArray, IntArray, RandomState
 
 __all__ = ["LikelihoodRatioMembership"]
 
-# Encodings are known to about this, relative to the parameters: what they differ by less is not
-# told apart, even by a release without noise.
-_ROUND_OFF = 1e-10
 
+class LikelihoodRatioMembership(ExactRates, MembershipRates, BaseEstimator):
+    """Tell whether a record was trained on: how likely the model is with it, and without it.
 
-class LikelihoodRatioMembership(BaseEstimator):
-    """Tell whether a record was trained on: the most powerful test on released parameters.
-
-    The adversary knows every other record, the record in question, how the model is trained and
-    the noise. The model is trained without noise with the record and without it, and a release is
-    drawn from ``N(with, noise_scale^2 I)`` or from ``N(without, noise_scale^2 I)``. The guess is
-    the likelier of the two, given the prior: no test does better (Neyman and Pearson).
+    No test does better than the likelihood ratio (Neyman and Pearson). For output-perturbed models
+    it is known in closed form, for an adversary who knows every other record. For any other
+    estimator it is estimated: shadow models are trained with and without each record, and the
+    ratio is that of how well they fit it (the LiRA attack of Carlini et al. 2022).
 
     Parameters
     ----------
-    estimator : private estimator or Pipeline
-        How the model is trained, without reweighting; fitted or not. It is never changed.
-        Preprocessing that is already fitted is used as it is.
+    estimator : estimator or Pipeline
+        How the model under attack is trained; fitted or not. It is never changed. The exact test
+        uses preprocessing that is already fitted as it is; shadow models are clones, in which
+        everything is fitted anew.
+    method : {"auto", "exact", "online", "offline"}, default="auto"
+        - ``"exact"``: the test between releases with the record and without it, for the private
+          estimators of `skleak.linear_model` with isotropic noise, without reweighting and of at
+          most two classes;
+        - ``"online"``: shadow models trained on halves of candidates and reference records, so
+          that each candidate has scores as a member and as a non-member;
+        - ``"offline"``: shadow models trained on halves of the reference records alone, and a
+          one-sided test against the scores of non-members;
+        - ``"auto"``: "exact" where there is such a test and no reference records are passed,
+          else "online".
+    n_shadow_models : int, default=64
+        Number of shadow models, at least 4.
+    score : callable or None, default=None
+        What shadow models are asked: a function of ``model, X, y`` that returns finite scores of
+        shape (n_records,), larger for members. None takes the log odds of the true label, and of
+        regressors the residual; see Notes.
+    variance : {"auto", "per_record", "global"}, default="auto"
+        Whether the scores of each record have variances of their own or one pooled over all
+        records; "auto" is their own, and the median one with the weight of four scores.
     prior : float, default=0.5
-        Probability that the record was trained on, in (0, 1), ends excluded.
+        Probability that a record was trained on, in (0, 1), ends excluded.
     targets : array-like of int, boolean mask, slice or None, default=None
-        Records under attack; all by default.
+        Records of X under attack; all by default.
+    n_jobs : int or None, default=None
+        Number of shadow models trained in parallel, as in joblib. Results do not depend on it.
+    verbose : int, default=0
+        Above 0, a progress bar.
+    random_state : None, int, RandomState or Generator, default=None
+        Seed of the shadow models and of their training sets.
 
     Attributes
     ----------
-    encodings_ : ndarray of shape (n_targets, 2, n_parameters)
-        Noiseless coefficients, then the intercept where there is one: without the record, then
-        with it (the same for all). Confidential.
-    distances_ : ndarray of shape (n_targets,)
-        Euclidean distance between the two, in units of the parameters. Confidential.
-    classes_ : ndarray of shape (2,)
-        0 for non-members and 1 for members, the order of ``encodings_``.
+    method_ : {"exact", "online", "offline"}
+        The method used.
     targets_ : ndarray of int of shape (n_targets,)
         Positions of the records under attack.
+    classes_ : ndarray of shape (2,)
+        0 for non-members and 1 for members.
+    encodings_ : ndarray of shape (n_targets, 2, n_parameters)
+        Exact only. Noiseless coefficients, then the intercept where there is one: without the
+        record, then with it (the same for all). Confidential.
+    distances_ : ndarray of shape (n_targets,)
+        Exact only. Euclidean distance between the two, in units of the parameters. Confidential.
     noise_scale_ : float
-        Noise taken for arrays of parameters; NaN where the estimator calibrates it to data.
+        Exact only. Noise taken for arrays of parameters; NaN where it is calibrated to data.
+    shadow_scores_ : ndarray of shape (n_shadow_models, n_targets)
+        Shadow models only. Score of every target under each of them; log odds may be infinite.
+    trained_on_ : ndarray of bool of shape (n_shadow_models, n_targets)
+        Shadow models only. Which were trained on which target.
+    means_, scales_ : ndarray of shape (n_targets, 2)
+        Shadow models only. Gaussian laws of the scores, of non-members and of members (NaN
+        offline), in the units of the scores.
     n_features_in_ : int
-        Number of raw columns.
+        Number of raw columns, where records are rows of a table.
     feature_names_in_ : ndarray of str
         Their names, where there are any.
 
+    See Also
+    --------
+    MembershipInference : One threshold for all records, without shadow models.
+    GaussianLinearMembership : The Bayes-optimal attack on linear regression without noise.
+    skleak.bounds.membership_advantage_dp : What differential privacy leaves to any attack.
+
     Notes
     -----
-    Without the record the data have N - 1 records: the mean loss is over those, so that the penalty
-    weighs a little less beside the sum of the losses. For the squared loss the encodings are
-    exact after one product of the data with the inverse Hessian. For the others the third
-    derivatives of the losses suffice for most records, and the rest takes passes over the data,
-    until a bound on the error is below a millionth of the distance between the two.
-
-    With D the distance over the noise scale, everything is known in closed form: the power of the
-    test at false positive rate ``a`` is ``Phi(Phi^-1(a) + D)``, and its success at even odds is
-    ``Phi(D / 2)``. `success` tells every record's, without drawing a release.
+    *Exact.* Without the record the data have N - 1 records: the mean loss is over those, so that
+    the penalty weighs a little less beside the sum of the losses. For the squared loss the
+    encodings are exact after one product of the data with the inverse Hessian. For the others the
+    third derivatives of the losses suffice for most records, and the rest takes passes over the
+    data, until a bound on the error is below a millionth of the distance between the two. With D
+    the distance over the noise scale, the power of the test at false positive rate ``a`` is
+    ``Phi(Phi^-1(a) + D)``, and its success at even odds is ``Phi(D / 2)``: `power` and `success`
+    tell every record's, without drawing a release.
 
     Where the estimator has a differential-privacy guarantee (`data_norm`), it is stated for the
     replacement of a record: mu = ``2 L R / (n alpha noise_scale)``. Removal moves the minimiser by
     at most as much: without the record the gradient of the objective on all n is
     ``(alpha w + l'(x)) / n``, and ``alpha ||w||`` is at most L R as ``alpha w`` is minus a mean of
     gradients. So ``D <= mu``, and no membership test beats the guarantee, with n the number of
-    records with the target.
+    records with the target. Fitted preprocessing counts as public. It is the same with and
+    without the record, and so is the noise, even where it was calibrated to the data.
 
-    Fitted preprocessing counts as public. It is the same with and without the record, and so is
-    the noise, even where it was calibrated to the data.
+    *Shadow models.* Records are paired at random within their class, one of each pair is trained on
+    and the other by the next model: every candidate is in half of the training sets. These have
+    half of the records; pass about twice as many as the model under attack was trained on
+    (offline, reference records). Each model has seeds and noise of its own, so that the spread of
+    scores is that of releases, and charges no ledger. Only scores are kept.
+
+    Scores are to be nearest to Gaussian given the record. Log odds ``log(p_y / (1 - p_y))`` are, of
+    a classifier, where probabilities pile up at 0 and 1; those of 0 and 1 themselves, and of a
+    label that a model has not seen, count as twice the most extreme odds that any shadow model
+    gave. Of a regressor it is the residual with its sign, as predictions are asymptotically normal
+    over training sets: its square would be chi-squared, with a long tail of logarithms. The
+    online ratio compares both laws; offline a residual near zero speaks for membership.
+
+    A variance from few scores is no good, and one for all records hides which are exposed. Carlini
+    et al. 2022 take one for all up to 64 models; here it is weighed against their own ("auto"). No
+    standard deviation counts as less than a tenth of the median one. Ratios from estimated laws
+    are overconfident: trust ranks and measured rates more than `predict_proba`.
+
+    Copies of a candidate, among the candidates or the reference records, leave traces in models
+    that count as trained without it: they hide it.
+
+    References
+    ----------
+    N. Carlini, S. Chien, M. Nasr, S. Song, A. Terzis and F. Tramer. Membership inference attacks
+    from first principles. IEEE S&P 2022.
 
     Examples
     --------
@@ -98,30 +163,71 @@ class LikelihoodRatioMembership(BaseEstimator):
     True
     >>> bool(attack.success(noise_scale=10.0).max() < 0.51)
     True
+
+    Any estimator, by shadow models:
+
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> tree = DecisionTreeRegressor(max_depth=4, random_state=0).fit(X[:30], y[:30])
+    >>> attack = LikelihoodRatioMembership(tree, n_shadow_models=16, random_state=0).fit(X, y)
+    >>> attack.method_, bool(attack.accuracy(tree, np.arange(60) < 30) > 0.6)
+    ('online', True)
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "get_params"])],
+        "method": [StrOptions({"auto", "exact", "online", "offline"})],
+        "n_shadow_models": [Interval(Integral, 4, None, closed="left")],
+        "score": [callable, None],
+        "variance": [StrOptions({"auto", "per_record", "global"})],
         "prior": [Interval(Real, 0, 1, closed="neither")],
         "targets": ["array-like", slice, None],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+        "random_state": ["random_state", np.random.Generator],
     }
 
-    def __init__(self, estimator: Any, *, prior: float = 0.5, targets: Any = None) -> None:
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        method: Literal["auto", "exact", "online", "offline"] = "auto",
+        n_shadow_models: int = 64,
+        score: Callable[[Any, Any, Any], Any] | None = None,
+        variance: Literal["auto", "per_record", "global"] = "auto",
+        prior: float = 0.5,
+        targets: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: RandomState = None,
+    ) -> None:
         self.estimator = estimator
+        self.method = method
+        self.n_shadow_models = n_shadow_models
+        self.score = score
+        self.variance = variance
         self.prior = prior
         self.targets = targets
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
 
     # Nested parameters are validated by the estimator itself.
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any) -> Self:
-        """Compute what would have been released, without noise, with and without each target.
+    def fit(self, X: Any, y: Any, X_reference: Any = None, y_reference: Any = None) -> Self:
+        """Learn the laws of releases with and without each target.
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n, n_columns)
-            Raw training records, the targets among them.
+        X : array-like, DataFrame or sparse matrix of shape (n, n_columns)
+            Exact: the raw training records, the targets among them. Shadow models: candidates,
+            each of which may or may not be a member.
         y : array-like of shape (n,)
-            Targets the model was trained on.
+            Their true targets or labels.
+        X_reference : array-like, DataFrame or sparse matrix of shape (m, n_columns)
+            Raw records of the population other than the candidates, for shadow models; default
+            None. They may or may not be members. Offline needs them.
+        y_reference : array-like of shape (m,), default=None
+            Their true targets or labels.
 
         Returns
         -------
@@ -130,60 +236,107 @@ class LikelihoodRatioMembership(BaseEstimator):
         Raises
         ------
         AttackNotApplicableError
-            For an estimator whose training objective is not known, with a reweighting, of more
-            than two classes, or without a unique minimiser once a target is removed.
+            Exact: for an estimator whose training objective is not known, with a reweighting, of
+            more than two classes, or without a unique minimiser once a target is removed. Shadow
+            models: for a classifier without probabilities.
+        ValueError
+            For an invalid parameter, missing targets, reference records that are missing, of other
+            columns or labels, or the candidates, and where a shadow model cannot be trained.
         """
-        table = as_table(X)
-        y = column_or_1d(y)
-        check_consistent_length(table, y)
-        self.__dict__.pop("feature_names_in_", None)
-        names = column_names(table)
-        self.n_features_in_ = table.shape[1]
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        known = X_reference is not None or y_reference is not None
+        self.method_ = self.method
+        if self.method == "auto":
+            closed_form = not known and has_exact_test(self.estimator, y)
+            self.method_ = "exact" if closed_form else "online"
+        if self.method_ == "exact" and known:
+            raise ValueError(
+                "The exact test takes no reference records: its adversary knows all records that "
+                "the model is trained on. Pass them as `X`, or use method='online'."
+            )
+        exact = self.method_ == "exact"
+        records = (
+            self._fit_exact(X, y) if exact else self._fit_shadows(X, y, X_reference, y_reference)
+        )
+        if len(records.shape) == 2:
+            self.n_features_in_ = records.shape[1]
+        names = column_names(records)
         if names is not None:
             self.feature_names_in_ = names
-        self.targets_ = resolve_targets(self.targets, table.shape[0])
-        model = fit_public_model(self.estimator, table, y)
-        state = _training_state(model, table, y)
-        own = state.factor.coefficients
-        self._steps = removal_steps(state.objective, own, self.targets_)
-        self.encodings_ = np.stack([own + self._steps, np.broadcast_to(own, self._steps.shape)], 1)
-        self.distances_ = np.linalg.norm(self._steps, axis=1)
         self.classes_ = np.arange(2)
-        self.noise_scale_ = model.noise_scale
-        self._log_odds = float(np.log(self.prior) - np.log1p(-self.prior))
+        self._prior = float(self.prior)
+        self._log_odds = float(np.log(self._prior) - np.log1p(-self._prior))
         return self
 
+    def _fit_exact(self, X: Any, y: Any) -> Any:
+        table = X.tocsr() if sparse.issparse(X) else as_table(X)
+        y = column_or_1d(y)
+        check_consistent_length(table, y)
+        self.targets_ = resolve_targets(self.targets, table.shape[0])
+        test = fit_exact_test(self.estimator, table, y, self.targets_)
+        self._test: ExactTest | ShadowTest = test
+        self.encodings_, self.distances_ = test.encodings, test.distances
+        self.noise_scale_ = test.noise_scale
+        return table
+
+    def _fit_shadows(self, X: Any, y: Any, X_reference: Any, y_reference: Any) -> Any:
+        X = as_records(X, "X")
+        y = as_targets(y, X, "y")
+        reference = as_reference(X, X_reference, y_reference, "X")
+        if self.method_ == "offline" and reference is None:
+            raise ValueError(
+                "Offline shadow models are trained on reference records alone. Pass "
+                "`fit(X, y, X_reference, y_reference)`, or use method='online'."
+            )
+        self.targets_ = resolve_targets(self.targets, X.shape[0])
+        offline = self.method_ == "offline"
+        plan = ShadowPlan(offline, self.n_shadow_models, self.score, self.variance)
+        known = (X, y), reference, self.targets_
+        run = self.random_state, self.n_jobs, self.verbose
+        self._test = test = fit_shadow_test(self.estimator, *known, plan, *run)
+        self.shadow_scores_, self.trained_on_ = test.scores, test.trained_on
+        self.means_, self.scales_ = test.laws.means, test.laws.scales
+        return X
+
     def decision_function(self, released: Any, noise_scale: Any = None) -> FloatArray:
-        """Log posterior odds that each target was trained on.
+        """How much speaks for each target having been trained on.
 
         Parameters
         ----------
         released : estimator, pipeline, list of them, or array
-            What was released: a fitted or released model, or parameters of shape
-            (n_parameters,) or (n_releases, n_parameters), coefficients then intercept.
+            What was released: fitted or released models. For the exact test also parameters of
+            shape (n_parameters,) or (n_releases, n_parameters), coefficients then intercept.
         noise_scale : float or array-like of shape (n_releases,), default=None
-            Standard deviation of the noise on every parameter. None takes what each released
-            model states, and for arrays that of `estimator`.
+            Exact only: standard deviation of the noise on every parameter. None takes what each
+            released model states, and for arrays that of `estimator`.
 
         Returns
         -------
         ndarray of shape (n_targets,) or (n_releases, n_targets)
-            Positive for members.
+            Log posterior odds in nats, positive for members; offline minus the log of the
+            p-value, the probability that a model without the record speaks as much for it.
 
         Raises
         ------
+        TypeError
+            Shadow models: for anything but fitted models.
         ValueError
             For a wrong width, values that are not finite, or a noise scale that is negative, of
-            the wrong shape or not known.
+            the wrong shape, not known, or passed with shadow models; for models of other columns
+            or labels.
         """
-        check_is_fitted(self, "encodings_")
-        own = self.encodings_[0, 1]
-        releases = read_releases(released, len(own), noise_scale, self.noise_scale_)
-        # Measured from the minimiser: the difference of two squared norms would lose all digits.
-        scores = (own - releases.parameters) @ self._steps.T + 0.5 * self.distances_**2
-        floor = _ROUND_OFF * max(1.0, float(np.linalg.norm(own)))
-        odds = scores / np.maximum(releases.noise_scale, floor)[:, None] ** 2 + self._log_odds
-        return np.asarray(odds[0] if releases.single else odds)
+        check_is_fitted(self, "classes_")
+        if isinstance(self._test, ExactTest):
+            releases = self._test.read(released, noise_scale)
+            odds = self._test.log_ratio(releases) + self._log_odds
+            return np.asarray(odds[0] if releases.single else odds)
+        if noise_scale is not None:
+            raise ValueError(
+                "`noise_scale` is for the exact test; shadow models have the noise of `estimator`."
+            )
+        evidence = self._test.evidence(released)
+        return evidence if self.method_ == "offline" else evidence + self._log_odds
 
     def predict(self, released: Any, noise_scale: Any = None) -> IntArray:
         """Guess which targets were trained on.
@@ -198,9 +351,12 @@ class LikelihoodRatioMembership(BaseEstimator):
         Returns
         -------
         ndarray of int of shape (n_targets,) or (n_releases, n_targets)
-            1 for members, 0 for non-members.
+            1 for members, 0 for non-members: those likelier members than not, offline those of
+            a p-value below `prior`, which then is the false positive rate.
         """
-        return (self.decision_function(released, noise_scale) > 0.0).astype(np.intp)
+        scores = self.decision_function(released, noise_scale)
+        threshold = -np.log(self._prior) if self.method_ == "offline" else 0.0
+        return (scores > threshold).astype(np.intp)
 
     def predict_proba(self, released: Any, noise_scale: Any = None) -> FloatArray:
         """Posterior probability of being no member, and of being one.
@@ -216,75 +372,19 @@ class LikelihoodRatioMembership(BaseEstimator):
         -------
         ndarray of shape (n_targets, 2) or (n_releases, n_targets, 2)
             In the order of ``classes_``; sums to 1.
-        """
-        odds = self.decision_function(released, noise_scale)
-        return np.stack([expit(-odds), expit(odds)], axis=-1)
-
-    def success(self, noise_scale: float | None = None) -> FloatArray:
-        """Exact probability that `predict` is right, for every target.
-
-        Parameters
-        ----------
-        noise_scale : float or None, default=None
-            Noise of the release; None takes that of `estimator`.
-
-        Returns
-        -------
-        ndarray of shape (n_targets,)
-            In [max(prior, 1 - prior), 1]: ``Phi(D / 2)`` at even odds.
-        """
-        gap = self._separations(noise_scale)
-        prior = float(self.prior)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            shift = np.where(gap > 0.0, self._log_odds / gap, 0.0)
-            right = prior * ndtr(0.5 * gap + shift) + (1.0 - prior) * ndtr(0.5 * gap - shift)
-        return np.where(gap > 0.0, right, max(prior, 1.0 - prior))
-
-    def true_positive_rate(
-        self, false_positive_rate: npt.ArrayLike, noise_scale: float | None = None
-    ) -> FloatArray:
-        """Receiver operating characteristic of the test on every target: exact.
-
-        Parameters
-        ----------
-        false_positive_rate : float or array-like of shape (k,)
-            Share of the releases without the record that are called with it, in [0, 1].
-        noise_scale : float or None, default=None
-            Noise of the release; None takes that of `estimator`.
-
-        Returns
-        -------
-        ndarray of shape (n_targets,) or (n_targets, k)
-            Largest share of the releases with the record that any test of that false positive
-            rate finds, ``Phi(Phi^-1(a) + D)``.
 
         Raises
         ------
-        ValueError
-            For a rate outside [0, 1].
+        AttackNotApplicableError
+            Offline, where the scores of members are not known.
         """
-        rate = np.asarray(false_positive_rate, dtype=np.float64)
-        if rate.ndim > 1 or not np.all((rate >= 0.0) & (rate <= 1.0)):
-            raise ValueError(
-                "`false_positive_rate` must be a number or a list of numbers in [0, 1]; got "
-                f"{false_positive_rate!r}."
+        odds = self.decision_function(released, noise_scale)
+        if self.method_ == "offline":
+            raise AttackNotApplicableError(
+                "Offline, no shadow model was trained on a candidate: there is a p-value "
+                "(`decision_function`) but no probability. Use method='online'."
             )
-        gap = self._separations(noise_scale)
-        gap = gap[:, None] if rate.ndim else gap
-        with np.errstate(invalid="ignore"):
-            power = ndtr(ndtri(rate) + gap)
-        # Without noise a record that moves the model is found at any rate, even at none.
-        return np.where(np.isinf(gap), 1.0, power)
-
-    def _separations(self, noise_scale: float | None) -> FloatArray:
-        """``D``: distance of the encodings over the noise, of shape (n_targets,)."""
-        check_is_fitted(self, "encodings_")
-        own = self.encodings_[0, 1]
-        stated = read_releases(own, len(own), noise_scale, self.noise_scale_).noise_scale[0]
-        if stated > 0.0:
-            return np.asarray(self.distances_ / stated)
-        floor = _ROUND_OFF * max(1.0, float(np.linalg.norm(own)))
-        return np.where(self.distances_ > floor, np.inf, 0.0)
+        return np.stack([expit(-odds), expit(odds)], axis=-1)
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that raw records are taken, and that targets are needed."""
@@ -293,28 +393,5 @@ class LikelihoodRatioMembership(BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         return tags
-
-
-def _training_state(model: PublicModel, table: Any, y: Any) -> FitState:
-    """The noiseless fit on all records, of a model from which a record can be removed."""
-    name = type(model.template).__name__
-    if not model.has_closed_form:
-        raise AttackNotApplicableError(
-            f"The training objective and the noise of {name} are not known: there is no exact test "
-            "on its parameters. Pass a private estimator of skleak.linear_model, or a pipeline "
-            "that ends in one."
-        )
-    if model.template.reweighting is not None:
-        raise AttackNotApplicableError(
-            "Under a reweighting the weights of all records change when one is removed: what "
-            f"{name} would have released without it takes a fit of the whole algorithm for each "
-            "record. Pass an estimator with `reweighting=None`."
-        )
-    state: FitState = clone(model.template).fit(model.transform(table), y)._confidential_state()
-    if isinstance(state.objective, MultinomialObjective):
-        raise AttackNotApplicableError(
-            f"The model tells {state.objective.n_classes} classes apart; this test is for models "
-            "of one prediction. Train on two classes (one against the others)."
-        )
-    return state

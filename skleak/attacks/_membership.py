@@ -101,8 +101,10 @@ class MembershipInference(MembershipRates, BaseEstimator):
     DataFrame is handed over by the column names of the model, and missing values as they are.
     Labels are compared by value. A label that the model has never seen has probability 0, and the
     logarithm of 0 counts as -708.4: every score is finite, and no other label of that record has a
-    lower one. Gradients of unseen labels do not exist and raise. Loss and likelihood rank records
-    in the same way, but for round-off: probabilities near 1 are told apart only by their loss.
+    lower one. Where there is no candidate of some class of the model either, a warning says that
+    labels may be coded in another way. Gradients of unseen labels do not exist and raise. Loss and
+    likelihood rank records in the same way, but for round-off: probabilities near 1 are told apart
+    only by their loss.
 
     *Several models* in a list give one row each. Rates and curves then pool all pairs of model and
     candidate.

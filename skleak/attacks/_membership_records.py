@@ -1,5 +1,6 @@
 """What an adversary who tests membership knows: candidates, reference records, models."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,16 @@ from sklearn.utils import column_or_1d
 
 from skleak.attacks._releases import is_model
 from skleak.utils._typing import Array, IntArray
+from skleak.utils._warnings import outer_stacklevel
 
-__all__ = ["as_membership", "as_records", "as_reference", "as_targets", "released_models"]
+__all__ = [
+    "as_membership",
+    "as_records",
+    "as_reference",
+    "as_targets",
+    "check_coding",
+    "released_models",
+]
 
 
 def as_records(X: Any, name: str) -> Any:
@@ -57,6 +66,31 @@ def as_targets(y: Any, X: Any, name: str) -> Array:
     return y
 
 
+def check_coding(y: Array, classes: Any) -> None:
+    """Warn where labels look coded in another way than the classes of a model.
+
+    A label that a model has not seen is no fault, nor is a class of which there is no candidate;
+    the two together are what -1 and 1 in place of 0 and 1 look like.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Labels.
+    classes : array-like of shape (n_classes,)
+        ``classes_`` of the model.
+    """
+    own, known = set(y.tolist()), set(np.asarray(classes).tolist())
+    if own - known and known - own:
+        unseen, missing = (sorted(map(str, some))[:5] for some in (own - known, known - own))
+        warnings.warn(
+            f"The model knows no label {', '.join(unseen)}, and there is no candidate of its "
+            f"classes {', '.join(missing)}. Unseen labels have probability 0: where the two stand "
+            "for one another, recode the labels as in the training data.",
+            UserWarning,
+            stacklevel=outer_stacklevel(),
+        )
+
+
 def released_models(released: Any) -> tuple[list[Any], bool]:
     """Models under attack, and whether a single one was given.
 
@@ -86,8 +120,12 @@ def _answers(model: Any) -> bool:
     return not isinstance(model, type) and (is_model(model) or hasattr(model, "predict_proba"))
 
 
-def as_reference(candidates: Any, X: Any, y: Any) -> tuple[Any, Array] | None:
+def as_reference(
+    candidates: Any, X: Any, y: Any, name: str = "X_candidates"
+) -> tuple[Any, Array] | None:
     """Reference records and their targets, with the columns of the candidates, or None.
+
+    The name is that of the candidates, in messages.
 
     Raises
     ------
@@ -102,7 +140,7 @@ def as_reference(candidates: Any, X: Any, y: Any) -> tuple[Any, Array] | None:
     y = as_targets(y, X, "y_reference")
     if X.shape[1:] != candidates.shape[1:]:
         raise ValueError(
-            "`X_reference` must have the columns of `X_candidates`, shape "
+            f"`X_reference` must have the columns of `{name}`, shape "
             f"{candidates.shape[1:]} a record; got {X.shape[1:]}."
         )
     if not (hasattr(candidates, "columns") and hasattr(X, "columns")):
@@ -111,7 +149,7 @@ def as_reference(candidates: Any, X: Any, y: Any) -> tuple[Any, Array] | None:
     odd = sorted(map(str, set(names) ^ set(own)))
     if odd:
         raise ValueError(
-            "`X_reference` must have the columns of `X_candidates`, by name; only one of the two "
+            f"`X_reference` must have the columns of `{name}`, by name; only one of the two "
             f"has {odd[:5]}."
         )
     return X if names == own else X[names], y

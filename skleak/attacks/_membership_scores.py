@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from skleak.attacks._membership_records import check_coding
 from skleak.exceptions import AttackNotApplicableError
 from skleak.metrics._record_losses import (
     class_probabilities,
@@ -75,6 +76,7 @@ def classification_scores(model: Any, X: Any, y: Array, score: Score) -> FloatAr
     """
     p = class_probabilities(model, X)
     positions = label_positions(y, model.classes_)
+    check_coding(y, model.classes_)
     p = with_unseen(p, positions)
     rows = np.arange(len(p))
     if score == "likelihood":

@@ -12,7 +12,12 @@ from skleak.accounting import gaussian_delta, output_perturbation_sensitivity
 from skleak.attacks import _removals
 from skleak.attacks._likelihood_ratio import LikelihoodRatioMembership
 from skleak.attacks._removals import removal_steps
-from skleak.bounds import membership_advantage_dp
+from skleak.bounds import (
+    advantage_to_success,
+    dp_advantage,
+    gdp_advantage,
+    membership_advantage_dp,
+)
 from skleak.exceptions import AttackNotApplicableError
 from skleak.linear_model import (
     PrivateLinearRegression,
@@ -127,6 +132,20 @@ def test_sparse_records(estimator, rng):
     np.testing.assert_allclose(steps[1], steps[0], atol=1e-9)
 
 
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array])
+def test_sparse_tables(estimator, kind, rng):
+    X, y = make_problem(estimator, rng)
+    X[np.abs(X) < 0.5] = 0.0
+    model = estimator(0.1, random_state=0).fit(X, y)
+    dense, thin = (LikelihoodRatioMembership(model).fit(table, y) for table in (X, kind(X)))
+    assert thin.n_features_in_ == 3
+    np.testing.assert_allclose(thin.encodings_, dense.encodings_, atol=1e-8)
+    np.testing.assert_allclose(
+        thin.decision_function(model), dense.decision_function(model), atol=1e-6
+    )
+
+
 def test_odds_are_those_of_the_densities(rng):
     X, y = make_problem(PrivateLinearRegression, rng)
     attack = LikelihoodRatioMembership(PrivateLinearRegression(0.05), prior=0.3).fit(X, y)
@@ -174,10 +193,92 @@ def test_measured_power_is_the_exact_one(rng):
         threshold = -2.0 + 2.0 * norm.isf(rate)
         for odds, expected in (
             (without, rate),
-            (own, attack.true_positive_rate(rate, scale)[row]),
+            (own, attack.power(rate, scale)[row]),
         ):
             interval = binomial_interval(int(np.sum(odds > threshold)), 20_000, 0.9999)
             assert interval.low <= expected <= interval.high
+
+
+def error_rates(attack, scale, prior):
+    """Closed forms: odds are N(c - D^2 / 2, D^2) without the record, N(c + D^2 / 2, D^2) with it.
+
+    The prior odds are c.
+    """
+    gap, log_odds = attack.distances_ / scale, np.log(prior / (1.0 - prior))
+    return norm.sf(gap / 2 - log_odds / gap), norm.cdf(-gap / 2 - log_odds / gap)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("prior", [0.5, 0.1, 0.8])
+def test_measured_error_rates_are_those_of_the_closed_form(estimator, fit_intercept, prior, rng):
+    X, y = make_problem(estimator, rng)
+    model = estimator(fit_intercept=fit_intercept)
+    attack = LikelihoodRatioMembership(model, prior=prior).fit(X, y)
+    scale = float(np.median(attack.distances_)) / 1.5
+    false_positive, missed = error_rates(attack, scale, prior)
+    # Together they are the success, and a point of the curve.
+    right = prior * (1.0 - missed) + (1.0 - prior) * (1.0 - false_positive)
+    np.testing.assert_allclose(right, attack.success(scale), rtol=1e-9)
+    power = attack.power(false_positive, scale)[np.arange(60), np.arange(60)]
+    np.testing.assert_allclose(power, 1.0 - missed, atol=1e-9)
+    order = np.argsort(attack.distances_)
+    for i in (order[0], order[30], order[-1], *rng.choice(60, 3)):
+        for truth, rate in ((0, false_positive[i]), (1, 1.0 - missed[i])):
+            noise = scale * rng.normal(size=(3_000, attack.encodings_.shape[2]))
+            called = attack.predict(attack.encodings_[i, truth] + noise, scale)[:, i]
+            interval = binomial_interval(int(called.sum()), 3_000, 0.99999)
+            assert interval.low <= rate <= interval.high
+
+
+def random_bounded_problem(rng):
+    """Records of norm at most R: on the sphere, inside, copies of one, or alone against all."""
+    n, d = int(rng.integers(5, 60)), int(rng.integers(1, 6))
+    radius = 10.0 ** rng.uniform(-1, 1)
+    X = rng.normal(size=(n, d))
+    X *= radius / np.linalg.norm(X, axis=1, keepdims=True)
+    kind = rng.integers(4)
+    if kind == 1:
+        X *= rng.random((n, 1))
+    if kind >= 2:
+        X[:] = X[0]
+    y = (X @ rng.normal(size=d) + rng.normal(size=n) > 0).astype(int)
+    if kind == 3:
+        X[1:], y = -X[0], np.full(n, 1)
+        y[0] = 0
+    y[:2] = [0, 1]
+    return X, y, radius
+
+
+@pytest.mark.slow
+def test_random_problems_stay_below_the_models_own_guarantee(rng):
+    closest, epsilon = 0.0, np.array([0.0, 0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0])
+    for _ in range(200):
+        X, y, radius = random_bounded_problem(rng)
+        alpha, share = 10.0 ** rng.uniform(-3, 1), 10.0 ** rng.uniform(-0.7, 1)
+        sensitivity = output_perturbation_sensitivity(1.0, radius, len(y), alpha)
+        model = PrivateLogisticRegression(
+            share * sensitivity, alpha=alpha, fit_intercept=False, data_norm=1.000001 * radius
+        ).fit(X, y)
+        mu = model.leakage_report().differential_privacy.mu
+        assert mu == pytest.approx(1.0 / share, rel=1e-3)
+        prior = float(rng.choice([0.5, rng.uniform(0.05, 0.95)]))
+        attack = LikelihoodRatioMembership(model, prior=prior).fit(X, y)
+        closest = max(closest, attack.distances_.max() / (mu * model.noise_scale_))
+        odds = [1.0 - prior, prior]
+        success = attack.success().max()
+        delta = gaussian_delta(mu, epsilon)
+        ceiling = advantage_to_success(dp_advantage(epsilon, delta, odds), odds)
+        assert np.all(success <= ceiling + 1e-12)
+        assert success <= advantage_to_success(gdp_advantage(mu, odds), odds) + 1e-12
+        even = attack.set_params(prior=0.5).fit(X, y)
+        advantage = 2.0 * even.success().max() - 1.0
+        assert np.all(advantage <= membership_advantage_dp(epsilon, delta) + 1e-12)
+        rates = np.linspace(0.0, 1.0, 51)
+        power = even.power(rates).max(axis=0)
+        assert np.all(power <= norm.cdf(norm.ppf(rates) + mu) + 1e-12)
+    # Some problem comes near.
+    assert 0.3 < closest <= 1.0
 
 
 def test_private_releases_are_told_apart_as_often_as_stated(rng):
@@ -212,7 +313,7 @@ def test_no_test_beats_the_guarantee(alpha, scale, rng):
     assert attack.distances_.max() <= sensitivity
     advantage = 2.0 * attack.success() - 1.0
     rates = np.linspace(0.0, 1.0, 101)
-    power = attack.true_positive_rate(rates)
+    power = attack.power(rates)
     for epsilon in (0.0, 0.1, 0.5, 1.0, 2.0, 5.0):
         delta = gaussian_delta(1.0 / scale, epsilon)
         assert advantage.max() <= membership_advantage_dp(epsilon, delta) + 1e-12
@@ -222,13 +323,13 @@ def test_no_test_beats_the_guarantee(alpha, scale, rng):
 def test_power_has_the_right_ends(rng):
     X, y = make_problem(PrivateLinearRegression, rng)
     attack = LikelihoodRatioMembership(PrivateLinearRegression(0.1)).fit(X, y)
-    np.testing.assert_array_equal(attack.true_positive_rate(0.0), 0.0)
-    np.testing.assert_array_equal(attack.true_positive_rate([1.0]), 1.0)
-    assert attack.true_positive_rate([0.1, 0.2]).shape == (60, 2)
-    assert np.all(attack.true_positive_rate(0.1) >= 0.1)
+    np.testing.assert_array_equal(attack.power(0.0), 0.0)
+    np.testing.assert_array_equal(attack.power([1.0]), 1.0)
+    assert attack.power([0.1, 0.2]).shape == (60, 2)
+    assert np.all(attack.power(0.1) >= 0.1)
     # The best sum of two errors is at the middle of the densities.
     rates = np.linspace(0.0, 1.0, 2001)
-    best = (attack.true_positive_rate(rates) - rates).max(axis=1)
+    best = (attack.power(rates) - rates).max(axis=1)
     np.testing.assert_allclose(0.5 + 0.5 * best, attack.success(), atol=1e-6)
 
 
@@ -242,7 +343,7 @@ def test_without_noise_every_record_that_counts_is_found(rng):
     assert np.all(attack.predict(model)[others] == 1)
     assert attack.predict(model)[3] == 0
     np.testing.assert_array_equal(attack.success(), np.where(others, 1.0, 0.6))
-    np.testing.assert_allclose(attack.true_positive_rate(0.2), np.where(others, 1.0, 0.2))
+    np.testing.assert_allclose(attack.power(0.2), np.where(others, 1.0, 0.2))
     without = attack.encodings_[others, 0]
     assert not np.any(attack.predict(without, 0.0)[:, others].diagonal())
 
@@ -268,13 +369,15 @@ def test_pipelines_frames_and_released_models(make_table, make_pipe):
 def test_where_it_does_not_apply(model, match, rng):
     X, y = make_problem(PrivateLinearRegression, rng)
     with pytest.raises(AttackNotApplicableError, match=match):
-        LikelihoodRatioMembership(model).fit(X, y)
+        LikelihoodRatioMembership(model, method="exact").fit(X, y)
 
 
 def test_many_classes_are_refused(rng):
     X = rng.normal(size=(30, 2))
     with pytest.raises(AttackNotApplicableError, match="3 classes"):
-        LikelihoodRatioMembership(PrivateLogisticRegression()).fit(X, np.arange(30) % 3)
+        LikelihoodRatioMembership(PrivateLogisticRegression(), method="exact").fit(
+            X, np.arange(30) % 3
+        )
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -311,7 +414,7 @@ def test_bad_rates(rate, rng):
     X, y = make_problem(PrivateLinearRegression, rng)
     attack = LikelihoodRatioMembership(PrivateLinearRegression()).fit(X, y)
     with pytest.raises(ValueError, match="`false_positive_rate`"):
-        attack.true_positive_rate(rate)
+        attack.power(rate)
 
 
 def test_bad_parameters(rng):
@@ -337,4 +440,39 @@ def test_adult(estimator, adult):
     targets = [0, int(attack.distances_.argmax()), int(attack.distances_.argmin())]
     error = attack.encodings_[targets, 0] - refits(estimator(0.0), X, y, targets)
     assert np.all(np.linalg.norm(error, axis=1) <= 1e-6 * attack.distances_[targets] + 1e-10)
+    assert attack.distances_.shape == (30_162,)
     assert 0.5 < attack.success().mean() < 0.6
+
+
+@pytest.mark.slow
+@pytest.mark.data
+@pytest.mark.parametrize("estimator", [PrivateLinearRegression, PrivateLogisticRegression])
+def test_error_rates_on_adult(estimator, adult, rng):
+    X, y = adult.X_train.to_numpy(dtype=float), np.asarray(adult.y_train)
+    attack = LikelihoodRatioMembership(estimator()).fit(X, y)
+    rows = [0, int(attack.distances_.argmax()), int(attack.distances_.argmin())]
+    some = LikelihoodRatioMembership(estimator(), targets=rows).fit(X, y)
+    for k in range(3):
+        scale = some.distances_[k] / 2.0
+        false_positive, missed = error_rates(some, scale, 0.5)
+        for truth, rate in ((0, false_positive[k]), (1, 1.0 - missed[k])):
+            noise = scale * rng.normal(size=(2_000, some.encodings_.shape[2]))
+            called = some.predict(some.encodings_[k, truth] + noise, scale)[:, k]
+            interval = binomial_interval(int(called.sum()), 2_000, 0.9999)
+            assert interval.low <= rate <= interval.high
+
+
+@pytest.mark.slow
+@pytest.mark.data
+def test_the_guarantee_on_adult(adult):
+    X, y = adult.X_train.to_numpy(dtype=float), np.asarray(adult.y_train)
+    X = X / np.linalg.norm(X, axis=1).max()
+    for alpha in (1e-3, 1e-1):
+        model = PrivateLogisticRegression(
+            0.01, alpha=alpha, fit_intercept=False, data_norm=1.0
+        ).fit(X, y)
+        stated = model.leakage_report().differential_privacy
+        attack = LikelihoodRatioMembership(model).fit(X, y)
+        advantage = 2.0 * attack.success().max() - 1.0
+        assert 0.0 < advantage <= membership_advantage_dp(stated.epsilon, stated.delta)
+        assert attack.distances_.max() <= stated.mu * model.noise_scale_
