@@ -7,17 +7,28 @@ from pathlib import Path
 
 import pytest
 
-from skleak.datasets import fetch_iwpc, fetch_mnist
+from skleak.datasets import fetch_adult, fetch_iwpc, fetch_mnist, fetch_pendigits
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SLOW = {"plot_dra22_figure3.py", "plot_fano23_figure3.py", "plot_fano23_figure4.py"}
-SLOW |= {"plot_fil21_figure7.py"}
+SLOW |= {"plot_fil21_figure7.py", "plot_bil23_figure4.py", "plot_bil23_figure5.py"}
+SLOW |= {"plot_fixed_point.py"}
+
+
+def fetch_adult_and_iwpc(**options):
+    fetch_adult(**options)
+    fetch_iwpc(**options)
+
+
 # Of real data, which may be absent.
 DATA = {
+    "plot_bil23_figure4.py": fetch_mnist,
+    "plot_bil23_figure5.py": fetch_pendigits,
     "plot_dra22_figure3.py": fetch_mnist,
     "plot_fano23_figure4.py": fetch_iwpc,
     "plot_fil21_figure6.py": fetch_iwpc,
     "plot_fil21_figure7.py": fetch_iwpc,
+    "plot_fixed_point.py": fetch_adult_and_iwpc,
     "plot_shaped_noise.py": fetch_iwpc,
     "plot_total_leakage.py": fetch_iwpc,
 }
