@@ -8,7 +8,7 @@ from skleak.reports._format import count, plural, shorten
 if TYPE_CHECKING:
     from skleak.audit._report import AuditReport
 
-__all__ = ["assumptions"]
+__all__ = ["PREPROCESSING", "assumptions"]
 
 _PRIORS = {
     "marginal": (
@@ -22,7 +22,7 @@ _PRIORS = {
     ),
     "given": "The prior was given by whoever ran the audit; it was not checked against the data.",
 }
-_PREPROCESSING = {
+PREPROCESSING = {
     "none": "There is no preprocessing: the model is fitted on the columns as they are.",
     "public": (
         "The preprocessing was fitted once and counts as public: what its categories, means or "
@@ -51,7 +51,7 @@ def assumptions(report: "AuditReport") -> tuple[str, ...]:
     lines = [
         *_adversary(report),
         *(_prior(report) if report.kind == "categorical" else _unbiased()),
-        _PREPROCESSING.get(
+        PREPROCESSING.get(
             settings["preprocessing"], f"Preprocessing: {shorten(settings['preprocessing'], 80)}."
         ),
         "One release is counted. Every further release from the same records tells more.",

@@ -1,33 +1,20 @@
 """The auditor: attacks played against releases at every noise level, beside their bounds."""
 
-import warnings
 from collections.abc import Sequence
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.attacks._encodings import last_step
 from skleak.attacks._knowledge import as_table, column_names
-from skleak.audit._attacks import choose_attacks, fit_attacks
-from skleak.audit._bounds import check_bounds
-from skleak.audit._build import build_report, fingerprint
-from skleak.audit._cells import Cell, run_cells
-from skleak.audit._checkpoint import Checkpoint
-from skleak.audit._game import Outcome
-from skleak.audit._mechanism import measured_noise
-from skleak.audit._plan import evaluation_set, noise_levels, plan_cells, without_ledger
-from skleak.audit._subject import Subject, study
-from skleak.audit._tables import Design, records_table, results_table
-from skleak.exceptions import IncompleteAuditWarning, PrivacyLeakWarning
-from skleak.metrics import simultaneous_confidence_level
-from skleak.utils._random import make_generator
+from skleak.audit._attribute import audit_attribute
+from skleak.audit._membership import audit_membership
 from skleak.utils._sklearn_compat import HasMethods, Interval, StrOptions, fit_context
-from skleak.utils._typing import Array, FloatArray, RandomState
+from skleak.utils._typing import Array, RandomState
 
 __all__ = ["LeakageAuditor"]
 
@@ -50,25 +37,30 @@ class LeakageAuditor(BaseEstimator):
         and the noise is added to its parameters (output perturbation).
     attribute : str, int or None, default=None
         Sensitive column of the raw data, by name or position. None attacks whole records.
+    target : {"attribute", "membership"}, default="attribute"
+        What is secret: a column of the records (or all of them, see `attribute`), or whether a
+        record was trained on, in the games of *Membership* in the notes.
     attacks : "default", str, attack, list of them or dict of name to attack, default="default"
         Attacks to play: ``"prior"``, ``"imputation"``, ``"white_box"``, ``"black_box"``,
         ``"informed"``, or objects with ``fit(X, y)`` and ``predict(released)``, which takes
         parameters of shape (n_releases, n_parameters) and returns guesses of shape (n_releases,
         n_targets). The default is the first four, without the black box where labels cannot tell a
-        quantity; for whole records `InformedReconstruction`.
+        quantity; for whole records `InformedReconstruction`. For membership see the notes.
     noise_scales : float, array-like of float or None, default=None
-        Standard deviations of the noise to audit, 0 or more. None takes that of the estimator.
+        Standard deviations of the noise to audit, 0 or more. None takes that of the estimator
+        and, for membership, 0 where it adds none.
     n_releases : int, default=100
         Simulated releases at each noise level; with ``secret="drawn"`` the games of each target.
     secret : {"actual", "drawn"}, default="actual"
         "actual" attacks the data as they are, all records of a release at once. "drawn" plays
         the game of [FANO23] figure 1: the secret of one record is redrawn from its prior, and the
         model trained anew. Bounds hold exactly there; for the actual secrets they hold on average
-        over such draws.
-    prior : {"marginal", "uniform", "conditional"} or array, default="marginal"
+        over such draws. For membership see the notes.
+    prior : {"marginal", "uniform", "conditional"}, array or float, default="marginal"
         What the adversary knows of the secret before the release, as in
         `skleak.attacks.WhiteBoxAttributeInference`. "marginal" counts the other records;
-        "conditional" is a cross-fitted classifier on all else about the record.
+        "conditional" is a cross-fitted classifier on all else about the record. For membership a
+        number in (0, 1), its probability; "marginal" and "uniform" are 0.5.
     confidence_level : float, default=0.95
         Of each interval in the tables, and of all verdicts of a table together.
     bounds : "all" or list of str, default="all"
@@ -76,7 +68,7 @@ class LeakageAuditor(BaseEstimator):
     values : array-like of shape (n_values,) or None, default=None
         Candidate values; None takes those that occur. Makes a numeric attribute categorical.
     targets : array-like of int, boolean mask, slice or None, default=None
-        Records under attack; all by default.
+        Records under attack, for membership the candidates; all by default.
     refit_preprocessing : bool, default=False
         Refit all of a pipeline for every candidate. False counts fitted preprocessing as public.
     checkpoint : str, Path or None, default=None
@@ -108,7 +100,8 @@ class LeakageAuditor(BaseEstimator):
     partial_results_ : DataFrame
         Finished rows of `results_`, also where `fit` was interrupted.
     attacks_ : dict
-        Fitted attacks by name.
+        Fitted attacks by name. Of membership, those that are fitted anew in each release are
+        unfitted, and those that only learn from other releases are strings.
     n_features_in_ : int
         Number of raw columns.
     feature_names_in_ : ndarray of str
@@ -134,6 +127,32 @@ class LeakageAuditor(BaseEstimator):
     targets whose bound is at most a tenth of the spread; the verdict is about these) and the lower
     bound ``cramer_rao`` for unbiased attacks ([DRA22] theorem 2). A biased attack may pass below
     it, and its verdict says so.
+
+    *Membership.* With ``secret="actual"`` every candidate is trained on with probability `prior`,
+    independently, `n_releases` times, and all are attacked at once; records that are no
+    candidates are always trained on. Any classifier, regressor or pipeline is trained anew each
+    time, on the same members at all noise levels; a model without noise of its own gets it added
+    to its coefficients. Test records are reference records too: never trained on, they calibrate
+    attacks and measure utility. Without them each release holds out a quarter of the candidates.
+    Attacks are ``"loss"``, ``"likelihood"``, ``"modified_entropy"`` and ``"gradient_norm"`` (the
+    scores of `skleak.attacks.MembershipInference`, with the threshold that is best in the other
+    releases, from 8 of them on), ``"likelihood_ratio"`` (the other releases are the shadow models
+    of each), ``"exact"`` (an attacker who is told all other memberships; private models with a
+    closed form), or objects with ``fit(X_candidates, y_candidates, X_reference, y_reference)``
+    and ``predict(model)``. With ``secret="drawn"`` one record at a time is in or out and all
+    others are in; that needs a closed form, and attacks other than ``"exact"`` test records.
+
+    Columns of ``results_`` are then, besides success, advantage, verdict and utility:
+    ``tpr_at_1pct_fpr`` with its interval (members found at one false alarm in a hundred) and
+    ``auc``; ``gap``, the loss of non-members less that of members (zero-one; of regressors the
+    squared error cut at the median one of the reference records, and divided by it) with
+    Student's interval; ``lower_bound``, the success that some attack reaches by the near end of
+    that interval ([BIL23] theorem 2); ``dp``, the bound from the estimator's own guarantee of
+    differential privacy, and ``bayes``, that of the exact test; both are NaN where there is none.
+    Given all other memberships, the record's own is still a draw with probability `prior`, so that
+    no attacker, who knows less, exceeds the success of the best one who is told them: an average
+    over the members of each release estimates it. ``records_`` has ``distance``, that of the
+    parameters with and without a record over the noise, for ``eta``.
 
     An estimator with a parameter ``noise_scale`` is fitted a few times at every noise level to
     check that it adds the noise it states. Where it does not, games are played with the noise that
@@ -161,15 +180,26 @@ class LeakageAuditor(BaseEstimator):
     True
     >>> (table["success"] <= table["bayes"]).loc[[(2.0, "white_box")]].item()
     True
+
+    Whose records a tree has learnt by heart:
+
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> auditor = LeakageAuditor(
+    ...     DecisionTreeRegressor(), target="membership", n_releases=20, random_state=0
+    ... ).fit(X.drop(columns="sex")[:200], y[:200])
+    >>> row = auditor.results_.set_index("attack").loc["loss"]
+    >>> bool(row["lower_bound"] > 0.7 and row["success"] > 0.8)
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "get_params"])],
+        "target": [StrOptions({"attribute", "membership"})],
         "attacks": [str, dict, list, tuple, HasMethods(["fit", "predict"])],
         "noise_scales": ["array-like", Interval(Real, 0, None, closed="left"), None],
         "n_releases": [Interval(Integral, 1, None, closed="left")],
         "secret": [StrOptions({"actual", "drawn"})],
-        "prior": [StrOptions({"marginal", "uniform", "conditional"}), "array-like"],
+        "prior": [StrOptions({"marginal", "uniform", "conditional"}), "array-like", Real],
         "confidence_level": [Interval(Real, 0, 1, closed="neither")],
         "bounds": [str, "array-like"],
         "values": ["array-like", None],
@@ -187,10 +217,11 @@ class LeakageAuditor(BaseEstimator):
         attribute: Any = None,
         attacks: Any = "default",
         *,
+        target: Literal["attribute", "membership"] = "attribute",
         noise_scales: Any = None,
         n_releases: int = 100,
         secret: Literal["actual", "drawn"] = "actual",
-        prior: "Literal['marginal', 'uniform', 'conditional'] | Array" = "marginal",
+        prior: "Literal['marginal', 'uniform', 'conditional'] | float | Array" = "marginal",
         confidence_level: float = 0.95,
         bounds: "str | Sequence[str]" = "all",
         values: Any = None,
@@ -203,6 +234,7 @@ class LeakageAuditor(BaseEstimator):
     ) -> None:
         self.estimator = estimator
         self.attribute = attribute
+        self.target = target
         self.attacks = attacks
         self.noise_scales = noise_scales
         self.n_releases = n_releases
@@ -231,7 +263,7 @@ class LeakageAuditor(BaseEstimator):
             Targets of the model.
         X_test, y_test : array-like, default=None
             Raw records and targets on which utility is measured; by default those of training,
-            where it is optimistic.
+            where it is optimistic. For membership they are reference records, see the notes.
 
         Returns
         -------
@@ -254,19 +286,8 @@ class LeakageAuditor(BaseEstimator):
             Where the estimator does not add the noise that it states.
         """
         table, y = self._validate(X, y)
-        subject = self._study(table, y)
-        design = self._design(subject)
-        store, done, entropy = self._resume(table, y, design, X_test, y_test)
-        self.attacks_ = self._fit_attacks(subject, table, y)
-        noise = self._measure_noise(subject, design, entropy)
-        test = None if X_test is None else evaluation_set(subject, X_test, y_test)
-        cells = plan_cells(subject, design, self.attacks_, noise, entropy, test)
-        self._run(cells, done, design, store, entropy)
-        self.results_ = self.partial_results_
-        self.records_ = records_table(design, done)
-        self.report_ = build_report(
-            self, subject, design, done, table, entropy, tested=test is not None
-        )
+        audit = audit_membership if self.target == "membership" else audit_attribute
+        audit(self, table, y, X_test, y_test)
         return self
 
     def plot(self, ax: Any = None) -> Any:
@@ -305,135 +326,6 @@ class LeakageAuditor(BaseEstimator):
         if names is not None:
             self.feature_names_in_ = names
         return table, y
-
-    def _study(self, table: Any, y: Array) -> Subject:
-        subject = study(
-            without_ledger(self.estimator),
-            table,
-            y,
-            attribute=self.attribute,
-            values=self.values,
-            targets=self.targets,
-            prior=self.prior,
-            drawn=self.secret == "drawn",
-            refit_preprocessing=self.refit_preprocessing,
-            n_jobs=self.n_jobs,
-        )
-        if self.secret == "drawn" and subject.kind != "categorical":
-            raise ValueError(
-                "`secret='drawn'` redraws one of a few values from its prior; "
-                + (
-                    "a numeric attribute has infinitely many. Pass the values to choose from in "
-                    "`values`, or `secret='actual'`."
-                    if subject.kind == "numeric"
-                    else "whole records have no prior. Name an `attribute`, or pass "
-                    "`secret='actual'`."
-                )
-            )
-        return subject
-
-    def _design(self, subject: Subject) -> Design:
-        attacks = tuple(self._choose(subject))
-        bounds = check_bounds(self.bounds)
-        noise_scales = noise_levels(self.noise_scales, self.estimator, subject)
-        n_verdicts = len(attacks) * len(noise_scales)
-        return Design(
-            kind=subject.kind,
-            targets=subject.targets,
-            unit_eta=subject.unit_eta,
-            prior_score=subject.prior_score,
-            baseline=subject.baseline,
-            imputation=subject.imputation,
-            spread=subject.spread,
-            attacks=attacks,
-            noise_scales=noise_scales,
-            bounds=bounds if subject.kind == "categorical" else (),
-            n_releases=int(self.n_releases),
-            drawn=self.secret == "drawn",
-            confidence_level=self.confidence_level,
-            verdict_level=simultaneous_confidence_level(self.confidence_level, n_verdicts),
-        )
-
-    def _fit_attacks(self, subject: Subject, table: Any, y: Array) -> dict[str, Any]:
-        estimator = without_ledger(self.estimator)
-        return fit_attacks(
-            self._choose(subject), subject, estimator, table, y, self.attribute, self.values
-        )
-
-    def _choose(self, subject: Subject) -> dict[str, Any]:
-        return choose_attacks(self.attacks, subject.kind, is_classifier(subject.model.template))
-
-    def _measure_noise(
-        self, subject: Subject, design: Design, entropy: list[int]
-    ) -> dict[float, FloatArray]:
-        """Noise on each parameter at every level, as the estimator really adds it."""
-        model = last_step(without_ledger(self.estimator))
-        noise, wrong = {}, []
-        root = None if subject.noise.is_identity else subject.noise.matrix_root
-        for k, scale in enumerate(design.noise_scales):
-            seed = np.random.SeedSequence(entropy, spawn_key=(k, 2))
-            noise[scale], as_stated = measured_noise(
-                model, subject.X, subject.y, subject.noiseless, scale, seed, root
-            )
-            if not as_stated:
-                wrong.append(scale)
-        if wrong:
-            spreads = [np.linalg.norm(np.atleast_2d(noise[s].T), axis=0) for s in wrong]
-            measured = ", ".join(f"{each.min():.3g} to {each.max():.3g}" for each in spreads)
-            warnings.warn(
-                f"{type(model).__name__} does not add the noise that it states: measured were "
-                f"standard deviations of {measured} where {', '.join(f'{s:g}' for s in wrong)} "
-                "was stated. The games are played with the noise measured, against bounds for the "
-                "noise stated. Repair the estimator.",
-                PrivacyLeakWarning,
-                stacklevel=3,
-            )
-        return noise
-
-    def _resume(
-        self, table: Any, y: Array, design: Design, X_test: Any, y_test: Any
-    ) -> tuple[Checkpoint | None, dict[str, Outcome], list[int]]:
-        """The checkpoint, what is finished in it, and the entropy of all seeds."""
-        store: Checkpoint | None = None
-        done: dict[str, Outcome] = {}
-        entropy: list[int] | None = None
-        if self.checkpoint is not None:
-            store = Checkpoint(self.checkpoint, fingerprint(self, table, y, design, X_test, y_test))
-            done, entropy = store.load()
-        if entropy is None:
-            entropy = make_generator(self.random_state).integers(0, 2**32, size=4).tolist()
-        return store, done, entropy
-
-    def _run(
-        self,
-        cells: dict[str, Cell],
-        done: dict[str, Outcome],
-        design: Design,
-        store: Checkpoint | None,
-        entropy: list[int],
-    ) -> None:
-        """Run the cells; whatever happens, finished rows are in ``partial_results_``."""
-
-        def keep(finished: dict[str, Outcome]) -> None:
-            if store is not None:
-                store.save(finished, entropy)
-
-        failed: dict[str, BaseException] = {}
-        try:
-            failed |= run_cells(cells, done, n_jobs=self.n_jobs, verbose=self.verbose, keep=keep)
-        except BaseException as error:  # an interrupt too: nothing that is finished is lost
-            failed[""] = error
-        self.partial_results_ = results_table(design, done)
-        if not failed:
-            return
-        resume = "" if store is None else f" Call `fit` again to go on from {str(store.path)!r}."
-        warnings.warn(
-            f"The audit is incomplete: {len(done)} of {len(cells)} cells are finished, and their "
-            f"rows are in `partial_results_`.{resume}",
-            IncompleteAuditWarning,
-            stacklevel=3,
-        )
-        raise next(iter(failed.values()))
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that raw records are taken, and that targets are needed."""

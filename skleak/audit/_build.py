@@ -92,7 +92,7 @@ def build_report(
         results=auditor.results_.copy(),
         records=auditor.records_.copy(),
         settings=settings,
-        reproducibility=_reproducibility(auditor, subject, table, entropy),
+        reproducibility=_reproducibility(auditor, subject.y, table, entropy),
     )
     return replace(report, findings=findings(report), assumptions=assumptions(report))
 
@@ -120,15 +120,19 @@ def fingerprint(
     dict of str to str
     """
     seed = auditor.random_state
+    # Rates of drawn memberships are kept with their intervals.
+    level = auditor.confidence_level if auditor.target == "membership" else None
     return {
         "version of skleak": __version__,
         "data": _digest(table, y),
         "test data": "None" if X_test is None else _digest(as_table(X_test), np.ravel(y_test)),
         "estimator": _identity(auditor.estimator),
+        "target": auditor.target,
         "attribute": repr(auditor.attribute),
         "attacks": repr(
             [(name, _identity(attack)) for name, attack in _listed(auditor.attacks, design)]
         ),
+        "confidence_level": repr(level),
         "noise_scales": repr(design.noise_scales),
         "n_releases": repr(design.n_releases),
         "secret": auditor.secret,
@@ -177,20 +181,23 @@ def _digest(table: Any, y: Array) -> str:
     return total.hexdigest()
 
 
-def _reproducibility(
-    auditor: Any, subject: Subject, table: Any, entropy: list[int]
-) -> dict[str, str]:
+def _reproducibility(auditor: Any, y: Array, table: Any, entropy: list[int]) -> dict[str, str]:
     seed = "-".join(f"{word:08x}" for word in entropy)
     return {
         "skleak": __version__,
         "Python": platform.python_version(),
         **{name: version(name) for name in _LIBRARIES},
-        "estimator": repr(auditor.estimator),
-        "auditor": repr(auditor),
+        "estimator": _one_line(auditor.estimator),
+        "auditor": _one_line(auditor),
         "entropy of the seeds": seed,
         "data": f"{table.shape[0]} records, {table.shape[1]} columns, SHA-256 "
-        f"{_digest(table, subject.y)[:16]}",
+        f"{_digest(table, y)[:16]}",
     }
+
+
+def _one_line(thing: Any) -> str:
+    """``repr``, which scikit-learn breaks into lines."""
+    return " ".join(repr(thing).split())
 
 
 def _name(estimator: Any) -> str:

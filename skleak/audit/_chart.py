@@ -4,7 +4,7 @@ Places along the axis of the noise are percentages of the width and heights are 
 then fills any screen while its letters keep their size.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +12,14 @@ import pandas as pd
 
 from skleak.audit._axes import Axis, noise_axis, value_axis
 from skleak.audit._report_format import attack_label, bound_label, percent
-from skleak.audit._report_tables import bound_advantages, levels, prior_error, relative_errors
+from skleak.audit._report_tables import (
+    bound_advantages,
+    counts_success,
+    floor_advantages,
+    levels,
+    prior_error,
+    relative_errors,
+)
 from skleak.metrics._verdict import EXCEEDED
 from skleak.reports._format import number
 from skleak.reports._svg import Tick
@@ -67,7 +74,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """One area of the chart with what is drawn in it; `reference` is a level with a label."""
+    """One area of the chart with what is drawn in it; `reference` is a level with a label.
+
+    `floor` is the outline of what some attack surely reaches, or empty.
+    """
 
     title: str
     height: float
@@ -76,6 +86,7 @@ class Panel:
     curves: tuple[Curve, ...]
     reference: Tick | None
     logarithmic: bool
+    floor: str = ""
 
 
 @dataclass(frozen=True)
@@ -160,7 +171,7 @@ def audit_chart(report: "AuditReport") -> AuditChart | None:
     if len(noise) < 2:
         return None
     axis = noise_axis(noise)
-    made = _success(report, axis) if report.kind == "categorical" else _errors(report, axis)
+    made = _success(report, axis) if counts_success(report) else _errors(report, axis)
     if made[0] is None:
         return None
     utility = _utility(report, axis, first["utility"].to_numpy(dtype=float))
@@ -177,7 +188,14 @@ def _success(report: "AuditReport", axis: Axis) -> list[Panel | None]:
     strong = bounds.table.to_numpy()[:, : min(_N_STRONG, len(bounds.styles))]
     shown = np.r_[0.0, values.to_numpy().ravel(), strong.ravel()]
     scale = value_axis(np.clip(shown, _FLOOR, 1.0), False, as_percent=True)
-    return [_panel("Advantage over the prior", _HEIGHT, report, axis, scale, values, bounds, 0.0)]
+    title = "Advantage over the prior"
+    panel = _panel(title, _HEIGHT, report, axis, scale, values, bounds, 0.0)
+    floor = floor_advantages(report)
+    if panel is None or scale is None or floor is None:
+        return [panel]
+    x = axis.position(floor.index.to_numpy(dtype=float))
+    ends = np.r_[x, x[::-1]], np.r_[floor.fillna(0.0).to_numpy(), np.zeros(len(x))]
+    return [replace(panel, floor=_lines(ends[0], _down(ends[1], scale, _HEIGHT))[0])]
 
 
 def _errors(report: "AuditReport", axis: Axis) -> list[Panel | None]:
@@ -247,7 +265,7 @@ def _series(
     x = 100.0 * axis.position(noise)
     found = values.to_numpy(dtype=float)
     y, low, high = (_down(column, scale, height) for column in found.T)
-    show = percent if report.kind == "categorical" else number
+    show = percent if counts_success(report) else number
     points = tuple(
         Point(
             float(x[k]),

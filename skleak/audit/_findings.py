@@ -10,6 +10,7 @@ from skleak.audit._report_format import attack_label, code, percent
 from skleak.audit._report_tables import (
     BASELINES,
     best_rows,
+    counts_success,
     imputation_error,
     levels,
     middle_noise,
@@ -59,7 +60,7 @@ def findings(report: "AuditReport") -> tuple[str, ...]:
 def _summary(report: "AuditReport") -> str:
     best = best_rows(report)
     noise, row = float(best.index[0]), best.iloc[0]
-    told = _error_summary if report.kind != "categorical" else _success_summary
+    told = _error_summary if not counts_success(report) else _success_summary
     parts = [told(report, noise, row)]
     if len(best) > 1:
         parts.append(_noise_choice(report, best))
@@ -144,7 +145,7 @@ def _noise_choice(report: "AuditReport", best: pd.DataFrame) -> str:
     advantages = record_advantages(report)
     scales, bound = advantages.index.to_numpy(dtype=float), advantages["mean"].to_numpy()
     what = "bound on the advantage over the prior"
-    if report.kind != "categorical":
+    if not counts_success(report):
         what = "bound on the advantage of unbiased attacks over the prior"
     if np.isnan(bound).all():
         return ""
@@ -212,7 +213,7 @@ def _over_imputation(report: "AuditReport") -> list[str]:
         meaning = "so it knows less than the other columns of the record tell anyone."
     else:
         meaning = "too uncertain to tell whether it knows more than the other columns tell anyone."
-    if low <= 0.0 and report.settings["prior"] != "conditional" and report.kind == "categorical":
+    if low <= 0.0 and report.settings["prior"] != "conditional" and counts_success(report):
         meaning += (
             ' An attacker can use both at once: audit with `prior="conditional"` to see what the '
             "model adds to the other columns."
@@ -240,7 +241,7 @@ def _verdicts(report: "AuditReport") -> list[str]:
         n_judged = f"({plural(n, 'comparison')} with a bound)"
         lines.append(
             f"No attack played exceeds the tightest bound by more than chance explains {n_judged}."
-            if report.kind == "categorical"
+            if counts_success(report)
             else "Apart from attacks that were found to be biased, none has an error below the "
             f"bound by more than chance explains {n_judged}."
         )
@@ -264,7 +265,7 @@ def _verdicts(report: "AuditReport") -> list[str]:
 
 def _meaning(report: "AuditReport") -> str:
     """What an exceeded bound points to."""
-    if report.kind != "categorical":
+    if not counts_success(report):
         return (
             "An attack that was found to be unbiased cannot do so: the noise, the encodings or the "
             "attack are not what was stated."
@@ -313,7 +314,7 @@ def _exposed(report: "AuditReport") -> list[str]:
     )
     if source is None or np.isnan(first["exposure"]):
         return [f"{sentence}: Fisher information loss {number(first['eta'])} for the first."]
-    if report.kind == "categorical":
+    if counts_success(report):
         by = "the best possible attack guesses the first right with probability"
         if source != "bayes":
             by = (

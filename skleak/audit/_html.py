@@ -12,6 +12,7 @@ from skleak.audit._chart import audit_chart, merged
 from skleak.audit._report_format import attack_label, bound_label, percent
 from skleak.audit._report_tables import (
     best_rows,
+    counts_success,
     imputation_error,
     levels,
     middle_noise,
@@ -51,7 +52,7 @@ def to_html(report: "AuditReport", embedded: bool = False) -> str:
     str
     """
     several = report.results["noise_scale"].nunique() > 1
-    categorical, exposed = report.kind == "categorical", most_exposed(report)
+    categorical, exposed = counts_success(report), most_exposed(report)
     return (
         _environment()
         .get_template("audit_report.html.j2")
@@ -61,6 +62,7 @@ def to_html(report: "AuditReport", embedded: bool = False) -> str:
             report=report,
             settings=report.settings,
             categorical=categorical,
+            membership=report.kind == "membership",
             cards=_cards(report) if len(report.results) else [],
             chart=audit_chart(report) if several else None,
             bars=None if several or report.results.empty else rows_chart(report),
@@ -71,6 +73,7 @@ def to_html(report: "AuditReport", embedded: bool = False) -> str:
             groups=_groups(report),
             exposed=exposed.to_dict("records"),
             source=exposed.attrs["source"],
+            distances=report.kind != "membership" or bool(exposed["eta"].notna().any()),
             middle=middle_noise(report),
         )
     )
@@ -96,6 +99,8 @@ def _cards(report: "AuditReport") -> list[dict[str, str]]:
     scales = [best.index[0]] if len(best) == 1 else [best.index[0], best.index[-1]]
     cards = [_attack_card(report, noise, best.loc[noise]) for noise in scales]
     cards.append(_bound_card(report, bound))
+    if report.kind == "membership":
+        cards.append(_floor_card(first))
     name = report.settings["utility_name"]
     noiseless = report.settings["noiseless_utility"]
     others = [f"{number(first['utility'].iloc[-1])} at the largest"] if len(first) > 1 else []
@@ -123,12 +128,15 @@ def _cards(report: "AuditReport") -> list[dict[str, str]]:
             "mood": "bad" if n_exceeded else "",
         }
     )
+    if report.kind == "membership" and not first.index.any():
+        # Nothing to tell apart by its noise.
+        cards = [card | {"term": card["term"].removesuffix(" at noise 0")} for card in cards]
     return cards
 
 
 def _attack_card(report: "AuditReport", noise: float, row: pd.Series) -> dict[str, str]:
     ends = f"{percent(row['advantage_low'])} to {percent(row['advantage_high'])}"
-    over = "the prior" if report.kind == "categorical" else "guessing the mean"
+    over = "the prior" if counts_success(report) else "guessing the mean"
     return {
         "term": f"Best attack at noise {number(noise)}",
         "value": percent(row["advantage"]),
@@ -140,7 +148,9 @@ def _attack_card(report: "AuditReport", noise: float, row: pd.Series) -> dict[st
 def _bound_card(report: "AuditReport", bound: pd.DataFrame) -> dict[str, str]:
     name, advantages = bound["bound"].iloc[0], record_advantages(report)["mean"].to_numpy()
     if name is None:
-        note, value = "no bound was computed", "none"
+        note, value = "no bound is known", "none"
+        if report.kind != "membership":
+            note = "no bound was computed"
     else:
         value, last = (percent(np.maximum(advantages[k], 0.0), up=True) for k in (0, -1))
         note = f"largest mean advantage by {bound_label(name)}"
@@ -149,11 +159,24 @@ def _bound_card(report: "AuditReport", bound: pd.DataFrame) -> dict[str, str]:
     return {"term": term, "value": value, "note": note, "mood": ""}
 
 
+def _floor_card(first: pd.DataFrame) -> dict[str, str]:
+    row: Any = first.iloc[0]
+    gain = (row["lower_bound"] - row["baseline"]) / (1.0 - row["baseline"])
+    ends = f"{number(row['gap_low'])} to {number(row['gap_high'])}"
+    return {
+        "term": f"Surely leaks at noise {number(first.index[0])}",
+        "value": percent(gain),
+        "note": f"advantage of some attack, from a generalisation gap of {number(row['gap'])} "
+        f"({ends})",
+        "mood": "",
+    }
+
+
 def _results(report: "AuditReport") -> list[dict[str, Any]]:
     table = report.results.assign(label=report.results["attack"].map(attack_label))
     bound = tightest(report)
     table["tightest"] = table["noise_scale"].map(bound["value"])
-    if report.kind != "categorical":
+    if not counts_success(report):
         table = pd.concat([table, relative_errors(report)], axis=1)
     shown = table.head(_N_RESULTS)
     # The noise scale stands in the first of its rows, across them all.
@@ -168,15 +191,18 @@ def _bounds(report: "AuditReport") -> dict[str, Any] | None:
     first = levels(report)
     if first.empty:
         return None
-    categorical = report.kind == "categorical"
+    categorical = counts_success(report)
     table = first[list(report.settings["bounds"])].astype(float)
     bounds = merged(table, ascending=categorical).table
-    guess, known = first["baseline"].astype(float), first["imputation"].astype(float)
-    if not categorical:
-        guess, known = prior_error(report), imputation_error(report)
+    guess = first["baseline"].astype(float) if categorical else prior_error(report)
     others = [("Guessing from the prior" if categorical else "Guessing the mean", guess.tolist())]
+    if report.kind == "membership":
+        known, name = first["lower_bound"].astype(float), "Some attack reaches at least"
+    else:
+        known = first["imputation"].astype(float) if categorical else imputation_error(report)
+        name = "Imputation, without the model"
     if known.notna().any():
-        others.append(("Imputation, without the model", known.tolist()))
+        others.append((name, known.tolist()))
     rows = [(name, bounds[name].tolist()) for name in bounds.columns]
     return {"noise": list(bounds.index), "rows": rows, "others": others}
 
@@ -185,9 +211,9 @@ def _groups(report: "AuditReport") -> dict[str, Any] | None:
     table = vulnerability(report)
     if table is None:
         return None
-    start = "success_" if report.kind == "categorical" else "mse_"
+    start = "success_" if counts_success(report) else "mse_"
     names = {"prior": "Prior", "bayes": "Bayes", "cramer_rao": "Bound"}
-    if report.kind != "categorical":
+    if not counts_success(report):
         names["prior"] = "Guessing the mean"
     columns = [name for name in table.columns if name not in ("n_records", "eta_low", "eta_high")]
     heads = [names.get(name) or attack_label(name.removeprefix(start)) for name in columns]

@@ -1,6 +1,7 @@
 """Whether an estimator adds the noise that it states."""
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,13 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skleak.attacks._encodings import model_parameters
+from skleak.exceptions import PrivacyLeakWarning
 from skleak.utils._typing import FloatArray
 
-__all__ = ["coloured", "measured_noise"]
+__all__ = ["coloured", "measured_noise", "noise_of_levels"]
+
+# Stream of the seeds of the checks at each noise level; games and utility have 0 and 1.
+_CHECKS = 2
 
 # Chance of a false alarm of a check.
 _LEVEL = 1e-6
@@ -106,6 +111,61 @@ def measured_noise(
     spread = draws(_N_FITS, many).std(axis=0, ddof=1)
     spread = np.asarray(noise_scale * np.where(spread < _NONE, 0.0, spread), dtype=np.float64)
     return spread if root is None else root * spread, False
+
+
+def noise_of_levels(
+    model: Any,
+    subject: Any,
+    noise_scales: Sequence[float],
+    entropy: list[int],
+    *,
+    stacklevel: int = 3,
+) -> dict[float, FloatArray]:
+    """Noise on each parameter at every level, as the estimator really adds it.
+
+    Parameters
+    ----------
+    model : estimator
+        Unfitted last step.
+    subject : Subject
+        With ``X``, ``y``, ``noiseless`` and ``noise``.
+    noise_scales : sequence of float
+        Noise levels.
+    entropy : list of int
+        Of all seeds.
+    stacklevel : int, default=3
+        Whose line a warning names.
+
+    Returns
+    -------
+    dict of float to ndarray of shape (p,) or (p, p)
+
+    Warns
+    -----
+    PrivacyLeakWarning
+        Where the noise is not what is stated.
+    """
+    noise, wrong = {}, []
+    root = None if subject.noise.is_identity else subject.noise.matrix_root
+    for k, scale in enumerate(noise_scales):
+        seed = np.random.SeedSequence(entropy, spawn_key=(k, _CHECKS))
+        noise[scale], as_stated = measured_noise(
+            model, subject.X, subject.y, subject.noiseless, scale, seed, root
+        )
+        if not as_stated:
+            wrong.append(scale)
+    if wrong:
+        spreads = [np.linalg.norm(np.atleast_2d(noise[s].T), axis=0) for s in wrong]
+        measured = ", ".join(f"{each.min():.3g} to {each.max():.3g}" for each in spreads)
+        warnings.warn(
+            f"{type(model).__name__} does not add the noise that it states: measured were "
+            f"standard deviations of {measured} where {', '.join(f'{s:g}' for s in wrong)} "
+            "was stated. The games are played with the noise measured, against bounds for the "
+            "noise stated. Repair the estimator.",
+            PrivacyLeakWarning,
+            stacklevel=stacklevel,
+        )
+    return noise
 
 
 def _fit(template: Any, X: Any, y: Any, noise_scale: float, seed: int) -> FloatArray:

@@ -31,9 +31,9 @@ class AuditReport:
         What was audited.
     attribute : str or None
         Name of the sensitive column; None where whole records are reconstructed.
-    kind : {"categorical", "numeric", "record"}
-        Whether values of a column are guessed, a numeric column is estimated, or whole records
-        are reconstructed.
+    kind : {"categorical", "numeric", "record", "membership"}
+        Whether values of a column are guessed, a numeric column is estimated, whole records
+        are reconstructed, or it is told who was trained on.
     results : DataFrame
         A row per noise scale and attack, ascending noise: ``noise_scale``, ``attack``,
         ``success`` (share of right guesses; for errors 1 minus the mean squared error over the
@@ -42,15 +42,19 @@ class AuditReport:
         ``n_games``, and a column for each bound on the success. Success and advantages have their
         intervals in ``<name>_low`` and ``<name>_high``. For errors also ``mse``, ``variance``,
         ``squared_bias`` (squared units of the attribute), ``mse_over_bound`` and ``cramer_rao``.
+        For membership see `LeakageAuditor`.
     records : DataFrame
         A row per noise scale and attacked record: ``noise_scale``, ``record`` (position in the
-        data), ``prior``, ``eta`` (Fisher information loss), and the bounds and the success or
-        error of every attack.
+        data), ``prior``, ``eta`` (Fisher information loss) or, for membership, ``distance`` (of
+        the parameters with and without the record, over the noise), and the bounds and the
+        success or error of every attack.
     settings : dict
         How the audit was made: ``n_records``, ``n_columns``, ``n_targets``, ``n_releases``,
         ``secret``, ``prior``, ``values``, ``confidence_level``, ``bounds``, ``attacks``,
         ``utility_name``, ``utility_data``, ``noiseless_utility``, ``preprocessing``,
-        ``reweighting``, ``target_counts`` and ``verdict_level``.
+        ``reweighting``, ``target_counts`` and ``verdict_level``. For membership also
+        ``membership_prior`` (probability), ``n_reference``, ``n_always`` (records that are always
+        trained on), ``gap_loss``, ``has_noise`` and ``exact_test`` (why there is none, or "").
     reproducibility : dict of str
         Versions, parameters and seed.
     findings : tuple of str

@@ -13,8 +13,15 @@ _ATTACKS = {
     "white_box": "white box",
     "black_box": "black box",
     "informed": "informed",
+    "exact": "exact test",
+    "gradient_norm": "gradient norm",
+    "likelihood": "likelihood",
+    "likelihood_ratio": "likelihood ratio",
+    "loss": "loss",
+    "modified_entropy": "modified entropy",
 }
 _BOUNDS = {
+    "dp": "differential privacy",
     "bayes": "Bayes",
     "tradeoff": "trade-off",
     "gdp": "Gaussian differential privacy",

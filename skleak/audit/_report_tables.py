@@ -12,8 +12,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BASELINES",
+    "WORTH_A_WORD",
     "best_rows",
     "bound_advantages",
+    "counts_success",
+    "exposure_column",
+    "floor_advantages",
     "imputation_error",
     "levels",
     "middle_noise",
@@ -27,8 +31,25 @@ __all__ = [
 
 # Attacks that do not look at the released model.
 BASELINES = ("prior", "imputation")
+# An advantage that some attack surely reaches is mentioned from here.
+WORTH_A_WORD = 0.01
 # Attacks and bounds closer than this are equal.
 _SAME = 1e-9
+
+
+def counts_success(report: "AuditReport") -> bool:
+    """Whether guesses are right or wrong, rather than numbers off by an error.
+
+    Parameters
+    ----------
+    report : AuditReport
+        The report.
+
+    Returns
+    -------
+    bool
+    """
+    return report.kind in ("categorical", "membership")
 
 
 def levels(report: "AuditReport") -> pd.DataFrame:
@@ -104,10 +125,32 @@ def bound_advantages(report: "AuditReport") -> pd.DataFrame:
     """
     first, bounds = levels(report), list(report.settings["bounds"])
     table = first[bounds].astype(float)
-    if report.kind == "categorical":
+    if counts_success(report):
         rest = (1.0 - first["baseline"].astype(float)).where(lambda share: share > 0.0)
         return table.sub(first["baseline"].astype(float), axis=0).div(rest, axis=0)
     return 1.0 - table.div(prior_error(report).where(lambda error: error > 0.0), axis=0)
+
+
+def floor_advantages(report: "AuditReport") -> pd.Series | None:
+    """What some attack surely reaches at every noise scale, as an advantage over the prior.
+
+    Parameters
+    ----------
+    report : AuditReport
+        The report.
+
+    Returns
+    -------
+    Series or None
+        Index ``noise_scale``; None where it is nowhere worth a word, or the audit is not about
+        membership.
+    """
+    if report.kind != "membership":
+        return None
+    first = levels(report)
+    baseline = first["baseline"].astype(float)
+    floor = (first["lower_bound"].astype(float) - baseline) / (1.0 - baseline)
+    return floor if (floor >= WORTH_A_WORD).any() else None
 
 
 def tightest(report: "AuditReport") -> pd.DataFrame:
@@ -128,7 +171,7 @@ def tightest(report: "AuditReport") -> pd.DataFrame:
     names = list(report.settings["bounds"])
     bounds, gains = first[names].to_numpy(dtype=float), advantages.to_numpy(dtype=float)
     # Errors are bounded from below.
-    loose = bounds if report.kind == "categorical" else -bounds
+    loose = bounds if counts_success(report) else -bounds
     rows: list[tuple[str | None, float, float]] = []
     for k in range(len(first)):
         if np.isnan(loose[k]).all():
@@ -159,7 +202,7 @@ def record_advantages(report: "AuditReport") -> pd.DataFrame:
     """
     records = report.records
     prior = records["prior"].astype(float)
-    if report.kind == "categorical":
+    if counts_success(report):
         known = [name for name in ("bayes", "tightest_bound") if name in records]
         bound = records[known].astype(float).min(axis=1)
         advantage = (bound - prior) / (1.0 - prior).where(lambda rest: rest > 0.0)
@@ -220,6 +263,28 @@ def relative_errors(report: "AuditReport") -> pd.DataFrame:
     )
 
 
+def exposure_column(report: "AuditReport") -> str:
+    """Column of the records by which they are ordered and grouped.
+
+    Parameters
+    ----------
+    report : AuditReport
+        The report.
+
+    Returns
+    -------
+    str
+        ``eta``, or ``distance`` for membership.
+    """
+    return "distance" if report.kind == "membership" else "eta"
+
+
+def _at_middle(report: "AuditReport") -> pd.DataFrame:
+    """Records at the middle noise scale, what orders them in ``eta``."""
+    at = report.records[report.records["noise_scale"] == middle_noise(report)]
+    return at.rename(columns={exposure_column(report): "eta"})
+
+
 def middle_noise(report: "AuditReport") -> float:
     """The noise scale in the middle of those with records, preferring noise above zero.
 
@@ -252,18 +317,17 @@ def most_exposed(report: "AuditReport", n_records: int = 10) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``record``, ``eta``, ``prior``, ``value`` (the best attack's success, or the smallest error
-        of an unbiased attack) and ``exposure``: value minus prior, or 1 minus value over prior;
-        most exposed first. ``attrs["source"]`` is the column ``value`` was taken from.
+        ``record``, ``eta`` (see `exposure_column`), ``prior``, ``value`` (the best attack's
+        success, or the smallest error of an unbiased attack) and ``exposure``: value minus prior,
+        or 1 minus value over prior; most exposed first. ``attrs["source"]`` is the column
+        ``value`` was taken from.
     """
-    at = report.records[report.records["noise_scale"] == middle_noise(report)]
+    at = _at_middle(report)
     source = _source(report, at)
     value = at[source].astype(float) if source else pd.Series(np.nan, index=at.index)
     prior = at["prior"].astype(float)
-    if report.kind == "categorical":
-        exposure = value - prior
-    else:
-        exposure = 1.0 - value / prior.where(prior > 0.0)
+    relative = 1.0 - value / prior.where(prior > 0.0)
+    exposure = value - prior if counts_success(report) else relative
     table = at[["record", "eta"]].assign(prior=prior, value=value, exposure=exposure)
     # Rounded, so that records that differ by round-off are ordered by their information loss.
     order = table.assign(rounded=exposure.round(9)).sort_values(
@@ -295,13 +359,13 @@ def vulnerability(report: "AuditReport", n_groups: int = 10) -> pd.DataFrame | N
         and the means of ``bayes`` or ``cramer_rao`` and of every ``success_<attack>`` or
         ``mse_<attack>``, at the middle noise scale. None where no loss is known.
     """
-    at = report.records[report.records["noise_scale"] == middle_noise(report)]
+    at = _at_middle(report)
     at = at[at["eta"].notna()].sort_values("eta", kind="stable")
     if at.empty:
         return None
     group = _groups(len(at), n_groups)
-    best = "bayes" if report.kind == "categorical" else "cramer_rao"
-    start = "success_" if report.kind == "categorical" else "mse_"
+    best = "bayes" if counts_success(report) else "cramer_rao"
+    start = "success_" if counts_success(report) else "mse_"
     losses = at["eta"].astype(float).groupby(group)
     table = pd.DataFrame(
         {"n_records": losses.size(), "eta_low": losses.min(), "eta_high": losses.max()}
@@ -319,7 +383,7 @@ def _groups(n: int, n_groups: int) -> IntArray:
 
 def _source(report: "AuditReport", at: pd.DataFrame) -> str | None:
     """The column of the records that says best how exposed they are."""
-    if report.kind == "categorical":
+    if counts_success(report):
         start, names = "success_", ["bayes", "tightest_bound"]
     else:
         start, names = "mse_", ["cramer_rao"]

@@ -9,7 +9,14 @@ import numpy as np
 from skleak.audit._axes import Axis, value_axis
 from skleak.audit._chart import merged
 from skleak.audit._report_format import attack_label, percent
-from skleak.audit._report_tables import bound_advantages, levels, prior_error, relative_errors
+from skleak.audit._report_tables import (
+    bound_advantages,
+    counts_success,
+    floor_advantages,
+    levels,
+    prior_error,
+    relative_errors,
+)
 from skleak.metrics._verdict import EXCEEDED
 from skleak.reports._format import number
 from skleak.reports._svg import Tick
@@ -69,6 +76,8 @@ class RowsChart:
         Of the area, in pixels.
     n_omitted : int
         Attacks whose result is infinite or undefined.
+    floor : float or None, default=None
+        Percent along the axis of what some attack surely reaches.
     """
 
     title: str
@@ -78,6 +87,7 @@ class RowsChart:
     reference: float
     height: float
     n_omitted: int
+    floor: float | None = None
 
 
 def rows_chart(report: "AuditReport") -> RowsChart | None:
@@ -93,7 +103,7 @@ def rows_chart(report: "AuditReport") -> RowsChart | None:
     RowsChart or None
         None where nothing is finite.
     """
-    categorical = report.kind == "categorical"
+    categorical = counts_success(report)
     show: Callable[[float], str] = percent if categorical else number
     if categorical:
         names = ["advantage", "advantage_low", "advantage_high"]
@@ -106,8 +116,10 @@ def rows_chart(report: "AuditReport") -> RowsChart | None:
         guess = prior_error(report).where(lambda error: error > 0.0)
         bounds, start = merged(table.div(guess, axis=0), ascending=False), 1.0
         title = "Mean squared error over that of guessing the mean"
+    surely = floor_advantages(report)
+    floor = np.nan if surely is None else float(surely.iloc[0])
     limits = bounds.table.to_numpy()[:, :3].ravel()
-    shown = np.r_[start, values.ravel(), limits]
+    shown = np.r_[start, values.ravel(), limits, floor]
     kept = np.clip(shown, _FLOOR, 1.0) if categorical else shown
     scale = value_axis(kept, logarithmic=not categorical, as_percent=categorical)
     if scale is None or not np.isfinite(values[:, 0]).any():
@@ -127,7 +139,8 @@ def rows_chart(report: "AuditReport") -> RowsChart | None:
     ticks = tuple(Tick(_along(value, scale), label) for value, label in scale.ticks)
     omitted = len(values) - len(rows)
     height = ROW_HEIGHT * len(rows)
-    return RowsChart(title, rows, marks, ticks, _along(start, scale), height, omitted)
+    end = None if np.isnan(floor) else _along(floor, scale)
+    return RowsChart(title, rows, marks, ticks, _along(start, scale), height, omitted, end)
 
 
 def _rows(

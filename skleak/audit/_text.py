@@ -9,7 +9,13 @@ import pandas as pd
 
 from skleak.audit._chart import merged
 from skleak.audit._report_format import attack_label, percent
-from skleak.audit._report_tables import levels, middle_noise, most_exposed, prior_error
+from skleak.audit._report_tables import (
+    counts_success,
+    levels,
+    middle_noise,
+    most_exposed,
+    prior_error,
+)
 from skleak.audit._verdicts import BIASED
 from skleak.metrics._verdict import CONSISTENT, EXCEEDED, VACUOUS
 from skleak.reports._format import MISSING, number, plural, shorten, text_width
@@ -61,19 +67,16 @@ def _head(report: "AuditReport") -> Iterator[str]:
     title, mark = f"Leakage audit: {shorten(report.estimator, 60)}", "CONFIDENTIAL"
     yield title + mark.rjust(max(_WIDTH - text_width(title), len(mark) + 2))
     yield "═" * _WIDTH
-    secret = (
-        "whole records"
-        if report.attribute is None
-        else f"attribute {shorten(report.attribute, 40)}"
-    )
+    secret = "membership" if report.kind == "membership" else "whole records"
+    if report.attribute is not None:
+        secret = f"attribute {shorten(report.attribute, 40)}"
     made = [
         secret,
         plural(settings["n_records"], "record"),
         plural(settings["n_columns"], "column"),
         f"{plural(settings['n_targets'], 'target')}",
         f"{plural(settings['n_releases'], 'release')}",
-        f"secrets {shorten(settings['secret'], 20)}",
-        *([f"prior {shorten(settings['prior'], 20)}"] if report.kind == "categorical" else []),
+        *_drawing(report),
         f"preprocessing {shorten(settings['preprocessing'], 20)}",
     ]
     if settings["reweighting"] is not None:
@@ -81,8 +84,22 @@ def _head(report: "AuditReport") -> Iterator[str]:
     yield from textwrap.wrap(", ".join(made), _WIDTH)
 
 
+def _drawing(report: "AuditReport") -> Iterator[str]:
+    """How secrets came about, and what is known of them."""
+    secret, prior = (shorten(report.settings[name], 20) for name in ("secret", "prior"))
+    if report.kind == "membership":
+        drawn = "one record at a time" if secret == "drawn" else "drawn anew in each"
+        yield f"members {drawn} with probability {prior}"
+        return
+    yield f"secrets {secret}"
+    if counts_success(report):
+        yield f"prior {prior}"
+
+
 def _results_title(report: "AuditReport") -> str:
-    if report.kind == "categorical":
+    if report.kind == "membership":
+        return "Attacks: share of right guesses, and members found at 1% false alarms"
+    if counts_success(report):
         return "Attacks: share of right guesses, and advantage over the prior"
     return "Attacks: root mean squared error, and mean squared error over that of guessing the mean"
 
@@ -91,22 +108,26 @@ def _results(report: "AuditReport") -> Iterator[str]:
     shown = report.results.head(_N_ROWS)
     scales = [number(noise) for noise in shown["noise_scale"]]
     width = max(map(len, ["noise", *scales]))
-    rows = []
+    rows, measured = [], _success if counts_success(report) else _error
+    if report.kind == "membership":
+        measured = _membership
     for k, (_, row) in enumerate(shown.iterrows()):
         noise = scales[k] if k == 0 or scales[k] != scales[k - 1] else ""
         rows.append(
             (
                 f"{noise:<{width}}  {shorten(attack_label(row['attack']), _NAME)}",
-                *(_success(row) if report.kind == "categorical" else _error(row)),
+                *measured(row),
                 number(row["utility"]),
                 _VERDICTS.get(row["verdict"], shorten(row["verdict"], _NAME)),
             )
         )
     measure = (
         ("right", "interval", "advantage")
-        if report.kind == "categorical"
+        if counts_success(report)
         else ("error", "interval", "relative")
     )
+    if report.kind == "membership":
+        measure = ("right", "interval", "found")
     yield from _table((f"{'noise':<{width}}  attack", *measure, "utility", "verdict"), rows)
     if len(report.results) > _N_ROWS:
         yield f"… and {plural(len(report.results) - _N_ROWS, 'more row')}"
@@ -117,13 +138,17 @@ def _success(row: pd.Series) -> tuple[str, ...]:
     return percent(row["success"]), interval, percent(row["advantage"])
 
 
+def _membership(row: pd.Series) -> tuple[str, ...]:
+    return *_success(row)[:2], percent(row["tpr_at_1pct_fpr"])
+
+
 def _error(row: pd.Series) -> tuple[str, ...]:
     low, root, high = (_root(row[name]) for name in ("mse_low", "mse", "mse_high"))
     return root, f"{low} to {high}", number(np.maximum(1.0 - row["advantage"], 0.0))
 
 
 def _bounds_title(report: "AuditReport") -> str:
-    if report.kind == "categorical":
+    if counts_success(report):
         return "No attack exceeds (share of right guesses, tightest bounds first)"
     return "No unbiased attack has a smaller root mean squared error than"
 
@@ -134,10 +159,12 @@ def _bounds(report: "AuditReport") -> Iterator[str]:
     if not names:
         yield "No bound was computed."
         return
-    categorical = report.kind == "categorical"
+    categorical = counts_success(report)
     bounds = merged(first[names].astype(float), ascending=categorical).table
     if bounds.columns.empty:
         yield "No bound is known."
+        if report.kind == "membership":
+            yield from _floors(first)
         return
     names = [str(name).split(" = ")[0] for name in bounds.columns[:_N_BOUNDS]]
     for noise, values in zip(bounds.index.tolist(), bounds.to_numpy(), strict=True):
@@ -153,6 +180,8 @@ def _bounds(report: "AuditReport") -> Iterator[str]:
         )
     if categorical:
         guess = first["baseline"]
+        if report.kind == "membership":
+            yield from _floors(first)
         yield f"Guessing from the prior: {percent(guess.min())}" + (
             "" if np.isclose(guess.min(), guess.max()) else f" to {percent(guess.max())}"
         )
@@ -162,13 +191,22 @@ def _bounds(report: "AuditReport") -> Iterator[str]:
         yield f"… and {plural(len(bounds.columns) - _N_BOUNDS, 'looser bound')}"
 
 
+def _floors(first: pd.DataFrame) -> Iterator[str]:
+    """What some attack surely reaches, at every noise scale."""
+    floors = "; ".join(
+        f"{percent(value)} at noise scale {number(noise)}" if len(first) > 1 else percent(value)
+        for noise, value in first["lower_bound"].astype(float).items()
+    )
+    yield from textwrap.wrap(f"Some attack reaches at least: {floors}", _WIDTH)
+
+
 def _records(report: "AuditReport") -> Iterator[str]:
     top = most_exposed(report)
     if top.empty:
         yield "Exposure of single records is not known."
         return
     yield f"At noise scale {number(middle_noise(report))}; positions in the data, from 0."
-    categorical = report.kind == "categorical"
+    categorical = counts_success(report)
     value, prior = ("success", "prior") if categorical else ("error", "guessing the mean")
     source = str(top.attrs["source"])
     if source in ("bayes", "tightest_bound", "cramer_rao"):
@@ -178,7 +216,8 @@ def _records(report: "AuditReport") -> Iterator[str]:
         (str(row["record"]), number(row["eta"]), show(row["prior"]), show(row["value"]))
         for row in top.to_dict("records")
     ]
-    yield from _table(("record", "information loss", prior, value), rows)
+    measured = "distance" if report.kind == "membership" else "information loss"
+    yield from _table(("record", measured, prior, value), rows)
 
 
 def _root(error: float) -> str:

@@ -108,6 +108,11 @@ def _add_columns(group: argparse._ArgumentGroup) -> None:
         metavar="COLUMN",
         help="what attackers are after (default: whole records are reconstructed)",
     )
+    group.add_argument(
+        "--membership",
+        action="store_true",
+        help="attackers are after who was trained on, instead of a column or whole records",
+    )
     for option, meaning in (
         ("--drop", "columns to leave out"),
         ("--nominal", "columns of numbers that are codes, and are one-hot encoded"),

@@ -44,6 +44,7 @@ class Options:
     data: str
     target: str
     sensitive: str | None
+    membership: bool
     drop: list[str]
     nominal: list[str]
     model: str
@@ -84,12 +85,18 @@ def audit(options: Options) -> int:
     KeyboardInterrupt
         With a message about what is kept.
     """
+    if options.membership and options.sensitive is not None:
+        raise ValueError(
+            "--membership and --sensitive are two audits: attackers are after who was trained on, "
+            "or after a column. Take one of the two"
+        )
     reading = read_table(options.data)
     say(wrap(reading.notes))
     prepared = prepare(
         reading.frame,
         target=options.target,
         sensitive=options.sensitive,
+        membership=options.membership,
         drop=options.drop,
         nominal=options.nominal,
         model=options.model,
@@ -116,6 +123,10 @@ def _fixed_seed(options: Options) -> int:
 
 
 def _check_secret(options: Options, prepared: Prepared) -> None:
+    if options.membership:
+        if options.prior == "conditional":
+            raise ValueError("--prior conditional is of columns; membership has even odds here")
+        return
     if options.secret == "drawn" and not prepared.n_values:
         what = (
             "whole records" if options.sensitive is None else f"{options.sensitive!r}, a quantity"
@@ -141,7 +152,12 @@ def _auditor(options: Options, prepared: Prepared) -> tuple[LeakageAuditor, list
             f"Attacked: {plural(len(targets), 'record')} of {count(len(prepared.X))}, chosen at "
             "random; the rest is known to the attackers."
         )
-    if options.sensitive is None and options.prior != "marginal":
+    if options.membership and options.secret == "actual":
+        notes.append(
+            "A model is trained in each release on about half of the records attacked, drawn anew, "
+            "and on all others."
+        )
+    if options.sensitive is None and not options.membership and options.prior != "marginal":
         notes.append("--prior is not used: whole records have no prior.")
     attacks: str | list[str] = "default"
     if prepared.target.classes and prepared.sensitive is not None and not prepared.n_values:
@@ -160,6 +176,7 @@ def _auditor(options: Options, prepared: Prepared) -> tuple[LeakageAuditor, list
         Pipeline([("columns", prepared.preprocessing), ("model", model)]),
         prepared.sensitive,
         attacks,
+        target="membership" if options.membership else "attribute",
         noise_scales=levels,
         n_releases=options.n_releases,
         secret=options.secret,
@@ -268,7 +285,9 @@ def _next_steps(options: Options, prepared: Prepared) -> str:
         steps.append("An attacker may know what the other columns tell: try --prior conditional.")
     if prepared.n_values and options.secret == "actual" and options.prior != "marginal":
         steps.append("The bounds are exact for secrets drawn from the prior: try --secret drawn.")
-    if options.reweighting is None:
+    if options.membership and options.secret == "actual" and options.reweighting is None:
+        steps.append("Each record by itself, in the model trained on all: try --secret drawn.")
+    if options.reweighting is None and not options.membership:
         steps.append("The same noise, and a loss mostly more even: try --reweighting irfil.")
     steps.append(
         "Choose a noise scale, train with it, and publish what `release()` returns, never the "

@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from skleak.audit._report_format import percent
-from skleak.audit._report_tables import BASELINES, tightest
+from skleak.audit._report_tables import (
+    BASELINES,
+    counts_success,
+    tightest,
+)
 from skleak.metrics._verdict import EXCEEDED
 from skleak.reports._format import number
 
@@ -19,9 +23,9 @@ __all__ = ["judge", "largest_advantages"]
 def largest_advantages(report: "AuditReport") -> pd.DataFrame:
     """The largest advantage over the prior that an attacker may have, at every noise scale.
 
-    For one of a few values it is that of the tightest bound, which no attack exceeds for secrets
-    drawn from the prior; and that of an attack which was found to exceed it on the actual secrets,
-    and knows more than imputation does without the model.
+    For one of a few values, or membership, it is that of the tightest bound, which no attack
+    exceeds for secrets drawn from the prior; and that of an attack which was found to exceed it on
+    the actual secrets, and knows more than imputation does without the model.
     Where there is no bound it is that of the best attack played. A number or a whole record has a
     bound for unbiased attacks only: there it is the larger of the two. Attacks that do not look at
     the model do not count.
@@ -42,9 +46,10 @@ def largest_advantages(report: "AuditReport") -> pd.DataFrame:
     rows = []
     for noise, bound in bounds.items():
         at = played[played["noise_scale"] == noise]
-        if report.kind == "categorical" and not math.isnan(bound):
-            beyond_imputation = ~(at["advantage_over_imputation"] <= 0.0)
-            at = at[(at["verdict"] == EXCEEDED) & beyond_imputation]
+        if counts_success(report) and not math.isnan(bound):
+            at = at[at["verdict"] == EXCEEDED]
+            if report.kind == "categorical":
+                at = at[~(at["advantage_over_imputation"] <= 0.0)]
         known = at.loc[at["advantage"].notna(), ["advantage", "attack"]]
         found = [(float(advantage), str(name)) for advantage, name in known.to_numpy().tolist()]
         if not math.isnan(bound):
@@ -103,6 +108,7 @@ def _advantage(value: float, source: str, kind: str) -> str:
     if math.isnan(value):
         return "not known"
     # An upper bound is rounded up; below zero it leaves no advantage.
-    bound = "bound" if kind == "categorical" else "bound for unbiased attacks"
+    guesses = kind in ("categorical", "membership")
+    bound = "bound" if guesses else "bound for unbiased attacks"
     by = bound if source == "bound" else f"`{source}`"
     return f"{by} {percent(max(value, 0.0), up=True)}"

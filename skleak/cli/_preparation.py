@@ -74,6 +74,7 @@ def prepare(
     model: str,
     test_size: float,
     seed: int,
+    membership: bool = False,
 ) -> Prepared:
     """Choose a model, turn columns into what it can use, and hold out records.
 
@@ -89,6 +90,8 @@ def prepare(
         Share of the records to hold out, in [0, 1).
     seed : int
         Of the split.
+    membership : bool, default=False
+        Whether the audit is about who was trained on.
 
     Returns
     -------
@@ -105,7 +108,8 @@ def prepare(
     for name in left_out:
         decisions.add(name, "left out, as --drop says")
     answer, rows = read_target(frame.pop(target), target, model)
-    if sensitive is None and answer.classes and len(np.unique(answer.values)) > 2:
+    whole = sensitive is None and not membership
+    if whole and answer.classes and len(np.unique(answer.values)) > 2:
         raise ValueError(
             f"--sensitive: name a column. Whole records are reconstructed from models of numbers "
             f"or of two classes, and {target!r} has more than two"

@@ -22,12 +22,20 @@ from skleak.plotting._audit_panels import (
     advantage_scale,
     draw_attack,
     draw_bounds,
+    draw_floor,
     draw_rings,
     draw_values,
     error_scale,
     scale_values,
 )
-from skleak.plotting._audit_tables import bound_curves, check_results, level_rows, points
+from skleak.plotting._audit_tables import (
+    GUESSES,
+    bound_curves,
+    check_results,
+    floor_curve,
+    level_rows,
+    points,
+)
 from skleak.plotting._curves import ADVANTAGE, INK, tidy_axes
 from skleak.reports._format import number, shorten
 from skleak.utils._optional import import_optional
@@ -35,7 +43,7 @@ from skleak.utils._typing import FloatArray
 
 __all__ = ["AuditDisplay"]
 
-Kind = Literal["categorical", "numeric", "record"]
+Kind = Literal["categorical", "numeric", "record", "membership"]
 _NOISE = "noise scale"
 _ERROR = "mean squared error / that of the prior guess"
 _LEAST_R2 = -1.0
@@ -52,11 +60,12 @@ class AuditDisplay:
     results : DataFrame
         A row for each noise scale and attack, with the columns of the ``results`` of an audit
         report: ``noise_scale``, ``attack``, ``advantage``, ``advantage_low``,
-        ``advantage_high``; for values ``baseline``; for numbers and records ``mse``, ``mse_low``
-        and ``mse_high``; where known ``utility`` and ``verdict``; and the columns ``bounds``.
-    kind : {"categorical", "numeric", "record"}, default="categorical"
-        What was attacked: values of an attribute, where success counts, or numbers, where the
-        error does.
+        ``advantage_high``; for values and membership ``baseline``; for numbers and records
+        ``mse``, ``mse_low`` and ``mse_high``; where known ``utility``, ``verdict`` and, for
+        membership, ``lower_bound``; and the columns ``bounds``.
+    kind : {"categorical", "numeric", "record", "membership"}, default="categorical"
+        What was attacked: values of an attribute or membership, where success counts, or numbers
+        and records, where the error does.
     bounds : list of str, default=()
         Columns of ``results`` that hold bounds: upper ones on the success probability, or lower
         ones on the mean squared error.
@@ -131,7 +140,9 @@ class AuditDisplay:
         -------
         AuditDisplay
         """
-        what = "whole records" if report.attribute is None else report.attribute
+        what = "membership" if report.kind == "membership" else "whole records"
+        if report.attribute is not None:
+            what = report.attribute
         return cls(
             report.results,
             kind=report.kind,
@@ -185,6 +196,7 @@ class AuditDisplay:
 
         Each attack is shown with its confidence intervals; bounds that are equal at every noise
         scale share a curve. A ring marks an attack whose whole interval lies beyond a bound.
+        Of membership, what some attack surely reaches by the generalisation gap is shaded.
         Arrows at the edge are values beyond the axis. Of numbers and records the error is drawn,
         relative to that of the prior guess. A single noise scale gives a column for each attack.
 
@@ -226,6 +238,7 @@ class AuditDisplay:
         axes = self._axes(pyplot, ax, len(levels))
         scale = error_scale(drawn, curves) if self._errors else advantage_scale(drawn)
         scale_values(axes[0], scale, self._errors)
+        floor = draw_floor(axes[0], floor_curve(self.results, self.kind))
         if len(levels) > 1:
             handles = self._draw_over_noise(axes, drawn, curves, scale)
         else:
@@ -237,7 +250,7 @@ class AuditDisplay:
         for each in axes:
             tidy_axes(each)
         # Beside panels that stand next to each other, not between them.
-        legend_of_names(max(axes, key=lambda each: each.get_position().x1), handles)
+        legend_of_names(max(axes, key=lambda each: each.get_position().x1), [*handles, *floor])
         self.ax_, self.axes_, self.figure_ = axes[0], axes, axes[0].figure
         return self
 
@@ -247,8 +260,13 @@ class AuditDisplay:
         return attack_styles(self.results["attack"].unique())
 
     @property
+    def _never_noisy(self) -> bool:
+        """Whether membership was audited without noise, so that there is none to speak of."""
+        return self.kind == "membership" and not self.results["noise_scale"].any()
+
+    @property
     def _errors(self) -> bool:
-        return self.kind != "categorical"
+        return self.kind not in GUESSES
 
     def _axes(self, pyplot: Any, ax: Any, n_levels: int) -> list[Any]:
         known = "utility" in self.results and bool(self.results["utility"].notna().any())
@@ -302,13 +320,13 @@ class AuditDisplay:
         ax.set_xticks(places, labels=labels, fontsize="small", parse_math=False)
         ax.set_xlim(-0.6, len(drawn) - 0.4)
         noise = f"{_NOISE} {number(self.results['noise_scale'].iloc[0])}"
-        ax.set_xlabel(f"attack at {noise}")
+        ax.set_xlabel("attack" if self._never_noisy else f"attack at {noise}")
         if len(axes) == 2:
             utility = float(self.results["utility"].dropna().iloc[0])
             self._draw_utility(axes[1], np.zeros(1), np.array([utility]))
             axes[1].set_xticks([0.0], labels=["released"], fontsize="small")
             axes[1].set_xlim(-1.0, 1.0)
-            axes[1].set_xlabel(noise)
+            axes[1].set_xlabel("" if self._never_noisy else noise)
         return handles
 
     def _draw_utility(self, ax: Any, places: FloatArray, utility: FloatArray) -> None:
@@ -331,7 +349,7 @@ class AuditDisplay:
         floor = _LEAST_R2 if self.utility_name == "R^2" else -np.inf
         scale = Scale(max(known.min(initial=np.inf), floor), known.max(initial=-np.inf))
         draw_values(ax, places, utility, scale, color=INK, marker="o", lw=1.7, ms=5.0)
-        room = max(scale.high - scale.low, 1e-3 * max(abs(scale.high), 1e-9))
+        room = max(scale.high - scale.low, 0.05 * max(abs(scale.high), 1e-9))
         ax.set_ylim(scale.low - 0.12 * room, scale.high + 0.28 * room)
         name = shorten(self.utility_name, 30).replace("R^2", "R²")
         ax.set_ylabel(name, parse_math=False)

@@ -14,6 +14,7 @@ __all__ = [
     "advantage_scale",
     "draw_attack",
     "draw_bounds",
+    "draw_floor",
     "draw_rings",
     "draw_values",
     "error_scale",
@@ -24,6 +25,7 @@ __all__ = [
 _RINGS = {EXCEEDED: "#e4002b", BIASED: "#e69f00"}
 # Advantages below this are drawn at the edge: a baseline near 1 makes them arbitrarily negative.
 _LEAST_ADVANTAGE = -0.5
+_FLOOR = "#d55e00"
 _ERROR_RANGE = (1e-8, 1e8)
 
 
@@ -101,6 +103,16 @@ def draw_bounds(ax: Any, curves: pd.DataFrame, scale: Scale, errors: bool) -> li
             start = scale.low if errors else 0.0
             ax.fill_between(noise, start, values, color=INK, alpha=0.07, lw=0.0)
     return handles
+
+
+def draw_floor(ax: Any, floor: "pd.Series | None") -> list[Any]:
+    """Shade what some attack surely reaches, over the noise or, at one noise scale, over all."""
+    if floor is None:
+        return []
+    style = {"color": _FLOOR, "alpha": 0.16, "lw": 0.0, "zorder": 1.5, "label": "surely reached"}
+    if len(floor) == 1:
+        return [ax.axhspan(0.0, float(floor.iloc[0]), **style)]
+    return [ax.fill_between(floor.index.to_numpy(dtype=float), 0.0, floor.fillna(0.0), **style)]
 
 
 def draw_rings(ax: Any, places: pd.Series, drawn: pd.DataFrame, scale: Scale) -> list[Any]:

@@ -6,9 +6,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["KINDS", "bound_curves", "check_results", "level_rows", "points"]
+from skleak.audit._report_tables import WORTH_A_WORD
 
-KINDS = ("categorical", "numeric", "record")
+__all__ = [
+    "GUESSES",
+    "KINDS",
+    "bound_curves",
+    "check_results",
+    "floor_curve",
+    "level_rows",
+    "points",
+]
+
+KINDS = ("categorical", "numeric", "record", "membership")
+# Kinds of audit in which guesses are right or wrong; in the others they are off by an error.
+GUESSES = ("categorical", "membership")
 _NEEDED = ["noise_scale", "attack", "advantage", "advantage_low", "advantage_high"]
 _ERRORS = ["mse", "mse_low", "mse_high"]
 
@@ -22,7 +34,7 @@ def check_results(results: Any, kind: str, bounds: Sequence[str]) -> pd.DataFram
             "`results` must be a DataFrame, the `results` of an audit report; got "
             f"{type(results).__name__}."
         )
-    needed = [*_NEEDED, *(["baseline"] if kind == "categorical" else _ERRORS), *bounds]
+    needed = [*_NEEDED, *(["baseline"] if kind in GUESSES else _ERRORS), *bounds]
     missing = [column for column in needed if column not in results]
     if missing or results.empty:
         raise ValueError(
@@ -60,7 +72,7 @@ def points(results: pd.DataFrame, kind: str) -> pd.DataFrame:
     ----------
     results : DataFrame
         As `check_results` returns it.
-    kind : {"categorical", "numeric", "record"}
+    kind : {"categorical", "numeric", "record", "membership"}
         What was attacked.
 
     Returns
@@ -71,7 +83,7 @@ def points(results: pd.DataFrame, kind: str) -> pd.DataFrame:
     """
     table = results[["noise_scale", "attack"]].copy()
     names = ("value", "low", "high")
-    if kind == "categorical":
+    if kind in GUESSES:
         for name, column in zip(names, _NEEDED[2:], strict=True):
             table[name] = results[column].astype(float)
     else:
@@ -89,7 +101,7 @@ def bound_curves(results: pd.DataFrame, kind: str, bounds: Sequence[str]) -> pd.
     ----------
     results : DataFrame
         As `check_results` returns it.
-    kind : {"categorical", "numeric", "record"}
+    kind : {"categorical", "numeric", "record", "membership"}
         What was attacked.
     bounds : list of str
         Columns of ``results``.
@@ -101,7 +113,7 @@ def bound_curves(results: pd.DataFrame, kind: str, bounds: Sequence[str]) -> pd.
     """
     rows = level_rows(results)
     table = rows[list(bounds)].astype(float)
-    if kind == "categorical":
+    if kind in GUESSES:
         baseline = rows["baseline"].astype(float)
         rest = (1.0 - baseline).where(baseline < 1.0)
         # A success probability is at most 1, whatever a vacuous bound says.
@@ -109,6 +121,28 @@ def bound_curves(results: pd.DataFrame, kind: str, bounds: Sequence[str]) -> pd.
     else:
         table = table.div(_prior_errors(results), axis=0)
     return table.dropna(axis=1, how="all")
+
+
+def floor_curve(results: pd.DataFrame, kind: str) -> pd.Series | None:
+    """What some attack surely reaches, as an advantage, index ``noise_scale``; None without any.
+
+    Parameters
+    ----------
+    results : DataFrame
+        As `check_results` returns it.
+    kind : {"categorical", "numeric", "record", "membership"}
+        What was attacked.
+
+    Returns
+    -------
+    Series or None
+    """
+    if kind != "membership" or "lower_bound" not in results:
+        return None
+    rows = level_rows(results)
+    baseline = rows["baseline"].astype(float)
+    floor = (rows["lower_bound"].astype(float) - baseline) / (1.0 - baseline)
+    return floor if (floor >= WORTH_A_WORD).any() else None
 
 
 def _prior_errors(results: pd.DataFrame) -> pd.Series:

@@ -272,8 +272,8 @@ def test_a_bound_for_too_much_noise_is_found(data, monkeypatch):
 
     true_bounds = plan.success_bounds
 
-    def too_tight(encodings, prior, noise_scale, names):
-        return true_bounds(encodings, prior, 2.0 * noise_scale, names)
+    def too_tight(encodings, prior, noise_scale, names, *rest):
+        return true_bounds(encodings, prior, 2.0 * noise_scale, names, *rest)
 
     X, y = data
     auditor = make(secret="drawn", n_releases=200, noise_scales=0.15, attacks="white_box")

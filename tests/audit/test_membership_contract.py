@@ -1,0 +1,339 @@
+"""Membership in the auditor's contract: parameters, seeds, checkpoints, reports and plots."""
+
+import json
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from skleak.attacks import MembershipInference
+from skleak.audit import LeakageAuditor
+from skleak.audit._html import to_html
+from skleak.exceptions import AttackNotApplicableError, IncompleteAuditWarning
+from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+from skleak.plotting import AuditDisplay
+
+COLUMNS = [
+    *("noise_scale", "attack", "success", "success_low", "success_high", "baseline"),
+    *("advantage", "advantage_low", "advantage_high"),
+    *("tpr_at_1pct_fpr", "tpr_at_1pct_fpr_low", "tpr_at_1pct_fpr_high", "auc"),
+    *("gap", "gap_low", "gap_high", "lower_bound", "verdict", "utility", "n_games", "dp", "bayes"),
+]
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.normal(size=(40, 3))
+    return X, (X[:, 0] + rng.normal(size=40) > 0.0).astype(int)
+
+
+def make(model=None, **options):
+    model = PrivateLogisticRegression() if model is None else model
+    options = {"noise_scales": [0.1, 1.0], "n_releases": 9} | options
+    if not hasattr(model, "noise_scale"):
+        options.pop("noise_scales")
+    return LeakageAuditor(model, **{"target": "membership", "random_state": 0} | options)
+
+
+def same(first, second):
+    pd.testing.assert_frame_equal(first.results_, second.results_, check_exact=True)
+    pd.testing.assert_frame_equal(first.records_, second.records_, check_exact=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"attribute": 0}, "`attribute` must be None with `target='membership'`"),
+        ({"values": [0, 1]}, "`values` must be None"),
+        ({"prior": "conditional"}, "`prior` is the probability of membership"),
+        ({"prior": [0.5, 0.5]}, "`prior` is the probability of membership"),
+        ({"prior": 0.0}, "`prior` is the probability of membership"),
+        ({"prior": 1.0}, "`prior` is the probability of membership"),
+        ({"prior": True}, "`prior` is the probability of membership"),
+        ({"prior": float("nan")}, "`prior` is the probability of membership"),
+        ({"attacks": "white_box"}, "'default' or name some of"),
+        ({"attacks": []}, "at least one attack"),
+        ({"attacks": {"bounds": "loss"}}, "named by strings other than"),
+        ({"attacks": "likelihood_ratio", "n_releases": 7}, "`n_releases` of at least 8"),
+        ({"attacks": "likelihood_ratio", "secret": "drawn"}, "needs `secret='actual'`"),
+        ({"attacks": "loss", "secret": "drawn"}, "Pass `X_test` and `y_test`"),
+        ({"bounds": "nonsense"}, "`bounds` must be 'all' or name some of"),
+        ({"noise_scales": [-1.0]}, "`noise_scales` must hold finite numbers"),
+        ({"noise_scales": []}, "`noise_scales` must hold finite numbers"),
+        ({"targets": [0, 1, 2]}, "takes at least 8; got 3"),
+        ({"targets": [99]}, "targets"),
+        ({"target": "records"}, "The 'target' parameter of LeakageAuditor"),
+        ({"secret": "shared"}, "The 'secret' parameter of LeakageAuditor"),
+    ],
+)
+def test_invalid_parameters(options, message, data):
+    with pytest.raises(ValueError, match=message):
+        make(**options).fit(*data)
+
+
+@pytest.mark.parametrize("attack", [3, MembershipInference, object()])
+def test_attacks_that_are_none(attack, data):
+    with pytest.raises(TypeError, match="must hold names or attacks"):
+        make(attacks=[attack]).fit(*data)
+
+
+def test_a_number_is_no_prior_of_an_attribute(data):
+    with pytest.raises(ValueError, match="A number is the probability of membership"):
+        LeakageAuditor(PrivateLinearRegression(), 0, prior=0.5).fit(*data)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        (DecisionTreeClassifier(), {"secret": "drawn"}, "Pass `secret='actual'`"),
+        (DecisionTreeClassifier(), {"attacks": "exact"}, "'likelihood_ratio' takes any estimator"),
+        (LinearSVC(), {}, "Wrap it in CalibratedClassifierCV"),
+        (Ridge(), {"attacks": "modified_entropy"}, "Ridge is a regressor"),
+    ],
+)
+def test_attacks_that_do_not_apply(model, options, message, data):
+    with pytest.raises(AttackNotApplicableError, match=message):
+        make(model, **options).fit(*data)
+
+
+def test_test_records_need_targets(data):
+    X, y = data
+    with pytest.raises(ValueError, match="`X_test` needs its targets"):
+        make().fit(X, y, X)
+    with pytest.raises(ValueError, match="inconsistent numbers"):
+        make().fit(X, y, X, y[:-1])
+
+
+def test_a_released_model_cannot_be_trained(data):
+    released = PrivateLogisticRegression(noise_scale=1.0).fit(*data).release()
+    with pytest.raises(AttackNotApplicableError, match="released model"):
+        make(released).fit(*data)
+
+
+def test_guesses_are_checked(data):
+    class Odd:
+        def __init__(self, answer):
+            self.answer = answer
+
+        def fit(self, X, y, X_reference=None, y_reference=None):
+            return self
+
+        def predict(self, model):
+            return self.answer
+
+    for answer, message in ((np.zeros(3), "one number for each"), (np.full(40, 2), "1 for mem")):
+        for secret in ("actual", "drawn"):
+            if secret == "drawn" and len(answer) == 40:
+                continue
+            with pytest.warns(IncompleteAuditWarning), pytest.raises(ValueError, match=message):
+                make(attacks=[Odd(answer)], secret=secret, targets=slice(40)).fit(*data)
+
+
+def test_a_training_that_fails_says_what_it_was_trained_on(data):
+    X, y = data
+    rare = np.r_[1, np.zeros(39, dtype=int)]
+    with pytest.warns(IncompleteAuditWarning), pytest.raises(ValueError) as caught:
+        make(LogisticRegression()).fit(X, rare)
+    assert "members of one release" in caught.value.__notes__[0]
+    assert y.sum() > 1
+
+
+@pytest.mark.parametrize("secret", ["actual", "drawn"])
+def test_tables(secret, data):
+    auditor = make(secret=secret).fit(*data)
+    assert list(auditor.results_.columns)[: len(COLUMNS)] == COLUMNS
+    attacks = ["exact"] if secret == "drawn" else ["loss", "likelihood_ratio", "exact"]
+    assert list(auditor.results_["attack"]) == attacks * 2
+    pd.testing.assert_frame_equal(auditor.results_, auditor.partial_results_)
+    assert len(auditor.records_) == 80
+    assert list(auditor.attacks_) == attacks
+    assert auditor.n_features_in_ == 3
+    expected = 9 * 40 if secret == "drawn" else 9 * 30
+    assert (auditor.results_["n_games"] == expected).all()
+    shares = auditor.records_[auditor.records_["noise_scale"] == 0.1]
+    mean = np.average(shares["success_exact"], weights=shares["n_games"])
+    assert np.isclose(mean, auditor.results_.query("attack == 'exact'")["success"].iloc[0])
+
+
+def test_bounds_are_chosen(data):
+    drawn = make(secret="drawn", bounds=["fano", "dp"]).fit(*data)
+    assert drawn.report_.settings["bounds"] == ("dp", "fano")
+    assert "tradeoff" not in drawn.results_
+    actual = make(bounds="bayes").fit(*data)
+    assert actual.report_.settings["bounds"] == ("bayes",)
+    none = make(bounds=[]).fit(*data)
+    assert (none.results_["verdict"] == "bound vacuous").all()
+    assert "No bound was computed." in none.report_.to_text()
+
+
+@pytest.mark.parametrize("secret", ["actual", "drawn"])
+@pytest.mark.parametrize("model", [PrivateLogisticRegression(), DecisionTreeClassifier()])
+def test_workers_do_not_matter(secret, model, data):
+    if secret == "drawn" and isinstance(model, DecisionTreeClassifier):
+        return
+    one = make(model, secret=secret).fit(*data)
+    with joblib.parallel_config("threading"):
+        same(one, make(model, secret=secret, n_jobs=2).fit(*data))
+    same(one, make(model, secret=secret, n_jobs=None).fit(*data))
+    other = make(model, secret=secret, random_state=1).fit(*data)
+    assert not other.results_["success"].equals(one.results_["success"])
+
+
+def test_processes_do_not_matter(data):
+    one = make(attacks=["loss", "exact"]).fit(*data)
+    with joblib.parallel_config("loky"):
+        same(one, make(attacks=["loss", "exact"], n_jobs=2).fit(*data))
+    joblib.externals.loky.get_reusable_executor().shutdown(wait=True)
+
+
+class Fails:
+    """Guesses nobody, and fails at some release."""
+
+    fail_at = 5
+    calls = 0
+    error = ValueError
+
+    def fit(self, X, y, X_reference=None, y_reference=None):
+        self.n_ = len(y)
+        return self
+
+    def predict(self, model):
+        Fails.calls += 1
+        if Fails.calls == Fails.fail_at:
+            raise Fails.error("cannot guess here")
+        return np.zeros(self.n_, dtype=int)
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_checkpoint_goes_on(error, data, tmp_path, monkeypatch):
+    path = tmp_path / "audit.npz"
+    options = {"attacks": {"mine": Fails(), "exact": "exact"}, "noise_scales": 0.3}
+    monkeypatch.setattr(Fails, "error", error)
+    monkeypatch.setattr(Fails, "calls", 0)
+    auditor = make(checkpoint=path, **options)
+    with pytest.warns(IncompleteAuditWarning, match="cells are finished"), pytest.raises(error):
+        auditor.fit(*data)
+    n_done = 8 if error is ValueError else 4
+    assert (auditor.partial_results_["n_games"] == 30 * n_done).all()
+    assert not hasattr(auditor, "results_")
+    monkeypatch.setattr(Fails, "fail_at", 0)
+    Fails.calls = 0
+    resumed = make(checkpoint=path, **options).fit(*data)
+    assert Fails.calls == 9 - n_done
+    same(resumed, make(**options).fit(*data))
+
+
+def test_a_checkpoint_of_another_audit_is_refused(data, tmp_path):
+    path = tmp_path / "audit.npz"
+    make(checkpoint=path, secret="drawn", prior=0.4).fit(*data)
+    before = make(checkpoint=path, secret="drawn", prior=0.4).fit(*data)
+    same(before, make(secret="drawn", prior=0.4).fit(*data))
+    for options in ({"prior": 0.5}, {"secret": "actual", "prior": 0.4}):
+        with pytest.raises(ValueError, match="is of another audit"):
+            make(checkpoint=path, **{"secret": "drawn"} | options).fit(*data)
+
+
+def test_cloning_and_refitting(data):
+    auditor = make(prior=0.3)
+    copy = clone(auditor)
+    assert copy.get_params()["target"] == "membership"
+    first = auditor.fit(*data).results_
+    pd.testing.assert_frame_equal(first, auditor.fit(*data).results_)
+    attribute = auditor.set_params(target="attribute", attribute=0, values=None, prior="uniform")
+    X, y = data
+    X = np.column_stack([X[:, 0] > 0.0, X[:, 1:]])
+    assert attribute.fit(X, y).report_.kind == "categorical"
+
+
+def test_a_plot_needs_a_fit():
+    with pytest.raises(NotFittedError):
+        make().plot()
+
+
+def reports(data):
+    X, y = data
+    yield make().fit(X, y).report_
+    yield make(noise_scales=0.5).fit(X, y, X, y).report_
+    yield make(secret="drawn").fit(X, y).report_
+    yield make(DecisionTreeClassifier()).fit(X, y).report_
+    yield (
+        make(DecisionTreeClassifier(), targets=slice(10), n_releases=2, prior=0.9).fit(X, y).report_
+    )
+
+
+def test_reports_in_every_form(data, read_page):
+    for report in reports(data):
+        assert report.kind == "membership"
+        whole = json.loads(report.to_json())
+        assert whole["schema"] == "skleak.audit_report"
+        assert whole["attribute"] is None
+        assert whole["settings"]["membership_prior"] in (0.5, 0.9)
+        assert {"record", "n_games", "distance", "bayes", "prior"} <= set(whole["records"][0])
+        assert set(COLUMNS) <= set(whole["results"][0])
+        text = report.to_text()
+        assert "CONFIDENTIAL" in text
+        assert max(map(len, text.splitlines())) <= 88
+        for embedded in (False, True):
+            page = read_page(to_html(report, embedded=embedded))
+            for sentence in (*report.findings, *report.assumptions):
+                assert " ".join(sentence.replace("`", "").split()) in page.words
+            assert "imputation" not in page.words.lower()
+            assert "secrets are drawn" not in page.words
+        assert "safe" not in page.words.lower()
+        assert "nan" not in page.words.split()
+        display = report.plot()
+        assert isinstance(display, AuditDisplay)
+        display.figure_.canvas.draw()
+        pd.testing.assert_frame_equal(report.to_frame(), report.results)
+
+
+def test_the_summary_says_it_in_plain_words(data):
+    X, y = data
+    report = make(DecisionTreeClassifier(), attacks="loss").fit(X, y).report_
+    first = report.findings[0]
+    assert first.startswith("An attacker who looks at the loss of each record (`loss`) tells")
+    assert "guessing gives 50%" in first
+    assert "Nothing is known that rules out a better attack." in first
+    assert "The model's accuracy is" in first
+    exact = make(noise_scales=0.2, attacks="exact").fit(X, y).report_.findings[0]
+    assert exact.startswith("At noise scale 0.2, an attacker who is told all other memberships")
+    assert "No attack whatsoever can exceed" in exact
+
+
+def test_most_exposed_records_are_named_with_care(data):
+    """Among many records some are told apart by chance, and the report says so."""
+    X, y = data
+    report = make(LogisticRegression(C=1e-3), n_releases=12).fit(X, y).report_
+    last = report.findings[-1]
+    assert "most exposed records are" in last
+    assert "that may be chance" in last
+    heavy = np.r_[[[50.0, 0.0, 0.0]], X[1:]]
+    report = make(noise_scales=0.3, secret="drawn").fit(heavy, np.r_[0, y[1:]]).report_
+    assert "the most exposed records are 0," in report.findings[-1]
+
+
+def test_reports_hold_no_records(data):
+    X, y = data
+    X = X + 1234.5
+    for report in (make().fit(X, y).report_, make(secret="drawn").fit(X, y).report_):
+        for form in (report.to_json(), report.to_html(), report.to_text()):
+            for number in np.unique(X)[:20]:
+                assert f"{number:.4f}" not in form
+                assert repr(float(number)) not in form
+
+
+def test_names_of_attacks_are_not_trusted(data, evil_names, read_page):
+    X, y = data
+    # Tables of pandas hold no lone surrogates.
+    attacks = dict.fromkeys((name for name in evil_names if "\ud800" not in name), "loss")
+    report = make(DecisionTreeClassifier(), attacks=attacks).fit(X, y).report_
+    page = read_page(report.to_html())
+    assert "script" not in page.tags
+    assert "\x1b" not in report.to_text()
+    report.plot().figure_.canvas.draw()

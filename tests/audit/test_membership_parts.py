@@ -1,0 +1,243 @@
+"""Parts of an audit of membership, each against brute force."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import clone
+from sklearn.metrics import roc_auc_score, roc_curve
+
+from skleak.attacks import LikelihoodRatioMembership
+from skleak.attacks._encodings import model_parameters
+from skleak.audit._membership_exact import pair_test
+from skleak.audit._membership_rates import normalised_losses, rates
+from skleak.audit._membership_shadows import learned_guesses, likelihood_ratios
+from skleak.audit._membership_subject import pair_success
+from skleak.audit._membership_tables import surely_reached
+from skleak.linear_model import (
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+)
+from skleak.metrics import Interval
+
+MODELS = [PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegressor]
+
+
+def full_objective(estimator, X, y):
+    return clone(estimator).set_params(noise_scale=0.0).fit(X, y)._confidential_state().objective
+
+
+def problem(rng, model, n=40, heavy=10.0):
+    X = rng.normal(size=(n, 3))
+    X[:2] *= heavy
+    a = np.clip(X @ [0.6, -0.4, 0.2] + 0.3, -3.0, 3.0)
+    if model is PrivateLogisticRegression:
+        return X, (a + rng.logistic(size=n) > 0.0).astype(int)
+    return X, a + rng.normal(size=n) if model is PrivateLinearRegression else rng.poisson(np.exp(a))
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_with_and_without_are_refits(model, fit_intercept, rng):
+    X, y = problem(rng, model)
+    estimator = model(alpha=0.05, fit_intercept=fit_intercept, noise_scale=0.0)
+    rows = np.sort(rng.choice(40, 22, replace=False))
+    test = pair_test(full_objective(estimator, X, y), rows, np.arange(40))
+    assert np.array_equal(test.member, np.isin(np.arange(40), rows))
+
+    def refit(rows):
+        return model_parameters(clone(estimator).fit(X[rows], y[rows]))
+
+    np.testing.assert_allclose(test.own, refit(rows), atol=1e-8)
+    for i in range(40):
+        step = refit(np.setdiff1d(rows, [i])) - refit(np.union1d(rows, [i]))
+        np.testing.assert_allclose(test.steps[i], step, atol=1e-5 * np.linalg.norm(step) + 1e-9)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_dominating_record_is_added_right(model, rng):
+    X, y = problem(rng, model, heavy=100.0)
+    estimator = model(alpha=0.01, noise_scale=0.0)
+    test = pair_test(full_objective(estimator, X, y), np.arange(2, 40), np.arange(2))
+    for i in range(2):
+        with_it = np.r_[np.arange(2, 40), i]
+        step = test.own - model_parameters(clone(estimator).fit(X[with_it], y[with_it]))
+        np.testing.assert_allclose(test.steps[i], step, rtol=1e-4, atol=1e-8)
+
+
+def test_a_record_without_which_nothing_can_be_trained_gives_itself_away(rng):
+    X = rng.normal(size=(12, 2))
+    y = np.r_[1, np.zeros(11, dtype=int)]
+    test = pair_test(full_objective(PrivateLogisticRegression(), X, y), np.arange(8), np.arange(12))
+    assert np.array_equal(np.isinf(test.distances), np.arange(12) == 0)
+    odds = test.log_odds(test.own, 1.0, 0.5)
+    assert odds[0] == np.inf
+    assert np.isfinite(odds[1:]).all()
+    assert pair_success(test.separations(5.0), 0.5)[0] == 1.0
+    assert np.array_equal(np.isinf(test.separations(0.0)), np.ones(12, dtype=bool))
+
+
+def test_log_odds_are_those_of_the_densities(rng):
+    X, y = problem(rng, PrivateLogisticRegression)
+    rows = np.arange(0, 40, 2)
+    test = pair_test(full_objective(PrivateLogisticRegression(), X, y), rows, np.arange(40))
+    released, noise, prior = test.own + 0.1 * rng.normal(size=4), 0.3, 0.2
+    odds = test.log_odds(released, noise, prior)
+    for i in range(40):
+        inside = test.own if test.member[i] else test.own - test.steps[i]
+        outside = test.own + test.steps[i] if test.member[i] else test.own
+        logs = [stats.norm.logpdf(released, mean, noise).sum() for mean in (inside, outside)]
+        expected = logs[0] - logs[1] + np.log(prior / (1.0 - prior))
+        np.testing.assert_allclose(odds[i], expected, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("prior", [0.1, 0.5, 0.7])
+def test_pair_success_is_that_of_the_attack(prior, rng):
+    X, y = problem(rng, PrivateLinearRegression)
+    model = PrivateLinearRegression(noise_scale=0.2)
+    attack = LikelihoodRatioMembership(model, prior=prior).fit(X, y)
+    np.testing.assert_allclose(
+        pair_success(attack.distances_ / 0.2, prior), attack.success(0.2), rtol=1e-12
+    )
+
+
+def test_pair_success_is_that_of_the_better_guess(rng):
+    for prior, distance in ((0.3, 1.5), (0.8, 0.4)):
+        grid = np.linspace(-12.0, 14.0, 200001)
+        best = np.maximum(
+            prior * stats.norm.pdf(grid, distance), (1.0 - prior) * stats.norm.pdf(grid)
+        )
+        expected = np.trapezoid(best, grid)
+        assert np.isclose(pair_success(np.array(distance), prior), expected, atol=1e-8)
+
+
+def test_thresholds_are_learned_from_the_other_releases_only(rng):
+    member, attacked = rng.random((6, 15)) < 0.4, rng.random((6, 15)) < 0.8
+    scores = np.round(rng.normal(1.0 * member), 1)
+    guesses = learned_guesses(scores, member, attacked)
+    for r in range(6):
+        others = attacked & (np.arange(6) != r)[:, None]
+        best, threshold = 0, np.inf
+        for t in np.unique(scores[others])[::-1]:
+            called = others & (scores >= t)
+            gain = (called & member).sum() - (called & ~member).sum()
+            if gain > best:
+                best, threshold = gain, t
+        assert np.array_equal(guesses[r], scores[r] >= threshold)
+    # What happened in the release itself changes nothing.
+    changed = member.copy()
+    changed[2] = ~changed[2]
+    assert np.array_equal(learned_guesses(scores, changed, attacked)[2], guesses[2])
+
+
+def test_scores_that_tell_nothing_call_all_or_none(rng):
+    member = rng.random((9, 10)) < 0.8
+    everyone = np.ones((9, 10), dtype=bool)
+    assert learned_guesses(np.zeros((9, 10)), member, everyone).all()
+    assert not learned_guesses(np.zeros((9, 10)), ~member, everyone).any()
+
+
+def test_likelihood_ratios_by_brute_force(rng):
+    member = np.argsort(rng.random((12, 5)), axis=0) % 2 == 0
+    statistic = rng.normal(2.0 * member, [0.5, 1.0, 2.0, 1.0, 1.0])
+    odds = likelihood_ratios(statistic, member, 0.3)
+    for r, i in np.ndindex(12, 5):
+        logs = []
+        for group in (member, ~member):
+            left = np.delete(np.arange(12), r)
+            squares, freedom = 0.0, 0
+            for j in range(5):
+                own = statistic[left, j][group[left, j]]
+                squares += ((own - own.mean()) ** 2).sum() if len(own) else 0.0
+                freedom += max(len(own) - 1, 0)
+            own = statistic[left, i][group[left, i]]
+            shrunk = 16.0 * squares / freedom + ((own - own.mean()) ** 2).sum()
+            variance = shrunk / (16.0 + len(own) - 1) * (1.0 + 1.0 / len(own))
+            logs.append(stats.norm.logpdf(statistic[r, i], own.mean(), np.sqrt(variance)))
+        expected = logs[0] - logs[1] + np.log(0.3 / 0.7)
+        assert np.isclose(odds[r, i], expected, rtol=1e-9)
+
+
+def test_likelihood_ratios_do_not_look_at_the_release_under_attack(rng):
+    member = rng.random((10, 6)) < 0.5
+    statistic = rng.normal(size=(10, 6))
+    odds = likelihood_ratios(statistic, member, 0.5)
+    changed = member.copy()
+    changed[3] = ~changed[3]
+    np.testing.assert_allclose(likelihood_ratios(statistic, changed, 0.5)[3], odds[3])
+
+
+@pytest.mark.parametrize("value", [0.0, 37.0])
+def test_equal_statistics_tell_nothing(value, rng):
+    member = rng.random((10, 6)) < 0.5
+    odds = likelihood_ratios(np.full((10, 6), value), member, 0.25)
+    np.testing.assert_allclose(odds, np.log(1.0 / 3.0))
+
+
+def test_noise_is_no_evidence(rng):
+    member = rng.random((60, 200)) < 0.5
+    odds = likelihood_ratios(rng.normal(size=(60, 200)), member, 0.5)
+    found = rates(odds, member, np.ones((60, 200), dtype=bool), 0.99)
+    assert abs(np.mean((odds > 0.0) == member) - 0.5) < 0.025
+    assert found.tpr_low <= 0.01 <= found.tpr_high
+    assert abs(found.auc - 0.5) < 0.02
+
+
+def test_rates_are_scikit_learns(rng):
+    member, attacked = rng.random((8, 50)) < 0.5, rng.random((8, 50)) < 0.9
+    scores = np.round(rng.normal(1.5 * member), 1)
+    found = rates(scores, member, attacked, 0.95)
+    truth, values = member[attacked], scores[attacked]
+    fpr, tpr, _ = roc_curve(truth, values, drop_intermediate=False)
+    assert np.isclose(found.tpr, tpr[fpr <= 0.01].max())
+    assert np.isclose(found.auc, roc_auc_score(truth, values))
+    assert found.tpr_low <= found.tpr <= found.tpr_high
+
+
+def test_rates_without_scores_or_members_are_not_known():
+    everyone = np.ones((2, 3), dtype=bool)
+    assert np.isnan(rates(np.full((2, 3), np.nan), everyone, everyone, 0.95)).all()
+    assert np.isnan(rates(np.zeros((2, 3)), everyone, everyone, 0.95)).all()
+
+
+def test_intervals_of_rates_cover(rng):
+    """Releases of which each has its own shift: the interval counts releases, not records."""
+    true = 1.0 - stats.norm.cdf(stats.norm.isf(0.01, scale=np.sqrt(1.25)), 2.0, np.sqrt(1.25))
+    covered = 0
+    for _ in range(60):
+        member = rng.random((60, 40)) < 0.5
+        scores = rng.normal(2.0 * member) + rng.normal(0.0, 0.5, size=(60, 1))
+        found = rates(scores, member, np.ones(member.shape, dtype=bool), 0.95)
+        covered += found.tpr_low <= true <= found.tpr_high
+    assert covered >= 51
+
+
+@pytest.mark.parametrize(
+    ("gap", "prior", "expected"),
+    [
+        ((0.3, 0.2, 0.4), 0.5, 0.6),
+        ((-0.3, -0.4, -0.2), 0.5, 0.6),
+        ((0.1, -0.1, 0.3), 0.5, 0.5),
+        ((0.0, -np.inf, np.inf), 0.5, 0.5),
+        ((0.9, 0.8, 1.0), 0.25, 0.85),
+        ((0.3, 0.2, 0.4), 0.25, 0.75),
+        ((1.2, 1.1, 1.3), 0.5, 1.0),
+    ],
+)
+def test_what_is_surely_reached(gap, prior, expected):
+    assert np.isclose(surely_reached(Interval(*gap), prior), expected)
+
+
+def test_a_gap_that_is_not_known_promises_nothing():
+    assert np.isnan(surely_reached(Interval(np.nan, np.nan, np.nan), 0.5))
+
+
+def test_losses_of_a_regressor_lie_between_nothing_and_one(rng):
+    X = rng.normal(size=(30, 2))
+    y = X @ [1.0, 2.0] + rng.normal(size=30)
+    model = PrivateLinearRegression(noise_scale=0.0).fit(X[:15], y[:15])
+    errors = (model.predict(X) - y) ** 2
+    losses = normalised_losses(model, X, y, False, (X[15:], y[15:]))
+    np.testing.assert_allclose(losses, np.minimum(errors / np.median(errors[15:]), 1.0))
+    exact = normalised_losses(model, X, model.predict(X), False, (X, model.predict(X)))
+    assert np.array_equal(exact, np.zeros(30))

@@ -1,0 +1,52 @@
+"""``skleak audit --membership``."""
+
+import json
+
+import pandas as pd
+import pytest
+
+QUICK = ("--n-releases", "8", "--quiet", "--seed", "1", "--noise-scale", "0.5", "5")
+
+
+@pytest.mark.parametrize("secret", ["actual", "drawn"])
+def test_an_audit_of_membership(secret, data, tmp_path, run):
+    out = tmp_path / "r.json"
+    arguments = ("audit", data, "--target", "cost", "--membership", "--secret", secret)
+    code, text, err = run(*arguments, "--out", out, *QUICK)
+    assert (code, err) == (0, "")
+    assert "membership, 4" in text
+    words = " ".join(text.split())
+    assert "tells members from non-members" in words.replace("non- members", "non-members")
+    assert ("drawn anew, and on all others" in words) == (secret == "actual")
+    assert ("try --secret drawn" in words) == (secret == "actual")
+    assert "irfil" not in text
+    assert "whole records" not in text
+    assert max(map(len, text.replace(str(out), "").split("\n"))) <= 88
+    told = json.loads(out.read_text())
+    assert told["kind"] == "membership"
+    assert told["settings"]["secret"] == secret
+    assert pd.DataFrame(told["results"])["noise_scale"].unique().tolist() == [0.5, 5.0]
+    if secret == "actual":
+        assert told["settings"]["reference"] == "test records"
+
+
+def test_a_limit_on_membership(data, tmp_path, run):
+    arguments = ("audit", data, "--target", "cost", "--membership", "--out", tmp_path / "r.html")
+    code, text, _ = run(*arguments, *QUICK, "--fail-above", "0.0001")
+    assert code == 3
+    assert "EXCEEDED" in text
+    assert "bound for unbiased attacks" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--sensitive", "smoker?"), "--membership and --sensitive are two audits"),
+        (("--prior", "conditional"), "membership has even odds"),
+    ],
+)
+def test_what_does_not_go_together(options, message, data, tmp_path, run):
+    arguments = ("audit", data, "--target", "cost", "--membership", "--out", tmp_path / "r.html")
+    code, _, err = run(*arguments, *QUICK, *options)
+    assert code == 2
+    assert message in err
