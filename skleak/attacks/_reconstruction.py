@@ -1,5 +1,6 @@
 """Reconstruction of whole records by an adversary who knows all others."""
 
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -8,11 +9,13 @@ from sklearn.utils import Tags, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.attacks._encodings import dense_table, fit_public_model, plain_table
-from skleak.attacks._knowledge import as_table, column_names, resolve_targets
+from skleak.attacks._knowledge import as_table, column_names, resolve_targets, take_rows
 from skleak.attacks._likeliest import reconstruct_known, reconstruct_unknown
-from skleak.attacks._missing import MissingGradient, objective_of
+from skleak.attacks._missing import MissingGradient, _hessian, objective_of
 from skleak.attacks._releases import read_releases
 from skleak.exceptions import AttackNotApplicableError
+from skleak.influence import NoiseShape
+from skleak.utils._linalg import augment
 from skleak.utils._sklearn_compat import HasMethods, fit_context
 from skleak.utils._typing import FloatArray
 
@@ -54,7 +57,8 @@ class InformedReconstruction(BaseEstimator):
     With a known target the guess is the likeliest record under Gaussian noise on the parameters,
     which the Hessian H of the *other* records carries over to the gradient: among all
     gradients ``r(a) [x, 1]`` consistent with the target, ``a`` the prediction, the one
-    closest to what is missing in the metric ``H^-2``. The metric only enters through two
+    closest to what is missing in the metric ``H^-2``, or ``(H S H)^-1`` where the estimator adds
+    noise of a given covariance S (`noise_covariance`). The metric only enters through two
     directions, so that this is a problem in ``a`` alone for every record, solved on a grid and by
     Newton steps. All records are done at once; the cost is that of one product of the data with
     H for each release.
@@ -112,8 +116,8 @@ class InformedReconstruction(BaseEstimator):
         Raises
         ------
         AttackNotApplicableError
-            For an estimator whose training objective is not known, without an intercept, or of
-            more than two classes.
+            For an estimator whose training objective is not known, without an intercept, of
+            more than two classes, or with noise whose covariance follows the data.
         """
         table = as_table(X)
         y = column_or_1d(y)
@@ -124,13 +128,21 @@ class InformedReconstruction(BaseEstimator):
         if names is not None:
             self.feature_names_in_ = names
         self.targets_ = resolve_targets(self.targets, table.shape[0])
-        model = fit_public_model(self.estimator, table, y)
+        model = fit_public_model(self.estimator, table, y, any_covariance=True)
         if not getattr(model.template, "fit_intercept", True):
             raise AttackNotApplicableError(
                 "Without an intercept the record's gradient tells its direction but not its "
                 "length. Pass an estimator with `fit_intercept=True`."
             )
         self._objective = objective_of(model, model.transform(table), y)
+        self._noise = NoiseShape.of(model.noise_covariance, self._objective.n_parameters)
+        if self._noise.reads_data:
+            raise AttackNotApplicableError(
+                "This attack weighs directions by the covariance of the noise; that of "
+                f"`noise_covariance={self._noise.name!r}` depends on the very record that is not "
+                "known. Give a covariance as a matrix, or use WhiteBoxAttributeInference for an "
+                "attribute."
+            )
         self._transform = model.transform
         self._known_target = bool(self.known_target)
         self.n_reconstructed_ = self._objective.X.shape[1] + (not self._known_target)
@@ -152,17 +164,35 @@ class InformedReconstruction(BaseEstimator):
             not known (a class as 0 or 1, and a guess between or beyond).
         """
         check_is_fitted(self, "targets_")
-        releases = read_releases(released, self._objective.n_parameters, None, 0.0)
+        p, kind = self._objective.n_parameters, self._noise.name
+        releases = read_releases(released, p, None, 0.0, kind)
         reconstruct = reconstruct_known if self._known_target else reconstruct_unknown
         # A record that hardly takes part has a gradient near zero, and a guess far off.
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            records = np.stack(
-                [
-                    reconstruct(MissingGradient.of(self._objective, w, self.targets_))
-                    for w in releases.parameters
-                ]
-            )
+            records = np.stack([reconstruct(self._missing(w)) for w in releases.parameters])
         return records[0] if releases.single else records
+
+    def _missing(self, w: FloatArray) -> MissingGradient:
+        """The gradients that are missing at a release, in the metric of its noise."""
+        missing = MissingGradient.of(self._objective, w, self.targets_)
+        shape = self._noise.matrix
+        if shape is None or not self._known_target:  # isotropic, or no metric enters
+            return missing
+        objective, targets = self._objective, self.targets_
+        a = objective.predictor(w)
+        hessian = _hessian(objective, a)
+        x = augment(dense_table(take_rows(objective.X, targets)), True)
+        weight = objective.weights[targets]
+        own = (weight * objective.loss.curvature(a)[targets])[:, None]
+
+        def image(v: FloatArray) -> FloatArray:
+            """``H S H v`` over the squared weight, with H the Hessian of the others."""
+            middle = (hessian @ v - own * (x @ v)[:, None] * x) @ shape
+            along = np.einsum("ij,ij->i", x, middle)[:, None]
+            return (middle @ hessian - own * along * x) / weight[:, None] ** 2
+
+        image_w, image_e = image(np.append(w[:-1], 0.0)), image(np.eye(len(w))[-1])
+        return replace(missing, image_w=image_w, image_e=image_e)
 
     def score(self, released: Any, X: Any, y: Any = None) -> float:
         """Negative mean squared error per value, over targets and releases.

@@ -71,6 +71,13 @@ def assumptions(report: "AuditReport") -> tuple[str, ...]:
             "it been computed from these records, is not counted. The noise scale is its root mean "
             "square over the parameters."
         )
+    elif settings.get("noise_covariance", "isotropic") != "isotropic":
+        lines.append(
+            f"The covariance of the noise follows the data (`{settings['noise_covariance']}`), so "
+            "every value of a secret has a covariance of its own. What a release reveals through "
+            "it is counted, by the attacks that read parameters, the bounds and the Fisher "
+            "information loss. The noise scale is its root mean square over the parameters."
+        )
     if settings["utility_data"] == "training records":
         lines.append(
             "Utility is measured on the training records and is optimistic: on new records it is "

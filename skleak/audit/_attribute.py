@@ -87,13 +87,14 @@ def _study(auditor: Any, table: Any, y: Array) -> Subject:
 
 def _design(auditor: Any, subject: Subject) -> Design:
     attacks = tuple(_chosen(auditor, subject))
-    bounds = check_bounds(auditor.bounds)
+    bounds = check_bounds(auditor.bounds, equal_noise=not subject.noise.reads_data)
     noise_scales = noise_levels(auditor.noise_scales, auditor.estimator, subject)
     n_verdicts = len(attacks) * len(noise_scales)
     return Design(
         kind=subject.kind,
         targets=subject.targets,
         unit_eta=subject.unit_eta,
+        etas={scale: subject.eta(scale) for scale in noise_scales},
         prior_score=subject.prior_score,
         baseline=subject.baseline,
         imputation=subject.imputation,

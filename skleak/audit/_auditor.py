@@ -32,9 +32,10 @@ class LeakageAuditor(BaseEstimator):
     ----------
     estimator : estimator or Pipeline
         How the model is trained. Its ``noise_covariance`` is that of the games and bounds; one that
-        follows the data is not audited. It is cloned and fitted here. Private estimators of skleak
-        are audited in closed form; any other linear model is refitted for every candidate value,
-        and the noise is added to its parameters (output perturbation).
+        follows the data ("curvature", "minimax") is audited for an attribute. It is cloned and
+        fitted here. Private estimators of skleak are audited in closed form; any other linear model
+        is refitted for every candidate value, and the noise is added to its parameters (output
+        perturbation).
     attribute : str, int or None, default=None
         Sensitive column of the raw data, by name or position. None attacks whole records.
     target : {"attribute", "membership"}, default="attribute"
@@ -64,7 +65,8 @@ class LeakageAuditor(BaseEstimator):
     confidence_level : float, default=0.95
         Of each interval in the tables, and of all verdicts of a table together.
     bounds : "all" or list of str, default="all"
-        Upper bounds to compute; see Notes.
+        Upper bounds to compute; see Notes. Where the covariance of the noise follows the data,
+        there are no "tradeoff" and "gdp".
     values : array-like of shape (n_values,) or None, default=None
         Candidate values; None takes those that occur. Makes a numeric attribute categorical.
     targets : array-like of int, boolean mask, slice or None, default=None

@@ -8,6 +8,7 @@ import numpy as np
 
 from skleak.attacks import ImputationAttack, PriorAttack, WhiteBoxAttributeInference
 from skleak.audit._mechanism import coloured
+from skleak.audit._shaped_noise import ShapedNoise, noise_of_each, noise_of_some
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import Array, FloatArray, IntArray
 
@@ -85,7 +86,7 @@ def play_drawn(
     encodings: FloatArray,
     values: Array,
     prior: FloatArray,
-    noise: FloatArray,
+    noise: "FloatArray | ShapedNoise",
     noise_scale: float,
     n_releases: int,
     seed: np.random.SeedSequence,
@@ -106,8 +107,9 @@ def play_drawn(
         Candidate values.
     prior : ndarray of shape (n_targets, n_values)
         Prior of every target.
-    noise : ndarray of shape (p,) or (p, p)
-        Standard deviation of the noise that is added, or a root of its covariance.
+    noise : ndarray of shape (p,) or (p, p), or ShapedNoise
+        Standard deviation of the noise that is added, or a root of its covariance; the latter
+        where the covariance depends on the secret.
     noise_scale : float
         The one that is stated.
     n_releases : int
@@ -130,7 +132,8 @@ def play_drawn(
     hits = 0
     for rows in row_blocks(games, n_targets, _ELEMENTS):
         means = encodings[targets[rows], secrets[rows]]
-        releases = means + coloured(noise, generator.normal(size=(_length(rows), p)))
+        draws = generator.normal(size=(_length(rows), p))
+        releases = means + noise_of_some(noise, targets[rows], secrets[rows], draws)
         guesses = _guess(attack, releases, noise_scale, n_targets)
         own = guesses[np.arange(len(guesses)), targets[rows]]
         hits += int(np.sum(own == values[secrets[rows]]))
@@ -142,7 +145,7 @@ def _play_each(
     encodings: FloatArray,
     values: Array,
     prior: FloatArray,
-    noise: FloatArray,
+    noise: "FloatArray | ShapedNoise",
     noise_scale: float,
     n_releases: int,
     seed: np.random.SeedSequence,
@@ -155,8 +158,8 @@ def _play_each(
         if _ignores_releases(attack):
             releases = np.broadcast_to(encodings[:, 0], (_length(rows), n_targets, p))
         else:
-            releases = generator.normal(size=(_length(rows), n_targets, p))
-            releases = coloured(noise, releases)
+            draws = generator.normal(size=(_length(rows), n_targets, p))
+            releases = noise_of_each(noise, secrets, draws)
             releases += encodings[everyone, secrets]
         guesses = attack.predict_each(releases, noise_scale)
         counts += (guesses == values[secrets]).sum(axis=0)

@@ -13,6 +13,7 @@ from skleak.audit._bounds import success_bounds
 from skleak.audit._cells import Cell
 from skleak.audit._game import Outcome, play_actual, play_drawn, play_errors
 from skleak.audit._mechanism import coloured
+from skleak.audit._shaped_noise import ShapedNoise
 from skleak.audit._subject import Subject
 from skleak.audit._tables import Design, cell_key
 from skleak.exceptions import AttackNotApplicableError
@@ -129,8 +130,10 @@ def plan_cells(
     for k, scale in enumerate(design.noise_scales):
         own = noise[scale]
         if design.kind == "categorical":
-            points = subject.noise.whitened(subject.white_box.encodings_)
-            arguments = (points, subject.prior, scale, design.bounds)
+            points = subject.white_box.encodings_
+            if subject.shapes is None:  # where the noise is isotropic
+                points = subject.noise.whitened(points)
+            arguments = (points, subject.prior, scale, design.bounds, subject.shapes)
             cells[cell_key(scale, "bounds")] = (success_bounds, arguments)
         for name, attack in attacks.items():
             seed = np.random.SeedSequence(entropy, spawn_key=(k, _GAMES))
@@ -161,28 +164,25 @@ def _game(
 ) -> Cell:
     rest = (noise, scale, design.n_releases, seed)
     if design.kind != "categorical":
-        truth, unit = _numbers(subject, attack)
-        return play_errors, (
-            attack,
-            subject.noiseless,
-            truth,
-            unit * scale**2,
-            subject.spread,
-            *rest,
-        )
+        truth, bound = _numbers(subject, attack, scale)
+        return play_errors, (attack, subject.noiseless, truth, bound, subject.spread, *rest)
     if design.drawn:
         known = (subject.white_box.encodings_, subject.values, subject.prior)
+        if subject.shapes is not None:
+            shaped = ShapedNoise.of(subject.shapes, subject.noise.matrix_root, noise)
+            return play_drawn, (attack, *known, shaped, *rest[1:])
         return play_drawn, (attack, *known, *rest)
     return play_actual, (attack, subject.noiseless, subject.secrets, *rest)
 
 
-def _numbers(subject: Subject, attack: Any) -> tuple[FloatArray, FloatArray]:
-    """What an attack on numbers guesses, and the bound on its error at unit noise."""
+def _numbers(subject: Subject, attack: Any, scale: float) -> tuple[FloatArray, FloatArray]:
+    """What an attack on numbers guesses, and the bound on its error."""
     truth = subject.secrets.reshape(len(subject.targets), -1)
     with_target = getattr(attack, "n_reconstructed_", truth.shape[1]) > truth.shape[1]
     if with_target and subject.labels is not None and subject.unit_mse_with_target is not None:
-        return np.column_stack([truth, subject.labels]), subject.unit_mse_with_target
-    return truth, subject.unit_mse
+        bound = subject.unit_mse_with_target * scale**2
+        return np.column_stack([truth, subject.labels]), bound
+    return truth, subject.mse(scale)
 
 
 def utility(

@@ -19,6 +19,8 @@ from skleak.attacks._encodings import (
 )
 from skleak.attacks._knowledge import find_secret, range_of_others, resolve_targets, take_rows
 from skleak.attacks._smooth import interpolation_matrix
+from skleak.audit._shaped_information import ShapedInformation
+from skleak.audit._shaped_subject import audited_shape, shape_of_fit
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence import (
     Columns,
@@ -56,10 +58,11 @@ class Subject:
     noiseless : ndarray of shape (p,)
         Parameters without noise.
     unit_eta : ndarray of shape (n_targets,)
-        Fisher information loss at unit noise; NaN where it is not known.
+        Fisher information loss at unit noise; NaN where it is not known, and where the covariance
+        of the noise follows the data: there it is no multiple of the noise, see `eta`.
     unit_mse : ndarray of shape (n_targets,)
         Lower bound on the mean squared error of unbiased attacks at unit noise; NaN for
-        categories.
+        categories, and where `unit_eta` is.
     values : ndarray of shape (n_values,)
         Candidate values; empty but for categories.
     secrets : ndarray of shape (n_targets,) or (n_targets, d)
@@ -75,7 +78,12 @@ class Subject:
     spread : float
         Variance of the numbers that are guessed; 1 for categories.
     noise : NoiseShape
-        Shape of the noise, which does not depend on the data.
+        Shape of the noise; with the matrix of the data as they are, where it follows the data.
+    shapes : ndarray of shape (n_targets, n_values, p, p) or None, default=None
+        Covariance of unit noise under every value, where it follows the data: those of the white
+        box, which holds their inverse roots too, ``16 n_targets n_values p^2`` bytes in all.
+    information : ShapedInformation or None, default=None
+        Fisher information about the secret, where the covariance follows the data.
     labels, unit_mse_with_target : ndarray of shape (n_targets,) or None, default=None
         For whole records, the targets as numbers, and the bound for attacks that guess them too.
     """
@@ -97,8 +105,23 @@ class Subject:
     prior_score: FloatArray
     spread: float
     noise: NoiseShape
+    shapes: "FloatArray | None" = None
+    information: ShapedInformation | None = None
     labels: "FloatArray | None" = None
     unit_mse_with_target: "FloatArray | None" = None
+
+    def eta(self, noise_scale: float) -> FloatArray:
+        """Fisher information loss at a noise scale, of shape (n_targets,); NaN if not known."""
+        if self.information is not None:
+            return self.information.loss(noise_scale)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.unit_eta > 0.0, self.unit_eta / noise_scale, self.unit_eta)
+
+    def mse(self, noise_scale: float) -> FloatArray:
+        """Lower bound on the mean squared error of unbiased attacks at a noise scale."""
+        if self.kind == "numeric" and self.information is not None:
+            return _inverse_square(self.information.loss(noise_scale))
+        return self.unit_mse * noise_scale**2
 
 
 def study(
@@ -136,7 +159,7 @@ def study(
     model = fit_public_model(estimator, table, y, any_covariance=True)
     X = model.transform(table)
     fitted = clone(model.template).fit(X, y)
-    noise = _noise_shape(model, fitted, attribute)
+    noise = audited_shape(model, fitted, attribute)
     if attribute is None:
         rows = resolve_targets(targets, table.shape[0])
         return _whole_records(model, X, y, fitted, rows, noise)
@@ -162,6 +185,9 @@ def study(
         "secrets": secret.column[rows],
         "noise": noise,
     }
+    shaped = white_box._shaped
+    if shaped is not None:
+        shared["noise"] = noise = shape_of_fit(noise, fitted)
     if secret.numeric:
         mean = PriorAttack(attribute, targets=targets).fit(table, y)
         slope = None
@@ -169,12 +195,14 @@ def study(
             slope = _total_slope(fitted, model, table, rows, secret.index, secret.column)
         return _quantity(shared, secret.column, mean.predict(), imputation.predict(), slope)
     guess, values_ = imputation.prior_.argmax(axis=1), white_box.values_
+    known = _columns_loss(fitted, model, table, rows, secret.index, values_, noise)
     # A secret that is drawn is guessed as often as its prior says.
     right = white_box.prior_[np.arange(len(rows)), guess] if drawn else guess == secret.codes[rows]
     return Subject(
         kind="categorical",
         **shared,
-        unit_eta=_attribute_loss(fitted, model, table, rows, secret.index, values_, noise),
+        **known,
+        shapes=None if shaped is None else shaped.shapes,
         unit_mse=np.full(len(rows), np.nan),
         values=values_,
         prior=white_box.prior_,
@@ -199,10 +227,17 @@ def _quantity(
     if slope is None:
         slope = _slope(shared["white_box"].encodings_, low, high, truth)
     unit_eta = np.sqrt((shared["noise"].whitened(slope) ** 2).sum(axis=1))
+    information, shaped = None, shared["white_box"]._shaped
+    if shaped is not None:
+        change = _slope(shaped.shapes, low, high, truth)
+        root = shared["noise"].matrix_root
+        information = ShapedInformation.of_a_quantity(slope, change, root)
+        unit_eta = np.full(len(rows), np.nan)
     return Subject(
         kind="numeric",
         **shared,
         unit_eta=unit_eta,
+        information=information,
         unit_mse=_inverse_square(unit_eta),
         values=column[:0],
         prior=np.empty((len(rows), 0)),
@@ -222,7 +257,8 @@ def _whole_records(
             f"which is not known for {type(last_step(fitted)).__name__}. Pass a private estimator "
             "of skleak.linear_model, or name an `attribute`."
         )
-    state = _at_unit_noise(fitted)
+    # What is fitted has no noise, of any shape.
+    state = replace(_at_unit_noise(fitted), noise=noise)
     rows = take_rows(state.objective.X, targets)
     part = _participation(state, targets)
     labels = state.objective.y[targets]
@@ -259,31 +295,7 @@ def _whole_records(
     )
 
 
-def _noise_shape(model: PublicModel, fitted: Any, attribute: Any) -> NoiseShape:
-    """Shape of the noise of the model, where an audit can do with it."""
-    noise = NoiseShape.of(model.noise_covariance, len(model_parameters(fitted)))
-    if noise.reads_data:
-        raise AttackNotApplicableError(
-            "An audit plays noise of one covariance; that of `noise_covariance='curvature'` "
-            "depends on the records. Read its leakage off `leakage_report()`, play against "
-            "`WhiteBoxAttributeInference(...).channel()`, or audit a covariance from public "
-            "knowledge."
-        )
-    if noise.name == "given" and attribute is None:
-        raise AttackNotApplicableError(
-            "Without `attribute`, whole records are reconstructed by an attack that takes the "
-            "noise to be isotropic; got a `noise_covariance`. Name an `attribute`, or use "
-            "isotropic noise."
-        )
-    if noise.name == "given" and getattr(model.template, "reweighting", None) is not None:
-        raise AttackNotApplicableError(
-            "`estimator` cannot be fitted: a `noise_covariance` of its own does not go with a "
-            "reweighting. Drop one of the two."
-        )
-    return noise
-
-
-def _attribute_loss(
+def _columns_loss(
     fitted: Any,
     model: PublicModel,
     table: Any,
@@ -291,10 +303,11 @@ def _attribute_loss(
     index: int,
     values: Array,
     noise: NoiseShape,
-) -> FloatArray:
-    """Fisher information loss at unit noise, over the encoded columns of an attribute."""
+) -> dict[str, Any]:
+    """Fisher information loss of a `Subject`, over the encoded columns of an attribute."""
+    not_known = np.full(len(targets), np.nan)
     if not model.has_closed_form:
-        return np.full(len(targets), np.nan)
+        return {"unit_eta": not_known}
     # What is fitted has no noise, of any shape.
     state = replace(_at_unit_noise(fitted), noise=noise)
     rows = take_rows(state.objective.X, targets)
@@ -305,8 +318,11 @@ def _attribute_loss(
     sums = np.stack([np.ravel(each[:, columns].sum(axis=1)) for each in candidates])
     one_hot = len(columns) > 1 and bool(np.allclose(sums, 1.0))
     block = Columns(columns, constrained=one_hot)
-    part = _participation(state, targets)
-    return state.record_loss(rows, state.objective.y[targets], part, block)
+    part, labels = _participation(state, targets), state.objective.y[targets]
+    if noise.reads_data:
+        information = ShapedInformation.of_columns(state, rows, labels, part, block)
+        return {"unit_eta": not_known, "information": information}
+    return {"unit_eta": state.record_loss(rows, labels, part, block)}
 
 
 def _at_unit_noise(fitted: Any) -> FitState:
@@ -320,12 +336,13 @@ def _participation(state: FitState, targets: IntArray) -> Participation:
 
 
 def _slope(nodes: FloatArray, low: FloatArray, high: FloatArray, truth: FloatArray) -> FloatArray:
-    """Derivative of the parameters by a quantity, at its true value, (n_targets, p)."""
+    """Derivative by a quantity, at its true value, of what is known at its nodes."""
     half = 0.5 * (high - low)
     place = (truth - low) / half - 1.0
     above, below = (interpolation_matrix(place + step) for step in (_STEP, -_STEP))
-    change = np.einsum("tm,tmp->tp", above - below, nodes)
-    return np.asarray(change / (2.0 * _STEP * half)[:, None])
+    flat = nodes.reshape(*nodes.shape[:2], -1)
+    change = np.einsum("tm,tmp->tp", (above - below) / (2.0 * _STEP * half)[:, None], flat)
+    return np.asarray(change.reshape(len(nodes), *nodes.shape[2:]))
 
 
 def _total_slope(

@@ -1,7 +1,7 @@
 """Tables of an audit from the outcomes of its cells."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,8 @@ class Design:
         Whether the secrets are drawn.
     confidence_level, verdict_level : float
         Of the intervals shown, and of those behind the verdicts.
+    etas : dict of float to ndarray of shape (n_targets,), default={}
+        Fisher information losses by noise level; by default ``unit_eta`` over the noise.
     """
 
     kind: Kind
@@ -64,6 +66,14 @@ class Design:
     drawn: bool
     confidence_level: float
     verdict_level: float
+    etas: Mapping[float, FloatArray] = field(default_factory=dict)
+
+    def eta(self, noise_scale: float) -> FloatArray:
+        """Fisher information losses at a noise level, of shape (n_targets,)."""
+        if noise_scale in self.etas:
+            return self.etas[noise_scale]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.unit_eta > 0.0, self.unit_eta / noise_scale, self.unit_eta)
 
 
 def cell_key(noise_scale: float, name: str) -> str:
@@ -237,13 +247,11 @@ def records_table(design: Design, cells: Mapping[str, Outcome]) -> pd.DataFrame:
     """
     parts = []
     for noise in design.noise_scales:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            eta = np.where(design.unit_eta > 0.0, design.unit_eta / noise, design.unit_eta)
         start = {
             "noise_scale": np.full(len(design.targets), noise),
             "record": design.targets,
             "prior": design.prior_score,
-            "eta": eta,
+            "eta": design.eta(noise),
         }
         columns = _record_successes if design.kind == "categorical" else _record_errors
         parts.append(pd.DataFrame(start | columns(design, cells, noise)))

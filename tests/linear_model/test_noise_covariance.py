@@ -507,6 +507,9 @@ def test_no_attack_takes_the_noise_to_be_isotropic(value, numbers):
         InformedReconstruction(model),
         LeakageAuditor(model, n_releases=2),
     ):
+        if not isinstance(value, str) and not isinstance(attack, InformedAttributeInference):
+            attack.fit(X, y)  # which reads records off noise of a covariance that was given
+            continue
         with pytest.raises(AttackNotApplicableError, match="noise_covariance"):
             attack.fit(X, y)
     for attack in (
