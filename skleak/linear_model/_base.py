@@ -34,6 +34,7 @@ from skleak.reports import (
 )
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._sklearn_compat import (
+    Hidden,
     Interval,
     StrOptions,
     check_sample_weight,
@@ -69,7 +70,7 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         "alpha": [Interval(Real, 0, None, closed="left")],
         "fit_intercept": ["boolean"],
         "target": [StrOptions({"private", "public"})],
-        "reweighting": [StrOptions({"irfil"}), None],
+        "reweighting": [StrOptions({"irfil"}), Hidden(StrOptions({"total"})), None],
         "reweighting_features": ["array-like", str, Integral, slice, None],
         "reweighting_target": [StrOptions({"record", "features", "trace"}), None],
         "reweighting_method": [StrOptions({"accelerated", "newton", "plain"})],
@@ -206,6 +207,13 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
                 "functions of the data, and what they leak is known for two classes. Got "
                 f"{objective.n_classes} classes. Make the target binary (one class against the "
                 "others), or drop `reweighting`."
+            )
+        if self.reweighting != "irfil":
+            raise ValueError(
+                "`reweighting='total'` is not offered: weights that equalise the total leakage are "
+                "functions of the data in a new way, and records then leak something else than was "
+                "equalised, 0.6 to 4.4 times as much on the data tried (docs/theory.md). Use "
+                "'irfil', and read in `fisher_information_loss_` what each record leaks in total."
             )
         columns, norm = balanced_columns(
             self, getattr(self, "feature_names_in_", None), objective.X.shape[1]

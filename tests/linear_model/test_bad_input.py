@@ -228,6 +228,12 @@ def test_only_the_noise_scale_is_positional(estimator_class):
         estimator_class(0.1, 0.5)
 
 
+def test_the_total_leakage_cannot_be_equalised(estimator_class, data):
+    model = estimator_class(reweighting="total")
+    with pytest.raises(ValueError, match=_says("`reweighting='total'`", "not offered", "'irfil'")):
+        model.fit(data.X, data.y)
+
+
 def test_reweighting_parameters_that_contradict_each_other(estimator_class, data):
     model = estimator_class(reweighting="irfil", reweighting_target="features")
     message = _says("`reweighting_target='features'`", "Name the columns in `reweighting_features`")
