@@ -10,7 +10,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.attacks import _membership_scores as scores_of
-from skleak.attacks._gradient_norms import gradient_norms
+from skleak.attacks._gradient_norms import norms_by
 from skleak.attacks._knowledge import column_names
 from skleak.attacks._membership_rates import MembershipRates
 from skleak.attacks._membership_records import (
@@ -20,7 +20,7 @@ from skleak.attacks._membership_records import (
     released_models,
 )
 from skleak.attacks._membership_scores import Score
-from skleak.metrics._record_losses import residuals, select_columns
+from skleak.metrics._record_losses import residuals
 from skleak.utils._sklearn_compat import Interval, StrOptions, fit_context
 from skleak.utils._typing import Array, FloatArray, IntArray
 
@@ -212,7 +212,7 @@ class MembershipInference(MembershipRates, BaseEstimator):
         """Scores of some records under one model, of shape (n_records,)."""
         X, y = records
         if self.score == "gradient_norm":
-            scores = -self._gradient_norms(model, X, y)
+            scores = -norms_by(self.gradient_norm, model, X, y)
         elif scores_of.is_probabilistic(model):
             scores = scores_of.classification_scores(model, X, y, self.score)
         else:
@@ -226,17 +226,6 @@ class MembershipInference(MembershipRates, BaseEstimator):
                 f"{scores.shape}."
             )
         return scores_of.finite(scores)
-
-    def _gradient_norms(self, model: Any, X: Any, y: Array) -> FloatArray:
-        if self.gradient_norm is None:
-            return gradient_norms(model, X, y)
-        norms = np.asarray(self.gradient_norm(model, select_columns(model, X), y), dtype=float)
-        if norms.shape != y.shape or not np.all(norms >= 0.0):
-            raise ValueError(
-                "`gradient_norm` must return a norm, not negative and not NaN, for each of the "
-                f"{len(y)} records; got shape {norms.shape}, least value {np.min(norms)}."
-            )
-        return norms
 
     def decision_function(self, model: Any) -> FloatArray:
         """Score of every candidate: the larger, the more likely it is a member.
