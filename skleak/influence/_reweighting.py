@@ -21,9 +21,6 @@ __all__ = ["Equalized", "equalize", "relative_spread"]
 
 State = TypeVar("State")
 
-# Plain steps in a row, first, where the iteration is stuck below a hump of the spread.
-_WALK = 6
-
 
 @dataclass(frozen=True)
 class Equalized(Generic[State]):
@@ -215,14 +212,14 @@ class _Anderson:
         """Whether the last step was a plain one, for lack of memory."""
         return not self.changes
 
-    def step(self, x: FloatArray, f: FloatArray) -> FloatArray:
-        """Next iterate from ``x`` and its residual ``f``."""
+    def step(self, x: FloatArray, f: FloatArray, damping: float) -> FloatArray:
+        """Next iterate from ``x`` and its residual ``f``; damped where there is no memory yet."""
         if self.last is not None and self.memory:
             self.steps = [*self.steps, x - self.last[0]][-self.memory :]
             self.changes = [*self.changes, f - self.last[1]][-self.memory :]
         self.last = (x, f)
         if not self.changes:
-            return x + f
+            return x + damping * f
         changes = np.column_stack(self.changes)
         root = np.sqrt(self.copies)
         mix = np.linalg.lstsq(changes * root[:, None], f * root, rcond=1e-12)[0]
@@ -236,8 +233,7 @@ class _Accelerated(Generic[State]):
     memory: int
     copies: FloatArray
     last: Step[State]
-    to_walk: int = 0  # plain steps ahead that are taken whatever the spread
-    walk: int = _WALK
+    damping: float = 1.0
 
     def __post_init__(self) -> None:
         self.anderson = _Anderson(self.memory, self.copies)
@@ -246,20 +242,16 @@ class _Accelerated(Generic[State]):
     def observe(self, step: Step[State]) -> None:
         """Take note of a fit with the weights that were proposed."""
         self.last = step
-        if step.spread < self.best.spread or self.to_walk == 1:
+        if step.spread < self.best.spread:
             self.best = step
-        self.to_walk = max(self.to_walk - 1, 0)
 
     def propose(self) -> FloatArray:
         """Where to go from the last fit, or from the best one if that was no improvement."""
-        if self.last is not self.best and self.memory and not self.to_walk:
-            if self.anderson.is_fresh:
-                # Not even a plain step helps: the spread has to rise before it can fall. Walk on,
-                # and begin anew wherever that leads; next time for longer.
-                self.to_walk, self.walk = self.walk, 2 * self.walk
-            # Back to the best step with an empty memory.
+        if self.last is self.best:
+            self.damping = 1.0
+        elif self.memory:
+            # Back to the best step with an empty memory; where that failed before, by half.
+            self.damping = 0.5 * self.damping if self.anderson.is_fresh else 1.0
             self.anderson = _Anderson(self.memory, self.copies)
             self.last = self.best
-        if self.to_walk:
-            return self.last.log_weights + self.last.residual
-        return self.anderson.step(self.last.log_weights, self.last.residual)
+        return self.anderson.step(self.last.log_weights, self.last.residual, self.damping)
