@@ -31,6 +31,7 @@ DATA = {
     "plot_fixed_point.py": fetch_adult_and_iwpc,
     "plot_shaped_noise.py": fetch_iwpc,
     "plot_total_leakage.py": fetch_iwpc,
+    "plot_what_the_model_adds.py": fetch_iwpc,
 }
 # One thread each: many threads on few cores are slower, by far on a busy machine.
 ENVIRONMENT = {"MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
