@@ -381,4 +381,5 @@ def plain_table(rows: Any) -> Any:
 
 
 def dense_table(rows: Any) -> FloatArray:
+    """Preprocessed records as a dense array, of whatever type they were."""
     return rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
