@@ -147,8 +147,9 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--reweighting",
-        choices=("irfil",),
-        help="reweight the records until all leak the same, were their weights fixed",
+        choices=("irfil", "total"),
+        help="reweight the records: irfil until all leak the same, were their weights fixed; total "
+        "to even what they leak with the weights counted",
     )
     group.add_argument("--no-intercept", action="store_true", help="fit without an intercept")
     group.add_argument(

@@ -50,7 +50,7 @@ class Options:
     model: str
     alpha: float
     noise_scale: list[float] | None
-    reweighting: Literal["irfil"] | None
+    reweighting: Literal["irfil", "total"] | None
     no_intercept: bool
     test_size: float
     n_releases: int

@@ -17,6 +17,7 @@ from skleak.influence._shape_refit import candidate_shapes
 from skleak.influence._state import FitState
 from skleak.influence._total import total_jacobian
 from skleak.influence._total_derivative import TotalDerivative, total_derivative
+from skleak.influence._weight_rule import WeightRule
 
 __all__ = [
     "Columns",
@@ -30,6 +31,7 @@ __all__ = [
     "NoiseShape",
     "Participation",
     "TotalDerivative",
+    "WeightRule",
     "candidate_encodings",
     "candidate_inverse_hessians",
     "candidate_shapes",

@@ -3,12 +3,12 @@
 The minimiser w, the Hessian H and the level of a reweighting solve (`_total_system`)
 
     G1 = sum s omega r x~ + N alpha P w ,   G2 = H - sum s omega c x~ x~^T - N alpha P ,
-    G3 = sum s omega - N ,                  omega = level / kappa(z; w, H) .
+    G3 = sum s omega - N ,                  omega = level / kappa(z; w, H)
 
-Unknowns and equations are packed as vectors, in coordinates where the Hessian of the fit is the
-identity: ``[F^-1 dw, F^T dH F, d log level]``. The derivative of the one in the other is the
-transpose of the matrix of the adjoint system. A record enters it by a matrix of rank two, so that
-replacing one changes it by rank four.
+(or what else a `WeightRule` makes of kappa). Unknowns and equations are packed as vectors, in
+coordinates where the Hessian of the fit is the identity: ``[F^-1 dw, F^T dH F, d log level]``. The
+derivative of the one in the other is the transpose of the matrix of the adjoint system. A record
+enters it by a matrix of rank two, so that replacing one changes it by rank four.
 """
 
 import warnings
@@ -20,9 +20,9 @@ import numpy as np
 from scipy import linalg
 
 from skleak.influence._factor import FitFactor
-from skleak.influence._fisher import Columns, Norm, record_norms
 from skleak.influence._total_gradient import Balance, Gradients
 from skleak.influence._total_system import AdjointSystem
+from skleak.influence._weight_rule import WeightRule
 from skleak.solvers import Objective
 from skleak.utils._blocks import dense_rows, row_blocks
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
@@ -73,10 +73,8 @@ class ClosedSystem:
         Minimiser and inverse Hessian of the point.
     level : float
         To which leakage is balanced, at unit noise.
-    columns : Columns
-        What is balanced.
-    norm : {"spectral", "trace"}
-        In which norm.
+    rule : WeightRule
+        What is balanced, and the weights that follow from it.
     leaks : ndarray of bool of shape (n,)
         Records whose weight follows their leakage; of others, which cannot leak, it is fixed.
     """
@@ -84,22 +82,19 @@ class ClosedSystem:
     objective: Objective
     factor: FitFactor
     level: float
-    columns: Columns
-    norm: Norm
+    rule: WeightRule
     leaks: BoolArray
 
     @classmethod
-    def of(
-        cls, objective: Objective, factor: FitFactor, level: float, columns: Columns, norm: Norm
-    ) -> Self:
+    def of(cls, objective: Objective, factor: FitFactor, level: float, rule: WeightRule) -> Self:
         """Around a fit."""
-        kappa = record_norms(factor, objective.X, objective.y, columns, norm)
-        return cls(objective, factor, level, columns, norm, kappa > 0.0)
+        kappa = rule.norms(factor, objective.X, objective.y)
+        return cls(objective, factor, level, rule, kappa > 0.0)
 
     @cached_property
     def balance(self) -> Balance:
         """Derivatives of what is balanced, and the coordinates."""
-        return Balance.of(self.factor, self.columns, self.norm)
+        return Balance.of(self.factor, self.rule, self.level)
 
     @cached_property
     def system(self) -> AdjointSystem:
@@ -150,9 +145,9 @@ class ClosedSystem:
         self, objective: Objective, leaks: BoolArray, factor: FitFactor, level: float
     ) -> FloatArray:
         """``omega`` of all records at a point."""
-        kappa = record_norms(factor, objective.X, objective.y, self.columns, self.norm)
+        kappa = self.rule.norms(factor, objective.X, objective.y)
         result = objective.reweights.copy()
-        result[leaks] = level / kappa[leaks]
+        result[leaks] = self.rule.weights(kappa[leaks], level)
         return result
 
     def residual(self, objective: Objective, leaks: BoolArray, v: FloatArray) -> FloatArray:
@@ -194,9 +189,9 @@ class ClosedSystem:
         y, copies = objective.y[rows], objective.sample_weight[rows]
         before, after = (balance.gradients(X, y) for X in (objective.X[rows], new))
         leaks = after.kappa > 0.0
-        omega = np.divide(self.level, after.kappa, out=np.ones(len(rows)), where=leaks)
-        old = self._own(before, objective.weights[rows], self.leaks[rows])
-        other = self._own(after, copies * omega, leaks)
+        omega = self.rule.weights(after.kappa, self.level)
+        old = self._own(before, objective.weights[rows])
+        other = self._own(after, copies * omega)
         writes = np.concatenate([other[0], -old[0]], axis=2)
         reads = np.concatenate([other[1], old[1]], axis=2)
         b, size, k = writes.shape
@@ -209,7 +204,7 @@ class ClosedSystem:
         step = step - (images @ inner)[:, :, 0]
         return Replacement(-step, images, reads, core, leaks)
 
-    def _own(self, g: Gradients, t: FloatArray, leaks: BoolArray) -> tuple[FloatArray, FloatArray]:
+    def _own(self, g: Gradients, t: FloatArray) -> tuple[FloatArray, FloatArray]:
         """What records write into the equations, and which changes of the unknowns they read.
 
         The first of either is through the predictor, the second through the logarithm of the
@@ -224,5 +219,5 @@ class ClosedSystem:
         writes[:, p:-1, 1] = -(t * g.c)[:, None] * squares
         writes[:, -1, 1] = t * scale
         reads[:, :p, 0] = g.x
-        reads[:, :, 1] = self.system.weight_gradients(g) * leaks[:, None]
+        reads[:, :, 1] = self.system.weight_gradients(g)
         return writes, reads

@@ -7,8 +7,9 @@ A change ``d`` of the logarithms of the weights moves the minimiser and its Hess
 in coordinates where the Hessian is the identity, and these move the balanced norms by
 ``d log kappa = h . dw - <S, dH>`` (`_total_gradient`). With ``K`` for the first map, ``J`` for the
 second, and ``f`` for what the logarithms of the leakages lack to their mean, Newton's direction
-solves ``d + J K d = f`` among the changes that keep the sum of the weights. As ``(dw, dH)`` has far
-fewer entries than there are records, it is found there:
+solves ``d + J K d = f`` among the changes that keep the sum of the weights. (J is that of minus the
+log weights of a `WeightRule`: where these are bounded, they follow ``log kappa`` only in part.) As
+``(dw, dH)`` has far fewer entries than there are records, it is found there:
 
     (I + K J)(dw, dH) = K f ,     d = f - J (dw, dH) ,
 
@@ -25,8 +26,8 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 
 from skleak.influence._factor import FitFactor
-from skleak.influence._fisher import Columns, Norm
 from skleak.influence._total_gradient import Balance
+from skleak.influence._weight_rule import WeightRule
 from skleak.solvers import Objective
 from skleak.utils._blocks import dense_rows, row_blocks
 from skleak.utils._linalg import augment
@@ -67,8 +68,7 @@ class NewtonDirection:
 def newton_direction(
     objective: Objective,
     factor: FitFactor,
-    columns: Columns,
-    norm: Norm,
+    rule: WeightRule,
     residual: FloatArray,
     *,
     rtol: float = 1e-2,
@@ -81,13 +81,11 @@ def newton_direction(
         Training records with their present weights.
     factor : FitFactor
         The fit under these weights.
-    columns : Columns
-        What is balanced.
-    norm : {"spectral", "trace"}
-        In which norm.
+    rule : WeightRule
+        What is balanced, and the weights that follow from it.
     residual : ndarray of shape (n,)
-        By how much the logarithm of each record's leakage ``omega kappa`` is to change, up to a
-        common constant.
+        By how much the logarithm of what is balanced (`WeightRule.losses`) is to change for each
+        record, up to a common constant.
     rtol : float, default=1e-2
         Relative residual of the linear system at which to stop.
 
@@ -112,10 +110,14 @@ def newton_direction(
     >>> minimum = minimize(objective)
     >>> factor = FitFactor(minimum.coefficients, minimum.inverse_hessian, SquaredLoss(), False)
     >>> wanted = np.array([0.1, -0.1])
-    >>> newton_direction(objective, factor, Columns(), "spectral", wanted).change.round(3)
+    >>> newton_direction(objective, factor, WeightRule(), wanted).change.round(3)
     array([ 0.095, -0.095])
     """
-    system = _LinearisedWeights(objective, Balance.of(factor, columns, norm))
+    level = 1.0  # plays no part where weights are unbounded
+    if np.isfinite(rule.most):
+        kappa = rule.norms(factor, objective.X, objective.y)
+        level = rule.level(objective.reweights, kappa, objective.sample_weight)
+    system = _LinearisedWeights(objective, Balance.of(factor, rule, level))
     wanted = system.balanced(residual[system.present])
     right = system.response(wanted)
     norms: list[float] = []
@@ -145,7 +147,8 @@ class _Rows:
     coefficients: FloatArray
     pairs: list[tuple[FloatArray, FloatArray]]
     common: FloatArray
-    leaks: FloatArray
+    follows: FloatArray
+    weights: FloatArray  # of the rule, times copies
 
 
 @dataclass(frozen=True)
@@ -177,21 +180,26 @@ class _LinearisedWeights:
         return np.append(dw, dh[i, j] * np.where(i == j, 1.0, np.sqrt(2.0)))
 
     def effect(self, packed: FloatArray) -> FloatArray:
-        """Change of the logarithms of the balanced norms with the fit, of shape (n_present,)."""
+        """Change of minus the log weights of the rule with the fit, of shape (n_present,)."""
         p = len(self.balance.root)
         dw, dh = packed[:p], np.zeros((p, p))
         i, j = np.triu_indices(p)
         dh[i, j] = dh[j, i] = packed[p:] / np.where(i == j, 1.0, np.sqrt(2.0))
-        shared = float(np.sum(self.balance.common * dh))
-        change = np.empty(len(self.present))
+        by_common = float(np.sum(self.balance.common * dh))
+        change, follows, weights = np.empty((3, len(self.present)))
         for rows, block in self._gradients():
-            part = block.coefficients @ dw - block.common * shared
+            part = block.coefficients @ dw - block.common * by_common
             for left, right in block.pairs:
                 if len(left) == 1:  # shared by all records
                     part -= right @ (dh @ left[0])
                 else:
                     part -= np.einsum("ij,ij->i", left @ dh, right)
-            change[rows] = part * block.leaks
+            change[rows] = part * block.follows
+            follows[rows], weights[rows] = block.follows, block.weights
+        # The level moves so that the weights of the rule keep their sum.
+        shared = float(weights @ follows)
+        if shared > 0.0:
+            change -= follows * (weights @ change / shared)
         return change
 
     @cached_property
@@ -237,4 +245,6 @@ class _LinearisedWeights:
         some = self.present[rows]
         dense = dense_rows(self.objective.X[some], slice(None))
         g = self.balance.gradients(dense, self.objective.y[some])
-        return _Rows(g.x, g.coefficients, g.pairs, g.common, (g.kappa > 0.0).astype(np.float64))
+        weights = self.balance.rule.weights(g.kappa, self.balance.level)
+        weights *= self.objective.sample_weight[some]
+        return _Rows(g.x, g.coefficients, g.pairs, g.common, g.follows, weights)

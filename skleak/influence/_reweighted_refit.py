@@ -132,8 +132,9 @@ class _Refits:
     def _found(cls, state: FitState) -> "_Refits":
         objective, balanced = state.objective, state.balanced
         assert balanced is not None
-        kappa = record_norms(state.factor, objective.X, objective.y, balanced, state.balanced_norm)
-        losses = (objective.reweights * kappa)[objective.sample_weight > 0.0]
+        kappa = balanced.norms(state.factor, objective.X, objective.y)
+        losses = balanced.losses(objective.reweights, kappa, objective.sample_weight)
+        losses = losses[objective.sample_weight > 0.0]
         mean = losses.mean()
         if mean == 0.0:  # all weights are one; where something leaks all the same, not for long
             whole = record_norms(state.factor, objective.X, objective.y, state.whole_record)
@@ -171,8 +172,8 @@ class _Refits:
 
     def _refit(self, objective: Objective) -> FloatArray:
         """The whole algorithm, from the weights of the fit."""
-        columns, norm = self.state.balanced, self.state.balanced_norm
-        assert columns is not None
+        rule = self.state.balanced
+        assert rule is not None
         base, copies = objective.reweights, objective.sample_weight
         start = self.state.factor.coefficients
 
@@ -193,15 +194,15 @@ class _Refits:
             omega = weights(factors)
             minimum = minimize(objective.reweighted(omega), start=start, tol=_ROUNDING)
             start = minimum.coefficients
-            norms = record_norms(factor_of(minimum), objective.X, objective.y, columns, norm)
-            return omega * norms, minimum
+            kappa = rule.norms(factor_of(minimum), objective.X, objective.y)
+            return rule.losses(omega, kappa, copies), minimum
 
         def newton(
             factors: FloatArray, minimum: Minimum, residual: FloatArray, rtol: float
         ) -> FloatArray:
             now = objective.reweighted(weights(factors))
             factor = factor_of(minimum)
-            return newton_direction(now, factor, columns, norm, residual, rtol=rtol).change
+            return newton_direction(now, factor, rule, residual, rtol=rtol).change
 
         result = equalize(
             measure,
@@ -240,9 +241,7 @@ def _fixed_point(state: FitState) -> ClosedSystem | None:
     if sparse.issparse(objective.X):
         objective = replace(objective, X=objective.X.toarray())
     assert state.balanced is not None
-    system = ClosedSystem.of(
-        objective, state.factor, state.balanced_level, state.balanced, state.balanced_norm
-    )
+    system = ClosedSystem.of(objective, state.factor, state.balanced_level, state.balanced)
     v, last = np.zeros(system.system.size), np.inf
     try:
         for _ in range(_MOST_PASSES):

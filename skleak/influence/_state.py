@@ -23,6 +23,7 @@ from skleak.influence._noise_shape import ISOTROPIC, NoiseShape
 from skleak.influence._participation import Participation, TrainingLookup
 from skleak.influence._total import total_feature_norms, total_joint_norm
 from skleak.influence._total_derivative import TotalDerivative, total_derivative
+from skleak.influence._weight_rule import WeightRule
 from skleak.solvers import Objective
 from skleak.utils._typing import Array, Data, FloatArray, IntArray
 from skleak.utils._warnings import outer_stacklevel
@@ -50,10 +51,8 @@ class FitState:
         differ.
     private_target : bool
         Whether an attacker is after the target too.
-    balanced : Columns or None, default=None
-        What the reweighting balances, if there is one.
-    balanced_norm : {"spectral", "trace"}, default="spectral"
-        In which norm.
+    balanced : WeightRule or None, default=None
+        What the reweighting balances and how, if there is one.
     balanced_level : float, default=nan
         The leakage to which it is balanced, at unit noise.
     feature_names : ndarray of str or None, default=None
@@ -83,8 +82,7 @@ class FitState:
     factor: FitFactor
     noise_scale: float
     private_target: bool
-    balanced: Columns | None = None
-    balanced_norm: Norm = "spectral"
+    balanced: WeightRule | None = None
     balanced_level: float = np.nan
     feature_names: Array | None = None
     converged: bool = True
@@ -164,7 +162,7 @@ class FitState:
 
         Records of the training data carry their own weights. Others count once; under a
         reweighting their factor is the one its fixed point would give them,
-        ``omega = level / kappa(record)``.
+        a function of what it would leak (`WeightRule`).
 
         Parameters
         ----------
@@ -184,9 +182,8 @@ class FitState:
         reweights = np.where(found, objective.reweights[rows], 1.0)
         if self.balanced is not None and not np.all(found):
             new = np.flatnonzero(~found)
-            kappa = record_norms(self.factor, X[new], y[new], self.balanced, self.balanced_norm)
-            leaks = kappa > 0.0  # a record that cannot leak keeps a weight of one
-            reweights[new[leaks]] = self.balanced_level / kappa[leaks]
+            kappa = self.balanced.norms(self.factor, X[new], y[new])
+            reweights[new] = self.balanced.weights(kappa, self.balanced_level)
         return Participation(copies, reweights)
 
     def training_rows(self, X: Data, y: FloatArray) -> IntArray:

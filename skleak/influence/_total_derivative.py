@@ -37,9 +37,9 @@ class TotalDerivative:
     adjoint : Adjoint or None
         Solution of the adjoint system, None together with ``balance``.
     spread : float
-        Relative standard deviation of ``omega kappa``: how far the fit is from the fixed point.
+        Relative standard deviation of what is balanced: how far the fit is from the fixed point.
     deviation : float
-        Largest relative deviation of ``omega kappa`` from its mean, over all records.
+        Largest relative deviation of it from its mean, over all records.
     residual : float
         Relative residual of the adjoint system.
     converged : bool
@@ -130,11 +130,9 @@ def total_derivative(
     if state.balanced is None:
         return TotalDerivative(None, None, 0.0, 0.0, 0.0, state.converged)
     _check_size(state)
-    kappa = record_norms(
-        state.factor, objective.X, objective.y, state.balanced, state.balanced_norm
-    )
-    copies = objective.sample_weight
-    losses = objective.reweights * kappa
+    rule, copies = state.balanced, objective.sample_weight
+    kappa = rule.norms(state.factor, objective.X, objective.y)
+    losses = rule.losses(objective.reweights, kappa, copies)
     spread = relative_spread(losses, copies)
     mean = np.average(losses, weights=copies)
     if mean == 0.0:
@@ -144,7 +142,8 @@ def total_derivative(
         deviation = np.inf if np.any(whole[copies > 0.0] > 0.0) else 0.0
         return TotalDerivative(None, None, spread, deviation, 0.0, state.converged)
     deviation = float(np.max(np.abs(losses[copies > 0.0] / mean - 1.0)))
-    balance = Balance.of(state.factor, state.balanced, state.balanced_norm)
+    level = rule.level(objective.reweights, kappa, copies)
+    balance = Balance.of(state.factor, rule, level)
     system = AdjointSystem(objective, balance, state.verbose)
     if solver == "auto":
         solver = "dense" if system.n_parameters <= _LARGEST_DENSE else "krylov"

@@ -1,7 +1,8 @@
 """How the leakage that a reweighting balances changes with the record and with the fit.
 
-The balanced norm of a record is ``kappa = ||A Q||`` with ``Q = [c x~ w_S^T + r E_S, q x~]`` (the
-last column only where the target is balanced). Its logarithm changes by
+The balanced norm of a record is ``kappa = ||A Q||`` with ``Q = [c x~ w_S^T + f r E_S, q x~]`` (the
+last column only where the target is balanced, and f the factor of `WeightRule`). Its logarithm
+changes by
 
     d log kappa = - <S, dH> + h . dw + o . dx + o_y dy ,
 
@@ -18,8 +19,9 @@ from functools import cached_property
 import numpy as np
 
 from skleak.influence._factor import FitFactor
-from skleak.influence._fisher import Columns, Norm, _Parts
+from skleak.influence._fisher import _Parts
 from skleak.influence._secular import largest_eigenvalue
+from skleak.influence._weight_rule import WeightRule
 from skleak.utils._typing import FloatArray
 
 __all__ = ["Balance", "Gradients"]
@@ -41,6 +43,8 @@ class Gradients:
     kappa : ndarray of shape (b,)
         The norm itself. Where it is zero, all derivatives are set to zero: the weight of a
         record that cannot leak is not determined by its leakage.
+    follows : ndarray of shape (b,)
+        By how much the logarithm of the weight follows minus that of kappa, between 0 and 1.
     predictor : ndarray of shape (b,)
         Derivative through the predictor ``a``, all of it.
     direct : ndarray of shape (b, p)
@@ -62,6 +66,7 @@ class Gradients:
     third: FloatArray
     q: FloatArray
     kappa: FloatArray
+    follows: FloatArray
     predictor: FloatArray
     direct: FloatArray
     target: FloatArray
@@ -78,10 +83,10 @@ class Balance:
     ----------
     factor : FitFactor
         State of the fit.
-    columns : Columns
-        What is balanced.
-    norm : {"spectral", "trace"}
-        In which norm.
+    rule : WeightRule
+        What is balanced, and the weights that follow from it.
+    level : float
+        To which it is balanced, at unit noise. Plays no part where weights are unbounded.
     root : ndarray of shape (p, p)
         ``F`` with ``A = F F^T``.
     gram : ndarray of shape (p, p)
@@ -97,8 +102,8 @@ class Balance:
     """
 
     factor: FitFactor
-    columns: Columns
-    norm: Norm
+    rule: WeightRule
+    level: float
     root: FloatArray
     gram: FloatArray
     block: FloatArray
@@ -107,8 +112,9 @@ class Balance:
     common: FloatArray
 
     @classmethod
-    def of(cls, factor: FitFactor, columns: Columns, norm: Norm) -> "Balance":
+    def of(cls, factor: FitFactor, rule: WeightRule, level: float = 1.0) -> "Balance":
         """Prepare the shared matrices."""
+        columns = rule.columns
         root = _root(factor.inverse_hessian)
         basis = columns.basis(factor.n_features)
         w = basis.T @ factor.weights
@@ -117,8 +123,8 @@ class Balance:
         common = block @ gram
         return cls(
             factor,
-            columns,
-            norm,
+            rule,
+            level,
             root,
             gram,
             block,
@@ -132,7 +138,7 @@ class Balance:
         x, r, c, q = self.factor.derivatives(X, y)
         third = self.factor.loss.third_derivative(x @ self.factor.coefficients)
         losses = (x @ self.root, r, c, third, q)
-        if self.norm == "spectral":
+        if self.rule.norm == "spectral":
             kappa, vectors = self._top_vectors(X, y)
             return self._spectral(losses, kappa, vectors @ self.root)
         return self._trace(losses)
@@ -142,18 +148,20 @@ class Balance:
     ) -> Gradients:
         """From ``u`` as ``g = F^T u``: then ``A u = F g``."""
         x, r, c, third, q = losses
+        f = self.rule.residual_factor
+        damped = f * r
         inverse = _reciprocal(kappa)
-        qt = q * self.columns.target
+        qt = q * self.rule.columns.target
         gx = np.einsum("ij,ij->i", g, x)
         g_block = g @ self.block
         # v = Q^T A u / kappa, in its three parts: along w_S, all of v_S embedded, and v_y.
-        v_w = (c * self.length**2 * gx + r * (g @ self.weights)) * inverse
-        v_s = ((c * gx)[:, None] * self.weights + r[:, None] * g_block) * inverse[:, None]
+        v_w = (c * self.length**2 * gx + damped * (g @ self.weights)) * inverse
+        v_s = ((c * gx)[:, None] * self.weights + damped[:, None] * g_block) * inverse[:, None]
         v_y = qt * gx * inverse
         g_v = np.einsum("ij,ij->i", g, v_s)
-        predictor = (third * gx * v_w + c * g_v) * inverse
+        predictor = (third * gx * v_w + f * c * g_v) * inverse
         direct = (c * v_w + qt * v_y) * inverse
-        u = direct[:, None] * x + (r * inverse)[:, None] * v_s  # F^-1 u = F^T Q v / kappa
+        u = direct[:, None] * x + (damped * inverse)[:, None] * v_s  # F^-1 u = F^T Q v / kappa
         return Gradients(
             x,
             r,
@@ -161,9 +169,10 @@ class Balance:
             third,
             q,
             kappa=kappa,
+            follows=self.rule.follows(kappa, self.level),
             predictor=predictor,
             direct=direct[:, None] * g,
-            target=q * g_v * inverse,
+            target=f * q * g_v * inverse,
             coefficients=predictor[:, None] * x + (c * gx * inverse)[:, None] * v_s,
             pairs=[(g, u)],
             common=np.zeros(len(x)),
@@ -171,23 +180,26 @@ class Balance:
 
     def _trace(self, losses: tuple[FloatArray, ...]) -> Gradients:
         x, r, c, third, q = losses
-        count = self.columns.count(self.factor.n_features)
+        f = self.rule.residual_factor
+        damped = f * r
+        columns = self.rule.columns
+        count = columns.count(self.factor.n_features)
         gram_x = x @ self.gram
         xx, xw = np.einsum("ij,ij->i", x, gram_x), gram_x @ self.weights
-        size = (c * self.length) ** 2 + (q * self.columns.target) ** 2
+        size = (c * self.length) ** 2 + (q * columns.target) ** 2
         trace = float(np.trace(self.common))
-        squares = r**2 * trace + 2.0 * r * c * xw + size * xx
+        squares = damped**2 * trace + 2.0 * damped * c * xw + size * xx
         norms = np.sqrt(np.maximum(squares, 0.0) / count)
         inverse = _reciprocal(norms) ** 2 / count
-        by_c = (c * self.length**2 * xx + r * xw) * inverse
-        by_r = (c * xw + r * trace) * inverse
+        by_c = (c * self.length**2 * xx + damped * xw) * inverse
+        by_r = f * (c * xw + damped * trace) * inverse
         predictor = third * by_c + c * by_r
         gram_w = self.gram @ self.weights
-        direct = (size * inverse)[:, None] * gram_x + (r * c * inverse)[:, None] * gram_w
+        direct = (size * inverse)[:, None] * gram_x + (damped * c * inverse)[:, None] * gram_w
         coefficients = (
             predictor[:, None] * x
             + (c**2 * xx * inverse)[:, None] * self.weights
-            + (c * r * inverse)[:, None] * (gram_x @ self.block)
+            + (c * damped * inverse)[:, None] * (gram_x @ self.block)
         )
         return Gradients(
             x,
@@ -196,18 +208,19 @@ class Balance:
             third,
             q,
             kappa=norms,
+            follows=self.rule.follows(norms, self.level),
             predictor=predictor,
             direct=direct,
             target=q * by_r,
             coefficients=coefficients,
-            pairs=[(x, direct), (self.weights[None, :], (r * c * inverse)[:, None] * gram_x)],
-            common=r**2 * inverse,
+            pairs=[(x, direct), (self.weights[None, :], (damped * c * inverse)[:, None] * gram_x)],
+            common=damped**2 * inverse,
         )
 
     @cached_property
     def _axes(self) -> tuple[_Parts, FloatArray, FloatArray]:
         """Coordinates, and the diagonal, of the part of ``A Q Q^T A`` that records share."""
-        parts = _Parts.of(self.factor, self.columns)
+        parts = _Parts.of(self.rule.damped(self.factor), self.rule.columns)
         axes, values, _ = np.linalg.svd(parts.rest, full_matrices=True)
         diagonal = np.zeros(len(axes))
         diagonal[len(axes) - len(values) :] = values[::-1] ** 2

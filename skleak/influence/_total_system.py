@@ -1,6 +1,7 @@
 """The adjoint of the closed system that a reweighted fit solves.
 
-With the weights ``omega = level / kappa``, minimiser w, Hessian H and level solve
+With the weights ``omega = level / kappa``, or those of another `WeightRule`, minimiser w, Hessian H
+and level solve
 
     G1: sum s omega r x~ + N alpha P w = 0
     G2: H - sum s omega c x~ x~^T - N alpha P = 0
@@ -12,12 +13,13 @@ symmetric matrix and a number, of which there is one for every k:
 
     H first - sum s omega c' (x~^T second x~) x~ - sum t h = e_k ,
     second + sum t S = 0 ,
-    sum t = 0 ,         t = s omega (r x~ . first - c x~^T second x~ + third) ,
+    sum t = 0 ,         t = phi s omega (r x~ . first - c x~^T second x~ + third) ,
 
-with ``h`` and ``S`` of the gradient of ``log kappa``. In coordinates where the Hessian is the
-identity the system is the identity plus the effect of the weights, so that a Krylov method needs
-a few dozen products, each of them one pass over the data for all k at once. Up to about a hundred
-parameters it is cheaper to write the system out and to factorise it.
+with ``phi`` for `WeightRule.follows` (1 for IRFIL), and ``h`` and ``S`` of the gradient of
+``log kappa``. In coordinates where the Hessian is the identity the system is the identity plus the
+effect of the weights, so that a Krylov method needs a few dozen products, each of them one pass
+over the data for all k at once. Up to about a hundred parameters it is cheaper to write the system
+out and to factorise it.
 """
 
 from collections.abc import Iterator
@@ -71,15 +73,15 @@ class Adjoint:
         quadratic : ndarray of shape (b, K)
             ``x . second x``.
         by_weight : ndarray of shape (b, K)
-            Effect of the logarithm of the record's weight, per copy and at omega = 1; zero
-            where the record does not leak, and its weight does not follow its leakage.
+            Effect of minus the logarithm of the record's kappa through its weight, per copy and
+            at omega = 1; zero where the weight does not follow kappa.
         """
         b, (k, p) = len(g.x), self.first.shape
         along = g.x @ self.first.T
         second_x = (g.x @ self.second.reshape(k * p, p).T).reshape(b, k, p)
         quadratic = (second_x @ g.x[:, :, None])[:, :, 0]
         by_weight = g.r[:, None] * along - g.c[:, None] * quadratic + self.third
-        by_weight[g.kappa <= 0.0] = 0.0
+        by_weight *= g.follows[:, None]
         return along, second_x, quadratic, by_weight
 
 
@@ -181,7 +183,6 @@ class AdjointSystem:
         for g, weights in self._blocks(2 * size):
             squares = self.symmetric(g.x, g.x)
             matrix[:p, p:-1] -= (g.x * (weights * g.third)[:, None]).T @ squares
-            weights = weights * (g.kappa > 0.0)
             reads = np.empty((len(weights), size))
             reads[:, :p] = (weights * g.r)[:, None] * g.x
             reads[:, p:-1] = -(weights * g.c)[:, None] * squares
@@ -201,6 +202,7 @@ class AdjointSystem:
             entries = self.balance.common[self.upper] * self.upper_scale
             result[:, p:-1] += np.outer(g.common, entries)
         result[:, -1] = self.level_scale
+        result *= g.follows[:, None]
         return result
 
     def _blocks(self, width: int) -> Iterator[tuple[Gradients, FloatArray]]:

@@ -22,7 +22,7 @@ from skleak.exceptions import PrivacyLeakWarning
 from skleak.influence import FitState
 from skleak.linear_model import _grains
 from skleak.linear_model._calibration import LinearModelProblem
-from skleak.linear_model._fitting import balanced_columns, solve, solve_reweighted
+from skleak.linear_model._fitting import solve, solve_reweighted, warn_if_uneven, weight_rule
 from skleak.linear_model._noise import noise_shape, noisy_parameters
 from skleak.losses import PointwiseLoss
 from skleak.mechanisms import NoiseTarget
@@ -34,7 +34,6 @@ from skleak.reports import (
 )
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._sklearn_compat import (
-    Hidden,
     Interval,
     StrOptions,
     check_sample_weight,
@@ -70,7 +69,7 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         "alpha": [Interval(Real, 0, None, closed="left")],
         "fit_intercept": ["boolean"],
         "target": [StrOptions({"private", "public"})],
-        "reweighting": [StrOptions({"irfil"}), Hidden(StrOptions({"total"})), None],
+        "reweighting": [StrOptions({"irfil", "total"}), None],
         "reweighting_features": ["array-like", str, Integral, slice, None],
         "reweighting_target": [StrOptions({"record", "features", "trace"}), None],
         "reweighting_method": [StrOptions({"accelerated", "newton", "plain"})],
@@ -95,7 +94,7 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         alpha: float = 1e-2,
         fit_intercept: bool = True,
         target: Literal["private", "public"] = "private",
-        reweighting: Literal["irfil"] | None = None,
+        reweighting: Literal["irfil", "total"] | None = None,
         reweighting_features: Any = None,
         reweighting_target: Literal["record", "features", "trace"] | None = None,
         reweighting_method: Literal["accelerated", "newton", "plain"] = "accelerated",
@@ -208,17 +207,8 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
                 f"{objective.n_classes} classes. Make the target binary (one class against the "
                 "others), or drop `reweighting`."
             )
-        if self.reweighting != "irfil":
-            raise ValueError(
-                "`reweighting='total'` is not offered: weights that equalise the total leakage are "
-                "functions of the data in a new way, and records then leak something else than was "
-                "equalised, 0.6 to 4.4 times as much on the data tried (docs/theory.md). Use "
-                "'irfil', and read in `fisher_information_loss_` what each record leaks in total."
-            )
-        columns, norm = balanced_columns(
-            self, getattr(self, "feature_names_in_", None), objective.X.shape[1]
-        )
-        state, self.n_iter_, history = solve_reweighted(self, objective, columns, norm)
+        rule = weight_rule(self, getattr(self, "feature_names_in_", None), objective.X.shape[1])
+        state, self.n_iter_, history = solve_reweighted(self, objective, rule)
         self.sample_reweights_ = state.objective.reweights.copy()
         self.reweighting_history_ = np.array(history)
         self.n_reweighting_iter_ = len(history) - 1
@@ -244,7 +234,10 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
     @cached_property
     def fisher_information_loss_(self) -> FloatArray:
         """Fisher information loss of each training record. Confidential."""
-        return _training_loss(self._confidential_state())
+        state = self._confidential_state()
+        loss = _training_loss(state)
+        warn_if_uneven(state, loss)
+        return loss
 
     @cached_property
     def diagonal_fisher_information_loss_(self) -> FloatArray:
@@ -424,9 +417,9 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         -----
         A record with sample weight s counts as s independent copies, and its loss is that of
         one copy. Where the copies are one person with one unknown value, multiply by s.
-        With ``reweighting="irfil"`` the loss is the total one: the weights are functions of the
-        data, and the whole algorithm is differentiated at its fixed point, at a cost of O(n p^3).
-        It is not equal for all records, and can be larger or smaller than the conditional one.
+        With a ``reweighting`` the loss is the total one: the weights are functions of the data,
+        and the whole algorithm is differentiated at its fixed point, at a cost of O(n p^3). It is
+        not equal for all records, and can be larger or smaller than the conditional one.
         """
         state = self._confidential_state()
         X, y = self._records(X, y)

@@ -44,11 +44,14 @@ fit_intercept : bool, default=True
     Whether to fit an intercept.
 target : {"private", "public"}, default="private"
     Whether an attacker is after the target too ([FIL21]) or knows it ([DRA22]).
-reweighting : {"irfil"} or None, default=None
-    "irfil" reweights the records until all of them would leak the same if their weights were
-    fixed ([FIL21] algorithm 1); of two classes at most. The weights are functions of the data,
-    which the formula of [FIL21] leaves out. The leakage reported counts them: it is mostly more
-    even than without a reweighting, but not equal, and its largest value may even be larger.
+reweighting : {"irfil", "total"} or None, default=None
+    Reweight the records; of two classes at most. "irfil": until all of them would leak the same if
+    their weights were fixed ([FIL21] algorithm 1). The weights are functions of the data, which
+    the formula of [FIL21] leaves out. The leakage reported counts them: it is mostly more even
+    than without a reweighting, but not equal, and its largest value may even be larger. "total"
+    evens the leakage that is reported: weights have a bound, and residuals count for less. It is
+    not equal either, and a warning tells its spread, but mostly more even than under "irfil", and
+    its largest value is smaller where that of "irfil" grows.
 reweighting_features : str, int, slice or list, default=None
     Balance the leakage of this block of columns (names or indices) instead of the whole
     record.
@@ -103,8 +106,8 @@ fisher_information_loss_ : ndarray of shape (n_samples,)
 diagonal_fisher_information_loss_ : ndarray of shape (n_samples,)
     Root mean square over the unknowns of the record ([DRA22] 7.1); the same holds. Confidential.
 conditional_fisher_information_loss_ : ndarray of shape (n_samples,)
-    With reweighting: the loss if the weights were fixed ([FIL21] eq. 29), which is what is made
-    equal. It understates the leakage of most records. Confidential.
+    With reweighting: the loss if the weights were fixed ([FIL21] eq. 29), which is what "irfil"
+    makes equal. It understates the leakage of most records. Confidential.
 sample_reweights_ : ndarray of shape (n_samples,)
     With reweighting: the factor of each record; ``sum s omega = sum s``. Confidential.
 reweighting_history_ : ndarray of shape (n_fits,)

@@ -13,17 +13,21 @@ from skleak.influence import (
     FitFactor,
     FitState,
     MultinomialFactor,
+    WeightRule,
     equalize,
     newton_direction,
-    record_norms,
+    relative_spread,
 )
 from skleak.solvers import Minimum, MultinomialObjective, Objective, minimize
 from skleak.utils._features import resolve_features
 from skleak.utils._typing import Array, FloatArray
+from skleak.utils._warnings import outer_stacklevel
 
-__all__ = ["balanced_columns", "solve", "solve_reweighted"]
+__all__ = ["solve", "solve_reweighted", "warn_if_uneven", "weight_rule"]
 
-Norm = Literal["spectral", "trace"]
+
+# Relative spread of the total leakage up to which it counts as equal.
+_EVEN = 1e-6
 
 
 def solve(estimator: Any, objective: Objective) -> tuple[FitState, int]:
@@ -50,9 +54,9 @@ def solve(estimator: Any, objective: Objective) -> tuple[FitState, int]:
 
 
 def solve_reweighted(
-    estimator: Any, objective: Objective, columns: Columns, norm: Norm
+    estimator: Any, objective: Objective, rule: WeightRule
 ) -> tuple[FitState, int, list[float]]:
-    """Find the weights under which all records leak the same, and the fit under them.
+    """Find the weights that a rule makes of the leakage, and the fit under them.
 
     Parameters
     ----------
@@ -60,10 +64,8 @@ def solve_reweighted(
         Holds the limits of the solver and of the iteration.
     objective : Objective
         Validated training data and penalty, with factors of one.
-    columns : Columns
-        What is balanced.
-    norm : {"spectral", "trace"}
-        In which norm.
+    rule : WeightRule
+        What is balanced, and the weights that follow from it.
 
     Returns
     -------
@@ -87,14 +89,14 @@ def solve_reweighted(
         )
         start = minimum.coefficients
         factor = _factor(objective, minimum)
-        losses = reweights * record_norms(factor, objective.X, objective.y, columns, norm)
-        return losses, minimum
+        kappa = rule.norms(factor, objective.X, objective.y)
+        return rule.losses(reweights, kappa, objective.sample_weight), minimum
 
     def newton(
         reweights: FloatArray, minimum: Minimum, residual: FloatArray, rtol: float
     ) -> FloatArray:
         factor, reweighted = _factor(objective, minimum), objective.reweighted(reweights)
-        return newton_direction(reweighted, factor, columns, norm, residual, rtol=rtol).change
+        return newton_direction(reweighted, factor, rule, residual, rtol=rtol).change
 
     # There are no derivatives of the norms of a fit with one predictor per class.
     differentiable = not isinstance(objective, MultinomialObjective)
@@ -126,19 +128,19 @@ def solve_reweighted(
     if result.spread > estimator.reweighting_tol:
         _warn_not_equalized(estimator, result.spread, len(result.history))
     final = objective.reweighted(result.reweights)
-    present = objective.sample_weight > 0.0
-    level = float(result.losses[present].mean())
-    state = _state(estimator, final, minimum, columns, norm, level)
+    leaks = (objective.sample_weight > 0.0) & (result.losses > 0.0)
+    level = float(result.losses[leaks].mean()) if leaks.any() else 0.0
+    state = _state(estimator, final, minimum, rule, level)
     return state, minimum.n_iter, result.history
 
 
-def balanced_columns(estimator: Any, names: Array | None, n_features: int) -> tuple[Columns, Norm]:
-    """What an estimator's reweighting balances.
+def weight_rule(estimator: Any, names: Array | None, n_features: int) -> WeightRule:
+    """What an estimator's reweighting balances, and how.
 
     Parameters
     ----------
     estimator : PrivateLinearModel
-        Holds ``reweighting_features``, ``reweighting_target`` and ``target``.
+        Holds ``reweighting``, ``reweighting_features``, ``reweighting_target`` and ``target``.
     names : ndarray of str or None
         Column names.
     n_features : int
@@ -146,10 +148,7 @@ def balanced_columns(estimator: Any, names: Array | None, n_features: int) -> tu
 
     Returns
     -------
-    columns : Columns
-        The block.
-    norm : {"spectral", "trace"}
-        The norm.
+    WeightRule
 
     Raises
     ------
@@ -171,7 +170,44 @@ def balanced_columns(estimator: Any, names: Array | None, n_features: int) -> tu
                 f"`reweighting_features={features!r}` chooses columns. Drop one of the two."
             )
         columns = Columns(resolve_features(features, names, n_features, "reweighting_features"))
-    return columns, "trace" if balance == "trace" else "spectral"
+    norm: Literal["spectral", "trace"] = "trace" if balance == "trace" else "spectral"
+    if estimator.reweighting == "total":
+        return WeightRule.total(columns, norm)
+    return WeightRule(columns, norm)
+
+
+def warn_if_uneven(state: FitState, losses: FloatArray) -> None:
+    """Say how far the total leakage is from equal, where a reweighting was to even it.
+
+    Parameters
+    ----------
+    state : FitState
+        State of a fit.
+    losses : ndarray of shape (n,)
+        Total leakage of the whole record of each training record.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Where its relative spread is above 1e-6.
+    """
+    rule, objective = state.balanced, state.objective
+    if rule is None or rule.name != "total" or state.noise_scale == 0.0:
+        return
+    if rule.norm != "spectral" or rule.columns != state.whole_record:
+        X, y = objective.X, objective.y
+        part = state.participation(X, y)
+        losses = state.record_loss(X, y, part, rule.columns, rule.norm)
+    spread = relative_spread(losses, objective.sample_weight)
+    if spread > _EVEN:
+        warnings.warn(
+            "`reweighting='total'` evens what records leak with everything counted, but it is not "
+            f"equal: its relative spread (standard deviation over mean) is {spread:.2g}. Weights "
+            "that make it equal are not known: any correction of them is a function of the data in "
+            "turn, and leaks by itself. `fisher_information_loss_` counts it all.",
+            ConvergenceWarning,
+            stacklevel=outer_stacklevel(),
+        )
 
 
 def _factor(objective: Objective, minimum: Minimum) -> FitFactor:
@@ -187,8 +223,7 @@ def _state(
     estimator: Any,
     objective: Objective,
     minimum: Minimum,
-    columns: Columns | None = None,
-    norm: Norm = "spectral",
+    rule: WeightRule | None = None,
     level: float = float("nan"),
 ) -> FitState:
     return FitState(
@@ -197,8 +232,7 @@ def _state(
         # A noise target is resolved from this very state: until then it is at unit noise.
         float(estimator.noise_scale) if isinstance(estimator.noise_scale, Real) else 1.0,
         estimator.target == "private",
-        columns,
-        norm,
+        rule,
         level,
         getattr(estimator, "feature_names_in_", None),
         minimum.converged,

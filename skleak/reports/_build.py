@@ -229,7 +229,7 @@ def _dataset(
         "alpha": state.objective.alpha,
         "loss": state.objective.loss.name,
         "target": "private" if state.private_target else "public",
-        "reweighting": None if state.balanced is None else "irfil",
+        "reweighting": None if state.balanced is None else state.balanced.name,
         "mean_loss": mean,
         "std_loss": spread * mean if np.isfinite(mean) else np.nan,
         "min_loss": float(inside.min()),

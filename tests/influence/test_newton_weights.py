@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from skleak.influence import Columns, FitFactor, equalize, newton_direction, record_norms
+from skleak.influence import Columns, FitFactor, WeightRule, equalize, newton_direction
 from skleak.influence import _newton_weights as module
 from skleak.influence._total_gradient import Balance
 from skleak.losses import LogisticLoss, PoissonLoss, SquaredLoss
@@ -28,22 +28,19 @@ def fitted(objective):
 class Refits:
     """A problem as a reweighting sees it, with a count of what it asks for."""
 
-    def __init__(self, objective, columns=WHOLE, norm="spectral"):
-        self.objective, self.columns, self.norm = objective, columns, norm
+    def __init__(self, objective, columns=WHOLE, norm="spectral", rule=WeightRule):
+        self.objective, self.rule = objective, rule(columns, norm)
         self.n_directions = 0
 
     def measure(self, omega):
         factor = fitted(self.objective.reweighted(omega))
-        norms = record_norms(factor, self.objective.X, self.objective.y, self.columns, self.norm)
-        return omega * norms, factor
+        kappa = self.rule.norms(factor, self.objective.X, self.objective.y)
+        return self.rule.losses(omega, kappa, self.objective.sample_weight), factor
 
     def newton(self, omega, factor, residual, rtol):
         self.n_directions += 1
         objective = self.objective.reweighted(omega)
-        direction = newton_direction(
-            objective, factor, self.columns, self.norm, residual, rtol=rtol
-        )
-        return direction.change
+        return newton_direction(objective, factor, self.rule, residual, rtol=rtol).change
 
     def equalize(self, *, newton=True, **options):
         options = {"tol": 1e-10, "max_iter": 30, **options}
@@ -53,6 +50,9 @@ class Refits:
             newton=self.newton if newton else None,
             **options,
         )
+
+
+RULES = {"irfil": WeightRule, "total": WeightRule.total}
 
 
 def hard_objective(rng, kind, alpha, *, fit_intercept=True, weighted=True, n=150, d=5):
@@ -81,22 +81,25 @@ def spread_of(losses, s):
 @pytest.mark.parametrize("block", BLOCKS)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("kind", LOSSES)
-def test_the_leakage_answers_as_the_direction_says(make_problem, kind, fit_intercept, block, norm):
+@pytest.mark.parametrize("name", RULES)
+def test_the_leakage_answers_as_the_direction_says(
+    make_problem, name, kind, fit_intercept, block, norm
+):
     # Along the direction the logarithms of the leakages change by what was asked for: by refits.
     problem = make_problem(kind, n=14, alpha=0.1, fit_intercept=fit_intercept)
     problem.s[3] = 0.0
-    objective, columns, present = problem.objective, BLOCKS[block], problem.s > 0.0
-    factor = fitted(objective)
+    objective, rule = problem.objective, RULES[name](BLOCKS[block], norm)
+    present, factor = problem.s > 0.0, fitted(objective)
     wanted = np.where(present, np.sin(np.arange(14.0)), 0.0)
-    found = newton_direction(objective, factor, columns, norm, wanted, rtol=1e-12)
+    found = newton_direction(objective, factor, rule, wanted, rtol=1e-12)
     assert found.residual <= 1e-11
     assert found.change[3] == 0.0
     assert objective.weights @ found.change == pytest.approx(0.0, abs=1e-10)
 
     def logs(h):
-        omega = problem.omega * np.exp(h * found.change)
-        moved = fitted(objective.reweighted(omega))
-        return np.log(omega * record_norms(moved, problem.X, problem.y, columns, norm))
+        omega = objective.reweights * np.exp(h * found.change)
+        kappa = rule.norms(fitted(objective.reweighted(omega)), problem.X, problem.y)
+        return np.log(rule.losses(omega, kappa, problem.s))
 
     h = 1e-3
     slope = (8.0 * (logs(h) - logs(-h)) - (logs(2 * h) - logs(-2 * h))) / (12.0 * h)
@@ -110,7 +113,7 @@ def test_the_direction_by_the_matrix_of_all_records(make_problem, kind, norm):
     # Written out with one row and one column per record, and a border for the sum of the weights.
     problem = make_problem(kind, n=20, d=3)
     objective, factor = problem.objective, problem.factor
-    balance = Balance.of(factor, WHOLE, norm)
+    balance = Balance.of(factor, WeightRule(WHOLE, norm))
     g, t = balance.gradients(problem.X, problem.y), objective.weights
     wanted, bordered = np.cos(np.arange(20.0)), np.zeros((21, 21))
     for j in range(20):
@@ -124,7 +127,7 @@ def test_the_direction_by_the_matrix_of_all_records(make_problem, kind, norm):
             bordered[i, j] = g.coefficients[i] @ dw - np.sum(by_hessian * dh) + (i == j)
     bordered[:20, 20], bordered[20, :20] = 1.0, t
     expected = np.linalg.solve(bordered, np.append(wanted, 0.0))[:20]
-    found = newton_direction(objective, factor, WHOLE, norm, wanted, rtol=1e-12)
+    found = newton_direction(objective, factor, WeightRule(WHOLE, norm), wanted, rtol=1e-12)
     assert_allclose(found.change, expected, rtol=1e-8, atol=1e-9)
 
 
@@ -134,7 +137,7 @@ def test_blocks_tables_and_sparse_records_change_nothing(make_problem, monkeypat
 
     def change(X):
         moved = Objective(X, *[getattr(objective, name) for name in fields])
-        return newton_direction(moved, factor, WHOLE, "spectral", wanted, rtol=1e-12).change
+        return newton_direction(moved, factor, WeightRule(WHOLE), wanted, rtol=1e-12).change
 
     fields = ["y", "loss", "alpha", "fit_intercept", "sample_weight", "reweights"]
     expected = change(problem.X)
@@ -152,16 +155,16 @@ def test_copies_are_repeated_records(make_problem):
     repeated = Objective(
         o.X[copies], o.y[copies], o.loss, o.alpha, True, np.ones(len(copies)), o.reweights[copies]
     )
-    once = newton_direction(o, problem.factor, WHOLE, "trace", wanted, rtol=1e-12)
-    twice = newton_direction(repeated, problem.factor, WHOLE, "trace", wanted[copies], rtol=1e-12)
+    rule = WeightRule.total(WHOLE, "trace")
+    once = newton_direction(o, problem.factor, rule, wanted, rtol=1e-12)
+    twice = newton_direction(repeated, problem.factor, rule, wanted[copies], rtol=1e-12)
     assert_allclose(once.change[copies], twice.change, rtol=1e-8, atol=1e-10)
 
 
 def test_nothing_to_change(make_problem):
     problem = make_problem("squared")
-    found = newton_direction(
-        problem.objective, problem.factor, WHOLE, "spectral", np.zeros(12), rtol=1e-2
-    )
+    rule = WeightRule(WHOLE)
+    found = newton_direction(problem.objective, problem.factor, rule, np.zeros(12), rtol=1e-2)
     assert_array_equal(found.change, 0.0)
 
 

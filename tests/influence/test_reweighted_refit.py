@@ -10,7 +10,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skleak.influence import _reweighted_refit, candidate_encodings
 from skleak.influence._closed_system import ClosedSystem
-from skleak.influence._fisher import record_norms
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -164,7 +163,7 @@ def test_a_candidate_that_cannot_leak_weighs_one(rng):
         gram = (rest[0].T * omega) @ rest[0] + 20 * 0.5 * np.eye(2)
         w = np.linalg.solve(gram, rest[0].T @ (omega * rest[1]))
         factor = type(state.factor)(w, np.linalg.inv(gram), state.factor.loss, False)
-        omega = 1.0 / record_norms(factor, *rest, state.balanced, state.balanced_norm)
+        omega = 1.0 / state.balanced.norms(factor, *rest)
         omega *= 19.0 / omega.sum()
     fit, start = state.factor.coefficients, whole_algorithm(type(model), X, y, **options)
     assert np.linalg.norm(found - fit - (w - start)) <= 1e-6 * np.linalg.norm(w - start)

@@ -6,7 +6,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from skleak.influence import Columns, FitState, Participation, joint_norm, record_norms
+from skleak.influence import (
+    Columns,
+    FitState,
+    Participation,
+    WeightRule,
+    joint_norm,
+    record_norms,
+)
 
 NOISE = 0.25
 
@@ -91,18 +98,22 @@ def test_of_equal_rows_the_one_that_counts_most(problem):
 
 def test_new_records_get_the_weight_of_the_fixed_point(problem, rng):
     balanced, level = Columns(np.array([0, 1])), 0.7
-    state = FitState(problem.objective, problem.factor, NOISE, True, balanced, "trace", level)
+    rule = WeightRule(balanced, "trace")
+    state = FitState(problem.objective, problem.factor, NOISE, True, rule, level)
     X, y = rng.normal(size=(5, 4)), np.array([0.0, 1.0, 1.0, 0.0, 1.0])
     part = state.participation(X, y)
     kappa = record_norms(problem.factor, X, y, balanced, "trace")
     assert_allclose(part.reweights, level / kappa)
     loss = state.record_loss(X, y, part, balanced, "trace", conditional=True)
     assert_allclose(loss, level / NOISE, rtol=1e-12)
+    rule = WeightRule.total(balanced, "trace")
+    bounded = FitState(problem.objective, problem.factor, NOISE, True, rule, 1e9)
+    assert_allclose(bounded.participation(X, y).reweights, rule.most, rtol=1e-12)
 
 
 def test_a_new_record_that_cannot_leak_has_a_finite_weight(make_problem):
     problem = make_problem("squared", fit_intercept=False)
-    state = FitState(problem.objective, problem.factor, NOISE, True, Columns(), "spectral", 0.5)
+    state = FitState(problem.objective, problem.factor, NOISE, True, WeightRule(), 0.5)
     X, y = np.zeros((1, 3)), np.zeros(1)
     part = state.participation(X, y)
     assert part.reweights[0] == 1.0

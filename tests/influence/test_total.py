@@ -41,6 +41,9 @@ BALANCES = {
     "features": {"reweighting_features": [0, 2]},
     "trace": {"reweighting_target": "trace"},
     "trace of features": {"reweighting_features": [0, 1], "reweighting_target": "trace"},
+    "total": {"reweighting": "total"},
+    "total of a column": {"reweighting": "total", "reweighting_features": [1]},
+    "total, trace": {"reweighting": "total", "reweighting_target": "trace"},
 }
 
 
@@ -78,7 +81,7 @@ def _refit(model, state, row, column, step, copies):
     moved = replace(old, X=X, y=y, sample_weight=weights, reweights=np.ones(len(y)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        result, _, history = solve_reweighted(model, moved, state.balanced, state.balanced_norm)
+        result, _, history = solve_reweighted(model, moved, state.balanced)
     assert min(history) <= 1e-10
     return result.factor.coefficients
 
@@ -98,7 +101,7 @@ def _converged_problem(kind, rng, **options):
         X, y = _records(kind, rng)
         weights = rng.integers(1, 4, size=len(y)).astype(float)
         weights[3] = 0.0
-        model = MODELS[kind](1.0, **TIGHT, **options)
+        model = MODELS[kind](1.0, **{**TIGHT, **options})
         state = _fit(model, X, y, weights)
         if min(model.reweighting_history_) <= 1e-11:
             return model, state, total_derivative(state)

@@ -64,7 +64,7 @@ def test_refits_of_the_whole_algorithm_on_real_records(whole_record, ratios, qua
         else:
             y[i] += h
         moved = replace(old, X=X, y=y)
-        result = solve_reweighted(whole_record, moved, state.balanced, state.balanced_norm)
+        result = solve_reweighted(whole_record, moved, state.balanced)
         return result[0].factor.coefficients
 
     columns = range(state.n_features + 1)
@@ -81,7 +81,7 @@ def test_the_error_is_a_few_times_the_deviation(whole_record, ratios):
     exact = total_norms(state, X, y, state.participation(X, y), derivative=derivative)
     start = state.objective.reweighted(np.ones(len(y)))
     loose = PrivateLinearRegression(**whole_record.get_params()).set_params(reweighting_tol=1e-4)
-    rough = solve_reweighted(loose, start, state.balanced, state.balanced_norm)[0]
+    rough = solve_reweighted(loose, start, state.balanced)[0]
     deviation = total_derivative(rough).deviation
     error = np.abs(total_norms(rough, X, y, rough.participation(X, y)) / exact - 1.0)
     assert 1e-6 < deviation <= 1.5e-3
@@ -100,8 +100,6 @@ def test_encodings_are_refits_of_the_whole_algorithm(whole_record, iwpc):
     for i, m in (np.unravel_index(distances.argmax(), distances.shape), (3, 1), (3, 2)):
         moved = X.copy()
         moved[i, columns] = values[m]
-        result = solve_reweighted(
-            whole_record, replace(old, X=moved), state.balanced, state.balanced_norm
-        )
+        result = solve_reweighted(whole_record, replace(old, X=moved), state.balanced)
         error = np.linalg.norm(encodings[i, m] - result[0].factor.coefficients)
         assert error <= 1e-6 * distances.max()

@@ -8,8 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
-from skleak.influence import Columns, FitFactor
-from skleak.influence._fisher import record_norms
+from skleak.influence import Columns, FitFactor, WeightRule
 from skleak.influence._total import total_jacobian
 from skleak.influence._total_gradient import Balance, _root
 from skleak.influence._total_system import Adjoint, AdjointSystem
@@ -48,9 +47,13 @@ def _random_factor(kind, rng, p, fit_intercept):
     )
 
 
-def _log_kappa(kind, hessian, w, fit_intercept, x, y, columns, norm):
+# A rule as that of "total", with the residual damped and weights bounded.
+RULES = {"irfil": WeightRule, "total": WeightRule.total}
+
+
+def _log_kappa(kind, hessian, w, fit_intercept, x, y, rule):
     """Logarithm of the balanced norm of one record, from its definition."""
-    d = len(x)
+    d, columns, norm = len(x), rule.columns, rule.norm
     full = np.append(x, 1.0) if fit_intercept else x
     a = full @ w
     r, c = {
@@ -59,7 +62,7 @@ def _log_kappa(kind, hessian, w, fit_intercept, x, y, columns, norm):
         "poisson": (np.exp(a) - y, np.exp(a)),
     }[kind]
     embed = np.eye(len(full))[:, :d] @ columns.basis(d)
-    blocks = [c * np.outer(full, embed.T @ w) + r * embed]
+    blocks = [c * np.outer(full, embed.T @ w) + rule.residual_factor * r * embed]
     if columns.target:
         blocks.append(-full[:, None])
     jacobian = np.linalg.solve(hessian, np.hstack(blocks))
@@ -77,14 +80,21 @@ def _slope(function, h=1e-5):
 @pytest.mark.parametrize("block", BLOCKS)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("kind", LOSSES)
-def test_gradient_of_the_balanced_norm(kind, fit_intercept, block, norm, rng):
-    d, columns = 3, BLOCKS[block]
+@pytest.mark.parametrize("name", RULES)
+def test_gradient_of_the_balanced_norm(name, kind, fit_intercept, block, norm, rng):
+    d, rule = 3, RULES[name](BLOCKS[block], norm)
     p = d + fit_intercept
     factor = _random_factor(kind, rng, p, fit_intercept)
     X, y = rng.normal(size=(4, d)), rng.integers(0, 2, size=4).astype(float)
-    balance = Balance.of(factor, columns, norm)
+    level = 0.7
+    balance = Balance.of(factor, rule, level)
     g = balance.gradients(X, y)
-    assert_allclose(g.kappa, record_norms(factor, X, y, columns, norm), rtol=1e-10)
+    assert_allclose(g.kappa, rule.norms(factor, X, y), rtol=1e-10)
+    logs = [
+        _slope(lambda h: np.log(rule.weights(g.kappa * np.exp(-h), level))),
+        _slope(lambda h: np.log(rule.weights(g.kappa, level * np.exp(h)))),
+    ]
+    assert_allclose(logs, [g.follows, g.follows], rtol=1e-8)
     hessian, w = np.linalg.inv(factor.inverse_hessian), factor.coefficients
     dx, dy, dw = rng.normal(size=d), 0.7, rng.normal(size=p)
     dh = rng.normal(size=(p, p))
@@ -100,8 +110,7 @@ def test_gradient_of_the_balanced_norm(kind, fit_intercept, block, norm, rng):
                 fit_intercept,
                 x + h * by[2] * dx,
                 y + h * by[3] * dy,
-                columns,
-                norm,
+                rule,
             )
 
         def slope(k):
@@ -123,7 +132,7 @@ def test_eigenvectors_where_the_secular_equation_has_no_root(rng):
         np.array([0.0, 0.0, 0.5]), np.diag([3.0, 2.0, 0.1]), SquaredLoss(), fit_intercept=False
     )
     X, y = np.array([[0.0, 0.0, 0.1], [0.4, 0.3, 0.2]]), np.array([2.0, 1.0])
-    kappa, vectors = Balance.of(factor, Columns(), "spectral")._top_vectors(X, y)
+    kappa, vectors = Balance.of(factor, WeightRule())._top_vectors(X, y)
     jacobians = factor.jacobian(X, y)[:, :, :-1]
     assert_allclose(kappa, np.linalg.norm(jacobians, 2, axis=(1, 2)), rtol=1e-13)
     assert_allclose(np.abs(vectors[0]), [1.0, 0.0, 0.0], atol=1e-12)
@@ -135,7 +144,7 @@ def test_eigenvectors_where_the_secular_equation_has_no_root(rng):
 def test_records_that_do_not_leak_have_no_gradient(norm, rng):
     factor = _random_factor("squared", rng, 3, fit_intercept=False)
     X, y = np.vstack([np.zeros(3), rng.normal(size=3)]), np.array([0.0, 1.0])
-    balance = Balance.of(factor, Columns(target=True), norm)
+    balance = Balance.of(factor, WeightRule(Columns(target=True), norm))
     g = balance.gradients(X, y)
     assert g.kappa[0] == 0.0
     assert g.kappa[1] > 0.0
@@ -156,13 +165,14 @@ def test_root_of_columns_in_unlike_units(rng):
 
 @pytest.mark.parametrize("norm", ["spectral", "trace"])
 @pytest.mark.parametrize("kind", LOSSES)
-def test_the_written_out_system_is_the_product(kind, norm, rng):
+@pytest.mark.parametrize("name", RULES)
+def test_the_written_out_system_is_the_product(name, kind, norm, rng):
     n, d = 15, 3
     X, y = rng.normal(size=(n, d)), rng.integers(0, 2, size=n).astype(float)
     weights = rng.integers(0, 3, size=n).astype(float)
     objective = Objective(X, y, LOSSES[kind], 0.1, True, weights, rng.random(n))
     factor = _random_factor(kind, rng, d + 1, fit_intercept=True)
-    balance = Balance.of(factor, Columns(np.array([0, 2]), target=True), norm)
+    balance = Balance.of(factor, RULES[name](Columns(np.array([0, 2]), target=True), norm), 0.5)
     system = AdjointSystem(objective, balance)
     vectors = rng.normal(size=(5, system.size))
     adjoint = system._unpack(vectors)
@@ -199,8 +209,8 @@ class ClosedSystem:
         first, second, third = ridge @ w, hessian - ridge, -o.total
         for x, target, count in zip(X, y, copies, strict=True):
             args = (self.kind, hessian, w, o.fit_intercept, x, target)
-            kappa = np.exp(_log_kappa(*args, s.balanced, s.balanced_norm))
-            weight = count * level / kappa
+            kappa = np.exp(_log_kappa(*args, s.balanced))
+            weight = count / np.hypot(kappa / level, 1.0 / s.balanced.most)
             full = np.append(x, 1.0) if o.fit_intercept else x
             a = full @ w
             r = (expit(a) if self.kind == "logistic" else np.exp(a)) - target
@@ -225,7 +235,8 @@ class ClosedSystem:
 @pytest.mark.parametrize("balance", [{}, {"reweighting_target": "trace"}], ids=["record", "trace"])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("kind", MODELS)
-def test_against_implicit_differentiation_by_hand(kind, fit_intercept, balance, rng):
+@pytest.mark.parametrize("reweighting", RULES)
+def test_against_implicit_differentiation_by_hand(reweighting, kind, fit_intercept, balance, rng):
     X = rng.normal(size=(25, 2)) + 0.3
     a = X @ np.array([0.5, -0.4]) + 0.2
     y = {
@@ -236,7 +247,7 @@ def test_against_implicit_differentiation_by_hand(kind, fit_intercept, balance, 
     weights = rng.integers(1, 4, size=25).astype(float)
     options = {"alpha": 0.3, "fit_intercept": fit_intercept, "tol": 1e-13, **balance}
     model = MODELS[kind](
-        1.0, reweighting="irfil", reweighting_tol=1e-12, max_reweighting_iter=200, **options
+        1.0, reweighting=reweighting, reweighting_tol=1e-12, max_reweighting_iter=200, **options
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
