@@ -25,6 +25,7 @@ DATA = {
     "plot_bil23_figure4.py": fetch_mnist,
     "plot_bil23_figure5.py": fetch_pendigits,
     "plot_dra22_figure3.py": fetch_mnist,
+    "plot_equal_total.py": fetch_iwpc,
     "plot_fano23_figure4.py": fetch_iwpc,
     "plot_fil21_figure6.py": fetch_iwpc,
     "plot_fil21_figure7.py": fetch_iwpc,

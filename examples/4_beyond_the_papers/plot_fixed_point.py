@@ -28,7 +28,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skleak.datasets import fetch_adult, fetch_iwpc
-from skleak.influence import Columns, FitFactor, equalize, newton_direction, record_norms
+from skleak.influence import Columns, FitFactor, WeightRule, equalize, newton_direction
 from skleak.linear_model import PrivateLinearRegression
 from skleak.losses import SquaredLoss
 from skleak.solvers import Objective, minimize
@@ -87,6 +87,7 @@ def watch(X, y, alpha: float, columns: Columns, method: str, most_refits: int):
     """Passes over the data after each refit, the spread of the leakage then, and the weights."""
     one, loss = np.ones(len(y)), SquaredLoss()
     objective = Objective(X, y, loss, alpha, True, one, one)
+    rule = WeightRule(columns, "spectral")  # IRFIL's: a level over what the record leaks
     count, passes, start = 0, [], None
 
     def factor_of(minimum) -> FitFactor:
@@ -98,12 +99,12 @@ def watch(X, y, alpha: float, columns: Columns, method: str, most_refits: int):
         start = minimum.coefficients
         count += minimum.n_iter + 1
         passes.append(count)
-        return omega * record_norms(factor_of(minimum), X, y, columns), minimum
+        return omega * rule.norms(factor_of(minimum), X, y), minimum
 
     def newton(omega, minimum, residual, rtol):
         nonlocal count
         reweighted, factor = objective.reweighted(omega), factor_of(minimum)
-        direction = newton_direction(reweighted, factor, columns, "spectral", residual, rtol=rtol)
+        direction = newton_direction(reweighted, factor, rule, residual, rtol=rtol)
         count += 1 + direction.n_products
         return direction.change
 

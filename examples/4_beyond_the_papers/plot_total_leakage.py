@@ -51,6 +51,8 @@ for name, losses in (
 # %%
 # Reweighting still pays: the most exposed patient leaks several times less than under the plain
 # fit. But patients do not leak the same, and for some the paper's figure is a third of the truth.
+# ``reweighting="total"`` comes closer to the same for everyone (see
+# :ref:`sphx_glr_auto_examples_4_beyond_the_papers_plot_equal_total.py`).
 #
 # The proof
 # ---------

@@ -1,5 +1,6 @@
 """Fisher information of a fitted linear model, from its d x d factor and blocks of records."""
 
+from skleak.influence._bound_path import follow_bound
 from skleak.influence._covariance_minimax import MinimaxShape, minimax_shape
 from skleak.influence._covariance_refit import candidate_inverse_hessians
 from skleak.influence._covariance_terms import LossTerms
@@ -38,6 +39,7 @@ __all__ = [
     "curvature_noise_scales",
     "equalize",
     "feature_norms",
+    "follow_bound",
     "joint_norm",
     "largest_eigenvalue",
     "minimax_shape",

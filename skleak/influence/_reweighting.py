@@ -35,7 +35,7 @@ class Equalized(Generic[State]):
     state : object
         What the caller's ``measure`` returned with them.
     history : list of float
-        Relative spread of the losses at each step, the first with weights of one.
+        Relative spread of the losses at each step, the first that of the start.
 
     Examples
     --------
@@ -93,6 +93,8 @@ def equalize(
     memory: int = 10,
     newton: Direction[State] | None = None,
     eager: bool = False,
+    start: FloatArray | None = None,
+    patience: int | None = None,
     callback: Callable[[float], None] | None = None,
 ) -> Equalized[State]:
     """Find reweighting factors under which all records leak the same.
@@ -117,6 +119,10 @@ def equalize(
         Newton's method.
     eager : bool, default=False
         Newton's method from the first fit on, and not only where the acceleration is slow.
+    start : ndarray of shape (n,), default=None
+        Factors of the first fit; by default ones.
+    patience : int, default=None
+        Stop as well where that many refits have not halved the spread.
     callback : callable, default=None
         Called with the spread after every refit.
 
@@ -145,7 +151,7 @@ def equalize(
     copies = sample_weight[present]
     iteration: _Accelerated[State] | None = None
     search = None if newton is None else NewtonSearch(newton, present, tol, eager)
-    log_weights = np.zeros(len(copies))
+    log_weights = np.zeros(len(copies)) if start is None else np.log(start[present])
     history: list[float] = []
     best: Step[State] | None = None
     while True:
@@ -161,7 +167,7 @@ def equalize(
             callback(spread)
         if best is None or spread < best.spread:
             best = step
-        if spread <= tol or len(history) > max_iter:
+        if spread <= tol or len(history) > max_iter or _is_stuck(history, patience):
             break
         if iteration is None:
             iteration = _Accelerated(memory, copies, step)
@@ -170,6 +176,12 @@ def equalize(
         following = None if search is None else search.propose(step, iteration.best, history)
         log_weights = iteration.propose() if following is None else following
     return Equalized(best.reweights, best.losses, best.state, history)
+
+
+def _is_stuck(history: list[float], patience: int | None) -> bool:
+    if patience is None or len(history) <= patience:
+        return False
+    return min(history) > 0.5 * min(history[:-patience])
 
 
 def _normalized(log_weights: FloatArray, sample_weight: FloatArray) -> FloatArray:

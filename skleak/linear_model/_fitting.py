@@ -2,23 +2,34 @@
 
 import warnings
 from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
 from numbers import Real
 from typing import Any, Literal
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
 from skleak.influence import (
     Columns,
+    Equalized,
     FitFactor,
     FitState,
     MultinomialFactor,
     WeightRule,
     equalize,
+    follow_bound,
     newton_direction,
     relative_spread,
 )
-from skleak.solvers import Minimum, MultinomialObjective, Objective, minimize
+from skleak.solvers import (
+    Minimum,
+    MultinomialObjective,
+    Objective,
+    SingularHessianError,
+    minimize,
+)
 from skleak.utils._features import resolve_features
 from skleak.utils._typing import Array, FloatArray
 from skleak.utils._warnings import outer_stacklevel
@@ -26,6 +37,11 @@ from skleak.utils._warnings import outer_stacklevel
 __all__ = ["solve", "solve_reweighted", "warn_if_uneven", "weight_rule"]
 
 
+# Refits in which a search for weights should halve the spread, or is given up for another one; a
+# search that may not take more never is.
+_PATIENCE = 30
+# Relative spread from which Newton's method goes on by itself, if there is anywhere to go.
+_NEARLY = 1e-3
 # Relative spread of the total leakage up to which it counts as equal.
 _EVEN = 1e-6
 
@@ -74,64 +90,132 @@ def solve_reweighted(
     n_iter : int
         Newton steps of the refit that was kept.
     history : list of float
-        Relative spread of the balanced leakage at each refit.
+        Relative spread of what the rule balances at each refit.
     """
-    start: FloatArray | None = None
-    method = estimator.reweighting_method
-
-    def measure(reweights: FloatArray) -> tuple[FloatArray, Minimum]:
-        nonlocal start
-        minimum = minimize(
-            objective.reweighted(reweights),
-            start=start,
-            max_iter=estimator.max_iter,
-            tol=estimator.tol,
-        )
-        start = minimum.coefficients
-        factor = _factor(objective, minimum)
-        kappa = rule.norms(factor, objective.X, objective.y)
-        return rule.losses(reweights, kappa, objective.sample_weight), minimum
-
-    def newton(
-        reweights: FloatArray, minimum: Minimum, residual: FloatArray, rtol: float
-    ) -> FloatArray:
-        factor, reweighted = _factor(objective, minimum), objective.reweighted(reweights)
-        return newton_direction(reweighted, factor, rule, residual, rtol=rtol).change
-
-    # There are no derivatives of the norms of a fit with one predictor per class.
-    differentiable = not isinstance(objective, MultinomialObjective)
-    bar = (
+    search = _Search(estimator, objective, rule)
+    with (
         tqdm(total=estimator.max_reweighting_iter + 1, desc="reweighting", unit="fit")
         if estimator.verbose
         else nullcontext()
-    )
-    with bar as progress:
+    ) as search.progress:
+        search.run()
+    best, history = search.best, search.history
+    assert best is not None
+    if not best.minimum.converged:
+        _warn_not_converged(estimator, best.minimum)
+    if best.spread > estimator.reweighting_tol:
+        _warn_not_equalized(estimator, best.spread, len(history))
+    final = objective.reweighted(best.reweights)
+    leaks = (objective.sample_weight > 0.0) & (best.losses > 0.0)
+    level = float(best.losses[leaks].mean()) if leaks.any() else 0.0
+    state = _state(estimator, final, best.minimum, rule, level)
+    return state, best.minimum.n_iter, history
 
-        def show(spread: float) -> None:
-            if progress is not None:
-                progress.set_postfix(spread=f"{spread:.1e}")
-                progress.update()
 
-        result = equalize(
-            measure,
-            objective.sample_weight,
-            max_iter=estimator.max_reweighting_iter,
-            tol=estimator.reweighting_tol,
-            memory=0 if method == "plain" else 10,
-            newton=newton if differentiable and method != "plain" else None,
+@dataclass(frozen=True)
+class _Fit:
+    """One fit of a search for weights, judged by the rule whose weights are wanted."""
+
+    spread: float
+    reweights: FloatArray
+    losses: FloatArray
+    minimum: Minimum
+
+
+@dataclass
+class _Search:
+    """The search for the weights of a rule, with all its fits."""
+
+    estimator: Any
+    objective: Objective
+    rule: WeightRule
+    progress: Any = None
+    best: _Fit | None = None
+    history: list[float] = field(default_factory=list)
+    start: FloatArray | None = None  # coefficients of the last fit
+
+    def run(self) -> None:
+        """First directly; where that is stuck and fits are left, by way of bounded weights."""
+        method, limit = self.estimator.reweighting_method, self.estimator.max_reweighting_iter
+        ones, tol = np.ones(len(self.objective.y)), self.estimator.reweighting_tol
+        if method == "plain":
+            self._solve(self.rule, ones, tol, limit, memory=0)
+            return
+        # There are no derivatives of the norms of a fit with one predictor per class.
+        newton = self._newton if not isinstance(self.objective, MultinomialObjective) else None
+        direct = self._solve(
+            self.rule,
+            ones,
+            tol,
+            limit,
+            newton=newton,
             eager=method == "newton",
-            callback=show,
+            patience=_PATIENCE if limit > _PATIENCE else None,
         )
-    minimum = result.state
-    if not minimum.converged:
-        _warn_not_converged(estimator, minimum)
-    if result.spread > estimator.reweighting_tol:
-        _warn_not_equalized(estimator, result.spread, len(result.history))
-    final = objective.reweighted(result.reweights)
-    leaks = (objective.sample_weight > 0.0) & (result.losses > 0.0)
-    level = float(result.losses[leaks].mean()) if leaks.any() else 0.0
-    state = _state(estimator, final, minimum, rule, level)
-    return state, minimum.n_iter, result.history
+        if direct.spread > max(tol, _NEARLY) and newton is not None:
+
+            def solve(
+                rule: WeightRule, start: FloatArray, tol: float, n_fits: int
+            ) -> Equalized[Minimum]:
+                newton = partial(self._newton, rule=rule)
+                return self._solve(rule, start, tol, n_fits - 1, newton=newton, eager=True)
+
+            follow_bound(solve, self.rule, ones, tol, limit + 1 - len(self.history))
+
+    def _solve(
+        self, rule: WeightRule, start: FloatArray, tol: float, max_iter: int, **options: Any
+    ) -> Equalized[Minimum]:
+        return equalize(
+            partial(self._measure, rule),
+            self.objective.sample_weight,
+            max_iter=max_iter,
+            tol=tol,
+            start=start,
+            **options,
+        )
+
+    def _measure(self, rule: WeightRule, reweights: FloatArray) -> tuple[FloatArray, Minimum]:
+        """What a rule balances, after a refit; take note of what the wanted rule says of it."""
+        objective, copies = self.objective, self.objective.sample_weight
+        try:
+            minimum = minimize(
+                objective.reweighted(reweights),
+                start=self.start,
+                max_iter=self.estimator.max_iter,
+                tol=self.estimator.tol,
+            )
+        except SingularHessianError:
+            if self.best is None or self.estimator.reweighting_method == "plain":
+                raise
+            # Weights that leave no unique minimiser are no improvement: the search turns back.
+            self._note(np.inf)
+            return np.full(len(copies), np.inf), self.best.minimum
+        self.start = minimum.coefficients
+        kappa = rule.norms(_factor(objective, minimum), objective.X, objective.y)
+        losses = self.rule.losses(reweights, kappa, copies)
+        fit = _Fit(relative_spread(losses, copies), reweights, losses, minimum)
+        if self.best is None or fit.spread < self.best.spread:
+            self.best = fit
+        self._note(fit.spread)
+        return losses if rule is self.rule else rule.losses(reweights, kappa, copies), minimum
+
+    def _note(self, spread: float) -> None:
+        self.history.append(spread)
+        if self.progress is not None:
+            self.progress.set_postfix(spread=f"{spread:.1e}")
+            self.progress.update()
+
+    def _newton(
+        self,
+        reweights: FloatArray,
+        minimum: Minimum,
+        residual: FloatArray,
+        rtol: float,
+        rule: WeightRule | None = None,
+    ) -> FloatArray:
+        factor, objective = _factor(self.objective, minimum), self.objective.reweighted(reweights)
+        rule = self.rule if rule is None else rule
+        return newton_direction(objective, factor, rule, residual, rtol=rtol).change
 
 
 def weight_rule(estimator: Any, names: Array | None, n_features: int) -> WeightRule:
@@ -252,11 +336,13 @@ def _warn_not_converged(estimator: Any, minimum: Minimum) -> None:
 
 
 def _warn_not_equalized(estimator: Any, spread: float, n_fits: int) -> None:
+    advice = "Raise `max_reweighting_iter` or `alpha`, or accept"
+    if n_fits <= estimator.max_reweighting_iter:
+        advice = "There may be no weights under which they do. Raise `alpha`, or accept"
     warnings.warn(
         f"The reweighting stopped after {n_fits} fits with a relative spread of {spread:.1e}, "
         f"above reweighting_tol={estimator.reweighting_tol:g}: records do not leak the same. "
-        "Raise `max_reweighting_iter` or `alpha`, or accept the spread by a larger "
-        "`reweighting_tol`.",
+        f"{advice} the spread by a larger `reweighting_tol`.",
         ConvergenceWarning,
         stacklevel=6,  # over the wrapper of scikit-learn to the line that calls `fit`
     )
