@@ -89,7 +89,7 @@ class InformedAttributeInference(AttributeAttack):
     whose gradient is zero. With noise it lies below `WhiteBoxAttributeInference`, which weighs
     every direction by what it tells and adds the prior: that one is the attack to judge a model by.
 
-    Fitted preprocessing counts as public, and so do the weights under ``reweighting="irfil"``:
+    Fitted preprocessing counts as public, and so do the weights of a reweighting:
     who knows them knows more than the leakage of a reweighted model supposes.
 
     Examples

@@ -71,7 +71,7 @@ class InformedReconstruction(BaseEstimator):
     a bias.
 
     Fitted preprocessing counts as public: records are reconstructed as the model sees them. So do
-    the weights under ``reweighting="irfil"``: who knows them knows more than the leakage of a
+    the weights of a reweighting: who knows them knows more than the leakage of a
     reweighted model supposes, and may err less than its Cramer-Rao bound.
 
     Examples

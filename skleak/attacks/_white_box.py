@@ -96,7 +96,7 @@ class WhiteBoxAttributeInference(AttributeAttack):
     -----
     A target's true value never enters its own guess: encodings replace it, and the marginal and
     the conditional prior are those of other records. The set of values, and fitted preprocessing,
-    count as public. Under ``reweighting="irfil"`` the weights, which do depend on the true value,
+    count as public. Under a reweighting the weights, which do depend on the true value,
     are those of each candidate, as in the leakage the estimator reports.
 
     Private estimators have closed forms (`skleak.influence.candidate_encodings`); under a

@@ -288,7 +288,7 @@ def _next_steps(options: Options, prepared: Prepared) -> str:
     if options.membership and options.secret == "actual" and options.reweighting is None:
         steps.append("Each record by itself, in the model trained on all: try --secret drawn.")
     if options.reweighting is None and not options.membership:
-        steps.append("The same noise, and a loss mostly more even: try --reweighting irfil.")
+        steps.append("The same noise, and a loss mostly more even: try --reweighting total.")
     steps.append(
         "Choose a noise scale, train with it, and publish what `release()` returns, never the "
         "fitted estimator:"

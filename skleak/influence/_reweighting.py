@@ -103,7 +103,7 @@ def equalize(
     ----------
     measure : callable
         Maps factors of shape (n,) to the losses of shape (n,) after a refit with them, and to
-        whatever state the caller wants back.
+        whatever state the caller wants back. Infinite losses say that the fit is of no use.
     sample_weight : ndarray of shape (n,)
         How many times each record counts; at least one is positive.
     max_iter : int, default=30
@@ -198,7 +198,7 @@ def _residual(losses: FloatArray, copies: FloatArray) -> FloatArray:
     leaks nothing at all no weight makes a difference.
     """
     result, leaks = np.zeros(len(losses)), losses > 0.0
-    if np.any(leaks):
+    if np.any(leaks) and np.all(np.isfinite(losses)):
         copies = copies[leaks]
         least = 1e-6 * np.average(losses[leaks], weights=copies)
         logs = np.log(np.maximum(losses[leaks], least))

@@ -98,7 +98,7 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         reweighting_features: Any = None,
         reweighting_target: Literal["record", "features", "trace"] | None = None,
         reweighting_method: Literal["accelerated", "newton", "plain"] = "accelerated",
-        max_reweighting_iter: int = 150,
+        max_reweighting_iter: int = 30,
         reweighting_tol: float = 1e-6,
         data_norm: float | None = None,
         max_iter: int = 100,

@@ -185,11 +185,11 @@ class _Search:
                 tol=self.estimator.tol,
             )
         except SingularHessianError:
-            if self.best is None or self.estimator.reweighting_method == "plain":
+            if not self._may_turn_back:
                 raise
-            # Weights that leave no unique minimiser are no improvement: the search turns back.
-            self._note(np.inf)
-            return np.full(len(copies), np.inf), self.best.minimum
+            return self._no_improvement()
+        if not minimum.converged and self._may_turn_back:
+            return self._no_improvement()
         self.start = minimum.coefficients
         kappa = rule.norms(_factor(objective, minimum), objective.X, objective.y)
         losses = self.rule.losses(reweights, kappa, copies)
@@ -198,6 +198,18 @@ class _Search:
             self.best = fit
         self._note(fit.spread)
         return losses if rule is self.rule else rule.losses(reweights, kappa, copies), minimum
+
+    @property
+    def _may_turn_back(self) -> bool:
+        """Whether there is a fit to go back to, and a method that does."""
+        plain = self.estimator.reweighting_method == "plain"
+        return not plain and self.best is not None and self.best.minimum.converged
+
+    def _no_improvement(self) -> tuple[FloatArray, Minimum]:
+        """What weights balance under which there is no unique minimiser, or it was not found."""
+        assert self.best is not None
+        self._note(np.inf)
+        return np.full(len(self.objective.y), np.inf), self.best.minimum
 
     def _note(self, spread: float) -> None:
         self.history.append(spread)
