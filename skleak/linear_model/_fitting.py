@@ -290,10 +290,12 @@ def warn_if_uneven(state: FitState, losses: FloatArray) -> None:
     rule, objective = state.balanced, state.objective
     if rule is None or rule.name != "total" or state.noise_scale == 0.0:
         return
-    if rule.norm != "spectral" or rule.columns != state.whole_record:
+    columns = rule.columns
+    is_whole = columns.indices is None and columns.target == state.private_target
+    if rule.norm != "spectral" or not is_whole:
         X, y = objective.X, objective.y
         part = state.participation(X, y)
-        losses = state.record_loss(X, y, part, rule.columns, rule.norm)
+        losses = state.record_loss(X, y, part, columns, rule.norm)
     spread = relative_spread(losses, objective.sample_weight)
     if spread > _EVEN:
         warnings.warn(

@@ -166,7 +166,7 @@ def _reweighting(report: "LeakageReport") -> list[str]:
     if data["reweighting"] == "total":
         return [
             "The reweighting evens what records leak with its weights counted, but no weights are "
-            "known under which that is equal: its relative spread is "
+            "known under which that is equal. For whole records its relative spread is "
             f"{data['spread']:.3g}, the mean is {data['mean_loss']:.3g} and the largest loss "
             f"{data['max_loss']:.3g}. With the weights held fixed ([FIL21] eq. 29) they would be "
             f"{data['conditional_mean_loss']:.3g} and {data['conditional_max_loss']:.3g}."

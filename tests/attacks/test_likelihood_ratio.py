@@ -364,6 +364,7 @@ def test_pipelines_frames_and_released_models(make_table, make_pipe):
     [
         (Ridge(), "private estimator"),
         (PrivateLinearRegression(reweighting="irfil"), "reweighting"),
+        (PrivateLinearRegression(reweighting="total"), "reweighting"),
     ],
 )
 def test_where_it_does_not_apply(model, match, rng):

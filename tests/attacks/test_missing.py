@@ -26,14 +26,14 @@ def make_objective(estimator, fit_intercept, rng, reweighting=None, n=30):
         y = rng.poisson(np.exp(y)) if estimator is PrivatePoissonRegressor else (y > 0).astype(int)
     else:
         y = y + rng.normal(size=n)
-    options = {"reweighting": "irfil", "max_reweighting_iter": 50} if reweighting else {}
+    options = {"reweighting": reweighting, "max_reweighting_iter": 50}
     model = estimator(0, alpha=0.2, fit_intercept=fit_intercept, **options)
     return objective_of(fit_public_model(model, X, y), X, y)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("reweighting", [None, "irfil"])
+@pytest.mark.parametrize("reweighting", [None, "irfil", "total"])
 def test_gradient_and_hessian_of_the_others(estimator, fit_intercept, reweighting, rng):
     objective = make_objective(estimator, fit_intercept, rng, reweighting)
     targets = np.array([4, 0, 29, 4])

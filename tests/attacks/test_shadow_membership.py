@@ -268,6 +268,7 @@ def test_the_method_of_choice(rng):
         (private, other, y, "online"),
         (private, (), np.arange(60) % 3, "online"),
         (PrivateLinearRegression(0.1, reweighting="irfil"), (), X[:, 0] + y, "online"),
+        (PrivateLinearRegression(0.1, reweighting="total"), (), X[:, 0] + y, "online"),
         (PrivateLinearRegression(0.1, noise_covariance="curvature"), (), X[:, 0] + y, "online"),
         (LogisticRegression(), (), y, "online"),
     ):

@@ -296,6 +296,7 @@ def test_nothing_is_ever_called_safe(make_audit):
         ({"preprocessing": "refitted"}, "fitted anew with the model"),
         ({"preprocessing": "public"}, "counts as public"),
         ({"reweighting": "irfil"}, "The records were reweighted (irfil)"),
+        ({"reweighting": "total"}, "The records were reweighted (total)"),
         ({"utility_data": "training records"}, "is optimistic"),
         ({"n_targets": 40}, "40 of 3,855 records were attacked"),
         ({"verdict_level": 0.999}, "at level 99.9%"),

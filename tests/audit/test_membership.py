@@ -392,10 +392,11 @@ def test_codings_of_labels_do_not_matter(labels, binary):
     [
         PrivateLogisticRegression(noise_scale=0.5),
         PrivateLogisticRegression(noise_scale=0.5, reweighting="irfil"),
+        PrivateLogisticRegression(noise_scale=0.5, reweighting="total"),
         PrivateLinearRegression(noise_scale=0.5, noise_covariance=np.diag([1.0, 2.0, 1.0, 1.0])),
         PrivateLinearRegression(noise_scale=0.5, noise_covariance="curvature"),
     ],
-    ids=["multinomial", "irfil", "covariance", "curvature"],
+    ids=["multinomial", "irfil", "total", "covariance", "curvature"],
 )
 def test_private_models_without_an_exact_test(model, rng):
     X = rng.normal(size=(60, 3))

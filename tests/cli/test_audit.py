@@ -72,6 +72,8 @@ def test_it_is_the_audit_that_the_library_makes(data, tmp_path, run):
         ("--target", "gene", "--model", "poisson", "--sensitive", "smoker?"),
         ("--target", "cost", "--sensitive", "smoker?", "--secret", "drawn"),
         ("--target", "cost", "--sensitive", "smoker?", "--reweighting", "irfil"),
+        ("--target", "cost", "--sensitive", "smoker?", "--reweighting", "total"),
+        ("--target", "ill", "--sensitive", "smoker?", "--reweighting", "total"),
         ("--target", "cost", "--sensitive", "smoker?", "--noise-scale", "0", "--test-size", "0"),
         ("--target", "cost", "--sensitive", "smoker?", "--max-records", "10", "--n-jobs", "1"),
     ],
@@ -82,6 +84,35 @@ def test_all_kinds_of_audits_run_without_a_warning(data, tmp_path, run, argument
     assert (code, err) == (0, "")
     assert "What the numbers say" in text
     assert os.path.exists(tmp_path / "skleak-audit.html")
+
+
+def test_the_total_leakage_is_evened_where_that_is_asked_for(data, tmp_path, run):
+    """With the noise that is asked for, and the recipe of what was audited."""
+    out = {name: tmp_path / f"{name}.json" for name in ("total", "irfil")}
+    arguments = ("audit", data, "--target", "cost", "--sensitive", "smoker?", "--noise-scale", "1")
+    told = {}
+    for name, path in out.items():
+        code, text, err = run(*arguments, "--reweighting", name, "--out", path, *QUICK)
+        assert (code, err) == (0, "")
+        assert f"reweighting='{name}'" in text
+        assert "try --reweighting" not in text
+        told[name] = json.loads(path.read_text())
+        assert told[name]["settings"]["reweighting"] == name
+        assert f"reweighting='{name}'" in told[name]["reproducibility"]["estimator"]
+    # (Imputation knows more than the prior that the bounds are for.)
+    verdicts = {row["attack"]: row["verdict"] for row in told["total"]["results"]}
+    assert verdicts["white_box"] == "consistent with the bound"
+    eta = {name: [row["eta"] for row in report["records"]] for name, report in told.items()}
+    assert np.abs(np.divide(eta["total"], eta["irfil"]) - 1.0).max() > 0.01
+
+
+def test_an_unknown_reweighting(data, tmp_path, run):
+    arguments = ("--target", "cost", "--reweighting", "totals", "--out", tmp_path)
+    code, _, err = run("audit", data, *arguments, *QUICK)
+    assert code == 2
+    assert "choose from" in err
+    assert "irfil" in err
+    assert "total" in err
 
 
 def test_a_subset_is_attacked_and_said(data, tmp_path, run):

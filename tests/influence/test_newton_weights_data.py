@@ -40,6 +40,23 @@ def test_iwpc(iwpc, alpha, gene):
     assert len(model.reweighting_history_) <= 18
 
 
+@pytest.mark.parametrize("alpha", [1e-2, 1e-5])
+@pytest.mark.parametrize("gene", [False, True])
+def test_iwpc_by_the_rule_that_evens_the_total(iwpc, alpha, gene):
+    X, y = iwpc
+    block = [name for name in X if name.startswith("vkorc1")] if gene else None
+    options = {"reweighting": "total", "reweighting_features": block, "reweighting_tol": 1e-8}
+    model = PrivateLinearRegression(1.0, alpha=alpha, **options).fit(X, np.asarray(y))
+    assert len(model.reweighting_history_) <= 18
+    # By a fit of its own under the weights found.
+    plain = PrivateLinearRegression(1.0, alpha=alpha)
+    plain.fit(X, np.asarray(y), sample_weight=model.sample_reweights_)
+    rule, factor = model._confidential_state().balanced, plain._confidential_state().factor
+    kappa = rule.norms(factor, X.to_numpy(dtype=float), np.asarray(y, dtype=float))
+    levels = kappa / np.sqrt(model.sample_reweights_**-2.0 - rule.most**-2.0)
+    assert np.std(levels) <= 1e-6 * np.mean(levels)
+
+
 def test_iwpc_agrees_with_the_acceleration_alone(iwpc):
     X, y = iwpc
     tight = PrivateLinearRegression(alpha=1e-2, max_iter=200, tol=1e-13)

@@ -17,7 +17,13 @@ from skleak.linear_model import (
 )
 
 ESTIMATORS = [PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegressor]
-BALANCED = [{}, {"reweighting_features": [0, 1]}, {"reweighting_target": "trace"}]
+RULES = ["irfil", "total"]
+BALANCED = {
+    "record": {},
+    "features": {"reweighting_features": [0, 1]},
+    "trace": {"reweighting_target": "trace"},
+}
+BALANCED |= {f"total, {name}": {"reweighting": "total", **BALANCED[name]} for name in BALANCED}
 VALUES = np.array([[0.0, 0.3], [1.0, -2.0]])
 OPTIONS = {"alpha": 0.5, "reweighting": "irfil", "max_reweighting_iter": 300, "tol": 1e-14}
 
@@ -38,7 +44,7 @@ def make_data(estimator, rng, n=50):
 
 def whole_algorithm(estimator, X, y, weights=None, **options):
     """Coefficients at a tightly solved fixed point."""
-    model = estimator(0.0, reweighting_tol=1e-12, **OPTIONS, **options)
+    model = estimator(0.0, **{**OPTIONS, "reweighting_tol": 1e-12, **options})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # rounding noise may be larger
         model.fit(X, y, sample_weight=weights)
@@ -62,13 +68,13 @@ def worst_error(model, X, y, weights, encodings, rows, columns, values, **option
 
 def loose(estimator, X, y, weights=None, **options):
     """A fit as users have it: away from the fixed point by the tolerance."""
-    model = estimator(0.0, reweighting_tol=1e-6, **OPTIONS, **options)
+    model = estimator(0.0, **{**OPTIONS, "reweighting_tol": 1e-6, **options})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(X, y, sample_weight=weights)
 
 
-@pytest.mark.parametrize("options", BALANCED, ids=["record", "features", "trace"])
+@pytest.mark.parametrize("options", BALANCED.values(), ids=BALANCED)
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_refits_of_the_whole_algorithm(estimator, options, fit_intercept, rng):
@@ -86,9 +92,10 @@ def test_refits_of_the_whole_algorithm(estimator, options, fit_intercept, rng):
 
 
 @pytest.mark.parametrize("target", ["private", "public"])
-def test_public_targets_and_csr(target, rng):
+@pytest.mark.parametrize("reweighting", RULES)
+def test_public_targets_and_csr(target, reweighting, rng):
     X, y, weights = make_data(PrivateLogisticRegression, rng)
-    options = {"target": target, "fit_intercept": False}
+    options = {"target": target, "fit_intercept": False, "reweighting": reweighting}
     model = loose(PrivateLogisticRegression, X, y, weights, **options)
     rows = np.array([4, 5])
     encodings = candidate_encodings(model, X[rows], y[rows], [1], [[1.5]])
@@ -100,9 +107,10 @@ def test_public_targets_and_csr(target, rng):
 
 
 @pytest.mark.parametrize("reason", ["steps", "size", "singular"])
-def test_what_does_not_settle_is_refitted(reason, rng, monkeypatch):
+@pytest.mark.parametrize("reweighting", RULES)
+def test_what_does_not_settle_is_refitted(reason, reweighting, rng, monkeypatch):
     X, y, weights = make_data(PrivateLinearRegression, rng)
-    model = loose(PrivateLinearRegression, X, y, weights)
+    model = loose(PrivateLinearRegression, X, y, weights, reweighting=reweighting)
     rows = np.array([2])
     expected = candidate_encodings(model, X[rows], y[rows], [1], [[9.0]])
     model._confidential_state()._shared.clear()
@@ -120,18 +128,21 @@ def test_what_does_not_settle_is_refitted(reason, rng, monkeypatch):
     assert np.linalg.norm(found - expected) <= 1e-6 * distance
 
 
-def test_far_candidates(rng):
+@pytest.mark.parametrize("reweighting", RULES)
+def test_far_candidates(reweighting, rng):
     X, y, weights = make_data(PrivateLinearRegression, rng, n=20)
-    model = loose(PrivateLinearRegression, X, y, weights)
+    options = {"reweighting": reweighting}
+    model = loose(PrivateLinearRegression, X, y, weights, **options)
     values = [[6.0], [-15.0]]
     encodings = candidate_encodings(model, X[:1], y[:1], [1], values)
-    assert worst_error(model, X, y, weights, encodings, [0], [1], values) <= 1e-6
+    assert worst_error(model, X, y, weights, encodings, [0], [1], values, **options) <= 1e-6
 
 
-def test_own_value_and_absent_records_are_the_fit_itself(rng):
+@pytest.mark.parametrize("reweighting", RULES)
+def test_own_value_and_absent_records_are_the_fit_itself(reweighting, rng):
     X, y, weights = make_data(PrivateLinearRegression, rng)
     weights[3] = 0.0
-    model = loose(PrivateLinearRegression, X, y, weights)
+    model = loose(PrivateLinearRegression, X, y, weights, reweighting=reweighting)
     w = model._confidential_state().factor.coefficients
     encodings = candidate_encodings(model, X, y, 0, [0.0, 1.0])[:5]
     assert_array_equal(encodings[3], np.tile(w, (2, 1)))
@@ -139,20 +150,22 @@ def test_own_value_and_absent_records_are_the_fit_itself(rng):
     assert_array_equal(own, np.tile(w, (5, 1)))
 
 
-def test_few_passes_in_large_data(rng, monkeypatch):
+@pytest.mark.parametrize("reweighting", RULES)
+def test_few_passes_in_large_data(reweighting, rng, monkeypatch):
     X, y, _ = make_data(PrivateLinearRegression, rng, n=2000)
-    model = loose(PrivateLinearRegression, X, y)
+    model = loose(PrivateLinearRegression, X, y, reweighting=reweighting)
     passes, residual = [], ClosedSystem.residual
     monkeypatch.setattr(ClosedSystem, "residual", lambda *args: passes.append(1) or residual(*args))
     candidate_encodings(model, X[:40], y[:40], 0, [0.0, 1.0])
     assert len(passes) <= 3 * 40
 
 
-def test_a_candidate_that_cannot_leak_weighs_one(rng):
+@pytest.mark.parametrize("reweighting", RULES)
+def test_a_candidate_that_cannot_leak_weighs_one(reweighting, rng):
     # Without intercept a record of zeros with target zero moves nothing, whatever its weight.
     X, y = rng.normal(size=(20, 2)), rng.normal(size=20)
     y[4] = 0.0
-    options = {"fit_intercept": False}
+    options = {"fit_intercept": False, "reweighting": reweighting}
     model = loose(PrivateLinearRegression, X, y, **options)
     state = model._confidential_state()
     found = candidate_encodings(model, X[[4]], y[[4]], [0, 1], [[0.0, 0.0]])[0, 0]
@@ -163,16 +176,18 @@ def test_a_candidate_that_cannot_leak_weighs_one(rng):
         gram = (rest[0].T * omega) @ rest[0] + 20 * 0.5 * np.eye(2)
         w = np.linalg.solve(gram, rest[0].T @ (omega * rest[1]))
         factor = type(state.factor)(w, np.linalg.inv(gram), state.factor.loss, False)
-        omega = 1.0 / state.balanced.norms(factor, *rest)
-        omega *= 19.0 / omega.sum()
+        kappa = state.balanced.norms(factor, *rest)
+        level = state.balanced.level(np.ones(19), kappa, np.ones(19))
+        omega = state.balanced.weights(kappa, level)
     fit, start = state.factor.coefficients, whole_algorithm(type(model), X, y, **options)
     assert np.linalg.norm(found - fit - (w - start)) <= 1e-6 * np.linalg.norm(w - start)
 
 
-def test_without_a_fixed_point_they_are_said_to_be_unreliable(rng):
+@pytest.mark.parametrize("reweighting", RULES)
+def test_without_a_fixed_point_they_are_said_to_be_unreliable(reweighting, rng):
     X, y = rng.normal(size=(20, 2)), rng.normal(size=20)
     X[4], y[4] = 0.0, 0.0
-    model = PrivateLinearRegression(0.1, fit_intercept=False, reweighting="irfil")
+    model = PrivateLinearRegression(0.1, fit_intercept=False, reweighting=reweighting)
     with pytest.warns(ConvergenceWarning, match="stopped after"):
         model.fit(X, y)
     with pytest.warns(ConvergenceWarning, match="encodings of this reweighted fit") as caught:
@@ -180,17 +195,20 @@ def test_without_a_fixed_point_they_are_said_to_be_unreliable(rng):
     assert caught[0].filename == __file__
 
 
-def test_where_nothing_leaks_nothing_moves(rng):
+@pytest.mark.parametrize("reweighting", RULES)
+def test_where_nothing_leaks_nothing_moves(reweighting, rng):
     X = rng.normal(size=(20, 3))
-    model = PrivateLinearRegression(0.1, target="public", reweighting="irfil")
+    model = PrivateLinearRegression(0.1, target="public", reweighting=reweighting)
     model.fit(X, np.zeros(20))
     assert_array_equal(candidate_encodings(model, X[:2], np.zeros(2), 0, [0.0, 2.0]), 0.0)
 
 
-def test_the_linearised_system(rng):
+@pytest.mark.parametrize("reweighting", RULES)
+def test_the_linearised_system(reweighting, rng):
     """Its matrix against differences of its residuals, with and without a record replaced."""
     X, y, weights = make_data(PrivatePoissonRegressor, rng, n=30)
-    state = loose(PrivatePoissonRegressor, X, y, weights)._confidential_state()
+    model = loose(PrivatePoissonRegressor, X, y, weights, reweighting=reweighting)
+    state = model._confidential_state()
     system = _reweighted_refit._fixed_point(state)
     size, step = system.system.size, 1e-6
     rows, new = np.array([7]), np.array([[1.0, 2.0, -1.0]])

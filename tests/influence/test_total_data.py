@@ -14,16 +14,15 @@ from skleak.linear_model._fitting import solve_reweighted
 pytestmark = pytest.mark.data
 
 
-@pytest.fixture(scope="module")
-def whole_record(iwpc):
+def fit(iwpc, reweighting, alpha=1e-2):
     """The whole record balanced on a training split of the paper's size."""
     X, y = iwpc
     rows = np.random.default_rng(0).permutation(len(y))[:3855]
     model = PrivateLinearRegression(
         1.0,
-        alpha=1e-2,
+        alpha=alpha,
         fit_intercept=False,
-        reweighting="irfil",
+        reweighting=reweighting,
         reweighting_tol=1e-11,
         max_reweighting_iter=60,
     )
@@ -31,13 +30,32 @@ def whole_record(iwpc):
 
 
 @pytest.fixture(scope="module")
-def ratios(whole_record):
+def whole_record(iwpc):
+    return fit(iwpc, "irfil")
+
+
+@pytest.fixture(scope="module")
+def evened(iwpc):
+    return fit(iwpc, "total")
+
+
+def ratios_of(model):
     """The state, its derivative, and the total over the conditional leakage of every record."""
-    state = whole_record._confidential_state()
+    state = model._confidential_state()
     derivative = total_derivative(state)
     X, y = state.objective.X, state.objective.y
     total = total_norms(state, X, y, state.participation(X, y), derivative=derivative)
-    return state, derivative, total / whole_record.conditional_fisher_information_loss_
+    return state, derivative, total / model.conditional_fisher_information_loss_
+
+
+@pytest.fixture(scope="module")
+def ratios(whole_record):
+    return ratios_of(whole_record)
+
+
+@pytest.fixture(scope="module")
+def evened_ratios(evened):
+    return ratios_of(evened)
 
 
 def test_total_over_conditional(ratios):
@@ -75,6 +93,33 @@ def test_refits_of_the_whole_algorithm_on_real_records(whole_record, ratios, qua
     assert np.linalg.norm(expected, 2) / conditional == pytest.approx(ratio[i], rel=1e-4)
 
 
+@pytest.mark.parametrize("quantile", [0.0, 0.5, 1.0])
+def test_refits_of_the_other_rule_on_real_records(evened, evened_ratios, quantile, rng):
+    """In the direction of largest leakage, which is that of the loss, and in another."""
+    state, derivative, ratio = evened_ratios
+    assert derivative.doubts == []
+    i = int(np.argsort(ratio)[round(quantile * (len(ratio) - 1))])
+    old = state.objective.reweighted(np.ones(len(ratio)))
+    J = total_jacobian(state, np.array([i]), derivative=derivative)[0]
+
+    def refit(change):
+        X, y = old.X.copy(), old.y.copy()
+        X[i] += change[:-1]
+        y[i] += change[-1]
+        result = solve_reweighted(evened, replace(old, X=X, y=y), state.balanced)
+        return result[0].factor.coefficients
+
+    def slope(direction, step=3e-4):
+        return (refit(step * direction) - refit(-step * direction)) / (2.0 * step)
+
+    top, other = np.linalg.svd(J)[2][0], rng.normal(size=J.shape[1]) / np.sqrt(J.shape[1])
+    slopes = [slope(direction) for direction in (top, other)]
+    for direction, expected in zip((top, other), slopes, strict=True):
+        assert np.linalg.norm(J @ direction - expected) <= 1e-4 * np.linalg.norm(expected)
+    conditional = evened.conditional_fisher_information_loss_[i]
+    assert np.linalg.norm(slopes[0]) / conditional == pytest.approx(ratio[i], rel=1e-4)
+
+
 def test_the_error_is_a_few_times_the_deviation(whole_record, ratios):
     state, derivative, _ = ratios
     X, y = state.objective.X, state.objective.y
@@ -88,9 +133,11 @@ def test_the_error_is_a_few_times_the_deviation(whole_record, ratios):
     assert error.max() <= 10.0 * deviation
 
 
-def test_encodings_are_refits_of_the_whole_algorithm(whole_record, iwpc):
+@pytest.mark.parametrize("name", ["whole_record", "evened"])
+def test_encodings_are_refits_of_the_whole_algorithm(name, iwpc, request):
     """A gene of two patients, one of them among those whom it would move most."""
-    state = whole_record._confidential_state()
+    model = request.getfixturevalue(name)
+    state = model._confidential_state()
     X, y = state.objective.X, state.objective.y
     columns = [list(iwpc[0].columns).index(name) for name in ("vkorc1_CT", "vkorc1_TT")]
     values = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
@@ -100,6 +147,27 @@ def test_encodings_are_refits_of_the_whole_algorithm(whole_record, iwpc):
     for i, m in (np.unravel_index(distances.argmax(), distances.shape), (3, 1), (3, 2)):
         moved = X.copy()
         moved[i, columns] = values[m]
-        result = solve_reweighted(whole_record, replace(old, X=moved), state.balanced)
+        result = solve_reweighted(model, replace(old, X=moved), state.balanced)
         error = np.linalg.norm(encodings[i, m] - result[0].factor.coefficients)
         assert error <= 1e-6 * distances.max()
+
+
+@pytest.mark.parametrize("alpha, spread, largest", [(1e-2, 0.126, 0.0151), (1e-4, 0.170, 0.455)])
+def test_the_other_rule_evens_the_total(iwpc, alpha, spread, largest):
+    plain, irfil, total = (
+        fit(iwpc, name, alpha).fisher_information_loss() for name in (None, "irfil", "total")
+    )
+    spreads = [np.std(losses) / np.mean(losses) for losses in (plain, irfil, total)]
+    assert spreads[2] == pytest.approx(spread, abs=0.001)
+    assert total.max() == pytest.approx(largest, rel=0.01)
+    # Both reweightings lower the spread, but the largest loss of [FIL21]'s may grow.
+    assert spreads[2] < 0.6 * spreads[1] < 0.6 * spreads[0]
+    assert total.max() < min(plain.max(), 0.6 * irfil.max())
+    assert (irfil.max() > plain.max()) == (alpha == 1e-4)
+
+
+def test_weights_are_bounded_where_those_of_irfil_are_not(iwpc):
+    irfil, total = (fit(iwpc, name, 1e-4).sample_reweights_ for name in ("irfil", "total"))
+    assert irfil.max() > 10.0
+    assert 3.0 < total.max() < 4.0
+    assert total.sum() == pytest.approx(3855.0)

@@ -298,8 +298,12 @@ def test_reweighted_records(numbers, make_data, rng):
     assert_allclose(found, balanced.mean(), rtol=1e-7)
 
 
-def test_total_leakage_at_every_grain(numbers):
-    options = {"reweighting": "irfil", "reweighting_tol": 1e-9, "max_reweighting_iter": 100}
+@pytest.mark.filterwarnings(
+    "ignore:.reweighting='total'. evens:sklearn.exceptions.ConvergenceWarning"
+)
+@pytest.mark.parametrize("reweighting", ["irfil", "total"])
+def test_total_leakage_at_every_grain(reweighting, numbers):
+    options = {"reweighting": reweighting, "reweighting_tol": 1e-9, "max_reweighting_iter": 100}
     model = PrivateLinearRegression(NOISE, **options)
     model.fit(numbers.X, numbers.y, sample_weight=numbers.weights)
     J = total_jacobian(model._confidential_state(), np.arange(60)) / NOISE

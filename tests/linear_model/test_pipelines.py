@@ -107,7 +107,7 @@ def test_weights_through_a_pipeline(estimator_class, data):
 
 def test_grid_search(estimator_class, data):
     pipeline = Pipeline([("scale", StandardScaler()), ("model", estimator_class(0.05))])
-    grid = {"model__alpha": [1e-3, 1e-1], "model__reweighting": [None, "irfil"]}
+    grid = {"model__alpha": [1e-3, 1e-1], "model__reweighting": [None, "irfil", "total"]}
     grid["model__max_reweighting_iter"] = [100]
     search = GridSearchCV(pipeline, grid, cv=3, n_jobs=2, error_score="raise")
     search.fit(data.X, data.y)
@@ -149,15 +149,16 @@ def test_cross_val_predict(classes):
     assert probability.shape == (60, 2)
 
 
-def test_clones(estimator_class, data):
-    model = estimator_class(0.1, alpha=0.3, reweighting="irfil").fit(data.X, data.y)
+@pytest.mark.parametrize("reweighting", ["irfil", "total"])
+def test_clones(estimator_class, data, reweighting):
+    model = estimator_class(0.1, alpha=0.3, reweighting=reweighting).fit(data.X, data.y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         again = clone(model)
     assert again.get_params() == model.get_params()
     with pytest.raises(NotFittedError):
         again.leakage_report()
-    assert again.fit(data.X, data.y).fisher_information_loss_.shape == (60,)
+    assert again.fit(data.X, data.y).fisher_information_loss().shape == (60,)
 
 
 def test_meta_estimators(numbers, rng):

@@ -293,6 +293,45 @@ def test_a_reweighted_report(frame):
     assert any("the reweighting makes" in r for r in report.differential_privacy.reasons)
 
 
+def test_a_report_of_the_rule_that_evens_the_total(frame, weights):
+    y = frame["age"] / 10.0 + frame["bmi"] ** 2
+    model = PrivateLinearRegression(0.2, reweighting="total", reweighting_tol=1e-8)
+    report = model.fit(frame, y, sample_weight=weights).leakage_report()
+    data, losses = report.dataset, model.fisher_information_loss()
+    assert data["reweighting"] == "total"
+    assert data["max_loss"] == pytest.approx(losses.max())
+    mean = np.average(losses, weights=weights)
+    spread = np.sqrt(np.average((losses / mean - 1.0) ** 2, weights=weights))
+    assert data["spread"] == pytest.approx(spread)
+    given = model.conditional_fisher_information_loss_
+    assert data["conditional_mean_loss"] == pytest.approx(np.average(given, weights=weights))
+    assert data["conditional_max_loss"] == pytest.approx(given.max())
+    beside = [line for line in report.findings if "The reweighting evens" in line]
+    assert len(beside) == 1
+    for part in (
+        f"its relative spread is {spread:.3g}, the mean is {mean:.3g} and the largest loss "
+        f"{losses.max():.3g}",
+        f"they would be {data['conditional_mean_loss']:.3g} and {given.max():.3g}",
+    ):
+        assert part in beside[0]
+    assert not any("balances leakage with its weights held fixed" in f for f in report.findings)
+    assert any("through its own weight" in line for line in report.assumptions)
+    assert any("the reweighting makes" in r for r in report.differential_privacy.reasons)
+    told = json.loads(report.to_json())["dataset"]
+    assert told["reweighting"] == "total"
+    assert told["spread"] == pytest.approx(spread)
+    # What is said is what the attribute warns of.
+    with pytest.warns(ConvergenceWarning, match=f"is {spread:.2g}. ".replace(".", r"\.")):
+        assert_allclose(model.fisher_information_loss_, losses)
+
+
+def test_without_noise_a_reweighting_has_nothing_to_even(frame):
+    model = PrivateLinearRegression(0, reweighting="total").fit(frame, frame["age"] + 1.0)
+    report = model.leakage_report()
+    assert report.dataset["max_loss"] == np.inf
+    assert not any("The reweighting" in line for line in report.findings)
+
+
 def test_a_reweighting_that_stopped_short_makes_the_report_unreliable(frame):
     y = frame["age"] / 10.0 + frame["bmi"] ** 2
     model = PrivateLinearRegression(0.2, reweighting="irfil", max_reweighting_iter=2)
@@ -400,6 +439,7 @@ def test_no_replacement_moves_the_minimiser_by_more(bounded, rng, weighted):
         (PrivateLogisticRegression, {"fit_intercept": True}, "the intercept is not penalised"),
         (PrivateLogisticRegression, {"alpha": 0.0}, "there is no penalty (`alpha=0`)"),
         (PrivateLogisticRegression, {"reweighting": "irfil"}, "the reweighting makes every record"),
+        (PrivateLogisticRegression, {"reweighting": "total"}, "the reweighting makes every record"),
         (PrivateLogisticRegression, {"noise_scale": 0.0}, "no noise was added"),
         (PrivateLogisticRegression, {"random_state": 0}, "the noise came from an integer seed"),
     ],

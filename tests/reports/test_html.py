@@ -208,6 +208,21 @@ def test_what_the_weights_reveal_is_said_to_be_counted(rng):
     assert "All records leak the same" not in words
 
 
+def test_how_even_the_total_leakage_is_is_said(rng):
+    X = rng.normal(size=(40, 3))
+    y = X @ [1.0, 2.0, 3.0] + rng.normal(size=40)
+    report = PrivateLinearRegression(reweighting="total").fit(X, y).leakage_report()
+    words, text = Page(report.to_html()).words, " ".join(report.to_text().split())
+    spread = f"its relative spread is {report.dataset['spread']:.3g}"
+    for told in (words, text):
+        assert "The reweighting evens what records leak with its weights counted" in told
+        assert spread in told
+        assert "what the weights reveal is counted" in told
+        assert "All records leak the same" not in told
+        assert "which is what the reweighting balances" not in told
+    assert "total; what the weights reveal is counted" in words
+
+
 def test_noise_read_off_the_data_is_said_to_be(make_report):
     report = make_report([1.0, 2.0])
     assert "calibrated" not in Page(report.to_html()).words + report.to_text()
