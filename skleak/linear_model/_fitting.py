@@ -139,40 +139,30 @@ class _Search:
         method, limit = self.estimator.reweighting_method, self.estimator.max_reweighting_iter
         ones, tol = np.ones(len(self.objective.y)), self.estimator.reweighting_tol
         if method == "plain":
-            self._solve(self.rule, ones, tol, limit, memory=0)
+            self._equalize(self.rule, max_iter=limit, tol=tol, memory=0)
             return
-        # There are no derivatives of the norms of a fit with one predictor per class.
-        newton = self._newton if not isinstance(self.objective, MultinomialObjective) else None
-        direct = self._solve(
+        direct = self._equalize(
             self.rule,
-            ones,
-            tol,
-            limit,
-            newton=newton,
+            max_iter=limit,
+            tol=tol,
+            newton=partial(self._newton, self.rule),
             eager=method == "newton",
             patience=_PATIENCE if limit > _PATIENCE else None,
         )
-        if direct.spread > max(tol, _NEARLY) and newton is not None:
+        if direct.spread > max(tol, _NEARLY):
+            left = limit + 1 - len(self.history)
+            follow_bound(self._solve_from, self.rule, ones, tol, left)
 
-            def solve(
-                rule: WeightRule, start: FloatArray, tol: float, n_fits: int
-            ) -> Equalized[Minimum]:
-                newton = partial(self._newton, rule=rule)
-                return self._solve(rule, start, tol, n_fits - 1, newton=newton, eager=True)
-
-            follow_bound(solve, self.rule, ones, tol, limit + 1 - len(self.history))
-
-    def _solve(
-        self, rule: WeightRule, start: FloatArray, tol: float, max_iter: int, **options: Any
+    def _solve_from(
+        self, rule: WeightRule, start: FloatArray, tol: float, max_fits: int
     ) -> Equalized[Minimum]:
-        return equalize(
-            partial(self._measure, rule),
-            self.objective.sample_weight,
-            max_iter=max_iter,
-            tol=tol,
-            start=start,
-            **options,
+        newton = partial(self._newton, rule)
+        return self._equalize(
+            rule, start=start, max_iter=max_fits - 1, tol=tol, newton=newton, eager=True
         )
+
+    def _equalize(self, rule: WeightRule, **options: Any) -> Equalized[Minimum]:
+        return equalize(partial(self._measure, rule), self.objective.sample_weight, **options)
 
     def _measure(self, rule: WeightRule, reweights: FloatArray) -> tuple[FloatArray, Minimum]:
         """What a rule balances, after a refit; take note of what the wanted rule says of it."""
@@ -219,14 +209,13 @@ class _Search:
 
     def _newton(
         self,
+        rule: WeightRule,
         reweights: FloatArray,
         minimum: Minimum,
         residual: FloatArray,
         rtol: float,
-        rule: WeightRule | None = None,
     ) -> FloatArray:
         factor, objective = _factor(self.objective, minimum), self.objective.reweighted(reweights)
-        rule = self.rule if rule is None else rule
         return newton_direction(objective, factor, rule, residual, rtol=rtol).change
 
 
