@@ -25,12 +25,18 @@ import numpy as np
 from _common import Array, exit_status, fetch_or_none, print_table, synthetic
 from _equal_total import GOAL, STEPS_AGREE, Found, Problem, fixed_ratio, search, true_ratio
 from _regress import follow_regress
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import scale
 
 from skleak.datasets import fetch_adult, fetch_iwpc, fetch_mnist
 from skleak.influence import FitState, WeightRule, total_jacobian
 from skleak.influence._fisher import Norm
-from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+from skleak.linear_model import (
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+)
 from skleak.linear_model._fitting import solve_reweighted
 
 EVENER = 0.6  # spread under "total" over that under IRFIL, at most
@@ -134,6 +140,28 @@ def adult_cases() -> Iterator[Case]:
     yield Case("Adult married, linear", PrivateLinearRegression, *split, options)
 
 
+def unseen_cases() -> Iterator[Case]:
+    """Data that played no part when the constants of "total" were chosen."""
+    diabetes, cancer = load_diabetes(return_X_y=True), load_breast_cancer(return_X_y=True)
+    pixels, digit = load_digits(return_X_y=True)
+    three_or_eight = np.isin(digit, (3, 8))
+    pixels = pixels[three_or_eight]
+    digits = pixels[:, pixels.std(axis=0) > 0.0], digit[three_or_eight] == 8
+    counts = np.round(diabetes[1] / 25.0)
+    for name, model, X, y in (
+        ("diabetes, linear", PrivateLinearRegression, diabetes[0], scale(diabetes[1])),
+        ("diabetes, Poisson", PrivatePoissonRegressor, diabetes[0], counts),
+        ("breast cancer, logistic", PrivateLogisticRegression, *cancer),
+        ("digits 3/8, logistic", PrivateLogisticRegression, *digits),
+    ):
+        rows = np.random.default_rng(0).permutation(len(y))
+        train, test = np.split(rows, [len(rows) * 4 // 5])
+        X = scale(X)
+        for alpha in (1e-1, 1e-2, 1e-3):
+            parts = (X[train], y[train]), (X[test], y[test])
+            yield Case(f"{name}, alpha {alpha:g}", model, *parts, {"alpha": alpha})
+
+
 def synthetic_cases() -> Iterator[Case]:
     X, y = synthetic(75, 4)
     rng = np.random.default_rng(1)
@@ -229,6 +257,8 @@ def score(case: Case, state: FitState) -> float:
     if len(values) == 2:
         middle = 0.0 if state.objective.loss.name == "logistic" else values.mean()
         return float(np.mean((a > middle) == (y == values[1])))
+    if state.objective.loss.name == "poisson":
+        a = np.exp(a)
     return float(1.0 - np.sum((y - a) ** 2) / np.sum((y - y.mean()) ** 2))
 
 
@@ -329,7 +359,9 @@ def main():
     parser.add_argument("--quick", action="store_true", help="small sizes, to check the results")
     parser.add_argument("--long", action="store_true", help="search for multipliers in all cases")
     options = parser.parse_args()
-    sources = [synthetic_cases] if options.quick else [iwpc_cases, mnist_cases, adult_cases]
+    sources = [iwpc_cases, mnist_cases, adult_cases, unseen_cases]
+    if options.quick:
+        sources = [synthetic_cases]
     lines, refits, checks, failures = [], [], [], []
     for case in (case for source in sources for case in source()):
         new_lines, new_refits, new_failures = measure(case)

@@ -50,8 +50,9 @@ reweighting : {"irfil", "total"} or None, default=None
     the formula of [FIL21] leaves out. The leakage reported counts them: it is mostly more even
     than without a reweighting, but not equal, and its largest value may even be larger. "total"
     evens the leakage that is reported: weights have a bound, and residuals count for less. It is
-    not equal either, and a warning tells its spread, but mostly more even than under "irfil", and
-    its largest value is smaller where that of "irfil" grows.
+    not equal either, and a warning tells its spread. It is mostly more even than under "irfil"
+    where that is uneven (a spread above 0.1), and about as even elsewhere; the largest value may
+    be larger than under "irfil" or without a reweighting. Compare them on your data.
 reweighting_features : str, int, slice or list, default=None
     Balance the leakage of this block of columns (names or indices) instead of the whole
     record.
