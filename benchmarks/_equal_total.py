@@ -7,10 +7,12 @@ from functools import partial
 import numpy as np
 from _common import Array
 
-from skleak.influence import FitFactor, FitState, WeightRule, relative_spread
-from skleak.influence._fisher import Norm
-from skleak.influence._total import total_norms
-from skleak.influence._total_derivative import total_derivative
+from skleak.influence.jacobian import FitFactor
+from skleak.influence.jacobian._norms import Norm
+from skleak.influence.reweighting import WeightRule, relative_spread
+from skleak.influence.reweighting._total import total_norms
+from skleak.influence.reweighting._total_derivative import total_derivative
+from skleak.influence.state import FitState
 from skleak.solvers import minimize
 
 GOAL = 1e-6  # relative spread of the total leakage for fixed multipliers

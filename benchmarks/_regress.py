@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import numpy as np
 from _common import Array
 
-from skleak.influence import equalize
+from skleak.influence.reweighting import equalize
 
 # Steps of the central differences of the losses of levels 1, 2 and 3.
 STEPS = {1: 1e-4, 2: 1e-3, 3: 4e-3}
@@ -155,7 +155,7 @@ def changed(omega: Array, X: Array, y: Array, step: float) -> Iterator[tuple[Arr
             yield omega, records, targets
 
 
-def equalised(
+def equalized(
     level: int, X: Array, y: Array, alpha: float, start: Array, tol: float
 ) -> tuple[Array, float, int]:
     """Weights of the algorithm of a level, of shape (n,), the spread they reach, and the fits."""
@@ -191,7 +191,7 @@ def follow_regress(quick: bool) -> tuple[list[list[str]], list[str], list[str]]:
         name, first = f"{n}, {d}, {seed}", 0.0
         for level in range(most + 1):
             tol = TOLERANCES[level]
-            weights, spread, fits = equalised(level, X, y, alpha, weights, tol)
+            weights, spread, fits = equalized(level, X, y, alpha, weights, tol)
             if not spread <= tol:
                 failures.append(f"{name}: level {level} stops at a spread of {spread:.0e}")
             stated, true = (
@@ -221,7 +221,7 @@ def true_by_refits(X: Array, y: Array, alpha: float, weights: Array, row: int) -
                 moved[row, j] += step
             else:
                 target[row] += step
-            found = equalised(1, moved, target, alpha, weights, TOLERANCES[1])[0]
+            found = equalized(1, moved, target, alpha, weights, TOLERANCES[1])[0]
             coefficients.append(Fits(found[None], moved[None], target[None], alpha).w[0])
         slopes.append((coefficients[0] - coefficients[1]) / (2.0 * STEPS[1]))
     return float(np.sqrt(np.sum(np.square(slopes)) / len(slopes)))

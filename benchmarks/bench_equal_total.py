@@ -25,14 +25,19 @@ import numpy as np
 from _common import Array, exit_status, fetch_or_none, print_table, synthetic
 from _equal_total import GOAL, STEPS_AGREE, Found, Problem, fixed_ratio, search, true_ratio
 from _regress import follow_regress
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 
 from skleak.datasets import fetch_adult, fetch_iwpc, fetch_mnist
-from skleak.influence import FitState, WeightRule, total_jacobian
-from skleak.influence._fisher import Norm
+from skleak.exceptions import UnevenLeakageWarning
+from skleak.influence.jacobian._norms import Norm
+from skleak.influence.reweighting import WeightRule, total_jacobian
+from skleak.influence.state import FitState
 from skleak.linear_model import (
+    IRFIL,
+    EvenTotal,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
@@ -47,7 +52,7 @@ NO_REGRESS = 1e-2  # true over stated leakage this close to one, for all records
 HEADER = ["data", "reweighting", "fits", "spread", "least / mean", "largest / mean", "mean"]
 HEADER += ["largest", "score", "weights from", "to", "seconds"]
 REFITS = ["data", "record with total / conditional", "error of the Jacobian"]
-RATIOS = ["data", "balanced, equalised", "fits", "spread", "stated", "multiplier"]
+RATIOS = ["data", "balanced, equalized", "fits", "spread", "stated", "multiplier"]
 RATIOS += ["true / stated", "twice the step", "fixed m"]
 Split = tuple[tuple[Any, Array], tuple[Any, Array]]
 Lines = list[list[str]]
@@ -68,7 +73,7 @@ class Case:
 
     @property
     def norm(self) -> Norm:
-        return "trace" if self.options.get("reweighting_target") == "trace" else "spectral"
+        return "trace" if self.options.get("norm") == "trace" else "spectral"
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ def iwpc_cases() -> Iterator[Case]:
         name, weak = f"IWPC, alpha {alpha:g}", alpha == 1e-4
         options, checks = {"alpha": alpha}, {"lowers": weak, "refitted": not weak}
         yield Case(name, PrivateLinearRegression, *split, options, evens=True, **checks)
-    options = {"alpha": 1e-2, "reweighting_target": "trace"}
+    options = {"alpha": 1e-2, "norm": "trace"}
     yield Case("IWPC, alpha 0.01, trace", PrivateLinearRegression, *split, options)
 
 
@@ -136,7 +141,7 @@ def adult_cases() -> Iterator[Case]:
         ("logistic", PrivateLogisticRegression),
     ):
         yield Case(f"Adult, {word}", model, *split, options)
-    options = {**options, "reweighting_features": ["married"]}
+    options = {**options, "features": ["married"]}
     yield Case("Adult married, linear", PrivateLinearRegression, *split, options)
 
 
@@ -199,7 +204,7 @@ def long_studies() -> Iterator[Study]:
         yield Study(case, records=5)
         yield Study(case, "spectral", records=0)
     for case in adult_cases():
-        if "reweighting_features" in case.options:
+        if "features" in case.options:
             X, y = case.train
             rows = np.random.default_rng(0).permutation(len(y))[:3000]
             train, name = (X.iloc[rows], np.asarray(y)[rows]), f"{case.name}, 3,000 records"
@@ -207,13 +212,15 @@ def long_studies() -> Iterator[Study]:
 
 
 def fitted(case: Case, reweighting: str | None) -> Any:
+    options = {**case.options}
+    inner = {name: options.pop(name) for name in ("features", "norm") if name in options}
+    rules = {"irfil": IRFIL, "total": EvenTotal}
+    rule = None if reweighting is None else rules[reweighting](tol=1e-9, max_iter=60, **inner)
     model = case.model(
         noise_scale=1.0,
-        reweighting=reweighting,
-        reweighting_tol=1e-9,
-        max_reweighting_iter=60,
+        reweighting=rule,
         tol=1e-12,
-        **case.options,
+        **options,
     )
     return model.fit(*case.train)
 
@@ -225,8 +232,9 @@ def measure(case: Case) -> tuple[Lines, Lines, list[str]]:
         began = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the table says it all
+            warnings.simplefilter("ignore", UnevenLeakageWarning)
             model = fitted(case, None if name == "none" else name)
-            features = case.options.get("reweighting_features")
+            features = case.options.get("features")
             losses[name] = model.fisher_information_loss(features=features, norm=case.norm)
             seconds = time.perf_counter() - began
             lines.append([case.name, name, *cells(case, model, losses[name]), f"{seconds:.1f}"])
@@ -239,7 +247,7 @@ def cells(case: Case, model: Any, losses: Array) -> list[str]:
     state, mean = model._confidential_state(), losses.mean()
     history = getattr(model, "reweighting_history_", np.zeros(1))
     fits = f"{len(history)}"
-    if min(history) > model.reweighting_tol:
+    if model.reweighting is not None and min(history) > model.reweighting.tol:
         fits += f", NOT CONVERGED: {min(history):.0e}"
     elif not state.converged or state.derivative.doubts:
         fits += ", UNRELIABLE"
@@ -292,7 +300,7 @@ def differences(case: Case, model: Any) -> tuple[Lines, list[str]]:
 
 def by_refits(model: Any, state: FitState, row: int) -> Array:
     """Central differences of the coefficients in all entries of a record, the target last."""
-    estimator = type(model)(**{**model.get_params(), "reweighting_tol": REFIT_TOL})
+    estimator = clone(model).set_params(reweighting__tol=REFIT_TOL)
     start, columns = state.objective.reweighted(np.ones(len(state.objective.y))), []
     for j in range(state.n_features + 1):
         ends = []
@@ -303,7 +311,11 @@ def by_refits(model: Any, state: FitState, row: int) -> Array:
             else:
                 y[row] += step
             moved = replace(start, X=X, y=y)
-            ends.append(solve_reweighted(estimator, moved, state.balanced)[0].factor.coefficients)
+            ends.append(
+                solve_reweighted(estimator, moved, state.balanced, estimator.reweighting)[
+                    0
+                ].factor.coefficients
+            )
         columns.append((ends[0] - ends[1]) / (2.0 * REFIT_STEP))
     return np.column_stack(columns)
 

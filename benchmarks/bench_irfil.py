@@ -19,13 +19,13 @@ from _common import Array, exit_status, fetch_or_none, parse_options, print_tabl
 from sklearn.exceptions import ConvergenceWarning
 
 from skleak.datasets import fetch_adult, fetch_iwpc, fetch_mnist
-from skleak.influence import WeightRule
-from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression, _fitting
+from skleak.influence.reweighting import WeightRule
+from skleak.linear_model import IRFIL, PrivateLinearRegression, PrivateLogisticRegression, _fitting
 
 LEVELS = (1e-6, 1e-8)  # relative spread of the leakage
 MOST_FITS = 60
 MOST_DEFAULT = 31  # fits of the default to the last level: its default limit
-# Name, parameter `reweighting_method`, and the memory of the acceleration without Newton's method.
+# Name, parameter `method` of IRFIL, and the memory of the acceleration without Newton's method.
 METHODS = [
     ("plain", "plain", None),
     ("accelerated alone", "accelerated", 10),
@@ -52,7 +52,7 @@ def real_cases():
         X, y = iwpc
         block = [name for name in X.columns if name.startswith("vkorc1")]
         for alpha in (1e-2, 1e-5):
-            options = {"alpha": alpha, "reweighting_features": block}
+            options = {"alpha": alpha, "features": block}
             name = f"IWPC vkorc1, alpha {alpha:g}"
             cases.append(Case(name, PrivateLinearRegression, X, y, options))
             name = f"IWPC record, alpha {alpha:g}"
@@ -66,7 +66,7 @@ def real_cases():
         cases.append(Case("MNIST 0/1, logistic", PrivateLogisticRegression, X, y, options))
     adult = fetch_or_none(fetch_adult, encoded=True)
     if adult is not None:
-        options = {"alpha": 1e-3, "reweighting_features": ["married"]}
+        options = {"alpha": 1e-3, "features": ["married"]}
         cases.append(Case("Adult married, linear", PrivateLinearRegression, *adult, options))
         for alpha in (1e-2, 1e-3):
             for kind in (PrivateLogisticRegression, PrivateLinearRegression):
@@ -126,12 +126,15 @@ def watched(memory: int | None) -> Iterator[Passes]:
 
 def run(case, method, memory):
     """The reweighted fit, its passes over the data, and its seconds."""
+    options = {**case.options}
     model = case.model(
-        reweighting="irfil",
-        reweighting_method=method,
-        max_reweighting_iter=MOST_FITS - 1,
-        reweighting_tol=LEVELS[-1],
-        **case.options,
+        reweighting=IRFIL(
+            features=options.pop("features", None),
+            method=method,
+            max_iter=MOST_FITS - 1,
+            tol=LEVELS[-1],
+        ),
+        **options,
     )
     start = time.perf_counter()
     with warnings.catch_warnings(), watched(memory) as passes:
@@ -169,7 +172,7 @@ def failures_of(case, models):
     elif fits[1] is not None and fits[0] > fits[1]:
         yield f"{case.name}: {fits[0]} fits, and {fits[1]} without Newton's method"
     losses = default.fisher_information_loss(
-        features=case.options.get("reweighting_features"), conditional=True
+        features=case.options.get("features"), conditional=True
     )
     spread = float(np.std(losses) / np.mean(losses))
     if not spread <= 2.0 * LEVELS[-1]:

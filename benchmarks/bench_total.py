@@ -22,9 +22,9 @@ from _common import (
 from sklearn.exceptions import ConvergenceWarning
 
 from skleak.datasets import fetch_adult, fetch_iwpc
-from skleak.influence._total import total_jacobian, total_norms
-from skleak.influence._total_derivative import total_derivative
-from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+from skleak.influence.reweighting._total import total_jacobian, total_norms
+from skleak.influence.reweighting._total_derivative import total_derivative
+from skleak.linear_model import IRFIL, PrivateLinearRegression, PrivateLogisticRegression
 
 ACCURACY = 1e-3  # of the columns of Jacobians that refits give, relative to the largest of them
 SOLVERS = 1e-8  # between the norms by the two solvers of the adjoint system, relative
@@ -68,9 +68,7 @@ def fit(case, X, y):
         noise_scale=0.0,
         alpha=1e-2,
         fit_intercept=False,
-        reweighting="irfil",
-        reweighting_tol=case.tol,
-        max_reweighting_iter=60,
+        reweighting=IRFIL(tol=case.tol, max_iter=60),
         tol=1e-13,
     )
     with warnings.catch_warnings():

@@ -2,10 +2,13 @@
 
 __all__ = [
     "AttackNotApplicableError",
+    "CheckpointWarning",
     "IncompleteAuditWarning",
     "LeakageBudgetError",
+    "NoGuaranteeError",
     "PrivacyLeakWarning",
-    "VacuousBoundWarning",
+    "ReleaseMismatchWarning",
+    "UnevenLeakageWarning",
 ]
 
 
@@ -13,16 +16,28 @@ class PrivacyLeakWarning(UserWarning):
     """Something confidential may leave, or a stated guarantee does not hold."""
 
 
+class ReleaseMismatchWarning(UserWarning):
+    """A release is none of what an attack supposes: other data, weights, preprocessing or noise."""
+
+
 class IncompleteAuditWarning(UserWarning):
     """An audit stopped short; what was finished is kept."""
 
 
-class VacuousBoundWarning(UserWarning):
-    """A bound is valid but says nothing, for instance an advantage of at most 1."""
+class CheckpointWarning(UserWarning):
+    """The checkpoint of an audit cannot be written; the audit goes on without it."""
+
+
+class UnevenLeakageWarning(UserWarning):
+    """A reweighting that was to even what records leak did not make it equal."""
 
 
 class AttackNotApplicableError(ValueError):
     """An attack cannot be played on this estimator or attribute."""
+
+
+class NoGuaranteeError(ValueError):
+    """A guarantee was required, and none holds."""
 
 
 class LeakageBudgetError(ValueError):

@@ -4,6 +4,8 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skleak.linear_model import (
+    IRFIL,
+    EvenTotal,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
@@ -13,9 +15,9 @@ ESTIMATORS = [PrivateLinearRegression, PrivateLogisticRegression, PrivatePoisson
 # The checks fit on data sets that no weights balance: what is warned about is not what is tested.
 OPTIONS = [
     {},
-    {"reweighting": "irfil", "max_reweighting_iter": 5},
-    {"reweighting": "total", "max_reweighting_iter": 5},
-    {"target": "public"},
+    {"reweighting": IRFIL(max_iter=5)},
+    {"reweighting": EvenTotal(max_iter=5)},
+    {"private_target": False},
     {"noise_covariance": "curvature"},
     {"noise_covariance": "minimax"},
 ]

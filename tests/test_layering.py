@@ -12,10 +12,11 @@ ROOT = Path(skleak.__file__).parent
 LAYERS = [
     {"exceptions"},
     {"utils"},
-    {"losses", "bounds", "metrics"},
-    {"solvers", "channels", "accounting"},
-    {"influence", "mechanisms", "release"},
-    {"reports"},
+    {"losses", "bounds", "metrics", "rendering"},
+    {"solvers", "channels", "accounting", "_released_export"},
+    {"influence", "mechanisms", "preprocessing"},
+    {"_released"},
+    {"adversary", "reports", "_release"},
     {"linear_model", "attacks"},
     {"audit"},
     {"plotting", "datasets", "neural"},
@@ -26,6 +27,15 @@ LAYER_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
 # What a late import inside a function may reach above its layer: a result that draws itself.
 LATE_UPWARD = {("reports", "plotting"), ("channels", "plotting"), ("audit", "plotting")}
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+
+
+# Inside a package, from the lowest: a file imports from its own folder or from a lower one.
+INSIDE = {
+    "influence": ["jacobian", "noise", "reweighting", "state", "refit"],
+    "attacks": ["attribute", "membership", "reconstruction"],
+}
+# Sub-packages that do not see each other at all.
+STRANGERS = {"attacks"}
 
 
 def _part(path):
@@ -66,9 +76,48 @@ def test_imports_go_down(path):
         assert LAYER_OF[target] < LAYER_OF[part], f"{path} imports upward: {name}"
 
 
+def _sub(module):
+    return module.split(".")[2] if module.count(".") > 1 else None
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in MODULES if _part(path) in INSIDE], ids=lambda path: str(path)
+)
+def test_imports_go_down_inside_a_package(path):
+    part, sub = path.relative_to(ROOT).with_suffix("").parts[:2]
+    order = INSIDE[part]
+    if sub not in order:
+        return
+    for name, target, at_top in _imports(ast.parse(path.read_text())):
+        other = _sub(name)
+        if target != part or not at_top or other not in order or other == sub:
+            continue
+        assert part not in STRANGERS, f"{path} imports from a sub-package beside it: {name}"
+        assert order.index(other) < order.index(sub), f"{path} imports upward: {name}"
+
+
+@pytest.mark.parametrize("part, order", INSIDE.items())
+def test_the_order_names_what_exists(part, order):
+    for name in order:
+        assert (ROOT / part / name).is_dir() or (ROOT / part / f"{name}.py").is_file()
+
+
+def test_no_folder_is_crowded():
+    sizes = {}
+    for path in [*MODULES, *ROOT.rglob("__init__.py")]:
+        sizes.setdefault(path.parent, set()).add(path)
+    crowded = {str(folder): len(files) for folder, files in sizes.items() if len(files) > 16}
+    assert not crowded
+
+
+def test_rendering_carries_figures_and_draws_none():
+    for path in (ROOT / "rendering").rglob("*.py"):
+        assert "skleak.plotting" not in path.read_text()
+
+
 def test_the_root_imports_nothing_heavy():
     tree = ast.parse((ROOT / "__init__.py").read_text())
-    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert not [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 def test_bounds_know_only_numpy_and_scipy():

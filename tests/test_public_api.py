@@ -17,12 +17,12 @@ PACKAGES = [
     f"skleak.{module.name}" for module in pkgutil.iter_modules(skleak.__path__) if module.ispkg
 ]
 MODULES = [*(name for name in PACKAGES if name not in OPTIONAL), "skleak.exceptions"]
-MODULES += ["skleak.release"]
+MODULES += ["skleak._released"]
 # Packages whose classes a user constructs; elsewhere there are results, protocols and mixins.
 WITH_EXAMPLES = {
     f"skleak.{name}"
     for name in ("accounting", "attacks", "channels", "influence", "linear_model", "losses")
-} | {"skleak.plotting", "skleak.solvers"}
+} | {"skleak.plotting", "skleak.preprocessing", "skleak.solvers"}
 
 
 def _public(module):

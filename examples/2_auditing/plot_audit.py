@@ -105,7 +105,12 @@ print(best[columns].round(3).to_string())
 # An attacker would use both. With ``prior="conditional"`` all attacks and bounds start from what
 # the other columns say of each patient; the advantage left is what the model adds.
 conditional = LeakageAuditor(
-    model, "sex", ["prior", "white_box"], noise_scales=enough, prior="conditional", random_state=0
+    model,
+    "sex",
+    attacks=["prior", "white_box"],
+    noise_scales=enough,
+    prior="conditional",
+    random_state=0,
 ).fit(X_train, y_train, X_test, y_test)
 columns = ["attack", "success", "baseline", "advantage", "bayes"]
 print(conditional.results_[columns].round(3).to_string(index=False))
@@ -113,14 +118,19 @@ print(conditional.results_[columns].round(3).to_string(index=False))
 # %%
 # The patients as they are, or as they might be
 # ---------------------------------------------
-# The audit above has ``secret="actual"``: the patients are these, and the question is how many
+# The audit above has ``secrets="actual"``: the patients are these, and the question is how many
 # of them are guessed right. A bound speaks of another game ([FANO23] figure 1): the sex of one
 # patient is drawn by chance, the model is trained with it, published, and the sex guessed. That
-# is ``secret="drawn"``. There the bounds hold exactly, for every patient and attack, and the
+# is ``secrets="drawn"``. There the bounds hold exactly, for every patient and attack, and the
 # success of the white box is that of the best attack up to sampling. Choose "actual" to hear how
 # these people would fare, and "drawn" to check attacks against bounds.
 drawn = LeakageAuditor(
-    model, "sex", ["prior", "white_box"], noise_scales=noise_scales, secret="drawn", random_state=0
+    model,
+    "sex",
+    attacks=["prior", "white_box"],
+    noise_scales=noise_scales,
+    secrets="drawn",
+    random_state=0,
 ).fit(X_train, y_train)
 played = drawn.results_.query("attack == 'white_box'").set_index("noise_scale")
 print(played[["success_low", "success", "success_high", "bayes", "verdict"]].round(4).to_string())

@@ -25,7 +25,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skleak.audit import LeakageAuditor
+from skleak.audit import MembershipAuditor
 from skleak.linear_model import PrivateLogisticRegression
 
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
@@ -48,10 +48,10 @@ private = make_pipeline(StandardScaler(), PrivateLogisticRegression(alpha=0.03))
 #   noise was added, and so plays against the private model only. Nothing beats it.
 #
 # The private model is audited at three noise scales. Members are the same at all of them.
-options = {"target": "membership", "n_releases": 30, "random_state": 0}
-of_forest = LeakageAuditor(forest, **options).fit(X_train, y_train, X_test, y_test)
+options = {"n_releases": 30, "random_state": 0}
+of_forest = MembershipAuditor(forest, **options).fit(X_train, y_train, X_test, y_test)
 noise_scales = [0.05, 0.2, 0.8]
-of_private = LeakageAuditor(private, noise_scales=noise_scales, **options)
+of_private = MembershipAuditor(private, noise_scales=noise_scales, **options)
 of_private.fit(X_train, y_train, X_test, y_test)
 columns = ["noise_scale", "attack", "success", "tpr_at_1pct_fpr", "lower_bound", "bayes"]
 results = pd.concat([of_forest.results_, of_private.results_])
@@ -73,7 +73,7 @@ rows = [("forest", of_forest.results_)]
 levels = of_private.results_.groupby("noise_scale")
 rows += [(f"private, noise {scale:g}", part) for scale, part in levels]
 markers = {"loss": "o", "likelihood_ratio": "s", "exact": "D"}
-colours = {"loss": "#0072b2", "likelihood_ratio": "#d55e00", "exact": "#009e73"}
+colors = {"loss": "#0072b2", "likelihood_ratio": "#d55e00", "exact": "#009e73"}
 figure, axes = plt.subplots(figsize=(8.6, 4.2), layout="constrained")
 for place, (_, part) in enumerate(reversed(rows)):
     floor = max(part["lower_bound"].iloc[0], part["success_low"].max(), 0.5)
@@ -88,7 +88,7 @@ for place, (_, part) in enumerate(reversed(rows)):
             place + step,
             xerr=error,
             fmt=markers[row["attack"]],
-            color=colours[row["attack"]],
+            color=colors[row["attack"]],
             ms=6,
             lw=1.2,
             label=row["attack"].replace("_", " ") if place == 0 else None,
@@ -114,12 +114,11 @@ print(middle["bayes"].describe()[["mean", "50%", "max"]].round(3).to_string())
 
 # %%
 # That game draws all members anew, and a model sees half of the candidates. For the private model
-# there is a second one: all others are in, and one record is in or out. ``secret="drawn"`` plays
+# there is a second one: all others are in, and one record is in or out. ``secrets="drawn"`` plays
 # it without training anything again, about the model that is to be published.
-drawn = LeakageAuditor(
+drawn = MembershipAuditor(
     private,
-    target="membership",
-    secret="drawn",
+    secrets="drawn",
     noise_scales=noise_scales,
     n_releases=100,
     bounds=["bayes", "tradeoff", "fano"],

@@ -85,8 +85,8 @@ for _ in range(20):
     model = clone(rule).fit(X, y)
     weights.append([*model.coef_[0, :N_USED], *model.intercept_])
     candidates = np.concatenate([X, fresh[0]]), np.concatenate([y, fresh[1]])
-    losses = MembershipInference("loss").fit(*candidates, *reference)
-    gradients = MembershipInference("gradient_norm").fit(*candidates, *reference)
+    losses = MembershipInference(statistic="loss").fit(*candidates, *reference)
+    gradients = MembershipInference(statistic="gradient_norm").fit(*candidates, *reference)
     zero_one = generalization_gap(model, X, y, *fresh, loss="zero_one")
     guesses = found_among_coefficients(model, candidates[0])
     rows.append(
@@ -95,8 +95,8 @@ for _ in range(20):
             "error on fresh records": zero_one.test_loss,
             "gap, share of errors": zero_one.gap,
             "gap, log loss": generalization_gap(model, X, y, *fresh).gap,
-            "loss attack": losses.accuracy(model, member),
-            "gradient attack": gradients.accuracy(model, member),
+            "loss attack": losses.score(model, member),
+            "gradient attack": gradients.score(model, member),
             "coefficient attack": np.mean(guesses == member),
         }
     )
@@ -137,12 +137,12 @@ figure, (left, right) = plt.subplots(
     1, 2, figsize=(10.0, 3.8), layout="constrained", width_ratios=[1, 1.2]
 )
 quantiles = (np.arange(N_RECORDS) + 0.5) / N_RECORDS
-for (X_part, y_part), name, colour, style in (
+for (X_part, y_part), name, color, style in (
     ((X, y), "training records", "#a3260f", "-"),
     (fresh, "fresh records", "#3f6fb0", "--"),
 ):
     loss = -model.predict_log_proba(X_part)[np.arange(len(y_part)), y_part.astype(int)]
-    left.plot(np.sort(loss), quantiles, style, color=colour, label=name)
+    left.plot(np.sort(loss), quantiles, style, color=color, label=name)
 left.set(xscale="log", xlabel="loss of a record, nats", ylabel="share of records below")
 left.set_title("Losses do not differ ...", loc="left", fontsize="medium")
 left.legend()

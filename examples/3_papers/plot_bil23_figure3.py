@@ -40,13 +40,13 @@ for size in sizes:
     theta, row, response, member = attack.sample(trials, random_state=rng)
     right = int(np.sum(attack.predict(theta, row, response) == member))
     simulated = binomial_interval(right, trials, 0.999)
-    lower, upper = attack.success_bounds()
-    if not simulated.low <= attack.success() <= simulated.high:
+    lower, upper = attack.expected_score_bounds()
+    if not simulated.low <= attack.expected_score().mean() <= simulated.high:
         raise ValueError(f"The simulation misses the exact success with {size} records.")
-    if not lower <= attack.success() <= upper:
+    if not lower <= attack.expected_score().mean() <= upper:
         raise ValueError(f"A bound does not hold with {size} records.")
     rows[size] = {
-        "attack, exact": attack.success(),
+        "attack, exact": attack.expected_score().mean(),
         "attack, simulated": simulated.estimate,
         "bound from the gap": lower,
         "bound from the information": upper,
@@ -100,12 +100,12 @@ plt.show()
 # The success on a row depends on its leverage alone.
 X = rng.normal(size=(60, n_columns))
 X[0] *= 4.0
-attack = GaussianLinearMembership(1.0, np.zeros(n_columns)).fit(X)
-success = 1.0 - 0.5 * np.add(*attack.error_rates())
+attack = GaussianLinearMembership(sigma=1.0, coef=np.zeros(n_columns)).fit(X)
+success = attack.expected_score()
 order = np.argsort(attack.leverages_)
 _, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
 ax.plot(attack.leverages_[order], success[order], "o-", markersize=3)
 ax.set(xlabel="leverage of the row", ylabel="probability that the guess is right")
 ax.set_title("Rows far from the others are told apart", fontsize="medium")
-print(f"success {success.min():.2f} to {success.max():.2f}, {attack.success():.2f} on average")
+print(f"success {success.min():.2f} to {success.max():.2f}, {success.mean():.2f} on average")
 plt.show()

@@ -78,15 +78,17 @@ def train(records, seed):
 
 def best_threshold(score, network, candidates, member):
     """Threshold that is right most often about a network whose members are known."""
-    attack = MembershipInference(score).fit(X[candidates], y[candidates])
+    attack = MembershipInference(statistic=score).fit(X[candidates], y[candidates])
     false_alarms, hits, thresholds = attack.roc_curve(network, member)
     return float(np.nan_to_num(thresholds[np.argmax(hits - false_alarms)]))
 
 
 def success(score, threshold, network, candidates, member, *reference):
     """Share of right guesses, half of them about members."""
-    attack = MembershipInference(score, threshold).fit(X[candidates], y[candidates], *reference)
-    return attack.accuracy(network, member)
+    attack = MembershipInference(statistic=score, threshold=threshold).fit(
+        X[candidates], y[candidates], *reference
+    )
+    return attack.score(network, member)
 
 
 rng = np.random.default_rng(0)
@@ -152,12 +154,12 @@ figure, (left, right) = plt.subplots(
 )
 left.fill_between(sizes, 0.5, bound, color="#3f6fb0", alpha=0.15, linewidth=0)
 left.plot(sizes, bound, "--", color="#3f6fb0", label="some attack, at least: bound from the gap")
-colours = ["#a3260f", "#d98c2b", "#4b7d3a"]
-for k, (name, colour) in enumerate(zip(SCORES.values(), colours, strict=True)):
+colors = ["#a3260f", "#d98c2b", "#4b7d3a"]
+for k, (name, color) in enumerate(zip(SCORES.values(), colors, strict=True)):
     ends = np.abs(np.stack([of(name, "low"), of(name, "high")]) - of(name))
     shifted = sizes * 1.06 ** (k - 1)
-    left.errorbar(shifted, of(name), ends, fmt="o-", color=colour, capsize=3, ms=4, label=name)
-left.plot(sizes, of("loss, half"), ":", color=colours[0], label="loss, half of fresh ones called")
+    left.errorbar(shifted, of(name), ends, fmt="o-", color=color, capsize=3, ms=4, label=name)
+left.plot(sizes, of("loss, half"), ":", color=colors[0], label="loss, half of fresh ones called")
 left.axhline(0.5, color="0.6", linewidth=0.8)
 left.annotate("guessing", (sizes[0], 0.5), (0, 3), textcoords="offset points", color="0.4")
 left.set(ylabel="right guesses", ylim=(0.48, None))

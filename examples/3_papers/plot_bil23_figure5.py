@@ -90,7 +90,7 @@ def writers_guessed(network, records):
 
 def best_threshold(network, candidates, member):
     """Threshold on the loss that is right most often about a network whose members are known."""
-    attack = MembershipInference("loss").fit(X.iloc[candidates], y[candidates])
+    attack = MembershipInference(statistic="loss").fit(X.iloc[candidates], y[candidates])
     false_alarms, hits, thresholds = attack.roc_curve(network, member)
     return float(np.nan_to_num(thresholds[np.argmax(hits - false_alarms)]))
 
@@ -115,8 +115,10 @@ for size, wanted in n_networks.items():
         measured.append(found)
     for k, (network, candidates, member) in enumerate(games):
         threshold = best_threshold(*games[(k + 1) % wanted])
-        attack = MembershipInference("loss", threshold).fit(X.iloc[candidates], y[candidates])
-        measured[k - wanted]["membership"] = attack.accuracy(network, member)
+        attack = MembershipInference(statistic="loss", threshold=threshold).fit(
+            X.iloc[candidates], y[candidates]
+        )
+        measured[k - wanted]["membership"] = attack.score(network, member)
 measured = pd.DataFrame(measured)
 
 # %%

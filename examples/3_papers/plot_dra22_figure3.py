@@ -21,7 +21,7 @@ images are attacked; ``python plot_dra22_figure3.py --full`` attacks all of them
 # The model of the paper
 # ----------------------
 # Pixels between 0 and 1, a penalty of 0.01, and very little noise. The label of an image is known
-# to the attacker, so only pixels count as leaked (``target="public"``).
+# to the attacker, so only pixels count as leaked (``private_target=False``).
 import sys
 import time
 
@@ -41,7 +41,7 @@ targets = np.arange(n)
 if "--full" not in sys.argv:
     targets = np.sort(np.random.default_rng(0).choice(n, 2000, replace=False))
 start = time.perf_counter()
-model = PrivateLogisticRegression(noise_scale=0.0, alpha=1e-2, target="public").fit(X, y)
+model = PrivateLogisticRegression(noise_scale=0.0, alpha=1e-2, private_target=False).fit(X, y)
 coefficients = np.append(model.coef_, model.intercept_)
 model.set_params(noise_scale=NOISE_SCALE).fit(X, y)
 bounds = model.diagonal_fisher_information_loss_[targets] ** -2.0
@@ -60,7 +60,7 @@ for share in (0.0, 0.01, 0.1, 0.5, 0.9, 1.0):
 # known at the published coefficients; what is missing is the gradient of the unknown image, which
 # is a multiple of it. Every release has fresh noise, and the error that is bounded is the mean over
 # releases: all images share the noise of one, and in a lucky one most errors lie below the bound.
-attack = InformedReconstruction(model, targets=targets).fit(X, y)
+attack = InformedReconstruction(model, records=targets, bounds=None).fit(X, y)
 truth = X[targets]
 by_size = np.argsort(bounds, kind="stable")
 shown = np.concatenate([by_size[:8], by_size[-8:]])

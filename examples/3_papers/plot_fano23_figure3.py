@@ -56,12 +56,14 @@ def advantages(size, scales):
         "Fano, exact information": fano_advantage(information, size),
         "closed-form Fano": closed_form_fano_advantage(information, size),
         "Fano, information bound": fano_advantage(channel.mutual_information_bound(), size),
-        "Fano, order 1": renyi_fano_advantage(order_one, 1.0, size),
-        "generalised Fano": np.minimum(
-            renyi_fano_advantage(order_one, 1.0, size),
-            renyi_fano_advantage(epsilon, orders, size),
+        "Fano, order 1": renyi_fano_advantage(order_one, 1.0, size, refine=False),
+        "generalized Fano": np.minimum(
+            renyi_fano_advantage(order_one, 1.0, size, refine=False),
+            renyi_fano_advantage(epsilon, orders, size, refine=False),
         ),
-        "reconstruction robustness": reconstruction_robustness_advantage(epsilon, orders, size),
+        "reconstruction robustness": reconstruction_robustness_advantage(
+            epsilon, orders, size, refine=False
+        ),
     }
     return pd.DataFrame(columns, index=pd.Index(scales, name="noise scale"))
 
@@ -98,12 +100,12 @@ if not point["trade-off"] <= point["trade-off, smallest ball"] <= 0.2997:
 # reconstruction robustness. The tolerance is that of the information's standard error; without
 # information the closed form stays at a floor, so it comes after Fano and nowhere else.
 always = [
-    ["Bayes", "trade-off", "trade-off, smallest ball", "generalised Fano"],
+    ["Bayes", "trade-off", "trade-off, smallest ball", "generalized Fano"],
     ["Bayes", "Fano, exact information", "Fano, information bound", "Fano, order 1"],
     ["Fano, exact information", "closed-form Fano"],
-    ["generalised Fano", "reconstruction robustness"],
+    ["generalized Fano", "reconstruction robustness"],
 ]
-of_the_paper = [*always, ["Fano, exact information", "generalised Fano"]]
+of_the_paper = [*always, ["Fano, exact information", "generalized Fano"]]
 for size, chains in ((10, of_the_paper), (30, always)):
     table = tables[size]
     for chain in chains:
@@ -116,8 +118,8 @@ for size, chains in ((10, of_the_paper), (30, always)):
 # divergence gives a smaller bound than the exact information does; the trade-off bound stays
 # below both.
 table = tables[30]
-crossed = table["generalised Fano"] < table["Fano, exact information"] - 2e-4
-columns = ["Bayes", "trade-off", "generalised Fano", "Fano, exact information"]
+crossed = table["generalized Fano"] < table["Fano, exact information"] - 2e-4
+columns = ["Bayes", "trade-off", "generalized Fano", "Fano, exact information"]
 print("Thirty one-hot encodings")
 print(table.loc[crossed, columns].iloc[::2].round(4).to_string())
 

@@ -63,7 +63,7 @@ print(X_train[GENE].value_counts(normalize=True).round(3).to_string())
 # Attacks and bounds in the game of the bounds
 # --------------------------------------------
 # A bound is about this game ([FANO23] figure 1): the gene of one patient is drawn from the prior,
-# the model is trained with it and published, and the attack guesses. ``secret="drawn"`` plays it.
+# the model is trained with it and published, and the attack guesses. ``secrets="drawn"`` plays it.
 # The prior is how often each variant occurs among the other patients. The white box that ignores
 # it takes all variants to be equally likely.
 noise_scales = np.geomspace(1e-5, 1.0, 11)
@@ -71,14 +71,16 @@ attacks = {
     "prior": "prior",
     "white_box": "white_box",
     "white box, no prior": WhiteBoxAttributeInference(
-        model, GENE, prior="uniform", targets=targets
+        model, GENE, prior="uniform", records=targets
     ),
     "black_box": "black_box",
     "informed": "informed",
 }
-options = {"noise_scales": noise_scales, "targets": targets, "random_state": 0}
+options = {"noise_scales": noise_scales, "records": targets, "random_state": 0}
 # Many intervals are compared with many bounds below, so they are wide: none is to miss.
-drawn = LeakageAuditor(model, GENE, attacks, secret="drawn", confidence_level=0.9999, **options)
+drawn = LeakageAuditor(
+    model, GENE, attacks=attacks, secrets="drawn", confidence_level=0.9999, **options
+)
 drawn.fit(X_train, y_train, X_test, y_test)
 results = drawn.results_
 success = results.pivot(index="noise_scale", columns="attack", values="success")
@@ -111,7 +113,7 @@ white = results[results["attack"] == "white_box"].set_index("noise_scale")
 for scale, row in white.iterrows():
     if not row["success_low"] - 1e-3 <= row["bayes"] <= row["success_high"] + 1e-3:
         raise ValueError(f"The white box misses the Bayes success at noise {scale:g}.")
-shown = ["bayes", "tradeoff", "fano", "fano_information_bound", "generalised_fano"]
+shown = ["bayes", "tradeoff", "fano", "fano_information_bound", "generalized_fano"]
 shown += ["reconstruction_robustness"]
 display = AuditDisplay.from_auditor(drawn).plot(bounds=shown)
 _ = display.ax_.set_title("Guessing VKORC1, drawn from its prior", loc="left", fontsize="medium")
@@ -119,14 +121,14 @@ _ = display.ax_.set_title("Guessing VKORC1, drawn from its prior", loc="left", f
 # %%
 # The patients as they are
 # ------------------------
-# The papers report how many patients are guessed right. That is ``secret="actual"``: one release
+# The papers report how many patients are guessed right. That is ``secrets="actual"``: one release
 # is about all of them at once. Drawn genes have nothing to do with the rest of the patient; actual
 # ones do, and an attack that asks the model for its predictions profits: the black box guesses
 # about half of the patients right at any noise that leaves the model of use. That is no leak
 # about these patients, and imputation, which never sees the model, does better still. The rings in
 # the figure mark them: they beat a bound that starts from the prior, and tells what the model adds.
 attacks = {**attacks, "imputation": "imputation"}
-actual = LeakageAuditor(model, GENE, attacks, bounds=["bayes"], **options)
+actual = LeakageAuditor(model, GENE, attacks=attacks, bounds=["bayes"], **options)
 actual.fit(X_train, y_train, X_test, y_test)
 success = actual.results_.pivot(index="noise_scale", columns="attack", values="success")
 print("\nShare of right guesses, actual secrets")

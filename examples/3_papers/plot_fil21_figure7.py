@@ -29,7 +29,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from skleak.attacks import WhiteBoxAttributeInference
 from skleak.datasets import fetch_iwpc
-from skleak.linear_model import PrivateLinearRegression
+from skleak.linear_model import IRFIL, PrivateLinearRegression
 from skleak.plotting import VulnerabilityDisplay
 
 GENE, COLUMNS = "vkorc1", ["vkorc1_CT", "vkorc1_TT"]
@@ -54,7 +54,7 @@ def make_model(**options):
 
 models = {
     "plain": make_model(),
-    "IRFIL": make_model(reweighting="irfil", reweighting_features=COLUMNS),
+    "IRFIL": make_model(reweighting=IRFIL(features=COLUMNS)),
 }
 losses = {}
 for name, model in models.items():

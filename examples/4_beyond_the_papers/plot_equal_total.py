@@ -24,10 +24,10 @@ import warnings
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from sklearn.exceptions import ConvergenceWarning
 
 from skleak.datasets import fetch_iwpc
-from skleak.linear_model import PrivateLinearRegression
+from skleak.exceptions import UnevenLeakageWarning
+from skleak.linear_model import IRFIL, EvenTotal, PrivateLinearRegression
 
 patients, dose = fetch_iwpc(encoded=True, return_X_y=True)
 X_all, y_all = patients.to_numpy(dtype=float), np.asarray(dose, dtype=float)
@@ -36,6 +36,8 @@ train, test = rows[:3855], rows[3855:]
 X, y = X_all[train], y_all[train]
 COLORS = {"none": "#a3260f", "irfil": "#3f6fb0", "total": "#2e7d5b"}
 ALPHAS = (1e-2, 1e-4)
+OPTIONS = {"tol": 1e-11, "max_iter": 60}
+RULES = {"none": None, "irfil": IRFIL(**OPTIONS), "total": EvenTotal(**OPTIONS)}
 
 
 def fitted(name: str, alpha: float, noise_scale: float, X=X, y=y) -> PrivateLinearRegression:
@@ -43,16 +45,14 @@ def fitted(name: str, alpha: float, noise_scale: float, X=X, y=y) -> PrivateLine
         noise_scale,
         alpha=alpha,
         fit_intercept=False,
-        reweighting=None if name == "none" else name,
-        reweighting_tol=1e-11,
-        max_reweighting_iter=60,
+        reweighting=RULES[name],
     ).fit(X, y)
 
 
 def leakage(model: PrivateLinearRegression) -> np.ndarray:
     with warnings.catch_warnings():
         # "total" always says how far from equal it is. That is one of the figures shown here.
-        warnings.filterwarnings("ignore", "`reweighting='total'` evens", ConvergenceWarning)
+        warnings.filterwarnings("ignore", "`reweighting='total'` evens", UnevenLeakageWarning)
         return model.fisher_information_loss_
 
 
@@ -238,7 +238,7 @@ figure, ax = plt.subplots(figsize=(8.4, 3.9), layout="constrained")
 for name, color, shift in (("IRFIL", COLORS["irfil"], -0.12), ("searched", "#b9770e", 0.12)):
     ratios = np.array([draw[name] for draw in draws])
     places = np.arange(1, len(draws) + 1)[:, None] + shift + np.zeros(ratios.shape)
-    label = {"IRFIL": "IRFIL", "searched": "total equalised, multipliers held fixed"}[name]
+    label = {"IRFIL": "IRFIL", "searched": "total equalized, multipliers held fixed"}[name]
     ax.plot(places.ravel(), ratios.ravel(), "o", color=color, ms=5, alpha=0.7, label=label)
 ax.axhline(1.0, color="#1b2430", ls=":", label="level stated for all")
 ax.set(yscale="log", xlabel="draw of eight records", ylabel="true / stated leakage")

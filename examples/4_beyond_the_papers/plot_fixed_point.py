@@ -8,7 +8,7 @@ the default number of refits ends with some people leaking a tenth more than oth
 reaches the same fixed point in a dozen refits. It accelerates the iteration, and goes on by
 Newton's method where that is still slow.
 
-This script counts passes over the data for the three values of ``reweighting_method``: the paper's
+This script counts passes over the data for the three values of ``method`` of `IRFIL`: the paper's
 iteration (``"plain"``), the default (``"accelerated"``), and Newton's method from the first refit
 on (``"newton"``).
 
@@ -28,8 +28,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skleak.datasets import fetch_adult, fetch_iwpc
-from skleak.influence import Columns, FitFactor, WeightRule, equalize, newton_direction
-from skleak.linear_model import PrivateLinearRegression
+from skleak.influence.jacobian import Columns, FitFactor
+from skleak.influence.reweighting import WeightRule, equalize, newton_direction
+from skleak.linear_model import IRFIL, PrivateLinearRegression
 from skleak.losses import SquaredLoss
 from skleak.solvers import Objective, minimize
 
@@ -40,10 +41,7 @@ for method in ("plain", "accelerated"):
     model = PrivateLinearRegression(
         1e-3,
         alpha=ALPHA,
-        reweighting="irfil",
-        reweighting_features=["married"],
-        reweighting_method=method,
-        reweighting_tol=TOL,
+        reweighting=IRFIL(features=["married"], method=method, tol=TOL),
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
@@ -65,7 +63,7 @@ if warned["accelerated"] or exposure["accelerated"] > 1.0001:
 # of the refit at which it stopped, and the people they were to protect may still leak most. They
 # are not at the fixed point either, so that what the weights themselves give away cannot be
 # counted: ``fisher_information_loss_`` warns as well. Allow more refits
-# (``max_reweighting_iter``), use a stronger penalty, or say by ``reweighting_tol`` which spread is
+# (``max_iter``), use a stronger penalty, or say by ``tol`` which spread is
 # good enough. Where 30 refits get nowhere and more are allowed, the weights are bounded first, and
 # the bound is raised step by step: that solves the whole record of this very problem, in 130 fits.
 # Some problems have no fixed point, or one so nearly singular that no method gets there; then the
@@ -161,5 +159,5 @@ for ax, name in zip(axes, problems, strict=True):
     ax.set(yscale="log", xlabel="passes over the data", title=f"{name}, alpha 1e-5")
     ax.spines[["top", "right"]].set_visible(False)
 axes[0].set_ylabel("relative spread of the leakage")
-axes[0].legend(frameon=False, title="reweighting_method")
+axes[0].legend(frameon=False, title="method")
 plt.show()

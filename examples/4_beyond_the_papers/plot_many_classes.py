@@ -14,6 +14,7 @@ by refitting.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
@@ -22,9 +23,9 @@ from skleak.linear_model import PrivateLogisticRegression
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X / 16.0, y, random_state=0, stratify=y)
 NOISE_SCALE = 0.1
-model = PrivateLogisticRegression(NOISE_SCALE, alpha=1e-2, target="public", random_state=0)
+model = PrivateLogisticRegression(NOISE_SCALE, alpha=1e-2, private_target=False, random_state=0)
 model.fit(X_train, y_train)
-noiseless = PrivateLogisticRegression(0.0, alpha=1e-2, target="public").fit(X_train, y_train)
+noiseless = PrivateLogisticRegression(0.0, alpha=1e-2, private_target=False).fit(X_train, y_train)
 print(f"coefficients {model.coef_.shape}, intercepts {model.intercept_.shape}")
 for name, fitted in (("with noise", model), ("without noise", noiseless)):
     print(f"share of digits recognised {name:13} {fitted.score(X_test, y_test):.3f}")
@@ -53,7 +54,7 @@ def parameters(pixel: int, change: float) -> np.ndarray:
     """All parameters without noise, had one pixel of the most exposed image been different."""
     moved = X_train.copy()
     moved[worst, pixel] += change
-    refit = PrivateLogisticRegression(**noiseless.get_params()).fit(moved, y_train)
+    refit = clone(noiseless).fit(moved, y_train)
     return np.append(np.ravel(refit.coef_), refit.intercept_)
 
 

@@ -24,6 +24,8 @@ the error of the released model on others, and what an attack on a gene gains.
 # Four shapes of noise
 # --------------------
 # Half of the patients that are not trained on count as public; the other half test the model.
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -35,6 +37,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from skleak.attacks import WhiteBoxAttributeInference
 from skleak.datasets import fetch_iwpc
+from skleak.exceptions import PrivacyLeakWarning
 from skleak.influence import minimax_shape
 from skleak.linear_model import PrivateLinearRegression
 
@@ -134,14 +137,17 @@ for name in ("isotropic", "curvature", "minimax"):
     attack = WhiteBoxAttributeInference(pipeline, "vkorc1", prior="uniform").fit(raw, dose)
     encoded = pipeline[:-1].transform(raw)
     releases = []
-    for _ in range(60):
-        releases.append(private.fit(encoded, dose).release())
+    with warnings.catch_warnings():
+        # The noise of an example can be drawn again, as a release of it says.
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        for _ in range(60):
+            releases.append(private.fit(encoded, dose).release())
     right = attack.predict(releases) == raw["vkorc1"].to_numpy()
     for who, chosen in (("all patients", slice(None)), ("most exposed", exposed)):
         each = 1.5 * (right[:, chosen].mean(axis=1) - 1.0 / 3.0)
         error = each.std(ddof=1) / np.sqrt(len(each))
         print(f"{name:9} advantage over guessing, {who}: {each.mean():.3f} +- {error:.3f}")
-    channel = attack.set_params(targets=exposed).fit(raw, dose).channel()
+    channel = attack.set_params(records=exposed).fit(raw, dose).channel()
     advantages[name] = 1.5 * (channel.bayes_success(np.full(3, 1.0 / 3.0)).mean() - 1.0 / 3.0)
     print(f"{name:9} advantage that no attack exceeds, most exposed: {advantages[name]:.3f}")
 if max(advantages["curvature"], advantages["minimax"]) > 0.8 * advantages["isotropic"]:

@@ -19,9 +19,10 @@ Information. UAI 2021.
 # -----------------------
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.base import clone
 
 from skleak.datasets import fetch_iwpc
-from skleak.linear_model import PrivateLinearRegression
+from skleak.linear_model import IRFIL, PrivateLinearRegression
 
 X, y = fetch_iwpc(encoded=True, return_X_y=True)
 rows = np.random.default_rng(0).permutation(len(y))[:3855]
@@ -29,9 +30,7 @@ X, y = X.iloc[rows].to_numpy(dtype=float), np.asarray(y)[rows]
 NOISE_SCALE = 1e-3
 options = {"noise_scale": NOISE_SCALE, "alpha": 1e-2, "fit_intercept": False}
 plain = PrivateLinearRegression(**options).fit(X, y)
-model = PrivateLinearRegression(
-    reweighting="irfil", reweighting_tol=1e-11, max_reweighting_iter=60, **options
-).fit(X, y)
+model = PrivateLinearRegression(reweighting=IRFIL(tol=1e-11, max_iter=60), **options).fit(X, y)
 
 # %%
 # The paper's figure is ``conditional_fisher_information_loss_``, and it is the same for everyone.
@@ -69,7 +68,7 @@ def coefficients(column: int, change: float) -> np.ndarray:
         moved[i, column] += change
     else:
         dose[i] += change
-    return model.__class__(**{**model.get_params(), "noise_scale": 0.0}).fit(moved, dose).coef_
+    return clone(model).set_params(noise_scale=0.0).fit(moved, dose).coef_
 
 
 jacobian = np.column_stack(

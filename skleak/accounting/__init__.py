@@ -6,8 +6,16 @@ from skleak.accounting._composition import (
     compose_gdp,
     compose_rdp,
 )
+from skleak.accounting._discrete import (
+    discrete_gaussian_cover,
+    discrete_gaussian_delta,
+    discrete_gaussian_epsilon,
+    discrete_gaussian_mu,
+    discrete_gaussian_rho,
+    discrete_gaussian_total_variation,
+    rounded_sensitivity,
+)
 from skleak.accounting._gaussian import (
-    epsilon_delta,
     gaussian_delta,
     gaussian_dp,
     gaussian_epsilon,
@@ -15,9 +23,10 @@ from skleak.accounting._gaussian import (
     mu_from_epsilon_delta,
     rdp,
 )
-from skleak.accounting._ledger import LeakageLedger, LeakageTotal
 from skleak.accounting._sensitivity import output_perturbation_sensitivity
 from skleak.accounting._subsampled import subsampled_gaussian_epsilon
+from skleak.accounting.ledger._ledger import LeakageLedger
+from skleak.accounting.ledger._total import LeakageTotal
 
 __all__ = [
     "FisherAccountant",
@@ -26,7 +35,12 @@ __all__ = [
     "compose_fisher_information_loss",
     "compose_gdp",
     "compose_rdp",
-    "epsilon_delta",
+    "discrete_gaussian_cover",
+    "discrete_gaussian_delta",
+    "discrete_gaussian_epsilon",
+    "discrete_gaussian_mu",
+    "discrete_gaussian_rho",
+    "discrete_gaussian_total_variation",
     "gaussian_delta",
     "gaussian_dp",
     "gaussian_epsilon",
@@ -34,5 +48,6 @@ __all__ = [
     "mu_from_epsilon_delta",
     "output_perturbation_sensitivity",
     "rdp",
+    "rounded_sensitivity",
     "subsampled_gaussian_epsilon",
 ]

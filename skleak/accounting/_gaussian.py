@@ -16,7 +16,6 @@ from skleak.accounting._privacy_curve import log_gaussian_delta
 from skleak.utils._typing import FloatArray
 
 __all__ = [
-    "epsilon_delta",
     "gaussian_delta",
     "gaussian_dp",
     "gaussian_epsilon",
@@ -252,57 +251,6 @@ def mu_from_epsilon_delta(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Any:
         )
         result[regular] = elementwise.find_root(excess, bracket.bracket, args=(e, goal)).x
     return as_result(result)
-
-
-def epsilon_delta(
-    mu: npt.ArrayLike,
-    *,
-    delta: Any = None,
-    epsilon: Any = None,
-) -> Any:
-    """The missing half of the (epsilon, delta) guarantee of a mu-GDP release.
-
-    Parameters
-    ----------
-    mu : float or array-like, at least 0
-        Sensitivity over noise scale.
-    delta : float or array-like in [0, 1], optional
-        Give it to get epsilon.
-    epsilon : float or array-like, at least 0, optional
-        Give it to get delta.
-
-    Returns
-    -------
-    float or ndarray
-        epsilon in nats, or delta.
-
-    Raises
-    ------
-    TypeError
-        For an argument that is not numeric.
-    ValueError
-        Unless exactly one of delta and epsilon is given, or for values out of range.
-
-    See Also
-    --------
-    gaussian_epsilon, gaussian_delta : The two directions, with sources.
-
-    Examples
-    --------
-    >>> round(epsilon_delta(1.0, delta=1e-5), 4)
-    4.3772
-    >>> round(epsilon_delta(1.0, epsilon=1.0), 6)
-    0.126937
-    """
-    if (delta is None) == (epsilon is None):
-        given = "neither" if delta is None else "both"
-        raise ValueError(
-            f"Exactly one of `delta` and `epsilon` must be given; got {given}. "
-            "Pass `delta` to get epsilon, or `epsilon` to get delta."
-        )
-    if epsilon is not None:
-        return gaussian_delta(mu, epsilon)
-    return gaussian_epsilon(mu, delta)
 
 
 def gaussian_noise_scale(

@@ -1,135 +1,157 @@
-"""An audit of membership, from its parameters to its tables."""
+"""The audit of membership: who was trained on, for any estimator."""
 
-from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
+from numbers import Real
+from os import PathLike
+from typing import Any, ClassVar, Literal
 
-from skleak.attacks._encodings import noiseless
-from skleak.audit._bounds import check_bounds
-from skleak.audit._cells import Cell
-from skleak.audit._mechanism import noise_of_levels
-from skleak.audit._membership_attacks import MembershipAttack, choose_membership_attacks
-from skleak.audit._membership_drawn import drawn_cells, fit_drawn_attacks
-from skleak.audit._membership_release import dp_parameter, fitted_once, play_release
-from skleak.audit._membership_report import build_membership_report
-from skleak.audit._membership_subject import (
-    MembershipSubject,
-    membership_levels,
-    study_membership,
-)
-from skleak.audit._membership_tables import (
-    MembershipDesign,
-    membership_records,
-    membership_results,
-    release_key,
-)
-from skleak.audit._plan import without_ledger
-from skleak.audit._running import resume, run
-from skleak.metrics import simultaneous_confidence_level
-from skleak.utils._typing import Array, FloatArray
+from skleak.audit._base import BaseAuditor
+from skleak.audit.games.membership._audit import audit_membership
+from skleak.utils._sklearn_compat import Interval
+from skleak.utils._typing import Array, FloatArray, RandomState
 
-__all__ = ["audit_membership"]
+__all__ = ["MembershipAuditor"]
 
 
-def audit_membership(auditor: Any, table: Any, y: Array, X_test: Any, y_test: Any) -> None:
-    """Play all games of membership, and set the fitted attributes of an auditor.
+class MembershipAuditor(BaseAuditor):
+    """Audit whether releases of a model reveal who it was trained on.
+
+    Every candidate is trained on with probability `prior`, independently, `n_releases` times, and
+    attacks guess who the members are. Any classifier, regressor or pipeline is trained anew in each
+    release, on the same members at all noise levels; a model without noise of its own gets it added
+    to its coefficients. All of it is confidential: it names the most exposed records.
 
     Parameters
     ----------
-    auditor : LeakageAuditor
-        Its parameters.
-    table : DataFrame or ndarray of shape (n, n_columns)
-        Raw records.
-    y : ndarray of shape (n,)
-        Targets of the model.
-    X_test, y_test : table of shape (m, n_columns), array-like of shape (m,), or None
-        Reference records.
+    estimator : estimator or Pipeline
+        How the model is trained; it is cloned and fitted here. A stated ``noise_scale`` is checked
+        by a few fits: where it is not what is added, games have the noise that was measured, and a
+        warning is given.
+    attacks : "default", str, attack, list of them or dict of name to attack, default="default"
+        ``"loss"``, ``"likelihood"``, ``"modified_entropy"``, ``"gradient_norm"`` (scores of
+        `skleak.attacks.MembershipInference`, with the threshold that is best in the other releases,
+        from 8 of them on), ``"likelihood_ratio"`` (the other releases are the shadow models of
+        each), ``"exact"`` (an attacker who is told all other memberships; private models with a
+        closed form), or objects with ``fit(X_candidates, y_candidates, X_reference, y_reference)``
+        and ``predict(model)``. The default is all that the estimator admits and that differ.
+    noise_scales : float, array-like of float or None, default=None
+        Standard deviations of the noise to audit, 0 or more. None takes that of the estimator, and
+        0 where it adds none.
+    n_releases : int, default=100
+        Simulated releases at each noise level; with ``secrets="drawn"`` the games of each record.
+    secrets : {"actual", "drawn"}, default="actual"
+        "actual" draws all memberships anew for every release, and attacks all candidates at once.
+        "drawn" takes one record at a time in or out, and all others in: that needs a closed form,
+        and attacks other than ``"exact"`` need test records.
+    prior : float, default=0.5
+        Probability of membership, in (0, 1).
+    confidence_level : float, default=0.95
+        Of each interval in the tables, and of all verdicts of a table together.
+    bounds : "all" or list of str, default="all"
+        Upper bounds to compute: "dp", "bayes" and, with drawn secrets, those of `LeakageAuditor`.
+    records : array-like of int, boolean mask, slice or None, default=None
+        Candidates; all by default. Other records are always trained on.
+    refit_preprocessing : bool, default=False
+        Train all of a pipeline anew. False counts fitted preprocessing as public.
+    checkpoint : str, Path or None, default=None
+        File that keeps finished cells; `fit` goes on from it. It is confidential.
+    n_jobs : int or None, default=None
+        Number of parallel jobs, as in joblib. The tables do not depend on it.
+    verbose : int, default=0
+        Above 0, a progress bar.
+    random_state : None, int, RandomState or Generator, default=None
+        Seed of the simulated releases and memberships.
+
+    Attributes
+    ----------
+    results_ : DataFrame
+        A row for each noise level and attack: ``success`` and ``advantage`` with intervals,
+        ``baseline``, ``verdict`` (by an interval whose coverage is proven), ``utility``,
+        ``n_games``, ``detectable_excess`` (of the success over the tightest bound, that so many
+        games find in 80 % of audits), ``tpr_at_1pct_fpr`` with its interval
+        (members found at one false alarm in a hundred), ``auc``; ``gap`` with Student's interval
+        (loss of non-members less that of members: zero-one; of regressors the squared error, cut
+        at the median one of the reference records and divided by it), ``lower_bound`` (success that
+        some attack reaches by the near end of that interval, [BIL23] theorem 2), and the bounds:
+        ``dp`` (from the estimator's own guarantee of differential privacy) and ``bayes`` (that of
+        the exact test); NaN where there is none.
+    records_ : DataFrame
+        A row for each noise level and candidate, with ``distance`` (of the parameters with and
+        without the record, over the noise), ``bayes``, ``success_<attack>`` and, where secrets are
+        drawn, a ``verdict``.
+    report_ : AuditReport
+        All of it in words, with ``to_text()``, ``to_html()``, ``to_json()`` and ``plot()``.
+    partial_results_ : DataFrame
+        Finished rows of the last ``fit``, also where it was interrupted.
+    attacks_ : dict
+        Attacks by name: those fitted anew in each release are unfitted, and those that only learn
+        from other releases are strings.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of raw columns, and their names where they have any.
+
+    See Also
+    --------
+    LeakageAuditor : What a release reveals of a column, or of whole records.
+
+    Notes
+    -----
+    Test records are reference records: never trained on, they calibrate attacks and measure
+    utility. Without them each release holds out a quarter of the candidates.
+
+    Given all other memberships, the record's own is still a draw with probability `prior`, so that
+    no attacker, who knows less, exceeds the success of the best one who is told them: an average
+    over the members of each release estimates it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> auditor = MembershipAuditor(DecisionTreeRegressor(), n_releases=20, random_state=0)
+    >>> row = auditor.fit(X[:200], y[:200]).results_.set_index("attack").loc["loss"]
+    >>> bool(row["lower_bound"] > 0.7 and row["success"] > 0.8)
+    True
     """
-    drawn = auditor.secret == "drawn"
-    subject = study_membership(auditor, table, y, X_test, y_test)
-    n_releases = int(auditor.n_releases)
-    attacks = choose_membership_attacks(auditor.attacks, subject, n_releases, drawn)
-    design = _design(auditor, subject, attacks)
-    store, done, entropy = resume(auditor, table, y, design, X_test, y_test)
-    noise: dict[float, FloatArray] = {}
-    if subject.noiseless is not None:
-        noise = noise_of_levels(
-            subject.trained, subject, design.noise_scales, entropy, stacklevel=4
-        )
-    if drawn:
-        exact, fitted = fit_drawn_attacks(subject, without_ledger(auditor.estimator), attacks)
-        passed = [name for name, each in attacks.items() if each.rule == "own"]
-        cells = drawn_cells(subject, design, exact, fitted, passed, noise, entropy)
-        design = _with_distances(design, subject, exact.distances_)
-        auditor.attacks_ = fitted
-    else:
-        if subject.reference is not None:
-            raw, _, known = subject.reference
-            attacks = {
-                name: fitted_once(each, subject, raw, known) if each.rule == "own" else each
-                for name, each in attacks.items()
-            }
-        cells = _release_cells(subject, design, attacks, entropy)
-        auditor.attacks_ = {name: each.attack or each.rule for name, each in attacks.items()}
-    tabulate = partial(membership_results, design)
-    run(auditor, cells, done, store, entropy, tabulate, stacklevel=4)
-    auditor.results_ = auditor.partial_results_
-    auditor.records_ = membership_records(design, done)
-    auditor.report_ = build_membership_report(auditor, subject, design, done, entropy)
 
-
-def _design(
-    auditor: Any, subject: MembershipSubject, attacks: Mapping[str, MembershipAttack]
-) -> MembershipDesign:
-    levels = membership_levels(auditor.noise_scales, subject)
-    drawn = auditor.secret == "drawn"
-    asked = _asked_bounds(auditor.bounds)
-    known = asked if drawn else tuple(name for name in asked if name in ("dp", "bayes"))
-    n_verdicts = len(attacks) * len(levels)
-    return MembershipDesign(
-        targets=subject.targets,
-        prior=subject.prior,
-        attacks={name: each.rule for name, each in attacks.items()},
-        noise_scales=levels,
-        bounds=known,
-        n_releases=int(auditor.n_releases),
-        drawn=drawn,
-        confidence_level=auditor.confidence_level,
-        verdict_level=simultaneous_confidence_level(auditor.confidence_level, n_verdicts),
-    )
-
-
-def _asked_bounds(bounds: Any) -> tuple[str, ...]:
-    """Names of bounds: those of other audits, and ``dp``."""
-    if isinstance(bounds, str):
-        if bounds == "dp":
-            return ("dp",)
-        return ("dp", *check_bounds(bounds)) if bounds == "all" else check_bounds(bounds)
-    names = list(bounds)
-    rest = check_bounds([name for name in names if name != "dp"])
-    return ("dp", *rest) if "dp" in names else rest
-
-
-def _with_distances(
-    design: MembershipDesign, subject: MembershipSubject, distances: FloatArray
-) -> MembershipDesign:
-    """Add what games about one record know without playing them."""
-    model = noiseless(subject.trained).fit(subject.X, subject.y)
-    state = model._confidential_state()
-    levels = design.noise_scales
-    dp = tuple(dp_parameter(subject.trained, state.at_noise(level)) for level in levels)
-    return replace(design, dp=dp, distances=distances)
-
-
-def _release_cells(
-    subject: MembershipSubject,
-    design: MembershipDesign,
-    attacks: Mapping[str, MembershipAttack],
-    entropy: list[int],
-) -> dict[str, Cell]:
-    shared = (subject, dict(attacks), design.noise_scales, entropy)
-    return {
-        release_key(release): (play_release, (*shared, release))
-        for release in range(design.n_releases)
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseAuditor._parameter_constraints,
+        "prior": [Interval(Real, 0, 1, closed="neither")],
     }
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        attacks: Any = "default",
+        noise_scales: Any = None,
+        n_releases: int = 100,
+        secrets: Literal["actual", "drawn"] = "actual",
+        prior: float = 0.5,
+        confidence_level: float = 0.95,
+        bounds: "str | Sequence[str]" = "all",
+        records: Any = None,
+        refit_preprocessing: bool = False,
+        checkpoint: "str | PathLike[str] | None" = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: RandomState = None,
+    ) -> None:
+        self.estimator = estimator
+        self.attacks = attacks
+        self.noise_scales = noise_scales
+        self.n_releases = n_releases
+        self.secrets = secrets
+        self.prior = prior
+        self.confidence_level = confidence_level
+        self.bounds = bounds
+        self.records = records
+        self.refit_preprocessing = refit_preprocessing
+        self.checkpoint = checkpoint
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _audit(
+        self, table: Any, y: Array, sample_weight: FloatArray | None, X_test: Any, y_test: Any
+    ) -> None:
+        audit_membership(self, table, y, sample_weight, X_test, y_test)

@@ -17,6 +17,7 @@ from skleak.bounds._information import (
 )
 from skleak.bounds._membership import (
     membership_advantage_dp,
+    membership_advantage_gdp,
     membership_lower_bound_bounded,
     membership_lower_bound_exponential,
     membership_lower_bound_subgaussian,
@@ -41,6 +42,7 @@ __all__ = [
     "hammersley_chapman_robbins_mse",
     "information_projection_advantage",
     "membership_advantage_dp",
+    "membership_advantage_gdp",
     "membership_lower_bound_bounded",
     "membership_lower_bound_exponential",
     "membership_lower_bound_subgaussian",

@@ -42,10 +42,10 @@ def affine_coordinates(encodings: FloatArray) -> tuple[FloatArray, FloatArray, F
     (1, 3, 3)
     """
     origin = encodings.mean(axis=1, keepdims=True)
-    centred = encodings - origin
+    centered = encodings - origin
     if encodings.shape[2] <= encodings.shape[1]:
-        return centred, origin, None
-    basis, triangle = np.linalg.qr(np.swapaxes(centred, 1, 2))
+        return centered, origin, None
+    basis, triangle = np.linalg.qr(np.swapaxes(centered, 1, 2))
     return np.swapaxes(triangle, 1, 2), origin, basis
 
 

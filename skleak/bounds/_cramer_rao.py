@@ -165,13 +165,16 @@ def fisher_information_loss_mse(eta: npt.ArrayLike) -> Any:
 
 
 def hammersley_chapman_robbins_mse(
-    epsilon: npt.ArrayLike, diameters: npt.ArrayLike, contraction: npt.ArrayLike = 1.0
+    epsilon: npt.ArrayLike,
+    diameters: npt.ArrayLike,
+    contraction: npt.ArrayLike = 1.0,
+    squared_bias: npt.ArrayLike = 0.0,
 ) -> Any:
     """Lower bound on the mean squared error from Renyi DP of order 2 ([DRA22] theorem 1).
 
-    By the inequality of Hammersley, Chapman and Robbins,
+    By the inequality of Hammersley, Chapman and Robbins, for an estimator of bias b at z,
 
-        E |z^ - z|^2 / d >= sum_i gamma_i^2 diam_i^2 / (4 d (exp(epsilon) - 1)).
+        E |z^ - z|^2 / d >= sum_i gamma_i^2 diam_i^2 / (4 d (exp(epsilon) - 1)) + |b|^2 / d.
 
     Parameters
     ----------
@@ -181,19 +184,22 @@ def hammersley_chapman_robbins_mse(
     diameters : array-like of shape (..., d)
         Width of the domain in each coordinate with the others fixed; at least 0, finite.
     contraction : array-like of shape (..., d), default=1
-        ``gamma_i``, smallest absolute derivative of the estimator's i-th mean in z_i; 1 where it
-        is unbiased.
+        ``gamma_i``, smallest absolute derivative of the estimator's i-th mean in z_i over the
+        domain; 1 where it is unbiased, 0 where it is constant.
+    squared_bias : array-like of shape (...), default=0
+        ``|b|^2 / d``, mean squared bias of a coordinate at z.
 
     Returns
     -------
     float or ndarray of shape (...)
-        In squared units of the attacked quantity; infinite at ``epsilon = 0``.
+        In squared units of the attacked quantity. Infinite at ``epsilon = 0``, unless the
+        estimator's mean is constant: that costs the squared bias and nothing else.
 
     Raises
     ------
     ValueError
-        For negative or infinite arguments, a scalar `diameters`, all-zero widths, or shapes that do
-        not match.
+        For negative arguments, infinite `diameters` or `contraction`, a scalar `diameters`, shapes
+        that do not match, or a bound of zero: all-zero widths without bias.
 
     Notes
     -----
@@ -204,10 +210,16 @@ def hammersley_chapman_robbins_mse(
     --------
     >>> round(hammersley_chapman_robbins_mse(2.0, [1.0, 1.0]), 4)
     0.0391
+
+    Half the way from a guess of 0.5 to an unbiased estimate, at z = (1, 1): bias 0.25.
+
+    >>> round(hammersley_chapman_robbins_mse(2.0, [1.0, 1.0], 0.5, 0.25**2), 4)
+    0.0723
     """
     epsilon = check_at_least("epsilon", epsilon, 0.0)
     diameters = check_at_least("diameters", diameters, 0.0)
     contraction = check_at_least("contraction", contraction, 0.0)
+    bias = check_at_least("squared_bias", squared_bias, 0.0)
     if diameters.ndim == 0 or diameters.shape[-1] == 0:
         raise ValueError(
             "`diameters` must have the coordinates along its last axis; got shape "
@@ -216,13 +228,13 @@ def hammersley_chapman_robbins_mse(
     if not (np.all(np.isfinite(diameters)) and np.all(np.isfinite(contraction))):
         raise ValueError("`diameters` and `contraction` must be finite; got infinite entries.")
     shape = broadcast_shape(diameters=diameters.shape, contraction=contraction.shape)
-    broadcast_shape(epsilon=epsilon.shape, diameters=shape[:-1])
-    squares = np.broadcast_to((contraction * diameters) ** 2, shape)
-    reach = squares.sum(axis=-1)
-    if np.any(reach == 0.0):
+    broadcast_shape(epsilon=epsilon.shape, diameters=shape[:-1], squared_bias=bias.shape)
+    reach = np.broadcast_to((contraction * diameters) ** 2, shape).sum(axis=-1)
+    if np.any((reach == 0.0) & (bias == 0.0)):
         raise ValueError(
-            "`contraction * diameters` is zero in every coordinate: the bound is vacuous. Give the "
-            "domain a width."
+            "`contraction * diameters` is zero in every coordinate, and so is `squared_bias`: the "
+            "bound is vacuous. Give the domain a width."
         )
-    with np.errstate(divide="ignore", over="ignore"):
-        return as_result(reach / (4.0 * shape[-1] * np.expm1(epsilon)))
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        variance = reach / (4.0 * shape[-1] * np.expm1(epsilon))
+    return as_result(np.where(reach > 0.0, variance, 0.0) + bias)

@@ -6,7 +6,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr, ndtri
 
+from skleak.bounds._pairwise import pairwise_advantage, uniform_pairwise_advantage
 from skleak.bounds._prior import (
+    Prior,
     as_result,
     broadcast_shape,
     check_at_least,
@@ -14,24 +16,38 @@ from skleak.bounds._prior import (
     parse_prior,
 )
 from skleak.bounds._tradeoff import gaussian_tradeoff_advantage
+from skleak.utils._blocks import row_blocks
+from skleak.utils._typing import FloatArray
 
 __all__ = ["dp_advantage", "gdp_advantage"]
 
 
-def gdp_advantage(mu: npt.ArrayLike, prior: npt.ArrayLike) -> Any:
-    """Upper bound on the advantage from mu-Gaussian differential privacy ([HMB23]).
+def gdp_advantage(
+    mu: npt.ArrayLike, prior: npt.ArrayLike, reference_mu: npt.ArrayLike | None = None
+) -> Any:
+    """Upper bound on the advantage from mu-Gaussian differential privacy alone.
 
-    The trade-off bound with every distance to the reference equal to ``mu``; the reference is the
-    release on any one neighbouring data set, for instance without the record. For a uniform prior
-    on M values the masses are equal and the success probability is at most
-    ``Phi(Phi^-1(1 / M) + mu)``.
+    Let ``s_m`` be the probability of a right guess where the secret has value m. Any two values
+    being mu-GDP neighbors, and the decision regions filling the space,
+
+        success <= max { sum_m p_m s_m : s_m + sum_{k != m} Phi(Phi^-1(s_k) - mu) <= 1 for all m },
+
+    a convex program that is evaluated through its dual, an upper bound at any multipliers. For M
+    equally likely values it is the root of ``s + (M - 1) Phi(Phi^-1(s) - mu) = 1``, for two values
+    exact: ``2 Phi(mu / 2) - 1``.
 
     Parameters
     ----------
     mu : array-like of shape (...)
-        Parameter of Gaussian differential privacy, at least 0; infinity is allowed.
+        Parameter of Gaussian differential privacy between any two values of the secret, at least
+        0; infinity is allowed.
     prior : int or array-like of shape (..., M)
         Probabilities of the secret's values, or M for uniform on M values.
+    reference_mu : array-like of shape (...), default=None
+        Parameter between every value and one common reference, for instance a run without the
+        secret; half of `mu` for clipped sums of gradients. It adds the trade-off bound
+        ``max { sum_m p_m Phi(Phi^-1(kappa_m) + reference_mu) : sum_m kappa_m = 1 }`` ([HMB23]), and
+        the smaller of the two is returned. None where no such run is known.
 
     Returns
     -------
@@ -41,34 +57,63 @@ def gdp_advantage(mu: npt.ArrayLike, prior: npt.ArrayLike) -> Any:
     Raises
     ------
     ValueError
-        For negative `mu`, an invalid prior, or shapes that do not broadcast.
+        For negative `mu` or `reference_mu`, an invalid prior, or shapes that do not broadcast.
+
+    See Also
+    --------
+    tradeoff_advantage : Tighter where the encodings are known.
+    membership_advantage_gdp : Two values, with the prior given as one number.
 
     Notes
     -----
-    Assumptions: distinguishing the reference from the release under any value of the secret is no
-    easier than distinguishing N(0, 1) from N(mu, 1). The bound is attained by no channel on two
-    values; where the encodings are known, `tradeoff_advantage` is tighter.
+    Assumptions: distinguishing the releases under two values of the secret is no easier than
+    distinguishing N(0, 1) from N(mu, 1); replacement adjacency. Best possible from the pairs alone,
+    although no Gaussian mechanism reaches it for three values or more.
 
     Examples
     --------
-    >>> round(gdp_advantage(1.0, 10), 4)
-    0.3213
+    >>> round(gdp_advantage(1.0, 2), 4)
+    0.3829
     >>> gdp_advantage([0.0, 0.5], [0.7, 0.2, 0.1]).round(4)
-    array([0.    , 0.0584])
+    array([0.    , 0.0012])
+
+    Ten values, each half as far from a run without the secret:
+
+    >>> round(gdp_advantage(1.0, 10), 4), round(gdp_advantage(1.0, 10, reference_mu=0.5), 4)
+    (0.2544, 0.1303)
     """
     mu = check_at_least("mu", mu, 0.0)
     parsed = parse_prior(prior)
     shape = broadcast_shape(mu=mu.shape, prior=parsed.batch_shape)
-    if parsed.probabilities is not None:
-        distances = np.broadcast_to(mu[..., np.newaxis], (*shape, parsed.probabilities.shape[-1]))
-        return gaussian_tradeoff_advantage(distances, parsed.probabilities)
-    start = ndtri(parsed.largest)
+    if parsed.probabilities is None:
+        bound = uniform_pairwise_advantage(mu, parsed.n_values)
+    else:
+        table = np.broadcast_to(parsed.probabilities, (*shape, parsed.probabilities.shape[-1]))
+        flat = np.broadcast_to(mu, shape).reshape(-1), table.reshape(-1, table.shape[-1])
+        bound = np.empty(len(flat[0]))
+        for rows in row_blocks(*flat[1].shape):
+            bound[rows] = pairwise_advantage(flat[0][rows], flat[1][rows])
+        bound = bound.reshape(shape)
+    if reference_mu is not None:
+        reference = check_at_least("reference_mu", reference_mu, 0.0)
+        broadcast_shape(mu=mu.shape, prior=parsed.batch_shape, reference_mu=reference.shape)
+        bound = np.minimum(bound, _reference_advantage(reference, parsed))
+    return as_result(bound)
+
+
+def _reference_advantage(mu: FloatArray, prior: Prior) -> FloatArray:
+    """Trade-off bound with every value at the distance ``mu`` from one reference."""
+    if prior.probabilities is not None:
+        shape = np.broadcast_shapes(mu.shape, prior.batch_shape)
+        distances = np.broadcast_to(mu[..., np.newaxis], (*shape, prior.probabilities.shape[-1]))
+        return np.asarray(gaussian_tradeoff_advantage(distances, prior.probabilities))
+    start = ndtri(prior.largest)
     with np.errstate(invalid="ignore"):
         # Small gains as a ratio, small failures directly: each keeps its digits.
         growth = np.expm1(log_ndtr(start + mu) - log_ndtr(start))
-    gain = parsed.largest * growth / parsed.rest
-    loss = ndtr(-(start + mu)) / parsed.rest
-    return as_result(np.clip(np.where(gain < 0.5, gain, 1.0 - loss), 0.0, 1.0))
+    gain = prior.largest * growth / prior.rest
+    loss = ndtr(-(start + mu)) / prior.rest
+    return np.clip(np.where(gain < 0.5, gain, 1.0 - loss), 0.0, 1.0)
 
 
 def dp_advantage(epsilon: npt.ArrayLike, delta: npt.ArrayLike, prior: npt.ArrayLike) -> Any:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from skleak.bounds._binary import largest_advantage
 from skleak.bounds._fano import minimum_over_orders
 from skleak.bounds._prior import Prior, as_result, broadcast_shape, check_at_least, parse_prior
+from skleak.bounds._reference import reference_divergence
 from skleak.utils._typing import FloatArray
 
 __all__ = ["information_projection_advantage", "renyi_projection_advantage"]
@@ -63,17 +64,22 @@ def information_projection_advantage(information: npt.ArrayLike, prior: npt.Arra
 
 
 def renyi_projection_advantage(
-    epsilon: npt.ArrayLike, order: npt.ArrayLike, prior: npt.ArrayLike
+    epsilon: npt.ArrayLike,
+    order: npt.ArrayLike,
+    prior: npt.ArrayLike,
+    *,
+    refine: bool = True,
 ) -> Any:
     """Upper bound on the advantage from Renyi DP, by projection onto the likeliest value.
 
     The success probability is at most the largest ``s`` with
-    ``D_order(Bern(s) || Bern(p*)) <= epsilon``. The proof is that of
-    `information_projection_advantage` with another divergence: let Q be the release under one fixed
-    value of the secret. The pair of secret and release diverges from secret and independent draw of
-    Q by at most ``epsilon``, on the latter no guess is right more often than ``p*``, and processing
-    the pair into "right or wrong" cannot raise the divergence. Dropping the "wrong" term gives
-    `reconstruction_robustness_advantage` ([BCH22]), which is therefore never smaller.
+    ``D_order(Bern(s) || Bern(p*)) <= log(p* + (1 - p*) exp((order - 1) epsilon)) / (order - 1)``.
+    The proof is that of `information_projection_advantage` with another divergence: let Q be the
+    release under the likeliest value. The pair of secret and release diverges from secret and
+    independent draw of Q by at most the right side, on the latter no guess is right more often than
+    ``p*``, and processing the pair into "right or wrong" cannot raise the divergence. Dropping the
+    "wrong" term gives `reconstruction_robustness_advantage` ([BCH22]), which is therefore never
+    smaller.
 
     Parameters
     ----------
@@ -84,6 +90,9 @@ def renyi_projection_advantage(
         Orders, at least 1, infinity allowed.
     prior : int or array-like of shape (..., M)
         Probabilities of the secret's values, or M for uniform on M values.
+    refine : bool, default=True
+        Take the right side above, at order 1 ``(1 - p*) epsilon``; False takes `epsilon`, as for a
+        reference that is none of the values.
 
     Returns
     -------
@@ -103,11 +112,16 @@ def renyi_projection_advantage(
     Examples
     --------
     >>> round(renyi_projection_advantage(1.0, 1.0, 10), 4)
-    0.6547
+    0.6166
     >>> renyi_projection_advantage(0.0, [1.5, 2.0], [0.7, 0.2, 0.1])
     0.0
     """
-    return minimum_over_orders(_projection, epsilon, order, prior, lowest_order=1.0)
+    bound = _refined_projection if refine else _projection
+    return minimum_over_orders(bound, epsilon, order, prior, lowest_order=1.0)
+
+
+def _refined_projection(epsilon: FloatArray, prior: Prior, order: FloatArray) -> FloatArray:
+    return _projection(reference_divergence(epsilon, prior, order), prior, order)
 
 
 def _projection(budget: FloatArray, prior: Prior, order: FloatArray) -> FloatArray:

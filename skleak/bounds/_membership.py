@@ -7,7 +7,7 @@ import numpy.typing as npt
 from scipy.optimize import elementwise
 from scipy.special import lambertw, ndtr
 
-from skleak.bounds._differential_privacy import dp_advantage
+from skleak.bounds._differential_privacy import dp_advantage, gdp_advantage
 from skleak.bounds._prior import (
     as_result,
     broadcast_shape,
@@ -21,6 +21,7 @@ FARTHEST_CLIP = 40.0
 
 __all__ = [
     "membership_advantage_dp",
+    "membership_advantage_gdp",
     "membership_lower_bound_bounded",
     "membership_lower_bound_exponential",
     "membership_lower_bound_subgaussian",
@@ -62,6 +63,47 @@ def membership_advantage_dp(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Any
     0.4621
     """
     return dp_advantage(epsilon, delta, 2)
+
+
+def membership_advantage_gdp(mu: npt.ArrayLike, prior: npt.ArrayLike = 0.5) -> Any:
+    """Largest membership advantage under mu-Gaussian differential privacy: exact.
+
+    With ``l = log(prior / (1 - prior))`` the best test (Neyman and Pearson) between N(0, 1) and
+    N(mu, 1) is right with probability ``prior Phi(mu / 2 + l / mu) + (1 - prior) Phi(mu / 2 -
+    l / mu)``. At even odds the advantage is the total variation ``2 Phi(mu / 2) - 1``, and no
+    other odds give a larger one.
+
+    Parameters
+    ----------
+    mu : array-like of shape (...)
+        Parameter of Gaussian differential privacy, at least 0; infinity is allowed.
+    prior : array-like of shape (...), default=0.5
+        Probability of being a member, in (0, 1).
+
+    Returns
+    -------
+    float or ndarray of shape (...)
+        Advantage over ``max(prior, 1 - prior)``, in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        For negative `mu`, a prior outside (0, 1), or shapes that do not broadcast.
+
+    Notes
+    -----
+    Assumptions: the data sets with and without the record are neighbors (add or remove adjacency,
+    or replacement by a fixed record). The Gaussian mechanism of that sensitivity attains it.
+
+    Examples
+    --------
+    >>> round(membership_advantage_gdp(1.0), 4)
+    0.3829
+    >>> round(membership_advantage_gdp(1.0, prior=0.1), 4)
+    0.0134
+    """
+    odds = _check_odds(prior)
+    return gdp_advantage(mu, np.stack([odds, 1.0 - odds], axis=-1))
 
 
 def membership_lower_bound_bounded(
@@ -267,13 +309,17 @@ def _check_gap(gap: npt.ArrayLike, prior: npt.ArrayLike) -> tuple[FloatArray, Fl
     size = np.abs(check_numbers("gap", gap))
     if not np.all(np.isfinite(size)):
         raise ValueError("`gap` must be finite; got an infinite one.")
+    return size, _check_odds(prior)
+
+
+def _check_odds(prior: npt.ArrayLike) -> FloatArray:
     odds = check_numbers("prior", prior)
     if np.any((odds <= 0.0) | (odds >= 1.0)):
         raise ValueError(
             "`prior` is the probability of membership and must lie in (0, 1), ends excluded; got "
             f"{odds.min():g} to {odds.max():g}."
         )
-    return size, odds
+    return odds
 
 
 def _check_positive(name: str, value: npt.ArrayLike) -> FloatArray:

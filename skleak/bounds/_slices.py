@@ -16,6 +16,12 @@ common orthant, and ``lambda_l^2 = max_k max(rho_lk, 0)`` makes ``lambda_l lambd
     h_m(t) <= H_m(t) = E_z prod_l Phi((x_l(t) - lambda_l z) / sqrt(1 - lambda_l^2)),  z ~ N(0, 1).
 
 Leaving out a competitor l also only raises the product; that is done where two are nearly aligned.
+
+*Encodings in a plane* leave one coordinate beside the axis, every X_l is that coordinate or its
+negative, and h_m is exact: ``[Phi(min x_l) + Phi(min x_k) - 1]_+`` over the two signs. At nu = 0
+nothing is lost to the positive part, ``t`` is integrated in closed form over polygons, and the
+bound is the success of the Bayes attack. Points that leave their plane by delta_m may be moved into
+it: that changes ``P_m(A_m)`` by at most the total variation ``2 Phi(delta_m / 2) - 1``.
 """
 
 from typing import NamedTuple
@@ -26,8 +32,9 @@ from scipy.special import ndtr
 
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray
+from skleak.utils.geometry._polygons import planar_success
 
-__all__ = ["slice_advantage"]
+__all__ = ["flattened", "planar_advantage", "slice_advantage"]
 
 # Normal tails are cut here; what is cut off is added to the bound as if no region shared it.
 REACH = 6.0
@@ -47,6 +54,8 @@ LOWEST_LOG_MULTIPLIER = -60.0
 BISECTIONS = 30
 # More than ten times the relative error of the quadrature seen against many more nodes.
 QUADRATURE_ERROR = 1e-6
+# More than the round-off of a sum of polygons, in a success probability.
+POLYGON_ERROR = 1e-9
 
 
 class _Slices(NamedTuple):
@@ -93,6 +102,61 @@ def slice_advantage(points: FloatArray, prior: FloatArray, center: FloatArray) -
     return np.concatenate(blocks)
 
 
+def flattened(points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Move points (n, M, r) into their planes: coordinates (n, M, 2), error of the success (n,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plane, error = flattened(np.array([[[0.0, 0.0, 0.0], [3.0, 0.0, 4.0], [0.0, 1.0, 0.0]]]))
+    >>> plane.shape, error.round(12)
+    ((1, 3, 2), array([0.]))
+    """
+    centered = points - points.mean(axis=1, keepdims=True)
+    if points.shape[2] <= 2:
+        wide = np.zeros((*points.shape[:2], 2))
+        wide[..., : points.shape[2]] = centered
+        return wide, np.zeros(len(points))
+    left, extents, _ = np.linalg.svd(centered, full_matrices=False)
+    turned = left * extents[:, np.newaxis, :]
+    beside = np.linalg.norm(turned[..., 2:], axis=2).max(axis=1)
+    return turned[..., :2], 2.0 * ndtr(0.5 * beside) - 1.0
+
+
+def planar_advantage(points: FloatArray, prior: FloatArray, error: FloatArray) -> FloatArray:
+    """Bound the advantage where all encodings lie in a plane: the Bayes attack, enlarged.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, M, 2)
+        Encodings in units of the noise.
+    prior : ndarray of shape (n, M)
+        Rows sum to 1, at least two entries of each are positive.
+    error : ndarray of shape (n,)
+        What the success may be larger by.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Upper bounds on the advantage, at most 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> square = np.array([[[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0]]])
+    >>> planar_advantage(square, np.full((1, 4), 0.25), np.zeros(1)).round(6)  # Phi(1)^2
+    array([0.610481])
+    """
+    success = planar_success(points, prior) + error + POLYGON_ERROR
+    return _as_advantage(success, prior)
+
+
+def _as_advantage(success: FloatArray, prior: FloatArray) -> FloatArray:
+    star = np.arange(prior.shape[1]) == prior.argmax(axis=1)[:, np.newaxis]
+    rest = np.where(star, 0.0, prior).sum(axis=1)
+    return np.minimum((success - prior.max(axis=1)) / rest, 1.0)
+
+
 def _block_advantage(points: FloatArray, prior: FloatArray, center: FloatArray) -> FloatArray:
     n_values = points.shape[1]
     log_prior = np.log(np.maximum(prior, SMALLEST_PROBABILITY))
@@ -102,10 +166,7 @@ def _block_advantage(points: FloatArray, prior: FloatArray, center: FloatArray) 
     for m in range(n_values):
         success += _excess(slices[m], prior[:, m], nu) * (1.0 + QUADRATURE_ERROR)
         success += 2.0 * TAIL * prior[:, m]
-    largest = prior.max(axis=1)
-    star = np.arange(n_values) == prior.argmax(axis=1)[:, np.newaxis]
-    rest = np.where(star, 0.0, prior).sum(axis=1)
-    return np.minimum((success - largest) / rest, 1.0)
+    return _as_advantage(success, prior)
 
 
 def _slices(points: FloatArray, log_prior: FloatArray, center: FloatArray, m: int) -> _Slices:

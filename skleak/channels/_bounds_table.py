@@ -92,7 +92,7 @@ def divergence_bounds(renyi: Any, prior: FloatArray | int) -> list[Bound]:
             "[FANO23] theorem 1",
         ),
         Bound(
-            "generalised Fano",
+            "generalized Fano",
             renyi_fano_advantage(renyi, RENYI_ORDERS, prior),
             0.0,
             DIVERGENCE,

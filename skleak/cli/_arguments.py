@@ -171,7 +171,7 @@ def _add_attack(group: argparse._ArgumentGroup) -> None:
         help="simulated releases at each noise scale (default: 100)",
     )
     group.add_argument(
-        "--secret",
+        "--secrets",
         choices=("actual", "drawn"),
         default="actual",
         help="attack the data as they are, or redraw each secret from its prior, where bounds "

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from skleak.audit import AuditReport, LeakageAuditor
-from skleak.audit._report_tables import most_exposed
+from skleak.audit import AuditReport, LeakageAuditor, MembershipAuditor
+from skleak.audit.report._tables import most_exposed
 from skleak.cli._limit import judge
 from skleak.cli._preparation import Prepared, prepare
 from skleak.cli._reading import read_table
@@ -23,10 +23,12 @@ from skleak.linear_model import (
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
-from skleak.reports._format import count, number, plural
+from skleak.rendering._format import count, number, plural
 from skleak.utils._typing import Array, FloatArray
 
 __all__ = ["Options", "audit", "usual_noise"]
+
+Auditor = LeakageAuditor | MembershipAuditor
 
 _MODELS = {
     "linear": PrivateLinearRegression,
@@ -54,7 +56,7 @@ class Options:
     no_intercept: bool
     test_size: float
     n_releases: int
-    secret: Literal["actual", "drawn"]
+    secrets: Literal["actual", "drawn"]
     prior: Literal["marginal", "uniform", "conditional"]
     max_records: int | None
     out: Path
@@ -127,17 +129,17 @@ def _check_secret(options: Options, prepared: Prepared) -> None:
         if options.prior == "conditional":
             raise ValueError("--prior conditional is of columns; membership has even odds here")
         return
-    if options.secret == "drawn" and not prepared.n_values:
+    if options.secrets == "drawn" and not prepared.n_values:
         what = (
             "whole records" if options.sensitive is None else f"{options.sensitive!r}, a quantity"
         )
         raise ValueError(
-            f"--secret drawn redraws one of a few values, and cannot redraw {what}. Name a column "
-            "of few values in --sensitive, or take --secret actual"
+            f"--secrets drawn redraws one of a few values, and cannot redraw {what}. Name a column "
+            "of few values in --sensitive, or take --secrets actual"
         )
 
 
-def _auditor(options: Options, prepared: Prepared) -> tuple[LeakageAuditor, list[str]]:
+def _auditor(options: Options, prepared: Prepared) -> tuple[Auditor, list[str]]:
     notes: list[str] = []
     levels = options.noise_scale
     if levels is None:
@@ -146,13 +148,13 @@ def _auditor(options: Options, prepared: Prepared) -> tuple[LeakageAuditor, list
             f"Noise scales: {', '.join(map(number, levels))}, from what one record can move a "
             "coefficient by; choose others with --noise-scale."
         )
-    targets = _targets(options, len(prepared.X))
-    if targets is not None:
+    records = _records(options, len(prepared.X))
+    if records is not None:
         notes.append(
-            f"Attacked: {plural(len(targets), 'record')} of {count(len(prepared.X))}, chosen at "
+            f"Attacked: {plural(len(records), 'record')} of {count(len(prepared.X))}, chosen at "
             "random; the rest is known to the attackers."
         )
-    if options.membership and options.secret == "actual":
+    if options.membership and options.secrets == "actual":
         notes.append(
             "A model is trained in each release on about half of the records attacked, drawn anew, "
             "and on all others."
@@ -172,20 +174,21 @@ def _auditor(options: Options, prepared: Prepared) -> tuple[LeakageAuditor, list
         fit_intercept=not options.no_intercept,
         reweighting=options.reweighting,
     )
+    pipeline = Pipeline([("columns", prepared.preprocessing), ("model", model)])
+    shared: dict[str, Any] = {
+        "noise_scales": levels,
+        "n_releases": options.n_releases,
+        "secrets": options.secrets,
+        "records": records,
+        "checkpoint": options.checkpoint,
+        "n_jobs": options.n_jobs,
+        "verbose": 0 if options.quiet else 1,
+        "random_state": options.seed,
+    }
+    if options.membership:
+        return MembershipAuditor(pipeline, **shared), notes
     auditor = LeakageAuditor(
-        Pipeline([("columns", prepared.preprocessing), ("model", model)]),
-        prepared.sensitive,
-        attacks,
-        target="membership" if options.membership else "attribute",
-        noise_scales=levels,
-        n_releases=options.n_releases,
-        secret=options.secret,
-        prior=options.prior,
-        targets=targets,
-        checkpoint=options.checkpoint,
-        n_jobs=options.n_jobs,
-        verbose=0 if options.quiet else 1,
-        random_state=options.seed,
+        pipeline, prepared.sensitive, attacks=attacks, prior=options.prior, **shared
     )
     return auditor, notes
 
@@ -220,14 +223,14 @@ def usual_noise(model: str, y: Array) -> list[float]:
     return [float(f"1e{exponent + k}") for k in range(3)]
 
 
-def _targets(options: Options, n: int) -> "FloatArray | None":
+def _records(options: Options, n: int) -> "FloatArray | None":
     if options.max_records is None or options.max_records >= n:
         return None
     rng = np.random.default_rng(_fixed_seed(options))
     return np.sort(rng.choice(n, options.max_records, replace=False))
 
 
-def _fit(auditor: LeakageAuditor, prepared: Prepared, options: Options) -> AuditReport:
+def _fit(auditor: Auditor, prepared: Prepared, options: Options) -> AuditReport:
     try:
         with _warnings_in_one_line():
             auditor.fit(prepared.X, prepared.y, prepared.X_test, prepared.y_test)
@@ -283,10 +286,10 @@ def _next_steps(options: Options, prepared: Prepared) -> str:
     steps = []
     if prepared.n_values and options.prior == "marginal":
         steps.append("An attacker may know what the other columns tell: try --prior conditional.")
-    if prepared.n_values and options.secret == "actual" and options.prior != "marginal":
-        steps.append("The bounds are exact for secrets drawn from the prior: try --secret drawn.")
-    if options.membership and options.secret == "actual" and options.reweighting is None:
-        steps.append("Each record by itself, in the model trained on all: try --secret drawn.")
+    if prepared.n_values and options.secrets == "actual" and options.prior != "marginal":
+        steps.append("The bounds are exact for secrets drawn from the prior: try --secrets drawn.")
+    if options.membership and options.secrets == "actual" and options.reweighting is None:
+        steps.append("Each record by itself, in the model trained on all: try --secrets drawn.")
     if options.reweighting is None and not options.membership:
         steps.append("The same noise, and a loss mostly more even: try --reweighting total.")
     steps.append(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.reports._format import count, plural, printable, shorten
+from skleak.rendering._format import count, plural, printable, shorten
 
 __all__ = ["MAX_LEVELS", "Decisions", "choose", "missing_label", "row_counters", "text_of", "typed"]
 

@@ -13,13 +13,13 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skleak.audit import AuditReport, LeakageAuditor
-from skleak.audit._report_format import percent
-from skleak.audit._report_tables import levels, tightest
+from skleak.audit.report._format import percent
+from skleak.audit.report._tables import levels, tightest
 from skleak.cli._arguments import AUDIT_NAME, REPORT_NAME
 from skleak.cli._terminal import say, section, wrap, write
-from skleak.influence import relative_spread
+from skleak.influence.reweighting import relative_spread
 from skleak.linear_model import PrivateLinearRegression
-from skleak.reports._format import number
+from skleak.rendering._format import number
 from skleak.reports._text import _table
 
 __all__ = ["audit_path", "demo"]

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from skleak.audit._report_format import percent
-from skleak.audit._report_tables import (
+from skleak.audit.report._format import percent
+from skleak.audit.report._tables import (
     BASELINES,
     counts_success,
     tightest,
 )
 from skleak.metrics._verdict import EXCEEDED
-from skleak.reports._format import number
+from skleak.rendering._format import number
 
 if TYPE_CHECKING:
     from skleak.audit import AuditReport

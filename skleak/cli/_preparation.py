@@ -12,11 +12,11 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skleak.attacks._knowledge import MAX_VALUES, find_secret
+from skleak.adversary._knowledge import MAX_VALUES, find_secret
 from skleak.cli._columns import MAX_LEVELS, Decisions, choose, missing_label, row_counters, typed
 from skleak.cli._reading import resolve_column
 from skleak.cli._targets import Target, read_target
-from skleak.reports._format import count, number, plural, shorten
+from skleak.rendering._format import count, number, plural, shorten
 from skleak.utils._typing import Array, IntArray
 
 __all__ = ["Prepared", "prepare"]
@@ -216,7 +216,7 @@ def _check_varies(column: "pd.Series[Any]", trained_on: "pd.Series[Any]") -> Non
     """Refuse a sensitive column of one value, and say where it has but one."""
     if trained_on.nunique() >= 2:
         return
-    shown = f"--sensitive: {column.name!r} has a single value, {shorten(trained_on.iloc[0], 20)!r}"
+    shown = f"--sensitive: {column.name!r} has a single value"
     if column.nunique() < 2:
         raise ValueError(f"{shown}: there is nothing to infer. Name another column")
     raise ValueError(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.reports._format import count, plural, shorten
+from skleak.rendering._format import count, plural, shorten
 
 __all__ = ["Reading", "read_table", "resolve_column"]
 

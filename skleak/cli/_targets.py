@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from skleak.cli._columns import Decisions, text_of, typed
-from skleak.reports._format import count, shorten
+from skleak.rendering._format import count, shorten
 from skleak.utils._typing import Array
 
 __all__ = ["Target", "read_target"]
@@ -62,7 +62,7 @@ class Target:
             )
         if len(np.unique(values)) < 2:
             raise ValueError(
-                f"--target: {name!r} has a single value, {shorten(values[0], 20)!r}, in all "
+                f"--target: {name!r} has a single value in all "
                 "records: there is nothing to predict. Name another column"
             )
 
@@ -136,18 +136,15 @@ def _numbers(column: "pd.Series[Any]", name: str, model: str) -> Array:
     if column.dtype == object:
         mapped = column.map({"False": 0.0, "True": 1.0})
         if mapped.isna().any():
-            texts = pd.unique(column)
-            shown = ", ".join(repr(shorten(text, 20)) for text in texts[:3])
             raise ValueError(
-                f"--target: {_CALLED[model]} takes a target of numbers; {name!r} holds text "
-                f"({shown}{', …' if len(texts) > 3 else ''}). Name a numeric column; text "
-                "takes --model logistic"
+                f"--target: {_CALLED[model]} takes a target of numbers; {name!r} holds text. "
+                "Name a numeric column; text takes --model logistic"
             )
         column = mapped
     values: Array = column.to_numpy(dtype=np.float64)
     if model == "poisson" and np.any(values < 0.0):
         raise ValueError(
-            f"--target: Poisson regression takes counts, zero or more; {name!r} goes down to "
-            f"{values.min():g}. Take --model linear"
+            f"--target: Poisson regression takes counts, zero or more; {name!r} holds "
+            f"{count(int(np.sum(values < 0.0)))} below zero. Take --model linear"
         )
     return values

@@ -155,7 +155,7 @@ def fetch_adult(
     parts = [_read(load_file(source, data_home, download_if_missing)) for source in sources]
     if complete_records:
         parts = [part.dropna(ignore_index=True) for part in parts]
-    parts = _categorise(parts)
+    parts = _categorize(parts)
     blocks = one_hot_blocks(_inputs_of_the_papers(parts[0]))
     if encoded:
         parts = _encode(parts)
@@ -189,7 +189,7 @@ def _read(content: bytes) -> pd.DataFrame:
     return frame
 
 
-def _categorise(parts: list[pd.DataFrame]) -> list[pd.DataFrame]:
+def _categorize(parts: list[pd.DataFrame]) -> list[pd.DataFrame]:
     """Nominal columns as categories with the sorted levels of the first part, the training one."""
     levels = {name: sorted(parts[0][name].dropna().unique()) for name in [*NOMINAL, TARGET]}
     dtypes = {name: pd.CategoricalDtype(values) for name, values in levels.items()}

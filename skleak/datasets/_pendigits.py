@@ -210,7 +210,7 @@ def _parse(content: bytes, offset: int) -> Samples:
 
 def _features(samples: Samples) -> pd.DataFrame:
     """Movement of the pen, number of strokes and duration, all of float64."""
-    path = _resampled(_normalised(samples.points, samples.duration), samples.duration)
+    path = _resampled(_normalized(samples.points, samples.duration), samples.duration)
     names = [f"{axis}_{k}" for axis in "xy" for k in range(N_POINTS)]
     table = pd.DataFrame(path.transpose(0, 2, 1).reshape(len(path), -1), columns=names)
     return table.assign(
@@ -218,7 +218,7 @@ def _features(samples: Samples) -> pd.DataFrame:
     )
 
 
-def _normalised(points: FloatArray, lengths: IntArray) -> FloatArray:
+def _normalized(points: FloatArray, lengths: IntArray) -> FloatArray:
     """Points of every sample in a box that starts at 0 and whose larger side is 1.
 
     A sample without extent is at 0.

@@ -3,5 +3,12 @@
 from skleak.linear_model._linear import PrivateLinearRegression
 from skleak.linear_model._logistic import PrivateLogisticRegression
 from skleak.linear_model._poisson import PrivatePoissonRegressor
+from skleak.mechanisms import IRFIL, EvenTotal
 
-__all__ = ["PrivateLinearRegression", "PrivateLogisticRegression", "PrivatePoissonRegressor"]
+__all__ = [  # noqa: RUF022
+    "EvenTotal",
+    "IRFIL",
+    "PrivateLinearRegression",
+    "PrivateLogisticRegression",
+    "PrivatePoissonRegressor",
+]

@@ -2,7 +2,7 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from numbers import Integral, Real
@@ -13,28 +13,33 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy import sparse
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from skleak._released import LinearPredictionMixin, ReleasedModel, warn_of_release
 from skleak.accounting import LeakageLedger
-from skleak.exceptions import PrivacyLeakWarning
-from skleak.influence import FitState
+from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
+from skleak.influence.state import FitState
 from skleak.linear_model import _grains
 from skleak.linear_model._calibration import LinearModelProblem
 from skleak.linear_model._fitting import solve, solve_reweighted, warn_if_uneven, weight_rule
-from skleak.linear_model._noise import noise_shape, noisy_parameters
+from skleak.linear_model._noise import draw_release, noise_shape, noise_standard_errors
+from skleak.linear_model._rung import RungCheck, numeric_moves
 from skleak.losses import PointwiseLoss
-from skleak.mechanisms import NoiseTarget
-from skleak.release import LinearPredictionMixin, ReleasedModel, warn_if_replayable
+from skleak.mechanisms import NoiseGoal, Reweighting, as_reweighting, ladder_rung
 from skleak.reports import (
+    DifferentialPrivacy,
     LeakageReport,
+    Promises,
     build_leakage_report,
     output_perturbation_guarantee,
 )
 from skleak.solvers import MultinomialObjective, Objective
+from skleak.utils._records import check_magnitudes, row_label, values_withheld
 from skleak.utils._sklearn_compat import (
     Interval,
+    ShownAttributesMixin,
     StrOptions,
     check_sample_weight,
     fit_context,
@@ -49,8 +54,11 @@ Norm = Literal["spectral", "trace"]
 # Attributes that `fit` leaves to first use where they are costly: under a reweighting.
 _COMPUTED_ON_DEMAND = ("fisher_information_loss_", "diagonal_fisher_information_loss_")
 
+# Rows of the Hessian, of whose size a fit holds a handful of matrices: 3.2 GB each.
+_MOST_PARAMETERS = 20_000
 
-class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
+
+class PrivateLinearModel(LinearPredictionMixin, ShownAttributesMixin, BaseEstimator):
     """Minimise a penalised mean loss, measure the leakage, add Gaussian noise.
 
     Subclasses say which loss, how targets are encoded, and what a release of them is.
@@ -59,23 +67,23 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
     _loss: ClassVar[PointwiseLoss]
     _released: ClassVar[type[ReleasedModel]]
     _numeric_targets: ClassVar[bool] = True
+    # The leakage of records is no more for the screen than for a release.
+    _shown_attributes: ClassVar[tuple[str, ...]] = ReleasedModel._published
 
     coef_: FloatArray
     intercept_: "float | FloatArray"
+    coef_noise_scale_: "FloatArray | None"
+    intercept_noise_scale_: "float | FloatArray | None"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "noise_scale": [Interval(Real, 0, None, closed="left"), NoiseTarget],
+        "noise_scale": [Interval(Real, 0, None, closed="left"), NoiseGoal],
         "noise_covariance": [str, "array-like"],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "fit_intercept": ["boolean"],
-        "target": [StrOptions({"private", "public"})],
-        "reweighting": [StrOptions({"irfil", "total"}), None],
-        "reweighting_features": ["array-like", str, Integral, slice, None],
-        "reweighting_target": [StrOptions({"record", "features", "trace"}), None],
-        "reweighting_method": [StrOptions({"accelerated", "newton", "plain"})],
-        "max_reweighting_iter": [Interval(Integral, 1, None, closed="left")],
-        "reweighting_tol": [Interval(Real, 0, None, closed="neither")],
+        "private_target": ["boolean"],
+        "reweighting": [StrOptions({"irfil", "total"}), Reweighting, None],
         "data_norm": [Interval(Real, 0, None, closed="neither"), None],
+        "public": ["array-like", str],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state", np.random.Generator],
@@ -86,21 +94,17 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
 
     def __init__(
         self,
-        noise_scale: float | NoiseTarget = 0.01,
+        noise_scale: float | NoiseGoal = 0.01,
         *,
         noise_covariance: "Literal['isotropic', 'curvature', 'minimax'] | npt.ArrayLike" = (
             "isotropic"
         ),
         alpha: float = 1e-2,
         fit_intercept: bool = True,
-        target: Literal["private", "public"] = "private",
-        reweighting: Literal["irfil", "total"] | None = None,
-        reweighting_features: Any = None,
-        reweighting_target: Literal["record", "features", "trace"] | None = None,
-        reweighting_method: Literal["accelerated", "newton", "plain"] = "accelerated",
-        max_reweighting_iter: int = 30,
-        reweighting_tol: float = 1e-6,
+        private_target: bool = True,
+        reweighting: Literal["irfil", "total"] | Reweighting | None = None,
         data_norm: float | None = None,
+        public: "str | Sequence[str]" = (),
         max_iter: int = 100,
         tol: float = 1e-10,
         random_state: RandomState = None,
@@ -112,14 +116,10 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         self.noise_covariance = noise_covariance
         self.alpha = alpha
         self.fit_intercept = fit_intercept
-        self.target = target
+        self.private_target = private_target
         self.reweighting = reweighting
-        self.reweighting_features = reweighting_features
-        self.reweighting_target = reweighting_target
-        self.reweighting_method = reweighting_method
-        self.max_reweighting_iter = max_reweighting_iter
-        self.reweighting_tol = reweighting_tol
         self.data_norm = data_norm
+        self.public = public
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -138,7 +138,8 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Targets.
         sample_weight : array-like of shape (n_samples,), default=None
-            How many times each record counts; a weight of 2 means the record twice.
+            How many times each record counts; for the fit a weight of 2 means the record twice.
+            A row is one person all the same: what it leaks is that of its whole weight.
 
         Returns
         -------
@@ -149,54 +150,116 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         ValueError
             For invalid data, targets out of range, a singular Hessian (``alpha=0`` with
             collinear columns), rows longer than ``data_norm``, or a ``noise_covariance`` that is
-            no covariance or comes with a reweighting or more than two classes.
+            no covariance or comes with a reweighting or more than two classes; for numbers whose
+            squares overflow; and for more than 20,000 parameters, classes times columns.
         LeakageBudgetError
             Where the release would pass a ceiling of the ledger; no noise is drawn then.
 
         Warns
         -----
         ConvergenceWarning
-            Where the solver, or the reweighting, stopped short: leakage is then unreliable. With
-            ``reweighting="total"`` and a ledger, how far the total leakage is from equal; without
-            a ledger ``fisher_information_loss_`` says it when first asked for.
+            Where the solver, or the reweighting, stopped short: leakage is then unreliable.
+        UnevenLeakageWarning
+            With ``reweighting="total"`` and a ledger, how far the total leakage is from equal;
+            without a ledger ``fisher_information_loss_`` says it when first asked for.
         """
-        objective = self._validated_objective(X, y, sample_weight)
-        noise = noise_shape(self, objective)
-        state = self._calibrated(replace(self._solve(objective), noise=noise))
-        leakage = self._measure(state)
-        self._enter_in_ledger(state, leakage)
-        self._publish(state, leakage)
+        before = self.__dict__.copy()
+        self._weighted = sample_weight is not None
+        try:
+            with np.errstate(over="raise", divide="raise", invalid="raise"):
+                objective = self._validated_objective(X, y, sample_weight)
+                noise = noise_shape(self, objective)
+                state = self._calibrated(replace(self._solve(objective), noise=noise))
+                leakage = self._measure(state)
+                guarantee = output_perturbation_guarantee(state, self._promises())
+                self._enter_in_ledger(state, leakage, guarantee)
+                self._publish(state, leakage, guarantee)
+        except FloatingPointError as error:
+            self._restore(before)
+            raise ValueError(
+                f"Numbers overflow in the fit ({error}). Scale columns, target and sample weights, "
+                "or raise `alpha`."
+            ) from error
+        except BaseException:
+            self._restore(before)
+            raise
         return self
 
+    def _restore(self, before: dict[str, Any]) -> None:
+        """Leave the fit before, if there was one, whole after an error or an interruption."""
+        self.__dict__.clear()
+        self.__dict__.update(before)
+
+    def _promises(self) -> Promises:
+        """Collect what is public knowledge of this fit."""
+        return Promises(
+            self.data_norm,
+            frozenset([self.public] if isinstance(self.public, str) else self.public),
+            self._declares_classes,
+            self.tol,
+            self.random_state is not None,
+            repr(self.noise_scale) if self._noise_reads_data else None,
+            self._weighted,
+        )
+
+    @property
+    def _declares_classes(self) -> bool:
+        """True if no class was read off the labels; regressors have none."""
+        return True
+
     def _validated_objective(self, X: Any, y: Any, sample_weight: Any) -> Objective:
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=np.float64,
-            copy=True,  # the records are kept: later edits must not reach them
-            y_numeric=self._numeric_targets,
-        )
+        passed = X
+        with values_withheld(X, y):
+            X, y = validate_data(
+                self,
+                X,
+                y,
+                accept_sparse="csr",
+                dtype=np.float64,
+                copy=True,  # the records are kept: later edits must not reach them
+                y_numeric=self._numeric_targets,
+            )
         X = sparse.csr_array(X) if sparse.issparse(X) else X  # one kind of sparse, not matrices
-        y = self._encode_targets(y)
-        sample_weight = check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
-        )
+        with values_withheld(None, y):
+            y = self._encode_targets(y, passed)
+        self._check_size(X.shape[1] + self.fit_intercept)
+        with values_withheld(None, sample_weight, "the sample weights"):
+            sample_weight = check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
+            )
         if not np.any(sample_weight > 0.0):
             raise ValueError(
                 "Sample weights must contain at least one non-zero number; got only zeros. Give "
                 "each record that takes part a positive weight."
             )
+        check_magnitudes(X, y, sample_weight, getattr(self, "feature_names_in_", None))
         self._check_targets(y, sample_weight)
-        _check_data_norm(X, self.data_norm)
+        _check_data_norm(X, self.data_norm, passed)
         ones = np.ones(len(y))
         return Objective(
             X, y, self._loss, float(self.alpha), self.fit_intercept, sample_weight, ones
         )
 
+    @property
+    def _n_predictors(self) -> int:
+        """Number of linear predictors, each with parameters of its own."""
+        return 1
+
+    def _check_size(self, n_columns: int) -> None:
+        """Refuse, before it is allocated, a Hessian of more than ``_MOST_PARAMETERS`` rows."""
+        n_parameters = self._n_predictors * n_columns
+        if n_parameters > _MOST_PARAMETERS:
+            raise ValueError(
+                f"{type(self).__name__} fits at most {_MOST_PARAMETERS} parameters, classes times "
+                "columns (the intercept is one, and two classes count once), as it needs the "
+                f"square of that in memory; got {self._n_predictors} x {n_columns} = "
+                f"{n_parameters}. Take fewer columns, for instance by a random projection, or "
+                "merge classes."
+            )
+
     def _solve(self, objective: Objective) -> FitState:
-        if self.reweighting is None:
+        reweighting = as_reweighting(self.reweighting)
+        if reweighting is None:
             state, self.n_iter_ = solve(self, objective)
             for name in ("sample_reweights_", "reweighting_history_", "n_reweighting_iter_"):
                 if hasattr(self, name):
@@ -209,19 +272,41 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
                 f"{objective.n_classes} classes. Make the target binary (one class against the "
                 "others), or drop `reweighting`."
             )
-        rule = weight_rule(self, getattr(self, "feature_names_in_", None), objective.X.shape[1])
-        state, self.n_iter_, history = solve_reweighted(self, objective, rule)
+        reweighting.check()
+        names = getattr(self, "feature_names_in_", None)
+        columns = reweighting.columns(names, objective.X.shape[1])
+        rule = weight_rule(reweighting, columns, self.private_target)
+        state, self.n_iter_, history = solve_reweighted(self, objective, rule, reweighting)
         self.sample_reweights_ = state.objective.reweights.copy()
         self.reweighting_history_ = np.array(history)
         self.n_reweighting_iter_ = len(history) - 1
         return state
 
     def _calibrated(self, state: FitState) -> FitState:
-        """Resolve a noise target, now that the minimiser and its derivatives are known."""
-        if not isinstance(self.noise_scale, NoiseTarget):
+        """Resolve a noise goal, now that the minimiser and its derivatives are known."""
+        goal = self.noise_scale
+        if not isinstance(goal, NoiseGoal):
             return state
-        problem = LinearModelProblem(state, self.data_norm, self.tol)
-        return state.at_noise(self.noise_scale.resolve(problem))
+        problem = LinearModelProblem.of(state, self._promises())
+        noise_scale = float(goal.resolve(problem))
+        if goal.data_dependent:
+            noise_scale = ladder_rung(noise_scale)
+            RungCheck(goal, problem, noise_scale, self._needed_noise).run()
+        return state.at_noise(noise_scale)
+
+    def _needed_noise(self, objective: Objective) -> float:
+        """Noise scale that the goal needs on other records, by a whole fit."""
+        assert isinstance(self.noise_scale, NoiseGoal)
+        twin = object.__new__(type(self))  # a fit leaves attributes, which are not of this one
+        twin.__dict__.update(self.__dict__, verbose=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            state = replace(twin._solve(objective), noise=noise_shape(twin, objective))
+            return float(self.noise_scale.resolve(LinearModelProblem.of(state, self._promises())))
+
+    def _fitted_problem(self) -> LinearModelProblem:
+        """What a noise goal may ask of this fit."""
+        return LinearModelProblem.of(self._confidential_state(), self._terms)
 
     def _measure(self, state: FitState) -> dict[str, FloatArray]:
         """Loss of every record; of a reweighted fit that which is cheap, the rest on demand."""
@@ -252,7 +337,9 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         names = [name for name in object.__dir__(self) if name not in pending]
         return [name for name in names if hasattr(self, name)]  # as scikit-learn's estimators do
 
-    def _enter_in_ledger(self, state: FitState, leakage: dict[str, FloatArray]) -> None:
+    def _enter_in_ledger(
+        self, state: FitState, leakage: dict[str, FloatArray], guarantee: DifferentialPrivacy
+    ) -> None:
         """Charge the data set before any noise is drawn; a refusal leaves nothing released."""
         if self.ledger is None:
             return
@@ -261,24 +348,28 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
             warn_if_uneven(state, leakage["fisher_information_loss_"])
         ledger = self.ledger
         if not isinstance(ledger, LeakageLedger):
-            ledger = LeakageLedger(ledger)
-        guarantee = output_perturbation_guarantee(
-            state,
-            self.data_norm,
-            tol=self.tol,
-            seeded=isinstance(self.random_state, Integral),
-            data_dependent_noise=self._noise_reads_data,
-        )
+            ledger = LeakageLedger.open(ledger)
+        if not state.converged:
+            raise ValueError(
+                "The fit did not converge: what it leaks is not known, and the ledger takes no "
+                "release of unknown leakage. Raise `max_iter` or `alpha`, or scale the columns."
+            )
+        losses = leakage["fisher_information_loss_"]
+        if self.random_state is not None:
+            # Noise from a seed or a generator can be drawn again, and then there is none.
+            losses = np.full_like(losses, np.inf)
         ledger.record(
             self.ledger_dataset,
-            leakage["fisher_information_loss_"],
-            mu=guarantee.mu if guarantee.holds else None,
+            losses,
+            mu=guarantee.composed_mu if guarantee.holds else None,
             description={**self._provenance(), "noise_scale": state.noise_scale},
             # Which rows a fit is given (a fold, a shuffled copy) is not for it to know.
             aligned=False,
         )
 
-    def _publish(self, state: FitState, leakage: dict[str, FloatArray]) -> None:
+    def _publish(
+        self, state: FitState, leakage: dict[str, FloatArray], guarantee: DifferentialPrivacy
+    ) -> None:
         """Draw the noise and set the fitted attributes."""
         self.noise_scale_ = state.noise_scale
         for name in (*_COMPUTED_ON_DEMAND, "conditional_fisher_information_loss_"):
@@ -286,19 +377,37 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         self.__dict__.update(leakage)
         self._state = state
         # A release and a report tell how the fit was made, whatever becomes of the parameters.
-        self._made_as = self._provenance()
-        self._noise_seed = self.random_state if isinstance(self.random_state, Integral) else None
-        noisy = noisy_parameters(state, self.random_state)
-        n_coefficients = state.factor.weights.size
-        self._set_coefficients(noisy[:n_coefficients], noisy[n_coefficients:])
+        self._terms, self._guarantee = self._promises(), guarantee
+        self._goal = clone(self.noise_scale) if self._noise_reads_data else None
+        self._made_as = {
+            **self._provenance(),
+            # That there were weights is public; what they were is not stated.
+            "sample_weight": self._weighted,
+            "differential_privacy": _stated(guarantee),
+        }
+        drawn, errors = draw_release(state, self.random_state), noise_standard_errors(state)
+        self.noise_step_, self.noise_sampler_ = drawn.step, drawn.sampler
+        size = state.factor.weights.size
+        self.coef_, self.intercept_ = self._shaped(drawn.parameters, size)
+        if errors is None:
+            self.coef_noise_scale_ = self.intercept_noise_scale_ = None
+        else:
+            self.coef_noise_scale_, self.intercept_noise_scale_ = self._shaped(errors, size)
+
+    def _redraw(self, random_state: RandomState) -> None:
+        """Replace the release by another one of this very fit, as a fit with that seed draws it."""
+        state = self._confidential_state()
+        drawn = draw_release(state, random_state).parameters
+        self.coef_, self.intercept_ = self._shaped(drawn, state.factor.weights.size)
 
     @property
     def _noise_reads_data(self) -> bool:
         """Whether the noise scale is calibrated to the training records."""
-        return isinstance(self.noise_scale, NoiseTarget) and self.noise_scale.data_dependent
+        return isinstance(self.noise_scale, NoiseGoal) and self.noise_scale.data_dependent
 
     def _provenance(self) -> dict[str, Any]:
         """How the model is made, in public parameters."""
+        reweighting = as_reweighting(self.reweighting)
         return {
             "estimator": type(self).__name__,
             "loss": self._loss.name,
@@ -307,19 +416,20 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
             else "given",
             "alpha": float(self.alpha),
             "fit_intercept": bool(self.fit_intercept),
-            "reweighting": self.reweighting,
+            "reweighting": None if reweighting is None else reweighting.name,
             "data_norm": self.data_norm,
+            "public": sorted(self._promises().public),
             "tol": float(self.tol),
-            "noise_target": repr(self.noise_scale) if self._noise_reads_data else None,
+            "noise_goal": repr(self.noise_scale) if self._noise_reads_data else None,
         }
 
-    def _set_coefficients(self, coef: FloatArray, intercept: FloatArray) -> None:
-        self.coef_ = coef
-        self.intercept_ = float(intercept[0]) if len(intercept) else 0.0
+    def _shaped(self, parameters: FloatArray, size: int) -> "tuple[FloatArray, float | FloatArray]":
+        """Split parameters into coefficients, the first ``size`` of them, and the intercept."""
+        return parameters[:size], float(parameters[size]) if len(parameters) > size else 0.0
 
     @abstractmethod
-    def _encode_targets(self, y: Array, *, fitted: bool = False) -> FloatArray:
-        """Map targets to the numbers of the loss; with ``fitted``, by the classes of the fit."""
+    def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
+        """Map targets of records to the numbers of the loss; ``fitted`` by classes of the fit."""
 
     def _check_targets(self, y: FloatArray, sample_weight: FloatArray) -> None:
         """Raise where no minimiser exists for these targets."""
@@ -344,9 +454,12 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
                 "Leakage depends on both the record and its target: pass `X` and `y` together, or "
                 "neither for the training records."
             )
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        passed = X
+        with values_withheld(X, None):
+            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         X = sparse.csr_array(X) if sparse.issparse(X) else X
-        y = self._encode_targets(y, fitted=True)
+        with values_withheld(None, y):
+            y = self._encode_targets(y, passed, fitted=True)
         check_consistent_length(X, y)
         return X, y
 
@@ -375,7 +488,7 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         ----------
         X : array-like or sparse matrix of shape (n, n_features), default=None
             Records to measure; by default the training records. Training records carry their
-            weights of the fit; other records count as if they took part once.
+            weights of the fit; others are measured as if they took part with a weight of one.
         y : array-like of shape (n,), default=None
             Their targets.
         per : {"record", "feature", "dataset", "group"}, default="record"
@@ -383,7 +496,7 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         features : str, int, slice, mask or list, default=None
             Columns that are unknown, by name or index. A list forms one block; with
             ``per="feature"`` it lists the columns of the table, and a list within it forms a
-            block. By default all columns, and with ``target="private"`` the target too.
+            block. By default all columns, and with ``private_target=True`` the target too.
         groups : array-like of shape (n,), str or int, default=None
             Label of each record's group, or the column that holds it. Needed by ``per="group"``.
         norm : {"spectral", "trace"}, default="spectral"
@@ -418,11 +531,14 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
 
         Notes
         -----
-        A record with sample weight s counts as s independent copies, and its loss is that of
-        one copy. Where the copies are one person with one unknown value, multiply by s.
+        A row is one person. One of sample weight s moves the model s times as far as a record of
+        weight 1, and that is its loss; the same for joint losses, in which the squares of the
+        weights count. Whoever has several rows is a group: ask for ``per="group"``.
         With a ``reweighting`` the loss is the total one: the weights are functions of the data,
         and the whole algorithm is differentiated at its fixed point, at a cost of O(n p^3). It is
-        not equal for all records, and can be larger or smaller than the conditional one.
+        not equal for all records, and can be larger or smaller than the conditional one. What a
+        reweighting balances is leakage per unit of sample weight: a row leaks its weight times
+        that.
         """
         state = self._confidential_state()
         X, y = self._records(X, y)
@@ -466,28 +582,55 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
             labels=labels,
             groups=groups,
             estimator=type(self).__name__,
-            data_norm=self._made_as["data_norm"],
-            tol=self._made_as["tol"],
-            seeded=self._noise_seed is not None,
-            noise_target=self._made_as["noise_target"],
+            promises=self._terms,
+            rung_moves=None
+            if self._goal is None
+            else numeric_moves(self._goal, self._fitted_problem(), state.noise_scale),
         )
 
-    def release(self) -> ReleasedModel:
+    def release(self, *, require_guarantee: bool = False) -> ReleasedModel:
         """Return what may be published: the noisy model, and nothing else about the data.
+
+        Parameters
+        ----------
+        require_guarantee : bool, default=False
+            Raise unless a guarantee of differential privacy holds.
 
         Returns
         -------
         ReleasedModel
-            Predicts like this estimator; pickles safely.
+            Predicts like this estimator; pickles safely. It states sampler and step of the noise,
+            and the standard error that the noise adds to each coefficient.
+
+        Raises
+        ------
+        NoGuaranteeError
+            Where a guarantee is required and none holds.
 
         Warns
         -----
         PrivacyLeakWarning
-            Where the noise is zero, or came from an integer seed that can be guessed.
+            Where the noise is zero, or came from a seed or a generator that can be copied.
+        UserWarning
+            Where the step of the noise had to grow, as doubles hold no finer multiples.
         """
         check_is_fitted(self)
-        warn_if_replayable(self._noise_seed, self.noise_scale_)
+        if require_guarantee and not self._guarantee.holds:
+            raise NoGuaranteeError(
+                "No differential-privacy guarantee holds for this release: "
+                f"{'; '.join(self._guarantee.reasons)}."
+            )
+        warn_of_release(
+            seeded=self._terms.seeded, noise_scale=self.noise_scale_, step=self.noise_step_
+        )
         return self._released.of(self, self._made_as)
+
+    def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
+        """Show in a notebook what may be published, and no leakage of any record."""
+        shown = super()._get_fitted_attr_html(doc_link)  # scikit-learn 1.9 calls it, and has it
+        for name in set(shown) - {*self._released._published}:
+            del shown[name]
+        return shown
 
     def __getstate__(self) -> dict[str, Any]:
         """Drop what is confidential: a pickle travels."""
@@ -504,6 +647,14 @@ class PrivateLinearModel(LinearPredictionMixin, BaseEstimator):
         return state
 
 
+def _stated(guarantee: DifferentialPrivacy) -> dict[str, Any] | None:
+    """The guarantee as a release may state it: a function of what was declared public."""
+    if not guarantee.holds:
+        return None
+    numbers = {name: getattr(guarantee, name) for name in ("epsilon", "delta", "rho", "exact")}
+    return {**numbers, "about": "replacement of one row of the table that the model received"}
+
+
 def _training_loss(
     state: FitState, norm: Norm = "spectral", *, conditional: bool = False
 ) -> FloatArray:
@@ -511,17 +662,19 @@ def _training_loss(
     return state.record_loss(X, y, state.participation(X, y), norm=norm, conditional=conditional)
 
 
-def _check_data_norm(X: Any, data_norm: float | None) -> None:
+def _check_data_norm(X: Any, data_norm: float | None, records: Any) -> None:
     """Enforce the promise that no row is longer than ``data_norm``."""
     if data_norm is None:
         return
+    X = X / data_norm  # squares of tiny numbers would vanish
     squares = X.multiply(X).sum(axis=1) if hasattr(X, "multiply") else np.einsum("ij,ij->i", X, X)
-    norms = np.sqrt(np.ravel(squares))
-    beyond = int(np.sum(norms > data_norm * (1.0 + 1e-12)))
-    if beyond:
+    shares = np.sqrt(np.ravel(squares))
+    beyond = np.flatnonzero(shares > 1.0 + Promises.norm_rounding)
+    if len(beyond):
         raise ValueError(
-            f"`data_norm` promises rows of Euclidean norm at most {data_norm:g}, but {beyond} of "
-            f"{len(norms)} rows are longer (the longest has norm {norms.max():.6g}). Scale the "
-            "rows to that norm before `fit` (for instance with sklearn.preprocessing.Normalizer), "
+            f"`data_norm` promises rows of Euclidean norm at most {data_norm:g}, but "
+            f"{len(beyond)} of {len(shares)} rows are longer, the first of them "
+            f"{row_label(records, int(beyond[0]))}. Scale the rows "
+            "to that norm before `fit` (for instance with sklearn.preprocessing.Normalizer), "
             "or promise a larger `data_norm` that does not come from the data."
         )

@@ -12,12 +12,13 @@ _PARTS = {
     "parameters": """
 Parameters
 ----------
-noise_scale : float or NoiseTarget, default=0.01
+noise_scale : float or NoiseGoal, default=0.01
     Standard deviation of the Gaussian noise added to each coefficient and the intercept, in
     their units; with a ``noise_covariance`` its root mean square over them. At 0 the fit is exact
-    and leakage infinite. A target from `skleak.mechanisms` (``MaxLeakage``, ``MaxAdvantage``,
-    ``GaussianDP``, ``EpsilonDelta``) is resolved in ``fit`` to the smallest noise that reaches it;
-    the first two read the noise off the data.
+    and leakage infinite. A goal from `skleak.mechanisms` (``MaxLeakage``, ``MaxAdvantage``,
+    ``GaussianDP``, ``EpsilonDelta``) is resolved in ``fit`` to the smallest noise that reaches it.
+    The first two read the noise off the data: they are rounded up to a power of the square root
+    of two, and ``fit`` raises where that gives an entry of few values away.
 noise_covariance : {"isotropic", "curvature", "minimax"} or array-like, default="isotropic"
     Shape S of the noise ``N(0, noise_scale^2 S)``, scaled to ``tr S = p``, the number of
     coefficients and the intercept, which comes last. "isotropic" is the identity. "curvature" is
@@ -42,50 +43,37 @@ alpha : float, default=1e-2
     ``PoissonRegressor(alpha=alpha)`` have the same minimiser, with N the sum of the weights.
 fit_intercept : bool, default=True
     Whether to fit an intercept.
-target : {"private", "public"}, default="private"
-    Whether an attacker is after the target too ([FIL21]) or knows it ([DRA22]).
-reweighting : {"irfil", "total"} or None, default=None
+private_target : bool, default=True
+    Count the target as unknown to the attacker ([FIL21]); with False it is public ([DRA22]).
+reweighting : {"irfil", "total"}, `IRFIL`, `EvenTotal` or None, default=None
     Reweight the records; of two classes at most. "irfil": until all of them would leak the same if
-    their weights were fixed ([FIL21] algorithm 1). The weights are functions of the data, which
-    the formula of [FIL21] leaves out. The leakage reported counts them: it is mostly more even
-    than without a reweighting, but not equal, and its largest value may even be larger. "total"
-    evens the leakage that is reported: weights have a bound, and residuals count for less. It is
-    not equal either, and a warning tells its spread. It is mostly more even than under "irfil"
-    where that is uneven (a spread above 0.1), and about as even elsewhere; the largest value may
-    be larger than under "irfil" or without a reweighting. Compare them on your data.
-reweighting_features : str, int, slice or list, default=None
-    Balance the leakage of this block of columns (names or indices) instead of the whole
-    record.
-reweighting_target : {"record", "features", "trace"} or None, default=None
-    What is balanced: the spectral leakage of the whole record, or of
-    ``reweighting_features``; or the trace (diagonal) leakage of either. None chooses "features"
-    where ``reweighting_features`` is given, else "record".
-reweighting_method : {"accelerated", "newton", "plain"}, default="accelerated"
-    Anderson-accelerated fixed-point iteration that goes over to Newton's method where it is slow;
-    Newton's method from the first fit on, of fewer fits but with more work in between; or the
-    plain iteration of [FIL21].
-max_reweighting_iter : int, default=30
-    Largest number of refits after the first. Most problems need less than 20. Allow 150 for hard
-    ones: where 30 refits have not halved the spread, and it is still above 1e-3, the weights are
-    bounded, and the bound is raised step by step (but for the plain iteration).
-reweighting_tol : float, default=1e-6
-    Relative spread (standard deviation over mean) of leakage at which reweighting stops.
+    their weights were fixed ([FIL21] algorithm 1). "total": to even the leakage that is reported,
+    which counts what the weights reveal. Neither makes it equal, and the largest value may be
+    larger than without a reweighting: compare them on your data. The names stand for the objects
+    with their default parameters.
 data_norm : float or None, default=None
     A promise that no row of X is longer (Euclidean norm). It is enforced by an error, and must
     not be read off the data. Needed for a differential-privacy guarantee.
+public : str or sequence of str, default=()
+    Of "n_samples" and "sample_weight", those that count as public knowledge. The noise that a
+    guarantee of differential privacy needs is a function of the number of records, and of the
+    weights where there are any: without this statement no guarantee is claimed.
 max_iter : int, default=100
     Largest number of Newton steps of a fit.
 tol : float, default=1e-10
     Norm of the gradient of the objective at which a fit stops (or rounding noise, where that is
     larger).
 random_state : None, int, RandomState or Generator, default=None
-    Source of the noise. None takes fresh entropy from the operating system: noise that can be
-    replayed protects nobody, and an integer is for experiments only.
+    Source of the noise. None draws exact discrete Gaussian noise from the operating system's
+    cryptographic randomness. Anything else is for experiments only: a seed can be guessed, and a
+    generator is copied by ``clone``, so that all copies draw the same noise. No guarantee holds
+    then, ``release()`` warns, and a ledger counts the loss as infinite.
 ledger : str, Path, LeakageLedger or None, default=None
     A `skleak.accounting.LeakageLedger` file in which every fit enters its leakage before noise is
-    drawn, and which refuses the fit that would pass its ceiling. Every clone writes to the same
-    file: a grid search spends one release per fit. Every record is charged the largest loss of
-    the fit, as a fold does not know which record is which.
+    drawn, and which refuses the fit that would pass its ceiling. A path is only opened: make the
+    file first, ``LeakageLedger(path, max_leakage=...)``; it holds the ceilings. Every clone writes
+    to the same file: a grid search spends one release per fit. Every record is charged the
+    largest loss of the fit, as a fold does not know which record is which.
 ledger_dataset : str, default="default"
     Name under which the ledger counts releases of this data set.
 verbose : int, default=0
@@ -100,10 +88,19 @@ intercept_ : float, or ndarray of shape (1,) for a classifier of two classes
     Noisy intercept; zero without one.
 noise_scale_ : float
     Standard deviation of the noise that was added; its root mean square over the parameters.
+noise_step_ : float
+    All released parameters are multiples of this power of two: 2^-30 of the noise scale, rounded
+    down, or more where doubles hold no finer multiples; 0 without noise.
+noise_sampler_ : str
+    How the noise was drawn.
+coef_noise_scale_, intercept_noise_scale_ : ndarray or float of the shapes above, or None
+    Standard error that the noise adds to each coefficient and to the intercept; None where it
+    depends on the records.
 fisher_information_loss_ : ndarray of shape (n_samples,)
     Fisher information loss of each training record: spectral norm of its influence Jacobian
-    over ``noise_scale_``, in 1 / (unit of the columns); with a ``noise_covariance``, square root
-    of the largest eigenvalue of its Fisher information. With reweighting, of the influence of the
+    over ``noise_scale_``, in 1 / (unit of the columns); NaN where the fit did not converge; with a
+    ``noise_covariance``, square root of the largest eigenvalue of its Fisher information. With
+    reweighting, of the influence of the
     record on the whole algorithm, weights included; this costs O(n p^3) and is computed when first
     asked for, so that a pickle holds it only if it was. Confidential.
 diagonal_fisher_information_loss_ : ndarray of shape (n_samples,)
@@ -127,6 +124,10 @@ feature_names_in_ : ndarray of str
     "notes": """
 Notes
 -----
+The noise lies on a public grid (Canonne, Kamath, Steinke 2020): floating-point noise would give
+the noiseless parameters away by its last bits. Where it has a shape the grid is kept, but its
+arithmetic is floating point, and no exactness is claimed.
+
 The leakage bounds *unbiased* attackers who know every other record, every other column, the
 algorithm and its parameters; it is a local measure at the training data, and it counts this
 release alone. The unreleased estimator is confidential: publish ``release()``.

@@ -5,24 +5,24 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
-from skleak.influence import (
-    Columns,
+from skleak.exceptions import UnevenLeakageWarning
+from skleak.influence.jacobian import Columns, FitFactor, MultinomialFactor
+from skleak.influence.reweighting import (
     Equalized,
-    FitFactor,
-    FitState,
-    MultinomialFactor,
     WeightRule,
     equalize,
     follow_bound,
     newton_direction,
     relative_spread,
 )
+from skleak.influence.state import FitState
+from skleak.mechanisms import EvenTotal, Reweighting
 from skleak.solvers import (
     Minimum,
     MultinomialObjective,
@@ -30,8 +30,7 @@ from skleak.solvers import (
     SingularHessianError,
     minimize,
 )
-from skleak.utils._features import resolve_features
-from skleak.utils._typing import Array, FloatArray
+from skleak.utils._typing import FloatArray, IntArray
 from skleak.utils._warnings import outer_stacklevel
 
 __all__ = ["solve", "solve_reweighted", "warn_if_uneven", "weight_rule"]
@@ -52,7 +51,7 @@ def solve(estimator: Any, objective: Objective) -> tuple[FitState, int]:
     Parameters
     ----------
     estimator : PrivateLinearModel
-        Holds ``max_iter``, ``tol``, ``noise_scale`` and ``target``.
+        Holds ``max_iter``, ``tol``, ``noise_scale`` and ``private_target``.
     objective : Objective
         Validated training data and penalty.
 
@@ -70,18 +69,20 @@ def solve(estimator: Any, objective: Objective) -> tuple[FitState, int]:
 
 
 def solve_reweighted(
-    estimator: Any, objective: Objective, rule: WeightRule
+    estimator: Any, objective: Objective, rule: WeightRule, reweighting: Reweighting
 ) -> tuple[FitState, int, list[float]]:
     """Find the weights that a rule makes of the leakage, and the fit under them.
 
     Parameters
     ----------
     estimator : PrivateLinearModel
-        Holds the limits of the solver and of the iteration.
+        Holds the limits of the solver.
     objective : Objective
         Validated training data and penalty, with factors of one.
     rule : WeightRule
         What is balanced, and the weights that follow from it.
+    reweighting : Reweighting
+        Holds the limits of the search.
 
     Returns
     -------
@@ -92,9 +93,9 @@ def solve_reweighted(
     history : list of float
         Relative spread of what the rule balances at each refit.
     """
-    search = _Search(estimator, objective, rule)
+    search = _Search(estimator, objective, rule, reweighting)
     with (
-        tqdm(total=estimator.max_reweighting_iter + 1, desc="reweighting", unit="fit")
+        tqdm(total=reweighting.max_iter + 1, desc="reweighting", unit="fit")
         if estimator.verbose
         else nullcontext()
     ) as search.progress:
@@ -103,8 +104,8 @@ def solve_reweighted(
     assert best is not None
     if not best.minimum.converged:
         _warn_not_converged(estimator, best.minimum)
-    if best.spread > estimator.reweighting_tol:
-        _warn_not_equalized(estimator, best.spread, len(history))
+    if best.spread > reweighting.tol:
+        _warn_not_equalized(reweighting, best.spread, len(history))
     final = objective.reweighted(best.reweights)
     leaks = (objective.sample_weight > 0.0) & (best.losses > 0.0)
     level = float(best.losses[leaks].mean()) if leaks.any() else 0.0
@@ -129,6 +130,7 @@ class _Search:
     estimator: Any
     objective: Objective
     rule: WeightRule
+    reweighting: Reweighting
     progress: Any = None
     best: _Fit | None = None
     history: list[float] = field(default_factory=list)
@@ -136,8 +138,8 @@ class _Search:
 
     def run(self) -> None:
         """First directly; where that is stuck and fits are left, by way of bounded weights."""
-        method, limit = self.estimator.reweighting_method, self.estimator.max_reweighting_iter
-        ones, tol = np.ones(len(self.objective.y)), self.estimator.reweighting_tol
+        method, limit = self.reweighting.method, self.reweighting.max_iter
+        ones, tol = np.ones(len(self.objective.y)), self.reweighting.tol
         if method == "plain":
             self._equalize(self.rule, max_iter=limit, tol=tol, memory=0)
             return
@@ -192,7 +194,7 @@ class _Search:
     @property
     def _may_turn_back(self) -> bool:
         """Whether there is a fit to go back to, and a method that does."""
-        plain = self.estimator.reweighting_method == "plain"
+        plain = self.reweighting.method == "plain"
         return not plain and self.best is not None and self.best.minimum.converged
 
     def _no_improvement(self) -> tuple[FloatArray, Minimum]:
@@ -219,46 +221,28 @@ class _Search:
         return newton_direction(objective, factor, rule, residual, rtol=rtol).change
 
 
-def weight_rule(estimator: Any, names: Array | None, n_features: int) -> WeightRule:
-    """What an estimator's reweighting balances, and how.
+def weight_rule(
+    reweighting: Reweighting, indices: IntArray | None, private_target: bool
+) -> WeightRule:
+    """State what a reweighting balances, and how.
 
     Parameters
     ----------
-    estimator : PrivateLinearModel
-        Holds ``reweighting``, ``reweighting_features``, ``reweighting_target`` and ``target``.
-    names : ndarray of str or None
-        Column names.
-    n_features : int
-        Number of columns.
+    reweighting : Reweighting
+        Kind of reweighting, and its norm.
+    indices : ndarray of int or None
+        Columns whose leakage is balanced; None for the whole record.
+    private_target : bool
+        Whether the target belongs to the whole record.
 
     Returns
     -------
     WeightRule
-
-    Raises
-    ------
-    ValueError
-        Where the parameters contradict each other.
     """
-    features, balance = estimator.reweighting_features, estimator.reweighting_target
-    if features is None:
-        if balance == "features":
-            raise ValueError(
-                "`reweighting_target='features'` balances the leakage of chosen columns, but "
-                "`reweighting_features` is None. Name the columns in `reweighting_features`."
-            )
-        columns = Columns(target=estimator.target == "private")
-    else:
-        if balance == "record":
-            raise ValueError(
-                "`reweighting_target='record'` balances the leakage of the whole record, but "
-                f"`reweighting_features={features!r}` chooses columns. Drop one of the two."
-            )
-        columns = Columns(resolve_features(features, names, n_features, "reweighting_features"))
-    norm: Literal["spectral", "trace"] = "trace" if balance == "trace" else "spectral"
-    if estimator.reweighting == "total":
-        return WeightRule.total(columns, norm)
-    return WeightRule(columns, norm)
+    columns = Columns(target=private_target) if indices is None else Columns(indices)
+    if isinstance(reweighting, EvenTotal):
+        return WeightRule.total(columns, reweighting.norm)
+    return WeightRule(columns, reweighting.norm)
 
 
 def warn_if_uneven(state: FitState, losses: FloatArray) -> None:
@@ -273,8 +257,9 @@ def warn_if_uneven(state: FitState, losses: FloatArray) -> None:
 
     Warns
     -----
-    ConvergenceWarning
-        Where its relative spread is above 1e-6.
+    UnevenLeakageWarning
+        Where the relative spread of it per unit of sample weight, which is what the reweighting
+        evens, is above 1e-6.
     """
     rule, objective = state.balanced, state.objective
     if rule is None or rule.name != "total" or state.noise_scale == 0.0:
@@ -285,14 +270,15 @@ def warn_if_uneven(state: FitState, losses: FloatArray) -> None:
         X, y = objective.X, objective.y
         part = state.participation(X, y)
         losses = state.record_loss(X, y, part, columns, rule.norm)
-    spread = relative_spread(losses, objective.sample_weight)
+    s = objective.sample_weight
+    spread = relative_spread(np.divide(losses, s, out=np.zeros_like(s), where=s > 0.0), s)
     if spread > _EVEN:
         warnings.warn(
             "`reweighting='total'` evens what records leak with everything counted, but it is not "
             f"equal: its relative spread (standard deviation over mean) is {spread:.2g}. Weights "
             "that make it equal are not known: any correction of them is a function of the data in "
             "turn, and leaks by itself. `fisher_information_loss_` counts it all.",
-            ConvergenceWarning,
+            UnevenLeakageWarning,
             stacklevel=outer_stacklevel(),
         )
 
@@ -316,9 +302,9 @@ def _state(
     return FitState(
         objective,
         _factor(objective, minimum),
-        # A noise target is resolved from this very state: until then it is at unit noise.
+        # A noise goal is resolved from this very state: until then it is at unit noise.
         float(estimator.noise_scale) if isinstance(estimator.noise_scale, Real) else 1.0,
-        estimator.target == "private",
+        bool(estimator.private_target),
         rule,
         level,
         getattr(estimator, "feature_names_in_", None),
@@ -338,14 +324,14 @@ def _warn_not_converged(estimator: Any, minimum: Minimum) -> None:
     )
 
 
-def _warn_not_equalized(estimator: Any, spread: float, n_fits: int) -> None:
-    advice = "Raise `max_reweighting_iter` or `alpha`, or accept"
-    if n_fits <= estimator.max_reweighting_iter:
+def _warn_not_equalized(reweighting: Reweighting, spread: float, n_fits: int) -> None:
+    advice = "Raise its `max_iter` or `alpha`, or accept"
+    if n_fits <= reweighting.max_iter:
         advice = "There may be no weights under which they do. Raise `alpha`, or accept"
     warnings.warn(
         f"The reweighting stopped after {n_fits} fits with a relative spread of {spread:.1e}, "
-        f"above reweighting_tol={estimator.reweighting_tol:g}: records do not leak the same. "
-        f"{advice} the spread by a larger `reweighting_tol`.",
+        f"above tol={reweighting.tol:g}: records do not leak the same. "
+        f"{advice} the spread by a larger `tol`, as in {type(reweighting).__name__}(tol=...).",
         ConvergenceWarning,
         stacklevel=6,  # over the wrapper of scikit-learn to the line that calls `fit`
     )

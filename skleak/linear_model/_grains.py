@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from skleak.influence import Columns, FitState
+from skleak.influence.jacobian import Columns
+from skleak.influence.state import FitState
 from skleak.utils._features import feature_labels, is_single_feature, resolve_features
 from skleak.utils._sklearn_compat import num_samples
 from skleak.utils._typing import Array, FloatArray

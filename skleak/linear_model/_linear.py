@@ -1,14 +1,14 @@
 """Private linear regression."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_array, column_or_1d
 
+from skleak._released import LinearRegressionMixin, ReleasedLinearRegression, ReleasedModel
 from skleak.linear_model._base import PrivateLinearModel
 from skleak.linear_model._docs import with_shared_doc
 from skleak.losses import PointwiseLoss, SquaredLoss
-from skleak.release import LinearRegressionMixin, ReleasedLinearRegression, ReleasedModel
 from skleak.utils._typing import Array, FloatArray
 
 __all__ = ["PrivateLinearRegression"]
@@ -47,7 +47,7 @@ class PrivateLinearRegression(LinearRegressionMixin, PrivateLinearModel):
     _loss: ClassVar[PointwiseLoss] = SquaredLoss()
     _released: ClassVar[type[ReleasedModel]] = ReleasedLinearRegression
 
-    def _encode_targets(self, y: Array, *, fitted: bool = False) -> FloatArray:
+    def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
         if fitted:
             y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
         return np.array(y, dtype=np.float64).ravel()  # a copy: targets are kept

@@ -1,17 +1,24 @@
 """Private logistic regression."""
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 from sklearn.utils import Tags, check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
+from skleak._released import ClassificationMixin, ReleasedLogisticRegression, ReleasedModel
+from skleak.accounting import LeakageLedger
 from skleak.linear_model._base import PrivateLinearModel
 from skleak.linear_model._docs import with_shared_doc
 from skleak.losses import LogisticLoss, PointwiseLoss, SoftmaxLoss
-from skleak.release import ClassificationMixin, ReleasedLogisticRegression, ReleasedModel
+from skleak.mechanisms import NoiseGoal, Reweighting
 from skleak.solvers import MultinomialObjective, Objective
-from skleak.utils._typing import Array, FloatArray
+from skleak.utils._records import row_label, values_withheld
+from skleak.utils._typing import Array, FloatArray, RandomState
 
 __all__ = ["PrivateLogisticRegression"]
 
@@ -32,16 +39,22 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
     record leaks ([FIL21]), and adds Gaussian noise to the coefficients and the intercepts.
 
     {parameters}
+    classes : array-like of shape (n_classes,) or None, default=None
+        Class labels as public knowledge. Without them they are read off the labels, and there is
+        no guarantee of differential privacy: data sets that differ in one label may have other
+        classes, which everybody sees. A class without records needs ``alpha > 0`` and
+        ``fit_intercept=False``.
     {attributes}
     classes_ : ndarray of shape (n_classes,)
         Class labels. With more than two, ``coef_`` has shape (n_classes, n_features) and
         ``intercept_`` (n_classes,).
 
     {notes}
-    The derivative of the loss is bounded: with ``data_norm``, ``fit_intercept=False``,
-    ``alpha > 0`` and no reweighting a differential-privacy guarantee holds ([CMS11]);
+    The derivative of the loss is bounded: with ``data_norm``, ``classes``, ``fit_intercept=False``,
+    ``alpha > 0``, a public number of records and no reweighting a differential-privacy guarantee
+    holds ([CMS11]);
     ``leakage_report()`` states it, or why there is none. A class label is discrete, so with
-    ``target="private"`` its derivative is formal.
+    ``private_target=True`` its derivative is formal.
 
     With more than two classes the label of a record is a vertex of the simplex of class
     probabilities, and moves along its K - 1 orthonormal directions; two vertices lie ``sqrt(2)``
@@ -80,27 +93,105 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
     _released: ClassVar[type[ReleasedModel]] = ReleasedLogisticRegression
     _numeric_targets: ClassVar[bool] = False
 
-    def _encode_targets(self, y: Array, *, fitted: bool = False) -> FloatArray:
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **PrivateLinearModel._parameter_constraints,
+        "classes": ["array-like", None],
+    }
+
+    def __init__(
+        self,
+        noise_scale: float | NoiseGoal = 0.01,
+        *,
+        noise_covariance: "Literal['isotropic', 'curvature', 'minimax'] | npt.ArrayLike" = (
+            "isotropic"
+        ),
+        alpha: float = 1e-2,
+        fit_intercept: bool = True,
+        classes: npt.ArrayLike | None = None,
+        private_target: bool = True,
+        reweighting: Literal["irfil", "total"] | Reweighting | None = None,
+        data_norm: float | None = None,
+        public: "str | Sequence[str]" = (),
+        max_iter: int = 100,
+        tol: float = 1e-10,
+        random_state: RandomState = None,
+        ledger: "str | PathLike[str] | LeakageLedger | None" = None,
+        ledger_dataset: str = "default",
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            noise_scale,
+            noise_covariance=noise_covariance,
+            alpha=alpha,
+            fit_intercept=fit_intercept,
+            private_target=private_target,
+            reweighting=reweighting,
+            data_norm=data_norm,
+            public=public,
+            max_iter=max_iter,
+            tol=tol,
+            random_state=random_state,
+            ledger=ledger,
+            ledger_dataset=ledger_dataset,
+            verbose=verbose,
+        )
+        self.classes = classes
+
+    def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
         if fitted:
             y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
-            self._check_known(y)
+            self._check_known(y, records)
         else:
             y = column_or_1d(y, warn=True)
-            self.classes_ = self._find_classes(y)
+            self.classes_ = self._find_classes(y, records)
+        if _is_text(self.classes_):
+            y = np.asarray(y, dtype=self.classes_.dtype)  # all labels are among them
         if len(self.classes_) == 2:
             return (y == self.classes_[1]).astype(np.float64)
         return np.searchsorted(self.classes_, y).astype(np.float64)
 
-    def _find_classes(self, y: Array) -> Array:
-        check_classification_targets(y)
-        type_of_target(y, input_name="y", raise_unknown=True)
+    def _find_classes(self, y: Array, records: Any) -> Array:
+        with values_withheld(records, y):
+            check_classification_targets(y)
+            type_of_target(y, input_name="y", raise_unknown=True)
         classes = np.unique(y)
+        if self.classes is not None:
+            return self._declared_classes(y, classes, records)
         if len(classes) < 2:
             raise ValueError(
-                "PrivateLogisticRegression needs two classes; the target holds only one class: "
-                f"{classes.tolist()[0]!r}. Pass records of both classes."
+                "PrivateLogisticRegression needs two classes; the target holds only one class. "
+                "Pass records of both classes."
             )
         return classes
+
+    def _declared_classes(self, y: Array, found: Array, records: Any) -> Array:
+        """Sort the classes that were declared public; all labels found must be among them."""
+        declared = column_or_1d(np.asarray(self.classes))
+        classes: Array = np.unique(declared)
+        if len(classes) < 2 or len(classes) < len(declared):
+            raise ValueError(
+                f"`classes` must list at least two different labels; got {declared.tolist()!r}."
+            )
+        if _is_text(classes) != _is_text(found):
+            raise ValueError(
+                f"`classes` holds {classes.dtype} and the target {found.dtype}: pass labels of the "
+                "same type."
+            )
+        unknown = np.flatnonzero(~np.isin(y, classes))
+        if len(unknown):
+            raise ValueError(
+                f"The labels of {len(unknown)} records are not among `classes`; the first is that "
+                f"of {row_label(records, int(unknown[0]))}. Expected {classes.tolist()!r}."
+            )
+        return classes
+
+    @property
+    def _declares_classes(self) -> bool:
+        return self.classes is not None
+
+    @property
+    def _n_predictors(self) -> int:
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
 
     def _validated_objective(self, X: Any, y: Any, sample_weight: Any) -> Objective:
         binary = super()._validated_objective(X, y, sample_weight)
@@ -121,33 +212,46 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
         made = super()._provenance()
         return made if len(self.classes_) == 2 else made | {"loss": SoftmaxLoss.name}
 
-    def _check_known(self, y: Array) -> None:
-        unknown = [label for label in np.unique(y).tolist() if label not in self.classes_.tolist()]
-        if unknown:
+    def _check_known(self, y: Array, records: Any) -> None:
+        unknown = np.flatnonzero(~pd.Series(y).isin(self.classes_.tolist()).to_numpy())
+        if len(unknown):
             raise ValueError(
-                f"`y` holds labels the model was not fitted on: {unknown[:5]}. Expected "
-                f"{self.classes_.tolist()}."
+                f"`y` holds labels the model was not fitted on, of {len(unknown)} records; the "
+                f"first is that of {row_label(records, int(unknown[0]))}. Expected labels among "
+                "`classes_`."
             )
 
     def _check_targets(self, y: FloatArray, sample_weight: FloatArray) -> None:
         present = np.unique(y[sample_weight > 0.0])
+        if self.classes is not None:
+            self._check_absent(present)
+            return
         if len(present) < 2:
             raise ValueError(
-                "Only one class has records of positive sample weight: "
-                f"{self.classes_.tolist()[int(present[0])]!r}. PrivateLogisticRegression needs two "
-                "classes."
+                "Only one class has records of positive sample weight. PrivateLogisticRegression "
+                "needs two classes."
             )
         if len(present) < len(self.classes_):
-            absent = np.delete(self.classes_, present.astype(np.intp)).tolist()
+            absent = len(self.classes_) - len(present)
             raise ValueError(
-                f"No record of positive sample weight has the class labels {absent[:5]}: nothing "
+                f"No record of positive sample weight has the labels of {absent} classes: nothing "
                 "tells their probability. Drop the records of these classes, or give them weight."
             )
 
-    def _set_coefficients(self, coef: FloatArray, intercept: FloatArray) -> None:
+    def _check_absent(self, present: Array) -> None:
+        """Raise where a declared class has no record and the minimiser would not be finite."""
+        absent = len(self.classes_) - len(present)
+        if absent and (self.alpha == 0.0 or self.fit_intercept):
+            raise ValueError(
+                f"{absent} of the {len(self.classes_)} declared classes have no record of positive "
+                "weight: nothing but a penalty keeps their parameters finite, and the intercept "
+                "has none. Use `alpha > 0` and `fit_intercept=False`."
+            )
+
+    def _shaped(self, parameters: FloatArray, size: int) -> "tuple[FloatArray, float | FloatArray]":
         rows = 1 if len(self.classes_) == 2 else len(self.classes_)
-        self.coef_ = coef.reshape(rows, -1)
-        self.intercept_ = intercept if len(intercept) else np.zeros(rows)
+        intercept = parameters[size:] if len(parameters) > size else np.zeros(rows)
+        return parameters[:size].reshape(rows, -1), intercept
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn what takes two classes only."""
@@ -156,3 +260,8 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
             isinstance(self.noise_covariance, str) and self.noise_covariance == "isotropic"
         )
         return tags
+
+
+def _is_text(labels: Array) -> bool:
+    """Return True for strings of any type that NumPy or pandas keeps them in."""
+    return labels.dtype.kind in "UT" or all(isinstance(label, str) for label in labels.tolist())

@@ -2,12 +2,15 @@
 
 from typing import Any
 
-from skleak.influence import FitState, NoiseShape
+import numpy as np
+
+from skleak.influence.noise import NoiseShape
+from skleak.influence.state import FitState
+from skleak.mechanisms import GridRelease, release_on_grid
 from skleak.solvers import MultinomialObjective, Objective
-from skleak.utils._random import make_generator
 from skleak.utils._typing import FloatArray
 
-__all__ = ["noise_shape", "noisy_parameters"]
+__all__ = ["draw_release", "noise_shape", "noise_standard_errors"]
 
 # Parameters beyond which the third derivatives of the objective, p^3 numbers, take over 500 MB;
 # "minimax" needs four tables of that size.
@@ -66,8 +69,8 @@ def noise_shape(estimator: Any, objective: Objective) -> NoiseShape:
     return shape
 
 
-def noisy_parameters(state: FitState, random_state: Any) -> FloatArray:
-    """Draw the release: the minimiser plus ``sigma L z`` with ``L L^T = S``.
+def draw_release(state: FitState, random_state: Any) -> GridRelease:
+    """Draw the release: the minimiser plus ``sigma L z`` with ``L L^T = S``, on the public grid.
 
     Parameters
     ----------
@@ -78,10 +81,24 @@ def noisy_parameters(state: FitState, random_state: Any) -> FloatArray:
 
     Returns
     -------
-    ndarray of shape (p,)
+    GridRelease
     """
-    noiseless = state.factor.coefficients
-    noise = make_generator(random_state).normal(0.0, 1.0, len(noiseless))
-    if not state.noise.is_identity:
-        noise = state.noise.root(state) @ noise
-    return noiseless + noise * state.noise_scale
+    root = None if state.noise.is_identity else state.noise.root(state)
+    return release_on_grid(state.factor.coefficients, state.noise_scale, random_state, root)
+
+
+def noise_standard_errors(state: FitState) -> FloatArray | None:
+    """Standard error that the noise adds to each parameter; None where the data set its shape.
+
+    Parameters
+    ----------
+    state : FitState
+        State of the fit.
+
+    Returns
+    -------
+    ndarray of shape (p,) or None
+    """
+    if state.noise.reads_data:
+        return None
+    return np.asarray(state.noise_scale * np.sqrt(np.diag(state.noise.covariance(state))))

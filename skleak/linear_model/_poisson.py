@@ -1,14 +1,15 @@
 """Private Poisson regression."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_array, column_or_1d
 
+from skleak._released import CountRegressionMixin, ReleasedModel, ReleasedPoissonRegressor
 from skleak.linear_model._base import PrivateLinearModel
 from skleak.linear_model._docs import with_shared_doc
 from skleak.losses import PointwiseLoss, PoissonLoss
-from skleak.release import CountRegressionMixin, ReleasedModel, ReleasedPoissonRegressor
+from skleak.utils._records import row_label
 from skleak.utils._typing import Array, FloatArray
 
 __all__ = ["PrivatePoissonRegressor"]
@@ -47,16 +48,16 @@ class PrivatePoissonRegressor(CountRegressionMixin, PrivateLinearModel):
     _loss: ClassVar[PointwiseLoss] = PoissonLoss()
     _released: ClassVar[type[ReleasedModel]] = ReleasedPoissonRegressor
 
-    def _encode_targets(self, y: Array, *, fitted: bool = False) -> FloatArray:
+    def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
         if fitted:
             y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
         y = np.array(y, dtype=np.float64).ravel()  # a copy: targets are kept
-        negative = int(np.sum(y < 0.0))
-        if negative:
+        negative = np.flatnonzero(y < 0.0)
+        if len(negative):
             raise ValueError(
-                f"Counts must not be negative; got {negative} negative targets, the smallest "
-                f"{y.min():g}. PrivatePoissonRegressor models counts: for other targets use "
-                "PrivateLinearRegression."
+                f"Counts must not be negative; got {len(negative)} negative targets, the first of "
+                f"them in {row_label(records, int(negative[0]))}. PrivatePoissonRegressor models "
+                "counts: for other targets use PrivateLinearRegression."
             )
         return y
 

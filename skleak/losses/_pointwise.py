@@ -144,6 +144,8 @@ class LogisticLoss(PointwiseLoss):
 
     def initial_intercept(self, mean_target: float) -> float:
         """Log-odds of the mean target."""
+        tiny = np.finfo(float).eps  # one class may outweigh the other by more than doubles hold
+        mean_target = min(max(mean_target, tiny), 1.0 - tiny)
         return float(np.log(mean_target) - np.log1p(-mean_target))
 
 

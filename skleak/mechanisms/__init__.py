@@ -1,19 +1,35 @@
-"""Noise targets: how much noise a guarantee needs, resolved while a model is fitted."""
+"""How a model is made private: noise that may be published, goals for it, and reweightings."""
 
-from skleak.mechanisms._calibration import (
-    EpsilonDelta,
+from skleak.mechanisms._advantage import MaxAdvantage
+from skleak.mechanisms._discrete_gaussian import discrete_gaussian
+from skleak.mechanisms._goals import (
+    MOST_VALUES,
     FittedProblem,
-    GaussianDP,
-    MaxAdvantage,
     MaxLeakage,
-    NoiseTarget,
+    NoiseGoal,
+    Secret,
 )
+from skleak.mechanisms._grid import Grid, GridRelease, release_on_grid
+from skleak.mechanisms._ladder import ladder_rung
+from skleak.mechanisms._private_goals import EpsilonDelta, GaussianDP
+from skleak.mechanisms._reweighting import IRFIL, EvenTotal, Reweighting, as_reweighting
 
-__all__ = [
+__all__ = [  # noqa: RUF022
     "EpsilonDelta",
+    "EvenTotal",
     "FittedProblem",
     "GaussianDP",
+    "Grid",
+    "GridRelease",
+    "IRFIL",
+    "MOST_VALUES",
     "MaxAdvantage",
     "MaxLeakage",
-    "NoiseTarget",
+    "NoiseGoal",
+    "Reweighting",
+    "Secret",
+    "as_reweighting",
+    "discrete_gaussian",
+    "ladder_rung",
+    "release_on_grid",
 ]

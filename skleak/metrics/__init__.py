@@ -12,6 +12,7 @@ from skleak.metrics._multiplicity import (
     p_value_exceeds,
     simultaneous_confidence_level,
 )
+from skleak.metrics._power import detectable_excess
 from skleak.metrics._scores import (
     ErrorDecomposition,
     attack_advantage,
@@ -30,6 +31,7 @@ __all__ = [
     "attack_success",
     "binomial_interval",
     "clustered_interval",
+    "detectable_excess",
     "error_decomposition",
     "generalization_gap",
     "mean_interval",

@@ -80,8 +80,8 @@ def label_positions(labels: Array, classes: Any) -> IntArray:
     positions = np.array([lookup.get(label, -1) for label in labels.tolist()], dtype=np.intp)
     if np.all(positions < 0):
         raise ValueError(
-            f"The model knows none of the labels; expected some of {known[:5]}, got "
-            f"{labels[:5].tolist()}. Pass labels in the coding of the training data."
+            "The model knows none of the labels; expected some of its classes. "
+            "Pass labels in the coding of the training data."
         )
     return positions
 

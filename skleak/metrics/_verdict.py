@@ -24,7 +24,9 @@ def verdict(
     Parameters
     ----------
     low, high : array-like of shape (...)
-        Ends of the confidence interval of what was measured, ``low <= high``; may be infinite.
+        Ends of the confidence interval of what was measured, ``low <= high``; may be infinite. For
+        a success, those of an interval whose coverage is proven: `binomial_interval`, or
+        ``method="betting"`` where records share the noise of a release.
     bound : array-like of shape (...)
         The bound, in the same units; may be infinite.
     side : {"upper", "lower"}, default="upper"

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skleak.audit._report_format import attack_label
+from skleak.audit.report._format import attack_label
 from skleak.plotting._curves import INK
-from skleak.reports._format import shorten
+from skleak.rendering._format import shorten
 from skleak.utils._typing import Array, FloatArray
 
 __all__ = [

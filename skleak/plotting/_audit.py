@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from sklearn.exceptions import NotFittedError
 
-from skleak.audit._report_format import bound_label
+from skleak.audit.report._format import bound_label
 from skleak.plotting._attacks import (
     Mark,
     Scale,
@@ -37,7 +37,7 @@ from skleak.plotting._audit_tables import (
     points,
 )
 from skleak.plotting._curves import ADVANTAGE, INK, tidy_axes
-from skleak.reports._format import number, shorten
+from skleak.rendering._format import number, shorten
 from skleak.utils._optional import import_optional
 from skleak.utils._typing import FloatArray
 
@@ -158,7 +158,7 @@ class AuditDisplay:
 
         Parameters
         ----------
-        auditor : LeakageAuditor
+        auditor : LeakageAuditor or MembershipAuditor
             A fitted auditor.
 
         Returns

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.audit._verdicts import BIASED
+from skleak.audit.tables._verdicts import BIASED
 from skleak.metrics._verdict import EXCEEDED
 from skleak.plotting._attacks import Mark, Scale, label_of
 from skleak.plotting._curves import BAYES, INK, curve_styles, distinct_curves

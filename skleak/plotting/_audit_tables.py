@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.audit._report_tables import WORTH_A_WORD
+from skleak.audit.report._tables import WORTH_A_WORD
 
 __all__ = [
     "GUESSES",

@@ -26,7 +26,7 @@ __all__ = [
 BAYES = "Bayes"
 
 # Families by colour (Okabe and Ito: told apart by colour-blind readers), members by stroke.
-INK, _GREY, _PURPLE = "#1b2430", "#8a8f98", "#b8578f"
+INK, _GRAY, _PURPLE = "#1b2430", "#8a8f98", "#b8578f"
 _GREEN, _BLUE, _SKY, _ORANGE, _RED = "#009e73", "#0072b2", "#56b4e9", "#e69f00", "#d55e00"
 _DASHED, _DOTTED, _DASH_DOT = (0, (4.0, 2.0)), (0, (1.0, 1.6)), (0, (6.0, 2.0, 1.0, 2.0))
 STROKES = ("-", _DASHED, _DOTTED, _DASH_DOT)
@@ -38,11 +38,11 @@ STYLES: dict[str, tuple[str, Any]] = {
     "Fano": (_BLUE, "-"),
     "Fano, exact information": (_BLUE, "-"),
     "information projection": (_SKY, "-"),
-    "closed-form Fano": (_GREY, _DASHED),
+    "closed-form Fano": (_GRAY, _DASHED),
     "Fano, pairwise information bound": (_BLUE, _DASHED),
     "Fano, information bound": (_SKY, _DASH_DOT),
     "Fano, order 1": (_ORANGE, "-"),
-    "generalised Fano": (_ORANGE, _DASHED),
+    "generalized Fano": (_ORANGE, _DASHED),
     "Rényi projection": (_ORANGE, _DOTTED),
     "reconstruction robustness": (_RED, "-"),
 }
@@ -128,4 +128,4 @@ def legend_beside(ax: Any) -> None:
 def tidy_axes(ax: Any) -> None:
     """Leave out what shows nothing; a pale grid behind the curves."""
     ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(color=_GREY, alpha=0.2, lw=0.6)
+    ax.grid(color=_GRAY, alpha=0.2, lw=0.6)

@@ -208,7 +208,9 @@ def _fano_curves(
         "closed-form Fano": closed_form_fano_advantage(information, size),
     }
     for order in orders:
-        curves[f"Rényi-Fano, order {order:g}"] = renyi_fano_advantage(information, order, size)
+        curves[f"Rényi-Fano, order {order:g}"] = renyi_fano_advantage(
+            information, order, size, refine=False
+        )
     return curves
 
 

@@ -4,10 +4,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from skleak.audit._report_format import percent
+from skleak.audit.report._format import percent
 from skleak.metrics import Interval
 from skleak.plotting._curves import INK, tidy_axes
-from skleak.reports._format import number
+from skleak.rendering._format import number
 from skleak.utils._optional import import_optional
 
 __all__ = ["AttributeGainDisplay"]

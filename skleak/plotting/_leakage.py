@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from skleak.rendering._format import number, shorten
+from skleak.rendering._histogram import leakage_histogram, log_ticks
 from skleak.reports import LeakageReport
-from skleak.reports._format import number, shorten
-from skleak.reports._histogram import leakage_histogram, log_ticks
 from skleak.utils._optional import import_optional
 
 __all__ = ["LeakageDisplay"]
@@ -105,7 +105,7 @@ class LeakageDisplay:
         -------
         LeakageDisplay
         """
-        records = report.records[report.records["copies"] > 0.0]
+        records = report.records[report.records["sample_weight"] > 0.0]
         return cls(
             records["fisher_information_loss"].to_numpy(),
             mean=report.dataset["mean_loss"],

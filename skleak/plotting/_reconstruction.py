@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from skleak.attacks._releases import count_releases
+from skleak.adversary._releases import count_releases
 from skleak.plotting._attacks import legend_of_names, panels
 from skleak.plotting._curves import INK, tidy_axes
 from skleak.plotting._reconstruction_checks import (
@@ -15,7 +15,7 @@ from skleak.plotting._reconstruction_checks import (
     check_list,
     check_shown,
 )
-from skleak.reports._format import count, number
+from skleak.rendering._format import count, number
 from skleak.utils._optional import import_optional
 from skleak.utils._typing import Array, FloatArray, IntArray
 

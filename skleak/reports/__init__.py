@@ -3,6 +3,7 @@
 from skleak.reports._build import build_leakage_report
 from skleak.reports._guarantee import (
     DifferentialPrivacy,
+    Promises,
     guarantee_obstacles,
     output_perturbation_guarantee,
     release_sensitivity,
@@ -12,6 +13,7 @@ from skleak.reports._leakage_report import LeakageReport
 __all__ = [
     "DifferentialPrivacy",
     "LeakageReport",
+    "Promises",
     "build_leakage_report",
     "guarantee_obstacles",
     "output_perturbation_guarantee",

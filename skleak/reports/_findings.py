@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skleak.influence import Participation
+from skleak.influence.jacobian import Participation
 
 if TYPE_CHECKING:
     from skleak.reports._leakage_report import LeakageReport
@@ -61,9 +61,14 @@ def assumptions(report: "LeakageReport", part: Participation) -> tuple[str, ...]
         "The loss is a local measure: it tells how sharply this release separates small changes "
         "of a record. A column of labels or of 0 and 1 is treated as if it were continuous.",
         "It counts this one release. Independent releases add up: their squared losses are summed.",
-        "The noise is assumed to be secret and never drawn again.",
+        "It is about rows as this model received them, and about one row, not one person with "
+        "many. What preprocessing learned from the records before is not counted.",
+        "The noise is assumed to be secret and never drawn again."
+        if not report.dataset["seeded"]
+        else "The noise came from a seed or a generator: whoever has or guesses it draws the noise "
+        "again, subtracts it, and learns everything. What is stated here holds for others alone.",
     ]
-    if report.dataset["target"] == "public":
+    if not report.dataset["private_target"]:
         lines.append("The target of every record counts as public.")
     if report.dataset["reweighting"] is not None:
         lines.append(
@@ -83,22 +88,28 @@ def assumptions(report: "LeakageReport", part: Participation) -> tuple[str, ...]
             "the records. What a release reveals through it is counted, for an attacker who sees "
             "the coefficients alone: the covariance itself is confidential."
         )
-    if report.dataset["noise_target"] is not None:
+    if report.dataset["noise_goal"] is not None:
         lines.append(
             "The noise scale was calibrated to the training records "
-            f"({report.dataset['noise_target']}) and is itself a function of them: what it reveals "
-            "is not in the leakage stated."
+            f"({report.dataset['noise_goal']}), rounded up to a power of the square root of two, "
+            "and is itself a function of them: what it reveals is not in the leakage stated."
+            + _rung(report)
         )
-    if not np.all(part.copies == 1.0):
+    if not np.all(part.sample_weight == 1.0):
         lines.append(
-            "A record of sample weight s counts as s independent copies, and its loss is that of "
-            "one copy. Where the copies are one person, multiply by s."
+            "A row is one person: its loss is that of its whole sample weight, and it counts once "
+            "in means, medians and spreads, whatever its weight."
         )
     return tuple(lines)
 
 
 def _exposure(report: "LeakageReport") -> list[str]:
     data, features = report.dataset, report.features
+    if not data["converged"]:
+        return [
+            "The fit did not converge: what it leaks is not known, and no bound on an attacker's "
+            "error holds. Raise `max_iter` or `alpha`, or scale the columns, and fit again."
+        ]
     if data["max_loss"] == np.inf:
         return [
             "No noise was added: the coefficients are an exact function of the training records, "
@@ -163,6 +174,12 @@ def _reweighting(report: "LeakageReport") -> list[str]:
     data = report.dataset
     if data["reweighting"] is None or not np.isfinite(data["mean_loss"]):
         return []
+    weighted = ""
+    if report.records["sample_weight"].nunique() > 1:
+        weighted = (
+            " What is balanced is leakage per unit of sample weight: a record leaks its weight "
+            "times that."
+        )
     if data["reweighting"] == "total":
         return [
             "The reweighting evens what records leak with its weights counted, but no weights are "
@@ -170,13 +187,14 @@ def _reweighting(report: "LeakageReport") -> list[str]:
             f"{data['spread']:.3g}, the mean is {data['mean_loss']:.3g} and the largest loss "
             f"{data['max_loss']:.3g}. With the weights held fixed ([FIL21] eq. 29) they would be "
             f"{data['conditional_mean_loss']:.3g} and {data['conditional_max_loss']:.3g}."
+            + weighted
         ]
     return [
         "The reweighting balances leakage with its weights held fixed: by that measure ([FIL21] "
         f"eq. 29) the mean is {data['conditional_mean_loss']:.3g} and the largest loss "
         f"{data['conditional_max_loss']:.3g}. The weights depend on the data, too: with what they "
         f"reveal, as everywhere in this report, the mean is {data['mean_loss']:.3g} and the "
-        f"largest loss {data['max_loss']:.3g}."
+        f"largest loss {data['max_loss']:.3g}." + weighted
     ]
 
 
@@ -204,12 +222,31 @@ def _covariance(report: "LeakageReport") -> list[str]:
 
 def _differential_privacy(report: "LeakageReport") -> str:
     guarantee = report.differential_privacy
-    if guarantee.holds:
-        return (
-            f"Differential privacy holds under replacement of one record: {guarantee.mu:.4g}-GDP, "
-            f"that is ({guarantee.epsilon:.4g}, {guarantee.delta:g})-differential privacy."
+    if not guarantee.holds:
+        return "No differential-privacy guarantee holds: " + "; ".join(guarantee.reasons) + "."
+    exact = "" if guarantee.exact else " (in exact arithmetic, as the noise has a shape)"
+    return (
+        "Differential privacy holds under replacement of one row of the table that this model "
+        f"received: ({guarantee.epsilon:.4g}, {guarantee.delta:g})-differential privacy, and "
+        f"{guarantee.rho:.4g}-zero-concentrated{exact}."
+    )
+
+
+def _rung(report: "LeakageReport") -> str:
+    """What the rung of the noise scale may reveal."""
+    told = (
+        " No other value of an entry of few values that the goal is about, of a single record, "
+        "would have given another one; that the fit was not refused is a function of the records, "
+        "too, and not counted."
+    )
+    moves, n = report.dataset["n_records_moving_rung"], report.dataset["n_records"]
+    if moves:
+        counts = ", ".join(f"{count} by {label}" for label, count in moves.items())
+        told += (
+            f" Of numeric entries that is not so: at most this many of {n} records could move it "
+            f"by a value within the range of a column, as bounded at five values of each: {counts}."
         )
-    return "No differential-privacy guarantee holds: " + "; ".join(guarantee.reasons) + "."
+    return told
 
 
 def _bound(loss: float) -> str:

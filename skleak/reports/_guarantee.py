@@ -1,14 +1,24 @@
 """Which differential-privacy guarantee an output perturbation carries, or why it has none."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from skleak.accounting import epsilon_delta, gaussian_dp, output_perturbation_sensitivity
-from skleak.influence import FitState
+from skleak.accounting import (
+    discrete_gaussian_cover,
+    discrete_gaussian_epsilon,
+    discrete_gaussian_rho,
+    gaussian_dp,
+    output_perturbation_sensitivity,
+    rounded_sensitivity,
+)
+from skleak.influence.state import FitState
+from skleak.mechanisms import Grid
 
 __all__ = [
     "DifferentialPrivacy",
+    "Promises",
     "guarantee_obstacles",
     "output_perturbation_guarantee",
     "release_sensitivity",
@@ -16,23 +26,75 @@ __all__ = [
 
 
 @dataclass(frozen=True)
+class Promises:
+    """What is public knowledge of a fit, and how its noise came about. Holds nothing private.
+
+    Parameters
+    ----------
+    data_norm : float or None, default=None
+        The promised bound R on the norm of a record.
+    public : frozenset of str, default=frozenset()
+        Of "n_samples" and "sample_weight", those declared public.
+    declares_classes : bool, default=True
+        The classes were passed, or the model has none.
+    tol : float, default=0.0
+        Gradient norm to which the fit was solved: an inexact minimiser moves by ``tol / alpha``
+        more on either side.
+    seeded : bool, default=False
+        The noise came from a seed or a generator, which can be copied.
+    noise_goal : str or None, default=None
+        The goal to which the noise was calibrated on the training records, if it was.
+    weighted : bool, default=False
+        Sample weights were passed, be they equal or not.
+
+    Examples
+    --------
+    >>> Promises(data_norm=1.0, public=frozenset({"n_samples"})).seeded
+    False
+    """
+
+    data_norm: float | None = None
+    public: frozenset[str] = frozenset()
+    declares_classes: bool = True
+    tol: float = 0.0
+    seeded: bool = False
+    noise_goal: str | None = None
+    weighted: bool = False
+
+    # Share by which a row may pass the promised norm: sums of squares are rounded.
+    norm_rounding: ClassVar[float] = 1e-12
+
+
+@dataclass(frozen=True)
 class DifferentialPrivacy:
-    """A differential-privacy guarantee under replacement of one record, or the lack of one.
+    """A differential-privacy guarantee under replacement of one row, or the lack of one.
 
     Parameters
     ----------
     holds : bool
-        Whether there is a guarantee.
+        True if there is a guarantee.
     reasons : tuple of str
         Why there is none; empty where there is one.
     sensitivity : float
-        Largest change of the coefficients (L2) when a record is replaced; nan without guarantee.
+        Largest change of the coefficients (L2) when a row is replaced, their rounding to the grid
+        of the noise counted; nan without guarantee.
     mu : float
-        Gaussian differential privacy; nan without guarantee.
+        ``sensitivity`` over the noise scale. Gaussian noise in exact arithmetic would be
+        mu-Gaussian differentially private; noise on a grid is zero-concentrated with ``rho``, and
+        (epsilon, delta)-differentially private as that is but for rounding. nan without guarantee.
     delta : float
         The delta of ``epsilon``.
     epsilon : float
-        Exact epsilon at ``delta``; nan without guarantee.
+        A bound on epsilon at ``delta``; nan without guarantee.
+    composed_mu : float
+        The mu of Gaussian noise that is no more private, which a ledger composes; nan without
+        guarantee.
+    rho : float
+        Zero-concentrated differential privacy, exact for isotropic noise (Canonne, Kamath,
+        Steinke, NeurIPS 2020); nan without guarantee.
+    exact : bool
+        True if the guarantee holds for the released numbers to the last bit; False where the noise
+        has a shape, whose arithmetic is taken as exact.
 
     Examples
     --------
@@ -46,67 +108,73 @@ class DifferentialPrivacy:
     mu: float = np.nan
     delta: float = 1e-6
     epsilon: float = np.nan
+    rho: float = np.nan
+    composed_mu: float = np.nan
+    exact: bool = False
 
 
 def output_perturbation_guarantee(
-    state: FitState,
-    data_norm: float | None,
-    *,
-    tol: float = 0.0,
-    seeded: bool = False,
-    data_dependent_noise: bool = False,
-    delta: float = 1e-6,
+    state: FitState, promises: Promises, *, delta: float = 1e-6
 ) -> DifferentialPrivacy:
-    """The guarantee of [CMS11]: sensitivity ``2 L R / (n alpha)`` against Gaussian noise.
+    """Bound the privacy loss of a release: sensitivity ``2 L R / (n alpha)`` of [CMS11] over noise.
 
     Parameters
     ----------
     state : FitState
         State of the fit.
-    data_norm : float or None
-        The promised bound R on the norm of a record.
-    tol : float, default=0.0
-        Gradient norm to which the fit was solved: an inexact minimiser moves by ``tol / alpha``
-        more on either side.
-    seeded : bool, default=False
-        Whether the noise came from an integer seed.
-    data_dependent_noise : bool, default=False
-        Whether the noise scale was calibrated to the training records.
+    promises : Promises
+        What is public, and where the noise came from.
     delta : float, default=1e-6
         Delta at which epsilon is stated.
 
     Returns
     -------
     DifferentialPrivacy
-        Under sample weights, taken as public, the record replaced keeps its weight and the
-        largest weight counts.
+        About rows as the estimator received them: replacing one of them by any other that keeps
+        the promises. Under sample weights the row replaced keeps its weight, and the largest
+        weight counts.
     """
-    reasons = guarantee_obstacles(state, data_norm)
+    reasons = guarantee_obstacles(state, promises)
     if state.noise_scale == 0.0:
         reasons.append("no noise was added (`noise_scale=0`)")
-    if data_dependent_noise:
+    if promises.noise_goal is not None:
         reasons.append("the noise scale was read off the training records")
-    if seeded:
-        reasons.append("the noise came from an integer seed and can be drawn again")
-    if reasons or data_norm is None:
+    if promises.seeded:
+        reasons.append(
+            "the noise came from a seed or a generator (`random_state`), and can be drawn again"
+        )
+    if reasons or promises.data_norm is None:
         return DifferentialPrivacy(False, tuple(reasons), delta=delta)
-    sensitivity = release_sensitivity(state, data_norm, tol)
+    n_parameters, step = state.factor.coefficients.size, Grid.for_noise(state.noise_scale).step
+    sensitivity = rounded_sensitivity(release_sensitivity(state, promises), n_parameters, step)
     # Against the noise in the direction where there is least of it.
     least = state.noise_scale * np.sqrt(state.noise.smallest_variance)
     mu = float(gaussian_dp(sensitivity, least))
-    epsilon = float(epsilon_delta(mu, delta=delta))
-    return DifferentialPrivacy(True, (), sensitivity, mu, delta, epsilon)
+    sizes = {"n_parameters": n_parameters, "relative_step": step / least}
+    # Both functions count the rounding themselves.
+    unrounded = float(gaussian_dp(release_sensitivity(state, promises), least))
+    return DifferentialPrivacy(
+        True,
+        (),
+        float(sensitivity),
+        mu,
+        delta,
+        float(discrete_gaussian_epsilon(unrounded, delta, **sizes)),
+        float(discrete_gaussian_rho(unrounded, **sizes)),
+        float(discrete_gaussian_cover(unrounded, **sizes)),
+        state.noise.is_identity,
+    )
 
 
-def guarantee_obstacles(state: FitState, data_norm: float | None) -> list[str]:
-    """Why the coefficients have no finite sensitivity; empty where they have one.
+def guarantee_obstacles(state: FitState, promises: Promises) -> list[str]:
+    """List why the coefficients have no finite, public sensitivity; empty where they have one.
 
     Parameters
     ----------
     state : FitState
         State of the fit.
-    data_norm : float or None
-        The promised bound on the norm of a record.
+    promises : Promises
+        What is public.
 
     Returns
     -------
@@ -118,7 +186,7 @@ def guarantee_obstacles(state: FitState, data_norm: float | None) -> list[str]:
             f"the {objective.loss.name} loss has no bounded derivative, so one record can move the "
             "coefficients without limit"
         )
-    if data_norm is None:
+    if promises.data_norm is None:
         reasons.append("no bound on the norm of a record was promised (`data_norm`)")
     if objective.fit_intercept:
         reasons.append(
@@ -127,6 +195,24 @@ def guarantee_obstacles(state: FitState, data_norm: float | None) -> list[str]:
         )
     if objective.alpha == 0.0:
         reasons.append("there is no penalty (`alpha=0`)")
+    if not promises.declares_classes:
+        reasons.append(
+            "the classes were read off the labels: a data set that differs in one label may have "
+            "others (pass the public list of them as `classes`)"
+        )
+    if "n_samples" not in promises.public:
+        reasons.append(
+            "the number of records is not said to be public, and the noise needed tells it "
+            "(`public=('n_samples',)` says so)"
+        )
+    weights = objective.sample_weight
+    # That weights are equal is a function of them: a guarantee must not tell it.
+    weighted = promises.weighted or bool(np.any(weights != weights[0]))
+    if "sample_weight" not in promises.public and weighted:
+        reasons.append(
+            "the sample weights are not said to be public (`public=('n_samples', "
+            "'sample_weight')` says so)"
+        )
     if not state.converged:
         reasons.append("the solver did not reach the minimiser, whose sensitivity is known")
     if state.noise.reads_data:
@@ -144,29 +230,30 @@ def guarantee_obstacles(state: FitState, data_norm: float | None) -> list[str]:
     return reasons
 
 
-def release_sensitivity(state: FitState, data_norm: float, tol: float = 0.0) -> float:
-    """Largest change (L2) of the coefficients when one record is replaced.
+def release_sensitivity(state: FitState, promises: Promises) -> float:
+    """Bound the change (L2) of the coefficients when one record is replaced.
 
     Parameters
     ----------
     state : FitState
         State of a fit without obstacles.
-    data_norm : float
-        The promised bound on the norm of a record.
-    tol : float, default=0.0
-        Gradient norm to which the fit was solved.
+    promises : Promises
+        Holds the promised bound on the norm of a record, and the tolerance of the solver.
 
     Returns
     -------
     float
+        Before the coefficients are rounded to the grid of the noise.
     """
     objective = state.objective
+    assert promises.data_norm is not None
     # The gradient of one record is r (x) x, r the derivative of its loss in the predictors: its
     # norm is |r| |x|, with one predictor or with one per class. The objective is alpha-strongly
     # convex in all coefficients, so the minimiser moves by the change of the gradient over alpha.
     # A record of weight s is s of N records that change together.
     effective = objective.total / float(objective.sample_weight.max())
+    longest = promises.data_norm * (1.0 + promises.norm_rounding)
     sensitivity = output_perturbation_sensitivity(
-        objective.loss.lipschitz, data_norm, effective, objective.alpha
+        objective.loss.lipschitz, longest, effective, objective.alpha
     )
-    return float(sensitivity) + 2.0 * tol / objective.alpha
+    return float(sensitivity) + 2.0 * promises.tol / objective.alpha

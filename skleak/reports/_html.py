@@ -9,10 +9,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from skleak import __version__
-from skleak.reports._format import COVARIANCES, count, number, plural, printable, shorten
-from skleak.reports._histogram import leakage_histogram
-from skleak.reports._svg import HistogramChart, histogram_chart
-from skleak.reports._tables import exposure, shown_features, shown_groups
+from skleak.rendering._format import COVARIANCES, count, number, plural, printable, shorten
+from skleak.rendering._histogram import leakage_histogram
+from skleak.rendering._svg import HistogramChart, histogram_chart
+from skleak.rendering._tables import exposure, shown_features, shown_groups
 
 if TYPE_CHECKING:
     from skleak.reports._leakage_report import LeakageReport
@@ -39,7 +39,7 @@ def to_html(report: "LeakageReport", embedded: bool = False) -> str:
     """
     template = _environment().get_template("leakage_report.html.j2")
     records = report.records
-    present = records["copies"].to_numpy() > 0.0
+    present = records["sample_weight"].to_numpy() > 0.0
     loss = records["fisher_information_loss"].to_numpy()
     features = shown_features(report.features, _N_FEATURES)
     groups = shown_groups(report.groups, _N_GROUPS)

@@ -24,10 +24,11 @@ class LeakageReport:
     estimator : str
         Name of the estimator.
     records : DataFrame
-        One row per record, in the order of the data (index ``record``): ``copies`` (sample
-        weight), ``fisher_information_loss``, ``diagonal_fisher_information_loss``,
-        ``standard_error`` (Cramer-Rao bound ``1 / loss`` on the worst direction), and ``group``
-        where groups were given.
+        One row per record, in the order of the data (index ``record``): ``sample_weight``,
+        ``fisher_information_loss``, ``diagonal_fisher_information_loss``, ``standard_error``
+        (Cramer-Rao bound ``1 / loss`` on the worst direction), and ``group`` where groups were
+        given. A row is one person: its loss is that of its whole weight, and in all statistics
+        below it counts once if its weight is positive, else not at all.
     features : DataFrame
         One row per column or block (index ``feature``; ``(target)`` for a private target):
         ``max_loss``, ``mean_loss``, ``min_loss``, ``spread`` (standard deviation over mean),
@@ -40,8 +41,9 @@ class LeakageReport:
         ``most_exposed_record`` and ``relative_mean`` (mean over the mean of all records).
     dataset : dict
         Summary: ``n_records``, ``n_features``, ``noise_scale``, ``noise_covariance``
-        ("isotropic", "given", "curvature" or "minimax"), ``alpha``, ``loss``, ``target``,
-        ``reweighting``, ``noise_target``, ``mean_loss``, ``std_loss``, ``min_loss``,
+        ("isotropic", "given", "curvature" or "minimax"), ``alpha``, ``loss``,
+        ``private_target``, ``seeded``, ``converged``,
+        ``reweighting``, ``noise_goal``, ``mean_loss``, ``std_loss``, ``min_loss``,
         ``median_loss``, ``max_loss``, ``spread``, ``joint_loss``, ``conditional_mean_loss`` and
         ``conditional_max_loss`` (of a reweighted fit with its weights held fixed; None without a
         reweighting), ``through_mean_mean_loss``, ``through_mean_max_loss``,

@@ -2,8 +2,6 @@
 
 import json
 import math
-import os
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +11,7 @@ import pandas as pd
 from skleak import __version__
 from skleak.reports._html import to_html
 from skleak.reports._text import to_text
+from skleak.utils._files import write_confidential
 
 if TYPE_CHECKING:
     from skleak.reports._leakage_report import LeakageReport
@@ -85,7 +84,7 @@ def to_json(report: "LeakageReport") -> str:
 
 
 def write(text: str, path: "str | Path | None") -> str:
-    """Write a text as a UTF-8 file that is there whole or not at all.
+    """Write a confidential text as a UTF-8 file that only its owner may read.
 
     Parameters
     ----------
@@ -112,15 +111,7 @@ def write(text: str, path: "str | Path | None") -> str:
             f"Cannot write {str(path)!r}: the folder {str(target.parent)!r} does not exist. "
             "Create it, or give another path."
         )
-    if target.exists() and not target.is_file():  # a pipe or a terminal; a folder raises
-        target.write_text(text, encoding="utf-8", newline="\n")
-        return text
-    draft = target.with_name(f".{secrets.token_hex(8)}.skleak")
-    try:
-        draft.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(draft, target)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_confidential(target, lambda file: file.write(text.encode()))
     return text
 
 

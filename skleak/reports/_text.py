@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skleak.reports._format import (
+from skleak.rendering._format import (
     COVARIANCES,
     count,
     number,
@@ -15,8 +15,8 @@ from skleak.reports._format import (
     shorten,
     text_width,
 )
-from skleak.reports._histogram import leakage_histogram
-from skleak.reports._tables import shown_features, shown_groups
+from skleak.rendering._histogram import leakage_histogram
+from skleak.rendering._tables import shown_features, shown_groups
 
 if TYPE_CHECKING:
     from skleak.reports._leakage_report import LeakageReport
@@ -43,20 +43,13 @@ def to_text(report: "LeakageReport") -> str:
     str
         Lines of at most 88 columns, without control characters.
     """
-    return "\n".join(
-        [
-            *_head(report),
-            *_section("What the numbers say", _bullets(report.findings)),
-            *_section("Leakage over records (Fisher information loss)", _histogram(report)),
-            *_section("Most exposed columns", _features(report)),
-            *(
-                _section("Groups, most exposed first", _groups(report))
-                if len(report.groups)
-                else ()
-            ),
-            *_section("Assumptions", _bullets(report.assumptions)),
-        ]
-    )
+    lines = [*_head(report), *_section("What the numbers say", _bullets(report.findings))]
+    if report.dataset["converged"]:
+        lines += _section("Leakage over records (Fisher information loss)", _histogram(report))
+        lines += _section("Most exposed columns", _features(report))
+        if len(report.groups):
+            lines += _section("Groups, most exposed first", _groups(report))
+    return "\n".join([*lines, *_section("Assumptions", _bullets(report.assumptions))])
 
 
 def _head(report: "LeakageReport") -> Iterator[str]:
@@ -70,15 +63,17 @@ def _head(report: "LeakageReport") -> Iterator[str]:
         f"{data['loss']} loss",
         f"alpha {number(data['alpha'])}",
         f"noise scale {number(data['noise_scale'])}",
-        f"{data['target']} target",
+        "private target" if data["private_target"] else "public target",
     ]
     if data["noise_covariance"] != "isotropic":
         made.append(f"noise of {COVARIANCES[data['noise_covariance']]}")
-    if data["noise_target"] is not None:
-        made.append(f"noise calibrated to the training records ({printable(data['noise_target'])})")
+    if data["noise_goal"] is not None:
+        made.append(f"noise calibrated to the training records ({printable(data['noise_goal'])})")
     if data["reweighting"] is not None:
         made.append("reweighted, and what the weights reveal is counted")
     yield from textwrap.wrap(", ".join(made), _WIDTH)
+    if not data["converged"]:
+        return
     yield from textwrap.wrap(
         f"Fisher information loss: mean {number(data['mean_loss'])}, "
         f"median {number(data['median_loss'])}, max {number(data['max_loss'])}; "
@@ -111,7 +106,7 @@ def _bullets(sentences: Sequence[str]) -> Iterator[str]:
 
 def _histogram(report: "LeakageReport") -> Iterator[str]:
     records = report.records
-    loss = records["fisher_information_loss"].to_numpy()[records["copies"].to_numpy() > 0.0]
+    loss = records["fisher_information_loss"].to_numpy()[records["sample_weight"].to_numpy() > 0.0]
     bins = leakage_histogram(loss, max_bins=14)
     if bins is None:
         yield "Leakage is infinite for every record."

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skleak.solvers._hessian import FactorisedHessian
+from skleak.solvers._hessian import FactorizedHessian
 from skleak.solvers._objective import Minimum, Objective
 from skleak.utils._linalg import SingularMatrixError
 from skleak.utils._typing import FloatArray
@@ -65,7 +65,7 @@ def minimize(
     w = objective.initial() if start is None else np.array(start)
     a = objective.predictor(w)
     value, gradient = objective.value(w, a), objective.gradient(w, a)
-    hessian = _factorise(objective, a)
+    hessian = _factorize(objective, a)
     norm = float(np.linalg.norm(gradient))
     floor, n_iter, extra, converged = 0.0, 0, 0, False
     while True:
@@ -89,13 +89,13 @@ def minimize(
         w, a, value, gradient = trial
         norm = float(np.linalg.norm(gradient))
         if not objective.loss.quadratic:
-            hessian = _factorise(objective, a)
+            hessian = _factorize(objective, a)
     if converged:
         w = w + step  # known already, and it squares what error is left
     return Minimum(w, hessian.inverse(), norm, max(1, n_iter), converged)
 
 
-def _factorise(objective: Objective, a: FloatArray) -> FactorisedHessian:
+def _factorize(objective: Objective, a: FloatArray) -> FactorizedHessian:
     try:
         return objective.hessian(a)
     except SingularMatrixError as error:

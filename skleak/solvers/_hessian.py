@@ -8,10 +8,10 @@ import numpy as np
 from skleak.utils._linalg import ScaledCholesky, SingularMatrixError, centered_gram, weighted_gram
 from skleak.utils._typing import Data, FloatArray
 
-__all__ = ["FactorisedHessian", "HessianFactor"]
+__all__ = ["FactorizedHessian", "HessianFactor"]
 
 
-class FactorisedHessian(Protocol):
+class FactorizedHessian(Protocol):
     """What a Newton step needs of a Hessian."""
 
     def solve(self, b: FloatArray) -> FloatArray:

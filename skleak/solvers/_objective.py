@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from skleak.losses import PointwiseLoss
-from skleak.solvers._hessian import FactorisedHessian, HessianFactor
+from skleak.solvers._hessian import FactorizedHessian, HessianFactor
 from skleak.utils._typing import Data, FloatArray
 
 __all__ = ["Minimum", "Objective"]
@@ -110,7 +110,7 @@ class Objective:
         residual = self.loss.residual(a, self.y)
         return self.transpose_product(self.weights * residual) / self.total + self.penalty * w
 
-    def hessian(self, a: FloatArray) -> FactorisedHessian:
+    def hessian(self, a: FloatArray) -> FactorizedHessian:
         """Factor of the unnormalised Hessian ``H = N F''`` at predictor ``a``."""
         weights = self.weights * self.loss.curvature(a)
         ridge = self.total * self.alpha

@@ -12,8 +12,11 @@ __all__ = ["ScaledCholesky", "SingularMatrixError", "augment", "centered_gram", 
 
 # Entries of one block of a Gram product: 32 MB, large enough for BLAS-3 to run at full speed.
 _GRAM_ELEMENTS = 1 << 22
-# Relative size of a standard deviation (dense) or a variance (sparse) that is only rounding.
+# Relative size of a standard deviation that is only rounding.
 _ROUND_OFF = 1e-14
+# Share of its second moment below which the variance of a sparse column is not what is left of it
+# after the mean is subtracted, which would cost more than two of its sixteen digits.
+_FAR_FROM_ZERO = 1e-2
 
 
 class SingularMatrixError(np.linalg.LinAlgError):
@@ -71,7 +74,8 @@ def centered_gram(X: Data, weights: FloatArray) -> tuple[FloatArray, FloatArray]
     """Sum of ``weights_i (x_i - m)(x_i - m)^T`` with the weighted mean ``m``, in one pass.
 
     Columns far from zero, such as a year, keep their digits: in the plain Gram matrix they would
-    lose a share of ``(mean / standard deviation)^2``. Sparse columns are centred afterwards.
+    lose a share of ``(mean / standard deviation)^2``. So do sparse columns far from zero, which
+    have hardly a zero to be stored without; the others are centred afterwards.
 
     Parameters
     ----------
@@ -97,21 +101,25 @@ def centered_gram(X: Data, weights: FloatArray) -> tuple[FloatArray, FloatArray]
     total = weights.sum()
     if not total > 0.0:
         return np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
-    shift = np.zeros(X.shape[1]) if sparse.issparse(X) else weights @ X / total
+    shift = weights @ X / total
     gram, edge = _shifted_gram(X, weights, shift)
+    if sparse.issparse(X):
+        squares = np.diag(gram)
+        far = squares - total * shift**2 < _FAR_FROM_ZERO * squares
+        shift = np.where(far, shift, 0.0)
+        _shift_columns(gram, edge, X, weights, shift)
     rest = edge / total  # what rounding left of the mean
     sizes = np.diag(gram) + total * shift**2
     gram -= total * np.outer(rest, rest)
-    digits = _ROUND_OFF if sparse.issparse(X) else _ROUND_OFF**2
-    constant = np.diag(gram) <= digits * sizes
+    constant = np.diag(gram) <= _ROUND_OFF**2 * sizes
     gram[constant] = gram[:, constant] = 0.0
     return gram, shift + rest
 
 
 def _shifted_gram(X: Data, weights: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """``sum weights (x - shift)(x - shift)^T`` and ``sum weights (x - shift)``."""
+    """``sum weights (x - shift)(x - shift)^T`` and ``sum weights (x - shift)``; no shift if CSR."""
     n, d = X.shape
-    if sparse.issparse(X):  # its shift is zero
+    if sparse.issparse(X):
         return (X.T @ (X.multiply(weights[:, None]))).toarray(), X.T @ weights
     gram, edge = np.zeros((d, d)), np.zeros(d)
     for rows in row_blocks(n, d, _GRAM_ELEMENTS):
@@ -122,6 +130,27 @@ def _shifted_gram(X: Data, weights: FloatArray, shift: FloatArray) -> tuple[Floa
         gram += scaled.T @ scaled
         edge += scaled.T @ root
     return gram, edge
+
+
+def _shift_columns(
+    gram: FloatArray, edge: FloatArray, X: Data, weights: FloatArray, shift: FloatArray
+) -> None:
+    """Replace in sums over CSR records, (d, d) and (d,), what belongs to columns with a shift."""
+    columns = np.flatnonzero(shift)
+    if not len(columns):
+        return
+    own = np.zeros((len(columns), len(columns)))
+    gram[:, columns] = 0.0
+    edge[columns] = 0.0
+    for rows in row_blocks(X.shape[0], len(columns), _GRAM_ELEMENTS):
+        block = X[rows]
+        shifted = block[:, columns].toarray() - shift[columns]
+        scaled = shifted * weights[rows, None]
+        gram[:, columns] += block.T @ scaled
+        own += shifted.T @ scaled
+        edge[columns] += scaled.sum(axis=0)
+    gram[columns] = gram[:, columns].T
+    gram[np.ix_(columns, columns)] = own
 
 
 @dataclass(frozen=True)

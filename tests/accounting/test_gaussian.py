@@ -9,7 +9,6 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from skleak.accounting import (
-    epsilon_delta,
     gaussian_delta,
     gaussian_dp,
     gaussian_epsilon,
@@ -243,15 +242,6 @@ def test_agrees_with_both_accountants_of_dp_accounting(multiplier):
         assert epsilon <= bound.get_epsilon(delta) + 1e-9
     for epsilon in (0.0, 0.5, 2.0):
         assert exact.get_delta(epsilon) == pytest.approx(gaussian_delta(mu, epsilon), rel=1e-3)
-
-
-def test_epsilon_delta_returns_the_missing_half():
-    assert epsilon_delta(1.0, delta=1e-5) == gaussian_epsilon(1.0, 1e-5)
-    assert epsilon_delta(1.0, epsilon=2.0) == gaussian_delta(1.0, 2.0)
-    with pytest.raises(ValueError, match=r"Exactly one of `delta` and `epsilon`.*got neither"):
-        epsilon_delta(1.0)
-    with pytest.raises(ValueError, match=r"Exactly one of `delta` and `epsilon`.*got both"):
-        epsilon_delta(1.0, delta=0.1, epsilon=0.1)
 
 
 def test_shapes_are_kept_and_inputs_untouched():

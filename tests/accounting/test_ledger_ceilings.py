@@ -28,7 +28,9 @@ def test_the_ceiling_on_leakage_holds_for_the_most_exposed_record(path):
     with pytest.raises(LeakageBudgetError):
         ledger.record("a", [1e-3, 0.0])
     assert ledger.total("a").n_releases == 3
-    ledger.record("b", [5.0])  # another data set has its own account
+    ledger.record("b", [5.0])  # another data set has its own account, under the same ceiling
+    with pytest.raises(LeakageBudgetError):
+        ledger.record("b", [1e-3])
 
 
 @pytest.mark.parametrize("n_releases", [3, 7, 1000])
@@ -63,39 +65,102 @@ def test_an_earlier_release_without_guarantee_spends_the_whole_epsilon(path):
         LeakageLedger(path, max_epsilon=100.0).record("a", [1.0], mu=1e-9)
 
 
-def test_the_strictest_ceiling_ever_kept_binds_every_ledger_of_the_file(path):
-    LeakageLedger(path, max_leakage=2.0).record("a", [1.0])
-    for lax in (LeakageLedger(path, max_leakage=50.0), LeakageLedger(path)):
+def test_a_ceiling_binds_whoever_opens_the_file_before_any_release(path):
+    LeakageLedger(path, max_leakage=2.0, max_epsilon=1.0)
+    for ledger in (LeakageLedger.open(path), LeakageLedger(path), LeakageLedger(path, 50.0, 50.0)):
         with pytest.raises(LeakageBudgetError, match="must stay at most 2"):
-            lax.record("a", [3.0])
-        assert lax.total("a").max_leakage == 2.0
-    LeakageLedger(path).record("b", [3.0])
+            ledger.record("a", [3.0], mu=0.01)
+        with pytest.raises(LeakageBudgetError, match="may spend at most epsilon 1 at delta 1e-06"):
+            ledger.record("b", [1.0], mu=1.0)
+        assert (ledger.max_leakage, ledger.max_epsilon) == (2.0, 1.0)
+    assert LeakageLedger.open(path).datasets() == []
 
 
-def test_a_ceiling_binds_although_its_first_release_is_refused(path):
-    with pytest.raises(LeakageBudgetError):
-        LeakageLedger(path, max_leakage=0.5).record("a", [1.0])
-    with pytest.raises(LeakageBudgetError, match=r"must stay at most 0\.5"):
-        LeakageLedger(path).record("a", [1.0])
-    assert LeakageLedger(path).datasets() == []
+def test_a_ceiling_binds_data_sets_named_later(path):
+    LeakageLedger(path, max_leakage=2.0).record("a", [1.0])
+    for name in ("b", "a of another day", "A"):
+        with pytest.raises(LeakageBudgetError, match="must stay at most 2"):
+            LeakageLedger.open(path).record(name, [3.0])
+
+
+def test_stricter_ceilings_tighten_for_everybody_and_laxer_ones_do_nothing(path):
+    early = LeakageLedger(path, max_leakage=9.0)
+    early.record("a", [1.0], mu=0.1)
+    LeakageLedger(path, max_leakage=2.0)
+    LeakageLedger(path, max_leakage=50.0, max_epsilon=3.0)
+    assert (early.max_leakage, early.max_epsilon) == (2.0, 3.0)
+    for ledger in (early, LeakageLedger.open(path)):
+        with pytest.raises(LeakageBudgetError, match="must stay at most 2"):
+            ledger.record("a", [3.0], mu=0.1)
+        with pytest.raises(LeakageBudgetError, match="every release must have a guarantee"):
+            ledger.record("a", [1.0])
+        assert ledger.total("a").max_leakage == 2.0
 
 
 def test_ceilings_at_different_delta_are_compared_by_what_they_allow(path):
     # epsilon 3 at delta 1e-12 allows less noise reduction than epsilon 2 at delta 1e-3.
-    LeakageLedger(path, max_epsilon=2.0, delta=1e-3).record("a", [1.0], mu=0.1)
+    lax = LeakageLedger(path, max_epsilon=2.0, delta=1e-3)
+    assert (LeakageLedger.open(path).delta, lax.max_epsilon) == (1e-3, 2.0)
     strict = LeakageLedger(path, max_epsilon=3.0, delta=1e-12)
-    with pytest.raises(LeakageBudgetError, match="at most epsilon 3 at delta 1e-12"):
-        strict.record("a", [1.0], mu=0.6)
-    with pytest.raises(LeakageBudgetError, match="at most epsilon 3 at delta 1e-12"):
-        LeakageLedger(path).record("a", [1.0], mu=0.6)
+    for ledger in (strict, lax, LeakageLedger.open(path)):
+        with pytest.raises(LeakageBudgetError, match="at most epsilon 3 at delta 1e-12"):
+            ledger.record("a", [1.0], mu=0.6)
+    assert (LeakageLedger.open(path).delta, strict.max_epsilon) == (1e-12, 3.0)
+    # The same ceiling, stated at another delta.
+    allowed = strict.record("a", [1.0], mu=0.1).max_mu
+    assert lax.max_epsilon == pytest.approx(gaussian_epsilon(allowed, 1e-3))
+    assert lax.max_epsilon < 2.0
 
 
 def test_a_ceiling_is_kept_once(path):
-    ledger = LeakageLedger(path, max_leakage=9.0)
-    for _ in range(3):
-        ledger.record("a", [1.0])
-    LeakageLedger(path, max_leakage=8.0, max_epsilon=5.0).record("b", [1.0], mu=0.1)
+    for leakage in (9.0, 9.0, 8.0, 8.5):
+        LeakageLedger(path, max_leakage=leakage).record("a", [0.1])
     with sqlite3.connect(path) as connection:
-        rows = connection.execute("SELECT dataset, max_leakage FROM ceiling").fetchall()
+        rows = connection.execute("SELECT max_leakage FROM ceiling ORDER BY id").fetchall()
     connection.close()
-    assert rows == [("a", 9.0), ("b", 8.0)]
+    assert rows == [(9.0,), (8.0,)]
+
+
+@pytest.mark.parametrize("ceiling", [{"max_leakage": 1e300}, {"max_epsilon": 1e6}])
+@pytest.mark.parametrize("mu", [None, np.inf, 0.1])
+@pytest.mark.parametrize("aligned", [True, False])
+def test_an_infinite_loss_passes_no_ceiling(ceiling, mu, aligned):
+    ledger = LeakageLedger(":memory:", **ceiling)
+    with pytest.raises(LeakageBudgetError, match="leaks without bound"):
+        ledger.record("a", [1.0, np.inf], mu=mu, aligned=aligned)
+    assert ledger.datasets() == []
+
+
+@pytest.mark.parametrize("ceiling", [{"max_leakage": 1e300}, {"max_epsilon": 1e6}])
+@pytest.mark.parametrize("aligned", [True, False])
+def test_an_infinite_loss_stays_infinite_for_ever(path, ceiling, aligned):
+    free = LeakageLedger(path)
+    free.record("a", [np.inf, np.inf], mu=np.inf, aligned=aligned)
+    for _ in range(3):
+        total = LeakageLedger.open(path).record("a", [0.1, 0.1], mu=0.1)
+        assert (total.fisher_information_loss == np.inf).all()
+        assert (total.mu, total.epsilon) == (np.inf, np.inf)
+    assert np.isinf(free.history()["composed_max_fisher_information_loss"]).all()
+    LeakageLedger(path, **ceiling)
+    with pytest.raises(LeakageBudgetError, match="this or an earlier release leaks without bound"):
+        free.record("a", [0.0, 0.0], mu=0.0)
+    free.record("b", [0.1], mu=0.1)
+
+
+@pytest.mark.parametrize("ceiling", [{}, {"max_leakage": 1e300}, {"max_epsilon": 1e6}])
+@pytest.mark.parametrize("aligned", [True, False])
+def test_an_unknown_loss_is_an_error_with_or_without_a_ceiling(ceiling, aligned):
+    ledger = LeakageLedger(":memory:", **ceiling)
+    message = "got nan. NaN is a loss that is not known, as after a fit that did not converge"
+    with pytest.raises(ValueError, match=message):
+        ledger.record("a", [1.0, np.nan], mu=0.1, aligned=aligned)
+    with pytest.raises(ValueError, match="`mu` must be at least 0; got nan"):
+        ledger.record("a", [1.0, 1.0], mu=np.nan, aligned=aligned)
+    assert ledger.datasets() == []
+
+
+def test_losses_beyond_the_largest_number_are_infinite(path):
+    ledger = LeakageLedger(path)
+    assert ledger.record("a", [1e200]).fisher_information_loss == [np.inf]
+    with pytest.raises(LeakageBudgetError):
+        LeakageLedger(path, max_epsilon=1e6).record("a", [1.0], mu=0.1)

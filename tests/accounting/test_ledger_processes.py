@@ -20,7 +20,8 @@ import sys
 from skleak.accounting import LeakageLedger
 from skleak.exceptions import LeakageBudgetError
 path, count, step = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
-ledger = LeakageLedger(path)
+ceiling = float(sys.argv[4]) if len(sys.argv) > 4 else None
+ledger = LeakageLedger(path, max_leakage=ceiling)
 print("ready", flush=True)
 sys.stdin.readline()
 for i in range(1, count + 1):
@@ -36,8 +37,8 @@ for i in range(1, count + 1):
 HANGS = """
 import sys, time
 import numpy as np
-from skleak.accounting._ledger_rows import Totals, insert_release
-from skleak.accounting._store import LedgerStore
+from skleak.accounting.ledger._rows import Totals, insert_release
+from skleak.accounting.ledger._store import LedgerStore
 one = np.ones(2)
 with LedgerStore(sys.argv[1], 60.0).transaction(write=True) as connection:
     insert_release(connection, "a", Totals(2, one, 0.0, 1.0), one, 1.0, True, "null")
@@ -89,28 +90,84 @@ def _check_exact(ledger):
     return losses
 
 
-def test_concurrent_writers_lose_nothing(path, start):
+@pytest.mark.parametrize("n_writers", [3, pytest.param(10, marks=pytest.mark.slow)])
+def test_concurrent_writers_lose_nothing(path, start, n_writers):
     # The file does not exist yet: they also race to make it.
-    writers = [start(WRITER, path, 25, 1.0) for _ in range(3)]
+    writers = [start(WRITER, path, 25, 1.0) for _ in range(n_writers)]
     _go(writers)
     for writer in writers:
-        out, _ = writer.communicate(timeout=120)
+        out, _ = writer.communicate(timeout=300)
         assert writer.returncode == 0
         assert out.split() == [str(1.0 + i) for i in range(1, 26)]
-    losses = _check_exact(LeakageLedger(path))
-    np.testing.assert_allclose(np.sort(losses), np.repeat(np.arange(2.0, 27.0), 3))
+    losses = _check_exact(LeakageLedger.open(path))
+    np.testing.assert_allclose(np.sort(losses), np.repeat(np.arange(2.0, 27.0), n_writers))
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
-def test_a_race_never_passes_the_ceiling(path, start):
-    # No writer knows of the ceiling kept in the file; 17 releases of loss 1 are paid for.
-    with pytest.raises(LeakageBudgetError):
-        LeakageLedger(path, max_leakage=np.sqrt(17)).record("a", [5.0, 5.0])
-    writers = [start(WRITER, path, 8, 0.0) for _ in range(3)]
+@pytest.mark.parametrize("n_writers", [3, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_race_never_passes_the_ceiling(path, start, n_writers):
+    # One of them sets the ceiling that binds, as they race to make the file; 17 releases of loss
+    # 1 are paid for.
+    ceilings = [np.sqrt(17), 1e9, *[50.0] * (n_writers - 2)]
+    writers = [start(WRITER, path, 8, 0.0, ceiling) for ceiling in ceilings]
     _go(writers)
-    answers = [writer.communicate(timeout=120)[0].split() for writer in writers]
+    answers = [writer.communicate(timeout=300)[0].split() for writer in writers]
     assert sum(answer.count("1.0") for answer in answers) == 17
-    assert sum(answer.count("refused") for answer in answers) == 3 * 8 - 17
-    assert len(_check_exact(LeakageLedger(path))) == 17
+    assert sum(answer.count("refused") for answer in answers) == n_writers * 8 - 17
+    assert len(_check_exact(LeakageLedger.open(path))) == 17
+
+
+# Dies at the moment before or after the new file gets its name.
+DIES = """
+import os, signal, sys
+from skleak.accounting import LeakageLedger
+link = os.link
+def die(*arguments):
+    if sys.argv[2] == "after":
+        link(*arguments)
+    os.kill(os.getpid(), signal.SIGKILL)
+os.link = die
+LeakageLedger(sys.argv[1], max_leakage=2.0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_maker_that_is_killed_leaves_no_ledger_or_one_with_its_ceiling(path, start, moment):
+    maker = start(DIES, path, moment)
+    assert maker.wait(120) == -signal.SIGKILL
+    if moment == "before":
+        with pytest.raises(FileNotFoundError):
+            LeakageLedger.open(path)
+        LeakageLedger(path, max_leakage=2.0)
+    with pytest.raises(LeakageBudgetError, match="must stay at most 2"):
+        LeakageLedger.open(path).record("a", [3.0])
+
+
+MAKES = """
+import sys, time
+from skleak.accounting import LeakageLedger
+print("ready", flush=True)
+sys.stdin.readline()
+for i in range(10_000):
+    LeakageLedger(f"{sys.argv[1]}{i}", max_leakage=2.0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_makers_killed_at_random_moments_leave_no_ledger_without_its_ceiling(path, start, rng):
+    for _ in range(8):
+        makers = [start(MAKES, path) for _ in range(2)]
+        _go(makers)
+        time.sleep(rng.uniform(0.0, 0.2))
+        for maker in makers:
+            maker.kill()
+            maker.wait()
+        ledgers = list(path.parent.glob(f"{path.name}*"))
+        for file in ledgers:
+            assert LeakageLedger.open(file).max_leakage == 2.0
+            file.unlink()
 
 
 def test_a_process_killed_inside_its_transaction_leaves_no_row_and_no_lock(path, start):
@@ -130,6 +187,7 @@ def test_a_process_killed_inside_its_transaction_leaves_no_row_and_no_lock(path,
     np.testing.assert_array_equal(_check_exact(ledger), [2.0, 3.0])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_killed_writers_lose_no_acknowledged_row(path, start):
     writers = [start(WRITER, path, 10_000, step) for step in (1.0, 0.001, 0.0001)]
@@ -139,7 +197,7 @@ def test_killed_writers_lose_no_acknowledged_row(path, start):
         acknowledged += [float(writer.stdout.readline()) for _ in range(after)]
         writer.send_signal(signal.SIGKILL)
         acknowledged += [float(line) for line in writer.stdout]
-    losses = _check_exact(LeakageLedger(path)).tolist()
+    losses = _check_exact(LeakageLedger.open(path)).tolist()
     for loss in acknowledged:
         losses.remove(pytest.approx(loss, rel=1e-13))
     # A process may die between its commit and its word: one row each at most.
@@ -170,4 +228,4 @@ def test_many_kills_at_random_moments(path, start, rng):
         for writer in writers:
             writer.kill()
             acknowledged += writer.communicate()[0].count("1.0")
-    assert acknowledged <= len(_check_exact(LeakageLedger(path))) <= acknowledged + 50
+    assert acknowledged <= len(_check_exact(LeakageLedger.open(path))) <= acknowledged + 50

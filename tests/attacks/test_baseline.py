@@ -23,7 +23,7 @@ def test_prior_attack_guesses_the_most_frequent_value(make_table):
 def test_imputation_beats_the_prior_where_columns_are_correlated(make_table, rng):
     X, y = make_table(n=300)
     X["city"] = np.where(rng.random(300) < 0.9, X["gene"], "A")
-    assert ImputationAttack(attribute="gene").fit(X, y).score(None, X["gene"]) > 0.85
+    assert ImputationAttack("gene").fit(X, y).score(None, X["gene"]) > 0.85
     assert PriorAttack("gene").fit(X).score(None, X["gene"]) < 0.6
     assert PriorAttack("gene", prior="conditional").fit(X, y).score(None, X["gene"]) > 0.85
 
@@ -31,14 +31,14 @@ def test_imputation_beats_the_prior_where_columns_are_correlated(make_table, rng
 def test_imputation_learns_from_the_target_of_the_model(rng):
     secret = rng.integers(0, 2, 200)
     X, y = np.column_stack([secret, rng.normal(size=200)]), 3.0 * secret + rng.normal(size=200)
-    assert ImputationAttack(attribute=0).fit(X, y).score(None, secret) > 0.85
-    assert ImputationAttack(attribute=0).fit(X).score(None, secret) < 0.65
+    assert ImputationAttack(0).fit(X, y).score(None, secret) > 0.85
+    assert ImputationAttack(0).fit(X).score(None, secret) < 0.65
 
 
 def test_the_secret_may_be_the_target_itself(rng):
     known = rng.normal(size=(100, 2))
     secret = np.where(known[:, 0] > 0, "yes", "no")
-    attack = ImputationAttack(RandomForestClassifier(random_state=0)).fit(known, secret)
+    attack = ImputationAttack(classifier=RandomForestClassifier(random_state=0)).fit(known, secret)
     assert attack.score(None, secret) > 0.9
     assert PriorAttack().fit(known, secret).predict().shape == (100,)
     with pytest.raises(ValueError, match="needs `y`"):
@@ -48,29 +48,29 @@ def test_the_secret_may_be_the_target_itself(rng):
 def test_a_record_never_sees_itself_even_by_a_classifier_that_memorises(rng):
     X = np.column_stack([rng.integers(0, 2, 300), np.arange(300) * 1.0])
     forest = RandomForestClassifier(20, random_state=0)
-    attack = ImputationAttack(forest, attribute=0).fit(X)
+    attack = ImputationAttack(0, classifier=forest).fit(X)
     assert attack.score(None, X[:, 0]) < 0.62
 
 
 def test_numeric_attributes_are_estimated(rng):
     X = rng.normal(size=(200, 3))
     X[:, 0] += 2.0 * X[:, 1]
-    mean = PriorAttack(0, targets=[3]).fit(X)
+    mean = PriorAttack(0, records=[3]).fit(X)
     np.testing.assert_allclose(mean.predict(), [np.delete(X[:, 0], 3).mean()])
-    attack = ImputationAttack(attribute=0).fit(X)
+    attack = ImputationAttack(0).fit(X)
     assert attack.predict(np.zeros((2, 4))).shape == (2, 200)
     assert 0.6 < attack.score(None, X[:, 0]) < 0.95
-    tree = ImputationAttack(DecisionTreeRegressor(random_state=0), attribute=0).fit(X)
+    tree = ImputationAttack(0, classifier=DecisionTreeRegressor(random_state=0)).fit(X)
     assert 0.0 < tree.score(None, X[:, 0]) < 0.95
     assert not hasattr(attack, "predict_proba")
 
 
 def test_contract(make_table):
     X, y = make_table()
-    for attack in (PriorAttack("gene"), ImputationAttack(attribute="gene")):
+    for attack in (PriorAttack("gene"), ImputationAttack("gene")):
         with pytest.raises(NotFittedError):
             attack.predict()
-        copy = clone(attack).set_params(targets=[1, 2])
+        copy = clone(attack).set_params(records=[1, 2])
         kept = X.copy()
         assert copy.fit(X, y).predict().shape == (2,)
         assert X.equals(kept)

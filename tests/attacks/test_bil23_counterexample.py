@@ -108,7 +108,7 @@ def test_attacks_by_fit_are_at_chance(games, score):
     right = 0
     for game in games:
         X, y, member = candidates_of(game)
-        attack = MembershipInference(score).fit(X, y, *game[3])
+        attack = MembershipInference(statistic=score).fit(X, y, *game[3])
         right += int(np.sum(attack.predict(game[0]) == member))
     interval = binomial_interval(right, 2 * N_RECORDS * N_MODELS, 0.999)
     assert interval.low < 0.5 < interval.high

@@ -76,7 +76,7 @@ def test_own_value_never_enters(model, prior, rng):
     X = make_records(rng)
     y = model.predict(X)[rng.permutation(50)]
     for row in (0, 20):
-        attack = BlackBoxAttributeInference(model, 0, prior=prior, targets=[row])
+        attack = BlackBoxAttributeInference(model, 0, prior=prior, records=[row])
         changed = X.copy()
         changed[row, 0] = (X[row, 0] + 1) % 3
         first, second = attack.fit(X, y), clone(attack).fit(changed, y)
@@ -85,6 +85,7 @@ def test_own_value_never_enters(model, prior, rng):
         )
 
 
+@pytest.mark.filterwarnings("ignore:Releasing a model whose noise came from a seed")
 @pytest.mark.parametrize(
     "estimator", [PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegressor]
 )
@@ -93,7 +94,7 @@ def test_arrays_predict_like_the_models_they_are_of(estimator, make_table, make_
     pipes = [
         make_pipe(estimator(0.1, random_state=np.random.default_rng(k))).fit(X, y) for k in range(3)
     ]
-    attack = BlackBoxAttributeInference(pipes[0], "gene", targets=slice(20)).fit(X, y)
+    attack = BlackBoxAttributeInference(pipes[0], "gene", records=slice(20)).fit(X, y)
     array = np.stack([np.append(p[-1].coef_, p[-1].intercept_) for p in pipes])
     expected = attack.predict(pipes)
     assert expected.shape == (3, 20)

@@ -19,7 +19,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from skleak.attacks import BlackBoxAttributeInference
-from skleak.attacks._black_box_criteria import log_likelihoods, ties_by_prior
+from skleak.attacks.attribute._criteria import log_likelihoods, ties_by_prior
 from skleak.exceptions import AttackNotApplicableError
 from skleak.linear_model import (
     PrivateLinearRegression,
@@ -164,7 +164,7 @@ def test_gradient_of_a_network_by_finite_differences(classes, rng):
     X = make_records(rng, 30)
     y = make_labels(X, rng, ("a", "b", "c")[:classes] + ("a",) * (3 - classes))
     network = MLPClassifier((4,), "tanh", max_iter=30, random_state=0).fit(X, y)
-    attack = BlackBoxAttributeInference(network, 0, criterion="gradient", targets=[0, 7]).fit(X, y)
+    attack = BlackBoxAttributeInference(network, 0, criterion="gradient", records=[0, 7]).fit(X, y)
     guesses = attack.predict(network)
     for i, guess in zip((0, 7), guesses, strict=True):
         label = [list(network.classes_).index(y[i])]
@@ -379,7 +379,7 @@ def test_labels_never_seen_leave_the_prior(criterion, rng):
     # A batch of nothing else, and one of a single class, are as good as any.
     for rows in (np.flatnonzero(~known), np.flatnonzero(y == "low")):
         some = BlackBoxAttributeInference(
-            model, 0, criterion=criterion, prior=PRIOR[::-1], targets=rows
+            model, 0, criterion=criterion, prior=PRIOR[::-1], records=rows
         )
         np.testing.assert_array_equal(some.fit(X, y).predict(model), guesses[rows])
 
@@ -476,6 +476,7 @@ def test_a_criterion_without_probabilities_says_so(rng):
         assert "puts the candidate values in an order" in str(error.value.__cause__)
 
 
+@pytest.mark.filterwarnings("ignore:Releasing a model whose noise came from a seed")
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_releases_of_every_kind(criterion, make_table, make_pipe):
     X, y = make_table(PrivateLogisticRegression)
@@ -484,7 +485,7 @@ def test_releases_of_every_kind(criterion, make_table, make_pipe):
         for k in range(3)
     ]
     attack = BlackBoxAttributeInference(
-        pipes[0], "gene", criterion=criterion, targets=slice(20)
+        pipes[0], "gene", criterion=criterion, records=slice(20)
     ).fit(X, y)
     expected = attack.predict(pipes)
     assert expected.shape == (3, 20)
@@ -543,10 +544,10 @@ def test_gradient_of_a_network_in_a_pipeline(make_table):
 def test_a_regressor_without_residuals_and_one_out_of_bounds(rng):
     X = make_records(rng)
     y = X[:, 0] + X[:, 1]
-    neighbour = KNeighborsRegressor(1).fit(X, y)
+    neighbor = KNeighborsRegressor(1).fit(X, y)
     for criterion in ("performance", "likelihood", "proba", "loss"):
-        attack = BlackBoxAttributeInference(neighbour, 0, criterion=criterion, prior="uniform")
-        assert attack.fit(X, y).score(neighbour, X[:, 0]) > 0.9
+        attack = BlackBoxAttributeInference(neighbor, 0, criterion=criterion, prior="uniform")
+        assert attack.fit(X, y).score(neighbor, X[:, 0]) > 0.9
     linear = LinearRegression().fit(X, y)
     linear.coef_ = np.array([1e200, 0.0, 0.0])
     for criterion in ("performance", "likelihood", "proba", "loss"):

@@ -19,7 +19,7 @@ CRITERIA = ["performance", "proba", "likelihood", "loss", "accuracy", "gradient"
 
 
 @pytest.fixture
-def make_labelled(make_table, rng):
+def make_labeled(make_table, rng):
     def make(n=90):
         X, y = make_table(n=n)
         return X, np.where(y > np.quantile(y, 0.6), "yes", "no")
@@ -73,8 +73,8 @@ CODINGS = {
 
 
 @pytest.mark.parametrize("coding", CODINGS)
-def test_kind_of_column_is_kept_and_changes_nothing(coding, make_labelled, make_posterior):
-    X, y = make_labelled()
+def test_kind_of_column_is_kept_and_changes_nothing(coding, make_labeled, make_posterior):
+    X, y = make_labeled()
     expected = make_posterior(X, y)
     assert np.ptp(expected) > 0.1
     X["gene"] = CODINGS[coding](X["gene"])
@@ -92,8 +92,8 @@ def test_kind_of_column_is_kept_and_changes_nothing(coding, make_labelled, make_
 
 
 @pytest.mark.parametrize("coding", [bool, "boolean", "int64", "float32"])
-def test_binary_secrets(coding, make_labelled, make_posterior):
-    X, y = make_labelled()
+def test_binary_secrets(coding, make_labeled, make_posterior):
+    X, y = make_labeled()
     binary = X["gene"] == "A"
     expected = make_posterior(X.assign(gene=binary.map({False: "other", True: "own"})), y)
     np.testing.assert_allclose(
@@ -101,8 +101,8 @@ def test_binary_secrets(coding, make_labelled, make_posterior):
     )
 
 
-def test_arrays_of_strings_and_of_objects(make_labelled):
-    X, y = make_labelled()
+def test_arrays_of_strings_and_of_objects(make_labeled):
+    X, y = make_labeled()
     X = X[["gene", "city"]]
     pipe = make_pipeline(OneHotEncoder(), LogisticRegression())
     expected = None
@@ -115,8 +115,8 @@ def test_arrays_of_strings_and_of_objects(make_labelled):
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
-def test_columns_in_another_order_and_columns_too_many(criterion, make_labelled, make_pipe):
-    X, y = make_labelled()
+def test_columns_in_another_order_and_columns_too_many(criterion, make_labeled, make_pipe):
+    X, y = make_labeled()
     other = X[["dose", "city", "gene", "age"]].assign(note="none")
     other.insert(0, "number", np.arange(len(X)))
     pipe = make_pipe(LogisticRegression()).fit(X, y)
@@ -137,8 +137,8 @@ def test_columns_in_another_order_and_columns_too_many(criterion, make_labelled,
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
-def test_models_that_hold_a_pipeline(criterion, make_labelled, make_pipe):
-    X, y = make_labelled()
+def test_models_that_hold_a_pipeline(criterion, make_labeled, make_pipe):
+    X, y = make_labeled()
     pipe = make_pipe(LogisticRegression())
     search = GridSearchCV(pipe, {"logisticregression__C": [0.1, 1.0]}, cv=2).fit(X, y)
     attack = BlackBoxAttributeInference(pipe, "gene", criterion=criterion).fit(X, y)
@@ -154,14 +154,14 @@ def test_models_that_hold_a_pipeline(criterion, make_labelled, make_pipe):
         np.testing.assert_array_equal(attack.predict(held), inside.predict(held))
 
 
-def test_preprocessing_that_returns_frames(make_labelled):
-    X, y = make_labelled()
+def test_preprocessing_that_returns_frames(make_labeled):
+    X, y = make_labeled()
     encode = make_column_transformer(
         (StandardScaler(), ["age", "dose"]),
         (OneHotEncoder(sparse_output=False), ["gene", "city"]),
     ).set_output(transform="pandas")
     pipe = make_pipeline(encode, LogisticRegression()).fit(X, y)
-    attack = BlackBoxAttributeInference(pipe, "gene", criterion="proba", targets=slice(9))
+    attack = BlackBoxAttributeInference(pipe, "gene", criterion="proba", records=slice(9))
     attack.fit(X, y)
     expected = attack.predict_proba(pipe)
     np.testing.assert_allclose(attack.predict_proba(pipe[-1]), expected)
@@ -171,8 +171,8 @@ def test_preprocessing_that_returns_frames(make_labelled):
     np.testing.assert_array_equal(each, np.tile(attack.predict(pipe), (2, 1)))
 
 
-def test_candidates_that_are_no_categories(make_labelled, make_pipe):
-    X, y = make_labelled()
+def test_candidates_that_are_no_categories(make_labeled, make_pipe):
+    X, y = make_labeled()
     X["gene"] = X["gene"].astype("category")
     pipe = make_pipe(LogisticRegression()).fit(X, y)
     attack = BlackBoxAttributeInference(pipe, "gene", values=["A", "B", "C", "D"])
@@ -180,8 +180,8 @@ def test_candidates_that_are_no_categories(make_labelled, make_pipe):
         attack.fit(X, y)
 
 
-def test_one_prediction_for_each_candidate(make_labelled, make_pipe, monkeypatch):
-    X, y = make_labelled()
+def test_one_prediction_for_each_candidate(make_labeled, make_pipe, monkeypatch):
+    X, y = make_labeled()
     pipe = make_pipe(LogisticRegression()).fit(X, y)
     calls = []
     predict = LogisticRegression.predict_proba
@@ -191,7 +191,7 @@ def test_one_prediction_for_each_candidate(make_labelled, make_pipe, monkeypatch
         lambda self, X: calls.append(X.shape[0]) or predict(self, X),
     )
     for criterion in ("proba", "likelihood", "loss"):
-        attack = BlackBoxAttributeInference(pipe, "gene", criterion=criterion, targets=slice(40))
+        attack = BlackBoxAttributeInference(pipe, "gene", criterion=criterion, records=slice(40))
         attack.fit(X, y)
         calls.clear()
         attack.predict(pipe)
@@ -199,13 +199,13 @@ def test_one_prediction_for_each_candidate(make_labelled, make_pipe, monkeypatch
 
 
 @pytest.mark.parametrize("criterion", ["proba", "likelihood", "loss", "accuracy", "gradient"])
-def test_own_value_never_enters(criterion, make_labelled, make_pipe):
-    X, y = make_labelled()
+def test_own_value_never_enters(criterion, make_labeled, make_pipe):
+    X, y = make_labeled()
     pipe = make_pipe(LogisticRegression()).fit(X, y)
     for row in (0, 20):
         changed = X.copy()
         changed.loc[row, "gene"] = {"A": "B", "B": "C", "C": "A"}[X.loc[row, "gene"]]
-        attack = BlackBoxAttributeInference(pipe, "gene", criterion=criterion, targets=[row])
+        attack = BlackBoxAttributeInference(pipe, "gene", criterion=criterion, records=[row])
         first = attack.fit(X, y).predict(pipe)
         np.testing.assert_array_equal(attack.fit(changed, y).predict(pipe), first)
 

@@ -10,8 +10,8 @@ from scipy.stats import multivariate_normal, norm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from skleak.attacks._gaussian_membership import GaussianLinearMembership
-from skleak.attacks._gaussian_rates import leverages, member_rates
+from skleak.attacks.membership._gaussian import GaussianLinearMembership
+from skleak.attacks.membership._gaussian_rates import leverages, member_rates
 from skleak.metrics import binomial_interval
 
 # The lower bound of [BIL23] figure 3, d = 20 and sigma = 1, before the maximum with the prior.
@@ -20,7 +20,7 @@ FIGURE_3 = {21: 0.540, 40: 0.517, 60: 0.509, 80: 0.504, 100: 0.502, 120: 0.500, 
 
 def make_attack(rng, n=12, d=4, sigma=0.7, prior=0.5):
     X, coef = rng.normal(size=(n, d)), rng.normal(size=d)
-    return X, coef, GaussianLinearMembership(sigma, coef, prior).fit(X)
+    return X, coef, GaussianLinearMembership(sigma=sigma, coef=coef, prior=prior).fit(X)
 
 
 @pytest.mark.parametrize("prior", [0.5, 0.3, 0.8])
@@ -84,7 +84,7 @@ def test_exact_success_is_that_of_the_simulation(n, prior, rng):
     theta, rows, s, member = attack.sample(10_000, rng)
     right = attack.predict(theta, rows, s) == member
     interval = binomial_interval(int(right.sum()), len(right), 0.9999)
-    assert interval.low <= attack.success() <= interval.high
+    assert interval.low <= attack.expected_score().mean() <= interval.high
 
 
 def test_error_rates_of_every_row(rng):
@@ -108,13 +108,13 @@ def test_the_bayes_decision_is_the_best_threshold(rng):
 @pytest.mark.parametrize("n", list(FIGURE_3))
 def test_figure_3(n, rng):
     X = rng.normal(size=(n, 20))
-    attack = GaussianLinearMembership(1.0, rng.normal(size=20)).fit(X)
-    lower, upper = attack.success_bounds()
-    assert lower <= attack.success() <= upper
+    attack = GaussianLinearMembership(sigma=1.0, coef=rng.normal(size=20)).fit(X)
+    lower, upper = attack.expected_score_bounds()
+    assert lower <= attack.expected_score().mean() <= upper
     theta, rows, s, member = attack.sample(10_000, rng)
     right = attack.predict(theta, rows, s) == member
     interval = binomial_interval(int(right.sum()), len(right), 0.9999)
-    assert interval.low <= attack.success() <= interval.high
+    assert interval.low <= attack.expected_score().mean() <= interval.high
     # What reproduces the printed digits: a loss of either sign, clipped at R_max = 10, with the
     # tail 2 exp(-R / 2) under both laws.
     gap, clip = attack.generalization_gap(), 10.0
@@ -140,7 +140,7 @@ def test_gap_and_information(rng):
 
 def test_leverage_one_is_perfect(rng):
     X = np.vstack([np.eye(3), [[0.0, 0.0, 2.0]]])
-    attack = GaussianLinearMembership(1e-3, [1.0, 1e3, -2.0]).fit(X)
+    attack = GaussianLinearMembership(sigma=1e-3, coef=[1.0, 1e3, -2.0]).fit(X)
     assert list(attack.leverages_ == 1.0) == [True, True, False, False]
     theta, rows, s, member = attack.sample(4_000, rng)
     sure = rows < 2
@@ -150,14 +150,14 @@ def test_leverage_one_is_perfect(rng):
     false_positive, false_negative = attack.error_rates()
     assert np.all(false_positive[:2] + false_negative[:2] == 0.0)
     assert attack.mutual_information() == np.inf
-    assert attack.success_bounds()[1] == 1.0
+    assert attack.expected_score_bounds()[1] == 1.0
     probabilities = attack.predict_proba(theta, rows, s)
     np.testing.assert_array_equal(probabilities[sure, 1], member[sure].astype(float))
 
 
 def test_a_square_design_hides_no_member(rng):
-    attack = GaussianLinearMembership(1.0, np.zeros(4)).fit(rng.normal(size=(4, 4)))
-    assert attack.success() == 1.0
+    attack = GaussianLinearMembership(sigma=1.0, coef=np.zeros(4)).fit(rng.normal(size=(4, 4)))
+    assert attack.expected_score().mean() == 1.0
     theta, rows, s, member = attack.sample(500, rng)
     np.testing.assert_array_equal(attack.predict(theta, rows, s), member)
 
@@ -165,7 +165,7 @@ def test_a_square_design_hides_no_member(rng):
 @pytest.mark.parametrize("prior", [0.5, 0.2, 0.8])
 def test_a_row_of_zeros_tells_nothing(prior):
     X = np.array([[1.0], [1.0], [0.0]])
-    attack = GaussianLinearMembership(1.0, [0.0], prior).fit(X)
+    attack = GaussianLinearMembership(sigma=1.0, coef=[0.0], prior=prior).fit(X)
     assert attack.leverages_[2] == 0.0
     odds = attack.decision_function([3.0], 2, 1.7)
     np.testing.assert_allclose(odds, np.log(prior / (1 - prior)), atol=1e-12)
@@ -176,7 +176,8 @@ def test_a_row_of_zeros_tells_nothing(prior):
 def test_success_falls_with_the_rows(rng):
     X = rng.normal(size=(400, 3))
     sizes = [
-        GaussianLinearMembership(2.0, np.zeros(3)).fit(X[:n]).success() for n in (4, 10, 40, 400)
+        GaussianLinearMembership(sigma=2.0, coef=np.zeros(3)).fit(X[:n]).expected_score().mean()
+        for n in (4, 10, 40, 400)
     ]
     assert np.all(np.diff(sizes) < 0.0)
     assert sizes[-1] > 0.5
@@ -185,7 +186,7 @@ def test_success_falls_with_the_rows(rng):
 def test_units_do_not_matter(rng):
     X, coef, attack = make_attack(rng)
     scale = np.array([1e-6, 1.0, 1e5, 1e3])
-    other = GaussianLinearMembership(0.7, coef / scale).fit(X * scale)
+    other = GaussianLinearMembership(sigma=0.7, coef=coef / scale).fit(X * scale)
     np.testing.assert_allclose(other.leverages_, attack.leverages_, atol=1e-10)
     theta, rows, s, _ = attack.sample(20, rng)
     np.testing.assert_allclose(
@@ -212,8 +213,8 @@ def test_shapes(rng):
 @pytest.mark.parametrize(
     ("theta", "rows", "s", "match"),
     [
-        ([0.0, 1.0], 0, 0.0, "`theta`"),
-        ([0.0, 1.0, 2.0, np.nan], 0, 0.0, "`theta`"),
+        ([0.0, 1.0], 0, 0.0, "`released`"),
+        ([0.0, 1.0, 2.0, np.nan], 0, 0.0, "`released`"),
         (np.zeros(4), 12, 0.0, "`rows`"),
         (np.zeros(4), -1, 0.0, "`rows`"),
         (np.zeros(4), 0.5, 0.0, "`rows`"),
@@ -240,7 +241,7 @@ def test_bad_parameters(parameters, rng):
 @pytest.mark.parametrize("X", [np.ones((5, 2)), np.zeros((5, 2)), np.ones((1, 2))])
 def test_a_design_without_full_rank(X):
     with pytest.raises(ValueError, match="full column rank"):
-        GaussianLinearMembership(1.0, np.zeros(2)).fit(X)
+        GaussianLinearMembership(sigma=1.0, coef=np.zeros(2)).fit(X)
 
 
 def test_leverages_are_the_diagonal_of_the_hat_matrix(rng):
@@ -249,7 +250,55 @@ def test_leverages_are_the_diagonal_of_the_hat_matrix(rng):
 
 
 def test_it_is_an_estimator(rng):
-    attack = clone(GaussianLinearMembership(1.0, [1.0, 2.0], prior=0.4))
+    attack = clone(GaussianLinearMembership(sigma=1.0, coef=[1.0, 2.0], prior=0.4))
     assert attack.get_params()["prior"] == 0.4
     with pytest.raises(NotFittedError):
-        attack.success()
+        attack.expected_score()
+
+
+def test_no_test_of_a_false_positive_rate_finds_more_than_expected(rng):
+    """The power on a row, against the empirical quantiles of its log-likelihood ratio."""
+    X = rng.normal(size=(12, 3)) * np.append(np.ones(11), 6.0)[:, None]
+    attack = GaussianLinearMembership(sigma=0.8, coef=[1.0, -2.0, 0.5]).fit(X)
+    rates = np.array([0.01, 0.1, 0.5, 0.9])
+    power = attack.expected_true_positive_rate(rates)
+    assert power.shape == (12, 4)
+    theta, rows, s, member = attack.sample(200_000, random_state=1)
+    odds = attack.decision_function(theta, rows, s)
+    for row in (0, 11):
+        fresh, own = odds[(rows == row) & ~member], odds[(rows == row) & member]
+        for k, rate in enumerate(rates):
+            found = np.mean(own > np.quantile(fresh, 1.0 - rate))
+            # Both the quantile and the share are from some eight thousand games.
+            assert abs(found - power[row, k]) < 5.0 * np.sqrt((1.0 + 10.0 * rate) / len(own)) / 2.0
+
+
+def test_power_and_score_agree():
+    """At even odds the score is half of one plus the largest gap between the two rates."""
+    X = np.random.default_rng(0).normal(size=(8, 3))
+    attack = GaussianLinearMembership(sigma=2.0, coef=np.zeros(3)).fit(X)
+    rates = np.linspace(0.0, 1.0, 2001)
+    power = attack.expected_true_positive_rate(rates)
+    assert np.all(np.diff(power, axis=1) >= 0.0)
+    np.testing.assert_array_equal(power[:, [0, -1]], np.tile([0.0, 1.0], (8, 1)))
+    best = (power - rates).max(axis=1)
+    np.testing.assert_allclose(0.5 + 0.5 * best, attack.expected_score(), atol=1e-6)
+    fresh, missed = attack.error_rates()
+    for row in range(8):
+        at = attack.expected_true_positive_rate(fresh[row])[row]
+        assert at == pytest.approx(1.0 - missed[row], abs=1e-9)
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.1, np.nan, [[0.1]]])
+def test_rates_outside_the_unit_interval_are_refused(rate):
+    attack = GaussianLinearMembership(sigma=1.0, coef=[0.0]).fit([[1.0], [2.0]])
+    with pytest.raises(ValueError, match="false_positive_rate"):
+        attack.expected_true_positive_rate(rate)
+
+
+def test_rows_without_and_of_full_leverage():
+    attack = GaussianLinearMembership(sigma=1.0, coef=[0.0, 0.0]).fit(
+        [[0.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
+    )
+    np.testing.assert_array_equal(attack.expected_true_positive_rate(0.2)[[0, 3]], [0.2, 1.0])
+    np.testing.assert_array_equal(attack.expected_score()[[0, 3]], [0.5, 1.0])

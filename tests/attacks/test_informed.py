@@ -78,7 +78,7 @@ def test_own_value_never_enters(estimator, fit_intercept, make_table, make_pipe,
     scale = 10.0 ** rng.uniform(-6, 0.5, size=(40, 1))
     for row in (0, 17, 42):
         released = own + scale * rng.normal(size=(40, len(own)))
-        attack = InformedAttributeInference(pipe, "gene", targets=[row]).fit(X, y)
+        attack = InformedAttributeInference(pipe, "gene", records=[row]).fit(X, y)
         guesses, each = attack.predict(released), attack.predict_each(released[:, None])
         np.testing.assert_array_equal(guesses, each)
         assert len(np.unique(guesses)) > 1
@@ -96,7 +96,7 @@ def test_permuted_secrets_are_guessed_as_they_are(make_table, make_pipe):
     for truth in "ABC":
         wrong = X.copy()
         wrong.loc[8, "gene"] = truth
-        guess = InformedAttributeInference(pipe, "gene", targets=[8]).fit(wrong, y).predict(pipe)
+        guess = InformedAttributeInference(pipe, "gene", records=[8]).fit(wrong, y).predict(pipe)
         assert guess[0] == X.loc[8, "gene"]
 
 
@@ -107,12 +107,12 @@ def test_each_is_the_guess_about_that_target(
 ):
     X, y = make_table(estimator)
     pipe = make_pipe(estimator(0, fit_intercept=fit_intercept)).fit(X, y)
-    attack = InformedAttributeInference(pipe, "gene", targets=slice(10, 20)).fit(X, y)
+    attack = InformedAttributeInference(pipe, "gene", records=slice(10, 20)).fit(X, y)
     own = np.append(pipe[-1].coef_, [pipe[-1].intercept_] * fit_intercept)
     released = own + 1e-3 * rng.normal(size=(6, 10, len(own)))
     expected = [[attack.predict(released[r, i])[i] for i in range(10)] for r in range(6)]
     np.testing.assert_array_equal(attack.predict_each(released, 0.1), expected)
-    monkeypatch.setattr("skleak.attacks._informed._PREDICTIONS", 7 * 60)
+    monkeypatch.setattr("skleak.attacks.attribute._informed._PREDICTIONS", 7 * 60)
     np.testing.assert_array_equal(attack.predict_each(released), expected)
 
 

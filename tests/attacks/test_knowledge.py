@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from skleak.attacks._knowledge import (
+from skleak.adversary._knowledge import (
     as_table,
     find_secret,
-    resolve_targets,
+    resolve_records,
     with_attribute,
 )
 
@@ -58,7 +58,7 @@ def test_given_values_may_hold_more_than_occur():
         ("text", None, ValueError, "too many values: expected at most 64 categories, got 100"),
         ("mixed", None, TypeError, "mixes types"),
         ("two", [1], ValueError, "at least 2 distinct values"),
-        ("two", [1, 3], ValueError, "lacks .*2"),
+        ("two", [1, 3], ValueError, "lacks what .* row"),
     ],
 )
 def test_errors(attribute, values, error, message):
@@ -98,7 +98,7 @@ def test_tables(rng):
     ],
 )
 def test_targets(targets, expected):
-    np.testing.assert_array_equal(resolve_targets(targets, 4), expected)
+    np.testing.assert_array_equal(resolve_records(targets, 4), expected)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_targets(targets, expected):
 )
 def test_wrong_targets(targets, error, message):
     with pytest.raises(error, match=message):
-        resolve_targets(targets, 4)
+        resolve_records(targets, 4)
 
 
 def test_a_column_is_replaced_in_a_copy():

@@ -9,9 +9,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 
 from skleak.accounting import gaussian_delta, output_perturbation_sensitivity
-from skleak.attacks import _removals
-from skleak.attacks._likelihood_ratio import LikelihoodRatioMembership
-from skleak.attacks._removals import removal_steps
+from skleak.adversary import _removals
+from skleak.adversary._removals import removal_steps
+from skleak.attacks.membership._likelihood_ratio import LikelihoodRatioMembership
 from skleak.bounds import (
     advantage_to_success,
     dp_advantage,
@@ -68,12 +68,42 @@ def test_encodings_are_refits(estimator, fit_intercept, alpha, way, rng):
     X, y = make_problem(estimator, rng)
     model = estimator(0.0, alpha=alpha, fit_intercept=fit_intercept)
     targets = np.array([0, 7, 31, 59])
-    attack = LikelihoodRatioMembership(model, targets=targets).fit(X, y)
+    attack = LikelihoodRatioMembership(model, records=targets).fit(X, y)
     assert attack.encodings_.shape == (4, 2, 3 + fit_intercept)
     own = parameters(clone(model).fit(X, y))
     np.testing.assert_allclose(attack.encodings_[:, 1], np.tile(own, (4, 1)), atol=1e-10)
     error = np.linalg.norm(attack.encodings_[:, 0] - refits(model, X, y, targets), axis=1)
     assert np.all(error <= way * attack.distances_)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("alpha", [0.0, 1e-2])
+def test_a_record_leaves_with_all_of_its_weight(estimator, alpha, way, rng):
+    X, y = make_problem(estimator, rng)
+    weights = rng.uniform(0.3, 3.0, size=60)
+    weights[[0, 7, 31]] = 12.0, 0.0, 1.5
+    weights[58] = weights[59]
+    targets = np.array([0, 7, 31, 58, 59])
+    model = estimator(0.0, alpha=alpha).fit(X, y, sample_weight=weights)
+    own, expected = parameters(model), []
+    for i in targets:
+        rest = np.delete(np.arange(60), i)
+        expected.append(parameters(clone(model).fit(X[rest], y[rest], weights[rest])) - own)
+    steps = removal_steps(model._confidential_state().objective, own, targets)
+    distances = np.linalg.norm(expected, axis=1)
+    assert np.all(np.linalg.norm(steps - expected, axis=1) <= way * distances + 1e-8)
+    np.testing.assert_array_equal(steps[1], 0.0)
+    # Their ratios alone count.
+    model.fit(X, y, sample_weight=1000.0 * weights)
+    again = removal_steps(model._confidential_state().objective, own, targets)
+    np.testing.assert_allclose(again, steps, rtol=1e-4, atol=1e-8)
+
+
+def test_the_only_record_cannot_leave(rng):
+    X, y, weights = rng.normal(size=(3, 2)), rng.normal(size=3), np.array([0.0, 2.0, 0.0])
+    model = PrivateLinearRegression(0.0, alpha=0.1).fit(X, y, weights)
+    with pytest.raises(AttackNotApplicableError, match="no unique minimiser"):
+        removal_steps(model._confidential_state().objective, parameters(model), np.array([1]))
 
 
 def test_a_record_far_off(rng):
@@ -168,7 +198,7 @@ def test_measured_success_is_the_exact_one(estimator, prior, rng):
     X, y = make_problem(estimator, rng)
     attack = LikelihoodRatioMembership(estimator(), prior=prior).fit(X, y)
     scale = float(np.median(attack.distances_)) / 1.5
-    exact = attack.success(scale)
+    exact = attack.expected_score(scale)
     assert np.all(exact >= max(prior, 1 - prior))
     for i in (0, 20, 40):
         member = rng.random(4_000) < prior
@@ -193,7 +223,7 @@ def test_measured_power_is_the_exact_one(rng):
         threshold = -2.0 + 2.0 * norm.isf(rate)
         for odds, expected in (
             (without, rate),
-            (own, attack.power(rate, scale)[row]),
+            (own, attack.expected_true_positive_rate(rate, scale)[row]),
         ):
             interval = binomial_interval(int(np.sum(odds > threshold)), 20_000, 0.9999)
             assert interval.low <= expected <= interval.high
@@ -219,8 +249,8 @@ def test_measured_error_rates_are_those_of_the_closed_form(estimator, fit_interc
     false_positive, missed = error_rates(attack, scale, prior)
     # Together they are the success, and a point of the curve.
     right = prior * (1.0 - missed) + (1.0 - prior) * (1.0 - false_positive)
-    np.testing.assert_allclose(right, attack.success(scale), rtol=1e-9)
-    power = attack.power(false_positive, scale)[np.arange(60), np.arange(60)]
+    np.testing.assert_allclose(right, attack.expected_score(scale), rtol=1e-9)
+    power = attack.expected_true_positive_rate(false_positive, scale)[np.arange(60), np.arange(60)]
     np.testing.assert_allclose(power, 1.0 - missed, atol=1e-9)
     order = np.argsort(attack.distances_)
     for i in (order[0], order[30], order[-1], *rng.choice(60, 3)):
@@ -258,7 +288,12 @@ def test_random_problems_stay_below_the_models_own_guarantee(rng):
         alpha, share = 10.0 ** rng.uniform(-3, 1), 10.0 ** rng.uniform(-0.7, 1)
         sensitivity = output_perturbation_sensitivity(1.0, radius, len(y), alpha)
         model = PrivateLogisticRegression(
-            share * sensitivity, alpha=alpha, fit_intercept=False, data_norm=1.000001 * radius
+            share * sensitivity,
+            alpha=alpha,
+            fit_intercept=False,
+            data_norm=1.000001 * radius,
+            classes=np.unique(y),
+            public="n_samples",
         ).fit(X, y)
         mu = model.leakage_report().differential_privacy.mu
         assert mu == pytest.approx(1.0 / share, rel=1e-3)
@@ -266,16 +301,16 @@ def test_random_problems_stay_below_the_models_own_guarantee(rng):
         attack = LikelihoodRatioMembership(model, prior=prior).fit(X, y)
         closest = max(closest, attack.distances_.max() / (mu * model.noise_scale_))
         odds = [1.0 - prior, prior]
-        success = attack.success().max()
+        success = attack.expected_score().max()
         delta = gaussian_delta(mu, epsilon)
         ceiling = advantage_to_success(dp_advantage(epsilon, delta, odds), odds)
         assert np.all(success <= ceiling + 1e-12)
         assert success <= advantage_to_success(gdp_advantage(mu, odds), odds) + 1e-12
         even = attack.set_params(prior=0.5).fit(X, y)
-        advantage = 2.0 * even.success().max() - 1.0
+        advantage = 2.0 * even.expected_score().max() - 1.0
         assert np.all(advantage <= membership_advantage_dp(epsilon, delta) + 1e-12)
         rates = np.linspace(0.0, 1.0, 51)
-        power = even.power(rates).max(axis=0)
+        power = even.expected_true_positive_rate(rates).max(axis=0)
         assert np.all(power <= norm.cdf(norm.ppf(rates) + mu) + 1e-12)
     # Some problem comes near.
     assert 0.3 < closest <= 1.0
@@ -285,7 +320,7 @@ def test_private_releases_are_told_apart_as_often_as_stated(rng):
     """Models that are fitted and released, with and without the record."""
     X, y = make_problem(PrivateLinearRegression, rng)
     scale = 0.02
-    attack = LikelihoodRatioMembership(PrivateLinearRegression(scale), targets=[8]).fit(X, y)
+    attack = LikelihoodRatioMembership(PrivateLinearRegression(scale), records=[8]).fit(X, y)
     others = np.delete(np.arange(60), 8)
     right = 0
     for seed in range(400):
@@ -293,7 +328,7 @@ def test_private_releases_are_told_apart_as_often_as_stated(rng):
         model = PrivateLinearRegression(scale, random_state=seed).fit(X[rows], y[rows])
         right += int(attack.predict(model)[0] == seed % 2)
     interval = binomial_interval(right, 400, 0.9999)
-    assert interval.low <= attack.success()[0] <= interval.high
+    assert interval.low <= attack.expected_score()[0] <= interval.high
 
 
 @pytest.mark.parametrize("alpha", [1e-2, 1.0])
@@ -311,9 +346,9 @@ def test_no_test_beats_the_guarantee(alpha, scale, rng):
     )
     attack = LikelihoodRatioMembership(model).fit(X, y)
     assert attack.distances_.max() <= sensitivity
-    advantage = 2.0 * attack.success() - 1.0
+    advantage = 2.0 * attack.expected_score() - 1.0
     rates = np.linspace(0.0, 1.0, 101)
-    power = attack.power(rates)
+    power = attack.expected_true_positive_rate(rates)
     for epsilon in (0.0, 0.1, 0.5, 1.0, 2.0, 5.0):
         delta = gaussian_delta(1.0 / scale, epsilon)
         assert advantage.max() <= membership_advantage_dp(epsilon, delta) + 1e-12
@@ -323,14 +358,14 @@ def test_no_test_beats_the_guarantee(alpha, scale, rng):
 def test_power_has_the_right_ends(rng):
     X, y = make_problem(PrivateLinearRegression, rng)
     attack = LikelihoodRatioMembership(PrivateLinearRegression(0.1)).fit(X, y)
-    np.testing.assert_array_equal(attack.power(0.0), 0.0)
-    np.testing.assert_array_equal(attack.power([1.0]), 1.0)
-    assert attack.power([0.1, 0.2]).shape == (60, 2)
-    assert np.all(attack.power(0.1) >= 0.1)
+    np.testing.assert_array_equal(attack.expected_true_positive_rate(0.0), 0.0)
+    np.testing.assert_array_equal(attack.expected_true_positive_rate([1.0]), 1.0)
+    assert attack.expected_true_positive_rate([0.1, 0.2]).shape == (60, 2)
+    assert np.all(attack.expected_true_positive_rate(0.1) >= 0.1)
     # The best sum of two errors is at the middle of the densities.
     rates = np.linspace(0.0, 1.0, 2001)
-    best = (attack.power(rates) - rates).max(axis=1)
-    np.testing.assert_allclose(0.5 + 0.5 * best, attack.success(), atol=1e-6)
+    best = (attack.expected_true_positive_rate(rates) - rates).max(axis=1)
+    np.testing.assert_allclose(0.5 + 0.5 * best, attack.expected_score(), atol=1e-6)
 
 
 def test_without_noise_every_record_that_counts_is_found(rng):
@@ -342,12 +377,13 @@ def test_without_noise_every_record_that_counts_is_found(rng):
     others = np.arange(60) != 3
     assert np.all(attack.predict(model)[others] == 1)
     assert attack.predict(model)[3] == 0
-    np.testing.assert_array_equal(attack.success(), np.where(others, 1.0, 0.6))
-    np.testing.assert_allclose(attack.power(0.2), np.where(others, 1.0, 0.2))
+    np.testing.assert_array_equal(attack.expected_score(), np.where(others, 1.0, 0.6))
+    np.testing.assert_allclose(attack.expected_true_positive_rate(0.2), np.where(others, 1.0, 0.2))
     without = attack.encodings_[others, 0]
     assert not np.any(attack.predict(without, 0.0)[:, others].diagonal())
 
 
+@pytest.mark.filterwarnings("ignore:The released parameters are multiples of")
 def test_pipelines_frames_and_released_models(make_table, make_pipe):
     X, y = make_table()
     pipe = make_pipe(PrivateLinearRegression(1e-7)).fit(X, y)
@@ -395,7 +431,7 @@ def test_a_record_without_which_there_is_no_model(estimator, rng):
     attack = LikelihoodRatioMembership(model)
     with pytest.raises(AttackNotApplicableError, match=r"no unique minimiser"):
         attack.fit(X, y)
-    attack.set_params(targets=[0, 1, 2]).fit(X, y)
+    attack.set_params(records=[0, 1, 2]).fit(X, y)
     np.testing.assert_allclose(
         attack.encodings_[:, 0], refits(model, X, y, [0, 1, 2]), rtol=1e-5, atol=1e-7
     )
@@ -406,8 +442,8 @@ def test_unknown_noise(rng):
     model = PrivateLinearRegression(MaxLeakage(1.0))
     attack = LikelihoodRatioMembership(model).fit(X, y)
     with pytest.raises(ValueError, match="noise scale"):
-        attack.success()
-    assert attack.success(0.1).shape == (60,)
+        attack.expected_score()
+    assert attack.expected_score(0.1).shape == (60,)
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.5, np.nan, [[0.1]]])
@@ -415,7 +451,7 @@ def test_bad_rates(rate, rng):
     X, y = make_problem(PrivateLinearRegression, rng)
     attack = LikelihoodRatioMembership(PrivateLinearRegression()).fit(X, y)
     with pytest.raises(ValueError, match="`false_positive_rate`"):
-        attack.power(rate)
+        attack.expected_true_positive_rate(rate)
 
 
 def test_bad_parameters(rng):
@@ -423,11 +459,11 @@ def test_bad_parameters(rng):
     with pytest.raises(ValueError, match="prior"):
         LikelihoodRatioMembership(PrivateLinearRegression(), prior=1.0).fit(X, y)
     with pytest.raises(NotFittedError):
-        LikelihoodRatioMembership(PrivateLinearRegression()).success(1.0)
+        LikelihoodRatioMembership(PrivateLinearRegression()).expected_score(1.0)
     attack = LikelihoodRatioMembership(PrivateLinearRegression()).fit(X, y)
     for noise in (-1.0, np.nan):
         with pytest.raises(ValueError, match="noise"):
-            attack.success(noise)
+            attack.expected_score(noise)
     with pytest.raises(ValueError, match="released"):
         attack.predict(np.zeros(3))
 
@@ -442,7 +478,7 @@ def test_adult(estimator, adult):
     error = attack.encodings_[targets, 0] - refits(estimator(0.0), X, y, targets)
     assert np.all(np.linalg.norm(error, axis=1) <= 1e-6 * attack.distances_[targets] + 1e-10)
     assert attack.distances_.shape == (30_162,)
-    assert 0.5 < attack.success().mean() < 0.6
+    assert 0.5 < attack.expected_score().mean() < 0.6
 
 
 @pytest.mark.slow
@@ -452,7 +488,7 @@ def test_error_rates_on_adult(estimator, adult, rng):
     X, y = adult.X_train.to_numpy(dtype=float), np.asarray(adult.y_train)
     attack = LikelihoodRatioMembership(estimator()).fit(X, y)
     rows = [0, int(attack.distances_.argmax()), int(attack.distances_.argmin())]
-    some = LikelihoodRatioMembership(estimator(), targets=rows).fit(X, y)
+    some = LikelihoodRatioMembership(estimator(), records=rows).fit(X, y)
     for k in range(3):
         scale = some.distances_[k] / 2.0
         false_positive, missed = error_rates(some, scale, 0.5)
@@ -470,10 +506,15 @@ def test_the_guarantee_on_adult(adult):
     X = X / np.linalg.norm(X, axis=1).max()
     for alpha in (1e-3, 1e-1):
         model = PrivateLogisticRegression(
-            0.01, alpha=alpha, fit_intercept=False, data_norm=1.0
+            0.01,
+            alpha=alpha,
+            fit_intercept=False,
+            data_norm=1.0,
+            classes=np.unique(y),
+            public="n_samples",
         ).fit(X, y)
         stated = model.leakage_report().differential_privacy
         attack = LikelihoodRatioMembership(model).fit(X, y)
-        advantage = 2.0 * attack.success().max() - 1.0
+        advantage = 2.0 * attack.expected_score().max() - 1.0
         assert 0.0 < advantage <= membership_advantage_dp(stated.epsilon, stated.delta)
         assert attack.distances_.max() <= stated.mu * model.noise_scale_

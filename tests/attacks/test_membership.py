@@ -21,7 +21,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from skleak.attacks._membership import MembershipInference
+from skleak.attacks.membership._inference import MembershipInference
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 
@@ -78,7 +78,7 @@ def test_scores_of_classifiers_by_hand(rng):
         ("likelihood", own),
         ("modified_entropy", -np.array(entropy)),
     ):
-        attack = MembershipInference(score, threshold=0.0).fit(numbered(30), y)
+        attack = MembershipInference(statistic=score, threshold=0.0).fit(numbered(30), y)
         np.testing.assert_allclose(attack.decision_function(model), expected, rtol=1e-12)
     mean = -MembershipInference().fit(numbered(30), y).decision_function(model).mean()
     assert mean == pytest.approx(log_loss(y, p))
@@ -91,11 +91,11 @@ def test_scores_of_regressors_by_hand(rng):
     errors = y[:40] - model.predict(X[:40])
     attack = MembershipInference().fit(X[:40], y[:40])
     np.testing.assert_allclose(attack.decision_function(model), -(errors**2))
-    attack = MembershipInference("likelihood").fit(X[:40], y[:40], X[40:], y[40:])
+    attack = MembershipInference(statistic="likelihood").fit(X[:40], y[:40], X[40:], y[40:])
     spread = np.sqrt(np.mean((y[40:] - model.predict(X[40:])) ** 2))
     expected = np.exp(-0.5 * (errors / spread) ** 2) / np.sqrt(2 * np.pi) / spread
     np.testing.assert_allclose(attack.decision_function(model), expected)
-    attack = MembershipInference("likelihood").fit(X[:40], y[:40])
+    attack = MembershipInference(statistic="likelihood").fit(X[:40], y[:40])
     spread = np.sqrt(np.mean(errors**2))
     expected = np.exp(-0.5 * (errors / spread) ** 2) / np.sqrt(2 * np.pi) / spread
     np.testing.assert_allclose(attack.decision_function(model), expected)
@@ -104,9 +104,9 @@ def test_scores_of_regressors_by_hand(rng):
 def test_probabilities_at_both_ends_stay_finite_and_apart():
     p = [[1.0, 0.0], [1.0, 1e-20], [1.0, 1e-300], [0.0, 1.0], [1e-300, 1.0]]
     y, model = ["a"] * 5, Fixed(p, ["a", "b"])
-    loss = MembershipInference("loss").fit(numbered(5), y).decision_function(model)
+    loss = MembershipInference(statistic="loss").fit(numbered(5), y).decision_function(model)
     np.testing.assert_allclose(loss, [0.0, -1e-20, -1e-300, -708.396, -690.776], rtol=1e-5)
-    entropy = MembershipInference("modified_entropy").fit(numbered(5), y)
+    entropy = MembershipInference(statistic="modified_entropy").fit(numbered(5), y)
     found = entropy.decision_function(model)
     assert np.all(np.isfinite(found))
     np.testing.assert_allclose(found, [0.0, -2e-40, 0.0, -2 * 708.396, -2 * 690.776], rtol=1e-5)
@@ -115,7 +115,7 @@ def test_probabilities_at_both_ends_stay_finite_and_apart():
 @pytest.mark.parametrize("score", ["loss", "likelihood", "modified_entropy"])
 def test_an_unseen_label_has_probability_zero(score):
     model = Fixed([[0.7, 0.3], [0.2, 0.8], [0.4, 0.6]], ["a", "b"])
-    attack = MembershipInference(score).fit(numbered(3), ["z", "a", "b"])
+    attack = MembershipInference(statistic=score).fit(numbered(3), ["z", "a", "b"])
     scores = attack.decision_function(model)
     assert np.all(np.isfinite(scores))
     assert scores.argmin() == 0
@@ -126,7 +126,7 @@ def test_an_unseen_label_has_probability_zero(score):
 def test_gradient_norms_by_function(rng):
     X, y = records(rng, 60)
     model = DecisionTreeClassifier(max_depth=2, random_state=0).fit(X[:30], y[:30])
-    attack = MembershipInference("gradient_norm").fit(X, y)
+    attack = MembershipInference(statistic="gradient_norm").fit(X, y)
     with pytest.raises(AttackNotApplicableError, match="gradient_norm"):
         attack.decision_function(model)
     attack.set_params(gradient_norm=lambda model, X, y: 1.0 - model.predict_proba(X)[:, 1] * y)
@@ -163,7 +163,7 @@ def test_overfitted_classifiers_are_found_out(model, scores, rng):
     model.fit(X[:k], y[:k])
     other = clone(model).fit(known[2], known[3])
     for score in scores:
-        attack = MembershipInference(score).fit(*known)
+        attack = MembershipInference(statistic=score).fit(*known)
         assert roc_auc_score(member, attack.decision_function(model)) > 0.65
         # Trained on other records, the model tells nothing of these.
         chance = roc_auc_score(member, attack.decision_function(other))
@@ -189,9 +189,9 @@ def test_overfitted_regressors_are_found_out(model, scores, rng):
     known, member, k = thirds(X, y)
     model.fit(X[:k], y[:k])
     for score in scores:
-        attack = MembershipInference(score).fit(*known)
+        attack = MembershipInference(statistic=score).fit(*known)
         assert roc_auc_score(member, attack.decision_function(model)) > 0.75
-        assert attack.accuracy(model, member) > 0.6
+        assert attack.score(model, member) > 0.6
 
 
 # Thresholds
@@ -201,7 +201,7 @@ def test_the_calibrated_threshold_by_hand():
     p = np.arange(1, 20)[:, None] / 20.0
     model = Fixed(np.hstack([p, 1 - p]), ["a", "b"])
     X, y = numbered(19), ["a"] * 19
-    attack = MembershipInference("likelihood", prior=0.25).fit(X, y, X, y)
+    attack = MembershipInference(statistic="likelihood", prior=0.25).fit(X, y, X, y)
     # The fifth of 19: k = 0.25 * 20; ties with it are no members.
     assert attack.decision_threshold(model) == np.nextafter(0.75, 1.0)
     assert attack.predict(model).sum() == 4
@@ -253,7 +253,7 @@ def test_without_references_scores_but_no_guesses(rng):
     attack = MembershipInference().fit(X, y)
     assert attack.n_reference_ == 0
     assert attack.decision_function(model).shape == (40,)
-    for ask in (attack.predict, attack.decision_threshold, lambda m: attack.accuracy(m, y)):
+    for ask in (attack.predict, attack.decision_threshold, lambda m: attack.score(m, y)):
         with pytest.raises(ValueError, match=r"X_reference, y_reference.*float"):
             ask(model)
 
@@ -288,7 +288,7 @@ def test_curves_and_rates(rng):
             if np.mean(scores[~member] >= t) <= rate
         )
         assert attack.true_positive_rate(model, member, rate) == best
-    assert attack.accuracy(model, member) == np.mean(attack.predict(model) == member)
+    assert attack.score(model, member) == np.mean(attack.predict(model) == member)
 
 
 def test_several_models(rng):
@@ -306,9 +306,9 @@ def test_several_models(rng):
     fpr, tpr, _ = attack.roc_curve(models, member)
     expected = roc_curve(both.ravel(), scores.ravel())
     np.testing.assert_array_equal(np.stack([fpr, tpr]), np.stack(expected[:2]))
-    assert attack.accuracy(models, both) == attack.accuracy(models, member)
-    each = [attack.accuracy(model, member) for model in models]
-    assert attack.accuracy(models, member) == pytest.approx(np.mean(each))
+    assert attack.score(models, both) == attack.score(models, member)
+    each = [attack.score(model, member) for model in models]
+    assert attack.score(models, member) == pytest.approx(np.mean(each))
 
 
 def test_wrong_memberships(rng):
@@ -316,7 +316,7 @@ def test_wrong_memberships(rng):
     model = LogisticRegression().fit(X, y)
     attack = MembershipInference(threshold=0.0).fit(X, y)
     with pytest.raises(ValueError, match="each of the 40 candidates"):
-        attack.accuracy(model, np.ones(39))
+        attack.score(model, np.ones(39))
     with pytest.raises(ValueError, match="1 for members and 0"):
         attack.roc_curve(model, np.full(40, 2))
     with pytest.raises(ValueError, match="members and non-members; got 40"):
@@ -335,10 +335,10 @@ def test_codings_of_labels_give_the_same_guesses(coding, score, rng):
     X, codes = records(rng, 120)
     known, _, k = thirds(X, codes)
     plain = LogisticRegression().fit(X[:k], codes[:k])
-    expected = MembershipInference(score).fit(*known)
+    expected = MembershipInference(statistic=score).fit(*known)
     y = CODINGS[coding](codes)
     model = LogisticRegression().fit(X[:k], y[:k])
-    attack = MembershipInference(score).fit(known[0], y[: 2 * k], known[2], y[2 * k :])
+    attack = MembershipInference(statistic=score).fit(known[0], y[: 2 * k], known[2], y[2 * k :])
     np.testing.assert_allclose(
         attack.decision_function(model), expected.decision_function(plain), rtol=1e-9
     )
@@ -359,10 +359,18 @@ def test_data_frames_go_by_name(make_table, rng):
     attack = MembershipInference().fit(shuffled[:60], y[:60], X[60:], y[60:])
     assert attack.feature_names_in_.tolist() == list(shuffled)
     np.testing.assert_array_equal(attack.predict(model), expected.predict(model))
-    norms = MembershipInference("gradient_norm").fit(shuffled[:60], y[:60]).decision_function(model)
+    norms = (
+        MembershipInference(statistic="gradient_norm")
+        .fit(shuffled[:60], y[:60])
+        .decision_function(model)
+    )
     direct = model[-1]
     features = model[:-1].transform(X[:60])
-    bare = MembershipInference("gradient_norm").fit(features, y[:60]).decision_function(direct)
+    bare = (
+        MembershipInference(statistic="gradient_norm")
+        .fit(features, y[:60])
+        .decision_function(direct)
+    )
     np.testing.assert_allclose(norms, bare)
     with pytest.raises(ValueError, match=r"lack columns.*age"):
         MembershipInference().fit(X[["dose"]], y).decision_function(model)
@@ -377,9 +385,9 @@ def test_sparse_records_missing_values_and_texts(rng):
     X[X < 0.5] = 0.0
     model = LogisticRegression().fit(X, y)
     for score in SCORES:
-        dense = MembershipInference(score).fit(X, y, X, y)
+        dense = MembershipInference(statistic=score).fit(X, y, X, y)
         for kind in (sparse.csr_array, sparse.csc_matrix, sparse.coo_array):
-            attack = MembershipInference(score).fit(kind(X), y, kind(X), y)
+            attack = MembershipInference(statistic=score).fit(kind(X), y, kind(X), y)
             np.testing.assert_allclose(
                 attack.decision_function(model), dense.decision_function(model)
             )
@@ -398,16 +406,16 @@ def test_released_models(score, rng):
     private = PrivateLogisticRegression(0.1, random_state=0).fit(X[:k], known[1][:k])
     with pytest.warns(PrivacyLeakWarning):
         released = private.release()
-    attack = MembershipInference(score).fit(*known)
+    attack = MembershipInference(statistic=score).fit(*known)
     np.testing.assert_allclose(
         attack.decision_function(released), attack.decision_function(private)
     )
     np.testing.assert_array_equal(attack.predict(released), attack.predict(private))
     if score != "modified_entropy":
         numbers = X[:, 0] + rng.normal(size=90)
-        private = PrivateLinearRegression(0.1, random_state=np.random.default_rng(0))
+        private = PrivateLinearRegression(0.1)
         private.fit(X[:k], numbers[:k])
-        attack = MembershipInference(score).fit(X, numbers, X, numbers)
+        attack = MembershipInference(statistic=score).fit(X, numbers, X, numbers)
         np.testing.assert_allclose(
             attack.decision_function(private.release()), attack.decision_function(private)
         )
@@ -434,29 +442,35 @@ def test_noise_hides_members(rng):
 def test_contract(rng):
     X, y = records(rng, 30)
     model = LogisticRegression().fit(X, y)
-    attack = MembershipInference("likelihood", 0.2, 0.3)
-    params = {"score": "likelihood", "threshold": 0.2, "prior": 0.3, "gradient_norm": None}
+    attack = MembershipInference(statistic="likelihood", threshold=0.2, prior=0.3)
+    params = {"statistic": "likelihood", "threshold": 0.2, "prior": 0.3, "gradient_norm": None}
     assert attack.get_params() == params
     assert clone(attack).get_params() == params
     assert "likelihood" in repr(attack)
     assert "likelihood" in attack._repr_html_()
-    attack.set_params(score="loss")
-    assert attack.get_params()["score"] == "loss"
+    attack.set_params(statistic="loss")
+    assert attack.get_params()["statistic"] == "loss"
     kept = X.copy(), y.copy()
     assert attack.fit(X, y, X, y) is attack
     attack.predict(model)
-    assert 0.0 <= attack.accuracy(model, np.arange(30) % 2) <= 1.0
+    assert 0.0 <= attack.score(model, np.arange(30) % 2) <= 1.0
     np.testing.assert_array_equal(X, kept[0])
     np.testing.assert_array_equal(y, kept[1])
     assert (attack.n_candidates_, attack.n_reference_, attack.n_features_in_) == (30, 30, 5)
-    assert attack.get_params() == params | {"score": "loss"}
+    assert attack.get_params() == params | {"statistic": "loss"}
     attack.fit(X[:10], y[:10])
     assert (attack.n_candidates_, attack.n_reference_) == (10, 0)
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"score": "luck"}, {"threshold": "high"}, {"threshold": np.inf}, {"prior": 0.0}, {"prior": 1}],
+    [
+        {"statistic": "luck"},
+        {"threshold": "high"},
+        {"threshold": np.inf},
+        {"prior": 0.0},
+        {"prior": 1},
+    ],
 )
 def test_wrong_parameters(wrong, rng):
     X, y = records(rng, 10)
@@ -498,7 +512,9 @@ def test_wrong_models(rng):
     with pytest.raises(AttackNotApplicableError, match="without `predict_proba`"):
         attack.decision_function(LinearSVC().fit(X, y))
     with pytest.raises(AttackNotApplicableError, match="is a regressor"):
-        MembershipInference("modified_entropy").fit(X, y).decision_function(Ridge().fit(X, y))
+        MembershipInference(statistic="modified_entropy").fit(X, y).decision_function(
+            Ridge().fit(X, y)
+        )
     with pytest.raises(ValueError, match="knows none of the labels"):
         attack.decision_function(LogisticRegression().fit(X, y.astype(str)))
     with pytest.raises(TypeError, match="needs numbers"):

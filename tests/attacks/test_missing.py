@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from helpers import flat
 from scipy.optimize import brentq
 from scipy.special import expit, lambertw
 
-from skleak.attacks._encodings import PublicModel, fit_public_model
-from skleak.attacks._likeliest import reconstruct_roots
-from skleak.attacks._missing import MissingGradient, objective_of
+from skleak.adversary._encodings import PublicModel, fit_public_model
+from skleak.adversary._likeliest import reconstruct_roots
+from skleak.adversary._missing import MissingGradient, objective_of
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -26,8 +27,8 @@ def make_objective(estimator, fit_intercept, rng, reweighting=None, n=30):
         y = rng.poisson(np.exp(y)) if estimator is PrivatePoissonRegressor else (y > 0).astype(int)
     else:
         y = y + rng.normal(size=n)
-    options = {"reweighting": reweighting, "max_reweighting_iter": 50}
-    model = estimator(0, alpha=0.2, fit_intercept=fit_intercept, **options)
+    options = {"reweighting": reweighting, "reweighting__max_iter": 50}
+    model = estimator(0, alpha=0.2, fit_intercept=fit_intercept, **flat(**options))
     return objective_of(fit_public_model(model, X, y), X, y)
 
 

@@ -59,7 +59,7 @@ def test_encodings_equal_those_of_refits_of_scikit_learn(trees, make_pipe):
     )
     targets = [3, 40]
     found, expected = (
-        WhiteBoxAttributeInference(pipe, "gene", targets=targets).fit(X, y).encodings_
+        WhiteBoxAttributeInference(pipe, "gene", records=targets).fit(X, y).encodings_
         for pipe in (ours, theirs)
     )
     assert_allclose(found, expected, atol=1e-6)
@@ -90,7 +90,7 @@ def test_a_quantity(trees, make_pipe):
 def test_refitting_the_preprocessing(trees, make_pipe):
     X, y = trees
     pipe = make_pipe(PrivateLogisticRegression(0.1))
-    attack = WhiteBoxAttributeInference(pipe, "gene", refit_preprocessing=True, targets=[5]).fit(
+    attack = WhiteBoxAttributeInference(pipe, "gene", refit_preprocessing=True, records=[5]).fit(
         X, y
     )
     for m, value in enumerate("ABC"):

@@ -31,13 +31,13 @@ def make_problem(estimator, rng, n=80):
 def test_exact_without_noise(estimator, known_target, rng):
     X, y = make_problem(estimator, rng)
     model = estimator(noise_scale=0).fit(X, y)
-    attack = InformedReconstruction(model, known_target).fit(X, y)
+    attack = InformedReconstruction(model, known_target=known_target, bounds=None).fit(X, y)
     records = attack.predict(model)
     np.testing.assert_allclose(records[:, :3], X, atol=1e-8)
     assert attack.n_reconstructed_ == records.shape[1] == 3 + (not known_target)
     if not known_target:
         np.testing.assert_allclose(records[:, 3], y, atol=1e-8)
-    assert attack.score(model, X, y) > -1e-12
+    assert attack.score(model, X if known_target else (X, y)) > -1e-12
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -62,7 +62,7 @@ def test_known_target_reaches_the_cramer_rao_bound(estimator, rng):
 def test_own_record_does_not_enter(rng):
     X, y = make_problem(PrivateLinearRegression, rng)
     released = np.array([0.9, -0.4, 0.2, 0.3])
-    first = InformedReconstruction(PrivateLinearRegression(), targets=[4]).fit(X, y)
+    first = InformedReconstruction(PrivateLinearRegression(), records=[4]).fit(X, y)
     changed = X.copy()
     changed[4] = [3.0, -5.0, 2.0]
     second = clone(first).fit(changed, y)
@@ -73,7 +73,7 @@ def test_own_record_does_not_enter(rng):
 def test_pipelines_are_reconstructed_as_the_model_sees_them(make_table, make_pipe):
     X, y = make_table()
     pipe = make_pipe(PrivateLinearRegression(noise_scale=0)).fit(X, y)
-    attack = InformedReconstruction(pipe, targets=[2, 7]).fit(X, y)
+    attack = InformedReconstruction(pipe, records=[2, 7]).fit(X, y)
     assert attack.predict([pipe, pipe]).shape == (2, 2, 7)
     np.testing.assert_allclose(attack.predict(pipe), pipe[:-1].transform(X)[[2, 7]], atol=1e-8)
     assert attack.score(pipe, X.iloc[[2, 7]]) > -1e-12
@@ -87,8 +87,34 @@ def test_where_it_cannot_be_played(rng):
         InformedReconstruction(Ridge()).fit(X, y)
     with pytest.raises(AttackNotApplicableError, match="Without an intercept"):
         InformedReconstruction(PrivateLinearRegression(fit_intercept=False)).fit(X, y)
-    attack = InformedReconstruction(PrivateLinearRegression(), False).fit(X, y)
+    attack = InformedReconstruction(PrivateLinearRegression(), known_target=False).fit(X, y)
     with pytest.raises(ValueError, match="4 parameters a release"):
         attack.predict(np.zeros((2, 3)))
-    with pytest.raises(ValueError, match="pass its true values as `y`"):
+    with pytest.raises(ValueError, match=r"`truth=\(X, y\)`"):
         attack.score(np.ones(4), X)
+
+
+def test_diverging_guesses_stay_in_the_range_of_the_others(rng):
+    X, y = make_problem(PrivateLinearRegression, rng)
+    released = 50.0 * rng.normal(size=(20, 4))
+    wild = InformedReconstruction(PrivateLinearRegression(), bounds=None).fit(X, y)
+    assert np.abs(wild.predict(released)).max() > 10.0 * np.abs(X).max()
+    tame = InformedReconstruction(PrivateLinearRegression()).fit(X, y)
+    found = tame.predict(released)
+    for i in range(len(X)):
+        others = np.delete(X, i, axis=0)
+        half = 0.5 * np.ptp(others, axis=0)
+        assert np.all(found[:, i] >= others.min(axis=0) - half - 1e-12)
+        assert np.all(found[:, i] <= others.max(axis=0) + half + 1e-12)
+    assert tame.score(released, X) > wild.score(released, X)
+    given = InformedReconstruction(PrivateLinearRegression(), bounds=(-1.0, [1.0, 2.0, 3.0]))
+    found = given.fit(X, y).predict(released)
+    assert found.min() == -1.0
+    np.testing.assert_array_equal(found.max(axis=(0, 1)), [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("bounds", [(1.0, 0.0), (0.0,), (0.0, [1.0, 2.0]), "range", (0.0, np.nan)])
+def test_bounds_that_are_no_range(bounds, rng):
+    X, y = make_problem(PrivateLinearRegression, rng)
+    with pytest.raises(ValueError, match="bounds"):
+        InformedReconstruction(PrivateLinearRegression(), bounds=bounds).fit(X, y)

@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skleak.accounting import LeakageLedger
 from skleak.attacks import LikelihoodRatioMembership
-from skleak.attacks._shadow_models import (
+from skleak.attacks.membership.shadow._models import (
     _with_own_seeds,
     balanced_halves,
     shadow_scores,
@@ -96,7 +96,7 @@ def test_the_attack_knows_who_was_trained_on_what(reference):
     X, y = np.arange(20.0)[:, None], np.zeros(20)
     others = (X + 100.0, y) if reference else ()
     attack = LikelihoodRatioMembership(
-        Memory(), method="online", n_shadow_models=6, targets=[17, 2, 9], random_state=0
+        Memory(), method="online", n_shadow_models=6, records=[17, 2, 9], random_state=0
     ).fit(X, y, *others)
     np.testing.assert_array_equal(attack.shadow_scores_, -1.0 * attack.trained_on_)
     np.testing.assert_array_equal(attack.trained_on_.sum(axis=0), 3)

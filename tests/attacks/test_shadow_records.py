@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from scipy import sparse
 
-from skleak.attacks._shadow_records import (
+from skleak.attacks.membership.shadow._records import (
     check_apart,
     check_labels,
     pick,

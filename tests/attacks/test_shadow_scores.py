@@ -8,7 +8,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from skleak.attacks._shadow_scores import fit_laws, record_scores, score_limit
+from skleak.attacks.membership.shadow._scores import fit_laws, record_scores, score_limit
 from skleak.exceptions import AttackNotApplicableError
 
 

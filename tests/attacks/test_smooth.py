@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from skleak.attacks._smooth import N_NODES, chebyshev_nodes, interpolation_matrix, maximise
+from skleak.adversary._smooth import N_NODES, chebyshev_nodes, interpolation_matrix, maximize
 
 
 def test_interpolation_is_spectrally_accurate(rng):
@@ -24,7 +24,7 @@ def test_maxima_agree_with_a_scalar_minimiser(rng):
         return -bend[k] * (t - where[k]) ** 2 + 0.2 * np.sin(2 * t)
 
     values = np.stack([1e-7 * function(nodes, k) + 3.0 for k in range(20)])
-    best = maximise(values)
+    best = maximize(values)
     for k in range(20):
         at = minimize_scalar(
             lambda t, k=k: -function(t, k),
@@ -37,4 +37,4 @@ def test_maxima_agree_with_a_scalar_minimiser(rng):
 
 def test_ends_are_reached():
     nodes = chebyshev_nodes(np.array([-1.0]), np.array([1.0]))[:, 0]
-    np.testing.assert_allclose(maximise(np.stack([nodes, -nodes, nodes**2 - nodes])), [1, -1, -1])
+    np.testing.assert_allclose(maximize(np.stack([nodes, -nodes, nodes**2 - nodes])), [1, -1, -1])

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 from scipy.special import ndtr
 
-from skleak.audit._findings import assumptions, findings
-from skleak.audit._report import AuditReport
-from skleak.audit._verdicts import BIASED
+from skleak.audit.report._findings import assumptions, findings
+from skleak.audit.report._report import AuditReport
+from skleak.audit.tables._verdicts import BIASED
 from skleak.metrics._verdict import CONSISTENT, EXCEEDED, VACUOUS
 
 NOISE = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
@@ -24,7 +24,7 @@ BOUNDS = (
     "fano_pairwise",
     "fano_information_bound",
     "fano_order_1",
-    "generalised_fano",
+    "generalized_fano",
     "renyi_projection",
     "closed_form_fano",
     "reconstruction_robustness",
@@ -108,7 +108,7 @@ def _make_audit(kind="categorical", noise=NOISE, attacks=ATTACKS, bounds=BOUNDS,
         attribute=attribute,
         kind=kind,
         results=make_results(noise, attacks, bounds),
-        records=make_records(noise, attacks, bounds, eta, settings["secret"]),
+        records=make_records(noise, attacks, bounds, eta, settings["secrets"]),
         settings=settings,
         reproducibility={
             "skleak": "0.1.0",
@@ -131,7 +131,7 @@ def _settings(kind, n_targets, attacks, bounds):
         "n_columns": 8,
         "n_targets": n_targets,
         "n_releases": 100,
-        "secret": "actual",
+        "secrets": "actual",
         "prior": "marginal",
         "values": ["CC", "CT", "TT"] if kind == "categorical" else [],
         "confidence_level": 0.95,
@@ -186,7 +186,7 @@ def _success_results(noise, attacks, bounds):
     return pd.DataFrame(rows)
 
 
-def _success_records(noise, attacks, bounds, eta, secret):
+def _success_records(noise, attacks, bounds, eta, secrets):
     tables = []
     for scale in noise:
         bayes = 0.37 + 0.63 * (2.0 * ndtr(0.1 * eta / max(scale, 1e-300)) - 1.0)
@@ -205,7 +205,7 @@ def _success_records(noise, attacks, bounds, eta, secret):
             table["tightest_bound"] = np.minimum(bayes * 1.1, 1.0)
         for attack in attacks:
             table[f"success_{attack}"] = {"prior": 0.37, "imputation": 0.49}.get(attack, bayes)
-        if secret == "drawn":
+        if secrets == "drawn":
             table["verdict"] = CONSISTENT
         tables.append(table)
     return pd.DataFrame() if not tables else pd.concat(tables, ignore_index=True)
@@ -240,7 +240,7 @@ def _error_results(noise, attacks, bounds):
     return pd.DataFrame(rows)
 
 
-def _error_records(noise, attacks, bounds, eta, secret):
+def _error_records(noise, attacks, bounds, eta, secrets):
     tables = []
     for scale in noise:
         with np.errstate(divide="ignore"):

@@ -13,10 +13,13 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from skleak.accounting import LeakageLedger
 from skleak.attacks import PriorAttack, WhiteBoxAttributeInference
 from skleak.audit import AuditReport, LeakageAuditor
-from skleak.audit._bounds import BOUNDS
+from skleak.audit.games._bounds import BOUNDS
+from skleak.bounds import cramer_rao_mse
 from skleak.channels import GaussianChannel
 from skleak.exceptions import AttackNotApplicableError
+from skleak.influence.reweighting import total_jacobian
 from skleak.linear_model import (
+    IRFIL,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
@@ -69,14 +72,14 @@ def same(first, second):
     pd.testing.assert_frame_equal(first.records_, second.records_)
 
 
-@pytest.mark.parametrize("secret", ["actual", "drawn"])
+@pytest.mark.parametrize("secrets", ["actual", "drawn"])
 @pytest.mark.parametrize("attribute", ["gene", "sex"])
-def test_tables_of_categories(attribute, secret, rng):
+def test_tables_of_categories(attribute, secrets, rng):
     X, y = make_table(rng)
     options = {"bounds": "all", "noise_scales": [0.3, 0.0, 0.02], "attacks": "default"}
-    auditor = audit(X, y, attribute, secret=secret, **options)
+    auditor = audit(X, y, attribute, secrets=secrets, **options)
     table = auditor.results_
-    assert list(table.columns) == ["noise_scale", "attack", *SCORES, *BOUNDS]
+    assert list(table.columns) == ["noise_scale", "attack", *SCORES, "detectable_excess", *BOUNDS]
     names = ["prior", "imputation", "white_box", "black_box"]
     assert list(zip(table.noise_scale, table.attack, strict=True)) == [
         (scale, name) for scale in (0.0, 0.02, 0.3) for name in names
@@ -97,7 +100,7 @@ def test_tables_of_categories(attribute, secret, rng):
     assert (table[list(BOUNDS)].diff(12).dropna() <= 1e-9).all(axis=None)  # noise protects
     for _, rows in table.groupby("noise_scale"):
         assert (rows[["utility", *BOUNDS]].nunique() == 1).all()
-    if secret == "actual":
+    if secrets == "actual":
         assert (table["n_games"] == 6 * 24).all()
         exact = table[table.attack.isin(["prior", "imputation"])]
         assert (exact["success_low"] == exact["success_high"]).all()
@@ -107,14 +110,14 @@ def test_tables_of_categories(attribute, secret, rng):
     assert white["verdict"].item() == VACUOUS
 
 
-@pytest.mark.parametrize("secret", ["actual", "drawn"])
-def test_records_of_categories(secret, rng):
+@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+def test_records_of_categories(secrets, rng):
     X, y = make_table(rng)
-    auditor = audit(X, y, secret=secret, targets=[7, 2, 11], attacks="default")
+    auditor = audit(X, y, secrets=secrets, records=[7, 2, 11], attacks="default")
     records = auditor.records_
     columns = ["noise_scale", "record", "prior", "eta", "bayes", "tightest_bound"]
     columns += [f"success_{name}" for name in ("prior", "imputation", "white_box", "black_box")]
-    assert list(records.columns) == columns + ["verdict"] * (secret == "drawn")
+    assert list(records.columns) == columns + ["verdict"] * (secrets == "drawn")
     assert records["record"].tolist() == [7, 2, 11] * 2
     assert records["noise_scale"].tolist() == [0.02] * 3 + [0.3] * 3
     means = records.groupby("noise_scale")
@@ -122,7 +125,7 @@ def test_records_of_categories(secret, rng):
     for name in ("prior", "white_box"):
         own = auditor.results_.query("attack == @name").set_index("noise_scale")["success"]
         np.testing.assert_allclose(means[f"success_{name}"].mean(), own)
-    assert records["success_black_box"].isna().all() == (secret == "drawn")
+    assert records["success_black_box"].isna().all() == (secrets == "drawn")
     np.testing.assert_allclose(records["eta"][:3] * 0.02, records["eta"][3:] * 0.3)
 
 
@@ -197,9 +200,12 @@ def test_tables_of_whole_records(rng):
     assert table["imputation"].isna().all()
     fitted = PrivateLinearRegression(1e-2, alpha=0.1).fit(X, y)
     np.testing.assert_allclose(records["eta"][20:], fitted.fisher_information_loss(), rtol=1e-7)
-    fitted.set_params(target="public").fit(X, y)
-    trace = fitted.fisher_information_loss(norm="trace")
-    np.testing.assert_allclose(records["cramer_rao"][20:], trace**-2.0, rtol=1e-7)
+    fitted.set_params(private_target=False).fit(X, y)
+    state = fitted._confidential_state()
+    jacobian = state.factor.jacobian(X, y)[:, :, :3]
+    information = np.swapaxes(jacobian, 1, 2) @ jacobian / 1e-2**2
+    np.testing.assert_allclose(records["cramer_rao"][20:], cramer_rao_mse(information), rtol=1e-7)
+    np.testing.assert_allclose(table["cramer_rao"][1], np.median(records["cramer_rao"][20:]))
     others = (X.sum(axis=0) - X) / 19
     np.testing.assert_allclose(records["prior"][:20], ((others - X) ** 2).mean(axis=1))
     assert table["success"][0] > 0.999
@@ -215,8 +221,8 @@ CODES = {
 }
 
 
-@pytest.mark.parametrize("secret", ["actual", "drawn"])
-def test_coding_of_the_secret_changes_nothing(secret, rng):
+@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+def test_coding_of_the_secret_changes_nothing(secrets, rng):
     codes, ages = rng.integers(0, 2, 20), rng.normal(size=20)
     y = codes + ages + rng.normal(size=20)
     encode = make_column_transformer((OneHotEncoder(), ["s"]), ("passthrough", ["age"]))
@@ -225,7 +231,7 @@ def test_coding_of_the_secret_changes_nothing(secret, rng):
         column = pd.Series(np.array(values)[codes]).astype(dtype)
         X = pd.DataFrame({"s": column, "age": ages})
         pipe = make_pipeline(encode, PrivateLinearRegression())
-        tables[name] = audit(X, y, "s", pipe, secret=secret, attacks=["white_box", "black_box"])
+        tables[name] = audit(X, y, "s", pipe, secrets=secrets, attacks=["white_box", "black_box"])
     for other in tables.values():
         same(tables["strings"], other)
 
@@ -253,7 +259,8 @@ def test_noise_of_the_estimator(rng):
     model = make_pipe(PrivateLinearRegression(0.07, alpha=0.1))
     own = audit(X, y, model=model, noise_scales=None)
     same(own, audit(X, y, model=model, noise_scales=0.07))
-    target = make_pipe(PrivateLinearRegression(MaxLeakage(2.0), alpha=0.1))
+    # A goal with room: no other value of few in one record would move its rung.
+    target = make_pipe(PrivateLinearRegression(MaxLeakage(2.0, features=4), alpha=0.1))
     auditor = audit(X, y, model=target, noise_scales=None, attacks="white_box")
     scale = clone(target).fit(X, y)[-1].noise_scale_
     assert auditor.results_["noise_scale"].tolist() == [pytest.approx(scale)]
@@ -275,7 +282,7 @@ def test_foreign_estimators_are_refitted(name, rng):
     if name == "logistic":
         y = np.where(y > np.median(y), "yes", "no")
     foreign, own = MODELS[name]
-    options = {"targets": [0, 3, 7], "noise_scales": [0.05]}
+    options = {"records": [0, 3, 7], "noise_scales": [0.05]}
     first = audit(X, y, model=make_pipe(foreign, False), **options)
     second = audit(X, y, model=make_pipe(own, False), **options)
     assert first.records_["eta"].isna().all()
@@ -306,18 +313,20 @@ def test_reweighting_is_audited_in_all(rng):
 
 def test_cramer_rao_bounds_of_reweighted_models_count_the_weights(rng):
     X, y = make_table(rng)
-    options = {"alpha": 0.1, "reweighting": "irfil", "reweighting_tol": 1e-9}
-    model = PrivateLinearRegression(max_reweighting_iter=100, **options)
+    model = PrivateLinearRegression(alpha=0.1, reweighting=IRFIL(tol=1e-9, max_iter=100))
     fitted = make_pipe(clone(model).set_params(noise_scale=0.02)).fit(X, y)
-    records = audit(X, y, "age", model=make_pipe(model), targets=[2, 7]).records_
+    records = audit(X, y, "age", model=make_pipe(model), records=[2, 7]).records_
     eta = fitted[-1].fisher_information_loss(features=4)[[2, 7]] / X["age"].std(ddof=0)
     np.testing.assert_allclose(records["eta"][:2], eta, rtol=1e-6)
     np.testing.assert_allclose(records["cramer_rao"][:2], eta**-2.0, rtol=1e-6)
     table = fitted[:-1].transform(X)
     records = audit(table, y, None, model, attacks="default").records_
-    trace = fitted[-1].fisher_information_loss(features=slice(None), norm="trace")
+    state = fitted[-1]._confidential_state()
+    J = total_jacobian(state, np.arange(24))[:, :, :-1] / 0.02
+    information = np.swapaxes(J, 1, 2) @ J
+    expected = np.trace(np.linalg.inv(information), axis1=1, axis2=2) / J.shape[2]
     np.testing.assert_allclose(records["eta"][:24], fitted[-1].fisher_information_loss_)
-    np.testing.assert_allclose(records["cramer_rao"][:24], trace**-2.0)
+    np.testing.assert_allclose(records["cramer_rao"][:24], expected, rtol=1e-6)
 
 
 def test_counts(rng):
@@ -334,18 +343,18 @@ def test_nothing_is_charged_to_a_ledger(tmp_path, rng):
     before = (tmp_path / "ledger").read_bytes()
     model = PrivateLinearRegression(0.1, alpha=0.1, ledger=ledger)
     audit(X, y, model=make_pipe(model), attacks=["white_box", "black_box", "informed"])
-    audit(X, y, model=make_pipe(model), attacks="white_box", refit_preprocessing=True, targets=[0])
+    audit(X, y, model=make_pipe(model), attacks="white_box", refit_preprocessing=True, records=[0])
     assert (tmp_path / "ledger").read_bytes() == before
     assert model.ledger is ledger
 
 
 @pytest.mark.parametrize("n", range(3, 11))
-@pytest.mark.parametrize("secret", ["actual", "drawn"])
-def test_few_records(n, secret, rng):
+@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+def test_few_records(n, secrets, rng):
     X = np.column_stack([np.r_[0, 1, rng.integers(0, 2, n - 2)], rng.normal(size=n)])
     y = X @ [1.0, 1.0] + rng.normal(size=n)
     model = PrivateLinearRegression(alpha=0.5)
-    auditor = audit(X, y, 0, model, secret=secret, attacks=["prior", "white_box", "informed"])
+    auditor = audit(X, y, 0, model, secrets=secrets, attacks=["prior", "white_box", "informed"])
     assert not auditor.results_.drop(columns="verdict").isna().any(axis=None)
     assert EXCEEDED not in set(auditor.results_["verdict"])
 
@@ -353,8 +362,8 @@ def test_few_records(n, secret, rng):
 @pytest.mark.parametrize("n_releases", [1, 2])
 def test_few_releases(n_releases, rng):
     X, y = make_table(rng)
-    for secret in ("actual", "drawn"):
-        table = audit(X, y, n_releases=n_releases, secret=secret).results_
+    for secrets in ("actual", "drawn"):
+        table = audit(X, y, n_releases=n_releases, secrets=secrets).results_
         assert set(table["verdict"]) <= {CONSISTENT, VACUOUS}
     table = audit(X, y, "age", n_releases=n_releases).results_
     assert EXCEEDED not in set(table["verdict"])
@@ -364,7 +373,7 @@ def test_values_make_a_number_a_category(rng):
     X, y = make_table(rng)
     X["age"] = X["age"].round(-1)
     values = [20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0]
-    auditor = audit(X, y, "age", values=values, secret="drawn", prior="uniform")
+    auditor = audit(X, y, "age", values=values, secrets="drawn", prior="uniform")
     assert auditor.report_.kind == "categorical"
     assert auditor.report_.settings["values"] == values
     assert (auditor.results_["baseline"] == 1 / 8).all()
@@ -386,11 +395,11 @@ def test_targets_in_any_form(rng):
     X, y = make_table(rng)
     mask = np.zeros(24, dtype=bool)
     mask[[2, 5, 6]] = True
-    tables = [audit(X, y, targets=t) for t in ([2, 5, 6], mask, np.array([2, 5, -18]))]
+    tables = [audit(X, y, records=t) for t in ([2, 5, 6], mask, np.array([2, 5, -18]))]
     for other in tables:
         assert other.records_["record"].tolist() == [2, 5, 6] * 2
         same(tables[0], other)
-    assert audit(X, y, targets=slice(3, 5)).records_["record"].tolist() == [3, 4] * 2
+    assert audit(X, y, records=slice(3, 5)).records_["record"].tolist() == [3, 4] * 2
     everyone = audit(X, y, noise_scales=[0.02, 0.3]).records_
     own = everyone[everyone["record"].isin([2, 5, 6])]
     for column in ("bayes", "eta", "prior"):
@@ -400,11 +409,11 @@ def test_targets_in_any_form(rng):
 @pytest.mark.parametrize("prior", ["uniform", "marginal", "conditional", [0.2, 0.3, 0.5]])
 def test_priors(prior, rng):
     X, y = make_table(rng)
-    auditor = audit(X, y, prior=prior, secret="drawn", noise_scales=0.1, attacks="default")
+    auditor = audit(X, y, prior=prior, secrets="drawn", noise_scales=0.1, attacks="default")
     expected = WhiteBoxAttributeInference(auditor.estimator, "gene", prior=prior).fit(X, y).prior_
     np.testing.assert_allclose(auditor.records_["prior"], expected.max(axis=1), rtol=1e-12)
     np.testing.assert_allclose(auditor.attacks_["black_box"].prior_, expected, rtol=1e-12)
-    # A secret that is drawn is guessed by its prior as often as it is probable.
+    # A secrets that is drawn is guessed by its prior as often as it is probable.
     table = auditor.results_.set_index("attack")
     games = 6 * 24
     spread = np.sqrt(0.25 / games)
@@ -416,7 +425,7 @@ def test_priors(prior, rng):
 
 def test_refitted_preprocessing(rng):
     X, y = make_table(rng, n=14)
-    options = {"targets": [0, 1], "attacks": "white_box", "noise_scales": 0.05}
+    options = {"records": [0, 1], "attacks": "white_box", "noise_scales": 0.05}
     encode = make_column_transformer(
         (OneHotEncoder(categories=[list("ABC")]), ["gene"]), (StandardScaler(), ["age"])
     )
@@ -448,7 +457,9 @@ def test_utility_on_records_of_its_own(rng):
     X, y = make_table(rng)
     X_test, y_test = make_table(rng)
     model = make_pipe(PrivateLinearRegression(alpha=0.1))
-    auditor = LeakageAuditor(model, "gene", "prior", noise_scales=[0.0, 0.5], n_releases=500)
+    auditor = LeakageAuditor(
+        model, "gene", attacks="prior", noise_scales=[0.0, 0.5], n_releases=500
+    )
     auditor.set_params(random_state=0, bounds="tradeoff").fit(X, y, X_test, y_test)
     utility = auditor.results_["utility"]
     fitted = clone(model).set_params(privatelinearregression__noise_scale=0.0).fit(X, y)

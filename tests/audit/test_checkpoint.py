@@ -1,7 +1,9 @@
 """Interrupted audits: what is finished is kept, and a checkpoint goes on from it."""
 
 import copy
+import errno
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -9,8 +11,8 @@ import pytest
 
 from skleak.attacks import WhiteBoxAttributeInference
 from skleak.audit import LeakageAuditor
-from skleak.audit._checkpoint import Checkpoint
-from skleak.exceptions import IncompleteAuditWarning
+from skleak.audit.run._checkpoint import Checkpoint
+from skleak.exceptions import CheckpointWarning, IncompleteAuditWarning
 from skleak.linear_model import PrivateLinearRegression
 
 NOISE = [0.01, 0.1, 1.0]
@@ -96,12 +98,18 @@ def test_an_interrupt_keeps_what_is_finished(data):
     assert (1.0, "mine") not in set(zip(table["noise_scale"], table["attack"], strict=True))
 
 
-def test_failed_fit_leaves_no_earlier_result(data):
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_failed_fit_leaves_the_earlier_one_whole(error, data):
     auditor = make().fit(*data)
-    auditor.set_params(attacks=Counting(fail_at=NOISE))
-    interrupted(auditor, data)
-    assert not hasattr(auditor, "results_")
-    assert not hasattr(auditor, "records_")
+    before = dict(vars(auditor))
+    auditor.set_params(attacks={"mine": Counting(fail_at=[0.1], error=error)})
+    table = pd.DataFrame(data[0], columns=["a", "b"])
+    interrupted(auditor, (table, data[1]), error)
+    after = dict(vars(auditor))
+    assert after.keys() == before.keys()  # no names of columns, which the first fit had not
+    changed = {name for name in before if after[name] is not before[name]}
+    assert changed == {"attacks", "partial_results_"}
+    assert set(after["partial_results_"]["attack"]) == {"mine"}
 
 
 @pytest.mark.parametrize("random_state", [0, None])
@@ -163,11 +171,11 @@ OTHERS = {
     "estimator": {"estimator": PrivateLinearRegression(alpha=0.123)},
     "noise_scales": {"noise_scales": [0.01, 0.1]},
     "n_releases": {"n_releases": 6},
-    "secret": {"secret": "drawn"},
+    "secrets": {"secrets": "drawn"},
     "prior": {"prior": "uniform"},
     "bounds": {"bounds": ["bayes", "gdp"]},
     "values": {"values": [0.0, 1.0, 2.0]},
-    "targets": {"targets": [0, 1]},
+    "records": {"records": [0, 1]},
     "random_state": {"random_state": 1},
     "attacks": {"attack": WhiteBoxAttributeInference(PrivateLinearRegression(), 0)},
 }
@@ -270,6 +278,55 @@ def test_a_write_that_fails_leaves_the_old_file(data, tmp_path, monkeypatch):
         store.save({}, [3])
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["audit.npz"]
+
+
+class Vandal(Counting):
+    """Removes the folder of the checkpoint while the audit runs."""
+
+    folder = None
+
+    def predict(self, released, noise_scale=None):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return super().predict(released, noise_scale)
+
+
+def test_a_folder_that_vanishes_does_not_end_the_audit(data, tmp_path):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    attack = Vandal()
+    attack.folder = folder
+    with pytest.warns(CheckpointWarning, match="cannot be written .*The audit goes on") as caught:
+        table = make(attack, folder / "audit.npz").fit(*data).results_
+    assert [warning.filename for warning in caught] == [__file__]  # once, at the line of `fit`
+    assert not folder.exists()
+    pd.testing.assert_frame_equal(table, make(Counting()).fit(*data).results_)
+
+
+def test_a_full_disk_does_not_end_the_audit(data, tmp_path, monkeypatch):
+    def full(file, **arrays):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "audit.npz"
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "savez_compressed", full)
+        with pytest.warns(CheckpointWarning, match="No space left on device"):
+            auditor = make(path=path).fit(*data)
+    assert len(auditor.results_) == 2 * len(NOISE)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_not_in_the_file_is_not_promised(data, tmp_path, monkeypatch):
+    def full(file, **arrays):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", full)
+    with (
+        pytest.warns((CheckpointWarning, IncompleteAuditWarning)) as caught,
+        pytest.raises(ValueError, match="guess"),
+    ):
+        make(Counting(fail_at=NOISE), tmp_path / "audit.npz").fit(*data)
+    assert [warning.category for warning in caught] == [CheckpointWarning, IncompleteAuditWarning]
+    assert "Call `fit` again" not in str(caught[1].message)
 
 
 def test_round_trip(tmp_path):

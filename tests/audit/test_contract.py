@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skleak.audit import LeakageAuditor
-from skleak.exceptions import AttackNotApplicableError
+from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
 from skleak.linear_model import PrivateLinearRegression
 
 
@@ -46,7 +45,7 @@ def make(attribute="gene", columns=None, **options):
 
 
 def test_parameters_are_stored_as_they_are():
-    auditor = make(prior=[0.5, 0.5], targets=[1], values=["A"], checkpoint="x")
+    auditor = make(prior=[0.5, 0.5], records=[1], values=["A"], checkpoint="x")
     parameters = auditor.get_params(deep=False)
     copied = clone(auditor)
     assert copied.get_params(deep=False).keys() == parameters.keys()
@@ -61,7 +60,7 @@ def test_parameters_are_stored_as_they_are():
 
 def test_nothing_is_changed(data):
     X, y = data
-    auditor = make(values=["A", "B", "C"], prior=np.full(3, 1 / 3), targets=[1, 2])
+    auditor = make(values=["A", "B", "C"], prior=np.full(3, 1 / 3), records=[1, 2])
     before = copy.deepcopy((X, y)), copy.deepcopy(auditor.get_params())
     model_state = copy.deepcopy(vars(auditor.estimator[-1]))
     assert auditor.fit(X, y) is auditor
@@ -93,9 +92,9 @@ def test_fitted_estimators_stay_as_they_are(data):
 
 def test_a_fitted_auditor_travels(data):
     auditor = make().fit(*data)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with pytest.warns(PrivacyLeakWarning) as caught:  # of the auditor, and of the attacks in it
         restored = pickle.loads(pickle.dumps(auditor))
+    assert "a fitted LeakageAuditor" in str(caught[0].message)
     pd.testing.assert_frame_equal(restored.results_, auditor.results_)
     pd.testing.assert_frame_equal(restored.records_, auditor.records_)
     assert restored.report_.to_text() == auditor.report_.to_text()
@@ -162,9 +161,9 @@ WRONG = {
     "missing noise": ({"noise_scales": [0.1, np.nan]}, ValueError, "finite"),
     "no noise": ({"noise_scales": []}, ValueError, "finite"),
     "no releases": ({"n_releases": 0}, ValueError, "n_releases"),
-    "a drawn number": ({"secret": "drawn", "attribute": "age"}, ValueError, "infinitely many"),
+    "a drawn number": ({"secrets": "drawn", "attribute": "age"}, ValueError, "infinitely many"),
     "a drawn record": (
-        {"secret": "drawn", "attribute": None, "attacks": "default"},
+        {"secrets": "drawn", "attribute": None, "attacks": "default"},
         ValueError,
         "whole records",
     ),
@@ -173,14 +172,14 @@ WRONG = {
     "negative prior": ({"prior": [-0.5, 0.5, 1.0]}, ValueError, "prior"),
     "priors of too many": ({"prior": np.full((3, 3), 1 / 3)}, ValueError, "14 targets"),
     "unknown prior": ({"prior": "posterior"}, ValueError, "prior"),
-    "targets out of range": ({"targets": [14]}, ValueError, "must lie in"),
-    "no targets": ({"targets": []}, ValueError, "selects no record"),
-    "short mask": ({"targets": [True, False]}, ValueError, "14 records"),
-    "targets of numbers": ({"targets": [0.5]}, TypeError, "positions"),
+    "records out of range": ({"records": [14]}, ValueError, "must lie in"),
+    "no records": ({"records": []}, ValueError, "selects no record"),
+    "short mask": ({"records": [True, False]}, ValueError, "14 records"),
+    "records of numbers": ({"records": [0.5]}, TypeError, "positions"),
     "missing folder": ({"checkpoint": "/missing/folder/x"}, ValueError, "Create the folder"),
     "one value": ({"values": ["A"]}, ValueError, "at least 2"),
     "no level": ({"confidence_level": 1.0}, ValueError, "confidence_level"),
-    "unknown game": ({"secret": "guessed"}, ValueError, "secret"),
+    "unknown game": ({"secrets": "guessed"}, ValueError, "secrets"),
     "no estimator": ({"estimator": 3}, ValueError, "estimator"),
 }
 
@@ -241,7 +240,7 @@ def test_an_attack_that_reads_the_secret_is_found(data):
     assert table.loc["Cheat", "verdict"] == "bound exceeded"
     assert "exceeds the bound" in auditor.report_.to_text()
     # A secret that is drawn is not in the data: reading them is worth a guess.
-    drawn = auditor.set_params(secret="drawn").fit(*data).results_.set_index("attack")
+    drawn = auditor.set_params(secrets="drawn").fit(*data).results_.set_index("attack")
     assert drawn.loc["Cheat", "success"] == pytest.approx(1 / 3, abs=0.12)
     assert drawn.loc["Cheat", "verdict"] != "bound exceeded"
 
@@ -268,7 +267,7 @@ def test_a_wrong_prior_is_found(rng):
 
 
 def test_a_bound_for_too_much_noise_is_found(data, monkeypatch):
-    import skleak.audit._plan as plan
+    import skleak.audit.run._plan as plan
 
     true_bounds = plan.success_bounds
 
@@ -276,7 +275,7 @@ def test_a_bound_for_too_much_noise_is_found(data, monkeypatch):
         return true_bounds(encodings, prior, 2.0 * noise_scale, names, *rest)
 
     X, y = data
-    auditor = make(secret="drawn", n_releases=200, noise_scales=0.15, attacks="white_box")
+    auditor = make(secrets="drawn", n_releases=200, noise_scales=0.15, attacks="white_box")
     assert auditor.fit(X, y).results_["verdict"].item() == "consistent with the bound"
     monkeypatch.setattr(plan, "success_bounds", too_tight)
     auditor.fit(X, y)

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skleak.audit._findings import assumptions, findings
-from skleak.audit._report_format import attack_label, bound_label, code, percent
-from skleak.audit._report_tables import most_exposed, record_advantages, tightest, vulnerability
+from skleak.audit.report._findings import assumptions, findings
+from skleak.audit.report._format import attack_label, bound_label, code, percent
+from skleak.audit.report._tables import most_exposed, record_advantages, tightest, vulnerability
 from skleak.metrics._verdict import CONSISTENT, EXCEEDED, VACUOUS
 
 
@@ -147,7 +147,7 @@ def test_what_the_model_adds_to_imputation(make_audit):
 
 
 @pytest.mark.parametrize(
-    "kind, secret, prior, meaning",
+    "kind, secrets, prior, meaning",
     [
         ("categorical", "actual", "marginal", "understates what is known of these records"),
         ("categorical", "actual", "conditional", "conditional prior still understates"),
@@ -155,8 +155,8 @@ def test_what_the_model_adds_to_imputation(make_audit):
         ("numeric", "actual", "marginal", "found to be unbiased cannot do so"),
     ],
 )
-def test_an_exceeded_bound_is_named_and_explained(make_audit, kind, secret, prior, meaning):
-    report = make_audit(kind, noise=(1e-3, 1e-2), secret=secret, prior=prior)
+def test_an_exceeded_bound_is_named_and_explained(make_audit, kind, secrets, prior, meaning):
+    report = make_audit(kind, noise=(1e-3, 1e-2), secrets=secrets, prior=prior)
     verdicts = [CONSISTENT] * 7 + [EXCEEDED]
     text = _joined(_with_results(report, verdict=verdicts))
     assert "1 of 8 comparisons exceeds the bound: `white_box` at noise scale 0.01." in text
@@ -168,7 +168,7 @@ def test_an_exceeded_bound_is_named_and_explained(make_audit, kind, secret, prio
 
 
 def test_records_judged_one_by_one(make_audit):
-    report = make_audit(secret="drawn")
+    report = make_audit(secrets="drawn")
     assert "one by one" not in _joined(report)
     records = report.records.copy()
     records.loc[records["record"].isin([3, 17]) & (records["noise_scale"] == 1e-3), "verdict"] = (
@@ -194,11 +194,11 @@ def test_errors_are_in_units_of_the_attribute(make_audit, kind):
     first = findings(report)[0]
     assert f"of {np.sqrt(row['mse']):.3g} (95% interval" in first
     assert "guessing the mean of the others gives 10, imputation without the model 7.78" in first
-    assert f"can have one below {np.sqrt(row['cramer_rao']):.3g} on average, or below " in first
+    assert f"can have one below {np.sqrt(row['cramer_rao']):.3g} for half of the records, " in first
     smallest = np.sqrt(report.records["cramer_rao"].min())
-    assert f"or below {smallest:.3g} for the most exposed record" in first
+    assert f"or below {smallest:.3g} for the most exposed one" in first
     assert ("per value" in first) == (kind == "record")
-    for bound, text in [(np.inf, "No unbiased attack has a finite"), (np.nan, "No bound on other")]:
+    for bound, text in [(np.inf, "no unbiased attack has a finite"), (np.nan, "No bound on other")]:
         assert text in findings(_with_results(report, cramer_rao=bound))[0]
 
 
@@ -270,6 +270,25 @@ def test_the_bayes_value_names_a_bound_that_is_equal(make_audit):
     assert set(tightest(known)["bound"]) == {"tradeoff"}
 
 
+def test_the_detectable_excess_is_told(make_audit):
+    report = make_audit(noise=(1e-3, 1e-2))
+    told = "The games played find out, in 80% of audits, an attack that is right more often than"
+    for values, sentence in (
+        (0.03, f"{told} its bound allows by 3 percentage points or more."),
+        (np.inf, "The games were too few to find out any attack that exceeds its bound."),
+    ):
+        assert sentence in findings(_with_results(report, detectable_excess=values))
+    mixed = np.where(np.arange(len(report.results)) == 0, np.inf, 0.03)
+    assert "of other comparisons none" in _joined(_with_results(report, detectable_excess=mixed))
+    without = _joined(_with_results(report, detectable_excess=np.nan))
+    assert "find out" not in without
+    changed = _with_results(report, detectable_excess=0.03)
+    shown = dataclasses.replace(changed, findings=findings(changed))
+    assert "find out, in 80% of audits" in " ".join(shown.to_text().split())
+    assert "find out, in 80% of audits" in " ".join(shown.to_html().split())
+    assert '"detectable_excess": 0.03' in shown.to_json()
+
+
 def test_findings_of_an_empty_audit(make_audit):
     report = make_audit()
     empty = dataclasses.replace(report, results=report.results.iloc[:0])
@@ -278,8 +297,8 @@ def test_findings_of_an_empty_audit(make_audit):
 
 def test_nothing_is_ever_called_safe(make_audit):
     for kind in ("categorical", "numeric", "record"):
-        for secret in ("actual", "drawn"):
-            report = make_audit(kind, secret=secret)
+        for secrets in ("actual", "drawn"):
+            report = make_audit(kind, secrets=secrets)
             text = " ".join((*findings(report), *assumptions(report))).lower()
             assert "safe" not in text
             assert "nan" not in text.split()
@@ -291,8 +310,8 @@ def test_nothing_is_ever_called_safe(make_audit):
         ({"prior": "uniform"}, "every value counts as equally likely"),
         ({"prior": "conditional"}, "a classifier that was fitted on the other columns"),
         ({"prior": "given"}, "was given by whoever ran the audit"),
-        ({"secret": "drawn"}, "exact binomial ones over independent games"),
-        ({"secret": "actual"}, "clustered by release"),
+        ({"secrets": "drawn"}, "exact binomial ones over independent games"),
+        ({"secrets": "actual"}, "clustered by release"),
         ({"preprocessing": "refitted"}, "fitted anew with the model"),
         ({"preprocessing": "public"}, "counts as public"),
         ({"reweighting": "irfil"}, "The records were reweighted (irfil)"),

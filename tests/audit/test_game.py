@@ -11,7 +11,7 @@ from skleak.attacks import (
     PriorAttack,
     WhiteBoxAttributeInference,
 )
-from skleak.audit._game import draw_secrets, play_actual, play_drawn, play_errors, plays_each
+from skleak.audit.games._game import draw_secrets, play_actual, play_drawn, play_errors, plays_each
 from skleak.channels import GaussianChannel
 from skleak.linear_model import PrivateLinearRegression
 from skleak.metrics import error_decomposition
@@ -74,7 +74,7 @@ def test_attacks_without_noise_scale_are_called_without(data, model):
 
 def test_facts_are_marked(data, model):
     X, y = data
-    for attack in (PriorAttack(0), ImputationAttack(attribute=0)):
+    for attack in (PriorAttack(0), ImputationAttack(0)):
         outcome = play_actual(attack.fit(X, y), np.zeros(3), X[:, 0], np.ones(3), 1.0, 3, seed())
         assert outcome["exact"]
         assert set(outcome["counts"]) <= {0, 3}
@@ -96,7 +96,7 @@ def test_blocks_do_not_change_the_games(data, model, monkeypatch):
         ]
 
     whole = play()
-    monkeypatch.setattr("skleak.audit._game._ELEMENTS", 50)
+    monkeypatch.setattr("skleak.audit.games._game._ELEMENTS", 50)
     for first, second in zip(whole, play(), strict=True):
         for name, value in first.items():
             np.testing.assert_allclose(value, second[name], err_msg=name)
@@ -108,7 +108,7 @@ def test_own_attacks_play_each_and_subclasses_do_not():
 
     assert plays_each(WhiteBoxAttributeInference(None, 0))
     assert plays_each(PriorAttack(0))
-    assert plays_each(ImputationAttack(attribute=0))
+    assert plays_each(ImputationAttack(0))
     assert not plays_each(Mine(None, 0))
     assert not plays_each(BlackBoxAttributeInference(None, 0))
 
@@ -151,7 +151,7 @@ def test_attacks_that_read_a_release_whole_play_a_thousand_games(data, model):
         assert "counts" not in outcome
 
 
-@pytest.mark.parametrize("attack", [PriorAttack(0), ImputationAttack(attribute=0)])
+@pytest.mark.parametrize("attack", [PriorAttack(0), ImputationAttack(0)])
 def test_baselines_win_as_often_as_the_prior_says(attack, data, model):
     X, y = data
     white = WhiteBoxAttributeInference(model, 0).fit(X, y)
@@ -199,6 +199,11 @@ def test_errors_equal_the_decomposition(data, model):
     assert 0 < sharp.sum() < 20
     ratio = (squares / bound)[:, sharp].mean(axis=1)
     np.testing.assert_allclose(outcome["ratio_by_release"], ratio)
+    median = np.median((squares.mean(axis=0) / bound)[sharp])
+    np.testing.assert_allclose(outcome["ratio"], median)
+    bias = ((guesses.mean(axis=0) - X) ** 2).mean(axis=1)
+    expected = np.median((12 * bias / expected.variance)[sharp])
+    np.testing.assert_allclose(outcome["bias_over_noise"], expected)
 
 
 def test_errors_stay_finite():
@@ -219,7 +224,7 @@ def test_unusable_bounds_give_no_ratio(data, model):
     attack = InformedReconstruction(model).fit(X, y)
     for bound in (np.full(20, np.nan), np.full(20, np.inf), np.full(20, 0.3)):
         arguments = (noiseless(model, X, y), X, bound, 2.0, np.ones(3), 1.0, 3, seed())
-        assert np.isnan(play_errors(attack, *arguments)["ratio_by_release"]).all()
+        assert np.isnan(play_errors(attack, *arguments)["ratio"])
 
 
 def test_guesses_of_a_wrong_shape_are_refused():

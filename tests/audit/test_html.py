@@ -6,11 +6,11 @@ import unicodedata
 import numpy as np
 import pytest
 
-from skleak.audit._axes import noise_axis, value_axis
-from skleak.audit._chart import audit_chart, merged
-from skleak.audit._html import to_html
-from skleak.audit._report_format import percent
-from skleak.audit._rows_chart import rows_chart
+from skleak.audit.report._format import percent
+from skleak.audit.report._html import to_html
+from skleak.audit.report.figure._axes import noise_axis, value_axis
+from skleak.audit.report.figure._chart import audit_chart, merged
+from skleak.audit.report.figure._rows_chart import rows_chart
 from skleak.metrics._verdict import EXCEEDED
 
 KINDS = ["categorical", "numeric", "record"]

@@ -6,15 +6,18 @@ import pytest
 from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import make_column_transformer
+from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from skleak.attacks import LikelihoodRatioMembership, MembershipInference
-from skleak.audit import LeakageAuditor
+from skleak.audit import MembershipAuditor
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.linear_model import (
     PrivateLinearRegression,
@@ -25,8 +28,8 @@ from skleak.metrics._verdict import CONSISTENT, EXCEEDED, VACUOUS
 
 
 def audit(model, X, y, *test, **options):
-    options = {"target": "membership", "n_releases": 20, "random_state": 0} | options
-    return LeakageAuditor(model, **options).fit(X, y, *test)
+    options = {"n_releases": 20, "random_state": 0} | options
+    return MembershipAuditor(model, **options).fit(X, y, *test)
 
 
 @pytest.fixture
@@ -50,16 +53,17 @@ def row(auditor, attack, noise=None):
 
 
 @pytest.mark.parametrize("model", [PrivateLinearRegression, PrivateLogisticRegression])
-@pytest.mark.parametrize("prior", ["marginal", 0.3])
+@pytest.mark.parametrize("prior", [0.5, 0.3])
 def test_drawn_is_the_exact_test(model, prior, binary):
     X, y = binary
     noise = [0.05, 0.5]
-    auditor = audit(model(), X, y, secret="drawn", noise_scales=noise, n_releases=100, prior=prior)
+    options = {"n_releases": 100, "prior": prior, "confidence_level": 0.9999}
+    auditor = audit(model(), X, y, secrets="drawn", noise_scales=noise, **options)
     q = 0.5 if prior == "marginal" else prior
     exact = LikelihoodRatioMembership(model(), prior=q).fit(X, y)
     for level in noise:
         found = row(auditor, "exact", level)
-        assert np.isclose(found["bayes"], exact.success(level).mean(), atol=1e-6)
+        assert np.isclose(found["bayes"], exact.expected_score(level).mean(), atol=1e-6)
         assert found["success_low"] <= found["bayes"] <= found["success_high"]
         assert found["baseline"] == max(q, 1.0 - q)
         assert found["verdict"] == CONSISTENT
@@ -68,7 +72,7 @@ def test_drawn_is_the_exact_test(model, prior, binary):
     records = auditor.records_
     assert len(records) == 120
     np.testing.assert_allclose(
-        records.query("noise_scale == 0.5")["bayes"], exact.success(0.5), atol=1e-6
+        records.query("noise_scale == 0.5")["bayes"], exact.expected_score(0.5), atol=1e-6
     )
     np.testing.assert_allclose(
         records.query("noise_scale == 0.5")["distance"], exact.distances_ / 0.5, rtol=1e-6
@@ -83,13 +87,13 @@ def test_drawn_rates_are_exact_where_records_are_alike(rng):
         PrivateLinearRegression(),
         X,
         y,
-        secret="drawn",
+        secrets="drawn",
         noise_scales=0.02,
         n_releases=2000,
-        targets=[3],
+        records=[3],
         bounds="bayes",
     )
-    exact = LikelihoodRatioMembership(PrivateLinearRegression(), targets=[3]).fit(X, y)
+    exact = LikelihoodRatioMembership(PrivateLinearRegression(), records=[3]).fit(X, y)
     power = stats.norm.cdf(stats.norm.ppf(0.01) + exact.distances_[0] / 0.02)
     found = row(auditor, "exact")
     assert found["tpr_at_1pct_fpr_low"] - 0.05 <= power <= found["tpr_at_1pct_fpr_high"] + 0.05
@@ -104,9 +108,9 @@ def test_drawn_attacks_on_models_stay_below(binary):
         y[:40],
         X[40:],
         y[40:],
-        secret="drawn",
+        secrets="drawn",
         noise_scales=[0.5],
-        attacks=["exact", "loss", MembershipInference("modified_entropy")],
+        attacks=["exact", "loss", MembershipInference(statistic="modified_entropy")],
     )
     assert set(auditor.attacks_) == {"exact", "loss", "MembershipInference"}
     for name in ("loss", "MembershipInference"):
@@ -143,7 +147,7 @@ def test_bayes_is_the_mean_over_all_training_sets(rng):
         y,
         noise_scales=noise,
         prior=q,
-        targets=slice(8),
+        records=slice(8),
         n_releases=400,
         attacks="exact",
     )
@@ -153,8 +157,8 @@ def test_bayes_is_the_mean_over_all_training_sets(rng):
         rows = np.r_[np.flatnonzero(inside), np.arange(8, 20)]
         if not inside.any():
             continue
-        attack = LikelihoodRatioMembership(model, prior=q, targets=np.arange(inside.sum()))
-        success = attack.fit(X[rows], y[rows]).success(noise)
+        attack = LikelihoodRatioMembership(model, prior=q, records=np.arange(inside.sum()))
+        success = attack.fit(X[rows], y[rows]).expected_score(noise)
         weight = q ** (inside.sum() - 1) * (1.0 - q) ** (8 - inside.sum())
         expected[inside] += weight * success
     records = auditor.records_
@@ -176,15 +180,15 @@ class Quiet(PrivateLogisticRegression):
         return super()._confidential_state().at_noise(self.noise_scale)
 
 
-@pytest.mark.parametrize("secret", ["actual", "drawn"])
-def test_half_the_noise_is_found(secret, binary):
+@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+def test_half_the_noise_is_found(secrets, binary):
     X, y = binary
     with pytest.warns(PrivacyLeakWarning, match="does not add the noise"):
         auditor = audit(
             Quiet(alpha=0.01),
             X,
             y,
-            secret=secret,
+            secrets=secrets,
             noise_scales=[0.3],
             n_releases=100,
             attacks="exact",
@@ -229,12 +233,12 @@ def test_an_attack_that_reads_the_secret_is_found(binary):
     assert found["bayes"] < 0.7
 
 
-@pytest.mark.parametrize("secret", ["actual", "drawn"])
-def test_differential_privacy_is_above_bayes(secret, binary):
+@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+def test_differential_privacy_is_above_bayes(secrets, binary):
     auditor = audit(
         PrivateLogisticRegression(alpha=0.1, fit_intercept=False, data_norm=1.0 + 1e-9),
         *binary,
-        secret=secret,
+        secrets=secrets,
         noise_scales=[0.0, 0.2, 1.0, 5.0],
         n_releases=10,
     )
@@ -296,7 +300,7 @@ def test_regressors(test_records, rng):
     test = (X[80:], y[80:]) if test_records else ()
     attacks = ["loss", "likelihood", "likelihood_ratio"]
     auditor = audit(DecisionTreeRegressor(), X[:80], y[:80], *test, attacks=attacks)
-    for attack, least in zip(attacks, (0.95, 0.6, 0.95), strict=True):
+    for attack, least in zip(attacks, (0.94, 0.6, 0.94), strict=True):
         assert row(auditor, attack)["success"] > least
     assert (auditor.results_["lower_bound"] > 0.75).all()
     assert auditor.report_.settings["gap_loss"] == "clipped_squared"
@@ -320,15 +324,15 @@ def test_networks(noise_labels):
 
 @pytest.fixture
 def frame(rng):
-    colour = rng.choice(["red", "green", "blue"], size=90)
-    X = pd.DataFrame({"colour": colour, "size": rng.normal(size=90)})
+    color = rng.choice(["red", "green", "blue"], size=90)
+    X = pd.DataFrame({"color": color, "size": rng.normal(size=90)})
     X["grade"] = pd.Categorical(rng.choice(["a", "b"], size=90))
-    return X, np.where(X["size"] + (colour == "red") + rng.normal(size=90) > 0.0, "up", "down")
+    return X, np.where(X["size"] + (color == "red") + rng.normal(size=90) > 0.0, "up", "down")
 
 
 def pipeline(model):
     encode = make_column_transformer(
-        (OneHotEncoder(handle_unknown="ignore", sparse_output=False), ["colour", "grade"]),
+        (OneHotEncoder(handle_unknown="ignore", sparse_output=False), ["color", "grade"]),
         remainder=StandardScaler(),
     )
     return make_pipeline(encode, model)
@@ -352,7 +356,7 @@ def test_pipelines_on_frames(refit, model, frame):
     assert auditor.results_["bayes"].notna().all() == exact
     assert auditor.report_.settings["preprocessing"] == ("refitted" if refit else "public")
     assert bool(auditor.report_.settings["exact_test"]) is not exact
-    assert list(auditor.feature_names_in_) == ["colour", "size", "grade"]
+    assert list(auditor.feature_names_in_) == ["color", "size", "grade"]
 
 
 def test_public_preprocessing_is_fitted_once(frame):
@@ -408,7 +412,7 @@ def test_private_models_without_an_exact_test(model, rng):
     assert np.isnan(auditor.results_["bayes"]).all()
     assert auditor.report_.settings["exact_test"]
     with pytest.raises(ValueError, match="needs the exact test"):
-        audit(model, X, y, secret="drawn")
+        audit(model, X, y, secrets="drawn")
     with pytest.raises(ValueError, match="'exact' is not known for this estimator"):
         audit(model, X, y, attacks="exact")
 
@@ -460,7 +464,7 @@ def test_candidates_that_are_no_targets_are_always_trained_on(binary):
             return np.full((len(X), len(self.classes_)), 1.0 / len(self.classes_))
 
     rest = X[20:, 0]
-    auditor = audit(Counts(), X, y, targets=slice(20))
+    auditor = audit(Counts(), X, y, records=slice(20))
     assert auditor.report_.settings["n_always"] == 40
     assert list(auditor.records_["record"]) == list(range(20))
     assert (auditor.records_["n_games"] <= 20).all()
@@ -503,7 +507,7 @@ def test_no_ledger_is_charged(binary, tmp_path):
     path = tmp_path / "ledger.json"
     model = PrivateLogisticRegression(noise_scale=0.5, ledger=path, ledger_dataset="people")
     audit(model, *binary, n_releases=3)
-    audit(model, *binary, n_releases=3, secret="drawn")
+    audit(model, *binary, n_releases=3, secrets="drawn")
     assert not path.exists()
 
 
@@ -541,3 +545,36 @@ def test_what_is_surely_reached_is_below_the_best_attack(rng):
         table = auditor.results_
         assert (table["lower_bound"] <= table["bayes"] + 0.02).all()
         assert table["lower_bound"].iloc[0] > 0.5
+
+
+def assert_the_ratio_is_no_worse_than_the_loss(model, n):
+    X, y = make_classification(n, 10, n_informative=5, flip_y=0.2, random_state=0)
+    auditor = audit(model, X, y, attacks=["loss", "likelihood_ratio"])
+    loss, ratio = row(auditor, "loss"), row(auditor, "likelihood_ratio")
+    assert ratio["success_high"] >= loss["success"]
+    assert ratio["tpr_at_1pct_fpr_high"] >= loss["tpr_at_1pct_fpr"]
+    # Of 20 releases, each of n records: a standard error of the area of about a hundredth.
+    assert ratio["auc"] > loss["auc"] - 0.02
+    return loss["auc"], ratio["auc"]
+
+
+def test_the_likelihood_ratio_sees_through_a_forest():
+    """Its odds are infinite for many members: what they count as decides whether it sees any."""
+    model = RandomForestClassifier(20, random_state=0)
+    loss, ratio = assert_the_ratio_is_no_worse_than_the_loss(model, 120)
+    assert ratio > loss + 0.03
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "model",
+    [
+        RandomForestClassifier(random_state=0),
+        DecisionTreeClassifier(random_state=0),
+        DecisionTreeClassifier(max_depth=5, random_state=0),
+        KNeighborsClassifier(),
+        GradientBoostingClassifier(n_estimators=50, random_state=0),
+    ],
+)
+def test_the_likelihood_ratio_does_not_lose_to_the_loss(model):
+    assert_the_ratio_is_no_worse_than_the_loss(model, 400)

@@ -13,8 +13,8 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from skleak.attacks import MembershipInference
-from skleak.audit import LeakageAuditor
-from skleak.audit._html import to_html
+from skleak.audit import LeakageAuditor, MembershipAuditor
+from skleak.audit.report._html import to_html
 from skleak.exceptions import AttackNotApplicableError, IncompleteAuditWarning
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 from skleak.plotting import AuditDisplay
@@ -23,7 +23,8 @@ COLUMNS = [
     *("noise_scale", "attack", "success", "success_low", "success_high", "baseline"),
     *("advantage", "advantage_low", "advantage_high"),
     *("tpr_at_1pct_fpr", "tpr_at_1pct_fpr_low", "tpr_at_1pct_fpr_high", "auc"),
-    *("gap", "gap_low", "gap_high", "lower_bound", "verdict", "utility", "n_games", "dp", "bayes"),
+    *("gap", "gap_low", "gap_high", "lower_bound", "verdict", "utility", "n_games"),
+    *("detectable_excess", "dp", "bayes"),
 ]
 
 
@@ -38,7 +39,7 @@ def make(model=None, **options):
     options = {"noise_scales": [0.1, 1.0], "n_releases": 9} | options
     if not hasattr(model, "noise_scale"):
         options.pop("noise_scales")
-    return LeakageAuditor(model, **{"target": "membership", "random_state": 0} | options)
+    return MembershipAuditor(model, **{"random_state": 0} | options)
 
 
 def same(first, second):
@@ -49,27 +50,25 @@ def same(first, second):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"attribute": 0}, "`attribute` must be None with `target='membership'`"),
-        ({"values": [0, 1]}, "`values` must be None"),
-        ({"prior": "conditional"}, "`prior` is the probability of membership"),
-        ({"prior": [0.5, 0.5]}, "`prior` is the probability of membership"),
-        ({"prior": 0.0}, "`prior` is the probability of membership"),
-        ({"prior": 1.0}, "`prior` is the probability of membership"),
-        ({"prior": True}, "`prior` is the probability of membership"),
-        ({"prior": float("nan")}, "`prior` is the probability of membership"),
+        ({"prior": "marginal"}, "The 'prior' parameter of MembershipAuditor"),
+        ({"prior": "conditional"}, "The 'prior' parameter of MembershipAuditor"),
+        ({"prior": [0.5, 0.5]}, "The 'prior' parameter of MembershipAuditor"),
+        ({"prior": 0.0}, "The 'prior' parameter of MembershipAuditor"),
+        ({"prior": 1.0}, "The 'prior' parameter of MembershipAuditor"),
+        ({"prior": True}, "The 'prior' parameter of MembershipAuditor"),
+        ({"prior": float("nan")}, "The 'prior' parameter of MembershipAuditor"),
         ({"attacks": "white_box"}, "'default' or name some of"),
         ({"attacks": []}, "at least one attack"),
         ({"attacks": {"bounds": "loss"}}, "named by strings other than"),
         ({"attacks": "likelihood_ratio", "n_releases": 7}, "`n_releases` of at least 8"),
-        ({"attacks": "likelihood_ratio", "secret": "drawn"}, "needs `secret='actual'`"),
-        ({"attacks": "loss", "secret": "drawn"}, "Pass `X_test` and `y_test`"),
+        ({"attacks": "likelihood_ratio", "secrets": "drawn"}, "needs `secrets='actual'`"),
+        ({"attacks": "loss", "secrets": "drawn"}, "Pass `X_test` and `y_test`"),
         ({"bounds": "nonsense"}, "`bounds` must be 'all' or name some of"),
         ({"noise_scales": [-1.0]}, "`noise_scales` must hold finite numbers"),
         ({"noise_scales": []}, "`noise_scales` must hold finite numbers"),
-        ({"targets": [0, 1, 2]}, "takes at least 8; got 3"),
-        ({"targets": [99]}, "targets"),
-        ({"target": "records"}, "The 'target' parameter of LeakageAuditor"),
-        ({"secret": "shared"}, "The 'secret' parameter of LeakageAuditor"),
+        ({"records": [0, 1, 2]}, "takes at least 8; got 3"),
+        ({"records": [99]}, "must lie in"),
+        ({"secrets": "shared"}, "The 'secrets' parameter of MembershipAuditor"),
     ],
 )
 def test_invalid_parameters(options, message, data):
@@ -84,14 +83,14 @@ def test_attacks_that_are_none(attack, data):
 
 
 def test_a_number_is_no_prior_of_an_attribute(data):
-    with pytest.raises(ValueError, match="A number is the probability of membership"):
+    with pytest.raises(ValueError, match="The 'prior' parameter of LeakageAuditor"):
         LeakageAuditor(PrivateLinearRegression(), 0, prior=0.5).fit(*data)
 
 
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
-        (DecisionTreeClassifier(), {"secret": "drawn"}, "Pass `secret='actual'`"),
+        (DecisionTreeClassifier(), {"secrets": "drawn"}, "Pass `secrets='actual'`"),
         (DecisionTreeClassifier(), {"attacks": "exact"}, "'likelihood_ratio' takes any estimator"),
         (LinearSVC(), {}, "Wrap it in CalibratedClassifierCV"),
         (Ridge(), {"attacks": "modified_entropy"}, "Ridge is a regressor"),
@@ -128,11 +127,11 @@ def test_guesses_are_checked(data):
             return self.answer
 
     for answer, message in ((np.zeros(3), "one number for each"), (np.full(40, 2), "1 for mem")):
-        for secret in ("actual", "drawn"):
-            if secret == "drawn" and len(answer) == 40:
+        for secrets in ("actual", "drawn"):
+            if secrets == "drawn" and len(answer) == 40:
                 continue
             with pytest.warns(IncompleteAuditWarning), pytest.raises(ValueError, match=message):
-                make(attacks=[Odd(answer)], secret=secret, targets=slice(40)).fit(*data)
+                make(attacks=[Odd(answer)], secrets=secrets, records=slice(40)).fit(*data)
 
 
 def test_a_training_that_fails_says_what_it_was_trained_on(data):
@@ -144,17 +143,17 @@ def test_a_training_that_fails_says_what_it_was_trained_on(data):
     assert y.sum() > 1
 
 
-@pytest.mark.parametrize("secret", ["actual", "drawn"])
-def test_tables(secret, data):
-    auditor = make(secret=secret).fit(*data)
+@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+def test_tables(secrets, data):
+    auditor = make(secrets=secrets).fit(*data)
     assert list(auditor.results_.columns)[: len(COLUMNS)] == COLUMNS
-    attacks = ["exact"] if secret == "drawn" else ["loss", "likelihood_ratio", "exact"]
+    attacks = ["exact"] if secrets == "drawn" else ["loss", "likelihood_ratio", "exact"]
     assert list(auditor.results_["attack"]) == attacks * 2
     pd.testing.assert_frame_equal(auditor.results_, auditor.partial_results_)
     assert len(auditor.records_) == 80
     assert list(auditor.attacks_) == attacks
     assert auditor.n_features_in_ == 3
-    expected = 9 * 40 if secret == "drawn" else 9 * 30
+    expected = 9 * 40 if secrets == "drawn" else 9 * 30
     assert (auditor.results_["n_games"] == expected).all()
     shares = auditor.records_[auditor.records_["noise_scale"] == 0.1]
     mean = np.average(shares["success_exact"], weights=shares["n_games"])
@@ -162,7 +161,7 @@ def test_tables(secret, data):
 
 
 def test_bounds_are_chosen(data):
-    drawn = make(secret="drawn", bounds=["fano", "dp"]).fit(*data)
+    drawn = make(secrets="drawn", bounds=["fano", "dp"]).fit(*data)
     assert drawn.report_.settings["bounds"] == ("dp", "fano")
     assert "tradeoff" not in drawn.results_
     actual = make(bounds="bayes").fit(*data)
@@ -172,16 +171,16 @@ def test_bounds_are_chosen(data):
     assert "No bound was computed." in none.report_.to_text()
 
 
-@pytest.mark.parametrize("secret", ["actual", "drawn"])
+@pytest.mark.parametrize("secrets", ["actual", "drawn"])
 @pytest.mark.parametrize("model", [PrivateLogisticRegression(), DecisionTreeClassifier()])
-def test_workers_do_not_matter(secret, model, data):
-    if secret == "drawn" and isinstance(model, DecisionTreeClassifier):
+def test_workers_do_not_matter(secrets, model, data):
+    if secrets == "drawn" and isinstance(model, DecisionTreeClassifier):
         return
-    one = make(model, secret=secret).fit(*data)
+    one = make(model, secrets=secrets).fit(*data)
     with joblib.parallel_config("threading"):
-        same(one, make(model, secret=secret, n_jobs=2).fit(*data))
-    same(one, make(model, secret=secret, n_jobs=None).fit(*data))
-    other = make(model, secret=secret, random_state=1).fit(*data)
+        same(one, make(model, secrets=secrets, n_jobs=2).fit(*data))
+    same(one, make(model, secrets=secrets, n_jobs=None).fit(*data))
+    other = make(model, secrets=secrets, random_state=1).fit(*data)
     assert not other.results_["success"].equals(one.results_["success"])
 
 
@@ -231,24 +230,44 @@ def test_a_checkpoint_goes_on(error, data, tmp_path, monkeypatch):
 
 def test_a_checkpoint_of_another_audit_is_refused(data, tmp_path):
     path = tmp_path / "audit.npz"
-    make(checkpoint=path, secret="drawn", prior=0.4).fit(*data)
-    before = make(checkpoint=path, secret="drawn", prior=0.4).fit(*data)
-    same(before, make(secret="drawn", prior=0.4).fit(*data))
-    for options in ({"prior": 0.5}, {"secret": "actual", "prior": 0.4}):
+    make(checkpoint=path, secrets="drawn", prior=0.4).fit(*data)
+    before = make(checkpoint=path, secrets="drawn", prior=0.4).fit(*data)
+    same(before, make(secrets="drawn", prior=0.4).fit(*data))
+    for options in ({"prior": 0.5}, {"secrets": "actual", "prior": 0.4}):
         with pytest.raises(ValueError, match="is of another audit"):
-            make(checkpoint=path, **{"secret": "drawn"} | options).fit(*data)
+            make(checkpoint=path, **{"secrets": "drawn"} | options).fit(*data)
 
 
 def test_cloning_and_refitting(data):
     auditor = make(prior=0.3)
     copy = clone(auditor)
-    assert copy.get_params()["target"] == "membership"
+    assert copy.get_params()["prior"] == 0.3
     first = auditor.fit(*data).results_
     pd.testing.assert_frame_equal(first, auditor.fit(*data).results_)
-    attribute = auditor.set_params(target="attribute", attribute=0, values=None, prior="uniform")
+
+
+def test_only_the_estimator_is_positional():
+    with pytest.raises(TypeError, match="positional"):
+        MembershipAuditor(PrivateLinearRegression(), "loss")
+    with pytest.raises(TypeError, match="positional"):
+        LeakageAuditor(PrivateLinearRegression(), 0, "white_box")
+
+
+def test_each_auditor_has_its_own_parameters():
+    """What does not concern membership is no parameter of its audit."""
+    other = LeakageAuditor(PrivateLinearRegression()).get_params(deep=False)
+    own = make().get_params(deep=False)
+    assert set(other) - set(own) == {"attribute", "values"}
+    assert set(own) < set(other)
+
+
+def test_a_checkpoint_of_the_other_auditor_is_refused(data, tmp_path):
     X, y = data
     X = np.column_stack([X[:, 0] > 0.0, X[:, 1:]])
-    assert attribute.fit(X, y).report_.kind == "categorical"
+    path, options = tmp_path / "audit.npz", {"noise_scales": 0.5, "n_releases": 8}
+    make(checkpoint=path, **options).fit(X, y)
+    with pytest.raises(ValueError, match="is of another audit"):
+        LeakageAuditor(PrivateLogisticRegression(), 0, checkpoint=path, **options).fit(X, y)
 
 
 def test_a_plot_needs_a_fit():
@@ -260,10 +279,10 @@ def reports(data):
     X, y = data
     yield make().fit(X, y).report_
     yield make(noise_scales=0.5).fit(X, y, X, y).report_
-    yield make(secret="drawn").fit(X, y).report_
+    yield make(secrets="drawn").fit(X, y).report_
     yield make(DecisionTreeClassifier()).fit(X, y).report_
     yield (
-        make(DecisionTreeClassifier(), targets=slice(10), n_releases=2, prior=0.9).fit(X, y).report_
+        make(DecisionTreeClassifier(), records=slice(10), n_releases=2, prior=0.9).fit(X, y).report_
     )
 
 
@@ -314,14 +333,14 @@ def test_most_exposed_records_are_named_with_care(data):
     assert "most exposed records are" in last
     assert "that may be chance" in last
     heavy = np.r_[[[50.0, 0.0, 0.0]], X[1:]]
-    report = make(noise_scales=0.3, secret="drawn").fit(heavy, np.r_[0, y[1:]]).report_
+    report = make(noise_scales=0.3, secrets="drawn").fit(heavy, np.r_[0, y[1:]]).report_
     assert "the most exposed records are 0," in report.findings[-1]
 
 
 def test_reports_hold_no_records(data):
     X, y = data
     X = X + 1234.5
-    for report in (make().fit(X, y).report_, make(secret="drawn").fit(X, y).report_):
+    for report in (make().fit(X, y).report_, make(secrets="drawn").fit(X, y).report_):
         for form in (report.to_json(), report.to_html(), report.to_text()):
             for number in np.unique(X)[:20]:
                 assert f"{number:.4f}" not in form

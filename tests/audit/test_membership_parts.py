@@ -6,13 +6,14 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score, roc_curve
 
+from skleak.adversary._encodings import model_parameters
 from skleak.attacks import LikelihoodRatioMembership
-from skleak.attacks._encodings import model_parameters
-from skleak.audit._membership_exact import pair_test
-from skleak.audit._membership_rates import normalised_losses, rates
-from skleak.audit._membership_shadows import learned_guesses, likelihood_ratios
-from skleak.audit._membership_subject import pair_success
-from skleak.audit._membership_tables import surely_reached
+from skleak.attacks.membership.shadow._scores import fit_laws, score_limit
+from skleak.audit.games.membership._exact import pair_test
+from skleak.audit.games.membership._rates import normalized_losses, rates
+from skleak.audit.games.membership._shadows import learned_guesses, likelihood_ratios
+from skleak.audit.games.membership._subject import pair_success
+from skleak.audit.tables._membership import surely_reached
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -97,7 +98,7 @@ def test_pair_success_is_that_of_the_attack(prior, rng):
     model = PrivateLinearRegression(noise_scale=0.2)
     attack = LikelihoodRatioMembership(model, prior=prior).fit(X, y)
     np.testing.assert_allclose(
-        pair_success(attack.distances_ / 0.2, prior), attack.success(0.2), rtol=1e-12
+        pair_success(attack.distances_ / 0.2, prior), attack.expected_score(0.2), rtol=1e-12
     )
 
 
@@ -137,25 +138,41 @@ def test_scores_that_tell_nothing_call_all_or_none(rng):
     assert not learned_guesses(np.zeros((9, 10)), ~member, everyone).any()
 
 
-def test_likelihood_ratios_by_brute_force(rng):
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e9])
+def test_likelihood_ratios_are_those_of_the_attack_on_shadow_models(scale, rng):
+    """Each release is attacked as `LikelihoodRatioMembership` does with the others as shadows."""
     member = np.argsort(rng.random((12, 5)), axis=0) % 2 == 0
     statistic = rng.normal(2.0 * member, [0.5, 1.0, 2.0, 1.0, 1.0])
-    odds = likelihood_ratios(statistic, member, 0.3)
-    for r, i in np.ndindex(12, 5):
-        logs = []
-        for group in (member, ~member):
-            left = np.delete(np.arange(12), r)
-            squares, freedom = 0.0, 0
-            for j in range(5):
-                own = statistic[left, j][group[left, j]]
-                squares += ((own - own.mean()) ** 2).sum() if len(own) else 0.0
-                freedom += max(len(own) - 1, 0)
-            own = statistic[left, i][group[left, i]]
-            shrunk = 16.0 * squares / freedom + ((own - own.mean()) ** 2).sum()
-            variance = shrunk / (16.0 + len(own) - 1) * (1.0 + 1.0 / len(own))
-            logs.append(stats.norm.logpdf(statistic[r, i], own.mean(), np.sqrt(variance)))
-        expected = logs[0] - logs[1] + np.log(0.3 / 0.7)
-        assert np.isclose(odds[r, i], expected, rtol=1e-9)
+    statistic[:, 3] = np.where(statistic[:, 3] > 0.5, np.inf, -np.inf)
+    statistic[:, 4] = 1.0
+    odds = likelihood_ratios(scale * statistic, member, 0.3)
+    limit = score_limit(scale * statistic)
+    for r in range(12):
+        others = np.arange(12) != r
+        laws = fit_laws(scale * statistic[others], member[others], "auto", limit)
+        expected = laws.log_ratio(scale * statistic[r]) + np.log(0.3 / 0.7)
+        np.testing.assert_allclose(odds[r], expected, rtol=1e-7)
+    assert np.isfinite(likelihood_ratios(1e200 * statistic, member, 0.3)).all()
+
+
+def test_the_other_releases_must_have_the_record_and_lack_it(rng):
+    member = rng.random((10, 4)) < 0.5
+    member[:, 0], member[:, 1] = np.arange(10) < 2, np.arange(10) >= 1
+    odds = likelihood_ratios(rng.normal(3.0 * member), member, 0.25)
+    prior = np.log(1.0 / 3.0)
+    np.testing.assert_allclose(odds[:2, 0], prior)
+    assert (odds[2:, 0] != prior).all()
+    np.testing.assert_allclose(odds[:, 1], prior)
+
+
+def test_infinite_odds_hide_no_finite_ones(rng):
+    """A fifth of the odds say nothing; clipped at 37 they widen all laws, which then say little."""
+    member = rng.random((40, 60)) < 0.5
+    odds = np.where(member, rng.normal(4.0, 0.5, (40, 60)), rng.normal(0.0, 0.5, (40, 60)))
+    odds[rng.random((40, 60)) < 0.2] = np.inf
+    auc = rates(likelihood_ratios(odds, member, 0.5), member, np.ones_like(member), 0.95).auc
+    blind = likelihood_ratios(np.clip(odds, -37.0, 37.0), member, 0.5)
+    assert auc > 0.8 > rates(blind, member, np.ones_like(member), 0.95).auc
 
 
 def test_likelihood_ratios_do_not_look_at_the_release_under_attack(rng):
@@ -237,7 +254,7 @@ def test_losses_of_a_regressor_lie_between_nothing_and_one(rng):
     y = X @ [1.0, 2.0] + rng.normal(size=30)
     model = PrivateLinearRegression(noise_scale=0.0).fit(X[:15], y[:15])
     errors = (model.predict(X) - y) ** 2
-    losses = normalised_losses(model, X, y, False, (X[15:], y[15:]))
+    losses = normalized_losses(model, X, y, False, (X[15:], y[15:]))
     np.testing.assert_allclose(losses, np.minimum(errors / np.median(errors[15:]), 1.0))
-    exact = normalised_losses(model, X, model.predict(X), False, (X, model.predict(X)))
+    exact = normalized_losses(model, X, model.predict(X), False, (X, model.predict(X)))
     assert np.array_equal(exact, np.zeros(30))

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from skleak.attacks import BlackBoxAttributeInference, WhiteBoxAttributeInference
 from skleak.audit import LeakageAuditor
-from skleak.audit._mechanism import coloured, measured_noise
+from skleak.audit.games._mechanism import colored, measured_noise
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
 from skleak.linear_model import PrivateLinearRegression
 
@@ -24,12 +24,12 @@ def shape(rng):
     return root @ root.T
 
 
-@pytest.mark.parametrize("secret", ["actual", "drawn"])
-def test_games_are_played_with_the_covariance(secret, table, shape):
+@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+def test_games_are_played_with_the_covariance(secrets, table, shape):
     X, y = table
     model = PrivateLinearRegression(0.1, noise_covariance=shape)
     auditor = LeakageAuditor(
-        model, 0, noise_scales=[0.05, 0.5], n_releases=400, secret=secret, random_state=0
+        model, 0, noise_scales=[0.05, 0.5], n_releases=400, secrets=secrets, random_state=0
     ).fit(X, y)
     attack = WhiteBoxAttributeInference(model, 0).fit(X, y)
     for scale in (0.05, 0.5):
@@ -39,7 +39,7 @@ def test_games_are_played_with_the_covariance(secret, table, shape):
         shaped = PrivateLinearRegression(scale, noise_covariance=shape).fit(X, y)
         losses = shaped.fisher_information_loss(features=[0])
         assert_allclose(own["eta"], losses, rtol=1e-8)
-        if secret == "drawn":
+        if secrets == "drawn":
             row = auditor.results_.query("noise_scale == @scale and attack == 'white_box'")
             assert abs(float(row["success"].iloc[0]) - bayes.mean()) < 5 * np.sqrt(0.25 / 24_000)
     assert auditor.report_.settings["noise_covariance"] == "given"
@@ -63,17 +63,17 @@ def test_the_noise_is_measured(table, shape):
     w = np.append(noiseless.coef_, noiseless.intercept_)
     root = np.linalg.cholesky(shape * 4 / np.trace(shape))
     for seed in range(5):
-        noise, as_stated = measured_noise(
-            model, X, y, w, 0.3, np.random.SeedSequence(seed), root=root
-        )
-        assert as_stated
-        assert_allclose(noise @ noise.T, 0.09 * root @ root.T)
+        found = measured_noise(model, X, y, w, 0.3, np.random.SeedSequence(seed), root=root)
+        assert found.as_stated
+        assert_allclose(found.noise @ found.noise.T, 0.09 * root @ root.T)
     # One that adds isotropic noise instead, of the same mean square, is found out.
     plain = PrivateLinearRegression(0.3)
-    _, as_stated = measured_noise(plain, X, y, w, 0.3, np.random.SeedSequence(0), root=root)
-    assert not as_stated
+    found = measured_noise(plain, X, y, w, 0.3, np.random.SeedSequence(0), root=root)
+    assert not found.as_stated
+    # The games are played with what it adds.
+    assert_allclose(found.noise @ found.noise.T, 0.09 * np.eye(4), atol=0.05)
     draws = np.random.default_rng(0).normal(size=(20_000, 4))
-    assert_allclose(np.cov(coloured(root, draws).T), root @ root.T, atol=0.1)
+    assert_allclose(np.cov(colored(root, draws).T), root @ root.T, atol=0.1)
 
 
 def test_half_the_noise_is_a_warning(table, shape):

@@ -27,12 +27,12 @@ def same(first, second):
     pd.testing.assert_frame_equal(first.records_, second.records_, check_exact=True)
 
 
-@pytest.mark.parametrize("secret", ["actual", "drawn"])
-def test_workers_do_not_matter(secret, data):
-    one = fit(data, secret=secret, n_jobs=1)
+@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+def test_workers_do_not_matter(secrets, data):
+    one = fit(data, secrets=secrets, n_jobs=1)
     with joblib.parallel_config("threading"):
-        same(one, fit(data, secret=secret, n_jobs=2))
-    same(one, fit(data, secret=secret, n_jobs=None))
+        same(one, fit(data, secrets=secrets, n_jobs=2))
+    same(one, fit(data, secrets=secrets, n_jobs=None))
 
 
 def test_processes_do_not_matter(data):
@@ -68,16 +68,16 @@ def test_the_number_of_levels_and_attacks_does_not_change_a_cell(data):
 
 
 @pytest.mark.parametrize(
-    "attribute, secret", [(0, "actual"), (0, "drawn"), (1, "actual"), (None, "actual")]
+    "attribute, secrets", [(0, "actual"), (0, "drawn"), (1, "actual"), (None, "actual")]
 )
-def test_seeds_matter_for_all_that_is_drawn(attribute, secret, data):
-    options = {"secret": secret, "n_releases": 30}
+def test_seeds_matter_for_all_that_is_drawn(attribute, secrets, data):
+    options = {"secrets": secrets, "n_releases": 30}
     options["attacks"] = "default" if attribute is None else ["prior", "white_box", "black_box"]
     first, again, other = (fit(data, attribute, seed, **options) for seed in (1, 1, 2))
     same(first, again)
     fixed = ["attack", "noise_scale", "baseline", "imputation", "n_games", "bayes", "cramer_rao"]
     games = first.results_["attack"] != "prior"
-    if attribute == 0 and secret == "actual":
+    if attribute == 0 and secrets == "actual":
         games &= first.results_["noise_scale"] > 0.05
     drawn = ["success", "success_low", "utility"] + ["mse", "variance"] * (attribute != 0)
     for column in first.results_:
@@ -108,8 +108,8 @@ def test_generators_are_taken_and_advanced(make, data):
 def test_the_global_state_is_left_alone(data):
     legacy = np.random.mtrand._rand
     before = legacy.get_state()[1].copy()
-    for secret in ("actual", "drawn"):
-        fit(data, random_state=None, secret=secret)
+    for secrets in ("actual", "drawn"):
+        fit(data, random_state=None, secrets=secrets)
     np.testing.assert_array_equal(legacy.get_state()[1], before)
     first = fit(data)
     legacy.random_sample(3)

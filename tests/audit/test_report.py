@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skleak.audit._findings import assumptions, findings
-from skleak.audit._report import AuditReport
-from skleak.audit._report_tables import relative_errors
+from skleak.audit.report._findings import assumptions, findings
+from skleak.audit.report._report import AuditReport
+from skleak.audit.report._tables import relative_errors
 from skleak.metrics._verdict import VACUOUS
 
 
@@ -227,6 +227,7 @@ def test_reports_hold_only_what_they_are_given(make_audit):
         "records",
         "settings",
         "reproducibility",
+        "checks",
         "findings",
         "assumptions",
     ]

@@ -15,10 +15,10 @@ from skleak.attacks import (
     WhiteBoxAttributeInference,
 )
 from skleak.audit import LeakageAuditor
-from skleak.audit._bounds import BOUNDS, check_bounds, success_bounds
-from skleak.audit._game import play_drawn
-from skleak.audit._shaped_information import ShapedInformation
-from skleak.audit._shaped_noise import ShapedNoise
+from skleak.audit.games._bounds import BOUNDS, check_bounds, success_bounds
+from skleak.audit.games._game import play_drawn
+from skleak.audit.games._shaped_information import ShapedInformation
+from skleak.audit.games._shaped_noise import ShapedNoise
 from skleak.channels import UnequalGaussianChannel
 from skleak.datasets import fetch_iwpc
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
@@ -88,7 +88,7 @@ def test_blocks_of_noise_do_not_matter(rng, monkeypatch):
     noise, draws = ShapedNoise(shapes, np.eye(4)), rng.normal(size=(7, 5, 4))
     targets, drawn = np.arange(5), secrets[0]
     whole = noise.of_each(secrets, draws), noise.of_some(targets, drawn, draws[0])
-    monkeypatch.setattr("skleak.audit._shaped_noise._ELEMENTS", 20)
+    monkeypatch.setattr("skleak.audit.games._shaped_noise._ELEMENTS", 20)
     assert_allclose(noise.of_each(secrets, draws), whole[0], rtol=1e-12)
     assert_allclose(noise.of_some(targets, drawn, draws[0]), whole[1], rtol=1e-12)
 
@@ -135,9 +135,9 @@ def test_bounds_are_those_of_the_channel(rng):
 
 def test_blocks_of_bounds_do_not_matter(rng, monkeypatch):
     encodings, prior = rng.normal(size=(5, 2, 2)), np.full((5, 2), 0.5)
-    shapes, names = random_shapes(rng, 5, 2, 2), ["bayes", "fano", "generalised_fano"]
+    shapes, names = random_shapes(rng, 5, 2, 2), ["bayes", "fano", "generalized_fano"]
     whole = success_bounds(encodings, prior, 0.7, names, shapes)
-    monkeypatch.setattr("skleak.audit._bounds._MAPS", 1)
+    monkeypatch.setattr("skleak.audit.games._bounds._MAPS", 1)
     for name, values in success_bounds(encodings, prior, 0.7, names, shapes).items():
         assert_allclose(values, whole[name], atol=1e-9)
     without = success_bounds(encodings, prior, 0.0, ["bayes", "gdp"], shapes)
@@ -165,28 +165,28 @@ def test_both_terms_make_a_loss(rng):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("secret", ["actual", "drawn"])
-def test_bayes_value_is_that_of_the_white_box(shape, secret, table):
+@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+def test_bayes_value_is_that_of_the_white_box(shape, secrets, table):
     X, y = table
     model = PrivateLinearRegression(0.3, noise_covariance=shape)
     auditor = LeakageAuditor(
         model,
         0,
         noise_scales=[0.05, 0.5],
-        targets=range(12),
+        records=range(12),
         n_releases=600,
-        secret=secret,
+        secrets=secrets,
         bounds=["bayes", "fano"],
         random_state=0,
     ).fit(X, y)
-    attack = WhiteBoxAttributeInference(model, 0, targets=range(12)).fit(X, y)
+    attack = WhiteBoxAttributeInference(model, 0, records=range(12)).fit(X, y)
     for scale in (0.05, 0.5):
         bayes = attack.channel(scale).bayes_success(attack.prior_)
         own = auditor.records_[auditor.records_["noise_scale"] == scale]
         assert_allclose(own["bayes"], bayes, atol=5e-4)  # of quasi Monte Carlo
         assert np.all(own["tightest_bound"] >= own["bayes"])
         row = auditor.results_.query("noise_scale == @scale and attack == 'white_box'").iloc[0]
-        if secret == "drawn":
+        if secrets == "drawn":
             spread = np.sqrt(np.mean(bayes * (1.0 - bayes)) / row["n_games"])
             assert abs(row["success"] - bayes.mean()) < SIGMAS * spread
     assert not (auditor.results_["verdict"] == "bound exceeded").any()
@@ -199,7 +199,13 @@ def test_tables_have_the_losses_of_both_terms(shape, table):
     model = PrivateLinearRegression(noise_covariance=shape)
     scales = [0.0, 0.01, 0.3, 10.0]
     auditor = LeakageAuditor(
-        model, 0, "white_box", noise_scales=scales, n_releases=2, bounds="bayes", targets=range(9)
+        model,
+        0,
+        attacks="white_box",
+        noise_scales=scales,
+        n_releases=2,
+        bounds="bayes",
+        records=range(9),
     )
     records = auditor.fit(X, y).records_
     for scale in scales:
@@ -215,7 +221,7 @@ def test_tables_have_the_losses_of_both_terms(shape, table):
 def test_the_tables_leave_out_bounds_of_equal_noise(table):
     X, y = table
     model = PrivateLinearRegression(0.3, noise_covariance="curvature")
-    auditor = LeakageAuditor(model, 0, "white_box", targets=[0, 1], n_releases=2).fit(X, y)
+    auditor = LeakageAuditor(model, 0, attacks="white_box", records=[0, 1], n_releases=2).fit(X, y)
     assert not {"tradeoff", "gdp"} & set(auditor.results_)
     assert auditor.records_["tightest_bound"].notna().all()
     with pytest.raises(AttackNotApplicableError, match="'gdp'"):
@@ -225,8 +231,8 @@ def test_the_tables_leave_out_bounds_of_equal_noise(table):
 def test_the_report_says_what_noise_it_is(table):
     X, y = table
     model = PrivateLinearRegression(0.3, noise_covariance="minimax")
-    options = {"targets": [1], "bounds": "bayes", "n_releases": 2}
-    auditor = LeakageAuditor(model, 0, "white_box", **options).fit(X, y)
+    options = {"records": [1], "bounds": "bayes", "n_releases": 2}
+    auditor = LeakageAuditor(model, 0, attacks="white_box", **options).fit(X, y)
     assert "covariance of the noise follows the data" in auditor.report_.to_text().replace(
         "\n  ", " "
     )
@@ -254,7 +260,7 @@ def test_games_are_those_of_the_estimator(model, shape, rng):
     }[type(model).__name__]
     model = model.set_params(noise_covariance=shape)
     auditor = LeakageAuditor(
-        model, 0, "white_box", targets=[3], secret="drawn", n_releases=4000, bounds="bayes"
+        model, 0, attacks="white_box", records=[3], secrets="drawn", n_releases=4000, bounds="bayes"
     )
     auditor = auditor.set_params(prior=[0.4, 0.6], random_state=1).fit(X, y)
     fits, n = [], 3000
@@ -283,17 +289,17 @@ def test_games_are_those_of_the_estimator(model, shape, rng):
     assert abs(played - bayes) < SIGMAS * np.sqrt(0.25 / 4000)
 
 
-@pytest.mark.parametrize("secret", ["actual", "drawn"])
-def test_strings_and_booleans(secret, patients):
+@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+def test_strings_and_booleans(secrets, patients):
     X, y = patients
     pipeline = make_pipeline(
         encoder("gene", "smoker"),
         PrivateLinearRegression(0.2, alpha=0.01, noise_covariance="curvature"),
     )
-    options = {"targets": range(10), "random_state": 0}
+    options = {"records": range(10), "random_state": 0}
     for attribute, n_values in (("gene", 3), ("smoker", 2)):
         auditor = LeakageAuditor(
-            pipeline, attribute, n_releases=40, secret=secret, bounds="bayes", **options
+            pipeline, attribute, n_releases=40, secrets=secrets, bounds="bayes", **options
         ).fit(X, y)
         assert list(auditor.attacks_) == ["prior", "imputation", "white_box", "black_box"]
         assert auditor.attacks_["white_box"].values_.shape == (n_values,)
@@ -310,7 +316,7 @@ def test_near_the_identity_it_is_the_audit_of_isotropic_noise(rng):
         )
         found.append(
             LeakageAuditor(
-                model, 0, n_releases=50, bounds=["bayes", "fano"], secret="drawn", random_state=0
+                model, 0, n_releases=50, bounds=["bayes", "fano"], secrets="drawn", random_state=0
             ).fit(X, y)
         )
     plain, shaped = found
@@ -351,9 +357,9 @@ def test_half_the_noise_is_found(table):
 
     X, y = table
     model = Half(0.1, noise_covariance="curvature")
-    options = {"targets": range(12), "bounds": "bayes", "n_releases": 600, "random_state": 0}
-    for secret in ("actual", "drawn"):
-        auditor = LeakageAuditor(model, 0, "white_box", secret=secret, **options)
+    options = {"records": range(12), "bounds": "bayes", "n_releases": 600, "random_state": 0}
+    for secrets in ("actual", "drawn"):
+        auditor = LeakageAuditor(model, 0, attacks="white_box", secrets=secrets, **options)
         with pytest.warns(PrivacyLeakWarning, match="does not add the noise"):
             auditor.fit(X, y)
     # Games are played with the noise that is there, against the bound for the one that is stated.
@@ -374,8 +380,8 @@ def test_isotropic_noise_instead_is_found(shape, table):
 
     X, y = table
     model = Isotropic(0.4, noise_covariance=shape)
-    options = {"targets": [0], "bounds": "bayes", "random_state": 0}
-    auditor = LeakageAuditor(model, 0, "white_box", n_releases=5, **options)
+    options = {"records": [0], "bounds": "bayes", "random_state": 0}
+    auditor = LeakageAuditor(model, 0, attacks="white_box", n_releases=5, **options)
     with pytest.warns(PrivacyLeakWarning, match="does not add the noise"):
         auditor.fit(X, y)
 
@@ -383,7 +389,7 @@ def test_isotropic_noise_instead_is_found(shape, table):
 def test_a_game_with_half_the_noise_exceeds_the_bound(table):
     X, y = table
     model = PrivateLinearRegression(0.04, noise_covariance="minimax")
-    attack = WhiteBoxAttributeInference(model, 0, targets=range(12)).fit(X, y)
+    attack = WhiteBoxAttributeInference(model, 0, records=range(12)).fit(X, y)
     shapes, prior = attack._shaped.shapes, attack.prior_
     bayes = success_bounds(attack.encodings_, prior, 0.04, ["bayes"], shapes)["bayes"].mean()
     success = []
@@ -416,19 +422,19 @@ def test_attacks_suppose_the_same_noise(table):
     ):
         attack = WhiteBoxAttributeInference(models[supposed], 0)
         with pytest.raises(AttackNotApplicableError, match="another covariance"):
-            LeakageAuditor(models[audited], 0, [attack], n_releases=2).fit(X, y)
+            LeakageAuditor(models[audited], 0, attacks=[attack], n_releases=2).fit(X, y)
     informed = InformedAttributeInference(models["isotropic"], 0)
     with pytest.raises(AttackNotApplicableError, match="another covariance"):
-        LeakageAuditor(models["minimax"], 0, [informed], n_releases=2).fit(X, y)
+        LeakageAuditor(models["minimax"], 0, attacks=[informed], n_releases=2).fit(X, y)
     with pytest.raises(AttackNotApplicableError, match="isotropic"):
-        LeakageAuditor(models["minimax"], 0, "informed", n_releases=2).fit(X, y)
+        LeakageAuditor(models["minimax"], 0, attacks="informed", n_releases=2).fit(X, y)
     own = {
         "a": WhiteBoxAttributeInference(models["curvature"], 0),
         "b": BlackBoxAttributeInference(models["isotropic"], 0),
     }
-    for secret in ("actual", "drawn"):
+    for secrets in ("actual", "drawn"):
         auditor = LeakageAuditor(
-            models["curvature"], 0, own, secret=secret, bounds="bayes", n_releases=3
+            models["curvature"], 0, attacks=own, secrets=secrets, bounds="bayes", n_releases=3
         )
         assert list(auditor.fit(X, y).attacks_) == ["a", "b"]
 
@@ -458,11 +464,11 @@ def test_what_is_not_audited(table):
         auditor.fit(X, y)
 
 
-@pytest.mark.parametrize("secret", ["actual", "drawn"])
-def test_jobs_and_checkpoints_do_not_matter(secret, table, tmp_path):
+@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+def test_jobs_and_checkpoints_do_not_matter(secrets, table, tmp_path):
     X, y = table
     model = PrivateLinearRegression(0.3, noise_covariance="minimax")
-    options = {"targets": range(9), "n_releases": 20, "secret": secret, "bounds": "bayes"}
+    options = {"records": range(9), "n_releases": 20, "secrets": secrets, "bounds": "bayes"}
     options |= {"random_state": 4}
     one = LeakageAuditor(model, 0, **options).fit(X, y)
     file = tmp_path / "audit.npz"
@@ -476,9 +482,9 @@ def test_jobs_and_checkpoints_do_not_matter(secret, table, tmp_path):
 def test_without_noise_nothing_is_bounded(table):
     X, y = table
     model = PrivateLinearRegression(0.0, noise_covariance="curvature")
-    for secret in ("actual", "drawn"):
+    for secrets in ("actual", "drawn"):
         auditor = LeakageAuditor(
-            model, 0, "white_box", secret=secret, bounds="bayes", n_releases=5
+            model, 0, attacks="white_box", secrets=secrets, bounds="bayes", n_releases=5
         ).fit(X, y)
         assert auditor.results_["success"].iloc[0] == 1.0
         assert (auditor.records_["bayes"] == 1.0).all()
@@ -512,10 +518,10 @@ def test_a_gene_of_patients_who_are_exposed(iwpc):
         auditor = LeakageAuditor(
             pipeline,
             "vkorc1",
-            "white_box",
-            targets=exposed,
+            attacks="white_box",
+            records=exposed,
             prior="uniform",
-            secret="drawn",
+            secrets="drawn",
             n_releases=300,
             bounds="bayes",
             random_state=0,

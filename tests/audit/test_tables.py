@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skleak.audit._tables import Design, cell_key, records_table, results_table
-from skleak.audit._verdicts import BIASED
-from skleak.metrics import binomial_interval, mean_interval
+from skleak.audit.tables._attribute import Design, cell_key, records_table, results_table
+from skleak.audit.tables._verdicts import BIASED
+from skleak.metrics import binomial_interval, detectable_excess, mean_interval
 from skleak.metrics._verdict import CONSISTENT, EXCEEDED, VACUOUS
 
 DESIGN = Design(
@@ -125,6 +125,52 @@ def test_verdicts_take_the_wider_interval():
     assert results_table(actual, found)["verdict"][2] == CONSISTENT
 
 
+def test_a_verdict_rests_on_the_proven_interval():
+    # Of one hundred even releases Gaffke's limit, a conjecture, is above the bound already.
+    shares = np.r_[[1.0, 0.5] * 50]
+    drawn = dataclasses.replace(DESIGN, drawn=True, verdict_level=0.95)
+    gaffke, betting = (
+        mean_interval(shares, value_range=(0.0, 1.0), method=m).low for m in ("gaffke", "betting")
+    )
+    assert betting < gaffke < 0.75
+    for bound, expected in (
+        (0.5 * (betting + gaffke), CONSISTENT),
+        (betting - 1e-6, EXCEEDED),
+    ):
+        tight = {"bayes": np.full(2, bound), "gdp": np.ones(2), "standard_error": np.zeros(2)}
+        found = cells(**{cell_key(0.5, "a"): success(shares), cell_key(0.5, "bounds"): tight})
+        row = results_table(drawn, found).iloc[2]
+        assert row["verdict"] == expected
+    # What is shown stays Gaffke's, at its own level.
+    shown = mean_interval(shares, confidence_level=0.9, value_range=(0.0, 1.0))
+    assert tuple(row[["success", "success_low", "success_high"]]) == pytest.approx(shown)
+
+
+def test_detectable_excess_of_a_row():
+    drawn = dataclasses.replace(DESIGN, drawn=True, verdict_level=0.95)
+    games = {"hits": np.array(60), "games": np.array(100)}
+    fact = success([0.5] * 10) | {"exact": np.array(True)}
+    found = cells(**{cell_key(0.5, "a"): success([1.0, 0.5] * 50), cell_key(0.5, "b"): games})
+    table = results_table(drawn, found)
+    spread = np.std([1.0, 0.5] * 50, ddof=1)
+    expected = detectable_excess(100, 0.75, standard_deviation=spread)
+    assert table["detectable_excess"][2] == pytest.approx(expected)
+    binomial = detectable_excess(100, 0.75, method="binomial")
+    assert table["detectable_excess"][3] == pytest.approx(binomial)
+    # A bound near 1 is out of reach, and a fact has no error.
+    assert (table["detectable_excess"][:2] == np.inf).all()
+    found[cell_key(0.5, "a")] = fact
+    assert results_table(drawn, found)["detectable_excess"][2] == 0.0
+    # Two actual secrets prove nothing, however many releases; many prove less than drawn ones.
+    found[cell_key(0.5, "a")] = success([1.0, 0.5] * 50)
+    assert (
+        results_table(dataclasses.replace(drawn, drawn=False), found)["detectable_excess"][2]
+        == np.inf
+    )
+    many = dataclasses.replace(drawn, drawn=False, targets=np.arange(100))
+    assert results_table(many, found)["detectable_excess"][2] > expected + 0.05
+
+
 def test_rows_of_records():
     table = records_table(DESIGN, cells())
     assert table["record"].tolist() == [4, 2, 4, 2]
@@ -147,15 +193,19 @@ def errors(values, bound, biased=False, exact=False):
         "variance": np.full(2, values.mean()),
         "squared_bias": np.zeros(2),
         "bound": bound,
-        "bias_ratio": np.array(1.0 if biased else 0.0),
-        "variance_ratio": np.array(1.0),
+        "ratio": np.array(values.mean() / bound.mean()),
+        "bias_over_noise": np.array(float(len(values)) if biased else 0.0),
         "games": np.array(2 * len(values)),
         "exact": np.array(exact),
     }
 
 
 def error_table(outcome):
-    return results_table(NUMERIC, {cell_key(0.5, "a"): outcome}).iloc[0]
+    return error_table_of(NUMERIC, outcome)
+
+
+def error_table_of(design, outcome):
+    return results_table(design, {cell_key(0.5, "a"): outcome}).iloc[0]
 
 
 def test_rows_of_errors():
@@ -177,6 +227,25 @@ def test_verdicts_of_errors():
     assert error_table(errors(values, [1.0, 1.0], exact=True))["verdict"] == BIASED
     assert error_table(errors(values, [0.01, 0.01]))["verdict"] == CONSISTENT
     assert error_table(errors(values, [np.nan, np.nan]))["verdict"] == VACUOUS
+
+
+def test_a_few_records_with_large_ratios_hide_nothing():
+    """Most errors lie far below their bounds, and a few make up the mean."""
+    values = np.linspace(19.0, 21.0, 20)
+    outcome = errors(values, [1.0, 1.0], biased=True) | {"ratio": np.array(0.1)}
+    assert error_table(outcome)["mse_over_bound"] == pytest.approx(0.1)
+    assert error_table(outcome)["verdict"] == BIASED
+
+
+@pytest.mark.parametrize("n", [5, 30])
+def test_medians_of_independent_records_raise_no_false_alarm(n, rng):
+    """Every record has noise of its own: the median of their errors is then always below 1."""
+    design = dataclasses.replace(NUMERIC, n_releases=n)
+    for _ in range(50):
+        squares = stats.chi2.rvs(1, size=(n, 101), random_state=rng)
+        outcome = errors(squares.mean(axis=1), [1.0, 1.0])
+        outcome["ratio"] = np.median(squares.mean(axis=0))
+        assert error_table_of(design, outcome)["verdict"] == CONSISTENT
 
 
 @pytest.mark.parametrize("n", [2, 5, 30, 200])

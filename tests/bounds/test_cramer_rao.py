@@ -113,6 +113,43 @@ def test_hammersley_is_attained_by_a_binary_release():
     assert bound == pytest.approx(variance / 4)
 
 
+def test_hammersley_with_bias_holds_for_shrunken_estimates(rng):
+    # a y + (1 - a) c for y = z + noise: slope a, bias (1 - a) (c - z), variance a^2 scale^2.
+    for _ in range(200):
+        widths, scale = rng.uniform(0.5, 2.0, 3), 10.0 ** rng.uniform(-1, 1)
+        z, guess, shrink = rng.uniform(0, widths), rng.uniform(0, widths), rng.uniform(0, 1)
+        bias = np.mean(((1 - shrink) * (guess - z)) ** 2)
+        error = (shrink * scale) ** 2 + bias
+        epsilon = (widths**2).sum() / scale**2
+        bound = hammersley_chapman_robbins_mse(epsilon, widths, shrink, bias)
+        assert bias <= bound <= error
+        # Without the bias the bound says less, and the unbiased one would be wrong.
+        assert bound > hammersley_chapman_robbins_mse(epsilon, widths, shrink)
+
+
+def test_hammersley_with_bias_holds_for_clipped_estimates():
+    nodes = np.linspace(-9.0, 9.0, 4001)
+    weights = np.exp(-0.5 * nodes**2)
+    weights /= weights.sum()
+    for scale in (0.1, 0.3, 1.0, 3.0):
+        z = np.linspace(0.0, 1.0, 101)
+        estimate = np.clip(z[:, None] + scale * nodes, 0.0, 1.0)
+        mean = estimate @ weights
+        error = (estimate - z[:, None]) ** 2 @ weights
+        slope = np.diff(mean).min() / (z[1] - z[0])
+        bounds = hammersley_chapman_robbins_mse(1 / scale**2, [1.0], [slope], (mean - z) ** 2)
+        assert np.all(bounds <= error)
+
+
+def test_hammersley_of_a_constant_guess_is_its_squared_bias():
+    assert hammersley_chapman_robbins_mse(0.0, [1.0, 1.0], 0.0, 0.04) == 0.04
+    assert hammersley_chapman_robbins_mse([0.0, np.inf], [1.0], 1.0, 0.04).tolist() == [
+        np.inf,
+        0.04,
+    ]
+    assert hammersley_chapman_robbins_mse(1.0, [1.0], 1.0, [0.0, 1.0, np.inf]).shape == (3,)
+
+
 def test_erratum_of_the_printed_epsilon():
     # [DRA22] 7.1 prints 2 / (n lambda sigma) where its square is meant: 2.49 instead of 1.58.
     root = 2 / (12_665 * 0.01 * 0.01)
@@ -151,6 +188,8 @@ def test_hammersley_ends_and_batches():
         (lambda: hammersley_chapman_robbins_mse(1.0, [-1.0]), "`diameters` must be non-negative"),
         (lambda: hammersley_chapman_robbins_mse(1.0, [np.inf]), "must be finite"),
         (lambda: hammersley_chapman_robbins_mse(1.0, [0.0, 0.0]), "the bound is vacuous"),
+        (lambda: hammersley_chapman_robbins_mse(1.0, [1.0], 0.0, [0.0, 1.0]), "is vacuous"),
+        (lambda: hammersley_chapman_robbins_mse(1.0, [1.0], 1.0, -0.1), "`squared_bias` must be"),
         (lambda: hammersley_chapman_robbins_mse(1.0, [1.0] * 3, [1.0] * 2), "do not broadcast"),
         (lambda: hammersley_chapman_robbins_mse([1.0] * 3, np.ones((2, 2))), "do not broadcast"),
     ],

@@ -2,16 +2,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
+from scipy.optimize import linprog, minimize
 from scipy.special import ndtr, ndtri
 
 from skleak.bounds import (
     advantage_to_success,
     dp_advantage,
+    gaussian_tradeoff_advantage,
     gdp_advantage,
     membership_advantage_dp,
+    membership_advantage_gdp,
     success_to_advantage,
 )
+from skleak.channels import GaussianChannel
 
 
 def best_mechanism(epsilon, delta, prior):
@@ -87,13 +90,95 @@ def test_membership_advantage_is_the_tight_formula(rng):
     assert membership_advantage_dp(0.0, 0.0) == 0.0
 
 
-def test_gdp_closed_form_equals_water_filling():
-    mu = np.array([0.0, 1e-4, 0.3, 1.0, 4.0, 30.0])
+def test_gdp_is_exact_for_two_equally_likely_values():
+    mu = np.array([0.0, 1e-6, 0.3, 1.0, 4.0, 30.0, np.inf])
+    expected = 2.0 * ndtr(0.5 * mu) - 1.0
+    np.testing.assert_allclose(gdp_advantage(mu, 2), expected, atol=1e-15, rtol=1e-9)
+    np.testing.assert_allclose(gdp_advantage(mu, [0.5, 0.5]), expected, atol=1e-15, rtol=1e-9)
+    assert gdp_advantage(1.0, 2) == pytest.approx(0.3829, abs=5e-5)
+
+
+def test_gdp_solves_the_symmetric_equation():
+    for size in (3, 10, 1000):
+        for mu in (0.1, 1.0, 2.0, 6.0):
+            success = advantage_to_success(gdp_advantage(mu, size), size)
+            total = success + (size - 1) * ndtr(ndtri(success) - mu)
+            assert total == pytest.approx(1.0, abs=1e-12)
+    assert advantage_to_success(gdp_advantage(2.0, 10), 10) == pytest.approx(0.612, abs=5e-4)
+
+
+def test_gdp_integer_prior_equals_the_array():
+    mu = np.array([0.0, 1e-3, 0.3, 1.0, 4.0, 30.0, np.inf])
     for size in (2, 5, 40):
         number, table = gdp_advantage(mu, size), gdp_advantage(mu, np.full(size, 1 / size))
-        np.testing.assert_allclose(number, table, atol=1e-13)
-        expected = success_to_advantage(ndtr(ndtri(1 / size) + mu), size)
-        np.testing.assert_allclose(number, np.maximum(expected, 0.0), atol=1e-13)
+        np.testing.assert_allclose(number, table, atol=1e-10)
+        assert np.all(table >= number - 1e-14)
+
+
+def best_success_by_search(mu, prior, rng):
+    """The primal of the program, from several starts: feasible points are below the optimum."""
+
+    def room(s):
+        shares = ndtr(ndtri(s) - mu)
+        return 1.0 - shares.sum() - (s - shares)
+
+    best = prior.max()
+    for start in (np.full(len(prior), 1e-3), rng.uniform(0.01, 0.3, len(prior))):
+        found = minimize(
+            lambda s: -(prior @ s),
+            start,
+            bounds=[(1e-12, 1 - 1e-12)] * len(prior),
+            constraints=[{"type": "ineq", "fun": room}],
+            method="SLSQP",
+            options={"maxiter": 500, "ftol": 1e-13},
+        )
+        if room(found.x).min() > -1e-9:
+            best = max(best, -found.fun)
+    return best
+
+
+def test_gdp_agrees_with_a_search_for_the_best_success(rng):
+    for size in (2, 3, 4, 6):
+        for concentration in (0.5, 3.0, 30.0):
+            prior, mu = rng.dirichlet(concentration * np.ones(size)), rng.uniform(0.1, 4.0)
+            found = advantage_to_success(gdp_advantage(mu, prior), prior)
+            assert found == pytest.approx(best_success_by_search(mu, prior, rng), abs=1e-8)
+
+
+def test_no_gaussian_mechanism_beats_gdp(rng):
+    for _ in range(40):
+        size = rng.integers(2, 6)
+        points = rng.standard_normal((size, 2)) * 10.0 ** rng.uniform(-1, 0.7)
+        prior = rng.dirichlet(rng.choice([0.5, 5.0]) * np.ones(size))
+        mu = np.linalg.norm(points[:, None] - points, axis=2).max()
+        bayes = GaussianChannel(points, 1.0).bayes_advantage(prior)
+        assert gdp_advantage(mu, prior) >= bayes - 1e-12
+        # From the first value, and from the best place for a reference.
+        assert gdp_advantage(mu, prior, reference_mu=mu) >= bayes - 1e-12
+        radius = np.linalg.norm(points - points.mean(axis=0), axis=1).max()
+        assert gdp_advantage(mu, prior, reference_mu=radius) >= bayes - 1e-12
+
+
+def test_a_reference_that_is_one_of_the_values_adds_nothing(rng):
+    mu, prior = rng.uniform(0.0, 5.0, 50), rng.dirichlet(np.ones(4), 50)
+    np.testing.assert_array_equal(
+        gdp_advantage(mu, prior, reference_mu=mu), gdp_advantage(mu, prior)
+    )
+    for size in (2, 3, 500):
+        np.testing.assert_array_equal(
+            gdp_advantage(mu, size, reference_mu=mu), gdp_advantage(mu, size)
+        )
+
+
+def test_a_near_reference_gives_its_trade_off_bound(rng):
+    for size in (10, 100, 10**6):
+        expected = success_to_advantage(ndtr(ndtri(1 / size) + 0.25), size)
+        assert gdp_advantage(2.0, size, reference_mu=0.25) == pytest.approx(expected, abs=1e-13)
+    prior = rng.dirichlet(np.ones(5), 8)
+    expected = gaussian_tradeoff_advantage(np.full((8, 5), 0.25), prior)
+    np.testing.assert_array_equal(gdp_advantage(9.0, prior, reference_mu=0.25), expected)
+    # Canary of [FANO23] 6.3: 2 T / sigma^2 = 6; the run without it is half as far as two canaries.
+    assert gdp_advantage(np.sqrt(12.0), 50257, np.sqrt(3.0)) == pytest.approx(0.0087, abs=1e-4)
 
 
 def test_gdp_for_ten_billion_values():
@@ -101,17 +186,22 @@ def test_gdp_for_ten_billion_values():
     q = ndtri(1e-10)
     assert found[0] == 0.0
     assert found[1] == pytest.approx(1e-9 * np.exp(-0.5 * q * q) / np.sqrt(2 * np.pi), rel=1e-5)
-    assert found[2] == pytest.approx(ndtr(q + 1.0) - 1e-10, rel=1e-9)
+    # The sum of the others' shares being 1 - s, all but one value is nearly a reference.
+    assert found[2] == pytest.approx(ndtr(q + 1.0) - 1e-10, rel=1e-3)
     assert 0.99 < found[3] < found[4] == found[5] == 1.0
 
 
-def test_gdp_bounds_gaussian_channels_of_that_sensitivity(rng):
-    # One encoding is a legitimate reference for all: the bound covers any set of diameter mu.
-    prior = rng.dirichlet(np.ones(2), 100)
-    mu = rng.uniform(0.01, 5.0, 100)
-    shift = np.log(prior[:, 1] / prior[:, 0]) / mu
-    bayes = prior[:, 0] * ndtr(mu / 2 - shift) + prior[:, 1] * ndtr(mu / 2 + shift)
-    assert np.all(advantage_to_success(gdp_advantage(mu, prior), prior) >= bayes - 1e-13)
+def test_membership_under_gdp_is_the_best_test_of_two_gaussians(rng):
+    mu, prior = rng.uniform(0.01, 5.0, 100), rng.uniform(0.01, 0.99, 100)
+    odds = np.log(prior / (1 - prior)) / mu
+    bayes = prior * ndtr(mu / 2 + odds) + (1 - prior) * ndtr(mu / 2 - odds)
+    found = membership_advantage_gdp(mu, prior)
+    table = np.stack([prior, 1 - prior], axis=-1)
+    np.testing.assert_allclose(advantage_to_success(found, table), bayes, atol=1e-13)
+    variation = 2.0 * ndtr(0.5 * mu) - 1.0
+    np.testing.assert_allclose(membership_advantage_gdp(mu), variation, rtol=1e-12)
+    assert np.all(found <= variation + 1e-14)
+    assert membership_advantage_gdp([0.0, np.inf], 0.3).tolist() == [0.0, 1.0]
 
 
 @settings(max_examples=80, deadline=None)
@@ -134,6 +224,7 @@ def test_batches_broadcast(rng):
     prior = rng.dirichlet(np.ones(3), 5)
     assert dp_advantage(np.full((4, 1), 0.5), 1e-5, prior).shape == (4, 5)
     assert gdp_advantage(np.full((4, 1), 0.5), prior).shape == (4, 5)
+    assert gdp_advantage(np.full((4, 1), 0.5), prior, np.ones(5)).shape == (4, 5)
     assert isinstance(dp_advantage(0.5, 0.0, prior[0]), float)
     assert isinstance(gdp_advantage(0.5, prior[0]), float)
     one = dp_advantage(0.5, 1e-5, prior[2])
@@ -151,6 +242,10 @@ def test_batches_broadcast(rng):
         (lambda: membership_advantage_dp(1.0, 2.0), r"`delta` must lie in \[0, 1\]"),
         (lambda: gdp_advantage(-1.0, 2), "`mu` must be non-negative; got -1"),
         (lambda: gdp_advantage([1.0] * 3, [[0.5, 0.5]] * 2), "Shapes do not broadcast"),
+        (lambda: gdp_advantage(1.0, 2, -1.0), "`reference_mu` must be non-negative; got -1"),
+        (lambda: gdp_advantage([1.0] * 3, 2, [1.0] * 2), "Shapes do not broadcast"),
+        (lambda: membership_advantage_gdp(1.0, 1.0), r"must lie in \(0, 1\), ends excluded"),
+        (lambda: membership_advantage_gdp(-1.0), "`mu` must be non-negative; got -1"),
     ],
 )
 def test_input_errors(call, message):

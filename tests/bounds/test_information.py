@@ -51,8 +51,12 @@ def test_renyi_projection_is_the_projection_at_order_one(rng):
     prior = rng.dirichlet(np.ones(5), 30)
     epsilon = rng.uniform(0.0, 1.0, 30)
     np.testing.assert_allclose(
-        renyi_projection_advantage(epsilon, 1.0, prior),
+        renyi_projection_advantage(epsilon, 1.0, prior, refine=False),
         information_projection_advantage(epsilon, prior),
+    )
+    np.testing.assert_allclose(
+        renyi_projection_advantage(epsilon, 1.0, prior),
+        information_projection_advantage((1 - prior.max(axis=1)) * epsilon, prior),
     )
 
 

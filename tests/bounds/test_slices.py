@@ -3,8 +3,8 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
-from skleak.bounds import _slices
-from skleak.bounds._slices import slice_advantage
+from skleak.bounds import _slices, tradeoff_advantage
+from skleak.bounds._slices import flattened, planar_advantage, slice_advantage
 
 
 def bayes_on_a_line(positions, weights):
@@ -64,6 +64,55 @@ def test_three_values_in_a_plane_are_nearly_exact(rng):
         found = slice_advantage(points[None], prior[None], (prior @ points)[None])[0]
         assert bayes <= found
         assert found <= 1.06 * bayes + 1e-4
+
+
+def bayes_on_a_grid(points, prior, n=1201):
+    """``int max_m p_m phi(y - e_m) dy`` by plain sums: corners of the integrand cost step^3."""
+    reach = np.abs(points).max() + 8.0
+    grid = np.linspace(-reach, reach, n)
+    best = np.full((n, n), -np.inf)
+    for point, log_p in zip(points, np.log(prior), strict=True):
+        first, second = (-0.5 * (grid - c) ** 2 for c in point)
+        np.maximum(best, first[:, None] + second + log_p, out=best)
+    return np.exp(best).sum() * (grid[1] - grid[0]) ** 2 / (2 * np.pi)
+
+
+def circle(size):
+    angles = 0.1 + np.arange(size) * 2 * np.pi / size
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+@pytest.mark.parametrize("size", [3, 10, 50])
+def test_values_in_a_plane_are_exact(size, rng):
+    clouds = [scale * rng.standard_normal((size, 2)) for scale in (0.3, 1.0, 3.0)]
+    for points in (*clouds, 5.0 * circle(size)):
+        prior = rng.dirichlet(20 * np.ones(size))
+        bayes = advantage(bayes_on_a_grid(points, prior), prior)
+        turned = points @ np.linalg.qr(rng.standard_normal((6, 6)))[0][:2]
+        found = tradeoff_advantage(turned, 1.0, prior)
+        assert found == pytest.approx(bayes, rel=1e-5, abs=1e-6)
+        # Any center, as the bound does not depend on it any more.
+        assert tradeoff_advantage(turned, 1.0, prior, turned[0]) == pytest.approx(found, abs=1e-8)
+
+
+def test_slices_of_many_values_in_a_plane_lose_what_polygons_do_not(rng):
+    points, prior = rng.standard_normal((1, 50, 2)), np.full((1, 50), 0.02)
+    bayes = advantage(bayes_on_a_grid(points[0], prior[0]), prior[0])
+    assert slice_advantage(points, prior, points.mean(axis=1))[0] > 1.4 * bayes
+    assert planar_advantage(points, prior, np.zeros(1))[0] == pytest.approx(bayes, rel=1e-5)
+
+
+def test_flattening_pays_for_what_it_moves(rng):
+    points = rng.standard_normal((40, 5, 4)) * np.array([1.0, 1.0, 1e-4, 1e-4])
+    plane, error = flattened(points)
+    moved = np.linalg.norm(points - points.mean(axis=1, keepdims=True), axis=2) ** 2
+    moved = np.sqrt(np.maximum(moved - (plane**2).sum(axis=2), 0.0)).max(axis=1)
+    np.testing.assert_allclose(error, 2 * ndtr(moved / 2) - 1, rtol=1e-4)
+    # Three points one above the other in the third direction, seen from the side: no longer flat.
+    stack = np.array([[0.0, 0, 0], [0, 0, 1e-5], [0, 1, 0], [1, 0, 0]])
+    prior = np.full(4, 0.25)
+    flat = tradeoff_advantage(stack * np.array([1, 1, 0]), 1.0, prior)
+    assert flat < tradeoff_advantage(stack * np.array([1, 1, 1e-2]), 1.0, prior) < flat + 1e-6
 
 
 def test_share_bounds_the_probability_of_the_slice(rng):

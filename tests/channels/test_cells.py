@@ -6,13 +6,12 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr
 from scipy.stats import multivariate_normal, norm
 
-from skleak.channels._cells import (
+from skleak.channels.gaussian._cells import (
     equidistant_success,
     interval_success,
-    planar_success,
-    polygon_measure,
 )
-from skleak.channels._half_spaces import half_spaces
+from skleak.utils.geometry._half_spaces import half_spaces
+from skleak.utils.geometry._polygons import planar_success, polygon_measure
 
 
 def turned(points, angle):

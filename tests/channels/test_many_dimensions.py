@@ -7,12 +7,14 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from skleak.channels import GaussianChannel
-from skleak.channels._cells import equidistant_success, interval_success, planar_success
-from skleak.channels._mixture import expected_information, expected_top_posterior
-from skleak.channels._orthants import cell_success, unseen_failures
-from skleak.channels._quadrature import normal_lattice, sobol_points
-from skleak.channels._sampling import Sampling, sampled_integral
-from skleak.channels._slices import spatial_success
+from skleak.channels.gaussian._cells import equidistant_success, interval_success
+from skleak.channels.gaussian._integrals import gaussian_success
+from skleak.channels.gaussian._mixture import expected_information, expected_top_posterior
+from skleak.channels.gaussian._orthants import cell_success, failure_bound, unseen_failures
+from skleak.channels.gaussian._quadrature import normal_lattice, sobol_points
+from skleak.channels.gaussian._sampling import Sampling, sampled_integral
+from skleak.channels.gaussian._slices import spatial_success
+from skleak.utils.geometry._polygons import planar_success
 
 FINE = Sampling(tolerance=1e-5, max_points=2**16, random_state=1)
 
@@ -110,6 +112,53 @@ def test_rare_failures_are_not_stated_away():
     assert unseen_failures(points, prior, 10**6)[0] < 1e-6
     assert unseen_failures(points / 2, prior, 10**6)[0] < 1e-12
     assert unseen_failures(0 * points, prior, 1000)[0] < 1e-12
+
+
+@pytest.mark.parametrize("priors", [(0.5, 0.5, 0.5, 0.5), (0.3, 0.6, 0.8, 0.55)])
+@pytest.mark.parametrize("scale", [0.1, 1.0, 3.0])
+def test_sixteen_values_by_posteriors_or_cells_where_failures_are_rare(scale, priors, rng):
+    sides = scale * np.array([0.5, 1.0, 2.0, 3.0])
+    corners, prior = box(sides, priors)
+    points = corners @ random_rotation(4, rng)
+    value, error = gaussian_success(points, np.array([4]), prior, FINE)
+    assert abs(value[0] - box_success(sides, priors)) < 5 * error[0]
+    assert error[0] < 2e-4
+
+
+def test_posteriors_take_the_place_of_cells_from_ten_values_on(rng, monkeypatch):
+    used = []
+
+    def spy(name, function):
+        def call(*arguments):
+            used.append(name)
+            return function(*arguments)
+
+        return call
+
+    module = "skleak.channels.gaussian._integrals"
+    monkeypatch.setattr(f"{module}._top_posterior_over_cube", spy("posterior", posterior_success))
+    monkeypatch.setattr(f"{module}.cell_success", spy("cells", cell_success))
+    sampling = Sampling(1e-3, 2**12, 0)
+    for size, scale, expected in ((9, 1.0, "cells"), (10, 1.0, "posterior"), (10, 9.0, "cells")):
+        used.clear()
+        points = scale * np.eye(size)[None] * np.linspace(1.0, 1.1, size)
+        prior = np.full((1, size), 1 / size)
+        gaussian_success(points, np.array([size]), prior, sampling)
+        assert set(used) == {expected}, size
+
+
+def test_failure_bound_is_above_the_failures(rng):
+    points = rng.normal(size=(20, 5, 2)) * 10 ** rng.uniform(-1, 1, size=(20, 1, 1))
+    prior = rng.dirichlet(np.ones(5), size=20)
+    assert np.all(failure_bound(points, prior) >= 1 - planar_success(points, prior) - 1e-12)
+
+
+def test_posteriors_state_an_error_where_no_node_comes_near_a_boundary():
+    points, prior = 6.5 * np.eye(12)[None], np.full((1, 12), 1 / 12)
+    exact = equidistant_success(np.array([6.5 * np.sqrt(2)]), prior)[0]
+    missed = unseen_failures(points, prior, 1000, n_exact=0)[0]
+    assert missed >= 0.9 * (1 - exact) > 0
+    assert missed > unseen_failures(points, prior, 1000)[0]
 
 
 def test_the_sampled_estimate_is_the_same_alone_and_among_others(rng):

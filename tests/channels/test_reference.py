@@ -25,7 +25,7 @@ def test_published_point_of_one_hot_encodings():
     assert fano_advantage(channel.mutual_information(), 10) == pytest.approx(0.3988, abs=5e-4)
     assert tradeoff_advantage(np.eye(10), 1.0, 10, refine=False) <= 0.2997 + 5e-4
     epsilon = channel.renyi_divergence(1.0)
-    assert renyi_fano_advantage(epsilon, 1.0, 10) == pytest.approx(0.6547, abs=5e-4)
+    assert renyi_fano_advantage(epsilon, 1.0, 10, refine=False) == pytest.approx(0.6547, abs=5e-4)
 
 
 @pytest.mark.parametrize("p", [0.5, 0.8, 0.999])

@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 from scipy import integrate, stats
 
 from skleak.channels import GaussianChannel
-from skleak.channels._unequal import UnequalGaussianChannel
-from skleak.channels._unequal_reduction import Hypotheses, interval_success
+from skleak.channels.gaussian._reduction import Hypotheses, interval_success
+from skleak.channels.gaussian._unequal import UnequalGaussianChannel
 
 
 def _covariance(rng, d, size=1.0):
@@ -20,14 +20,14 @@ def _random(rng, n_values, d, gap=1.0):
     return UnequalGaussianChannel(gap * rng.normal(size=(n_values, d)), covariances)
 
 
-def _low_rank(rng, n_values, d, normalised):
+def _low_rank(rng, n_values, d, normalized):
     """As with the squared loss: ``C_m`` the inverse of ``H + x_m x_m^T``, perhaps normalised."""
     X = rng.normal(size=(3 * d, d))
     rest, records = X.T @ X, 1.5 * rng.normal(size=(n_values, d))
     hessians = rest + records[:, :, None] * records[:, None, :]
     A = np.linalg.inv(hessians)
     means = np.einsum("mij,mj->mi", A, records) * rng.normal(size=(n_values, 1)) * 2.0
-    if normalised:
+    if normalized:
         A = A * (np.trace(A[0]) / np.trace(A, axis1=1, axis2=2))[:, None, None]
     return UnequalGaussianChannel(means, A)
 
@@ -64,13 +64,13 @@ def test_the_bayes_value_is_that_of_simulated_attacks(rng, n_values, d):
     assert abs(right - value) <= 4.0 * np.hypot(noise, error)
 
 
-@pytest.mark.parametrize("normalised", [False, True])
+@pytest.mark.parametrize("normalized", [False, True])
 @pytest.mark.parametrize("n_values, d", [(2, 12), (3, 30), (2, 100)])
-def test_low_rank_differences_are_reduced_exactly(rng, n_values, d, normalised):
-    channel = _low_rank(rng, n_values, d, normalised)
+def test_low_rank_differences_are_reduced_exactly(rng, n_values, d, normalized):
+    channel = _low_rank(rng, n_values, d, normalized)
     hypotheses = channel._hypotheses[0]
     assert hypotheses.means.shape[1] == n_values
-    assert hypotheses.n_rest == (d - n_values if normalised else 0)
+    assert hypotheses.n_rest == (d - n_values if normalized else 0)
     # Divergences in few dimensions are those in all.
     for x in range(n_values):
         for other in range(n_values):
@@ -139,7 +139,7 @@ def test_the_difference_to_equal_covariances_is_the_same_value(rng, n_values, mo
                 channel.mutual_information(prior, return_standard_error=True),
             ]
         )
-        monkeypatch.setattr("skleak.channels._unequal_reduction.NEARLY", -1.0)
+        monkeypatch.setattr("skleak.channels.gaussian._reduction.NEARLY", -1.0)
     for (fast, error), (plain, plain_error) in zip(*values, strict=True):
         assert abs(fast - plain) <= 4.0 * np.hypot(error, plain_error) + 1e-9
         assert error <= 5e-4

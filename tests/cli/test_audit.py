@@ -70,7 +70,7 @@ def test_it_is_the_audit_that_the_library_makes(data, tmp_path, run):
         ("--target", "cost"),
         ("--target", "ill", "--prior", "uniform"),
         ("--target", "gene", "--model", "poisson", "--sensitive", "smoker?"),
-        ("--target", "cost", "--sensitive", "smoker?", "--secret", "drawn"),
+        ("--target", "cost", "--sensitive", "smoker?", "--secrets", "drawn"),
         ("--target", "cost", "--sensitive", "smoker?", "--reweighting", "irfil"),
         ("--target", "cost", "--sensitive", "smoker?", "--reweighting", "total"),
         ("--target", "ill", "--sensitive", "smoker?", "--reweighting", "total"),
@@ -160,7 +160,7 @@ def test_an_interrupted_audit_goes_on_from_its_checkpoint(data, tmp_path, run, m
                     raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("skleak.audit._cells.Parallel", Stopped)
+        patched.setattr("skleak.audit.run._cells.Parallel", Stopped)
         code, _, err = run(*arguments)
     assert code == 130
     assert err == (
@@ -194,7 +194,7 @@ def test_an_interrupt_without_a_checkpoint(data, tmp_path, run, monkeypatch):
         (["--target", "city {x}", "--model", "linear"], "takes a target of numbers"),
         (["--target", "city {x}"], "--sensitive: name a column. Whole records"),
         (["--target", "cost", "--sensitive", "constant"], "single value"),
-        (["--target", "cost", "--secret", "drawn"], "cannot redraw whole records"),
+        (["--target", "cost", "--secrets", "drawn"], "cannot redraw whole records"),
         (["--target", "cost", "--sensitive", "cost"], "target itself"),
         (["--target", "cost", "--alpha", "-1"], "--alpha: must be a finite number"),
         (["--target", "cost", "--noise-scale", "0.1", "nan"], "zero or more; got 'nan'"),

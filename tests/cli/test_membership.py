@@ -8,25 +8,25 @@ import pytest
 QUICK = ("--n-releases", "8", "--quiet", "--seed", "1", "--noise-scale", "0.5", "5")
 
 
-@pytest.mark.parametrize("secret", ["actual", "drawn"])
-def test_an_audit_of_membership(secret, data, tmp_path, run):
+@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+def test_an_audit_of_membership(secrets, data, tmp_path, run):
     out = tmp_path / "r.json"
-    arguments = ("audit", data, "--target", "cost", "--membership", "--secret", secret)
+    arguments = ("audit", data, "--target", "cost", "--membership", "--secrets", secrets)
     code, text, err = run(*arguments, "--out", out, *QUICK)
     assert (code, err) == (0, "")
     assert "membership, 4" in text
     words = " ".join(text.split())
     assert "tells members from non-members" in words.replace("non- members", "non-members")
-    assert ("drawn anew, and on all others" in words) == (secret == "actual")
-    assert ("try --secret drawn" in words) == (secret == "actual")
+    assert ("drawn anew, and on all others" in words) == (secrets == "actual")
+    assert ("try --secrets drawn" in words) == (secrets == "actual")
     assert "irfil" not in text
     assert "whole records" not in text
     assert max(map(len, text.replace(str(out), "").split("\n"))) <= 88
     told = json.loads(out.read_text())
     assert told["kind"] == "membership"
-    assert told["settings"]["secret"] == secret
+    assert told["settings"]["secrets"] == secrets
     assert pd.DataFrame(told["results"])["noise_scale"].unique().tolist() == [0.5, 5.0]
-    if secret == "actual":
+    if secrets == "actual":
         assert told["settings"]["reference"] == "test records"
 
 

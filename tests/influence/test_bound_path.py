@@ -4,19 +4,20 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers import flat
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
-from skleak.influence import WeightRule, equalize, follow_bound
-from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+from skleak.influence.reweighting import WeightRule, equalize, follow_bound
+from skleak.linear_model import IRFIL, EvenTotal, PrivateLinearRegression, PrivateLogisticRegression
 
 MODELS = {"squared": PrivateLinearRegression, "logistic": PrivateLogisticRegression}
 # Kind, seed, alpha and options of problems on which all other methods are stuck.
 HARD = [
-    ("squared", 35, 1e-3, {"reweighting_features": [0]}),
-    ("squared", 26, 0.1, {"reweighting_features": [0]}),
-    ("logistic", 28, 1e-3, {"reweighting_features": [0]}),
-    ("logistic", 18, 0.1, {"reweighting_features": [0]}),
+    ("squared", 35, 1e-3, {"reweighting__features": [0]}),
+    ("squared", 26, 0.1, {"reweighting__features": [0]}),
+    ("logistic", 28, 1e-3, {"reweighting__features": [0]}),
+    ("logistic", 18, 0.1, {"reweighting__features": [0]}),
 ]
 
 
@@ -30,27 +31,27 @@ def heavy_tailed(kind, seed):
 
 
 def model_of(kind, alpha, **options):
-    return MODELS[kind](1.0, alpha=alpha, **{"reweighting": "irfil", **options})
+    return MODELS[kind](1.0, alpha=alpha, **flat(**{"reweighting": "irfil", **options}))
 
 
 @pytest.mark.parametrize(("kind", "seed", "alpha", "options"), HARD)
 def test_solves_what_is_stuck(kind, seed, alpha, options):
     X, y = heavy_tailed(kind, seed)
-    with pytest.warns(ConvergenceWarning, match="Raise `max_reweighting_iter` or `alpha`"):
+    with pytest.warns(ConvergenceWarning, match="Raise its `max_iter` or `alpha`"):
         stuck = model_of(kind, alpha, **options).fit(X, y)
     assert min(stuck.reweighting_history_) > 1e-2
-    model = model_of(kind, alpha, max_reweighting_iter=150, **options).fit(X, y)
+    model = model_of(kind, alpha, reweighting__max_iter=150, **options).fit(X, y)
     assert min(model.reweighting_history_) == model.reweighting_history_[-1] <= 1e-6
     assert len(model.reweighting_history_) <= 151
     losses = model.fisher_information_loss(
-        features=options.get("reweighting_features"), conditional=True
+        features=options.get("reweighting__features"), conditional=True
     )
     assert_allclose(losses / losses.mean(), 1.0, atol=1e-4)
 
 
 def test_ends_where_there_are_no_such_weights():
     X, y = heavy_tailed("logistic", 15)
-    options = {"reweighting_features": [0], "max_reweighting_iter": 150}
+    options = {"reweighting__features": [0], "reweighting__max_iter": 150}
     with pytest.warns(ConvergenceWarning, match="There may be no weights under which they do"):
         model = model_of("logistic", 0.1, **options).fit(X, y)
     history = model.reweighting_history_
@@ -63,7 +64,7 @@ def test_ends_where_there_are_no_such_weights():
 def test_turns_back_from_weights_without_a_minimiser():
     # Hardly a penalty, and weights that leave almost separable records.
     X, y = heavy_tailed("logistic", 17)
-    options = {"reweighting_features": [0], "max_reweighting_iter": 150}
+    options = {"reweighting__features": [0], "reweighting__max_iter": 150}
     model = model_of("logistic", 1e-5, **options).fit(X, y)
     assert np.any(np.isinf(model.reweighting_history_))
     assert min(model.reweighting_history_) <= 1e-6
@@ -71,7 +72,7 @@ def test_turns_back_from_weights_without_a_minimiser():
 
 def test_the_bound_of_the_rule_is_where_it_ends():
     X, y = heavy_tailed("squared", 35)
-    options = {"reweighting_features": [0], "max_reweighting_iter": 150, "reweighting": "total"}
+    options = {"reweighting": EvenTotal(features=[0], max_iter=150)}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = model_of("squared", 1e-3, **options).fit(X, y)
@@ -129,6 +130,6 @@ def test_no_fits_left(rng):
 @pytest.mark.data
 def test_all_of_adult_under_hardly_a_penalty(adult):
     X, y = adult.X_train, adult.y_train
-    options = {"reweighting": "irfil", "alpha": 1e-5, "max_reweighting_iter": 150}
+    options = {"reweighting": IRFIL(max_iter=150), "alpha": 1e-5}
     model = PrivateLinearRegression(1.0, **options).fit(X, y)
     assert min(model.reweighting_history_) <= 1e-6

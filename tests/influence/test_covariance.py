@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skleak.influence import Columns, FitState, feature_norms, joint_norm, record_norms
-from skleak.influence._covariance import (
+from skleak.influence.jacobian import Columns, feature_norms, joint_norm, record_norms
+from skleak.influence.noise._covariance import (
     ShapedFactor,
     excess_loss,
     given_shape,
     hessian_matrix,
     inverse_hessian_root,
 )
-from skleak.influence._curvature_noise import CurvatureNoise
-from skleak.influence._noise_shape import NoiseShape
+from skleak.influence.noise._curvature import CurvatureNoise
+from skleak.influence.noise._shape import NoiseShape
+from skleak.influence.state import FitState
 
 KINDS = ["squared", "logistic", "poisson"]
 

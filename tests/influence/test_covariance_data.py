@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from skleak.influence import Columns, record_norms
-from skleak.influence._covariance import ShapedFactor, excess_loss, hessian_matrix
-from skleak.influence._covariance_minimax import minimax_shape
-from skleak.influence._covariance_terms import covariance_losses
-from skleak.influence._curvature_noise import CurvatureNoise
-from skleak.influence._minimax_noise import MinimaxNoise
-from skleak.influence._noise_shape import NoiseShape
+from skleak.influence.jacobian import Columns, record_norms
+from skleak.influence.noise._covariance import ShapedFactor, excess_loss, hessian_matrix
+from skleak.influence.noise._curvature import CurvatureNoise
+from skleak.influence.noise._minimax import MinimaxNoise
+from skleak.influence.noise._minimax_shape import minimax_shape
+from skleak.influence.noise._shape import NoiseShape
+from skleak.influence.noise._terms import covariance_losses
 from skleak.linear_model import PrivateLinearRegression
 from skleak.solvers import minimize
 

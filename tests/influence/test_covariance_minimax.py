@@ -7,11 +7,12 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import optimize, sparse
 
-from skleak.influence import Columns, FitState
-from skleak.influence._covariance import hessian_matrix
-from skleak.influence._covariance_design import enclosing_design
-from skleak.influence._covariance_minimax import minimax_shape
-from skleak.influence._noise_shape import NoiseShape
+from skleak.influence.jacobian import Columns
+from skleak.influence.noise._covariance import hessian_matrix
+from skleak.influence.noise._design import enclosing_design
+from skleak.influence.noise._minimax_shape import minimax_shape
+from skleak.influence.noise._shape import NoiseShape
+from skleak.influence.state import FitState
 
 KINDS = ["squared", "logistic", "poisson"]
 
@@ -27,7 +28,7 @@ def _shape_of(state, shape):
 def _worst(problem, state, columns, shape):
     """Largest loss under a shape scaled to ``tr(H S) = p``, from dense Jacobians."""
     d = problem.X.shape[1]
-    jacobian = problem.dense_jacobian() * problem.omega[:, None, None]
+    jacobian = problem.dense_jacobian() * (problem.s * problem.omega)[:, None, None]
     block = jacobian[:, :, :d] @ columns.basis(d)
     if columns.target:
         block = np.concatenate([block, jacobian[:, :, d:]], axis=2)

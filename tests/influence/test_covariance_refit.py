@@ -7,9 +7,10 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from skleak.channels._unequal import UnequalGaussianChannel
-from skleak.influence import FitState, candidate_encodings
-from skleak.influence._covariance_refit import candidate_inverse_hessians
+from skleak.channels.gaussian._unequal import UnequalGaussianChannel
+from skleak.influence import candidate_encodings
+from skleak.influence.refit._hessians import candidate_inverse_hessians
+from skleak.influence.state import FitState
 from skleak.solvers import minimize
 
 KINDS = ["squared", "logistic", "poisson"]

@@ -7,10 +7,11 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from skleak.influence import Columns, FitState, Participation, feature_norms
-from skleak.influence._covariance import ShapedFactor
-from skleak.influence._covariance_terms import covariance_losses
-from skleak.influence._curvature_noise import CurvatureNoise
+from skleak.influence.jacobian import Columns, Participation, feature_norms
+from skleak.influence.noise._covariance import ShapedFactor
+from skleak.influence.noise._curvature import CurvatureNoise
+from skleak.influence.noise._terms import covariance_losses
+from skleak.influence.state import FitState
 
 KINDS = ["squared", "logistic", "poisson"]
 
@@ -30,7 +31,7 @@ def curvature_losses(state, *arguments):
     return covariance_losses(state, *arguments, noise=CurvatureNoise.of(state))
 
 
-def _fitted(problem, start, normalised):
+def _fitted(problem, start, normalized):
     """Minimiser and covariance, from the definitions alone."""
     w = problem.resolve(start)
     x = np.column_stack([problem.X, np.ones(len(problem.y))])
@@ -40,10 +41,10 @@ def _fitted(problem, start, normalised):
     if problem.fit_intercept:
         ridge[-1] = 0.0
     A = np.linalg.inv((x.T * c) @ x + np.diag(ridge))
-    return w, A * len(w) / np.trace(A) if normalised else A
+    return w, A * len(w) / np.trace(A) if normalized else A
 
 
-def _moved(problem, start, i, j, change, normalised):
+def _moved(problem, start, i, j, change, normalized):
     """The same after one copy of record i moved by ``change`` in column j (the last: y)."""
     X, y = np.vstack([problem.X, problem.X[i]]), np.append(problem.y, problem.y[i])
     s, omega = np.append(problem.s, 1.0), np.append(problem.omega, problem.omega[i])
@@ -52,18 +53,18 @@ def _moved(problem, start, i, j, change, normalised):
         y[-1] += change
     else:
         X[-1, j] += change
-    return _fitted(replace(problem, X=X, y=y, s=s, omega=omega), start, normalised)
+    return _fitted(replace(problem, X=X, y=y, s=s, omega=omega), start, normalized)
 
 
-def _differences(problem, i, normalised=True, h=2e-3):
+def _differences(problem, i, normalized=True, h=2e-3):
     """Minimiser, covariance and their derivatives, by extrapolated central differences."""
     start = problem.start
-    w, C = _fitted(problem, start, normalised)
+    w, C = _fitted(problem, start, normalized)
     dw, dC = [], []
     for j in range(problem.X.shape[1] + 1):
         slopes = []
         for step in (h, 0.5 * h):
-            up, down = (_moved(problem, start, i, j, t, normalised) for t in (step, -step))
+            up, down = (_moved(problem, start, i, j, t, normalized) for t in (step, -step))
             slopes.append([(a - b) / (2.0 * step) for a, b in zip(up, down, strict=True)])
         dw.append((4.0 * slopes[1][0] - slopes[0][0]) / 3.0)
         dC.append((4.0 * slopes[1][1] - slopes[0][1]) / 3.0)
@@ -80,19 +81,19 @@ def _information(C, dw, dC):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("weighted", [True, False])
-@pytest.mark.parametrize("normalised", [True, False])
-def test_both_terms_are_those_of_refits(make_problem, kind, fit_intercept, weighted, normalised):
+@pytest.mark.parametrize("normalized", [True, False])
+def test_both_terms_are_those_of_refits(make_problem, kind, fit_intercept, weighted, normalized):
     problem = make_problem(
         kind, n=15, d=3, fit_intercept=fit_intercept, weighted=weighted, alpha=2e-2
     )
     state = _state(problem)
     first, second = _matrices(
-        state, problem.X, problem.y, Columns(target=True), normalised=normalised
+        state, problem.X, problem.y, Columns(target=True), normalized=normalized
     )
-    if not normalised:  # C = A here, and sigma^2 p A / tr A there
+    if not normalized:  # C = A here, and sigma^2 p A / tr A there
         first *= len(problem.start) / np.trace(state.factor.inverse_hessian)
     for i in (0, 4, 9):
-        _, C, dw, dC = _differences(problem, i, normalised)
+        _, C, dw, dC = _differences(problem, i, normalized)
         factor = problem.omega[i] ** 2
         for found, wanted in zip((first[i], second[i]), _information(C, dw, dC), strict=True):
             assert_allclose(factor * found, wanted, rtol=1e-5, atol=1e-6 * np.abs(wanted).max())
@@ -160,7 +161,7 @@ def test_the_information_is_the_variance_of_the_score(make_problem, rng, kind, n
 def test_closed_form_of_the_squared_loss_before_normalisation(make_problem):
     problem = make_problem("squared", n=20, d=4)
     state = _state(problem)
-    _, second = _matrices(state, problem.X, problem.y, Columns(), normalised=False)
+    _, second = _matrices(state, problem.X, problem.y, Columns(), normalized=False)
     A = state.factor.inverse_hessian
     x = np.column_stack([problem.X, np.ones(20)])
     u = x @ A
@@ -192,7 +193,7 @@ def test_losses_over_blocks_of_columns(make_problem, kind, fit_intercept, norm):
     part = state.participation(X, y)
     found = curvature_losses(state, X, y, part, _blocks(d), norm)
     first, second = _matrices(state, X, y, Columns(target=True))
-    scale = problem.omega[:, None, None] ** 2
+    scale = (problem.s * problem.omega)[:, None, None] ** 2
     first, second = first * scale / sigma**2, second * scale
     for k, columns in enumerate(_blocks(d)):
         basis = np.zeros((d + 1, columns.count(d)))
@@ -226,7 +227,7 @@ def test_the_first_term_is_that_of_a_public_shape(make_problem, kind):
     assert_allclose(noise.noise_root @ noise.noise_root.T, noise.shape, rtol=1e-9, atol=1e-12)
     for shaped in (noise.mean_factor, ShapedFactor.of(state.factor, noise.shape)):
         norms = feature_norms(shaped, problem.X, problem.y, blocks)
-        assert_allclose(losses.mean, norms * problem.omega[:, None] / 0.7, rtol=1e-9)
+        assert_allclose(losses.mean, norms * part.factors[:, None] / 0.7, rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -239,7 +240,7 @@ def test_units_of_the_columns(make_problem, rng, kind):
     columns = Columns(target=True)
     units = np.append(scale, 1.0)
     pairs = [
-        _matrices(_state(each), each.X, each.y, columns, normalised=False)
+        _matrices(_state(each), each.X, each.y, columns, normalized=False)
         for each in (problem, scaled)
     ]
     # What does not depend on the scale of the noise does not depend on units either.
@@ -256,7 +257,7 @@ def test_columns_far_from_zero(make_problem, rng, kind):
     moved = replace(problem, X=X + np.array([1e4, 0.0, -1e3]))
     columns = Columns(target=True)
     found, expected = (
-        _matrices(_state(each), each.X, each.y, columns, normalised=False)[1]
+        _matrices(_state(each), each.X, each.y, columns, normalized=False)[1]
         for each in (moved, problem)
     )
     # Without the normalisation an intercept takes up any shift of the columns.
@@ -271,7 +272,7 @@ def test_blocks_and_sparse_records(make_problem, kind, monkeypatch):
     part = state.participation(problem.X, problem.y)
     blocks = [Columns(target=True), Columns(np.array([0]))]
     expected = curvature_losses(state, problem.X, problem.y, part, blocks).total
-    monkeypatch.setattr("skleak.influence._curvature_noise._ELEMENTS", 100)
+    monkeypatch.setattr("skleak.influence.noise._curvature._ELEMENTS", 100)
     X = sparse.csr_array(problem.X)
     sparse_state = replace(state, objective=replace(problem.objective, X=X))
     found = curvature_losses(sparse_state, X, problem.y, part, blocks).total

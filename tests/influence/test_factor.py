@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skleak.influence import FitFactor
+from skleak.influence.jacobian import FitFactor
 from skleak.losses import SquaredLoss
 
 KINDS = ["squared", "logistic", "poisson"]

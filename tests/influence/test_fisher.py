@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from skleak.influence import Columns, FitFactor, feature_norms, joint_norm, record_norms
+from skleak.influence.jacobian import Columns, FitFactor, feature_norms, joint_norm, record_norms
 from skleak.losses import LogisticLoss, SquaredLoss
 
 KINDS = ["squared", "logistic", "poisson"]
@@ -245,7 +245,7 @@ def test_blocks_of_rows_do_not_show(make_problem, monkeypatch):
     whole = record_norms(*args, Columns(target=True))
     joint = joint_norm(*args, problem.s, Columns(target=True))
     monkeypatch.setattr(
-        "skleak.influence._fisher.row_blocks",
+        "skleak.influence.jacobian._norms.row_blocks",
         lambda n, *_: (slice(i, min(i + 3, n)) for i in range(0, n, 3)),
     )
     assert_allclose(record_norms(*args, Columns(target=True)), whole, rtol=1e-13)

@@ -7,12 +7,13 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import linalg, optimize, sparse
 
-from skleak.influence import Columns, FitState, feature_norms
-from skleak.influence._covariance import ShapedFactor, hessian_matrix
-from skleak.influence._covariance_joint import covariance_joint_loss
-from skleak.influence._covariance_terms import covariance_losses, noise_scales
-from skleak.influence._curvature_noise import CurvatureNoise
-from skleak.influence._minimax_noise import MinimaxNoise
+from skleak.influence.jacobian import Columns, feature_norms
+from skleak.influence.noise._covariance import ShapedFactor, hessian_matrix
+from skleak.influence.noise._curvature import CurvatureNoise
+from skleak.influence.noise._joint import covariance_joint_loss
+from skleak.influence.noise._minimax import MinimaxNoise
+from skleak.influence.noise._terms import covariance_losses, noise_scales
+from skleak.influence.state import FitState
 
 KINDS = ["squared", "logistic", "poisson"]
 WHOLE = Columns(target=True)
@@ -223,7 +224,8 @@ def test_losses_over_blocks_of_columns(make, kind, fit_intercept, norm):
     X, y, noise = problem.X, problem.y, MinimaxNoise.of(_state(problem))
     found = covariance_losses(state, X, y, state.participation(X, y), _blocks(d), norm, noise=noise)
     first, second = _matrices(state, X, y, WHOLE)
-    first = first / sigma**2
+    scale = problem.s[:, None, None] ** 2
+    first, second = first * scale / sigma**2, second * scale
     for k, columns in enumerate(_blocks(d)):
         basis = np.zeros((d + 1, columns.count(d)))
         basis[:d, : columns.count(d) - columns.target] = columns.basis(d)
@@ -252,7 +254,7 @@ def test_the_first_term_is_that_of_a_public_shape(make, kind):
     losses = covariance_losses(state, problem.X, problem.y, part, blocks, noise=noise)
     shaped = ShapedFactor.of(state.factor, noise.shape)
     norms = feature_norms(shaped, problem.X, problem.y, blocks)
-    assert_allclose(losses.mean, norms / 0.7, rtol=1e-8)
+    assert_allclose(losses.mean, norms * problem.s[:, None] / 0.7, rtol=1e-8)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -263,7 +265,7 @@ def test_joint_loss_of_dense_rows(make, kind, columns):
     state = _state(problem, sigma)
     p, (X, y) = len(noise.axes), (problem.X, problem.y)
     part = state.participation(X, y)
-    operator = noise.joint(X, y, part.copies, columns, sigma)
+    operator = noise.joint(X, y, part.sample_weight**2, columns, sigma)
     # On vectors and symmetric matrices alone, as an orthonormal basis of them.
     basis = np.zeros((p + p * (p + 1) // 2, p + p * p))
     basis[:p, :p] = np.eye(p)
@@ -278,11 +280,11 @@ def test_joint_loss_of_dense_rows(make, kind, columns):
     assert found == pytest.approx(largest, rel=1e-8)
     # The trace is that of the records one by one.
     diagonal = covariance_losses(state, X, y, part, [columns], "trace", noise=noise).total[:, 0]
-    expected = (part.copies @ diagonal**2) * columns.count(3)
+    expected = np.sum(diagonal**2) * columns.count(3)
     assert np.trace(dense) == pytest.approx(expected, rel=1e-9)
     spectral = covariance_losses(state, X, y, part, [columns], noise=noise).total[:, 0]
     for i in (0, 5):
-        one = noise.joint(X[[i]], y[[i]], np.ones(1), columns, sigma)
+        one = noise.joint(X[[i]], y[[i]], part.sample_weight[[i]] ** 2, columns, sigma)
         rows = basis @ np.array([one.product(row) for row in basis]).T
         assert np.sqrt(np.linalg.eigvalsh(rows)[-1]) == pytest.approx(spectral[i], rel=1e-8)
 
@@ -347,7 +349,7 @@ def test_blocks_and_sparse_records(make, kind, monkeypatch):
     expected = covariance_losses(
         state, problem.X, problem.y, part, blocks, noise=MinimaxNoise.of(state)
     )
-    monkeypatch.setattr("skleak.influence._minimax_noise._ELEMENTS", 100)
+    monkeypatch.setattr("skleak.influence.noise._minimax._ELEMENTS", 100)
     X = sparse.csr_array(problem.X)
     thin = replace(state, objective=replace(problem.objective, X=X))
     found = covariance_losses(thin, X, problem.y, part, blocks, noise=MinimaxNoise.of(thin))
@@ -362,7 +364,7 @@ def test_new_records_and_none(make):
     part = state.participation(X, y)
     losses = covariance_losses(state, X, y, part, [WHOLE], noise=noise)
     assert np.all(losses.total > losses.mean)
-    none = replace(part, copies=np.zeros(4))
+    none = replace(part, sample_weight=np.zeros(4))
     assert np.all(covariance_losses(state, X, y, none, [WHOLE], noise=noise).total == 0.0)
     assert covariance_joint_loss(state, X, y, none, WHOLE, noise=noise) == 0.0
 

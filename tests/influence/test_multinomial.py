@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.special import softmax
 
-from skleak.influence import (
+from skleak.influence.jacobian import (
     Columns,
     FitFactor,
     MultinomialFactor,
@@ -17,7 +17,7 @@ from skleak.influence import (
     joint_norm,
     record_norms,
 )
-from skleak.influence._multinomial_factor import label_directions
+from skleak.influence.jacobian._multinomial_factor import label_directions
 from skleak.losses import LogisticLoss, SoftmaxLoss
 from skleak.solvers import Objective, by_class, minimize
 
@@ -226,7 +226,7 @@ def test_blocks_of_rows_do_not_show(make_multinomial, monkeypatch):
 
     whole = measure()
     monkeypatch.setattr(
-        "skleak.influence._multinomial.row_blocks",
+        "skleak.influence.jacobian._multinomial.row_blocks",
         lambda n, *_: (slice(i, min(i + 3, n)) for i in range(0, n, 3)),
     )
     for found, expected in zip(measure(), whole, strict=True):

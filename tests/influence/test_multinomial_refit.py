@@ -7,7 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from skleak.influence import FitState, candidate_encodings
+from skleak.influence import candidate_encodings
+from skleak.influence.state import FitState
 from skleak.linear_model import PrivateLogisticRegression
 from skleak.solvers import minimize
 
@@ -84,7 +85,7 @@ def test_blocks_of_candidates_do_not_show(make_multinomial, monkeypatch):
     problem = make_multinomial(30, 3, 4)
     args = _state(problem), problem.X, problem.y, 0, [0.0, 2.0]
     whole = candidate_encodings(*args)
-    monkeypatch.setattr("skleak.influence._refit._TABLE_ELEMENTS", 1)
+    monkeypatch.setattr("skleak.influence.refit._candidates._TABLE_ELEMENTS", 1)
     assert_allclose(candidate_encodings(*args), whole, atol=1e-11)
 
 

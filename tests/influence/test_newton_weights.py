@@ -5,9 +5,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from skleak.influence import Columns, FitFactor, WeightRule, equalize, newton_direction
-from skleak.influence import _newton_weights as module
-from skleak.influence._total_gradient import Balance
+from skleak.influence.jacobian import Columns, FitFactor
+from skleak.influence.reweighting import WeightRule, equalize, newton_direction
+from skleak.influence.reweighting import _newton as module
+from skleak.influence.reweighting._total_gradient import Balance
 from skleak.losses import LogisticLoss, PoissonLoss, SquaredLoss
 from skleak.solvers import Objective, minimize
 from skleak.utils._blocks import row_blocks

@@ -3,15 +3,17 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 
-from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+from skleak.linear_model import IRFIL, EvenTotal, PrivateLinearRegression, PrivateLogisticRegression
 
 pytestmark = pytest.mark.data
 
 
 def fit(model, X, y, spread=1e-8):
     """By the default method and within the default number of refits; to stop short is an error."""
-    model.set_params(reweighting="irfil", reweighting_tol=spread, noise_scale=1.0)
+    model.set_params(reweighting=model.reweighting or IRFIL(), noise_scale=1.0)
+    model.set_params(reweighting__tol=spread)
     model.fit(X, np.asarray(y))
     assert len(model.reweighting_history_) <= 31
     return model
@@ -20,11 +22,11 @@ def fit(model, X, y, spread=1e-8):
 def check(model, **options):
     """The spread by a fit of its own under the weights found."""
     state = model._confidential_state()
-    plain = type(model)(**model.get_params()).set_params(reweighting=None)
+    plain = clone(model).set_params(reweighting=None)
     targets = model.classes_[state.objective.y.astype(int)] if hasattr(model, "classes_") else None
     targets = state.objective.y if targets is None else targets
     plain.fit(state.objective.X, targets, sample_weight=model.sample_reweights_)
-    losses = model.sample_reweights_ * plain.fisher_information_loss(**options)
+    losses = plain.fisher_information_loss(**options)  # of rows with their whole weight
     assert np.std(losses) / np.mean(losses) <= 2e-8
     assert_allclose(state.factor.coefficients, plain._confidential_state().factor.coefficients)
 
@@ -34,7 +36,7 @@ def check(model, **options):
 def test_iwpc(iwpc, alpha, gene):
     X, y = iwpc
     block = [name for name in X if name.startswith("vkorc1")] if gene else None
-    model = fit(PrivateLinearRegression(alpha=alpha, reweighting_features=block), X, y)
+    model = fit(PrivateLinearRegression(alpha=alpha, reweighting=IRFIL(features=block)), X, y)
     columns = [list(X).index(name) for name in block] if gene else None
     check(model, features=columns)
     assert len(model.reweighting_history_) <= 18
@@ -45,7 +47,7 @@ def test_iwpc(iwpc, alpha, gene):
 def test_iwpc_by_the_rule_that_evens_the_total(iwpc, alpha, gene):
     X, y = iwpc
     block = [name for name in X if name.startswith("vkorc1")] if gene else None
-    options = {"reweighting": "total", "reweighting_features": block, "reweighting_tol": 1e-8}
+    options = {"reweighting": EvenTotal(features=block, tol=1e-8)}
     model = PrivateLinearRegression(1.0, alpha=alpha, **options).fit(X, np.asarray(y))
     assert len(model.reweighting_history_) <= 18
     # By a fit of its own under the weights found.
@@ -59,17 +61,15 @@ def test_iwpc_by_the_rule_that_evens_the_total(iwpc, alpha, gene):
 
 def test_iwpc_agrees_with_the_acceleration_alone(iwpc):
     X, y = iwpc
-    tight = PrivateLinearRegression(alpha=1e-2, max_iter=200, tol=1e-13)
-    newton = fit(tight.set_params(reweighting_method="newton"), X, y, spread=1e-11)
+    options = {"alpha": 1e-2, "max_iter": 200, "tol": 1e-13}
+    tight = PrivateLinearRegression(reweighting=IRFIL(method="newton"), **options)
+    newton = fit(tight, X, y, spread=1e-11)
     fast = newton.sample_reweights_
     plain = PrivateLinearRegression(
         alpha=1e-2,
         tol=1e-13,
         noise_scale=1.0,
-        reweighting="irfil",
-        reweighting_method="plain",
-        reweighting_tol=1e-10,
-        max_reweighting_iter=1000,
+        reweighting=IRFIL(method="plain", tol=1e-10, max_iter=1000),
     ).fit(X, np.asarray(y))
     assert_allclose(fast, plain.sample_reweights_, rtol=1e-8)
 

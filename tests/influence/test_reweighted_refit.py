@@ -4,12 +4,14 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers import flat
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from skleak.influence import _reweighted_refit, candidate_encodings
-from skleak.influence._closed_system import ClosedSystem
+from skleak.influence import candidate_encodings
+from skleak.influence.refit import _reweighted as _reweighted_refit
+from skleak.influence.reweighting._closed_system import ClosedSystem
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -20,12 +22,12 @@ ESTIMATORS = [PrivateLinearRegression, PrivateLogisticRegression, PrivatePoisson
 RULES = ["irfil", "total"]
 BALANCED = {
     "record": {},
-    "features": {"reweighting_features": [0, 1]},
-    "trace": {"reweighting_target": "trace"},
+    "features": {"reweighting__features": [0, 1]},
+    "trace": {"reweighting__norm": "trace"},
 }
 BALANCED |= {f"total, {name}": {"reweighting": "total", **BALANCED[name]} for name in BALANCED}
 VALUES = np.array([[0.0, 0.3], [1.0, -2.0]])
-OPTIONS = {"alpha": 0.5, "reweighting": "irfil", "max_reweighting_iter": 300, "tol": 1e-14}
+OPTIONS = {"alpha": 0.5, "reweighting": "irfil", "reweighting__max_iter": 300, "tol": 1e-14}
 
 
 def make_data(estimator, rng, n=50):
@@ -44,7 +46,7 @@ def make_data(estimator, rng, n=50):
 
 def whole_algorithm(estimator, X, y, weights=None, **options):
     """Coefficients at a tightly solved fixed point."""
-    model = estimator(0.0, **{**OPTIONS, "reweighting_tol": 1e-12, **options})
+    model = estimator(0.0, **flat(**{**OPTIONS, "reweighting__tol": 1e-12, **options}))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # rounding noise may be larger
         model.fit(X, y, sample_weight=weights)
@@ -68,7 +70,7 @@ def worst_error(model, X, y, weights, encodings, rows, columns, values, **option
 
 def loose(estimator, X, y, weights=None, **options):
     """A fit as users have it: away from the fixed point by the tolerance."""
-    model = estimator(0.0, **{**OPTIONS, "reweighting_tol": 1e-6, **options})
+    model = estimator(0.0, **flat(**{**OPTIONS, "reweighting__tol": 1e-6, **options}))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(X, y, sample_weight=weights)
@@ -79,7 +81,7 @@ def loose(estimator, X, y, weights=None, **options):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_refits_of_the_whole_algorithm(estimator, options, fit_intercept, rng):
     X, y, weights = make_data(estimator, rng)
-    if estimator is PrivateLogisticRegression and "reweighting_features" in options:
+    if estimator is PrivateLogisticRegression and "reweighting__features" in options:
         # These weights are about 1 / |r|, so that the gradient in the intercept cannot vanish
         # unless there are as many records of either class: there is no fixed point.
         fit_intercept = False
@@ -91,11 +93,11 @@ def test_refits_of_the_whole_algorithm(estimator, options, fit_intercept, rng):
     assert error <= 1e-6
 
 
-@pytest.mark.parametrize("target", ["private", "public"])
+@pytest.mark.parametrize("target", [True, False])
 @pytest.mark.parametrize("reweighting", RULES)
 def test_public_targets_and_csr(target, reweighting, rng):
     X, y, weights = make_data(PrivateLogisticRegression, rng)
-    options = {"target": target, "fit_intercept": False, "reweighting": reweighting}
+    options = {"private_target": target, "fit_intercept": False, "reweighting": reweighting}
     model = loose(PrivateLogisticRegression, X, y, weights, **options)
     rows = np.array([4, 5])
     encodings = candidate_encodings(model, X[rows], y[rows], [1], [[1.5]])
@@ -120,7 +122,7 @@ def test_what_does_not_settle_is_refitted(reason, reweighting, rng, monkeypatch)
         monkeypatch.setattr(_reweighted_refit, "_LARGEST_DENSE", 1)
     else:
         monkeypatch.setattr(
-            "skleak.influence._total_system.AdjointSystem.matrix",
+            "skleak.influence.reweighting._total_system.AdjointSystem.matrix",
             lambda system: np.zeros((system.size, system.size)),
         )
     found = candidate_encodings(model, X[rows], y[rows], [1], [[9.0]])
@@ -198,7 +200,7 @@ def test_without_a_fixed_point_they_are_said_to_be_unreliable(reweighting, rng):
 @pytest.mark.parametrize("reweighting", RULES)
 def test_where_nothing_leaks_nothing_moves(reweighting, rng):
     X = rng.normal(size=(20, 3))
-    model = PrivateLinearRegression(0.1, target="public", reweighting=reweighting)
+    model = PrivateLinearRegression(0.1, private_target=False, reweighting=reweighting)
     model.fit(X, np.zeros(20))
     assert_array_equal(candidate_encodings(model, X[:2], np.zeros(2), 0, [0.0, 2.0]), 0.0)
 
@@ -235,7 +237,7 @@ def test_the_linearised_system(reweighting, rng):
 
 def test_long_work_is_announced(rng, monkeypatch, capfd):
     X, y, _ = make_data(PrivateLinearRegression, rng)
-    model = PrivateLinearRegression(0.0, **OPTIONS).fit(X, y)
+    model = PrivateLinearRegression(0.0, **flat(**OPTIONS)).fit(X, y)
     quick = candidate_encodings(model, X, y, 0, [0.0, 1.0])
     assert capfd.readouterr().err == ""
     monkeypatch.setattr(_reweighted_refit, "_LONG", 1e3)

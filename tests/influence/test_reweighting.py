@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skleak.influence import Columns, FitFactor, equalize, record_norms, relative_spread
+from skleak.influence.jacobian import Columns, FitFactor, record_norms
+from skleak.influence.reweighting import equalize, relative_spread
 from skleak.solvers import minimize
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from skleak.influence import largest_eigenvalue
+from skleak.influence.jacobian import largest_eigenvalue
 
 # What records are made of when the numbers conspire: zeros, ties, far-apart sizes.
 SPECIAL = [0.0, 1.0, -1.0, 2.0, 1e-8, -1e-8, 1e8, 1e-16, 1e-60, 1e30]

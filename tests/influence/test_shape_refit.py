@@ -7,9 +7,12 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from skleak.channels._unequal import UnequalGaussianChannel
-from skleak.influence import FitFactor, FitState, candidate_encodings, candidate_shapes
-from skleak.influence._noise_shape import NoiseShape
+from skleak.channels.gaussian._unequal import UnequalGaussianChannel
+from skleak.influence import candidate_encodings
+from skleak.influence.jacobian import FitFactor
+from skleak.influence.noise._shape import NoiseShape
+from skleak.influence.refit import candidate_shapes
+from skleak.influence.state import FitState
 from skleak.solvers import minimize
 
 KINDS = ["squared", "logistic", "poisson"]
@@ -53,7 +56,7 @@ def test_against_refits(make, kind, fit_intercept, block, shape, monkeypatch):
     X, y = problem.X[some], problem.y[some]
     found = candidate_shapes(state, X, y, columns, values, shape)
     given = candidate_encodings(state, X, y, columns, values)
-    monkeypatch.setattr("skleak.influence._shape_refit._ELEMENTS", 100)  # many blocks
+    monkeypatch.setattr("skleak.influence.refit._shapes._ELEMENTS", 100)  # many blocks
     again = candidate_shapes(state, X, y, columns, values, shape, encodings=given)
     assert_allclose(again, found, rtol=1e-9)
     for i, row in enumerate(some):

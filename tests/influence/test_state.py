@@ -6,14 +6,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from skleak.influence import (
-    Columns,
-    FitState,
-    Participation,
-    WeightRule,
-    joint_norm,
-    record_norms,
-)
+from skleak.influence.jacobian import Columns, Participation, joint_norm, record_norms
+from skleak.influence.reweighting import WeightRule
+from skleak.influence.state import FitState
 
 NOISE = 0.25
 
@@ -30,7 +25,7 @@ def state(problem):
 
 def test_training_records_carry_their_own_weights(state, problem):
     part = state.participation(problem.X, problem.y)
-    assert_array_equal(part.copies, problem.s)
+    assert_array_equal(part.sample_weight, problem.s)
     assert_array_equal(part.reweights, problem.omega)
 
 
@@ -39,19 +34,19 @@ def test_training_records_are_found_in_any_order_and_form(state, problem, rng, a
     order = rng.permutation(20)[:12]
     X = sparse.csr_array(problem.X[order]) if as_sparse else np.asfortranarray(problem.X[order])
     part = state.participation(X, problem.y[order])
-    assert_array_equal(part.copies, problem.s[order])
+    assert_array_equal(part.sample_weight, problem.s[order])
     assert_array_equal(part.reweights, problem.omega[order])
     assert_array_equal(state.training_rows(X, problem.y[order]), order)
 
 
-def test_other_records_count_once(state, problem):
+def test_other_records_have_a_weight_of_one(state, problem):
     X, y = problem.X.copy(), problem.y.copy()
     X[0, 0] += 1e-12
     y[1] = 1.0 - y[1]
     part = state.participation(X, y)
-    assert_array_equal(part.copies[:2], 1.0)
+    assert_array_equal(part.sample_weight[:2], 1.0)
     assert_array_equal(part.reweights[:2], 1.0)
-    assert_array_equal(part.copies[2:], problem.s[2:])
+    assert_array_equal(part.sample_weight[2:], problem.s[2:])
     assert_array_equal(state.training_rows(X, y)[:3], [-1, -1, 2])
 
 
@@ -69,16 +64,16 @@ def test_a_training_record_of_weight_zero_leaks_nothing_and_one_like_it_is_new(p
     problem.s[5] = 0.0
     state = FitState(problem.objective, problem.factor, NOISE, True)
     part = state.participation(problem.X, problem.y)
-    assert part.copies[5] == 0.0
+    assert part.sample_weight[5] == 0.0
     losses = state.record_loss(problem.X, problem.y, part)
     assert losses[5] == 0.0
     assert np.all(np.delete(losses, 5) > 0.0)
     alone = problem.X[[5]], problem.y[[5]]
-    assert_array_equal(state.participation(*alone).copies, 1.0)
+    assert_array_equal(state.participation(*alone).sample_weight, 1.0)
     assert state.record_loss(*alone, state.participation(*alone))[0] > 0.0
     # Nor does it take part in the whole, or in its group.
     rest = np.delete(np.arange(20), 5)
-    fewer = Participation(part.copies[rest], part.reweights[rest])
+    fewer = Participation(part.sample_weight[rest], part.reweights[rest])
     whole = state.joint_loss(problem.X, problem.y, part)
     assert whole == state.joint_loss(problem.X[rest], problem.y[rest], fewer)
     groups = np.where(np.arange(20) == 5, "gone", "here")
@@ -93,7 +88,7 @@ def test_of_equal_rows_the_one_that_counts_most(problem):
     problem.omega[[2, 7]] = 1.0
     state = FitState(problem.objective, problem.factor, NOISE, True)
     part = state.participation(problem.X[[2]], problem.y[[2]])
-    assert part.copies[0] == 3.0
+    assert part.sample_weight[0] == 3.0
 
 
 def test_new_records_get_the_weight_of_the_fixed_point(problem, rng):
@@ -124,11 +119,12 @@ def test_a_new_record_that_cannot_leak_has_a_finite_weight(make_problem):
 def test_losses_are_norms_times_weights_over_noise(state, problem, norm):
     X, y = problem.X, problem.y
     part = state.participation(X, y)
+    assert_array_equal(part.factors, problem.s * problem.omega)
     whole = Columns(target=True)
-    expected = record_norms(problem.factor, X, y, whole, norm) * problem.omega / NOISE
+    expected = record_norms(problem.factor, X, y, whole, norm) * part.factors / NOISE
     assert_allclose(state.record_loss(X, y, part, norm=norm), expected)
     block = Columns(np.array([1, 3]))
-    expected = record_norms(problem.factor, X, y, block, norm) * problem.omega / NOISE
+    expected = record_norms(problem.factor, X, y, block, norm) * part.factors / NOISE
     assert_allclose(state.record_loss(X, y, part, block, norm), expected)
     singles = [Columns(np.array([j])) for j in range(4)]
     table = state.feature_loss(X, y, part, [*singles, block], norm)
@@ -136,15 +132,15 @@ def test_losses_are_norms_times_weights_over_noise(state, problem, norm):
     assert_allclose(table[:, 2], state.record_loss(X, y, part, singles[2], norm))
 
 
-def test_joint_loss_counts_copies_and_weights(state, problem):
+def test_joint_loss_counts_squares_of_weights_and_each_row_once(state, problem):
     X, y = problem.X, problem.y
     part = state.participation(X, y)
-    weights = problem.s * problem.omega**2
+    weights = (problem.s * problem.omega) ** 2
     expected = joint_norm(problem.factor, X, y, weights, Columns(target=True)) / NOISE
     assert state.joint_loss(X, y, part) == pytest.approx(expected)
     trace = joint_norm(problem.factor, X, y, weights, Columns(target=True), "trace") / NOISE
     found = state.joint_loss(X, y, part, norm="trace")
-    assert found == pytest.approx(trace / np.sqrt(problem.s.sum() * 5))
+    assert found == pytest.approx(trace / np.sqrt(20 * 5))
     # A mean over unknowns: that of all records lies between those of the records.
     diagonal = state.record_loss(X, y, part, norm="trace")
     assert diagonal.min() < found < diagonal.max()
@@ -159,7 +155,7 @@ def test_group_losses(state, problem):
     assert list(losses.index) == ["a", "b", "c"]
     assert losses.index.name == "group"
     members = np.flatnonzero(groups == "a")
-    inside = Participation(part.copies[members], part.reweights[members])
+    inside = Participation(part.sample_weight[members], part.reweights[members])
     assert losses["a"] == state.joint_loss(X[members], y[members], inside)
     # Groups are parts of the whole, and the whole no more than all of them.
     whole = state.joint_loss(X, y, part)

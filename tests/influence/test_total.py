@@ -5,19 +5,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers import flat
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from skleak.influence import Columns, _total
-from skleak.influence._total import (
+from skleak.influence.jacobian import Columns
+from skleak.influence.reweighting import _total
+from skleak.influence.reweighting._total import (
     total_feature_norms,
     total_jacobian,
     total_joint_norm,
     total_norms,
 )
-from skleak.influence._total_derivative import total_derivative
+from skleak.influence.reweighting._total_derivative import total_derivative
 from skleak.linear_model import (
+    IRFIL,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
@@ -28,8 +31,8 @@ TIGHT = {
     "alpha": 0.3,
     "tol": 1e-13,
     "reweighting": "irfil",
-    "reweighting_tol": 1e-12,
-    "max_reweighting_iter": 200,
+    "reweighting__tol": 1e-12,
+    "reweighting__max_iter": 200,
 }
 MODELS = {
     "squared": PrivateLinearRegression,
@@ -38,12 +41,12 @@ MODELS = {
 }
 BALANCES = {
     "record": {},
-    "features": {"reweighting_features": [0, 2]},
-    "trace": {"reweighting_target": "trace"},
-    "trace of features": {"reweighting_features": [0, 1], "reweighting_target": "trace"},
+    "features": {"reweighting__features": [0, 2]},
+    "trace": {"reweighting__norm": "trace"},
+    "trace of features": {"reweighting__features": [0, 1], "reweighting__norm": "trace"},
     "total": {"reweighting": "total"},
-    "total of a column": {"reweighting": "total", "reweighting_features": [1]},
-    "total, trace": {"reweighting": "total", "reweighting_target": "trace"},
+    "total of a column": {"reweighting": "total", "reweighting__features": [1]},
+    "total, trace": {"reweighting": "total", "reweighting__norm": "trace"},
 }
 
 
@@ -81,7 +84,7 @@ def _refit(model, state, row, column, step, copies):
     moved = replace(old, X=X, y=y, sample_weight=weights, reweights=np.ones(len(y)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        result, _, history = solve_reweighted(model, moved, state.balanced)
+        result, _, history = solve_reweighted(model, moved, state.balanced, model.reweighting)
     assert min(history) <= 1e-10
     return result.factor.coefficients
 
@@ -91,8 +94,9 @@ def _differences(model, state, row, copies=1.0, step=1e-4):
     columns = []
     for j in range(state.n_features + 1):
         up, down = (_refit(model, state, row, j, h, copies) for h in (step, -step))
-        columns.append((up - down) / (2.0 * step * copies))
-    return np.column_stack(columns)
+        columns.append((up - down) / (2.0 * step))
+    # The whole row moves as far as all of its weight: s / copies times what some copies do.
+    return np.column_stack(columns) * (state.objective.sample_weight[row] / copies)
 
 
 def _converged_problem(kind, rng, **options):
@@ -101,33 +105,33 @@ def _converged_problem(kind, rng, **options):
         X, y = _records(kind, rng)
         weights = rng.integers(1, 4, size=len(y)).astype(float)
         weights[3] = 0.0
-        model = MODELS[kind](1.0, **{**TIGHT, **options})
+        model = MODELS[kind](1.0, **flat(**{**TIGHT, **options}))
         state = _fit(model, X, y, weights)
         if min(model.reweighting_history_) <= 1e-11:
             return model, state, total_derivative(state)
     raise AssertionError("no data with a fixed point")
 
 
-@pytest.mark.parametrize("target", ["private", "public"])
+@pytest.mark.parametrize("target", [True, False])
 @pytest.mark.parametrize("balance", BALANCES)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("kind", MODELS)
 def test_against_refits_of_the_whole_algorithm(kind, fit_intercept, balance, target, rng):
-    options = {"fit_intercept": fit_intercept, "target": target, **BALANCES[balance]}
+    options = {"fit_intercept": fit_intercept, "private_target": target, **BALANCES[balance]}
     model, state, derivative = _converged_problem(kind, rng, **options)
     assert derivative.doubts == []
     rows = np.array([5, 7] if balance == "record" else [7])
     jacobians = total_jacobian(state, rows, derivative=derivative)
     for row, jacobian in zip(rows, jacobians, strict=True):
-        expected = _differences(model, state, row)
+        expected = _differences(model, state, row, copies=state.objective.sample_weight[row])
         assert np.linalg.norm(jacobian - expected) <= 1e-5 * np.linalg.norm(expected)
 
 
-@pytest.mark.parametrize("target", ["private", "public"])
+@pytest.mark.parametrize("target", [True, False])
 @pytest.mark.parametrize("balance", BALANCES)
 @pytest.mark.parametrize("kind", MODELS)
 def test_the_two_solvers_agree(kind, balance, target, rng):
-    _, state, dense = _converged_problem(kind, rng, target=target, **BALANCES[balance])
+    _, state, dense = _converged_problem(kind, rng, private_target=target, **BALANCES[balance])
     krylov = total_derivative(state, solver="krylov")
     assert max(dense.residual, krylov.residual) <= 1e-9
     rows = np.arange(len(state.objective.y))
@@ -140,7 +144,7 @@ def test_any_number_of_copies_and_columns_far_from_zero(rng):
     X, y = _records("squared", rng)
     X[:, 1] += 50.0
     weights = rng.uniform(0.5, 2.5, size=len(y))
-    model = PrivateLinearRegression(1.0, **TIGHT)
+    model = PrivateLinearRegression(1.0, **flat(**TIGHT))
     state = _fit(model, X, y, weights)
     jacobian = total_jacobian(state, np.array([4]))[0]
     expected = _differences(model, state, 4, copies=0.4 * weights[4])
@@ -149,7 +153,7 @@ def test_any_number_of_copies_and_columns_far_from_zero(rng):
 
 def test_one_column(rng):
     X, y = _records("squared", rng, d=1)
-    model = PrivateLinearRegression(1.0, fit_intercept=False, **TIGHT)
+    model = PrivateLinearRegression(1.0, fit_intercept=False, **flat(**TIGHT))
     state = _fit(model, X, y)
     for row in (0, 1):
         expected = _differences(model, state, row)
@@ -188,19 +192,13 @@ def test_norms_are_those_of_the_jacobians(kind, rng):
             assert_allclose(table[:, k], expected, rtol=1e-9)
             one = total_norms(state, X, y, part, columns, norm, derivative=derivative)
             assert_allclose(one, 0.5 * expected, rtol=1e-9)
-            weighted = jacobians_together(restricted, part.copies)
-            together = np.linalg.norm(weighted, order)
+            side_by_side = restricted.transpose(1, 0, 2).reshape(restricted.shape[1], -1)
+            together = np.linalg.norm(side_by_side, order)
             if norm == "trace":
-                together /= np.sqrt(part.copies.sum() * restricted.shape[2])
+                together /= np.sqrt(np.sum(part.present) * restricted.shape[2])
             joint = total_joint_norm(state, X, y, part, columns, norm, derivative=derivative)
             assert joint == pytest.approx(together, rel=1e-9)
     assert_array_equal(table[3], 0.0)  # of weight zero: not in the fit
-
-
-def jacobians_together(jacobians, copies):
-    """The Jacobian with respect to all records at once, of shape (p, n k)."""
-    scaled = jacobians * np.sqrt(copies)[:, None, None]
-    return scaled.transpose(1, 0, 2).reshape(jacobians.shape[1], -1)
 
 
 def test_without_reweighting_it_is_the_conditional_leakage(rng):
@@ -228,7 +226,7 @@ def test_weights_that_do_not_follow_the_leakage_leave_the_conditional_jacobian(r
     )
     rows = np.array([0, 1, 6])
     X, y = state.objective.X[rows], state.objective.y[rows]
-    conditional = state.factor.jacobian(X, y) * state.objective.reweights[rows, None, None]
+    conditional = state.factor.jacobian(X, y) * state.objective.weights[rows, None, None]
     found = total_jacobian(state, rows, derivative=replace(derivative, adjoint=fixed))
     own = found - conditional  # only what the record's own weight does is left
     direction = -conditional[:, :, -1] / state.factor.loss.cross(y)[:, None]
@@ -239,15 +237,15 @@ def test_weights_that_do_not_follow_the_leakage_leave_the_conditional_jacobian(r
         assert abs(cosine) == pytest.approx(1.0, abs=1e-9)
 
 
-def test_copies_are_repeated_rows(rng):
+def test_a_row_moves_all_of_its_copies(rng):
     X, y = _records("squared", rng)
     weights = rng.integers(1, 4, size=len(y)).astype(float)
     copies = np.repeat(np.arange(len(y)), weights.astype(int))
-    a = _fit(PrivateLinearRegression(1.0, **TIGHT), X, y, weights)
-    b = _fit(PrivateLinearRegression(1.0, **TIGHT), X[copies], y[copies])
+    a = _fit(PrivateLinearRegression(1.0, **flat(**TIGHT)), X, y, weights)
+    b = _fit(PrivateLinearRegression(1.0, **flat(**TIGHT)), X[copies], y[copies])
     once = total_norms(a, X, y, a.participation(X, y))
     repeated = total_norms(b, X[copies], y[copies], b.participation(X[copies], y[copies]))
-    assert_allclose(once[copies], repeated, rtol=1e-8)
+    assert_allclose(once[copies], weights[copies] * repeated, rtol=1e-8)
 
 
 def test_records_of_weight_zero_change_nothing(rng):
@@ -255,8 +253,8 @@ def test_records_of_weight_zero_change_nothing(rng):
     weights = np.ones(len(y))
     weights[[3, 20]] = 0.0
     present = weights > 0.0
-    a = _fit(PrivateLogisticRegression(1.0, **TIGHT), X, y, weights)
-    b = _fit(PrivateLogisticRegression(1.0, **TIGHT), X[present], y[present])
+    a = _fit(PrivateLogisticRegression(1.0, **flat(**TIGHT)), X, y, weights)
+    b = _fit(PrivateLogisticRegression(1.0, **flat(**TIGHT)), X[present], y[present])
     rows = np.flatnonzero(present)
     assert_allclose(total_jacobian(a, rows), total_jacobian(b, np.arange(23)), rtol=1e-6)
     assert_array_equal(total_jacobian(a, np.array([3, 20])), 0.0)
@@ -266,8 +264,8 @@ def test_rotated_columns_leak_the_same(rng):
     X, y = _records("squared", rng)
     turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
     options = {"fit_intercept": False, **TIGHT}
-    a = _fit(PrivateLinearRegression(1.0, **options), X, y)
-    b = _fit(PrivateLinearRegression(1.0, **options), X @ turn, y)
+    a = _fit(PrivateLinearRegression(1.0, **flat(**options)), X, y)
+    b = _fit(PrivateLinearRegression(1.0, **flat(**options)), X @ turn, y)
     norms = total_norms(a, X, y, a.participation(X, y))
     turned = total_norms(b, X @ turn, y, b.participation(X @ turn, y))
     assert_allclose(norms, turned, rtol=1e-8)
@@ -276,11 +274,11 @@ def test_rotated_columns_leak_the_same(rng):
 def test_sparse_records_and_small_blocks(rng, monkeypatch):
     X, y = _records("logistic", rng)
     X[np.abs(X) < 0.7] = 0.0
-    a = _fit(PrivateLogisticRegression(1.0, **TIGHT), X, y)
-    b = _fit(PrivateLogisticRegression(1.0, **TIGHT), sparse.csr_array(X), y)
+    a = _fit(PrivateLogisticRegression(1.0, **flat(**TIGHT)), X, y)
+    b = _fit(PrivateLogisticRegression(1.0, **flat(**TIGHT)), sparse.csr_array(X), y)
     expected = total_norms(a, X, a.objective.y, a.participation(X, a.objective.y))
-    monkeypatch.setattr("skleak.influence._total._ELEMENTS", 50)
-    monkeypatch.setattr("skleak.influence._total_system._ELEMENTS", 50)
+    monkeypatch.setattr("skleak.influence.reweighting._total._ELEMENTS", 50)
+    monkeypatch.setattr("skleak.influence.reweighting._total_system._ELEMENTS", 50)
     X, y = b.objective.X, b.objective.y
     assert_allclose(total_norms(b, X, y, b.participation(X, y)), expected, rtol=1e-8)
     derivative = total_derivative(b, solver="krylov")
@@ -290,12 +288,12 @@ def test_sparse_records_and_small_blocks(rng, monkeypatch):
 
 def test_a_new_record_like_a_training_record_leaks_like_it(rng):
     _, state, derivative = _converged_problem("poisson", rng)
-    X, y = state.objective.X[:3], state.objective.y[:3]
+    X, y, s = state.objective.X[:3], state.objective.y[:3], state.objective.sample_weight[:3]
     part = state.participation(X + 1e-9, y)
     assert_array_equal(state.training_rows(X + 1e-9, y), -1)
     new = total_norms(state, X + 1e-9, y, part, derivative=derivative)
     old = total_norms(state, X, y, state.participation(X, y), derivative=derivative)
-    assert_allclose(new, old, rtol=1e-4)  # a record of large weight is that sensitive
+    assert_allclose(s * new, old, rtol=1e-4)  # a record of large weight is that sensitive
 
 
 def test_no_records_and_no_noise(rng):
@@ -312,7 +310,7 @@ def test_no_records_and_no_noise(rng):
 
 def test_where_nothing_leaks(rng):
     X = rng.normal(size=(20, 3))
-    model = PrivateLinearRegression(0.1, target="public", reweighting="irfil")
+    model = PrivateLinearRegression(0.1, private_target=False, reweighting="irfil")
     state = _fit(model, X, np.zeros(20))
     derivative = total_derivative(state)
     assert derivative.doubts == []
@@ -323,8 +321,8 @@ def test_where_nothing_leaks(rng):
 def test_a_record_that_cannot_leak_leaves_no_fixed_point(steps, rng):
     X, y = rng.normal(size=(20, 2)), rng.normal(size=20)
     X[4], y[4] = 0.0, 0.0
-    model = PrivateLinearRegression(0.1, fit_intercept=False, reweighting="irfil")
-    state = _fit(model.set_params(max_reweighting_iter=steps), X, y)
+    model = PrivateLinearRegression(0.1, fit_intercept=False, reweighting=IRFIL(max_iter=steps))
+    state = _fit(model, X, y)
     derivative = total_derivative(state)
     assert derivative.deviation >= 1.0
     assert "not at its fixed point" in derivative.doubts[0]
@@ -336,8 +334,8 @@ def test_a_record_that_cannot_leak_leaves_no_fixed_point(steps, rng):
 def test_weights_that_all_went_to_a_record_that_cannot_leak(rng):
     X, y = rng.normal(size=(20, 2)), rng.normal(size=20)
     X[4], y[4] = 0.0, 0.0
-    model = PrivateLinearRegression(0.1, fit_intercept=False, reweighting="irfil")
-    state = _fit(model.set_params(max_reweighting_iter=1), X, y)
+    model = PrivateLinearRegression(0.1, fit_intercept=False, reweighting=IRFIL(max_iter=1))
+    state = _fit(model, X, y)
     weights = np.zeros(20)
     weights[4] = 20.0
     gone = replace(state, objective=state.objective.reweighted(weights))
@@ -348,7 +346,7 @@ def test_weights_that_all_went_to_a_record_that_cannot_leak(rng):
 
 def test_weights_of_one_only_because_nothing_balanced_leaks(rng):
     X = rng.normal(size=(20, 3))
-    model = PrivateLinearRegression(0.1, reweighting="irfil", reweighting_features=[0])
+    model = PrivateLinearRegression(0.1, reweighting=IRFIL(features=[0]))
     state = _fit(model, X, np.zeros(20))
     assert_array_equal(state.objective.reweights, 1.0)
     assert len(total_derivative(state).doubts) == 1  # the smallest change of a target changes them
@@ -356,8 +354,8 @@ def test_weights_of_one_only_because_nothing_balanced_leaks(rng):
 
 def test_doubts(rng):
     X, y = _records("logistic", rng)
-    options = {**TIGHT, "max_reweighting_iter": 1, "max_iter": 1, "tol": 1e-13}
-    state = _fit(PrivateLogisticRegression(1.0, **options), X, y)
+    options = {**TIGHT, "reweighting__max_iter": 1, "max_iter": 1, "tol": 1e-13}
+    state = _fit(PrivateLogisticRegression(1.0, **flat(**options)), X, y)
     derivative = total_derivative(state)
     assert len(derivative.doubts) == 2
     assert "did not converge" in derivative.doubts[0]
@@ -368,7 +366,7 @@ def test_doubts(rng):
 def test_a_singular_system_says_so(rng, monkeypatch):
     _, state, _ = _converged_problem("squared", rng)
     monkeypatch.setattr(
-        "skleak.influence._total_system.AdjointSystem.matrix",
+        "skleak.influence.reweighting._total_system.AdjointSystem.matrix",
         lambda system: np.zeros((system.size, system.size)),
     )
     with pytest.raises(np.linalg.LinAlgError, match=r"no derivative.*Raise `alpha`"):
@@ -377,10 +375,12 @@ def test_a_singular_system_says_so(rng, monkeypatch):
 
 def test_error_falls_with_the_deviation(rng):
     X, y = _records("squared", rng)
-    exact = _fit(PrivateLinearRegression(1.0, **TIGHT), X, y)
+    exact = _fit(PrivateLinearRegression(1.0, **flat(**TIGHT)), X, y)
     norms = total_norms(exact, X, y, exact.participation(X, y))
     for tol in (1e-3, 1e-5):
-        state = _fit(PrivateLinearRegression(1.0, **{**TIGHT, "reweighting_tol": tol}), X, y)
+        state = _fit(
+            PrivateLinearRegression(1.0, **flat(**{**TIGHT, "reweighting__tol": tol})), X, y
+        )
         derivative = total_derivative(state)
         error = np.abs(total_norms(state, X, y, state.participation(X, y)) / norms - 1.0)
         assert error.max() <= 20.0 * derivative.deviation

@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers import flat
+from sklearn.base import clone
 
 from skleak.influence import candidate_encodings
-from skleak.influence._total import total_jacobian, total_norms
-from skleak.influence._total_derivative import total_derivative
+from skleak.influence.reweighting._total import total_jacobian, total_norms
+from skleak.influence.reweighting._total_derivative import total_derivative
 from skleak.linear_model import PrivateLinearRegression
 from skleak.linear_model._fitting import solve_reweighted
 
@@ -22,9 +24,7 @@ def fit(iwpc, reweighting, alpha=1e-2):
         1.0,
         alpha=alpha,
         fit_intercept=False,
-        reweighting=reweighting,
-        reweighting_tol=1e-11,
-        max_reweighting_iter=60,
+        **flat(reweighting=reweighting, reweighting__tol=1e-11, reweighting__max_iter=60),
     )
     return model.fit(X.iloc[rows], np.asarray(y)[rows])
 
@@ -82,7 +82,7 @@ def test_refits_of_the_whole_algorithm_on_real_records(whole_record, ratios, qua
         else:
             y[i] += h
         moved = replace(old, X=X, y=y)
-        result = solve_reweighted(whole_record, moved, state.balanced)
+        result = solve_reweighted(whole_record, moved, state.balanced, whole_record.reweighting)
         return result[0].factor.coefficients
 
     columns = range(state.n_features + 1)
@@ -106,7 +106,9 @@ def test_refits_of_the_other_rule_on_real_records(evened, evened_ratios, quantil
         X, y = old.X.copy(), old.y.copy()
         X[i] += change[:-1]
         y[i] += change[-1]
-        result = solve_reweighted(evened, replace(old, X=X, y=y), state.balanced)
+        result = solve_reweighted(
+            evened, replace(old, X=X, y=y), state.balanced, evened.reweighting
+        )
         return result[0].factor.coefficients
 
     def slope(direction, step=3e-4):
@@ -125,8 +127,8 @@ def test_the_error_is_a_few_times_the_deviation(whole_record, ratios):
     X, y = state.objective.X, state.objective.y
     exact = total_norms(state, X, y, state.participation(X, y), derivative=derivative)
     start = state.objective.reweighted(np.ones(len(y)))
-    loose = PrivateLinearRegression(**whole_record.get_params()).set_params(reweighting_tol=1e-4)
-    rough = solve_reweighted(loose, start, state.balanced)[0]
+    loose = clone(whole_record).set_params(reweighting__tol=1e-4)
+    rough = solve_reweighted(loose, start, state.balanced, loose.reweighting)[0]
     deviation = total_derivative(rough).deviation
     error = np.abs(total_norms(rough, X, y, rough.participation(X, y)) / exact - 1.0)
     assert 1e-6 < deviation <= 1.5e-3
@@ -147,7 +149,7 @@ def test_encodings_are_refits_of_the_whole_algorithm(name, iwpc, request):
     for i, m in (np.unravel_index(distances.argmax(), distances.shape), (3, 1), (3, 2)):
         moved = X.copy()
         moved[i, columns] = values[m]
-        result = solve_reweighted(model, replace(old, X=moved), state.balanced)
+        result = solve_reweighted(model, replace(old, X=moved), state.balanced, model.reweighting)
         error = np.linalg.norm(encodings[i, m] - result[0].factor.coefficients)
         assert error <= 1e-6 * distances.max()
 

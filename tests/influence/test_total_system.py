@@ -4,14 +4,16 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers import flat
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
-from skleak.influence import Columns, FitFactor, WeightRule
-from skleak.influence._total import total_jacobian
-from skleak.influence._total_gradient import Balance, _root
-from skleak.influence._total_system import Adjoint, AdjointSystem
+from skleak.influence.jacobian import Columns, FitFactor
+from skleak.influence.reweighting import WeightRule
+from skleak.influence.reweighting._total import total_jacobian
+from skleak.influence.reweighting._total_gradient import Balance, _root
+from skleak.influence.reweighting._total_system import Adjoint, AdjointSystem
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -232,7 +234,7 @@ class ClosedSystem:
         return -(sizes[:, None] * scaled)[: self.p]
 
 
-@pytest.mark.parametrize("balance", [{}, {"reweighting_target": "trace"}], ids=["record", "trace"])
+@pytest.mark.parametrize("balance", [{}, {"reweighting__norm": "trace"}], ids=["record", "trace"])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("reweighting", RULES)
@@ -247,7 +249,13 @@ def test_against_implicit_differentiation_by_hand(reweighting, kind, fit_interce
     weights = rng.integers(1, 4, size=25).astype(float)
     options = {"alpha": 0.3, "fit_intercept": fit_intercept, "tol": 1e-13, **balance}
     model = MODELS[kind](
-        1.0, reweighting=reweighting, reweighting_tol=1e-12, max_reweighting_iter=200, **options
+        1.0,
+        **flat(
+            reweighting=reweighting,
+            reweighting__tol=1e-12,
+            reweighting__max_iter=200,
+            **options,
+        ),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -257,6 +265,6 @@ def test_against_implicit_differentiation_by_hand(reweighting, kind, fit_interce
     system = ClosedSystem(kind, state)
     assert np.abs(system(system.solution)).max() <= 1e-8 * system.objective.total
     for row in (0, 9):
-        expected = system.jacobian(row)
+        expected = weights[row] * system.jacobian(row)  # of the whole row
         found = total_jacobian(state, np.array([row]))[0]
         assert np.linalg.norm(found - expected) <= 1e-6 * np.linalg.norm(expected)

@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import fsolve
 
-from skleak.influence import Columns, WeightRule, relative_spread
-from skleak.influence._weight_rule import _LARGEST_MEAN
+from skleak.influence.jacobian import Columns
+from skleak.influence.reweighting import WeightRule, relative_spread
+from skleak.influence.reweighting._rule import _LARGEST_MEAN
 
 RULES = {
     "irfil": WeightRule(),

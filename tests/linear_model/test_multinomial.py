@@ -60,8 +60,8 @@ def test_without_noise_it_is_scikit_learns(trees, fit_intercept, form):
     assert_array_equal(model.predict(form(X)), expected.predict(X))
     assert_allclose(model.predict_proba(form(X)), expected.predict_proba(X), atol=1e-7)
     assert_allclose(model.predict_log_proba(X), np.log(expected.predict_proba(X)), atol=1e-6)
-    centred = expected.decision_function(X) - shift
-    assert_allclose(model.decision_function(X), centred, atol=1e-6)
+    centered = expected.decision_function(X) - shift
+    assert_allclose(model.decision_function(X), centered, atol=1e-6)
     assert model.score(X, y, weights) == expected.score(X, y, weights)
 
 
@@ -100,28 +100,23 @@ def test_noise_on_every_parameter(trees):
     assert model.noise_scale_ == 0.3
 
 
-def test_weights_count_records(trees):
+def test_a_row_moves_all_of_its_copies(trees):
     X, y, weights = trees
     times = weights.astype(int)
     weighted = PrivateLogisticRegression(0.1).fit(X, y, sample_weight=weights)
     repeated = PrivateLogisticRegression(0.1).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
-    assert_allclose(
-        np.repeat(weighted.fisher_information_loss_, times),
-        repeated.fisher_information_loss_,
-        rtol=1e-8,
-    )
-    assert_allclose(
-        weighted.fisher_information_loss(per="dataset"),
-        repeated.fisher_information_loss(per="dataset"),
-        rtol=1e-8,
-    )
+    expected = np.repeat(weights, times) * repeated.fisher_information_loss_
+    assert_allclose(np.repeat(weighted.fisher_information_loss_, times), expected, rtol=1e-8)
+    # Together they are one group to whom the whole weights belong.
+    one = weighted.fisher_information_loss(per="group", groups=np.arange(len(y)))
+    assert_allclose(one, weighted.fisher_information_loss_, rtol=1e-8)
 
 
 def test_every_grain(trees):
     X = pd.DataFrame(trees[0], columns=["age", "bmi", "dose"])
     y = trees[1]
-    model = PrivateLogisticRegression(0.1, target="public").fit(X, y)
-    jacobian = model._state.factor.jacobian(X.to_numpy(), model._encode_targets(y)) / 0.1
+    model = PrivateLogisticRegression(0.1, private_target=False).fit(X, y)
+    jacobian = model._state.factor.jacobian(X.to_numpy(), model._encode_targets(y, X)) / 0.1
     losses = np.linalg.norm(jacobian[:, :, :3], 2, axis=(1, 2))
     assert_allclose(model.fisher_information_loss(), losses, rtol=1e-8)
     table = model.fisher_information_loss(per="feature", features=["bmi", ["age", "dose"]])
@@ -153,13 +148,17 @@ def test_reweighting_is_for_two_classes(trees):
 
 def test_targets_of_the_noise(trees):
     X, y, _ = trees
-    model = PrivateLogisticRegression(MaxLeakage(0.3)).fit(X, y)
+    unit = PrivateLogisticRegression(1.0).fit(X, y)
+    model = PrivateLogisticRegression(MaxLeakage(0.3).noise_scale_of(unit)).fit(X, y)
     assert model.fisher_information_loss_.max() == pytest.approx(0.3)
-    model = PrivateLogisticRegression(MaxLeakage(0.2, features=[0, 1])).fit(X, y)
+    goal = MaxLeakage(0.2, features=[0, 1])
+    model = PrivateLogisticRegression(goal.noise_scale_of(unit)).fit(X, y)
     assert model.fisher_information_loss(features=[0, 1]).max() == pytest.approx(0.2)
     X = X.copy()
     X[:, 0] = np.arange(150) % 3
-    model = PrivateLogisticRegression(MaxAdvantage(0.1, 0, prior="uniform")).fit(X, y)
+    goal = MaxAdvantage(0.1, 0, prior="uniform")
+    unit = PrivateLogisticRegression(1.0).fit(X, y)
+    model = PrivateLogisticRegression(goal.noise_scale_of(unit)).fit(X, y)
     encodings = candidate_encodings(model, X, y, 0, [0.0, 1.0, 2.0])
     channel = GaussianChannel(encodings, model.noise_scale_)
     advantage = channel.bayes_advantage(np.full(3, 1.0 / 3.0)).max()
@@ -169,7 +168,8 @@ def test_targets_of_the_noise(trees):
 def test_sensitivity_covers_every_replacement(unit_rows, rng):
     X, y = unit_rows
     options = {"alpha": 0.05, "fit_intercept": False}
-    model = PrivateLogisticRegression(GaussianDP(0.5), data_norm=1.0, **options).fit(X, y)
+    promises = {"data_norm": 1.0, "classes": np.unique(y), "public": "n_samples"}
+    model = PrivateLogisticRegression(GaussianDP(0.5), **promises, **options).fit(X, y)
     guarantee = model.leakage_report().differential_privacy
     assert guarantee.holds
     assert guarantee.mu == pytest.approx(0.5)
@@ -203,6 +203,7 @@ def test_the_sensitivity_has_the_size_of_a_gradient():
 def test_epsilon_and_why_there_is_none(unit_rows):
     X, y = unit_rows
     options = {"alpha": 0.1, "fit_intercept": False, "data_norm": 1.0}
+    options |= {"classes": np.unique(y), "public": "n_samples"}
     model = PrivateLogisticRegression(EpsilonDelta(1.0, 1e-5), **options).fit(X, y)
     guarantee = model.leakage_report().differential_privacy
     assert gaussian_delta(guarantee.mu, epsilon=1.0) <= 1e-5 * (1.0 + 1e-9)
@@ -217,8 +218,11 @@ def test_epsilon_and_why_there_is_none(unit_rows):
 def test_a_ledger_adds_up(trees, tmp_path):
     X, y, _ = trees
     ledger = LeakageLedger(tmp_path / "ledger.sqlite", max_leakage=3.0)
-    model = PrivateLogisticRegression(MaxLeakage(2.0), ledger=ledger)
-    fits = [clone(model).set_params(alpha=a).fit(X, y) for a in (0.01, 1.0)]
+    goal, fits = MaxLeakage(2.0), []
+    for a in (0.01, 1.0):
+        noise = goal.noise_scale_of(PrivateLogisticRegression(1.0, alpha=a).fit(X, y))
+        model = PrivateLogisticRegression(noise, alpha=a, ledger=ledger)
+        fits.append(model.fit(X, y))
     expected = np.sqrt(sum(fit.fisher_information_loss_.max() ** 2 for fit in fits))
     assert ledger.total("default").fisher_information_loss.max() == pytest.approx(expected)
     with pytest.raises(LeakageBudgetError):

@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skleak.exceptions import PrivacyLeakWarning
-from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+from skleak.linear_model import IRFIL, EvenTotal, PrivateLinearRegression, PrivateLogisticRegression
 
 
 @pytest.fixture
@@ -107,8 +107,8 @@ def test_weights_through_a_pipeline(estimator_class, data):
 
 def test_grid_search(estimator_class, data):
     pipeline = Pipeline([("scale", StandardScaler()), ("model", estimator_class(0.05))])
-    grid = {"model__alpha": [1e-3, 1e-1], "model__reweighting": [None, "irfil", "total"]}
-    grid["model__max_reweighting_iter"] = [100]
+    grid = {"model__alpha": [1e-3, 1e-1]}
+    grid["model__reweighting"] = [None, IRFIL(max_iter=100), EvenTotal(max_iter=100)]
     search = GridSearchCV(pipeline, grid, cv=3, n_jobs=2, error_score="raise")
     search.fit(data.X, data.y)
     assert np.all(np.isfinite(search.cv_results_["mean_test_score"]))

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 
 from skleak.linear_model import (
+    IRFIL,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
@@ -111,11 +112,8 @@ def test_the_signature():
         "noise_scale": 0.01,
         "alpha": 1e-2,
         "fit_intercept": True,
-        "target": "private",
+        "private_target": True,
         "reweighting": None,
-        "reweighting_features": None,
-        "max_reweighting_iter": 30,
-        "reweighting_tol": 1e-6,
         "data_norm": None,
         "max_iter": 100,
         "tol": 1e-10,
@@ -204,7 +202,7 @@ def test_a_refit_forgets_the_reweighting(numbers):
 
 def test_fit_does_not_edit_parameters(estimator_class, data):
     features = [0, 2]
-    model = estimator_class(0.1, reweighting="irfil", reweighting_features=features, alpha=1.0)
+    model = estimator_class(0.1, reweighting=IRFIL(features=features), alpha=1.0)
     before = model.get_params()
     assert model.fit(data.X, data.y) is model
     assert model.get_params() == before
@@ -262,7 +260,7 @@ def test_very_few_records(estimator_class, rng, n):
     X, y = rng.normal(size=(n, 2)), np.arange(n) % 2 + (n == 1)
     model = estimator_class(0.1, alpha=0.1)
     if estimator_class is PrivateLogisticRegression and n == 1:
-        with pytest.raises(ValueError, match="holds only one class: 1"):
+        with pytest.raises(ValueError, match="holds only one class"):
             model.fit(X, y)
         return
     model.fit(X, y)
@@ -272,24 +270,24 @@ def test_very_few_records(estimator_class, rng, n):
     model.leakage_report()
 
 
-@pytest.mark.parametrize("target", ["private", "public"])
+@pytest.mark.parametrize("target", [True, False])
 @pytest.mark.parametrize("alpha", [0.0, 1e-2])
 def test_perfect_fits_and_constant_targets(rng, target, alpha):
     X = rng.normal(size=(20, 3))
     for y in (X @ [1.0, 2.0, 3.0] + 1.0, np.full(20, 7.0), np.zeros(20)):
-        model = PrivateLinearRegression(0.1, alpha=alpha, target=target).fit(X, y)
+        model = PrivateLinearRegression(0.1, alpha=alpha, private_target=target).fit(X, y)
         losses = model.fisher_information_loss_
         assert np.all(np.isfinite(losses))
         assert np.all(losses >= 0.0)
-        if target == "private":
+        if target:
             assert losses.min() > 0.0
 
 
 @pytest.mark.parametrize("size", [1e-8, 1e8])
 def test_units_of_the_target(rng, size):
     X, y = rng.normal(size=(30, 3)), rng.normal(size=30)
-    plain = PrivateLinearRegression(1.0, target="public").fit(X, y)
-    scaled = PrivateLinearRegression(size, target="public").fit(X, size * y)
+    plain = PrivateLinearRegression(1.0, private_target=False).fit(X, y)
+    scaled = PrivateLinearRegression(size, private_target=False).fit(X, size * y)
     # Coefficients and noise in the target's unit: nothing of it is left in the leakage of X.
     assert_allclose(scaled.fisher_information_loss_, plain.fisher_information_loss_, rtol=1e-8)
 

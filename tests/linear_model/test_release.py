@@ -9,22 +9,25 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_array_equal
+from helpers import flat
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.exceptions import PrivacyLeakWarning
-from skleak.influence import FitFactor, FitState
-from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
-from skleak.release import ReleasedModel
+from skleak._released import ReleasedModel
+from skleak.accounting import LeakageLedger
+from skleak.exceptions import LeakageBudgetError, NoGuaranteeError, PrivacyLeakWarning
+from skleak.influence.jacobian import FitFactor
+from skleak.influence.state import FitState
+from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression, _base
 from skleak.solvers import Objective
 
 # A fit that evens its total leakage says how even it is, whenever that is asked for.
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:.reweighting='total'. evens:sklearn.exceptions.ConvergenceWarning"
+    "ignore:.reweighting='total'. evens:skleak.exceptions.UnevenLeakageWarning"
 )
 
 
@@ -93,7 +96,9 @@ def _bytes_hold(payload, secret):
 @pytest.fixture(params=[None, "irfil", "total"], ids=["plain", "irfil", "total"])
 def model(request, estimator_class, data):
     X = pd.DataFrame(data.X, columns=["age", "bmi", "bp", "dose"])
-    model = estimator_class(0.1, alpha=0.1, reweighting=request.param, max_reweighting_iter=100)
+    model = estimator_class(
+        0.1, alpha=0.1, **flat(reweighting=request.param, reweighting__max_iter=100)
+    )
     y = np.where(data.y == 1, "ill", "well") if model.__class__.__name__[7:10] == "Log" else data.y
     model.fit(X, y, sample_weight=data.weights)
     model.leakage_report()  # whatever is kept along the way must not leave either
@@ -199,28 +204,152 @@ def test_an_unfitted_or_cloned_model_pickles_in_silence(estimator_class, model):
     assert again.get_params() == model.get_params()
 
 
-def test_noise_from_an_integer_seed_warns(estimator_class, data):
-    for seed in (0, np.int64(7)):
+def test_noise_that_can_be_drawn_again_warns(estimator_class, data):
+    for seed in (77, np.int64(7), np.random.default_rng(0), np.random.RandomState(0)):
         model = estimator_class(0.1, random_state=seed).fit(data.X, data.y)
-        message = f"came from the integer seed {seed}: whoever"
+        message = "noise came from a seed or a generator: whoever guesses or copies it"
         with pytest.warns(PrivacyLeakWarning, match=message) as caught:
             released = model.release()
         assert caught[0].filename == __file__
         # Whoever guesses the seed has the noise; the release does not hold it.
         assert seed not in [v for v in _everything(released).values() if type(v) is type(seed)]
-    for seed in (None, np.random.default_rng(0), np.random.RandomState(0)):
+        with pytest.raises(NoGuaranteeError, match="can be drawn again"):
+            model.release(require_guarantee=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        estimator_class(0.1).fit(data.X, data.y).release()
+
+
+def test_copies_of_a_generator_draw_the_same_noise_and_are_told_apart_from_secret_ones(numbers):
+    # The attack: cross-validation clones the generator, so that the difference of two releases is
+    # that of the noiseless models, to the last digits.
+    X, y = numbers.X, numbers.y
+    model = PrivateLinearRegression(10.0, random_state=np.random.default_rng(0))
+    one, other = clone(model).fit(X, y), clone(model).fit(X[1:], y[1:])
+    exact = PrivateLinearRegression(0)
+    difference = exact.fit(X, y).coef_ - exact.fit(X[1:], y[1:]).coef_
+    assert_allclose(one.coef_ - other.coef_, difference, atol=2 * one.noise_step_)
+    for fit in (one, other):
+        with pytest.warns(PrivacyLeakWarning):
+            assert "seeded" in fit.release().noise_sampler_
+    ledger = LeakageLedger(":memory:", max_leakage=1e6)
+    with pytest.raises(LeakageBudgetError):
+        clone(model).set_params(ledger=ledger).fit(X, y)
+    secret = PrivateLinearRegression(10.0)
+    one, other = clone(secret).fit(X, y), clone(secret).fit(X[1:], y[1:])
+    assert np.abs(one.coef_ - other.coef_ - difference).max() > 0.1
+
+
+def test_a_release_lies_on_its_grid_and_states_its_noise(estimator_class, data):
+    for covariance in ("isotropic", np.diag([1.0, 4.0, 9.0, 16.0, 25.0]), "curvature", "minimax"):
+        released = estimator_class(0.3, noise_covariance=covariance).fit(data.X, data.y).release()
+        parameters = np.append(np.ravel(released.coef_), np.ravel(released.intercept_))
+        assert released.noise_step_ == 2.0**-32
+        assert np.all(parameters % released.noise_step_ == 0.0)
+        if isinstance(covariance, str) and covariance != "isotropic":
+            assert released.coef_noise_scale_ is released.intercept_noise_scale_ is None
+            assert "shaped" in released.noise_sampler_
+            continue
+        shares = np.sqrt([1.0, 4.0, 9.0, 16.0, 25.0]) / np.sqrt(11.0)
+        shares = np.ones(5) if isinstance(covariance, str) else shares
+        assert_allclose(np.ravel(released.coef_noise_scale_), 0.3 * shares[:4], rtol=1e-12)
+        assert_allclose(np.ravel(released.intercept_noise_scale_), 0.3 * shares[4], rtol=1e-12)
+        assert released.coef_noise_scale_.shape == released.coef_.shape
+
+
+def test_a_release_says_that_its_step_grew(numbers):
+    model = PrivateLinearRegression(1e-12).fit(numbers.X, numbers.y)
+    with pytest.warns(UserWarning, match="released parameters are multiples of"):
+        released = model.release()
+    assert np.all(released.coef_ % released.noise_step_ == 0.0)
+    assert released.noise_step_ > 2.0**-70
+
+
+@pytest.mark.parametrize("reweighting", [None, "irfil"])
+@pytest.mark.parametrize("covariance", ["isotropic", "curvature", "minimax"])
+def test_neighbours_differ_in_the_parameters_alone(make_data, rng, covariance, reweighting):
+    """The attack: read one record's entry off anything in a release but the noisy parameters."""
+    if reweighting is not None and covariance != "isotropic":
+        return
+    X, y, _ = make_data(PrivateLogisticRegression, rng)
+    y = np.where(y > 0, "ill", "well")
+    changed, labels = X.copy(), y.copy()
+    changed[0], labels[1] = 5.0 * changed[0], "well" if y[1] == "ill" else "ill"
+    options = {"alpha": 0.1, "noise_covariance": covariance, "reweighting": reweighting}
+    pickles = []
+    for table, target in ((X, y), (changed, labels)):
         with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            estimator_class(0.1, random_state=seed).fit(data.X, data.y).release()
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = PrivateLogisticRegression(0.1, classes=["ill", "well"], **options)
+            released = model.fit(table, target).release()
+        released.coef_, released.intercept_ = np.zeros((1, 4)), np.zeros(1)
+        pickles.append(pickle.dumps(released))
+    assert pickles[0] == pickles[1]
+
+
+def test_classes_are_public_only_by_statement(classes):
+    # Neighbours that differ in one label: without `classes` everybody sees it.
+    X, y = classes.X, np.array(["well"] * 59 + ["ill"])
+    options = {"alpha": 0.1, "fit_intercept": False}
+    with pytest.raises(ValueError, match="needs two classes"):
+        PrivateLogisticRegression(**options).fit(X, ["well"] * 60)
+    told = PrivateLogisticRegression(classes=["ill", "rare", "well"], **options)
+    for labels in (y, ["well"] * 60, ["ill", "rare", "well"] * 20):
+        released = told.fit(X, labels).release()
+        assert released.classes_.tolist() == ["ill", "rare", "well"]
+        assert released.coef_.shape == (3, 4)
+    two = PrivateLogisticRegression(classes=["ill", "well"], **options)
+    assert two.fit(X, ["well"] * 60).release().coef_.shape == (1, 4)
+    with pytest.raises(ValueError, match=r"labels of 1 records are not among `classes`.*row 7"):
+        two.fit(X, np.where(np.arange(60) == 7, "secret", y))
+    for wrong in (["ill"], ["ill", "ill"]):
+        with pytest.raises(ValueError, match="at least two different labels"):
+            two.set_params(classes=wrong).fit(X, y)
+    for more in ({"alpha": 0.0}, {"fit_intercept": True}):
+        with pytest.raises(ValueError, match="declared classes have no record"):
+            PrivateLogisticRegression(classes=["ill", "well"], **options | more).fit(
+                X, ["well"] * 60
+            )
+
+
+def test_declared_classes_of_any_kind_of_text(classes):
+    # What the labels are kept in, a function of the data as it may be, is not published.
+    y = np.where(classes.y == 1, "ill", "well")
+    forms = [y, y.astype(object), pd.Series(y), pd.Series(y, dtype="string"), pd.Categorical(y)]
+    for n_classes in (2, 3):
+        declared = ["ill", "well", "a rare illness"][:n_classes]
+        model = PrivateLogisticRegression(0, classes=declared, alpha=0.1, fit_intercept=False)
+        fits = [model.fit(classes.X, labels).coef_.copy() for labels in forms]
+        assert all(np.array_equal(fit, fits[0]) for fit in fits)
+        assert model.classes_.dtype == np.asarray(declared).dtype
+        assert model.score(classes.X, y) > 0.6
+    with pytest.raises(ValueError, match="same type"):
+        model.fit(classes.X, classes.y)
+
+
+def test_an_interrupted_fit_leaves_the_one_before_whole(numbers, monkeypatch):
+    X, y = pd.DataFrame(numbers.X, columns=list("abcd")), numbers.y
+    model = PrivateLinearRegression(0.1).fit(X, y)
+    before = dict(vars(model))
+
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_base, "draw_release", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(numbers.X[:30, :2], y[:30])
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is before[name] for name in before)
+    assert model.predict(X).shape == (60,)
 
 
 def test_the_seed_that_counts_is_that_of_the_fit(numbers):
     model = PrivateLinearRegression(0.1, random_state=0).fit(numbers.X, numbers.y)
     model.set_params(random_state=None)
-    with pytest.warns(PrivacyLeakWarning, match="integer seed 0"):
+    with pytest.warns(PrivacyLeakWarning, match="a seed or a generator"):
         model.release()
     guarantee = model.leakage_report().differential_privacy
-    assert any("integer seed" in reason for reason in guarantee.reasons)
+    assert any("a seed or a generator" in reason for reason in guarantee.reasons)
 
 
 def test_a_release_tells_how_the_fit_was_made_and_not_how_the_next_would_be(classes):
@@ -266,7 +395,8 @@ def test_provenance(model):
     provenance = model.release().provenance_
     assert provenance["estimator"] == type(model).__name__
     assert provenance["loss"] in ("squared", "logistic", "poisson")
-    assert provenance["reweighting"] == model.reweighting
+    reweighting = model.reweighting
+    assert provenance["reweighting"] == (None if reweighting is None else reweighting.name)
     assert "skleak" in provenance
     assert not {"random_state", "seed"} & set(provenance)
 

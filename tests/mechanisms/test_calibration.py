@@ -15,7 +15,8 @@ from skleak.linear_model import (
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
-from skleak.mechanisms import EpsilonDelta, GaussianDP, MaxAdvantage, MaxLeakage
+from skleak.mechanisms import EpsilonDelta, GaussianDP, MaxAdvantage, MaxLeakage, ladder_rung
+from skleak.mechanisms._advantage import _noise_for_advantage
 
 X_DIABETES, Y_DIABETES = load_diabetes(return_X_y=True)
 
@@ -52,12 +53,23 @@ class TestMaxLeakage:
     def test_the_largest_loss_equals_the_target(self, estimator, features, rng):
         X = rng.normal(size=(60, 4))
         y = rng.integers(0, 2, size=60)
-        model = estimator(MaxLeakage(0.3, features=features)).fit(X, y)
+        model = estimator(1.0).fit(X, y)
+        model = estimator(MaxLeakage(0.3, features).noise_scale_of(model)).fit(X, y)
         loss = model.fisher_information_loss(features=features)
         np.testing.assert_allclose(loss.max(), 0.3, rtol=1e-9)
 
+    def test_a_rung_is_published_and_keeps_the_loss_below_the_target(self):
+        model = PrivateLinearRegression(MaxLeakage(0.5, features="s5"))
+        X, y = load_diabetes(return_X_y=True, as_frame=True)
+        loss = model.fit(X, y).fisher_information_loss(features="s5")
+        assert 0.5 / np.sqrt(2) < loss.max() <= 0.5
+        assert model.noise_scale_ == ladder_rung(model.noise_scale_)
+        assert model.release().noise_scale_ == model.noise_scale_
+
     def test_a_quantile_of_the_records(self):
-        model = PrivateLinearRegression(MaxLeakage(0.5, quantile=0.9)).fit(X_DIABETES, Y_DIABETES)
+        goal = MaxLeakage(0.5, quantile=0.9)
+        noise = goal.noise_scale_of(PrivateLinearRegression().fit(X_DIABETES, Y_DIABETES))
+        model = PrivateLinearRegression(noise).fit(X_DIABETES, Y_DIABETES)
         share = np.mean(model.fisher_information_loss_ <= 0.5 * (1 + 1e-12))
         assert 0.9 <= share < 0.91
         assert model.fisher_information_loss_.max() > 0.5
@@ -67,9 +79,18 @@ class TestMaxLeakage:
         X[0] *= 50.0
         weight = np.ones(len(y))
         weight[0] = 0.0
-        with_zero = PrivateLinearRegression(MaxLeakage(0.3)).fit(X, y, sample_weight=weight)
-        without = PrivateLinearRegression(MaxLeakage(0.3)).fit(X[1:], y[1:])
-        np.testing.assert_allclose(with_zero.noise_scale_, without.noise_scale_, rtol=1e-9)
+        with_zero = PrivateLinearRegression().fit(X, y, sample_weight=weight)
+        without = PrivateLinearRegression().fit(X[1:], y[1:])
+        goal = MaxLeakage(0.3)
+        np.testing.assert_allclose(
+            goal.noise_scale_of(with_zero), goal.noise_scale_of(without), rtol=1e-9
+        )
+
+
+def calibrated(goal, X, y):
+    """A fit at the noise that a goal needs, not rounded."""
+    noise_scale = goal.noise_scale_of(PrivateLinearRegression().fit(X, y))
+    return PrivateLinearRegression(noise_scale).fit(X, y)
 
 
 class TestMaxAdvantage:
@@ -77,7 +98,7 @@ class TestMaxAdvantage:
     @pytest.mark.parametrize("prior", ["uniform", "marginal"])
     def test_two_values_against_refits_and_the_closed_form(self, target, prior, rng):
         X, y = categorical_problem(rng)
-        model = PrivateLinearRegression(MaxAdvantage(target, 0, prior=prior)).fit(X, y)
+        model = calibrated(MaxAdvantage(target, 0, prior=prior), X, y)
         d = refit_distances(X, y, 0) / model.noise_scale_
         p = 0.5 if prior == "uniform" else X[:, 0].mean()
         shift = np.log(p / (1 - p)) / d
@@ -87,10 +108,28 @@ class TestMaxAdvantage:
         assert advantage.max() <= target + 1e-9
         np.testing.assert_allclose(advantage.max(), target, atol=1e-6)
 
+    @pytest.mark.parametrize("target", [0.01, 0.2, 0.7])
+    def test_the_worst_prior_is_the_default_and_bounds_every_other(self, target, rng):
+        X, y = categorical_problem(rng, n_values=3)
+        worst = MaxAdvantage(target, 0)
+        assert worst.prior == "worst"
+        model = calibrated(worst, X, y)
+        encodings = candidate_encodings(model, X, y, 0, np.arange(3))
+        channel = GaussianChannel(encodings, model.noise_scale_)
+        priors = [rng.dirichlet(np.ones(3)) for _ in range(5)]
+        assert all(channel.bayes_advantage(p).max() <= target + 1e-6 for p in priors)
+        furthest = [channel.bayes_advantage(p).max() for p in 0.5 * (1.0 - np.eye(3))]
+        np.testing.assert_allclose(max(furthest), target, atol=1e-6)
+
+    def test_the_marginal_prior_leaves_more_to_who_knows_better(self):
+        # Two values, of which 1 % have one: closed form, without any fit.
+        marginal = _noise_for_advantage(np.array([[[0.0], [1.0]]]), np.array([0.99, 0.01]), 0.05)
+        np.testing.assert_allclose(2 * norm.cdf(0.5 / marginal) - 1, 0.68, atol=0.005)
+
     @pytest.mark.parametrize("n_values", [3, 5])
     def test_more_values_and_a_tight_record(self, n_values, rng):
         X, y = categorical_problem(rng, n=60, n_values=n_values)
-        model = PrivateLinearRegression(MaxAdvantage(0.15, 0)).fit(X, y)
+        model = calibrated(MaxAdvantage(0.15, 0, prior="marginal"), X, y)
         encodings = candidate_encodings(model, X, y, 0, np.arange(n_values))
         prior = np.bincount(X[:, 0].astype(int)) / len(X)
         advantage = GaussianChannel(encodings, model.noise_scale_).bayes_advantage(prior)
@@ -99,7 +138,7 @@ class TestMaxAdvantage:
 
     def test_an_attack_on_the_most_exposed_record_gains_what_is_allowed(self, rng):
         X, y = categorical_problem(rng)
-        model = PrivateLinearRegression(MaxAdvantage(0.3, 0, prior="uniform")).fit(X, y)
+        model = calibrated(MaxAdvantage(0.3, 0), X, y)
         encodings = candidate_encodings(model, X, y, 0, [0.0, 1.0])
         distance = np.linalg.norm(encodings[:, 1] - encodings[:, 0], axis=1)
         worst = encodings[distance.argmax()]
@@ -115,7 +154,7 @@ class TestMaxAdvantage:
         codes = rng.integers(0, 3, size=90)
         X = np.column_stack([np.eye(3)[codes], rng.normal(size=90)])
         y = codes + rng.normal(size=90)
-        model = PrivateLinearRegression(MaxAdvantage(0.1, [0, 1, 2])).fit(X, y)
+        model = calibrated(MaxAdvantage(0.1, [0, 1, 2], prior="marginal"), X, y)
         encodings = candidate_encodings(model, X, y, [0, 1, 2], np.eye(3)[::-1])
         prior = (np.bincount(codes) / 90)[::-1]
         advantage = GaussianChannel(encodings, model.noise_scale_).bayes_advantage(prior)
@@ -123,7 +162,13 @@ class TestMaxAdvantage:
 
 
 class TestDifferentialPrivacy:
-    params = {"alpha": 0.1, "fit_intercept": False, "data_norm": 1.0}  # noqa: RUF012
+    params = {  # noqa: RUF012
+        "alpha": 0.1,
+        "fit_intercept": False,
+        "data_norm": 1.0,
+        "classes": [False, True],
+        "public": ("n_samples",),
+    }
 
     @pytest.fixture
     def data(self, rng):
@@ -136,7 +181,7 @@ class TestDifferentialPrivacy:
         np.testing.assert_allclose(model.noise_scale_, 2.0 / (80 * 0.1) / 0.7, rtol=1e-6)
         guarantee = model.leakage_report().differential_privacy
         assert guarantee.holds
-        np.testing.assert_allclose(guarantee.mu, 0.7, rtol=1e-12)
+        np.testing.assert_allclose(guarantee.mu, 0.7, rtol=1e-8)
 
     def test_epsilon_delta(self, data):
         model = PrivateLogisticRegression(EpsilonDelta(1.0, 1e-5), **self.params).fit(*data)
@@ -173,16 +218,16 @@ def test_a_target_read_off_the_data_is_told_in_the_report():
         "calibrated to the training records (MaxLeakage(eta=0.5" in a for a in report.assumptions
     )
     assert any("read off the training records" in r for r in report.differential_privacy.reasons)
-    assert "MaxLeakage" in model.release().provenance_["noise_target"]
+    assert "MaxLeakage" in model.release().provenance_["noise_goal"]
 
 
 def test_targets_survive_clone_and_grid_search():
     search = GridSearchCV(
         PrivateLinearRegression(),
-        {"noise_scale": [MaxLeakage(0.1), MaxLeakage(5.0), 3.0]},
+        {"noise_scale": [MaxLeakage(0.1, "s5"), MaxLeakage(5.0, "s5"), 3.0]},
         cv=3,
-    ).fit(X_DIABETES, Y_DIABETES)
-    assert clone(search.best_estimator_).noise_scale in ([MaxLeakage(5.0), 3.0])
+    ).fit(*load_diabetes(return_X_y=True, as_frame=True))
+    assert clone(search.best_estimator_).noise_scale in ([MaxLeakage(5.0, "s5"), 3.0])
 
 
 @pytest.mark.parametrize(

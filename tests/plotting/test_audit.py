@@ -17,7 +17,7 @@ BOUNDS = ("bayes", "tradeoff", "gdp", "fano")
 ALL_BOUNDS = (
     *BOUNDS,
     *("information_projection", "fano_pairwise", "fano_information_bound", "fano_order_1"),
-    *("generalised_fano", "renyi_projection", "closed_form_fano", "reconstruction_robustness"),
+    *("generalized_fano", "renyi_projection", "closed_form_fano", "reconstruction_robustness"),
 )
 
 

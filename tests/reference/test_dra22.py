@@ -24,7 +24,7 @@ def test_every_bound_exceeds_one(pixels, fit_intercept):
     assert X.shape == (12665, 784)
     assert X.max() == 1.0
     model = PrivateLogisticRegression(1e-2, alpha=1e-2, fit_intercept=fit_intercept)
-    model.set_params(target="public").fit(X, y)
+    model.set_params(private_target=False).fit(X, y)
     bound = 1.0 / model.diagonal_fisher_information_loss_**2
     assert bound.min() > 1.0
     # And it spans many orders of magnitude, as the figure shows.
@@ -39,6 +39,7 @@ def test_rows_of_raw_pixels_are_longer_than_one(pixels):
     options = {"alpha": 1e-2, "fit_intercept": False}
     with pytest.raises(ValueError, match="rows are longer"):
         PrivateLogisticRegression(1e-2, data_norm=1.0, **options).fit(X, y)
+    options |= {"classes": np.unique(y), "public": "n_samples"}
     model = PrivateLogisticRegression(1e-2, data_norm=17.21, **options).fit(X, y)
     guarantee = model.leakage_report(features=[0]).differential_privacy
     # (2 L R / (n lambda sigma))^2 at R = 1 is 2.49.

@@ -33,7 +33,7 @@ def audit(records, attacks, **options):
     )
     model = make_pipeline(encode, PrivateLinearRegression(alpha=1e-2, fit_intercept=False))
     options = {"noise_scales": NOISE, "bounds": "bayes"} | options
-    auditor = LeakageAuditor(model, "vkorc1", attacks, random_state=0, **options)
+    auditor = LeakageAuditor(model, "vkorc1", attacks=attacks, random_state=0, **options)
     table = auditor.fit(*records).results_
     return table.set_index(["attack", "noise_scale"])
 
@@ -71,7 +71,7 @@ def test_a_uniform_prior_costs_success_where_noise_is_large(records, actual):
 
 def test_no_attack_exceeds_a_bound(records):
     attacks = ["prior", "imputation", "white_box", "black_box", "informed"]
-    options = {"secret": "drawn", "n_releases": 5, "bounds": ["bayes", "tradeoff", "fano"]}
+    options = {"secrets": "drawn", "n_releases": 5, "bounds": ["bayes", "tradeoff", "fano"]}
     table = audit(records, attacks, **options)
     assert EXCEEDED not in set(table["verdict"])
     for bound in ("bayes", "tradeoff", "fano"):

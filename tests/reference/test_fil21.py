@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+from skleak.linear_model import IRFIL, PrivateLinearRegression, PrivateLogisticRegression
 
 pytestmark = pytest.mark.data
 
@@ -14,15 +15,15 @@ ONE_RECORD = 100.0 / 2115
 @pytest.fixture(scope="module")
 def fits(mnist01):
     """Linear with targets -1/+1 and no penalty, logistic with 8e-4; plain and reweighted."""
-    options = {"fit_intercept": False, "reweighting_tol": 1e-8}
+    options = {"fit_intercept": False}
     kinds = {
         "linear": (PrivateLinearRegression(1.0, alpha=0.0, **options), 2.0 * mnist01.y_train - 1.0),
         "logistic": (PrivateLogisticRegression(1.0, alpha=8e-4, **options), mnist01.y_train),
     }
     return {
-        (kind, reweighting): model.__class__(
-            **{**model.get_params(), "reweighting": reweighting}
-        ).fit(mnist01.X_train, y)
+        (kind, reweighting): clone(model)
+        .set_params(reweighting=None if reweighting is None else IRFIL(tol=1e-8))
+        .fit(mnist01.X_train, y)
         for kind, (model, y) in kinds.items()
         for reweighting in (None, "irfil")
     }

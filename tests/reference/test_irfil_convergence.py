@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+from skleak.linear_model import IRFIL, PrivateLinearRegression, PrivateLogisticRegression
 
 pytestmark = pytest.mark.data
 
@@ -15,9 +15,8 @@ def _fits_to(model, spread):
 
 
 def _fit(model, X, y, spread=1e-8, fits=40):
-    model.set_params(
-        reweighting="irfil", reweighting_tol=spread, max_reweighting_iter=fits - 1, noise_scale=1.0
-    )
+    model.set_params(reweighting=model.reweighting or IRFIL(), noise_scale=1.0)
+    model.set_params(reweighting__tol=spread, reweighting__max_iter=fits - 1)
     return model.fit(X, np.asarray(y))  # a fit that stops short warns, and warnings are errors
 
 
@@ -36,7 +35,7 @@ def test_iwpc_gene_in_fifteen_fits(iwpc, vkorc1, split):
     if split is not None:  # the random training splits of the papers
         rows = np.random.default_rng(split).permutation(len(y))[:3855]
         X, y = X.iloc[rows], y.iloc[rows]
-    model = PrivateLinearRegression(reweighting_features=vkorc1, alpha=1e-2)
+    model = PrivateLinearRegression(reweighting=IRFIL(features=vkorc1), alpha=1e-2)
     _fit(model, X, y, spread=1e-6, fits=15)
     assert len(model.reweighting_history_) <= 15
     assert _spread(model.fisher_information_loss(features=vkorc1, conditional=True)) <= 1e-6
@@ -44,14 +43,14 @@ def test_iwpc_gene_in_fifteen_fits(iwpc, vkorc1, split):
 
 @pytest.mark.parametrize("alpha", [1e-2, 1e-5])
 def test_iwpc_gene(iwpc, vkorc1, alpha):
-    model = _fit(PrivateLinearRegression(reweighting_features=vkorc1, alpha=alpha), *iwpc)
+    model = _fit(PrivateLinearRegression(reweighting=IRFIL(features=vkorc1), alpha=alpha), *iwpc)
     assert _spread(model.fisher_information_loss(features=vkorc1, conditional=True)) <= 1e-8
     assert _fits_to(model, 1e-6) <= 30
 
 
-@pytest.mark.parametrize("target", ["private", "public"])
+@pytest.mark.parametrize("target", [True, False])
 def test_iwpc_record(iwpc, target):
-    model = _fit(PrivateLinearRegression(alpha=1e-2, target=target), *iwpc)
+    model = _fit(PrivateLinearRegression(alpha=1e-2, private_target=target), *iwpc)
     assert _spread(model.conditional_fisher_information_loss_) <= 1e-8
 
 
@@ -65,7 +64,7 @@ def test_mnist(mnist01):
 
 
 def test_adult_married(adult):
-    model = PrivateLinearRegression(alpha=1e-3, reweighting_features=["married"])
+    model = PrivateLinearRegression(alpha=1e-3, reweighting=IRFIL(features=["married"]))
     _fit(model, adult.X_train, adult.y_train)
     assert _spread(model.fisher_information_loss(features="married", conditional=True)) <= 1e-8
 
@@ -74,10 +73,7 @@ def test_the_plain_iteration_is_far_slower(iwpc, vkorc1):
     model = PrivateLinearRegression(
         1.0,
         alpha=1e-2,
-        reweighting="irfil",
-        reweighting_features=vkorc1,
-        reweighting_method="plain",
-        max_reweighting_iter=14,
+        reweighting=IRFIL(features=vkorc1, method="plain", max_iter=14),
     )
     with pytest.warns(ConvergenceWarning, match="stopped after 15 fits with a relative spread of"):
         model.fit(*iwpc)
@@ -88,9 +84,7 @@ def test_a_fit_that_stops_short_says_how_far_it_got(iwpc, vkorc1):
     model = PrivateLinearRegression(
         1.0,
         alpha=1e-5,
-        reweighting="irfil",
-        reweighting_features=vkorc1,
-        max_reweighting_iter=5,
+        reweighting=IRFIL(features=vkorc1, max_iter=5),
     )
     with pytest.warns(ConvergenceWarning, match="stopped after 6 fits") as caught:
         model.fit(*iwpc)

@@ -48,7 +48,7 @@ def _make_report(loss, *, features=("age", "bmi"), groups=None, copies=None):
     with np.errstate(all="ignore"):
         records = pd.DataFrame(
             {
-                "copies": copies,
+                "sample_weight": copies,
                 "fisher_information_loss": loss,
                 "diagonal_fisher_information_loss": loss / 2.0,
                 "standard_error": 1.0 / loss,
@@ -89,9 +89,11 @@ def _make_report(loss, *, features=("age", "bmi"), groups=None, copies=None):
         "noise_covariance": "isotropic",
         "alpha": 0.01,
         "loss": "squared",
-        "target": "public",
+        "private_target": False,
         "reweighting": None,
-        "noise_target": None,
+        "noise_goal": None,
+        "seeded": False,
+        "converged": True,
         "mean_loss": float(loss.mean()),
         "std_loss": float(loss.std()) if np.isfinite(loss).all() else np.nan,
         "min_loss": float(loss.min()),

@@ -1,6 +1,6 @@
 import pytest
 
-from skleak.reports._format import count, number, printable, shorten, text_width
+from skleak.rendering._format import count, number, printable, shorten, text_width
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from skleak.reports._histogram import leakage_histogram, log_ticks, round_ticks
+from skleak.rendering._histogram import leakage_histogram, log_ticks, round_ticks
 
 
 @pytest.mark.parametrize("n", [2, 7, 100, 5000])

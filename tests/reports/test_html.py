@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
-from skleak.reports._format import number
+from skleak.linear_model import IRFIL, PrivateLinearRegression, PrivateLogisticRegression
+from skleak.rendering._format import number
 from skleak.reports._html import to_html
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
@@ -198,7 +198,7 @@ def test_no_noise_is_said_first(make_report):
 def test_what_the_weights_reveal_is_said_to_be_counted(rng):
     X = rng.normal(size=(40, 3))
     y = X @ [1.0, 2.0, 3.0] + rng.normal(size=40)
-    model = PrivateLinearRegression(reweighting="irfil", max_reweighting_iter=100).fit(X, y)
+    model = PrivateLinearRegression(reweighting=IRFIL(max_iter=100)).fit(X, y)
     report = model.leakage_report()
     words = Page(report.to_html()).words
     assert "through the weights is counted" in words
@@ -226,7 +226,7 @@ def test_how_even_the_total_leakage_is_is_said(rng):
 def test_noise_read_off_the_data_is_said_to_be(make_report):
     report = make_report([1.0, 2.0])
     assert "calibrated" not in Page(report.to_html()).words + report.to_text()
-    dataset = {**report.dataset, "noise_target": "max_loss <= 2"}
+    dataset = {**report.dataset, "noise_goal": "max_loss <= 2"}
     report = dataclasses.replace(report, dataset=dataset)
     for text in (Page(report.to_html()).words, " ".join(report.to_text().split())):
         assert "calibrated to the training records (max_loss <= 2)" in text
@@ -293,13 +293,18 @@ def test_a_guarantee_is_shown_with_its_numbers(rng):
     X = rng.normal(size=(80, 2))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     model = PrivateLogisticRegression(
-        noise_scale=0.5, alpha=0.1, data_norm=1.0, fit_intercept=False
+        noise_scale=0.5,
+        alpha=0.1,
+        data_norm=1.0,
+        fit_intercept=False,
+        classes=[False, True],
+        public="n_samples",
     )
     report = model.fit(X, X[:, 0] + 0.5 * X[:, 1] > 0).leakage_report()
     guarantee = report.differential_privacy
     words = Page(report.to_html()).words
     assert guarantee.holds
-    for value in (guarantee.epsilon, guarantee.mu, guarantee.sensitivity):
+    for value in (guarantee.epsilon, guarantee.rho, guarantee.sensitivity):
         assert f"{value:.3g}" in words
     assert "1 × 10⁻⁶" in words
     assert "No guarantee" not in words

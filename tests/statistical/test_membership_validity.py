@@ -8,7 +8,7 @@ from scipy.special import xlogy
 from scipy.stats import chi2, norm, skewnorm
 
 from skleak.attacks import GaussianLinearMembership
-from skleak.attacks._gaussian_rates import member_rates
+from skleak.attacks.membership._gaussian_rates import member_rates
 from skleak.bounds import (
     advantage_to_success,
     dp_advantage,
@@ -68,9 +68,9 @@ def test_linear_regression(rng):
     for k in range(N_PROBLEMS):
         X, sigma, prior = random_design(rng), 10.0 ** rng.uniform(-2, 2), random_prior(rng)
         coef = rng.normal(size=X.shape[1])
-        attack = GaussianLinearMembership(sigma, coef, prior).fit(X)
-        lower, upper = attack.success_bounds()
-        exact = attack.success()
+        attack = GaussianLinearMembership(sigma=sigma, coef=coef, prior=prior).fit(X)
+        lower, upper = attack.expected_score_bounds()
+        exact = attack.expected_score().mean()
         assert max(prior, 1.0 - prior) - ROUND_OFF <= lower
         assert lower <= exact + 1e-9
         assert exact <= upper + 1e-9

@@ -1,5 +1,7 @@
 """Gram matrices in blocks, and a Cholesky factor that does not mind units."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -158,3 +160,26 @@ def test_dense_rows(rng, form):
     found = dense_rows(form(X), slice(2, 5))
     assert type(found) is np.ndarray
     assert_array_equal(found, X[2:5])
+
+
+@pytest.mark.parametrize("ratio", [1e2, 1e5, 1e7, 1e8])
+def test_sparse_columns_far_from_zero_keep_their_digits(ratio, rng):
+    X = rng.normal(size=(200, 4))
+    X[:, 0] += ratio
+    X[:, 1] = ratio * 3.0
+    X[:, 2] *= rng.random(200) < 0.3
+    weights = rng.uniform(0.1, 2.0, 200)
+    gram, mean = centered_gram(sparse.csr_array(X), weights)
+    # Exact sums of what the doubles are.
+    exact = [[Fraction(value) for value in row] for row in X]
+    v = [Fraction(weight) for weight in weights]
+    means = [sum(a * row[j] for a, row in zip(v, exact, strict=True)) / sum(v) for j in range(4)]
+    for i, j in [(0, 0), (0, 2), (2, 2), (0, 3), (2, 3)]:
+        sums = sum(
+            a * (row[i] - means[i]) * (row[j] - means[j]) for a, row in zip(v, exact, strict=True)
+        )
+        size = np.sqrt(gram[i, i] * gram[j, j])
+        tolerance = 1e-14 * ratio * size
+        assert gram[[i, j], [j, i]] == pytest.approx(float(sums), abs=tolerance)
+    np.testing.assert_allclose(mean, np.array(means, dtype=float), rtol=1e-14, atol=1e-14)
+    assert not gram[1].any()  # constant: zero, and not noise

@@ -1,0 +1,134 @@
+"""Walk through what scikit-learn builds of steps, and build it anew of other ones."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.pipeline import FeatureUnion, Pipeline
+
+from skleak.utils._sklearn_compat import COLUMN_TRANSFORMER_SCHEMA, output_container
+
+__all__ = ["final_estimator", "is_skipped", "rebuilt", "walk"]
+
+Leaf = Callable[[str, Any], Any]
+
+
+def is_skipped(step: Any) -> bool:
+    """Return True for the words that stand for no step."""
+    return step is None or (isinstance(step, str) and step in ("passthrough", "drop"))
+
+
+def children(node: Any) -> list[tuple[str, Any]]:
+    """Return the fitted steps of a composition by name; none for anything else.
+
+    Classes are compared exactly: what a subclass learns is not known.
+    """
+    if type(node) is Pipeline or _is_released_pipeline(node):
+        return list(node.steps)
+    if type(node) is ColumnTransformer:
+        return [(name, step) for name, step, cols in node.transformers_ if not _is_empty(cols)]
+    if type(node) is FeatureUnion:
+        return list(node.transformer_list)
+    if type(node) is TransformedTargetRegressor:
+        return [("transformer", node.transformer_), ("regressor", node.regressor_)]
+    return []
+
+
+def walk(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield a composition and all that it is made of, with names as of `get_params`."""
+    yield path, node
+    for name, child in children(node):
+        yield from walk(child, f"{path}__{name}" if path else name)
+
+
+def final_estimator(node: Any) -> Any:
+    """Return the estimator that predicts."""
+    steps = children(node)
+    if not steps or type(node) in (ColumnTransformer, FeatureUnion):
+        return node
+    return final_estimator(steps[-1][1])
+
+
+def rebuilt(node: Any, leaf: Leaf, path: str = "") -> Any:
+    """Build a composition of what ``leaf(path, step)`` makes of its steps.
+
+    Of the composition itself only parameters and the schema of the table are taken over.
+    """
+    steps = [
+        (name, rebuilt(child, leaf, f"{path}__{name}" if path else name))
+        for name, child in children(node)
+    ]
+    if not steps:
+        return leaf(path, node)
+    if type(node) is ColumnTransformer:
+        made = _column_transformer(node, dict(steps))
+    elif type(node) is FeatureUnion:
+        made = FeatureUnion(
+            steps,
+            transformer_weights=node.transformer_weights,
+            verbose_feature_names_out=node.verbose_feature_names_out,
+        )
+    elif type(node) is TransformedTargetRegressor:
+        made = _target_regressor(node, dict(steps))
+    else:
+        made = Pipeline(steps)
+    container = output_container(node)
+    return made if container is None else made.set_output(transform=container)
+
+
+def _is_released_pipeline(node: Any) -> bool:
+    return getattr(type(node), "_is_released_pipeline", False) is True
+
+
+def _column_transformer(node: Any, steps: dict[str, Any]) -> ColumnTransformer:
+    """Build a fitted ColumnTransformer of other steps.
+
+    Its choice between sparse and dense output is by the share of zeros in the records: a
+    function of them. The one built here gives dense output, unless every density was sparse
+    enough for the original and a step says that it is sparse.
+    """
+    columns = {name: selected for name, _, selected in node.transformers_}
+    named = [name for name, _, _ in node.transformers]
+    made = ColumnTransformer(
+        [(name, steps.get(name, "drop"), columns.get(name, [])) for name in named],
+        remainder=steps.get("remainder", "drop"),
+        sparse_threshold=node.sparse_threshold,
+        transformer_weights=node.transformer_weights,
+        verbose_feature_names_out=node.verbose_feature_names_out,
+    )
+    for name in COLUMN_TRANSFORMER_SCHEMA:
+        if hasattr(node, name):
+            value = getattr(node, name)
+            setattr(made, name, value.copy() if isinstance(value, np.ndarray) else value)
+    made.transformers_ = [
+        (name, steps.get(name, "drop"), selected) for name, selected in columns.items()
+    ]
+    made._remainder = ("remainder", made.remainder, columns.get("remainder", []))
+    is_sparse = any(_says_sparse(step) for step in steps.values())
+    made.sparse_output_ = bool(node.sparse_threshold >= 1.0 and is_sparse)
+    return made
+
+
+def _is_empty(columns: Any) -> bool:
+    """Return True for a selection of no column, whose transformer was never fitted."""
+    if isinstance(columns, str | int | slice):
+        return False
+    selected = np.asarray(columns)
+    return not selected.any() if selected.dtype == bool else selected.size == 0
+
+
+def _says_sparse(step: Any) -> bool:
+    last = final_estimator(step)
+    return getattr(last, "sparse_output", False) is True
+
+
+def _target_regressor(node: Any, steps: dict[str, Any]) -> TransformedTargetRegressor:
+    made = TransformedTargetRegressor(
+        steps["regressor"], transformer=steps["transformer"], check_inverse=False
+    )
+    made.regressor_, made.transformer_ = steps["regressor"], steps["transformer"]
+    made._training_dim = node._training_dim
+    if hasattr(node, "feature_names_in_"):
+        made.feature_names_in_ = node.feature_names_in_.copy()
+    return made

@@ -1,0 +1,393 @@
+"""What may leave: a model that predicts like the private estimator and knows nothing else."""
+
+import copy
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
+from sklearn.metrics import d2_tweedie_score
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from skleak import __version__
+from skleak._released_export import ExportMixin
+from skleak.exceptions import PrivacyLeakWarning
+from skleak.mechanisms import Grid
+from skleak.utils._sklearn_compat import validate_data
+from skleak.utils._typing import Array, FloatArray
+
+__all__ = [
+    "ClassificationMixin",
+    "CountRegressionMixin",
+    "LinearPredictionMixin",
+    "LinearRegressionMixin",
+    "ReleasedLinearRegression",
+    "ReleasedLogisticRegression",
+    "ReleasedModel",
+    "ReleasedPoissonRegressor",
+    "warn_of_release",
+]
+
+
+class LinearPredictionMixin:
+    """Linear predictor of a model with ``coef_`` and ``intercept_``."""
+
+    def _validated(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+        )
+
+    def _linear_predictor(self, X: Any) -> FloatArray:
+        X = self._validated(X)
+        return X @ np.ravel(self.coef_) + np.ravel(self.intercept_)  # type: ignore[attr-defined]
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn what data the model takes."""
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse = True
+        return tags
+
+
+class LinearRegressionMixin(RegressorMixin, LinearPredictionMixin):
+    """Predict the conditional mean as the linear predictor itself."""
+
+    def predict(self, X: Any) -> FloatArray:
+        """Predict the target.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Records.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._linear_predictor(X)
+
+
+class CountRegressionMixin(RegressorMixin, LinearPredictionMixin):
+    """Predict the conditional mean as the exponential of the linear predictor."""
+
+    def predict(self, X: Any) -> FloatArray:
+        """Predict the expected count.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Records.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Positive.
+        """
+        return np.exp(self._linear_predictor(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the Poisson deviance explained, as scikit-learn's ``PoissonRegressor`` has it.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Records.
+        y : array-like of shape (n_samples,)
+            Counts.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How many times each record counts.
+
+        Returns
+        -------
+        float
+            At most 1; zero for a constant prediction of the mean.
+        """
+        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn that targets are not negative."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+
+class ClassificationMixin(ClassifierMixin, LinearPredictionMixin):
+    """Predict one of two classes by the sign of the predictor, or of more by the largest one."""
+
+    classes_: Array
+    coef_: FloatArray
+    intercept_: "float | FloatArray"
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Log-odds of the second of two classes, or the predictor of each of more.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Records.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Predictors of more than two classes mean something by their differences only, which
+            are log-odds.
+        """
+        if self._is_binary:
+            return self._linear_predictor(X)
+        X = self._validated(X)
+        return np.asarray(X @ self.coef_.T + self.intercept_)
+
+    def predict(self, X: Any) -> Array:
+        """Predict the class.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Records.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        decision = self.decision_function(X)
+        if self._is_binary:
+            return self.classes_[(decision > 0.0).astype(int)]
+        return self.classes_[decision.argmax(axis=1)]
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probability of each class, in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Records.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        decision = self.decision_function(X)
+        if self._is_binary:
+            return np.column_stack([expit(-decision), expit(decision)])
+        return np.asarray(softmax(decision, axis=1))
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Records.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        decision = self.decision_function(X)
+        if self._is_binary:
+            return np.column_stack([log_expit(-decision), log_expit(decision)])
+        return np.asarray(log_softmax(decision, axis=1))
+
+    @property
+    def _is_binary(self) -> bool:
+        check_is_fitted(self)
+        return len(self.classes_) == 2
+
+
+class ReleasedModel(ExportMixin, BaseEstimator):
+    """A private model as it may be published: it predicts, and that is all it can do.
+
+    Objects of this kind come from the ``release()`` method of a private estimator. They hold no
+    noiseless coefficient, no Hessian, no training record, no seed and no leakage of any record.
+    Like scikit-learn's ``FrozenEstimator`` they are already trained: ``fit`` returns the model
+    unchanged and ``clone`` returns the model itself.
+
+    Attributes
+    ----------
+    coef_ : ndarray
+        Noisy coefficients, multiples of ``noise_step_``. May be known: what they reveal is the
+        leakage that the estimator states.
+    intercept_ : float or ndarray
+        Noisy intercept, likewise; exactly 0 without an intercept, which is a parameter.
+    noise_scale_ : float
+        Standard deviation of the noise on each parameter, its root mean square where they differ.
+        May be known: a number that was passed; or, under a goal that reads the records, a rung of
+        a public ladder, about which the leakage report says what it may reveal.
+    noise_step_ : float
+        All parameters are multiples of this power of two; 0 without noise. May be known: a
+        function of the noise scale, or of the released parameters where doubles cannot hold
+        multiples of that.
+    noise_sampler_ : str
+        How the noise was drawn. May be known: a function of the parameters.
+    coef_noise_scale_, intercept_noise_scale_ : ndarray or float, or None
+        Standard error that the noise adds to each coefficient and to the intercept. May be known:
+        functions of the noise scale and of a covariance that was passed. None where the noise has
+        a shape that depends on the records, which must not be published.
+    n_features_in_ : int
+        Number of columns. May be known: it is the size of ``coef_``, and part of the schema.
+    feature_names_in_ : ndarray of str
+        Column names, where the training data had them. May be known if the schema is public;
+        names made from values, such as those of a fitted encoder, are functions of the records.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, for a classifier. May be known where they were passed as ``classes``; else
+        they are read off the labels, and no guarantee holds.
+    provenance_ : dict
+        Name of the estimator, loss, penalty, reweighting, the kind of covariance of the noise (but
+        not the covariance), promises such as ``data_norm``, the guarantee of differential privacy
+        and the version of skleak. May be known: parameters that were passed, and functions of
+        them and of what was declared public.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> released = PrivateLinearRegression().fit(X, y).release()
+    >>> released.predict(X).shape
+    (442,)
+    """
+
+    coef_: FloatArray
+    intercept_: "float | FloatArray"
+    noise_scale_: float
+    noise_step_: float
+    noise_sampler_: str
+    coef_noise_scale_: "FloatArray | None"
+    intercept_noise_scale_: "float | FloatArray | None"
+    provenance_: dict[str, Any]
+
+    # Everything that is copied from the estimator. What is not in this list does not leave.
+    _published = (
+        "coef_",
+        "intercept_",
+        "noise_scale_",
+        "noise_step_",
+        "noise_sampler_",
+        "coef_noise_scale_",
+        "intercept_noise_scale_",
+        "n_features_in_",
+        "feature_names_in_",
+        "classes_",
+    )
+
+    @classmethod
+    def of(cls, estimator: Any, provenance: dict[str, Any]) -> "ReleasedModel":
+        """Copy what may leave from a fitted private estimator.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted private estimator.
+        provenance : dict
+            How it was made, in words and public parameters.
+
+        Returns
+        -------
+        ReleasedModel
+        """
+        released = cls()
+        for name in cls._published:
+            if hasattr(estimator, name):
+                value = getattr(estimator, name)
+                setattr(released, name, value.copy() if isinstance(value, np.ndarray) else value)
+        released.provenance_ = {**copy.deepcopy(provenance), "skleak": __version__}
+        return released
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> "ReleasedModel":
+        """Return the model unchanged: it is already trained.
+
+        Parameters
+        ----------
+        X : object
+            Ignored.
+        y : object, default=None
+            Ignored.
+        **params : dict
+            Ignored.
+
+        Returns
+        -------
+        ReleasedModel
+        """
+        check_is_fitted(self, "coef_")
+        return self
+
+    def __sklearn_clone__(self) -> "ReleasedModel":
+        return self
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        made = getattr(self, "provenance_", {})
+        noise = getattr(self, "noise_scale_", float("nan"))
+        return f"<{type(self).__name__} of {made.get('estimator', '?')}, noise_scale={noise:g}>"
+
+
+class ReleasedLinearRegression(LinearRegressionMixin, ReleasedModel):
+    """A released `PrivateLinearRegression`; see `ReleasedModel`."""
+
+    _counterpart = LinearRegression
+
+
+class ReleasedPoissonRegressor(CountRegressionMixin, ReleasedModel):
+    """A released `PrivatePoissonRegressor`; see `ReleasedModel`."""
+
+    _counterpart = PoissonRegressor
+
+
+class ReleasedLogisticRegression(ClassificationMixin, ReleasedModel):
+    """A released `PrivateLogisticRegression`; see `ReleasedModel`."""
+
+    _counterpart = LogisticRegression
+
+
+def warn_of_release(*, seeded: bool, noise_scale: float, step: float) -> None:
+    """Warn where the noise of a release protects nobody, or its grid had to grow.
+
+    Parameters
+    ----------
+    seeded : bool
+        The noise came from a seed or a generator, from which it can be drawn again.
+    noise_scale : float
+        Standard deviation of the noise.
+    step : float
+        What the released parameters are multiples of.
+
+    Warns
+    -----
+    PrivacyLeakWarning
+        Where the noise is zero or can be replayed.
+    UserWarning
+        Where doubles cannot hold the parameters on the grid of the noise.
+
+    Examples
+    --------
+    >>> warn_of_release(seeded=False, noise_scale=0.1, step=2.0**-34)
+    """
+    if noise_scale == 0.0:
+        warnings.warn(
+            "Releasing a model without noise (`noise_scale=0`): its coefficients are an exact "
+            "function of the training records and leakage is infinite. Fit with "
+            "`noise_scale > 0` before you publish it.",
+            PrivacyLeakWarning,
+            stacklevel=3,
+        )
+        return
+    if seeded:
+        warnings.warn(
+            "Releasing a model whose noise came from a seed or a generator: whoever guesses or "
+            "copies it (as `clone` and cross-validation do) can draw the noise again and subtract "
+            "it. Fit with `random_state=None`, which takes entropy from the operating system.",
+            PrivacyLeakWarning,
+            stacklevel=3,
+        )
+    if step > Grid.for_noise(noise_scale).step:
+        warnings.warn(
+            f"The released parameters are multiples of {step:.3g}, not of "
+            f"{Grid.for_noise(noise_scale).step:.3g}: they are more than 2**22 times as large as "
+            "the noise, and doubles hold no finer ones. The rounding costs no privacy; so little "
+            "noise gives next to none.",
+            UserWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,1 @@
+"""A ledger of releases in a file."""

@@ -1,0 +1,51 @@
+"""What a ledger tells about a data set."""
+
+from dataclasses import dataclass
+
+from skleak.accounting._gaussian import gaussian_epsilon
+from skleak.utils._typing import FloatArray
+
+__all__ = ["LeakageTotal"]
+
+
+@dataclass(frozen=True, eq=False)
+class LeakageTotal:
+    """What all recorded releases on one data set leak together. Confidential.
+
+    Attributes
+    ----------
+    dataset : str
+        Name of the data set.
+    n_releases : int
+        Number of releases.
+    fisher_information_loss : ndarray of shape (n_records,)
+        Bound on the composed Fisher information loss of each record, ``sqrt(sum eta^2)``; of
+        shape (1,), one bound for all records, where every release was unaligned.
+    mu : float
+        mu of the composed mu-GDP guarantee; infinite once a release had none.
+    delta : float
+        The delta at which :attr:`epsilon` states the same guarantee; that of the ledger.
+    max_leakage, max_mu : float
+        The strictest ceilings of the ledger, infinite where there is none; a ceiling on epsilon
+        is held as the mu it allows.
+
+    Examples
+    --------
+    >>> from skleak.accounting import LeakageLedger
+    >>> ledger = LeakageLedger(":memory:")
+    >>> ledger.record("clinic", [3.0, 1.0], mu=0.3).n_releases
+    1
+    """
+
+    dataset: str
+    n_releases: int
+    fisher_information_loss: FloatArray
+    mu: float
+    delta: float
+    max_leakage: float
+    max_mu: float
+
+    @property
+    def epsilon(self) -> float:
+        """The guarantee as epsilon at ``delta``, in nats."""
+        return float(gaussian_epsilon(self.mu, self.delta))

@@ -1,0 +1,401 @@
+"""Encodings of candidates: the noiseless parameters had a record's attribute been different."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from skleak.adversary._consistency import check_told
+from skleak.adversary._knowledge import take_rows, with_attribute
+from skleak.adversary._smooth import interpolation_matrix
+from skleak.exceptions import AttackNotApplicableError
+from skleak.influence import candidate_encodings
+from skleak.influence.refit import candidate_shapes
+from skleak.influence.state import FitState
+from skleak.utils._typing import Array, FloatArray, IntArray
+
+__all__ = [
+    "PublicModel",
+    "candidate_rows",
+    "changed_columns",
+    "check_seen",
+    "check_smooth",
+    "closed_form_encodings",
+    "closed_form_shapes",
+    "dense_table",
+    "fit_public_model",
+    "last_step",
+    "model_parameters",
+    "noiseless",
+    "plain_table",
+]
+
+# Relative miss of the interpolated encoded columns above which they are called not smooth.
+_SMOOTH_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class PublicModel:
+    """How a model is trained, all of which the adversary knows.
+
+    Parameters
+    ----------
+    preprocessing : Pipeline or None
+        Fitted steps before the model.
+    template : estimator
+        The model, unfitted, without noise and without a ledger.
+    noise_scale : float
+        Noise of its releases; NaN where it is calibrated to data, 0 for models without noise.
+    noise_covariance : str or array-like, default="isotropic"
+        Shape of that noise, as the private estimators take it.
+    """
+
+    preprocessing: Any
+    template: Any
+    noise_scale: float
+    noise_covariance: Any = "isotropic"
+
+    @property
+    def has_closed_form(self) -> bool:
+        """Whether candidates need no refit."""
+        return hasattr(self.template, "_confidential_state")
+
+    def transform(self, table: Any) -> Any:
+        """Preprocess raw records."""
+        return table if self.preprocessing is None else self.preprocessing.transform(table)
+
+
+def last_step(estimator: Any) -> Any:
+    """The model itself, which may be the last step of a pipeline."""
+    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+
+
+def fit_public_model(
+    estimator: Any, table: Any, y: Any, *, any_covariance: bool = False, weighted: bool = False
+) -> PublicModel:
+    """Take an estimator apart into public preprocessing and a model without noise.
+
+    Parameters
+    ----------
+    estimator : estimator or Pipeline
+        Fitted or not. Preprocessing that is fitted is used as it is, else it is fitted here.
+    table : DataFrame or ndarray of shape (n, n_columns)
+        Raw records.
+    y : ndarray of shape (n,)
+        Targets.
+    any_covariance : bool, default=False
+        Whether the caller knows what to do with noise that is not isotropic.
+    weighted : bool, default=False
+        Whether the caller was told the sample weights of the fit.
+
+    Returns
+    -------
+    PublicModel
+
+    Raises
+    ------
+    AttackNotApplicableError
+        For a released model, which cannot be trained anew, and for noise that is not isotropic
+        unless the caller can do with it.
+    ValueError
+        For a model that was fitted with sample weights which the caller does not know.
+    TypeError
+        For an object that cannot be fitted.
+    """
+    model = last_step(estimator)
+    if not hasattr(model, "fit"):
+        raise TypeError(
+            "`estimator` must be an estimator or a pipeline that ends in one; got "
+            f"{type(model).__name__}."
+        )
+    if hasattr(model, "provenance_"):
+        raise AttackNotApplicableError(
+            "`estimator` is a released model, which does not know how it was trained. Pass the "
+            "private estimator to the attack, and the released model to `predict`."
+        )
+    check_told(model, told=weighted)
+    covariance = getattr(model, "noise_covariance", "isotropic")
+    if not any_covariance and not (isinstance(covariance, str) and covariance == "isotropic"):
+        raise AttackNotApplicableError(
+            "This attack or audit takes the noise to be isotropic; `estimator` adds noise of a "
+            "covariance of its own (`noise_covariance`). Pass an estimator with "
+            "`noise_covariance='isotropic'`. Of the attacks, WhiteBoxAttributeInference knows the "
+            "covariance, and BlackBoxAttributeInference reads predictions only."
+        )
+    preprocessing = None
+    if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
+        preprocessing = estimator[:-1]
+        if not _is_fitted(preprocessing):
+            preprocessing = clone(preprocessing).fit(table, y)
+    return PublicModel(preprocessing, noiseless(model), _declared_noise(model), covariance)
+
+
+def noiseless(estimator: Any) -> Any:
+    """Unfitted copy of an estimator or pipeline that adds no noise and charges no ledger."""
+    copy = clone(estimator)
+    model = last_step(copy)
+    known = model.get_params(deep=False)
+    quiet = {"noise_scale": 0.0, "noise_covariance": "isotropic", "ledger": None, "verbose": 0}
+    if "noise_scale" in known:
+        model.set_params(**{name: value for name, value in quiet.items() if name in known})
+    return copy
+
+
+def _declared_noise(model: Any) -> float:
+    """Noise of the fitted model, or what an unfitted one promises."""
+    declared = getattr(model, "noise_scale_", getattr(model, "noise_scale", 0.0))
+    return float(declared) if isinstance(declared, int | float | np.number) else float("nan")
+
+
+def _is_fitted(estimator: Any) -> bool:
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return False
+    return True
+
+
+def model_parameters(model: Any) -> FloatArray:
+    """Coefficients, then the intercept where the model has one, of a fitted model.
+
+    Raises
+    ------
+    AttackNotApplicableError
+        For a model without coefficients.
+    """
+    model = last_step(model)
+    if not hasattr(model, "coef_"):
+        raise AttackNotApplicableError(
+            f"{type(model).__name__} has no `coef_` after `fit`: this attack reads the parameters "
+            "of a linear model. Use BlackBoxAttributeInference, which needs only predictions."
+        )
+    parts = [np.ravel(model.coef_)]
+    if getattr(model, "fit_intercept", True):
+        parts.append(np.ravel(getattr(model, "intercept_", [])))
+    return np.concatenate(parts).astype(np.float64)
+
+
+def candidate_rows(
+    model: PublicModel, table: Any, targets: IntArray, index: int, candidates: FloatArray | Array
+) -> list[Any]:
+    """Preprocessed records of the targets, once for every candidate value.
+
+    Parameters
+    ----------
+    model : PublicModel
+        Holds the fitted preprocessing.
+    table : DataFrame or ndarray of shape (n, n_columns)
+        Raw records.
+    targets : ndarray of int of shape (n_targets,)
+        Positions of the records under attack.
+    index : int
+        Position of the attribute.
+    candidates : ndarray of shape (n_values,) or (n_values, n_targets)
+        Values, the same for all targets or one for each.
+
+    Returns
+    -------
+    list of n_values tables of shape (n_targets, d)
+    """
+    own = take_rows(table, targets)
+    return [model.transform(with_attribute(own, index, value)) for value in candidates]
+
+
+def closed_form_encodings(
+    state: FitState, targets: IntArray, candidates: Sequence[Any]
+) -> FloatArray:
+    """Encodings without refitting, however the preprocessing spreads the attribute.
+
+    Parameters
+    ----------
+    state : FitState
+        The noiseless fit on all records.
+    targets : ndarray of int of shape (n_targets,)
+        Positions of the records under attack.
+    candidates : sequence of tables of shape (n_targets, d)
+        Preprocessed candidate rows, one table a value.
+
+    Returns
+    -------
+    ndarray of shape (n_targets, n_values, n_parameters)
+
+    Raises
+    ------
+    AttackNotApplicableError
+        Where the model never sees the attribute.
+
+    Notes
+    -----
+    Records that share their candidate rows, as all do under one-hot encoding and scaling, are
+    done at once. Where an encoded column mixes the attribute with others (interactions), every
+    record is a group of its own: correct, and slower.
+    """
+    encodings = np.empty((len(targets), len(candidates), len(state.factor.coefficients)))
+    for members, X, y, columns, values in _same_candidates(state, targets, candidates):
+        rows = targets[members]
+        encodings[members] = candidate_encodings(state, X, y, columns, values, rows=rows)
+    return encodings
+
+
+def closed_form_shapes(
+    state: FitState,
+    targets: IntArray,
+    candidates: Sequence[Any],
+    encodings: FloatArray,
+    shape: str,
+) -> FloatArray:
+    """Shapes of the noise of the fits that `closed_form_encodings` gives the minimisers of.
+
+    Parameters
+    ----------
+    state : FitState
+        The noiseless fit on all records.
+    targets : ndarray of int of shape (n_targets,)
+        Positions of the records under attack.
+    candidates : sequence of tables of shape (n_targets, d)
+        Preprocessed candidate rows, one table a value.
+    encodings : ndarray of shape (n_targets, n_values, n_parameters)
+        What `closed_form_encodings` returned.
+    shape : {"curvature", "minimax"}
+        Kind of the shape, which depends on the data.
+
+    Returns
+    -------
+    ndarray of shape (n_targets, n_values, n_parameters, n_parameters)
+    """
+    result = np.empty((*encodings.shape, encodings.shape[-1]))
+    for members, X, y, columns, values in _same_candidates(state, targets, candidates):
+        result[members] = candidate_shapes(
+            state,
+            X,
+            y,
+            columns,
+            values,
+            shape,
+            encodings=encodings[members],
+            rows=targets[members],
+        )
+    return result
+
+
+def _same_candidates(
+    state: FitState, targets: IntArray, candidates: Sequence[Any]
+) -> Iterator[tuple[IntArray, Any, FloatArray, IntArray, FloatArray]]:
+    """Groups of targets that share their candidate rows, with the columns and the rows."""
+    X, y = state.objective.X[targets], state.objective.y[targets]
+    columns = changed_columns(X, candidates)
+    check_seen(columns)
+    tables = np.stack(
+        [dense_table(rows[:, columns]) for rows in map(plain_table, candidates)], axis=1
+    )
+    flat = tables.reshape(len(targets), -1)
+    _, first, group = np.unique(flat, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(group.ravel(), kind="stable")
+    bounds = np.cumsum(np.bincount(group.ravel()))[:-1]
+    for members, example in zip(np.split(order, bounds), first, strict=True):
+        yield members, X[members], y[members], columns, tables[example]
+
+
+def check_smooth(
+    model: PublicModel, table: Any, targets: IntArray, index: int, nodes: FloatArray
+) -> None:
+    """Check that the preprocessing is smooth in a quantity, between the nodes too.
+
+    Parameters
+    ----------
+    model : PublicModel
+        Holds the fitted preprocessing.
+    table : DataFrame or ndarray of shape (n, n_columns)
+        Raw records.
+    targets : ndarray of int of shape (n_targets,)
+        Positions of the records under attack.
+    index : int
+        Position of the attribute.
+    nodes : ndarray of shape (N_NODES, n_targets)
+        Chebyshev points of the quantity.
+
+    Raises
+    ------
+    AttackNotApplicableError
+        Where the polynomial through the nodes misses what the preprocessing gives between them.
+    """
+    if model.preprocessing is None:
+        return
+    few = np.arange(min(len(targets), 8))
+    points = np.array([-0.83, -0.41, 0.07, 0.52, 0.91])
+    low, high = nodes[0, few], nodes[-1, few]
+    between = low + (high - low) * 0.5 * (points[:, None] + 1.0)
+    known, true = (
+        np.stack(
+            [
+                dense_table(plain_table(r))
+                for r in candidate_rows(model, table, targets[few], index, t)
+            ]
+        )
+        for t in (nodes[:, few], between)
+    )
+    interpolated = np.tensordot(interpolation_matrix(points), known, axes=1)
+    if np.abs(interpolated - true).max() > _SMOOTH_TOLERANCE * max(
+        np.ptp(known, axis=0).max(), 1.0
+    ):
+        raise AttackNotApplicableError(
+            "The preprocessing is not smooth in the numeric attribute (it bins or clips it): the "
+            "likeliest value is not unique. Pass the values to choose from in `values`."
+        )
+
+
+def check_seen(columns: IntArray) -> None:
+    """Check that the model sees the attribute, in the columns of `changed_columns`.
+
+    Raises
+    ------
+    AttackNotApplicableError
+        Where there is none.
+    """
+    if not len(columns):
+        raise AttackNotApplicableError(
+            "The preprocessing drops the attribute: every candidate value gives the same input to "
+            "the model, whose release tells nothing about it. Keep the column in the pipeline."
+        )
+
+
+def changed_columns(X: Any, candidates: Sequence[Any]) -> IntArray:
+    """Encoded columns that depend on the attribute.
+
+    Parameters
+    ----------
+    X : table of shape (n_targets, d)
+        Preprocessed records of the targets.
+    candidates : sequence of tables of shape (n_targets, d)
+        Preprocessed candidate rows, one table a value.
+
+    Returns
+    -------
+    ndarray of int of shape (n_columns,)
+        Positions, ascending.
+    """
+    changed = np.zeros(X.shape[1], dtype=bool)
+    for rows in map(plain_table, candidates):
+        if sparse.issparse(rows):
+            changed |= dense_table(abs(rows - X).max(axis=0)).ravel() > 0.0
+        else:
+            changed |= np.any(rows != dense_table(X), axis=0)
+    return np.flatnonzero(changed)
+
+
+def plain_table(rows: Any) -> Any:
+    """A float array or CSR matrix of what a preprocessing step returned."""
+    if sparse.issparse(rows):
+        return sparse.csr_array(rows, dtype=np.float64)
+    return np.asarray(rows, dtype=np.float64)
+
+
+def dense_table(rows: Any) -> FloatArray:
+    """Preprocessed records as a dense array, of whatever type they were."""
+    return rows.toarray() if sparse.issparse(rows) else np.asarray(rows)

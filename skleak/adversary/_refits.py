@@ -1,0 +1,168 @@
+"""Encodings of candidates by brute force: one fit for every target and candidate value."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from scipy import sparse
+from sklearn.base import clone
+
+from skleak.adversary._consistency import weight_argument
+from skleak.adversary._encodings import dense_table, model_parameters, noiseless, plain_table
+from skleak.adversary._knowledge import raw_column, with_attribute
+from skleak.exceptions import AttackNotApplicableError
+from skleak.utils._typing import Array, FloatArray, IntArray
+
+__all__ = ["refit_encodings", "refit_pipelines"]
+
+
+def refit_encodings(
+    template: Any,
+    X: Any,
+    y: Array,
+    targets: IntArray,
+    candidates: Sequence[Any],
+    n_jobs: int | None,
+    sample_weight: FloatArray | None = None,
+) -> FloatArray:
+    """Encodings by brute force: one fit for every target and candidate value.
+
+    Parameters
+    ----------
+    template : estimator
+        Unfitted model without noise.
+    X : table of shape (n, d)
+        Preprocessed records.
+    y : ndarray of shape (n,)
+        Targets.
+    targets : ndarray of int of shape (n_targets,)
+        Positions of the records under attack.
+    candidates : sequence of tables of shape (n_targets, d)
+        Preprocessed candidate rows, one table a value.
+    n_jobs : int or None
+        Number of parallel jobs, as in joblib.
+    sample_weight : ndarray of shape (n,), default=None
+        How many times each record counts.
+
+    Returns
+    -------
+    ndarray of shape (n_targets, n_values, n_parameters)
+    """
+    X, weights = plain_table(X), weight_argument(template, sample_weight)
+    tables = [dense_table(plain_table(rows)) for rows in candidates]
+    chunks = _chunks(len(targets), n_jobs)
+    parts = Parallel(n_jobs=n_jobs)(
+        delayed(_refit_chunk)(
+            template, X, y, targets[part], [rows[part] for rows in tables], weights
+        )
+        for part in chunks
+    )
+    return np.concatenate(parts)
+
+
+def _refit_chunk(
+    template: Any,
+    X: Any,
+    y: Array,
+    targets: IntArray,
+    tables: Sequence[FloatArray],
+    weights: dict[str, FloatArray],
+) -> FloatArray:
+    changed = sparse.lil_array(X) if sparse.issparse(X) else X.copy()
+    encodings = []
+    for position, row in enumerate(targets.tolist()):
+        own = changed[[row]]
+        for rows in tables:
+            changed[row] = rows[position]
+            data = changed.tocsr() if sparse.issparse(changed) else changed
+            encodings.append(model_parameters(clone(template).fit(data, y, **weights)))
+        changed[[row]] = own
+    return np.stack(encodings).reshape(len(targets), len(tables), -1)
+
+
+def refit_pipelines(
+    estimator: Any,
+    table: Any,
+    y: Array,
+    targets: IntArray,
+    index: int,
+    candidates: Array,
+    n_jobs: int | None,
+    sample_weight: FloatArray | None = None,
+) -> FloatArray:
+    """Encodings by refitting everything, preprocessing and reweighting included.
+
+    Parameters
+    ----------
+    estimator : estimator or Pipeline
+        Fitted or not; clones of it are fitted.
+    table : DataFrame or ndarray of shape (n, n_columns)
+        Raw records.
+    y : ndarray of shape (n,)
+        Targets.
+    targets : ndarray of int of shape (n_targets,)
+        Positions of the records under attack.
+    index : int
+        Position of the attribute.
+    candidates : ndarray of shape (n_values,) or (n_values, n_targets)
+        Values, the same for all targets or one for each.
+    n_jobs : int or None
+        Number of parallel jobs, as in joblib.
+    sample_weight : ndarray of shape (n,), default=None
+        How many times each record counts in the last step.
+
+    Returns
+    -------
+    ndarray of shape (n_targets, n_values, n_parameters)
+
+    Raises
+    ------
+    AttackNotApplicableError
+        Where the number of encoded columns depends on the record.
+    """
+    template = noiseless(estimator)
+    weights = weight_argument(template, sample_weight)
+    per_target = np.broadcast_to(
+        candidates.reshape(len(candidates), -1), (len(candidates), len(targets))
+    )
+    parts = Parallel(n_jobs=n_jobs)(
+        delayed(_refit_pipeline_chunk)(
+            template, table, y, targets[part], index, per_target[:, part], weights
+        )
+        for part in _chunks(len(targets), n_jobs)
+    )
+    fits = [fit for part in parts for fit in part]
+    widths = {len(fit) for fit in fits}
+    if len(widths) > 1:
+        raise AttackNotApplicableError(
+            f"Refitted preprocessing gives between {min(widths)} and {max(widths)} parameters, "
+            "depending on one record's value: encodings cannot be compared. Fix the encoded "
+            "columns, for instance with `OneHotEncoder(categories=...)`."
+        )
+    return np.stack(fits).reshape(len(targets), len(candidates), -1)
+
+
+def _refit_pipeline_chunk(
+    template: Any,
+    table: Any,
+    y: Array,
+    targets: IntArray,
+    index: int,
+    candidates: Array,
+    weights: dict[str, FloatArray],
+) -> list[FloatArray]:
+    column = raw_column(table, index)
+    fits = []
+    for position, row in enumerate(targets.tolist()):
+        for value in candidates[:, position]:
+            changed = column.astype(np.result_type(column.dtype, np.asarray(value).dtype))
+            changed[row] = value
+            fit = clone(template).fit(with_attribute(table, index, changed), y, **weights)
+            fits.append(model_parameters(fit))
+    return fits
+
+
+def _chunks(n: int, n_jobs: int | None) -> list[Array]:
+    """Consecutive positions, a few chunks for each worker."""
+    return np.array_split(np.arange(n), min(n, 4 * effective_n_jobs(n_jobs)))

@@ -1,0 +1,311 @@
+"""Releases in any form: estimators, pipelines, lists of them, arrays of parameters."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from skleak.adversary._consistency import check_told
+from skleak.adversary._encodings import PublicModel, last_step
+from skleak.adversary._knowledge import column_names
+from skleak.exceptions import AttackNotApplicableError
+from skleak.utils._typing import FloatArray
+
+__all__ = [
+    "ReleaseKind",
+    "Releases",
+    "check_each",
+    "count_releases",
+    "is_model",
+    "read_each",
+    "read_releases",
+]
+
+
+@dataclass(frozen=True)
+class Releases:
+    """Released parameters and their noise.
+
+    Parameters
+    ----------
+    parameters : ndarray of shape (n_releases, n_parameters)
+        Coefficients, then the intercept where there is one; of shape
+        (n_releases, n_targets, n_parameters) where every target has releases of its own.
+    noise_scale : ndarray of shape (n_releases,)
+        Standard deviation of the noise on each parameter.
+    single : bool
+        Whether one release was given rather than several.
+    """
+
+    parameters: FloatArray
+    noise_scale: FloatArray
+    single: bool
+
+
+@dataclass(frozen=True)
+class ReleaseKind:
+    """What a model must be for its parameters to mean what an attack takes them for.
+
+    Parameters
+    ----------
+    classes : tuple of type
+        The class of the attacked model, and that of what it releases.
+    columns : list of str or None
+        Names of the raw columns, in their order.
+    labels : dict of str to object
+        Attributes that a model must share where it has them: its columns and classes.
+    """
+
+    classes: tuple[type, ...]
+    columns: list[str] | None
+    labels: dict[str, Any]
+
+    @classmethod
+    def of(cls, model: PublicModel, table: Any, y: Any) -> Self:
+        """Read the kind off the training data, preprocessed as the adversary knows."""
+        encoded, template = model.transform(table), model.template
+        names = column_names(encoded)
+        labels: dict[str, Any] = {"n_features_in_": encoded.shape[1]}
+        if names is not None:
+            labels["feature_names_in_"] = names.tolist()
+        if is_classifier(template):
+            labels["classes_"] = np.unique(y).tolist()
+        released = getattr(template, "_released", None)
+        classes = (type(template),) if released is None else (type(template), released)
+        raw = column_names(table)
+        return cls(classes, None if raw is None else raw.tolist(), labels)
+
+    def check(self, released: Any) -> None:
+        """Refuse a model of another class, columns or classes.
+
+        Raises
+        ------
+        AttackNotApplicableError
+            For a model of another class.
+        ValueError
+            For other columns or classes, or another order of them.
+        """
+        model = last_step(released)
+        if not isinstance(model, self.classes):
+            known = " or ".join(one.__name__ for one in self.classes)
+            raise AttackNotApplicableError(
+                f"The attack was fitted for {known}; got a released {type(model).__name__}, whose "
+                "parameters mean something else. Fit the attack on the estimator that the model "
+                "was trained with."
+            )
+        for name, expected in self.labels.items():
+            _check_label(model, name, expected)
+        if model is not released and self.columns is not None:
+            _check_label(released, "feature_names_in_", self.columns)
+
+
+def _check_label(model: Any, name: str, expected: Any) -> None:
+    stated = getattr(model, name, None)
+    if stated is None or np.asarray(stated).tolist() == expected:
+        return
+    what = {"n_features_in_": "number of columns", "classes_": "classes"}.get(
+        name, "columns, in their order,"
+    )
+    first = [np.ravel(np.asarray(one, dtype=object))[:5].tolist() for one in (expected, stated)]
+    raise ValueError(
+        f"The released {type(model).__name__} must have the {what} that the attack was fitted on, "
+        f"{first[0]}; got {first[1]}: its parameters stand for others. Fit the attack on the data "
+        "of the model."
+    )
+
+
+def is_model(released: Any) -> bool:
+    """Whether an object is an estimator or a pipeline rather than numbers."""
+    return hasattr(released, "predict") or hasattr(released, "coef_")
+
+
+def count_releases(released: Any) -> int | None:
+    """Number of releases, None for a single one or none at all."""
+    if released is None or is_model(released):
+        return None
+    if len(released) and is_model(released[0]):
+        return len(released)
+    return None if np.ndim(released) == 1 else len(released)
+
+
+def read_releases(
+    released: Any,
+    n_parameters: int,
+    noise_scale: Any,
+    default_noise: float,
+    noise_covariance: str = "isotropic",
+    kind: ReleaseKind | None = None,
+    *,
+    weighted: bool = False,
+) -> Releases:
+    """Read parameters and noise from releases in any form.
+
+    Parameters
+    ----------
+    released : estimator, pipeline, sequence of them, or array
+        An array has shape (n_parameters,) or (n_releases, n_parameters).
+    n_parameters : int
+        Width of the encodings.
+    noise_scale : float, array-like of shape (n_releases,) or None
+        Noise of the releases. None takes what each release states, and the default for arrays.
+    default_noise : float
+        Noise of arrays; NaN where it is not known.
+    noise_covariance : {"isotropic", "given", "curvature", "minimax"}, default="isotropic"
+        Kind of covariance of the noise that the attack supposes.
+    kind : ReleaseKind or None, default=None
+        What models are taken; None takes any with as many parameters.
+    weighted : bool, default=False
+        Whether the attack was told the sample weights of the fit.
+
+    Returns
+    -------
+    Releases
+
+    Raises
+    ------
+    ValueError
+        For a wrong width, values that are not finite, or a noise scale that is negative, of the
+        wrong shape or not known; for a model of other columns or classes, or one fitted with
+        sample weights that the attack does not know.
+    AttackNotApplicableError
+        For a model without coefficients, of another class, or with noise of another kind of
+        covariance.
+    """
+    single = count_releases(released) is None
+    if is_model(released) or (len(released) and is_model(released[0])):
+        models = [released] if is_model(released) else list(released)
+        for model in models:
+            if kind is not None:
+                kind.check(model)
+            check_told(last_step(model), told=weighted)
+            _check_covariance(last_step(model), noise_covariance)
+        parameters = np.stack([_parameters(last_step(m), n_parameters) for m in models])
+        stated = np.array([float(getattr(last_step(m), "noise_scale_", 0.0)) for m in models])
+    else:
+        parameters = _check_parameters(released, n_parameters)
+        stated = np.full(len(parameters), default_noise)
+    if noise_scale is not None:
+        stated = _check_noise(noise_scale, len(parameters))
+    return Releases(parameters, _check_known(stated), single)
+
+
+def read_each(
+    released: Any, n_targets: int, n_parameters: int, noise_scale: Any, default_noise: float
+) -> Releases:
+    """Read releases of which every target has its own.
+
+    Parameters
+    ----------
+    released : array-like of shape (n_releases, n_targets, n_parameters)
+        Entry ``[r, i]`` is of a game about target i. An array of floats is not copied.
+    n_targets : int
+        Number of records under attack.
+    n_parameters : int
+        Width of the encodings.
+    noise_scale : float, array-like of shape (n_releases,) or None
+        Noise of the releases; None takes the default.
+    default_noise : float
+        Noise of arrays; NaN where it is not known.
+
+    Returns
+    -------
+    Releases
+
+    Raises
+    ------
+    ValueError
+        As `read_releases` does.
+    """
+    array = check_each(np.asarray(released, dtype=np.float64), n_targets)
+    if array.shape[2] != n_parameters:
+        raise ValueError(
+            f"`released` must have {n_parameters} parameters a release, the coefficients and then "
+            f"the intercept where there is one; got shape {array.shape}. Pass releases of "
+            "the model and preprocessing the attack was fitted on."
+        )
+    # One release at a time: a mask of all of them would be large.
+    if not all(np.isfinite(one).all() for one in array):
+        raise ValueError("`released` must be finite; got NaN or infinity. Drop those releases.")
+    if noise_scale is None:
+        stated = np.full(len(array), default_noise)
+    else:
+        stated = _check_noise(noise_scale, len(array))
+    return Releases(array, _check_known(stated), False)
+
+
+def check_each(released: Any, n_targets: int) -> Any:
+    """Check that every target has releases of its own; return them.
+
+    Raises
+    ------
+    ValueError
+        For anything but shape (n_releases, n_targets, n_parameters), or no release at all.
+    """
+    shape = np.shape(released)
+    if len(shape) != 3 or shape[1] != n_targets or not shape[0]:
+        raise ValueError(
+            f"`released` must have shape (n_releases, {n_targets}, n_parameters), a release for "
+            f"each of the {n_targets} targets; got shape {shape}. Pass releases that are about "
+            "all targets at once to `predict`."
+        )
+    return released
+
+
+def _check_known(noise_scale: FloatArray) -> FloatArray:
+    if np.any(np.isnan(noise_scale)):
+        raise ValueError(
+            "The noise scale of these releases is not known: `estimator` calibrates it to data. "
+            "Pass `noise_scale`, or released models instead of an array."
+        )
+    return noise_scale
+
+
+def _check_covariance(model: Any, expected: str) -> None:
+    made = getattr(model, "provenance_", getattr(model, "_made_as", {}))
+    stated = made.get("noise_covariance", "isotropic")
+    if stated != expected:
+        raise AttackNotApplicableError(
+            f"The noise of a released {type(model).__name__} has the covariance {stated!r}; this "
+            f"attack was fitted for {expected!r}. Fit it on an estimator with the "
+            "`noise_covariance` of the release."
+        )
+
+
+def _parameters(model: Any, n_parameters: int) -> FloatArray:
+    if not hasattr(model, "coef_"):
+        raise AttackNotApplicableError(
+            f"A released {type(model).__name__} has no `coef_`: this attack reads the parameters "
+            "of a linear model. Pass a fitted linear model or an array of its parameters."
+        )
+    coef = np.ravel(model.coef_)
+    intercept = np.ravel(getattr(model, "intercept_", []))
+    # A model without an intercept still says that it is zero.
+    with_intercept = coef.size + intercept.size == n_parameters
+    parameters = np.concatenate([coef, intercept]) if with_intercept else coef
+    return _check_parameters(parameters.astype(np.float64), n_parameters)[0]
+
+
+def _check_parameters(released: Any, n_parameters: int) -> FloatArray:
+    array = np.atleast_2d(np.asarray(released, dtype=np.float64))
+    if array.ndim != 2 or array.shape[1] != n_parameters or not len(array):
+        raise ValueError(
+            f"`released` must have {n_parameters} parameters a release, the coefficients and then "
+            f"the intercept where there is one; got shape {np.shape(released)}. Pass releases of "
+            "the model and preprocessing the attack was fitted on."
+        )
+    if not np.isfinite(array).all():
+        raise ValueError("`released` must be finite; got NaN or infinity. Drop those releases.")
+    return array
+
+
+def _check_noise(noise_scale: Any, n_releases: int) -> FloatArray:
+    scale = np.asarray(noise_scale, dtype=np.float64)
+    if scale.ndim > 1 or (scale.ndim == 1 and len(scale) != n_releases):
+        raise ValueError(
+            f"`noise_scale` must be a number or have one entry for each of the {n_releases} "
+            f"releases; got shape {scale.shape}."
+        )
+    if not np.all(scale >= 0.0) or not np.all(np.isfinite(scale)):
+        raise ValueError(f"`noise_scale` must be finite and not negative; got {scale.min()}.")
+    return np.array(np.broadcast_to(scale, (n_releases,)))

@@ -1,0 +1,88 @@
+"""Likelihoods under noise whose covariance, too, depends on the value of the attribute."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skleak.exceptions import AttackNotApplicableError
+from skleak.utils._typing import FloatArray
+
+__all__ = ["ShapedHypotheses", "check_size"]
+
+# Entries of the covariances of all candidates: 1 GB.
+_MOST_ENTRIES = 1 << 27
+
+
+def check_size(n_targets: int, n_values: int, n_parameters: int) -> None:
+    """Check that the covariances of all candidates fit into memory.
+
+    Raises
+    ------
+    AttackNotApplicableError
+        Where they do not.
+    """
+    entries = n_targets * n_values * n_parameters**2
+    if entries > _MOST_ENTRIES:
+        raise AttackNotApplicableError(
+            "Under noise whose shape depends on the data every candidate of every target has a "
+            f"covariance of its own: {n_targets} x {n_values} matrices of {n_parameters} "
+            f"parameters do not fit into memory. Attack at most "
+            f"{max(1, n_targets * _MOST_ENTRIES // entries)} `records` at a time."
+        )
+
+
+@dataclass(frozen=True)
+class ShapedHypotheses:
+    """Gaussians that releases may come from, at unit noise scale. Confidential.
+
+    Parameters
+    ----------
+    encodings : ndarray of shape (n_targets, n_values, p)
+        Their means.
+    shapes : ndarray of shape (n_targets, n_values, p, p)
+        Their covariances ``S``, with trace p.
+    whiteners : ndarray of shape (n_targets, n_values, p, p)
+        Lower triangular ``R^-1`` with ``R R^T = S``.
+    log_scales : ndarray of shape (n_targets, n_values)
+        ``log det R``.
+    """
+
+    encodings: FloatArray
+    shapes: FloatArray
+    whiteners: FloatArray
+    log_scales: FloatArray
+
+    @classmethod
+    def of(cls, encodings: FloatArray, shapes: FloatArray) -> "ShapedHypotheses":
+        """From the encodings and the shape of the noise of every candidate."""
+        # Scaled to a unit diagonal, so that the units of the columns do not matter.
+        sizes = np.sqrt(np.einsum("imkk->imk", shapes))
+        roots = np.linalg.cholesky(shapes / (sizes[..., :, None] * sizes[..., None, :]))
+        whiteners = np.tril(np.linalg.inv(roots)) / sizes[..., None, :]
+        diagonals = np.einsum("imkk->imk", roots) * sizes
+        return cls(encodings, shapes, whiteners, np.log(diagonals).sum(axis=2))
+
+    def scores(self, released: FloatArray, variance: FloatArray) -> FloatArray:
+        """Log-likelihoods of releases that are about all targets.
+
+        Parameters
+        ----------
+        released : ndarray of shape (n_rows, p), or (n_rows, n_targets, p) of each target's own
+            Parameters.
+        variance : ndarray of shape (n_rows,)
+            Square of the noise scale.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_targets, n_values)
+            But for a constant of every release.
+        """
+        n_targets, n_values, _ = self.encodings.shape
+        scores = np.empty((len(released), n_targets, n_values))
+        for i in range(n_targets):
+            own = released[:, i] if released.ndim == 3 else released
+            gaps = own - self.encodings[i][:, None]
+            white = gaps @ self.whiteners[i].transpose(0, 2, 1)
+            squares = np.einsum("mrk,mrk->rm", white, white)
+            scores[:, i] = -0.5 * squares / variance[:, None] - self.log_scales[i]
+        return scores

@@ -1,0 +1,1 @@
+"""Attribute inference, with and without the model."""

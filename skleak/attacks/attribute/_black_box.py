@@ -1,0 +1,375 @@
+"""Attribute inference from predictions alone."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+from sklearn.pipeline import Pipeline
+from sklearn.utils.metaestimators import available_if
+
+from skleak.adversary._consistency import check_weights
+from skleak.adversary._encodings import PublicModel, check_smooth, fit_public_model, plain_table
+from skleak.adversary._gradient_norms import norms_by, unwrapped
+from skleak.adversary._knowledge import Secret, take_rows, with_attribute
+from skleak.adversary._membership_scores import finite
+from skleak.adversary._models import Shell, fit_shell, models_with
+from skleak.adversary._releases import count_releases, is_model, read_each, read_releases
+from skleak.attacks.attribute import _criteria as criteria
+from skleak.attacks.attribute._base import AttributeAttack, categorical_only
+from skleak.attacks.attribute._criteria import Criterion
+from skleak.metrics._checks import missing
+from skleak.metrics._record_losses import label_positions, predictions, select_columns
+from skleak.utils._confidential import leaves_whole
+from skleak.utils._sklearn_compat import HasMethods, StrOptions, fit_context
+from skleak.utils._typing import Array, FloatArray, IntArray
+
+__all__ = ["BlackBoxAttributeInference"]
+
+
+def _has_posterior(attack: Any) -> bool:
+    """Whether the criterion is a probability rather than an order of the candidates."""
+    if attack.criterion in ("accuracy", "loss", "gradient"):
+        raise AttributeError(
+            f"criterion={attack.criterion!r} puts the candidate values in an order, and gives them "
+            "no probabilities. Use criterion='proba' for the posterior."
+        )
+    return categorical_only(attack)
+
+
+class BlackBoxAttributeInference(AttributeAttack):
+    """Guess an attribute from predictions: model inversion ([F14], [BIL23] eq. 36 to 39).
+
+    The adversary knows all else about the target and its true `y`. It asks the model about the
+    record under every candidate value, and guesses the value under which the answer speaks most
+    for `y`, by one of several criteria.
+
+    Parameters
+    ----------
+    estimator : estimator or Pipeline
+        How the model is trained. Only its preprocessing is used, and the kind of model where
+        releases are arrays of parameters. It is never changed.
+    attribute : str or int
+        Sensitive column of the raw data, by name or position.
+    criterion : {"performance", "proba", "likelihood", "loss", "accuracy", "gradient"}, \
+default="performance"
+        What tells the candidates apart:
+
+        - ``"performance"``: the largest ``p_m * Pr(y | prediction under value m)`` ([F14]). The
+          probability is Gaussian with the spread of the residuals for a regression, and read off
+          the confusion matrix for a classifier, both over all *other* records;
+        - ``"proba"``: the largest posterior ``p_m * Pr(y | all else, m)``, with the classifier's
+          own probability of the true label; of a regressor as "performance";
+        - ``"likelihood"``: the largest ``Pr(y | all else, m)``, likewise but without the prior;
+        - ``"loss"``: the least cross entropy of the true label, or squared error. Of a classifier
+          it ranks as "likelihood" does, and also tells probabilities apart that round to 0 or 1;
+        - ``"accuracy"``: a value under which the predicted label is the true one; any of them all
+          where there is none. For classifiers only;
+        - ``"gradient"``: the least Euclidean norm of the gradient of the record's loss in the
+          parameters, which takes an adversary who knows them.
+
+        With the last four the prior only breaks ties: of the values that are equally good the one
+        of largest prior is guessed, and of equal priors the first in ``values_``.
+    values : array-like of shape (n_values,) or None, default=None
+        Candidate values, as in `WhiteBoxAttributeInference`.
+    prior : {"marginal", "uniform", "conditional"} or array, default="marginal"
+        Prior of a categorical attribute, as in `WhiteBoxAttributeInference`.
+    records : array-like of int, boolean mask, slice or None, default=None
+        Records under attack; all by default.
+    gradient_norm : callable or None, default=None
+        Function of ``model, X, y`` that returns norms of shape (n_records,), for
+        ``criterion="gradient"``. None takes the closed form of linear models (squared, logistic,
+        softmax and Poisson losses) and of scikit-learn's multi-layer perceptrons, as last steps of
+        pipelines too.
+
+    Attributes
+    ----------
+    values_ : ndarray of shape (n_values,)
+        Candidate values, ascending; for a numeric attribute as in `WhiteBoxAttributeInference`.
+    prior_ : ndarray of shape (n_targets, n_values)
+        Prior of every target; only for a categorical attribute.
+    records_ : ndarray of int of shape (n_targets,)
+        Positions of the records under attack.
+    numeric_ : bool
+        Whether the attribute is a quantity.
+    n_features_in_ : int
+        Number of raw columns.
+    feature_names_in_ : ndarray of str
+        Their names, where there are any.
+
+    Notes
+    -----
+    Only ``predict``, ``predict_proba`` or ``predict_log_proba`` of a release is called: of a
+    pipeline on raw records, of any other model on records that went through the fitted
+    preprocessing, which counts as public. The spread of the residuals and the confusion matrix
+    leave out the target itself. The correlation of the attribute with `y`, which this attack uses,
+    is known of the population: compare it with `ImputationAttack`.
+
+    Labels are compared by value: 1, 1.0 and True are one label, and "1" is another. A label the
+    model has never seen has probability 0 under every candidate, so that the prior decides.
+    ``predict_proba`` gives the posterior for "performance" and "proba", and likelihoods with sum 1
+    for "likelihood"; the other criteria have none. A numeric attribute is guessed from regressors
+    only, and its prior is not used. [BIL23] breaks ties of "accuracy" at random; by the prior,
+    guesses are the same every time.
+
+    References
+    ----------
+    [F14] M. Fredrikson et al. Privacy in pharmacogenetics: an end-to-end case study of personalized
+    warfarin dosing. USENIX Security, 2014.
+
+    [BIL23] G. Del Grosso, G. Pichler, C. Palamidessi and P. Piantanida. Bounding information
+    leakage in machine learning. Neurocomputing 534, 2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([rng.integers(0, 2, 200), rng.normal(size=200)])
+    >>> y = X @ [3.0, 1.0] + rng.normal(size=200)
+    >>> model = PrivateLinearRegression(noise_scale=0.01, random_state=0).fit(X, y)
+    >>> attack = BlackBoxAttributeInference(model, 0).fit(X, y)
+    >>> attack.score(model, X[:, 0]) > 0.8
+    True
+
+    A model that has learned records by heart tells what they are:
+
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> labels = rng.choice(["no", "yes"], size=200)
+    >>> tree = DecisionTreeClassifier(random_state=0).fit(X, labels)
+    >>> attack = BlackBoxAttributeInference(tree, 0, criterion="proba").fit(X, labels)
+    >>> attack.score(tree, X[:, 0]) > 0.6
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **AttributeAttack._parameter_constraints,
+        "estimator": [HasMethods(["fit", "get_params"])],
+        "criterion": [
+            StrOptions({"performance", "proba", "likelihood", "loss", "accuracy", "gradient"})
+        ],
+        "gradient_norm": [callable, None],
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        attribute: Any,
+        *,
+        criterion: Criterion = "performance",
+        values: Any = None,
+        prior: "Literal['marginal', 'uniform', 'conditional'] | Array" = "marginal",
+        records: Any = None,
+        gradient_norm: Callable[[Any, Any, Any], Any] | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.attribute = attribute
+        self.criterion = criterion
+        self.values = values
+        self.prior = prior
+        self.records = records
+        self.gradient_norm = gradient_norm
+
+    @fit_context(prefer_skip_nested_validation=False)
+    @leaves_whole
+    def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
+        """Prepare the queries.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, n_columns)
+            Raw training records.
+        y : array-like of shape (n,)
+            Targets the model was trained on.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the records in the fit under attack. A row is one person whatever it weighs:
+            frequencies, confusions and errors count rows, and no guess depends on the weights.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For an unknown or single-valued attribute, missing values in it or in `y`, more than 64
+            categories, candidate values that its categories lack, or a wrong prior; for invalid
+            weights, and for an estimator that was fitted with weights where none are given.
+        AttackNotApplicableError
+            For a numeric attribute that the preprocessing bins.
+        """
+        table, y, secret = self._know(X, y)
+        if missing(y):
+            raise ValueError("`y` must not hold missing values; drop those records first.")
+        self._weights = weights = check_weights(sample_weight, table)
+        told = weights is not None
+        model = fit_public_model(self.estimator, table, y, any_covariance=True, weighted=told)
+        if secret.numeric:
+            check_smooth(model, table, self.records_, secret.index, self._candidates)
+        own = take_rows(table, self.records_)
+        _check_categories(own, secret)
+        self._model, self._y = model, y
+        self._label_codes, self._labels = pd.factorize(y)
+        # Every query twice: as a pipeline takes it, and as a bare model does.
+        self._raw = [table, *(with_attribute(own, secret.index, v) for v in self._candidates)]
+        self._encoded = [_transform(model, query) for query in self._raw]
+        return self
+
+    def _read(self, released: Any, noise_scale: Any) -> tuple[list[Any], int, bool]:
+        single = count_releases(released) is None
+        if is_model(released):
+            models = [released]
+        elif len(released) and is_model(released[0]):
+            models = list(released)
+        else:
+            shell = self._shell()
+            parameters = read_releases(released, shell.n_parameters, None, 0.0).parameters
+            models = list(models_with(shell, parameters))
+        return models, len(models), single
+
+    def _read_each(self, released: Any, noise_scale: Any) -> tuple[tuple[Shell, FloatArray], int]:
+        shell = self._shell()
+        n_targets, width = len(self.records_), shell.n_parameters
+        parameters = read_each(released, n_targets, width, None, 0.0).parameters
+        return (shell, parameters), len(parameters)
+
+    def _shell(self) -> Shell:
+        return fit_shell(self._model, self._encoded[0], self._y, self._weights)
+
+    def _scores(self, releases: Sequence[Any], rows: slice) -> FloatArray:
+        return np.stack([self._scores_of(model) for model in releases[rows]])
+
+    def _scores_of(self, model: Any) -> FloatArray:
+        """Of one release, (n_targets, n_values)."""
+        criteria.check_applicable(self.criterion, model, self.numeric_)
+        known, *queries = self._raw if self._takes_raw(model) else self._encoded
+        codes = self._codes(model)
+        answers = [self._answers(model, query, self.records_, codes) for query in queries]
+        return self._judged(model, known, np.stack(answers, axis=1), self.records_)
+
+    def _scores_each(self, releases: tuple[Shell, FloatArray], rows: slice) -> FloatArray:
+        shell, parameters = releases
+        criteria.check_applicable(self.criterion, shell.model, self.numeric_)
+        scores = np.empty((rows.stop - rows.start, len(self.records_), len(self._candidates)))
+        known, *queries = self._encoded
+        codes = self._codes(shell.model)
+        for i, target in enumerate(self.records_):
+            own = _stacked([take_rows(table, np.array([i])) for table in queries])
+            same = np.full(len(queries), target)
+            for r, model in enumerate(models_with(shell, parameters[rows, i])):
+                answers = self._answers(model, own, same, codes)
+                scores[r, i] = self._judged(model, known, answers[None, :], same[:1])
+        return scores
+
+    def _takes_raw(self, model: Any) -> bool:
+        """Whether a release holds the preprocessing."""
+        if isinstance(unwrapped(model), Pipeline):
+            return True
+        names = getattr(model, "feature_names_in_", None)
+        raw, encoded = (set(getattr(t, "columns", ())) for t in (self._raw[0], self._encoded[0]))
+        return names is not None and raw >= set(names) and not encoded >= set(names)
+
+    def _codes(self, model: Any) -> IntArray | None:
+        """Position of every label among the classes of a model, None where it has none."""
+        if not (criteria.classifies(model) and hasattr(model, "classes_")):
+            return None
+        return label_positions(self._labels, model.classes_)[self._label_codes]
+
+    def _answers(self, model: Any, X: Any, records: IntArray, codes: IntArray | None) -> Array:
+        """What the model says about rows that may be these training records, of shape (n,)."""
+        if self.criterion == "gradient":
+            return self._gradient_norms(model, X, records, codes)
+        if codes is None or self.criterion in ("performance", "accuracy"):
+            return predictions(model, X)
+        precise = self.criterion != "likelihood"
+        return criteria.log_likelihoods(model, X, codes[records], precise=precise)
+
+    def _gradient_norms(
+        self, model: Any, X: Any, records: IntArray, codes: IntArray | None
+    ) -> FloatArray:
+        """Norms; zero for labels never seen, whose loss has no gradient under any candidate."""
+        y = self._y if criteria.classifies(model) else criteria.numbers_of(self._y)
+        norms = np.zeros(len(records))
+        seen = np.arange(len(records)) if codes is None else np.flatnonzero(codes[records] >= 0)
+        if len(seen):
+            rows = X if len(seen) == len(records) else take_rows(X, seen)
+            norms[seen] = norms_by(self.gradient_norm, model, rows, y[records[seen]])
+        return norms
+
+    def _judged(self, model: Any, known: Any, own: Array, targets: IntArray) -> FloatArray:
+        """Scores from answers about the candidates, both (n_targets, n_values)."""
+        if self.criterion == "gradient":
+            # Smooth, as a quantity needs it.
+            return finite(-(own**2) if self.numeric_ else -own)
+        if self.criterion == "accuracy":
+            return criteria.accuracy_scores(self._y, own, targets)
+        if not criteria.classifies(model):
+            y = criteria.numbers_of(self._y)
+            if self.criterion == "loss":
+                return finite(criteria.squared_scores(y, own, targets))
+            return criteria.gaussian_scores(y, predictions(model, known), own, targets)
+        if self.criterion == "performance":
+            return criteria.confusion_scores(self._y, predictions(model, known), own, targets)
+        return own
+
+    def _log_posterior(self, scores: FloatArray) -> FloatArray:
+        """Impossible under every value, the record tells nothing: the prior is left."""
+        prior = np.ones_like(self.prior_) if self.criterion == "likelihood" else self.prior_
+        with np.errstate(divide="ignore"):
+            log_prior = np.log(prior)
+        joint = scores + log_prior
+        return np.where(np.isfinite(joint).any(axis=-1, keepdims=True), joint, log_prior)
+
+    def _most_probable(self, scores: FloatArray) -> Array:
+        if self.criterion in ("performance", "proba"):
+            return super()._most_probable(scores)
+        logarithmic = self.criterion == "likelihood"
+        return self.values_[criteria.ties_by_prior(scores, self.prior_, logarithmic=logarithmic)]
+
+    @available_if(_has_posterior)
+    def predict_proba(self, released: Any, noise_scale: Any = None) -> FloatArray:
+        """Probability of every candidate value, by criteria that have one.
+
+        Parameters
+        ----------
+        released : estimator, pipeline, list of them, or array
+            As in `predict`.
+        noise_scale : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of shape (n_targets, n_values) or (n_releases, n_targets, n_values)
+            In the order of ``values_``; sums to 1.
+        """
+        return super().predict_proba(released, noise_scale)
+
+
+def _transform(model: PublicModel, query: Any) -> Any:
+    """Preprocess raw records, whose columns may be in any order."""
+    steps = model.preprocessing
+    return query if steps is None else steps.transform(select_columns(steps, query))
+
+
+def _check_categories(table: Any, secret: Secret) -> None:
+    """Check that candidate values are categories of the column, which pandas would drop."""
+    if secret.values is None or not isinstance(table, pd.DataFrame):
+        return
+    dtype = table.dtypes.iloc[secret.index]
+    if not isinstance(dtype, pd.CategoricalDtype):
+        return
+    lacking = [value for value in secret.values if value not in dtype.categories]
+    if lacking:
+        raise ValueError(
+            f"The categories of the attribute lack the candidate values {lacking[:5]}; got "
+            f"{dtype.categories.tolist()[:10]}. Add them with `cat.add_categories`."
+        )
+
+
+def _stacked(rows: Sequence[Any]) -> Any:
+    """One row under another, as sparse or as dense as they are."""
+    if isinstance(rows[0], pd.DataFrame):
+        return pd.concat(rows)
+    tables = [plain_table(row) for row in rows]
+    return sparse.vstack(tables) if sparse.issparse(tables[0]) else np.concatenate(tables)

@@ -1,0 +1,285 @@
+"""What tells candidate values apart in a model's answers: larger scores speak for a value."""
+
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from sklearn.base import is_classifier
+
+from skleak.exceptions import AttackNotApplicableError
+from skleak.metrics import attack_success
+from skleak.metrics._checks import check_numbers
+from skleak.metrics._record_losses import (
+    SUM_TOLERANCE,
+    class_probabilities,
+    complements,
+    log_probabilities,
+    select_columns,
+    with_unseen,
+)
+from skleak.utils._typing import Array, FloatArray, IntArray
+
+__all__ = [
+    "Criterion",
+    "accuracy_scores",
+    "check_applicable",
+    "classifies",
+    "confusion_scores",
+    "gaussian_scores",
+    "log_likelihoods",
+    "numbers_of",
+    "squared_scores",
+    "ties_by_prior",
+]
+
+Criterion = Literal["performance", "proba", "likelihood", "loss", "accuracy", "gradient"]
+# Scores that are equal but for the order of a sum, such as that over the trees of a forest.
+_ROUND_OFF = 1e-14
+_LOG_HALF = np.log(0.5)
+
+
+def classifies(model: Any) -> bool:
+    """Whether a model answers with labels or their probabilities rather than with numbers."""
+    if hasattr(model, "predict_proba") or hasattr(model, "classes_"):
+        return True
+    return hasattr(model, "__sklearn_tags__") and bool(is_classifier(model))
+
+
+def check_applicable(criterion: Criterion, model: Any, numeric: bool) -> None:
+    """Check that a model has what the criterion compares.
+
+    Parameters
+    ----------
+    criterion : str
+        See `BlackBoxAttributeInference`.
+    model : estimator
+        Fitted or released.
+    numeric : bool
+        Whether the attribute is a quantity.
+
+    Raises
+    ------
+    AttackNotApplicableError
+        Where it has not.
+    ValueError
+        For probabilities of nobody knows which labels.
+    """
+    name = type(model).__name__
+    if not classifies(model):
+        if criterion == "accuracy":
+            raise AttackNotApplicableError(
+                f"{name} is a regressor, whose predictions are close to a target rather than "
+                "right or wrong. Use criterion='loss', 'likelihood', 'proba', 'performance' or "
+                "'gradient'."
+            )
+        return
+    if numeric:
+        raise AttackNotApplicableError(
+            "A classifier's predictions are labels, constant over ranges of a numeric "
+            "attribute, and their probabilities rise up to the end of its range: none of its "
+            "values stands out. Pass the values to choose from in `values`, or use "
+            "WhiteBoxAttributeInference."
+        )
+    if criterion in ("proba", "likelihood", "loss") and not hasattr(model, "predict_proba"):
+        raise AttackNotApplicableError(
+            f"{name} is a classifier without `predict_proba`, which criterion={criterion!r} "
+            "needs. Use criterion='performance' or 'accuracy', for which labels are enough, "
+            "'gradient' with a function `gradient_norm`, or a model wrapped in "
+            "CalibratedClassifierCV."
+        )
+    if criterion in ("proba", "likelihood", "loss") and not hasattr(model, "classes_"):
+        raise ValueError(
+            f"{name} has no `classes_`, without which nobody knows whose probabilities these are. "
+            "Set it to the labels in the order of the columns."
+        )
+
+
+def log_likelihoods(model: Any, X: Any, codes: IntArray, *, precise: bool) -> FloatArray:
+    """Logarithm of the probability that a classifier gives to the true label of every record.
+
+    Parameters
+    ----------
+    model : classifier
+        With ``predict_proba``.
+    X : records of shape (n, ...)
+        As the model takes them.
+    codes : ndarray of int of shape (n,)
+        Position of the true label among ``classes_``, -1 for one the model has never seen.
+    precise : bool
+        Whether probabilities that round to 0 or 1 are told apart: from ``predict_log_proba``
+        where the model has it, and near 1 from the sum of the others. Else the logarithm is that
+        of ``predict_proba`` as it is.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        In nats, at most 0; minus infinity for probability 0 and labels never seen.
+    """
+    rows = np.arange(len(codes))
+    if precise and hasattr(model, "predict_log_proba"):
+        logs = _log_class_probabilities(model, X)
+        logs = np.column_stack([logs, np.full(len(logs), -np.inf)])
+        own = logs[rows, codes]
+        logs[rows, codes] = -np.inf
+        # Near 1 the others tell more of it than the number itself, which rounds to 1.
+        others = np.minimum(np.exp(logs).sum(axis=1), 0.5)
+        return np.asarray(np.where(own > _LOG_HALF, np.log1p(-others), own))
+    p = with_unseen(class_probabilities(model, X), codes)
+    own = p[rows, codes]
+    if precise:
+        q = complements(p)[rows, codes]
+        return np.where(own > 0.0, log_probabilities(own, q), -np.inf)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(own))
+
+
+def _log_class_probabilities(model: Any, X: Any) -> FloatArray:
+    """What ``predict_log_proba`` returns, checked, of shape (n, n_classes)."""
+    with np.errstate(divide="ignore"):
+        answer = model.predict_log_proba(select_columns(model, X))
+    logs = check_numbers("predict_log_proba(X)", answer)
+    if logs.ndim != 2 or logs.shape[1] != len(model.classes_):
+        raise ValueError(
+            "`predict_log_proba` must return shape (n_records, n_classes) with one column for "
+            f"each of `classes_`; got shape {logs.shape}. Models of several targets have to be "
+            "taken one target at a time."
+        )
+    total = np.exp(np.minimum(logs, 1.0)).sum(axis=1)
+    if np.any(np.abs(total - 1.0) > SUM_TOLERANCE):
+        raise ValueError(
+            "`predict_log_proba` must return logarithms of probabilities with sum 1 in every "
+            f"row; got sums from {total.min():g} to {total.max():g}."
+        )
+    return logs
+
+
+def accuracy_scores(y: Array, own: Array, targets: IntArray) -> FloatArray:
+    """1 where a candidate prediction is the target's label and 0 elsewhere.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Labels of all records.
+    own : ndarray of shape (n_targets, n_values)
+        Predictions under the candidate values.
+    targets : ndarray of int of shape (n_targets,)
+        Positions of the targets.
+
+    Returns
+    -------
+    ndarray of shape (n_targets, n_values)
+
+    Raises
+    ------
+    TypeError
+        For labels of another kind than the predictions.
+    """
+    return np.asarray(attack_success(own.T, y[targets]).T, dtype=np.float64)
+
+
+def confusion_scores(y: Array, known: Array, own: Array, targets: IntArray) -> FloatArray:
+    """Log-probability of each target's label given each candidate prediction.
+
+    Read off the confusion matrix of the other records; one imagined record for each predicted
+    label is spread evenly over the true ones, so that nothing is impossible.
+
+    Parameters
+    ----------
+    y, known : ndarray of shape (n,)
+        Labels of all records, and what is predicted of them.
+    own : ndarray of shape (n_targets, n_values)
+        Predictions under the candidate values.
+    targets : ndarray of int of shape (n_targets,)
+        Positions of the targets.
+
+    Returns
+    -------
+    ndarray of shape (n_targets, n_values)
+
+    Raises
+    ------
+    TypeError
+        For labels of another kind than the predictions.
+    """
+    attack_success(known[:1], y[:1])
+    # By hashing, not sorting: labels may be strings, and there are many at every release.
+    codes, classes = pd.factorize(_by_value(y, known, own.ravel()))
+    k, n = len(classes), len(y)
+    true, predicted = codes[:n], codes[n : 2 * n]
+    candidate = codes[2 * n :].reshape(own.shape)
+    confusion = np.bincount(true * k + predicted, minlength=k * k).reshape(k, k)
+    label = true[targets, None]
+    itself = (candidate == predicted[targets, None]).astype(np.float64)
+    hits = confusion[label, candidate] - itself
+    all_ = confusion.sum(axis=0)[candidate] - itself
+    return np.log((hits + 1.0 / k) / (all_ + 1.0))
+
+
+def _by_value(*arrays: Array) -> Array:
+    """One array after the other; strings and numbers stay different, which NumPy would mix."""
+    kinds = {"b" if a.dtype.kind in "biuf" else a.dtype.kind for a in arrays}
+    return np.concatenate(arrays if len(kinds) == 1 else [a.astype(object) for a in arrays])
+
+
+def numbers_of(y: Array) -> FloatArray:
+    """Targets of a regression as floats; strings of digits are none."""
+    strings = y.dtype.kind in "USmM" or (
+        y.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in y)
+    )
+    if strings:
+        raise TypeError(
+            f"The targets of a regression must be numbers; got dtype {y.dtype}. "
+            "Convert them, or attack a classifier."
+        )
+    return check_numbers("y", y, finite=True)
+
+
+def gaussian_scores(y: FloatArray, known: Array, own: Array, targets: Array) -> FloatArray:
+    """Log-density of each target's `y` around its candidate predictions, but for a constant.
+
+    The variance is the mean square of the residuals of the other records.
+    """
+    known, own = check_numbers("predict(X)", known), check_numbers("predict(X)", own)
+    # A model that fits all others exactly is still known to round-off only.
+    least = (np.finfo(float).eps * np.abs(y).max()) ** 2
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = (y - known) ** 2
+        variance = (squares.sum() - squares[targets]) / (len(y) - 1)
+        variance = np.maximum(variance, max(least, np.finfo(float).tiny))
+        scores = -0.5 * (y[targets, None] - own) ** 2 / variance[:, None]
+    # Predictions beyond all bounds, as of counts under much noise, tell nothing.
+    return np.where(np.isnan(scores), -np.inf, scores)
+
+
+def squared_scores(y: FloatArray, own: Array, targets: Array) -> FloatArray:
+    """Minus the squared error of each candidate prediction, in squared units of the target."""
+    with np.errstate(over="ignore"):
+        return np.asarray(-((y[targets, None] - check_numbers("predict(X)", own)) ** 2))
+
+
+def ties_by_prior(scores: FloatArray, prior: FloatArray, *, logarithmic: bool) -> IntArray:
+    """Position of the largest score; of several the one of largest prior, then the first.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (..., n_targets, n_values)
+        Minus infinity is allowed.
+    prior : ndarray of shape (n_targets, n_values)
+        Prior of every target.
+    logarithmic : bool
+        Whether scores are logarithms, whose absolute rather than relative error is round-off.
+
+    Returns
+    -------
+    ndarray of int of shape (..., n_targets)
+
+    Examples
+    --------
+    >>> scores = np.array([[1.0, 1.0, 0.0], [2.0, 1.0, 2.0]])
+    >>> ties_by_prior(scores, np.full((2, 3), [0.2, 0.3, 0.5]), logarithmic=False)
+    array([1, 2])
+    """
+    best = scores.max(axis=-1, keepdims=True)
+    size = np.abs(np.where(np.isfinite(best), best, 0.0))
+    slack = _ROUND_OFF * (np.maximum(size, 1.0) if logarithmic else size)
+    return np.asarray(np.where(scores >= best - slack, prior, -1.0).argmax(axis=-1))

@@ -1,0 +1,274 @@
+"""With a record or without it: the exact test between two Gaussian laws of the parameters."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri
+from sklearn.base import clone, is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from skleak.adversary._consistency import ENCODING_ERROR, warn_of_mismatch
+from skleak.adversary._encodings import PublicModel, fit_public_model, last_step
+from skleak.adversary._releases import ReleaseKind, Releases, read_releases
+from skleak.adversary._removals import removal_steps
+from skleak.attacks.membership._rates import check_rate
+from skleak.exceptions import AttackNotApplicableError
+from skleak.influence.state import FitState
+from skleak.solvers import MultinomialObjective
+from skleak.utils._typing import Array, FloatArray, IntArray
+
+__all__ = ["ExactRates", "ExactTest", "fit_exact_test", "has_exact_test"]
+
+
+@dataclass(frozen=True)
+class ExactTest:
+    """What a model would be, without noise, with and without each target. Confidential.
+
+    Parameters
+    ----------
+    own : ndarray of shape (n_parameters,)
+        Parameters with all records.
+    steps : ndarray of shape (n_targets, n_parameters)
+        How far they move when a target is removed.
+    noise_scale : float
+        Noise of a release; NaN where it is calibrated to data.
+    kind : ReleaseKind
+        What models the test is about.
+    weighted : bool, default=False
+        Whether the sample weights of the fit were given.
+    """
+
+    own: FloatArray
+    steps: FloatArray
+    noise_scale: float
+    kind: ReleaseKind
+    weighted: bool = False
+
+    @property
+    def encodings(self) -> FloatArray:
+        """Parameters without and with each target, of shape (n_targets, 2, n_parameters)."""
+        return np.stack([self.own + self.steps, np.broadcast_to(self.own, self.steps.shape)], 1)
+
+    @property
+    def distances(self) -> FloatArray:
+        """Euclidean distance between the two, of shape (n_targets,)."""
+        return np.linalg.norm(self.steps, axis=1)
+
+    @property
+    def _floor(self) -> float:
+        # What encodings differ by less is not told apart, even by a release without noise.
+        return ENCODING_ERROR * max(1.0, float(np.linalg.norm(self.own)))
+
+    def read(self, released: Any, noise_scale: Any = None) -> Releases:
+        """Releases in any form; see `read_releases`.
+
+        Raises
+        ------
+        AttackNotApplicableError, ValueError
+            As of `read_releases`.
+        """
+        noise = noise_scale, self.noise_scale
+        told = self.weighted
+        return read_releases(released, len(self.own), *noise, kind=self.kind, weighted=told)
+
+    def log_ratio(self, releases: Releases) -> FloatArray:
+        """Log-likelihood with the record minus that without, of shape (n_releases, n_targets)."""
+        # Measured from the minimiser: the difference of two squared norms would lose all digits.
+        scores = (self.own - releases.parameters) @ self.steps.T + 0.5 * self.distances**2
+        return scores / np.maximum(releases.noise_scale, self._floor)[:, None] ** 2
+
+    def warn_of_mismatch(self, releases: Releases) -> None:
+        """Warn where a release is no model with all records, or all but one of the targets."""
+        known = releases.parameters, self.encodings, releases.noise_scale
+        warn_of_mismatch(*known, self._floor)
+
+    def separations(self, noise_scale: float | None) -> FloatArray:
+        """``D``: distance of the encodings over the noise, of shape (n_targets,)."""
+        stated = self.read(self.own, noise_scale).noise_scale[0]
+        if stated > 0.0:
+            return np.asarray(self.distances / stated)
+        return np.where(self.distances > self._floor, np.inf, 0.0)
+
+    def success(self, noise_scale: float | None, prior: float) -> FloatArray:
+        """Probability that the likelier of the two is the true one, of shape (n_targets,)."""
+        gap = self.separations(noise_scale)
+        log_odds = np.log(prior) - np.log1p(-prior)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shift = np.where(gap > 0.0, log_odds / gap, 0.0)
+            right = prior * ndtr(0.5 * gap + shift) + (1.0 - prior) * ndtr(0.5 * gap - shift)
+        return np.where(gap > 0.0, right, max(prior, 1.0 - prior))
+
+    def power(self, rate: FloatArray, noise_scale: float | None) -> FloatArray:
+        """``Phi(Phi^-1(a) + D)``, of shape (n_targets,) or (n_targets, k)."""
+        gap = self.separations(noise_scale)
+        gap = gap[:, None] if rate.ndim else gap
+        with np.errstate(invalid="ignore"):
+            power = ndtr(ndtri(rate) + gap)
+        # Without noise a record that moves the model is found at any rate, even at none.
+        return np.where(np.isinf(gap), 1.0, power)
+
+
+class ExactRates:
+    """Expected success of an attack that may hold an exact test."""
+
+    method_: str
+    _test: Any
+    _prior: float
+
+    def expected_score(self, noise_scale: float | None = None) -> FloatArray:
+        """Exact probability that `predict` is right, for every target.
+
+        Parameters
+        ----------
+        noise_scale : float or None, default=None
+            Noise of the release; None takes that of `estimator`.
+
+        Returns
+        -------
+        ndarray of shape (n_targets,)
+            In [max(prior, 1 - prior), 1]: ``Phi(D / 2)`` at even odds.
+
+        Raises
+        ------
+        AttackNotApplicableError
+            With shadow models; `score` measures it.
+        """
+        return self._exact_test("score").success(noise_scale, self._prior)
+
+    def expected_true_positive_rate(
+        self, false_positive_rate: npt.ArrayLike, noise_scale: float | None = None
+    ) -> FloatArray:
+        """Receiver operating characteristic of the test on every target: exact.
+
+        Parameters
+        ----------
+        false_positive_rate : float or array-like of shape (k,)
+            Share of the releases without the record that are called with it, in [0, 1].
+        noise_scale : float or None, default=None
+            Noise of the release; None takes that of `estimator`.
+
+        Returns
+        -------
+        ndarray of shape (n_targets,) or (n_targets, k)
+            Largest share of the releases with the record that any test of that false positive
+            rate finds, ``Phi(Phi^-1(a) + D)``.
+
+        Raises
+        ------
+        AttackNotApplicableError
+            With shadow models; `true_positive_rate` measures it.
+        ValueError
+            For a rate outside [0, 1].
+        """
+        test = self._exact_test("true_positive_rate")
+        return test.power(check_rate(false_positive_rate), noise_scale)
+
+    def _exact_test(self, measured: str) -> ExactTest:
+        check_is_fitted(self, "classes_")
+        if isinstance(self._test, ExactTest):
+            return self._test
+        raise AttackNotApplicableError(
+            f"Nothing is known in closed form with method={self.method_!r}: measure it on "
+            f"models of known members, with `{measured}`."
+        )
+
+
+def has_exact_test(estimator: Any, y: Any) -> bool:
+    """Whether what an estimator releases with and without a record is known in closed form.
+
+    Parameters
+    ----------
+    estimator : estimator or Pipeline
+        Fitted or not.
+    y : array-like of shape (n,)
+        Targets.
+
+    Returns
+    -------
+    bool
+        True for output perturbation with isotropic noise, without reweighting, of at most two
+        classes.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> has_exact_test(Ridge(), np.arange(3))
+    False
+    """
+    model = last_step(estimator)
+    if not hasattr(model, "_confidential_state") or model.reweighting is not None:
+        return False
+    covariance = getattr(model, "noise_covariance", "isotropic")
+    if not (isinstance(covariance, str) and covariance == "isotropic"):
+        return False
+    return not is_classifier(model) or len(set(np.ravel(np.asarray(y)).tolist())) <= 2
+
+
+def fit_exact_test(
+    estimator: Any,
+    table: Any,
+    y: Array,
+    targets: IntArray,
+    sample_weight: FloatArray | None = None,
+) -> ExactTest:
+    """Compute what would have been released, without noise, with and without each target.
+
+    Parameters
+    ----------
+    estimator : estimator or Pipeline
+        Fitted or not.
+    table : table of shape (n, n_columns)
+        Raw training records.
+    y : ndarray of shape (n,)
+        Targets.
+    targets : ndarray of int of shape (n_targets,)
+        Positions of the records under attack.
+    sample_weight : ndarray of shape (n,), default=None
+        Weights of the records in the fit; a target is there with all of its weight, or not.
+
+    Returns
+    -------
+    ExactTest
+
+    Raises
+    ------
+    AttackNotApplicableError
+        Where there is no exact test, or no unique minimiser without a target.
+    """
+    weighted = sample_weight is not None
+    model = fit_public_model(estimator, table, y, weighted=weighted)
+    state = _training_state(model, table, y, sample_weight)
+    own = state.factor.coefficients
+    steps = removal_steps(state.objective, own, targets)
+    kind = ReleaseKind.of(model, table, y)
+    return ExactTest(own, steps, model.noise_scale, kind, weighted)
+
+
+def _training_state(
+    model: PublicModel, table: Any, y: Any, sample_weight: FloatArray | None
+) -> FitState:
+    """The noiseless fit on all records, of a model from which a record can be removed."""
+    name = type(model.template).__name__
+    if not model.has_closed_form:
+        raise AttackNotApplicableError(
+            f"The training objective and the noise of {name} are not known: there is no exact test "
+            "on its parameters. Pass a private estimator of skleak.linear_model or a pipeline "
+            "that ends in one, or use method='online', which trains shadow models."
+        )
+    if model.template.reweighting is not None:
+        raise AttackNotApplicableError(
+            "Under a reweighting the weights of all records change when one is removed: what "
+            f"{name} would have released without it takes a fit of the whole algorithm for each "
+            "record. Pass an estimator with `reweighting=None`, or use method='online'."
+        )
+    fitted = clone(model.template).fit(model.transform(table), y, sample_weight=sample_weight)
+    state: FitState = fitted._confidential_state()
+    if isinstance(state.objective, MultinomialObjective):
+        raise AttackNotApplicableError(
+            f"The model tells {state.objective.n_classes} classes apart; the exact test is for "
+            "models of one prediction. Train on two classes (one against the others), or use "
+            "method='online'."
+        )
+    return state

@@ -1,0 +1,343 @@
+"""Membership inference: was this record in the training data?"""
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from skleak.adversary import _membership_scores as scores_of
+from skleak.adversary._consistency import check_weights
+from skleak.adversary._gradient_norms import norms_by
+from skleak.adversary._knowledge import column_names
+from skleak.adversary._membership_records import (
+    as_records,
+    as_reference,
+    as_targets,
+    released_models,
+)
+from skleak.adversary._membership_scores import Statistic
+from skleak.attacks.membership._rates import MembershipRates
+from skleak.metrics._record_losses import residuals
+from skleak.utils._confidential import ConfidentialMixin, leaves_whole
+from skleak.utils._sklearn_compat import Interval, NoMetadataRequests, StrOptions, fit_context
+from skleak.utils._typing import Array, FloatArray, IntArray
+
+__all__ = ["MembershipInference"]
+
+
+class MembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRequests, BaseEstimator):
+    """Guess which candidate records a model was trained on, from how well it fits each of them.
+
+    Models fit what they were trained on better than fresh records. The attack asks the model
+    about every candidate, turns the answer into a score that is larger for members, and calls
+    those above a threshold members.
+
+    Parameters
+    ----------
+    statistic : {"loss", "likelihood", "modified_entropy", "gradient_norm"}, default="loss"
+        What speaks for membership; ``decision_function`` returns
+
+        - ``"loss"``: minus the cross entropy of the true label, ``log p_y``, in nats (Yeom et al.
+          2018); of a regressor minus the squared error;
+        - ``"likelihood"``: the probability ``p_y`` of the true label; of a regressor the Gaussian
+          density of the target around the prediction, with the spread of the residuals of the
+          reference records (of the candidates where there are none);
+        - ``"modified_entropy"``: minus ``-(1 - p_y) log p_y - sum_(k != y) p_k log(1 - p_k)``
+          (Song and Mittal 2021), for classifiers only;
+        - ``"gradient_norm"``: minus the Euclidean norm of the gradient of the record's loss in the
+          parameters (Nasr et al. 2019), which takes a white-box adversary.
+    threshold : "calibrated" or float, default="calibrated"
+        Candidates whose score is at least the threshold are called members. A float is in units
+        of ``decision_function``. "calibrated" takes it from the reference records under the
+        attacked model so that a non-member is called a member with probability at most `prior`;
+        see Notes.
+    prior : float, default=0.5
+        Share of members that the adversary expects among the candidates, in (0, 1). Not used
+        with a threshold given as a float.
+    gradient_norm : callable or None, default=None
+        Function of ``model, X, y`` that returns norms of shape (n_records,), for
+        ``statistic="gradient_norm"``. None takes the closed form of linear models (squared,
+        logistic, softmax and Poisson losses) and of scikit-learn's multi-layer perceptrons, as
+        last steps of pipelines too.
+
+    Attributes
+    ----------
+    n_candidates_ : int
+        Number of candidate records.
+    n_reference_ : int
+        Number of reference records, 0 where there are none.
+    n_features_in_ : int
+        Number of raw columns, where records are rows of a table.
+    feature_names_in_ : ndarray of str
+        Their names, where there are any.
+
+    See Also
+    --------
+    skleak.bounds.membership_advantage_dp : What differential privacy leaves to any attack.
+    skleak.bounds.membership_lower_bound_bounded : What some attack reaches on an overfitted model.
+    skleak.metrics.generalization_gap : The overfitting itself.
+
+    Notes
+    -----
+    *Threshold.* With m reference records, the calibrated threshold lies just above the k-th
+    largest of their scores, ``k = floor(prior (m + 1))``. Assumption: reference records are drawn
+    from the population that non-members come from, and the model has seen none of them. Then a
+    non-member and the references are exchangeable, and it scores above k of them with probability
+    at most ``k / (m + 1) <= prior``, for any model, score and m (the argument of conformal
+    prediction; the probability is over the references too). Why that quantile: it is the one at
+    which scores that tell nothing call the expected share `prior` of candidates members, so
+    the number of guesses is right where the model does not leak, and all that is called beyond
+    it is leakage. It uses nothing of the members, whose scores are not known, and for small
+    priors keeps false alarms rarer than members. It is not the threshold of largest accuracy.
+
+    *What a result means.* The advantage over guessing is ``metrics.attack_advantage(score,
+    max(prior, 1 - prior))``. Averages hide the few records that are exposed: look at
+    `true_positive_rate` at a small false positive rate too (Carlini et al. 2022). An attack that
+    fails shows nothing; only the bounds do.
+
+    *Answers.* Of a classifier only ``predict_proba`` is called, of a regressor ``predict``; a
+    DataFrame is handed over by the column names of the model, and missing values as they are.
+    Labels are compared by value. A label that the model has never seen has probability 0, and the
+    logarithm of 0 counts as -708.4: every score is finite, and no other label of that record has a
+    lower one. Where there is no candidate of some class of the model either, a warning says that
+    labels may be coded in another way. Gradients of unseen labels do not exist and raise. Loss and
+    likelihood rank records in the same way, but for round-off: probabilities near 1 are told apart
+    only by their loss.
+
+    *Several models* in a list give one row each. Rates and curves then pool all pairs of model and
+    candidate.
+
+    References
+    ----------
+    S. Yeom, I. Giacomelli, M. Fredrikson and S. Jha. Privacy risk in machine learning: analyzing
+    the connection to overfitting. CSF 2018.
+
+    M. Nasr, R. Shokri and A. Houmansadr. Comprehensive privacy analysis of deep learning. IEEE
+    S&P 2019.
+
+    L. Song and P. Mittal. Systematic evaluation of privacy risks of machine learning models.
+    USENIX Security 2021.
+
+    N. Carlini, S. Chien, M. Nasr, S. Song, A. Terzis and F. Tramer. Membership inference attacks
+    from first principles. IEEE S&P 2022.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(600, 4)), rng.choice(["no", "yes"], size=600)
+    >>> model = KNeighborsClassifier(3).fit(X[:200], y[:200])
+    >>> attack = MembershipInference().fit(X[:400], y[:400], X[400:], y[400:])
+    >>> member = np.arange(400) < 200
+    >>> attack.predict(model).shape, round(attack.score(model, member), 2)
+    ((400,), 0.59)
+    >>> fpr, tpr, thresholds = attack.roc_curve(model, member)
+    >>> round(float(np.trapezoid(tpr, fpr)), 2)
+    0.63
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "statistic": [StrOptions({"loss", "likelihood", "modified_entropy", "gradient_norm"})],
+        "threshold": [StrOptions({"calibrated"}), Interval(Real, None, None, closed="neither")],
+        "prior": [Interval(Real, 0, 1, closed="neither")],
+        "gradient_norm": [callable, None],
+    }
+
+    def __init__(
+        self,
+        *,
+        statistic: Statistic = "loss",
+        threshold: "Literal['calibrated'] | float" = "calibrated",
+        prior: float = 0.5,
+        gradient_norm: Callable[[Any, Any, Any], Any] | None = None,
+    ) -> None:
+        self.statistic = statistic
+        self.threshold = threshold
+        self.prior = prior
+        self.gradient_norm = gradient_norm
+
+    @fit_context(prefer_skip_nested_validation=False)
+    @leaves_whole
+    def fit(
+        self,
+        X_candidates: Any,
+        y_candidates: Any,
+        X_reference: Any = None,
+        y_reference: Any = None,
+        *,
+        sample_weight: Any = None,
+        reference_sample_weight: Any = None,
+    ) -> Self:
+        """Take what the adversary knows.
+
+        Parameters
+        ----------
+        X_candidates : array-like, DataFrame or sparse matrix of shape (n_candidates, n_columns)
+            Raw records, each of which may or may not be a member. They are kept, not copied.
+        y_candidates : array-like of shape (n_candidates,)
+            Their true targets or labels.
+        X_reference : array-like, DataFrame or sparse matrix of shape (n_reference, n_columns)
+            Raw records of the population that the model was not trained on; default None. Only
+            a calibrated threshold needs them.
+        y_reference : array-like of shape (n_reference,), default=None
+            Their true targets or labels; a single class will do.
+        sample_weight : array-like of shape (n_candidates,), default=None
+            Weights of the candidates in the fit under attack. A row is one person whatever it
+            weighs: they are checked, and scores and thresholds count rows.
+        reference_sample_weight : array-like of shape (n_reference,), default=None
+            Likewise, of the reference records.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For an invalid parameter, missing targets, no record, references of other columns, one
+            of the two reference arguments alone, or too few references for `prior`; for invalid
+            weights, and weights of reference records that there are none of.
+        """
+        X = as_records(X_candidates, "X_candidates")
+        y = as_targets(y_candidates, X, "y_candidates")
+        self._candidates = X, y
+        self._reference = as_reference(X, X_reference, y_reference)
+        check_weights(sample_weight, X)
+        if reference_sample_weight is not None:
+            if self._reference is None:
+                raise ValueError(
+                    "`reference_sample_weight` is for reference records; got none. Pass "
+                    "`X_reference` and `y_reference` too."
+                )
+            check_weights(reference_sample_weight, self._reference[0])
+        self.n_candidates_ = len(y)
+        self.n_reference_ = 0 if self._reference is None else len(self._reference[1])
+        if self.threshold == "calibrated" and self._reference is not None:
+            scores_of.reference_rank(self.prior, self.n_reference_)
+        self._remember_columns(X)
+        return self
+
+    def _remember_columns(self, X: Any) -> None:
+        """Set what is known of the columns, and forget an earlier fit."""
+        for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+        if len(X.shape) == 2:
+            self.n_features_in_ = X.shape[1]
+        names = column_names(X)
+        if names is not None:
+            self.feature_names_in_ = names
+
+    def _scores(self, model: Any, records: tuple[Any, Array]) -> FloatArray:
+        """Scores of some records under one model, of shape (n_records,)."""
+        X, y = records
+        if self.statistic == "gradient_norm":
+            scores = -norms_by(self.gradient_norm, model, X, y)
+        elif scores_of.is_probabilistic(model):
+            scores = scores_of.classification_scores(model, X, y, self.statistic)
+        else:
+            scale = None
+            if self.statistic == "likelihood" and self._reference is not None:
+                scale = float(np.sqrt(np.mean(residuals(model, *self._reference) ** 2)))
+            scores = scores_of.regression_scores(model, X, y, self.statistic, scale)
+        if scores.shape != y.shape:
+            raise ValueError(
+                f"{type(model).__name__} must answer for each of the {len(y)} records; got shape "
+                f"{scores.shape}."
+            )
+        return scores_of.finite(scores)
+
+    def decision_function(self, released: Any) -> FloatArray:
+        """Score of every candidate: the larger, the more likely it is a member.
+
+        Parameters
+        ----------
+        released : estimator, pipeline, or list of them
+            Fitted or released models under attack.
+
+        Returns
+        -------
+        ndarray of shape (n_candidates,) or (n_models, n_candidates)
+            In the units of `statistic`; finite.
+
+        Raises
+        ------
+        TypeError
+            For anything but fitted models.
+        AttackNotApplicableError
+            For a statistic that the model does not have.
+        ValueError
+            For labels of which the model knows none.
+        """
+        check_is_fitted(self, "n_candidates_")
+        models, single = released_models(released)
+        scores = np.stack([self._scores(model, self._candidates) for model in models])
+        return scores[0] if single else scores
+
+    def decision_threshold(self, released: Any) -> "float | FloatArray":
+        """Least score of those called members.
+
+        Parameters
+        ----------
+        released : estimator, pipeline, or list of them
+            Fitted or released models under attack.
+
+        Returns
+        -------
+        float or ndarray of shape (n_models,)
+
+        Raises
+        ------
+        ValueError
+            Where it is to be calibrated and there are no reference records.
+        """
+        check_is_fitted(self, "n_candidates_")
+        models, single = released_models(released)
+        thresholds = np.array([self._threshold(model) for model in models])
+        return float(thresholds[0]) if single else thresholds
+
+    def _threshold(self, model: Any) -> float:
+        if self.threshold != "calibrated":
+            return float(self.threshold)
+        if self._reference is None:
+            raise ValueError(
+                "A calibrated threshold needs records that the model was not trained on. Pass "
+                "`fit(X_candidates, y_candidates, X_reference, y_reference)`, or a float as "
+                "`threshold`."
+            )
+        return scores_of.calibrated_threshold(self._scores(model, self._reference), self.prior)
+
+    def predict(self, released: Any) -> IntArray:
+        """Guess which candidates the model was trained on.
+
+        Parameters
+        ----------
+        released : estimator, pipeline, or list of them
+            Fitted or released models under attack.
+
+        Returns
+        -------
+        ndarray of int of shape (n_candidates,) or (n_models, n_candidates)
+            1 for a member, 0 for a non-member.
+
+        Raises
+        ------
+        ValueError
+            As of `decision_function` and `decision_threshold`.
+        """
+        thresholds = np.asarray(self.decision_threshold(released))
+        return (self.decision_function(released) >= thresholds[..., None]).astype(np.intp)
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn that raw records are taken, and that targets are needed."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        return tags

@@ -1,0 +1,173 @@
+"""What shadow models are trained on: candidates and population records in one table."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from skleak.utils._typing import Array, IntArray
+from skleak.utils._warnings import outer_stacklevel
+
+__all__ = [
+    "check_apart",
+    "check_labels",
+    "pick",
+    "plain_targets",
+    "stack_records",
+    "stack_targets",
+]
+
+# Odd, to mix the keys of columns modulo 2^64.
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+def pick(X: Any, rows: IntArray) -> Any:
+    """Some records by position, of tables, arrays, series and sparse matrices."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def stack_records(X: Any, X_reference: Any) -> Any:
+    """Candidates and reference records below one another.
+
+    Parameters
+    ----------
+    X : records of shape (n, ...)
+        As of `as_records`.
+    X_reference : records of shape (m, ...)
+        With the columns of X, in their order.
+
+    Returns
+    -------
+    records of shape (n + m, ...)
+        Columns of pandas categories have the categories of both.
+
+    Raises
+    ------
+    TypeError
+        Where one of the two has names of columns and the other has none.
+    """
+    if sparse.issparse(X) or sparse.issparse(X_reference):
+        return sparse.vstack([sparse.csr_array(X), sparse.csr_array(X_reference)], format="csr")
+    named = [hasattr(part, "columns") for part in (X, X_reference)]
+    if named[0] != named[1]:
+        raise TypeError(
+            "`X` and `X_reference` must both be DataFrames or both be arrays: shadow models are "
+            f"trained on the two together; got {type(X).__name__} and "
+            f"{type(X_reference).__name__}. Convert one of them."
+        )
+    if not named[0]:
+        return np.concatenate([np.asarray(X), np.asarray(X_reference)])
+    if hasattr(X, "vstack") and hasattr(X_reference, "vstack"):
+        return X.vstack(X_reference)
+    parts = [part.to_pandas() if hasattr(part, "to_pandas") else part for part in (X, X_reference)]
+    return pd.concat(_with_shared_categories(*parts), ignore_index=True)
+
+
+def _with_shared_categories(one: Any, other: Any) -> list[Any]:
+    """The same tables, with equal categories in columns that are categories in both."""
+    shared = {
+        name: pd.api.types.union_categoricals([one[name], other[name]], ignore_order=True).dtype
+        for name in one.columns
+        if one[name].dtype != other[name].dtype
+        and all(isinstance(part[name].dtype, pd.CategoricalDtype) for part in (one, other))
+    }
+    return [part.astype(shared) if shared else part for part in (one, other)]
+
+
+def plain_targets(y: Array) -> Array:
+    """Numbers and booleans that came as objects as what they are: models are not trained on those.
+
+    Examples
+    --------
+    >>> plain_targets(np.array([1, 0], dtype=object)).dtype.kind
+    'i'
+    """
+    return np.asarray(pd.Series(y).infer_objects()) if y.dtype.kind == "O" else y
+
+
+def stack_targets(y: Array, y_reference: Array) -> Array:
+    """Targets of candidates and of reference records, shape (n + m,).
+
+    Raises
+    ------
+    ValueError
+        Where one of the two holds numbers and the other does not: numbers would become strings.
+    """
+    numbers = [part.dtype.kind in "biufc" for part in (y, y_reference)]
+    if numbers[0] != numbers[1]:
+        raise ValueError(
+            "`y` and `y_reference` must be coded alike; got dtypes "
+            f"{y.dtype} and {y_reference.dtype}. Convert the labels of one of them."
+        )
+    return np.concatenate([y, y_reference])
+
+
+def check_labels(y: Array, y_reference: Array) -> None:
+    """Check that candidates and reference records have labels in common.
+
+    Raises
+    ------
+    ValueError
+        Where they have none: one of the two is coded in another way.
+    """
+    if set(y.tolist()).isdisjoint(y_reference.tolist()):
+        raise ValueError(
+            "`y` and `y_reference` have no label in common. Pass labels in one coding, and "
+            "reference records of the classes of the candidates."
+        )
+
+
+def check_apart(X: Any, y: Array, X_reference: Any, y_reference: Array) -> None:
+    """Warn where candidates are among the reference records too, by value.
+
+    Raises
+    ------
+    ValueError
+        Where most candidates are: they were passed twice.
+    """
+    common = np.isin(_record_keys(X, y), _record_keys(X_reference, y_reference))
+    if 2 * common.sum() > len(common):
+        raise ValueError(
+            f"{common.sum()} of {len(common)} candidates are among the reference records. Shadow "
+            "models would be trained on candidates that count as left out, and the attack would "
+            "be blind. Pass other records of the population as `X_reference`."
+        )
+    if common.any():
+        warnings.warn(
+            f"{common.sum()} of {len(common)} candidates equal a reference record. Where they are "
+            "the same persons, shadow models were trained on candidates that count as left out, "
+            "and the attack is weaker than it could be: leave them out of `X_reference`.",
+            UserWarning,
+            stacklevel=outer_stacklevel(),
+        )
+
+
+def _record_keys(X: Any, y: Array) -> Array:
+    """A number for every record and its target, equal for equal ones, of shape (n,)."""
+    if sparse.issparse(X):
+        keys, columns = _sparse_keys(X), []
+    else:
+        table = X if hasattr(X, "columns") else np.asarray(X).reshape(len(X), -1)
+        by_place = getattr(table, "iloc", table)
+        keys = np.zeros(len(X), dtype=np.uint64)
+        columns = [by_place[:, j] for j in range(table.shape[1])]
+    for column in [*columns, y]:
+        values = np.asarray(column)
+        # Numbers by value, whatever their type; pandas takes both zeros for one.
+        plain = values.astype(np.float64) if values.dtype.kind in "biuf" else values
+        hashable = plain if plain.dtype.kind == "f" else plain.astype(object)
+        keys = keys * _MULTIPLIER + pd.util.hash_array(hashable)
+    return keys
+
+
+def _sparse_keys(X: Any) -> Array:
+    table = sparse.csr_array(X, dtype=np.float64, copy=True)
+    table.sum_duplicates()
+    table.eliminate_zeros()
+    places = np.split(table.indices.astype(np.int64), table.indptr[1:-1])
+    values = np.split(table.data, table.indptr[1:-1])
+    rows = zip(places, values, strict=True)
+    keys = [hash((place.tobytes(), value.tobytes())) for place, value in rows]
+    return np.array(keys, dtype=np.int64).view(np.uint64)

@@ -1,0 +1,1 @@
+"""Reconstruction of whole records."""

@@ -1,0 +1,165 @@
+"""What the auditors share: the parameters that both have, their input, and the plot."""
+
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags, check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_is_fitted
+
+from skleak.adversary._consistency import check_told, check_weights
+from skleak.adversary._knowledge import as_table, column_names
+from skleak.utils._confidential import ConfidentialMixin
+from skleak.utils._sklearn_compat import HasMethods, Interval, StrOptions, fit_context
+from skleak.utils._typing import Array, FloatArray
+
+__all__ = ["BaseAuditor"]
+
+_FITTED = ("results_", "records_", "report_", "partial_results_", "feature_names_in_")
+
+
+class BaseAuditor(ConfidentialMixin, BaseEstimator):
+    """Check input, play the games of a subclass, and plot its report.
+
+    A subclass has the parameters below and its own, and plays its games in `_audit`, which sets the
+    fitted attributes.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods(["fit", "get_params"])],
+        "attacks": [str, dict, list, tuple, HasMethods(["fit", "predict"])],
+        "noise_scales": ["array-like", Interval(Real, 0, None, closed="left"), None],
+        "n_releases": [Interval(Integral, 1, None, closed="left")],
+        "secrets": [StrOptions({"actual", "drawn"})],
+        "confidence_level": [Interval(Real, 0, 1, closed="neither")],
+        "bounds": [str, "array-like"],
+        "records": ["array-like", slice, None],
+        "refit_preprocessing": ["boolean"],
+        "checkpoint": [str, PathLike, None],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    # Nested parameters are validated by the estimators themselves.
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        X_test: Any = None,
+        y_test: Any = None,
+        *,
+        sample_weight: Any = None,
+    ) -> Self:
+        """Play all attacks at all noise levels, and compute their bounds.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, n_columns)
+            Raw training records.
+        y : array-like of shape (n,)
+            Targets of the model.
+        X_test, y_test : array-like, default=None
+            Raw records that no model is trained on, and their targets. Utility is measured on
+            them, and a membership audit takes them as reference records. By default utility is that
+            of the training records, where it is optimistic; a membership audit holds some out.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the training records in every fit, which attackers know; in a pipeline they
+            go to its last step. What is secret of a row, or its membership, counts with all of its
+            weight. Rows are persons: shares of right guesses, priors and utility count rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For an unknown or single-valued attribute, missing values in it, too many values, too
+            few candidates, unknown attacks or bounds, wrong noise scales, or a checkpoint of
+            another audit; for invalid weights, and for an estimator that was fitted with weights
+            where none are given.
+        AttackNotApplicableError
+            For a model that the attacks or the bounds cannot be computed for; with weights also
+            for an estimator or an attack whose ``fit`` takes none.
+
+        Warns
+        -----
+        IncompleteAuditWarning
+            Where the audit was interrupted or an attack failed: what is finished is in
+            ``partial_results_``. The error is raised after that, and leaves the other results of
+            an earlier ``fit`` as they were.
+        CheckpointWarning
+            Where the checkpoint cannot be written; the audit goes on without it.
+        PrivacyLeakWarning
+            Where the estimator does not add the noise that it states.
+        """
+        before = self.__dict__.copy()
+        try:
+            table, y = self._validate(X, y)
+            weights = check_weights(sample_weight, table)
+            check_told(self.estimator, told=weights is not None)
+            self._audit(table, y, weights, X_test, y_test)
+        except BaseException:
+            # The audit before, if there was one, stays whole beside what is finished of this one.
+            finished = {n: v for n, v in self.__dict__.items() if n == "partial_results_"}
+            self.__dict__.clear()
+            self.__dict__.update(before | finished)
+            raise
+        return self
+
+    def plot(self, ax: Any = None) -> Any:
+        """Plot advantage against noise, with all bounds, and utility beside it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or pair of them, default=None
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        AuditDisplay
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib, the extra ``plot``.
+        """
+        check_is_fitted(self, "report_")
+        return self.report_.plot(ax=ax)
+
+    def _audit(
+        self, table: Any, y: Array, sample_weight: FloatArray | None, X_test: Any, y_test: Any
+    ) -> None:
+        """Play all games, and set the fitted attributes."""
+        raise NotImplementedError
+
+    def _validate(self, X: Any, y: Any) -> tuple[Any, Array]:
+        """Forget an earlier fit, and return the records (n, n_columns) and targets (n,)."""
+        for name in _FITTED:
+            self.__dict__.pop(name, None)
+        table = as_table(X)
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} needs `y`, the targets that the model is trained on. Pass "
+                "`fit(X, y)`."
+            )
+        y = column_or_1d(y)
+        check_consistent_length(table, y)
+        self.n_features_in_ = table.shape[1]
+        names = column_names(table)
+        if names is not None:
+            self.feature_names_in_ = names
+        return table, y
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn that raw records are taken, and that targets are needed."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = True
+        return tags

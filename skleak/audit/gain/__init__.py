@@ -1,0 +1,1 @@
+"""Attacks on training records against control records and imputation."""

@@ -1,0 +1,250 @@
+"""The same attack on records a model was trained on, and on records it has never seen."""
+
+from typing import Any, Literal
+
+from skleak.adversary._consistency import ignoring_mismatches
+from skleak.adversary._knowledge import as_table
+from skleak.adversary._releases import count_releases
+from skleak.attacks import (
+    ImputationAttack,
+    InformedAttributeInference,
+    PriorAttack,
+    WhiteBoxAttributeInference,
+)
+from skleak.audit.gain._control_samples import (
+    Samples,
+    checked_targets,
+    copy_with,
+    same_columns,
+    samples_of,
+    weights_of_both,
+)
+from skleak.audit.gain._difference import difference_interval, paired_interval, success_interval
+from skleak.audit.gain._gain import AttributeGain
+from skleak.metrics._checks import check_level
+from skleak.utils._typing import FloatArray
+
+__all__ = ["attribute_gain"]
+
+
+def attribute_gain(
+    attack: Any,
+    model: Any,
+    X_train: Any,
+    y_train: Any,
+    X_control: Any,
+    y_control: Any,
+    *,
+    imputation: Any = "default",
+    control: Literal["auto", "sample", "exchange"] = "auto",
+    confidence_level: float = 0.95,
+    sample_weight: Any = None,
+    control_sample_weight: Any = None,
+) -> AttributeGain:
+    """Compare an attack on training records with the same attack on records never trained on.
+
+    An attack may be right because the model leaks the record, or because the model, or the
+    attack's own knowledge, tells what such people are like. On records that were not in the
+    training data only the second can help: an attack that is right as often with them learns
+    statistics of the population, not of persons. The difference is what training records lose by
+    having been trained on.
+
+    Parameters
+    ----------
+    attack : attack on an attribute
+        `PriorAttack`, `ImputationAttack`, `WhiteBoxAttributeInference`,
+        `BlackBoxAttributeInference`, `InformedAttributeInference`, or an object with a parameter
+        or attribute ``attribute``, ``fit(X, y)`` and ``predict(released)`` that returns guesses of
+        shape (n_targets,) or, for several models, (n_models, n_targets). It is not changed. Its
+        `records` choose training records; of the control records all are targets.
+    model : estimator, pipeline, list of them, or array
+        The released model or models, as the attack's ``predict`` takes them: trained on the
+        training records, and on none of the control records.
+    X_train : array-like or DataFrame of shape (n_training, n_columns)
+        Raw training records.
+    y_train : array-like of shape (n_training,)
+        Their targets.
+    X_control : array-like or DataFrame of shape (n_control, n_columns)
+        Raw records of the same population, in the same columns.
+    y_control : array-like of shape (n_control,)
+        Their targets.
+    imputation : "default", classifier, regressor or None, default="default"
+        What guesses the attribute from all else about the record without the model; as
+        `classifier` of `ImputationAttack`. None leaves it out.
+    control : {"auto", "sample", "exchange"}, default="auto"
+        How control records are attacked. "sample" fits the attack once on all of them, as if they
+        had been the training records. "exchange" fits it for each of them on the training records,
+        one of which it takes the place of. "auto" exchanges for attacks that read parameters,
+        `WhiteBoxAttributeInference` and `InformedAttributeInference`; see Notes.
+    confidence_level : float, default=0.95
+        Of each interval, in (0, 1).
+    sample_weight : array-like of shape (n_training,), default=None
+        Weights of the training records in the fit of the model, which the attack is told. Rows are
+        persons: shares of right guesses count rows.
+    control_sample_weight : array-like of shape (n_control,), default=None
+        Weights that control records would have had; with `sample_weight` only, and then 1 each by
+        default.
+
+    Returns
+    -------
+    AttributeGain
+        With ``training``, ``control``, ``leakage`` and their intervals, ``verdict``,
+        ``to_frame()``, ``to_text()`` and ``plot()``.
+
+    Raises
+    ------
+    TypeError
+        For an attack on no single column.
+    ValueError
+        For tables of different columns, the training records as control records, missing values
+        in the attribute, a prior for each target, or an attribute that is a quantity in one sample
+        and one of few values in the other; for invalid weights, weights of the control records
+        alone, and a model that was fitted with weights where none are given.
+    AttackNotApplicableError
+        As the attack says.
+
+    See Also
+    --------
+    LeakageAuditor : Many releases at many noise levels, beside bounds on any attack.
+
+    Notes
+    -----
+    On both sides the adversary believes that its targets were trained on. Candidate values are
+    those of both samples, and guesses of a quantity are limited to the range of both: an adversary
+    who knows more of the range on one side would look like leakage. Preprocessing in the attack's
+    ``estimator`` counts as public and is that of the training side in both.
+
+    A black box asks about one record at a time: fitted on the control records, it meets them as it
+    meets the others. A white box compares the release with what training on all its records would
+    have given. Fitted on the control records, it would hold a wrong training set: one and the same
+    error in all its guesses, by which training and control records would differ much more often
+    than their intervals say, whether or not anything leaks. With "exchange" it knows the
+    training records, as it does of its targets among these, and only the target was not one of
+    them. That takes a fit of the attack for each control record: pass a few hundred of them.
+
+    Choose about as many control records as training records where the attack learns from its
+    sample, as with a "conditional" prior, and for imputation.
+
+    Imputation is cross-fitted within each sample. Where it succeeds more often in one of them (the
+    interval ``shift``), the samples differ by more than membership.
+
+    Against one model the records are the units, and the intervals hold for records of the
+    population against this model: under no leakage, outcomes are independent and identically
+    distributed given the model, in both samples. Against several models, such as releases with
+    fresh noise or models of several seeds, the intervals hold for a fresh model too. The spread of
+    the models enters with Student's quantile for their number, which is 12.7 for two: pass five
+    or more, or one. See `skleak.metrics.clustered_interval` for releases alone.
+
+    References
+    ----------
+    B. Jayaraman and D. Evans. Are attribute inference attacks just imputation? CCS 2022.
+
+    M. Giomi et al. A unified framework for quantifying privacy risk in synthetic data. PoPETs
+    2023: attacks on a control set.
+
+    Examples
+    --------
+    A tree that has learned records by heart:
+
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from skleak.attacks import BlackBoxAttributeInference
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([rng.integers(0, 2, 600), rng.integers(0, 9, (600, 3))])
+    >>> y = rng.choice(["no", "yes"], size=600)
+    >>> tree = DecisionTreeClassifier(random_state=0).fit(X[:300], y[:300])
+    >>> attack = BlackBoxAttributeInference(tree, 0, criterion="proba")
+    >>> gain = attribute_gain(attack, tree, X[:300], y[:300], X[300:], y[300:])
+    >>> gain.verdict.split(":")[0], gain.leakage.low > 0.05
+    ('leaks', True)
+    """
+    level = check_level(confidence_level)
+    train, others = same_columns(as_table(X_train), as_table(X_control))
+    y_train, y_others = checked_targets(y_train, train), checked_targets(y_control, others)
+    weights = weights_of_both(train, others, sample_weight, control_sample_weight)
+    samples = samples_of(attack, train, y_train, others, y_others, weights)
+    n_models = count_releases(model) or 1
+    exchanges = _exchanges(control, attack)
+    own = [copy_with(attack, **samples.shared) for _ in samples.sides]
+    won = [samples.play(own[0], samples.sides[0], model)]
+    # Control records were not trained on: that no hypothesis about them holds is no news.
+    with ignoring_mismatches():
+        if exchanges:
+            won.append(samples.play_exchanged(own[1], model))
+        else:
+            won.append(samples.play(own[1], samples.sides[1], model))
+    _check_shapes(won, n_models)
+    blind = [samples.play(_prior_attack(attack, samples), side, None) for side in samples.sides]
+    guessed = None
+    if imputation is not None:
+        classifier = None if isinstance(imputation, str) and imputation == "default" else imputation
+        imputer = ImputationAttack(attack.attribute, classifier=classifier, values=samples.values)
+        guessed = [samples.play(copy_with(imputer), side, None) for side in samples.sides]
+    return _result(attack, samples, won, blind, guessed, level)
+
+
+def _exchanges(control: str, attack: Any) -> bool:
+    """Whether each control record takes the place of a training record."""
+    if control not in ("auto", "sample", "exchange"):
+        raise ValueError(f"`control` must be 'auto', 'sample' or 'exchange'; got {control!r}.")
+    if control == "exchange" and not hasattr(attack, "records"):
+        raise TypeError(
+            "`control='exchange'` needs an attack with a parameter `records`, which says whom to "
+            f"guess; {type(attack).__name__} has none. Use 'sample'."
+        )
+    if control == "auto":
+        return isinstance(attack, WhiteBoxAttributeInference | InformedAttributeInference)
+    return control == "exchange"
+
+
+def _prior_attack(attack: Any, samples: Samples) -> PriorAttack:
+    """A guess from frequencies, or from the prior that the attack was given."""
+    stated = getattr(attack, "prior", "marginal")
+    prior: Any = "marginal" if isinstance(stated, str) else stated
+    return PriorAttack(attack.attribute, values=samples.values, prior=prior)
+
+
+def _check_shapes(won: list[FloatArray], n_models: int) -> None:
+    for table in won:
+        if len(table) != n_models:
+            raise ValueError(
+                f"`predict` of the attack must return guesses for each of the {n_models} models; "
+                f"got {len(table)} rows."
+            )
+
+
+def _result(
+    attack: Any,
+    samples: Samples,
+    won: list[FloatArray],
+    blind: list[FloatArray],
+    guessed: list[FloatArray] | None,
+    level: float,
+) -> AttributeGain:
+    """All intervals from outcomes with training records and with control records."""
+    bounded = not samples.secret.numeric
+    parts: list[Any] = [None] * 4
+    if guessed is not None:
+        parts = [success_interval(table, level, bounded=bounded) for table in guessed]
+        parts.append(paired_interval(won[0], guessed[0], level, bounded=bounded))
+        parts.append(difference_interval(guessed[0], guessed[1], level, bounded=bounded))
+    criterion = getattr(attack, "criterion", None)
+    name = type(attack).__name__ + (f" ({criterion})" if criterion is not None else "")
+    return AttributeGain(
+        attack=name,
+        attribute="y" if attack.attribute is None else str(attack.attribute),
+        kind="categorical" if bounded else "numeric",
+        training=success_interval(won[0], level, bounded=bounded),
+        control=success_interval(won[1], level, bounded=bounded),
+        leakage=difference_interval(won[0], won[1], level, bounded=bounded),
+        imputation_training=parts[0],
+        imputation_control=parts[1],
+        over_imputation=parts[2],
+        shift=parts[3],
+        baseline_training=float(blind[0].mean()),
+        baseline_control=float(blind[1].mean()),
+        n_training=won[0].shape[1],
+        n_control=won[1].shape[1],
+        n_models=len(won[0]),
+        confidence_level=level,
+    )

@@ -1,0 +1,1 @@
+"""Games that an audit plays: an attribute, whole records, membership."""

@@ -1,0 +1,180 @@
+"""Upper bounds on the success of any attack, for every record, as the auditor names them."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from skleak.bounds import tradeoff_advantage
+from skleak.channels import GaussianChannel, UnequalGaussianChannel
+from skleak.exceptions import AttackNotApplicableError
+from skleak.utils._blocks import row_blocks
+from skleak.utils._typing import FloatArray, IntArray
+
+__all__ = ["BOUNDS", "check_bounds", "success_bounds"]
+
+# Column of the results -> name in the table of a channel, tightest first as a rule.
+BOUNDS = {
+    "bayes": "Bayes",
+    "tradeoff": "trade-off",
+    "gdp": "Gaussian differential privacy",
+    "fano": "Fano, exact information",
+    "information_projection": "information projection",
+    "fano_pairwise": "Fano, pairwise information bound",
+    "fano_information_bound": "Fano, information bound",
+    "fano_order_1": "Fano, order 1",
+    "generalized_fano": "generalized Fano",
+    "renyi_projection": "Rényi projection",
+    "closed_form_fano": "closed-form Fano",
+    "reconstruction_robustness": "reconstruction robustness",
+}
+# They read distances in units of one noise, and do not exist where every value has its own.
+_OF_EQUAL_NOISE = ("tradeoff", "gdp")
+# Rows of a table of bounds that are held at once.
+_ROWS = 1 << 17
+# Entries of the maps between the covariances of one block of records: 32 MB.
+_MAPS = 1 << 22
+# Standard error of quasi Monte Carlo for a single record; the mean over n needs less of each.
+_TOLERANCE = 2e-5
+_MOST_TOLERANCE = 1e-3
+# Nothing is left to bound where the prior is this certain.
+_CERTAIN = 1.0 - 1e-12
+
+
+def check_bounds(bounds: "str | Sequence[str]", *, equal_noise: bool = True) -> tuple[str, ...]:
+    """Names of the bounds to compute, in the order of the results.
+
+    Parameters
+    ----------
+    bounds : "all" or sequence of str
+        Names, or a single one.
+    equal_noise : bool, default=True
+        Whether the noise has the same covariance under every value of the secret.
+
+    Returns
+    -------
+    tuple of str
+
+    Raises
+    ------
+    ValueError
+        For a name that is none of the bounds.
+    AttackNotApplicableError
+        For the name of a bound that supposes equal covariances, where they are not.
+
+    Examples
+    --------
+    >>> check_bounds(["fano", "bayes"])
+    ('bayes', 'fano')
+    >>> "tradeoff" in check_bounds("all", equal_noise=False)
+    False
+    """
+    known = [name for name in BOUNDS if equal_noise or name not in _OF_EQUAL_NOISE]
+    if isinstance(bounds, str):
+        bounds = known if bounds == "all" else [bounds]
+    unknown = [name for name in bounds if name not in BOUNDS]
+    if unknown:
+        raise ValueError(
+            f"`bounds` must be 'all' or name some of {', '.join(map(repr, BOUNDS))}; got "
+            f"{unknown[0]!r}."
+        )
+    unequal = [name for name in bounds if name not in known]
+    if unequal:
+        raise AttackNotApplicableError(
+            f"The bound {unequal[0]!r} supposes noise of the same covariance under every value of "
+            "the secret; that of `estimator` depends on the data (`noise_covariance`). Pass "
+            f"`bounds='all'`, or name some of {', '.join(map(repr, known))}."
+        )
+    return tuple(name for name in known if name in bounds)
+
+
+def success_bounds(
+    encodings: FloatArray,
+    prior: FloatArray,
+    noise_scale: float,
+    names: Sequence[str],
+    shapes: FloatArray | None = None,
+) -> dict[str, FloatArray]:
+    """Upper bounds on the success probability of any attack on each record.
+
+    Parameters
+    ----------
+    encodings : ndarray of shape (n, M, p)
+        Parameters without noise under every value of every record.
+    prior : ndarray of shape (n, M)
+        Prior of every record.
+    noise_scale : float
+        Standard deviation of the noise; 0 bounds nothing.
+    names : sequence of str
+        Names of `BOUNDS`. The Bayes success is always computed.
+    shapes : ndarray of shape (n, M, p, p) or None, default=None
+        Covariance of the noise under every value, at unit noise scale; None is isotropic.
+
+    Returns
+    -------
+    dict
+        Arrays of shape (n,) by name, and ``standard_error`` of the Bayes success. NaN for a bound
+        that supposes equal covariances, where they are not.
+
+    Examples
+    --------
+    >>> bounds = success_bounds(np.eye(2)[None], np.array([[0.5, 0.5]]), 1.0, ["fano"])
+    >>> [name for name in bounds]
+    ['bayes', 'fano', 'standard_error']
+    >>> bool(bounds["bayes"][0] <= bounds["fano"][0])
+    True
+    """
+    names = [name for name in BOUNDS if name in names or name == "bayes"]
+    n = len(encodings)
+    result = {name: np.ones(n) for name in names} | {"standard_error": np.zeros(n)}
+    if shapes is not None:
+        unequal = [name for name in names if name in _OF_EQUAL_NOISE]
+        names = [name for name in names if name not in unequal]
+        result |= {name: np.full(n, np.nan) for name in unequal}
+    # A prior that is certain leaves nothing to gain: all bounds are 1 there.
+    open_rows = np.flatnonzero(prior.max(axis=1) < _CERTAIN)
+    if noise_scale == 0.0 or not len(open_rows):
+        return result
+    tolerance = min(_TOLERANCE * np.sqrt(len(open_rows)), _MOST_TOLERANCE)
+    for rows in _blocks(open_rows, encodings.shape, shapes is not None):
+        points = encodings[rows]
+        channel: GaussianChannel | UnequalGaussianChannel
+        if shapes is None:
+            channel = GaussianChannel(points, noise_scale, tolerance=tolerance)
+        else:
+            covariances = noise_scale**2 * shapes[rows]
+            channel = UnequalGaussianChannel(points, covariances, tolerance=tolerance)
+        for name, values in _of_channel(channel, prior[rows], names).items():
+            result[name][rows] = values
+    return result
+
+
+def _blocks(rows: IntArray, shape: tuple[int, ...], shaped: bool) -> Iterator[IntArray]:
+    """Some records at a time, so that tables and covariances stay small."""
+    _, n_values, p = shape
+    some = _ROWS // (len(BOUNDS) * n_values)
+    if shaped:
+        some = min(some, _MAPS // (n_values * p) ** 2)
+    for block in row_blocks(len(rows), 1, max(some, 1)):
+        yield rows[block]
+
+
+def _of_channel(
+    channel: GaussianChannel | UnequalGaussianChannel, prior: FloatArray, names: Sequence[str]
+) -> dict[str, FloatArray]:
+    if set(names) <= {"bayes", "tradeoff"}:
+        success, error = channel.bayes_success(prior, return_standard_error=True)
+        result = {"bayes": success, "standard_error": error}
+        if "tradeoff" in names and isinstance(channel, GaussianChannel):
+            top = prior.max(axis=1)
+            advantage = tradeoff_advantage(channel.encodings, channel.noise_scale, prior)
+            result["tradeoff"] = np.maximum(top + advantage * (1.0 - top), success)
+        return result
+    table = channel.advantage_bounds(prior)
+    by_name = dict(tuple(table.groupby("bound", sort=False)))
+    result = {}
+    for name in names:
+        own = by_name[BOUNDS[name]].sort_values("record")
+        result[name] = own["success"].to_numpy()
+    bayes = by_name["Bayes"].sort_values("record")
+    result["standard_error"] = bayes["standard_error"].to_numpy()
+    return result

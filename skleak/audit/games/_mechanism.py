@@ -1,0 +1,299 @@
+"""The noise that an estimator really adds, and whether it is the one that it states."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from sklearn.covariance import ledoit_wolf
+from sklearn.exceptions import ConvergenceWarning
+
+from skleak.adversary._consistency import ENCODING_ERROR, release_consistency, weight_argument
+from skleak.adversary._encodings import model_parameters
+from skleak.audit.games._noise_checks import NO_NOISE, NoiseCheck, check_noise
+from skleak.exceptions import PrivacyLeakWarning
+from skleak.utils._typing import FloatArray
+from skleak.utils._warnings import outer_stacklevel
+
+__all__ = ["MeasuredNoise", "colored", "measured_noise", "noise_of_levels"]
+
+# Stream of the seeds of the checks at each noise level; games and utility have 0 and 1.
+_CHECKS = 2
+
+# Draws of the noise, over parameters and fits, among which another shape shows at the level of a
+# check, and the fits that they may take: a correlation of two parameters shows from the fewest on.
+_N_DRAWS = 500
+_FEWEST_FITS, _MOST_FITS = 10, 100
+# Fits that measure the noise of an estimator which failed a check.
+_N_FITS = 50
+
+
+@dataclass(frozen=True)
+class MeasuredNoise:
+    """Noise of an estimator at one noise scale.
+
+    Parameters
+    ----------
+    noise : ndarray of shape (p,) or (p, p)
+        Standard deviation of the noise on each parameter, or a root of its covariance: as stated
+        where all checks were passed, else as measured.
+    checks : tuple of NoiseCheck
+        What was compared; none for an estimator that is taken at its word.
+    releases : ndarray of shape (n_fits, p)
+        Parameters of the fits that were compared.
+    """
+
+    noise: FloatArray
+    checks: tuple[NoiseCheck, ...]
+    releases: FloatArray
+
+    @property
+    def as_stated(self) -> bool:
+        """Whether all checks were passed."""
+        return all(check.passed for check in self.checks)
+
+
+def colored(noise: FloatArray, draws: FloatArray) -> FloatArray:
+    """Noise from standard normal draws.
+
+    Parameters
+    ----------
+    noise : ndarray of shape (p,) or (p, p)
+        Standard deviation of the noise on each parameter, or a root of its covariance.
+    draws : ndarray of shape (..., p)
+        Standard normal.
+
+    Returns
+    -------
+    ndarray of shape (..., p)
+
+    Examples
+    --------
+    >>> colored(np.array([[1.0, 0.0], [3.0, 4.0]]), np.array([1.0, 1.0]))
+    array([1., 7.])
+    """
+    return noise * draws if noise.ndim == 1 else draws @ noise.T
+
+
+def measured_noise(
+    template: Any,
+    X: Any,
+    y: Any,
+    noiseless: FloatArray,
+    noise_scale: float,
+    seed: np.random.SeedSequence,
+    root: FloatArray | None = None,
+    hypotheses: FloatArray | None = None,
+    sample_weight: FloatArray | None = None,
+) -> MeasuredNoise:
+    """Noise that an estimator really adds to each parameter.
+
+    Fits with different seeds are compared with the parameters without noise. Where their
+    differences are what Gaussian noise of the stated law gives, that law is returned; else more
+    fits measure the noise. The games of an audit are then played with the noise that is there,
+    against bounds for the one that is stated.
+
+    Parameters
+    ----------
+    template : estimator
+        Unfitted, with a parameter ``noise_scale``; others are taken at their word.
+    X, y : table of shape (n, d), array of shape (n,)
+        Preprocessed records.
+    noiseless : ndarray of shape (p,)
+        Parameters without noise.
+    noise_scale : float
+        Stated standard deviation of the noise on each parameter.
+    seed : SeedSequence
+        Seed of the fits.
+    root : ndarray of shape (p, p) or None, default=None
+        Root of the stated covariance over the variance; None for isotropic noise.
+    hypotheses : ndarray of shape (n_targets, n_values, p) or None, default=None
+        Encodings that releases are held against.
+    sample_weight : ndarray of shape (n,), default=None
+        Weights of the records in every fit.
+
+    Returns
+    -------
+    MeasuredNoise
+    """
+    p = len(noiseless)
+    stated = np.full(p, noise_scale) if root is None else noise_scale * root
+    if noise_scale == 0.0 or "noise_scale" not in template.get_params(deep=False):
+        return MeasuredNoise(stated, (), np.empty((0, p)))
+
+    weights = weight_argument(template, sample_weight)
+
+    def fits(n_fits: int, seed: np.random.SeedSequence) -> FloatArray:
+        seeds = [int(word) for word in seed.generate_state(n_fits)]
+        if type(template).__module__.startswith("skleak.linear_model."):
+            return _redrawn(_fit(template, X, y, weights, noise_scale, seeds[0]), seeds)
+        models = (_fit(template, X, y, weights, noise_scale, word) for word in seeds)
+        return np.stack([model_parameters(model) for model in models])
+
+    def draws(releases: FloatArray) -> FloatArray:
+        return _whitened((releases - noiseless) / noise_scale, root)
+
+    first, second, moments = seed.spawn(3)
+    n_fits = int(np.clip(-(-_N_DRAWS // p), _FEWEST_FITS, _MOST_FITS))
+    releases = fits(n_fits, first)
+    checks = check_noise(draws(releases), np.random.default_rng(moments))
+    if hypotheses is not None:
+        points = _whitened((hypotheses - noiseless) / noise_scale, root)
+        checks = (*checks, _held_against(draws(releases), points, noiseless, noise_scale))
+    if all(check.passed for check in checks):
+        return MeasuredNoise(stated, checks, releases)
+    enough = releases
+    if n_fits < _N_FITS:
+        enough = np.vstack([releases, fits(_N_FITS - n_fits, second)])
+    dependent = any(check.name == "covariance" and not check.passed for check in checks)
+    unit = _unit_noise(draws(enough), dependent)
+    if root is not None:
+        unit = root @ unit if dependent else root * unit
+    return MeasuredNoise(noise_scale * unit, checks, releases)
+
+
+def _whitened(values: FloatArray, root: FloatArray | None) -> FloatArray:
+    """Differences of parameters (..., p) where noise of that root has independent components."""
+    if root is None:
+        return values
+    flat = np.linalg.solve(root, values.reshape(-1, values.shape[-1]).T)
+    return np.asarray(flat.T.reshape(values.shape), dtype=np.float64)
+
+
+def _held_against(
+    draws: FloatArray, points: FloatArray, noiseless: FloatArray, noise_scale: float
+) -> NoiseCheck:
+    """Hold releases against hypotheses, both minus the parameters without noise and over it."""
+    error = ENCODING_ERROR * max(1.0, float(np.linalg.norm(noiseless))) / noise_scale
+    found = release_consistency(draws, points, np.ones(len(draws)), error)
+    return NoiseCheck("hypotheses", float(found.distance.max()), found.p_value)
+
+
+def _unit_noise(draws: FloatArray, dependent: bool) -> FloatArray:
+    """Standard deviations of draws, of shape (p,), or a root of their covariance, (p, p)."""
+    n, p = draws.shape
+    if not dependent:
+        spread = draws.std(axis=0, ddof=1)
+        return np.where(spread < NO_NOISE, 0.0, spread)
+    centered = draws - draws.mean(axis=0)
+    values, axes = np.linalg.svd(centered / np.sqrt(n - 1.0), full_matrices=False)[1:]
+    degenerate = np.any(values[: min(n - 1, p)] < NO_NOISE * values[0])
+    if n < 2 * p and not degenerate:
+        # So few draws span less than the noise does.
+        squares, axes = np.linalg.eigh(ledoit_wolf(centered, assume_centered=True)[0])
+        return np.asarray(axes * np.sqrt(np.maximum(squares, 0.0)))
+    root = np.zeros((p, p))
+    root[:, : len(values)] = axes.T * np.where(values < NO_NOISE * values[0], 0.0, values)
+    return root
+
+
+def noise_of_levels(
+    model: Any,
+    subject: Any,
+    noise_scales: Sequence[float],
+    entropy: list[int],
+    hypotheses: FloatArray | None = None,
+) -> tuple[dict[float, FloatArray], pd.DataFrame]:
+    """Noise on each parameter at every level, as the estimator really adds it.
+
+    Parameters
+    ----------
+    model : estimator
+        Unfitted last step.
+    subject : Subject
+        With ``X``, ``y``, ``weights``, ``noiseless`` and ``noise``.
+    noise_scales : sequence of float
+        Noise levels.
+    entropy : list of int
+        Of all seeds.
+    hypotheses : ndarray of shape (n_targets, n_values, p) or None, default=None
+        Encodings that releases are held against.
+
+    Returns
+    -------
+    noise : dict of float to ndarray of shape (p,) or (p, p)
+    checks : DataFrame
+        A row for each noise level and check; see `AuditReport`.
+
+    Warns
+    -----
+    PrivacyLeakWarning
+        Where the noise is not what is stated.
+    """
+    measured = {}
+    root = None if subject.noise.is_identity else subject.noise.matrix_root
+    for k, scale in enumerate(noise_scales):
+        seed = np.random.SeedSequence(entropy, spawn_key=(k, _CHECKS))
+        measured[scale] = measured_noise(
+            model,
+            subject.X,
+            subject.y,
+            subject.noiseless,
+            scale,
+            seed,
+            root,
+            hypotheses,
+            subject.weights,
+        )
+    wrong = {scale: each for scale, each in measured.items() if not each.as_stated}
+    if wrong:
+        warnings.warn(_complaint(model, wrong), PrivacyLeakWarning, stacklevel=outer_stacklevel())
+    return {scale: each.noise for scale, each in measured.items()}, _table(measured)
+
+
+def _table(measured: "dict[float, MeasuredNoise]") -> pd.DataFrame:
+    rows = [
+        (scale, len(each.releases), check.name, check.statistic, check.p_value, check.passed)
+        for scale, each in measured.items()
+        for check in each.checks
+    ]
+    names = ["noise_scale", "n_releases", "check", "statistic", "p_value", "passed"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def _complaint(model: Any, wrong: "dict[float, MeasuredNoise]") -> str:
+    spreads = [
+        each.noise if each.noise.ndim == 1 else np.linalg.norm(each.noise, axis=1)
+        for each in wrong.values()
+    ]
+    measured = ", ".join(f"{spread.min():.3g} to {spread.max():.3g}" for spread in spreads)
+    failed = [check.name for each in wrong.values() for check in each.checks if not check.passed]
+    return (
+        f"{type(model).__name__} does not add the noise that it states: measured were standard "
+        f"deviations of {measured} where {', '.join(f'{scale:g}' for scale in wrong)} was stated. "
+        f"Checks failed: {', '.join(dict.fromkeys(failed))}. The games are played with Gaussian "
+        "noise of the covariance measured, against bounds for the noise stated. Repair the "
+        "estimator."
+    )
+
+
+def _fit(
+    template: Any,
+    X: Any,
+    y: Any,
+    weights: dict[str, FloatArray],
+    noise_scale: float,
+    seed: int,
+) -> Any:
+    model = clone(template).set_params(noise_scale=noise_scale)
+    if "random_state" in model.get_params(deep=False):
+        model.set_params(random_state=seed)
+    with warnings.catch_warnings():
+        # Said once already, by the fit without noise.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X, y, **weights)
+
+
+def _redrawn(model: Any, seeds: list[int]) -> FloatArray:
+    """Parameters (n, p) of fits of our own classes, which differ by their noise alone.
+
+    Classes derived from them may do anything in ``fit``, and are fitted every time.
+    """
+    releases = []
+    for seed in seeds:
+        model._redraw(seed)
+        releases.append(model_parameters(model))
+    return np.stack(releases)

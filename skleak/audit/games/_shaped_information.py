@@ -1,0 +1,120 @@
+"""Fisher information about a secret where the covariance of the noise follows the data.
+
+A release then tells through its mean and through its covariance. Larger noise hides the mean; that
+the noise has the shape it has does not depend on its scale.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from skleak.influence.jacobian import Columns, Participation
+from skleak.influence.state import FitState
+from skleak.utils._typing import Data, FloatArray
+
+__all__ = ["ShapedInformation"]
+
+
+@dataclass(frozen=True)
+class ShapedInformation:
+    """Both terms of the Fisher information about every target, at unit noise. Confidential.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n_targets, k, k)
+        Through the mean of the release, over k directions of what is unknown.
+    covariance : ndarray of shape (n_targets, k, k)
+        Through the covariance of the noise.
+
+    Examples
+    --------
+    >>> one = np.ones((1, 1, 1))
+    >>> ShapedInformation(9.0 * one, 16.0 * one).loss(1.0)
+    array([5.])
+    """
+
+    mean: FloatArray
+    covariance: FloatArray
+
+    @classmethod
+    def of_columns(
+        cls, state: FitState, X: Data, y: FloatArray, part: Participation, columns: Columns
+    ) -> "ShapedInformation":
+        """About a block of columns of records.
+
+        Parameters
+        ----------
+        state : FitState
+            With noise whose shape follows the data.
+        X : ndarray or CSR of shape (n, d)
+            Records.
+        y : ndarray of shape (n,)
+            Their targets.
+        part : Participation
+            How they take part in the fit.
+        columns : Columns
+            What is unknown.
+        """
+        noise = state.fitted_noise
+        frame = noise.frame(columns)
+        squares = part.factors**2
+        terms = [
+            [squares[rows, None, None] * term for term in records.information(frame)]
+            for rows, records in noise.records(X, y)
+        ]
+        mean, covariance = (np.concatenate(each) for each in zip(*terms, strict=True))
+        return cls(mean, covariance)
+
+    @classmethod
+    def of_a_quantity(
+        cls, slope: FloatArray, change: FloatArray, root: FloatArray
+    ) -> "ShapedInformation":
+        """About one number of every record.
+
+        Parameters
+        ----------
+        slope : ndarray of shape (n_targets, p)
+            Derivative of the parameters by the number.
+        change : ndarray of shape (n_targets, p, p)
+            Derivative of the covariance of unit noise.
+        root : ndarray of shape (p, p)
+            Lower triangular root of that covariance.
+
+        Examples
+        --------
+        >>> found = ShapedInformation.of_a_quantity(
+        ...     np.array([[3.0]]), np.array([[[np.sqrt(2.0)]]]), np.eye(1)
+        ... )
+        >>> found.loss(3.0).round(6)
+        array([1.414214])
+        """
+        white = linalg.solve_triangular(root, slope.T, lower=True).T
+        p = len(root)
+        half = linalg.solve_triangular(root, change.transpose(1, 0, 2).reshape(p, -1), lower=True)
+        half = half.reshape(p, len(change), p).transpose(2, 1, 0).reshape(p, -1)
+        both = linalg.solve_triangular(root, half, lower=True)
+        second = 0.5 * np.sum(both.reshape(p, len(change), p) ** 2, axis=(0, 2))
+        return cls(np.sum(white**2, axis=1)[:, None, None], second[:, None, None])
+
+    def loss(self, noise_scale: float) -> FloatArray:
+        """Fisher information loss ``sqrt(lambda_max(mean / noise_scale^2 + covariance))``.
+
+        Parameters
+        ----------
+        noise_scale : float
+            Root mean square of the noise over the parameters, 0 or more.
+
+        Returns
+        -------
+        ndarray of shape (n_targets,)
+            Infinite without noise, but where the mean tells nothing.
+        """
+        losses = np.full(len(self.mean), np.inf)
+        told = np.any(self.mean != 0.0, axis=(1, 2))
+        some = ~told if noise_scale == 0.0 else np.ones(len(losses), dtype=bool)
+        # Without noise only the records are left whose mean tells nothing.
+        variance = noise_scale**2 if noise_scale > 0.0 else 1.0
+        both = self.mean[some] / variance + self.covariance[some]
+        losses[some] = np.sqrt(np.maximum(np.linalg.eigvalsh(both)[:, -1], 0.0))
+        return losses

@@ -1,0 +1,74 @@
+"""Which shapes of noise an audit can do with."""
+
+from dataclasses import replace
+from typing import Any
+
+from skleak.adversary._encodings import PublicModel, model_parameters
+from skleak.exceptions import AttackNotApplicableError
+from skleak.influence.noise import NoiseShape
+
+__all__ = ["audited_shape", "shape_of_fit"]
+
+
+def audited_shape(model: PublicModel, fitted: Any, attribute: Any) -> NoiseShape:
+    """Shape of the noise of a model, where an audit can do with it.
+
+    Parameters
+    ----------
+    model : PublicModel
+        How the model is trained.
+    fitted : estimator
+        Its fit without noise.
+    attribute : str, int or None
+        What is secret; None is whole records.
+
+    Returns
+    -------
+    NoiseShape
+        Without a matrix where it follows the data, see `shape_of_fit`.
+
+    Raises
+    ------
+    AttackNotApplicableError
+        For noise that is not isotropic where the audit cannot tell what it reveals, or where the
+        estimator cannot be fitted.
+    """
+    noise = NoiseShape.of(model.noise_covariance, len(model_parameters(fitted)))
+    if noise.reads_data and attribute is None:
+        raise AttackNotApplicableError(
+            "Without `attribute`, whole records are reconstructed by an attack that takes the "
+            "covariance of the noise as known; that of `noise_covariance="
+            f"{noise.name!r}` depends on them. Name an `attribute`, read the leakage of whole "
+            "records off `leakage_report()`, or give a covariance from public knowledge."
+        )
+    if noise.name != "isotropic" and getattr(model.template, "reweighting", None) is not None:
+        raise AttackNotApplicableError(
+            "`estimator` cannot be fitted: a `noise_covariance` of its own does not go with a "
+            "reweighting. Drop one of the two."
+        )
+    if noise.reads_data and not model.has_closed_form:
+        raise AttackNotApplicableError(
+            f"The covariance of noise that is {noise.name!r} is known for the private estimators "
+            f"of skleak.linear_model; got {type(model.template).__name__}. Pass one of these, or "
+            "give the covariance as a matrix."
+        )
+    return noise
+
+
+def shape_of_fit(noise: NoiseShape, fitted: Any) -> NoiseShape:
+    """The shape of noise that follows the data, with its matrix for the data as they are.
+
+    Parameters
+    ----------
+    noise : NoiseShape
+        A function of the data.
+    fitted : private estimator
+        The fit without noise.
+
+    Returns
+    -------
+    NoiseShape
+        Confidential.
+    """
+    state = replace(fitted._confidential_state(), noise=noise)
+    return replace(noise, matrix=noise.covariance(state))

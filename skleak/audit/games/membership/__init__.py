@@ -1,0 +1,1 @@
+"""Games of membership: one record at a time, or a random training set."""

@@ -1,0 +1,141 @@
+"""Rates of guesses of membership over many releases, with intervals that count releases."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skleak.metrics import binomial_interval
+from skleak.metrics._record_losses import record_losses
+from skleak.utils._typing import Array, FloatArray
+
+__all__ = ["FALSE_POSITIVE_RATE", "Rates", "normalized_losses", "rates"]
+
+FALSE_POSITIVE_RATE = 0.01
+_ROUND_OFF = 1e-12
+_N_RESAMPLES = 400
+# Pairs of release and record above which fewer resamples have to do.
+_MANY = 1 << 19
+_FEW_RESAMPLES = 100
+_SMALLEST = np.finfo(float).tiny
+
+
+class Rates(NamedTuple):
+    """True positive rate at one false positive in a hundred with its interval, and the area.
+
+    Parameters
+    ----------
+    tpr, tpr_low, tpr_high : float
+        True positive rate and its interval.
+    auc : float
+        Area under the receiver operating characteristic.
+    """
+
+    tpr: float
+    tpr_low: float
+    tpr_high: float
+    auc: float
+
+
+def rates(scores: FloatArray, member: Array, attacked: Array, level: float) -> Rates:
+    """Rates of one threshold for all releases and records.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_releases, n_targets)
+        Larger for members; NaN throughout where an attack has none.
+    member, attacked : ndarray of bool of shape (n_releases, n_targets)
+        Who was trained on, and which guesses count.
+    level : float
+        Confidence level.
+
+    Returns
+    -------
+    Rates
+        NaN where there are no scores, no members or no others.
+
+    Notes
+    -----
+    The interval is of the bootstrap over releases, each with all its records, and never shorter
+    than the exact one of as many independent members.
+
+    Examples
+    --------
+    >>> member = np.array([[True, False], [False, True]])
+    >>> found = rates(np.where(member, 1.0, 0.0), member, np.ones((2, 2), dtype=bool), 0.95)
+    >>> found.tpr, round(found.tpr_low, 3), found.auc
+    (1.0, 0.158, 1.0)
+    """
+    release, record = np.nonzero(attacked)
+    values, truth = scores[release, record], member[release, record]
+    if np.isnan(values).any() or not 0 < truth.sum() < len(truth):
+        return Rates(np.nan, np.nan, np.nan, np.nan)
+    order = np.argsort(-values, kind="stable")
+    values, truth, release = values[order], truth[order], release[order]
+    ends = np.flatnonzero(np.r_[values[1:] != values[:-1], True])
+    ones = np.ones(len(values))
+    found = _rate(ones, truth, ends)
+    generator = np.random.default_rng(0)
+    n, few = len(scores), len(values) > _MANY
+    resampled = []
+    for _ in range(_FEW_RESAMPLES if few else _N_RESAMPLES):
+        counts = np.bincount(generator.integers(n, size=n), minlength=n).astype(float)
+        resampled.append(_rate(counts[release], truth, ends))
+    tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
+    low, high = np.nanquantile(resampled, tails)
+    members = float(truth.sum())
+    _, exact_low, exact_high = binomial_interval(np.rint(found * members), members, level)
+    return Rates(found, min(low, exact_low), max(high, exact_high), _area(ones, truth, ends))
+
+
+def _rate(weights: FloatArray, truth: Array, ends: Array) -> float:
+    """True positive rate at the best threshold with few false positives."""
+    false = np.cumsum(np.where(truth, 0.0, weights))[ends]
+    true = np.cumsum(np.where(truth, weights, 0.0))[ends]
+    if false[-1] == 0.0 or true[-1] == 0.0:
+        return np.nan
+    allowed = false <= FALSE_POSITIVE_RATE * false[-1] * (1.0 + _ROUND_OFF)
+    return float(np.max(np.where(allowed, true, 0.0)) / true[-1])
+
+
+def _area(weights: FloatArray, truth: Array, ends: Array) -> float:
+    false = np.r_[0.0, np.cumsum(np.where(truth, 0.0, weights))[ends]]
+    true = np.r_[0.0, np.cumsum(np.where(truth, weights, 0.0))[ends]]
+    return float(np.trapezoid(true / true[-1], false / false[-1]))
+
+
+def normalized_losses(
+    model: Any, X: Any, y: Array, classifies: bool, reference: tuple[Any, Array]
+) -> FloatArray:
+    """Loss of every record in [0, 1], of which a gap says what surely leaks.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+    X, y : table of shape (n, d), ndarray of shape (n,)
+        Records.
+    classifies : bool
+        Whether labels are predicted.
+    reference : pair of table and ndarray
+        Records that the model was not trained on.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        1 for a wrong label, else 0. Of a regressor the squared error, cut at the median squared
+        error of the reference records and divided by it: a function of the record, the model and
+        what the attacker knows anyway, as [BIL23] theorem 2 needs it.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyRegressor
+    >>> X, y = np.zeros((3, 1)), np.array([0.0, 1.0, 5.0])
+    >>> model = DummyRegressor().fit(X, y)
+    >>> normalized_losses(model, X, y, False, (X, y))
+    array([1.  , 0.25, 1.  ])
+    """
+    if classifies:
+        return record_losses(model, X, y, "zero_one")
+    losses = record_losses(model, X, y, "squared")
+    usual = float(np.median(record_losses(model, *reference, "squared")))
+    return np.minimum(losses / max(usual, _SMALLEST), 1.0)

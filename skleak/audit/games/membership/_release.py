@@ -1,0 +1,344 @@
+"""One release of the game of membership: draw members, train on them, and attack the model."""
+
+import copy
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from skleak.adversary._consistency import attack_weights, ignoring_mismatches
+from skleak.adversary._encodings import last_step, model_parameters, noiseless
+from skleak.adversary._knowledge import take_rows
+from skleak.adversary._models import Shell, models_with
+from skleak.attacks.membership.shadow._scores import record_scores
+from skleak.audit.games._game import Outcome
+from skleak.audit.games.membership._attacks import MembershipAttack
+from skleak.audit.games.membership._exact import pair_test
+from skleak.audit.games.membership._rates import normalized_losses
+from skleak.audit.games.membership._subject import REFERENCE_SHARE, MembershipSubject, pair_success
+from skleak.exceptions import PrivacyLeakWarning
+from skleak.reports import Promises, output_perturbation_guarantee
+from skleak.utils._typing import Array, FloatArray, IntArray
+
+__all__ = ["dp_parameter", "fitted_once", "play_release", "seeded"]
+
+# Streams of seeds of a release, beside those of noise levels in other audits.
+_MEMBERS, _TRAINING, _NOISE = range(10, 13)
+_NO_GUESS = -1
+_SMALLEST = np.finfo(float).tiny
+
+
+def play_release(
+    subject: MembershipSubject,
+    attacks: Mapping[str, MembershipAttack],
+    levels: Sequence[float],
+    entropy: list[int],
+    release: int,
+) -> Outcome:
+    """Train on random members at every noise level, and attack all candidates.
+
+    Parameters
+    ----------
+    subject : MembershipSubject
+        What is audited.
+    attacks : dict
+        Attacks by name.
+    levels : sequence of float
+        Noise levels. Members and all seeds are the same at each.
+    entropy : list of int
+        Of all seeds.
+    release : int
+        Number of the release.
+
+    Returns
+    -------
+    dict
+        ``member`` and ``attacked``, of shape (n_targets,); ``scores`` and ``guesses`` (-1 for
+        none) of shape (n_attacks, n_levels, n_targets); ``bayes``, of shape (n_levels,
+        n_targets), NaN but for members; ``separation``, likewise, the distance of models
+        with and without; ``dp`` (Gaussian differential privacy), ``gap`` (mean normalised loss of
+        non-members less that of members) and ``utility``, of shape (n_levels,); ``noiseless``, a
+        utility.
+    """
+    seeds = {
+        stream: np.random.SeedSequence(entropy, spawn_key=(release, stream))
+        for stream in (_MEMBERS, _TRAINING, _NOISE)
+    }
+    member, attacked = draw_members(subject, np.random.default_rng(seeds[_MEMBERS]))
+    rows = np.sort(np.concatenate([subject.others, subject.targets[member]]))
+    test = None
+    if subject.objective is not None:
+        test = pair_test(subject.objective, rows, subject.targets)
+    shape = (len(attacks), len(levels), len(member))
+    outcome: Outcome = {
+        "member": member,
+        "attacked": attacked,
+        "scores": np.full(shape, np.nan),
+        "guesses": np.full(shape, _NO_GUESS, dtype=np.int8),
+        "bayes": np.full(shape[1:], np.nan),
+        "separation": np.full(shape[1:], np.nan),
+        **{name: np.full(len(levels), np.nan) for name in ("dp", "gap", "utility")},
+    }
+    view = _View(subject, attacks, member, attacked)
+    models = _releases(subject, levels, rows, seeds)
+    for k, (level, (fitted, model)) in enumerate(zip(levels, models, strict=True)):
+        odds = None
+        if test is not None:
+            odds = test.log_odds(model_parameters(fitted), level, subject.prior)
+        view.answer(outcome, k, model, odds)
+        if hasattr(fitted, "_confidential_state"):
+            outcome["dp"][k] = dp_parameter(fitted, fitted._confidential_state())
+        if test is not None:
+            separation = test.separations(level)
+            success = pair_success(separation, subject.prior)
+            outcome["separation"][k] = np.where(member, separation, np.nan)
+            outcome["bayes"][k] = np.where(member, success, np.nan)
+    outcome["noiseless"] = np.array(view.noiseless_utility(rows))
+    return outcome
+
+
+def draw_members(subject: MembershipSubject, generator: np.random.Generator) -> tuple[Array, Array]:
+    """Which candidates are members, and which are attacked rather than held out."""
+    n = len(subject.targets)
+    attacked = np.ones(n, dtype=bool)
+    if subject.reference is None:
+        attacked[generator.permutation(n)[: int(REFERENCE_SHARE * n)]] = False
+    return (generator.random(n) < subject.prior) & attacked, attacked
+
+
+def seeded(estimator: Any, seed: np.random.SeedSequence) -> Any:
+    """Set all random states of an estimator and of what it holds, each to its own."""
+    names = sorted(
+        name
+        for name in estimator.get_params(deep=True)
+        if name == "random_state" or name.endswith("__random_state")
+    )
+    states = seed.generate_state(max(len(names), 1)).tolist()
+    return estimator.set_params(**dict(zip(names, states, strict=False))) if names else estimator
+
+
+def _releases(
+    subject: MembershipSubject,
+    levels: Sequence[float],
+    rows: IntArray,
+    seeds: Mapping[int, np.random.SeedSequence],
+) -> Iterator[tuple[Any, Any]]:
+    """What is trained at every level, and what of it is released."""
+    X, y = take_rows(subject.X, rows), subject.y[rows]
+    weights = subject.weight_argument(rows)
+    if subject.has_noise:
+        for level in levels:
+            fresh = seeded(clone(subject.trained), seeds[_TRAINING])
+            last_step(fresh).set_params(noise_scale=level)
+            fitted = _fit(fresh, X, y, weights)
+            yield fitted, _released(fitted)
+        return
+    fitted = _fit(seeded(clone(subject.trained), seeds[_TRAINING]), X, y, weights)
+    draws = None
+    for level in levels:
+        if level == 0.0:
+            yield fitted, fitted
+            continue
+        parameters = model_parameters(fitted)
+        if draws is None:
+            draws = np.random.default_rng(seeds[_NOISE]).normal(size=len(parameters))
+        shell = Shell(last_step(fitted), len(parameters))
+        noisy = next(models_with(shell, (parameters + level * draws)[None]))
+        yield fitted, _with_last_step(fitted, noisy)
+
+
+def _fit(estimator: Any, X: Any, y: Array, weights: dict[str, FloatArray]) -> Any:
+    try:
+        return estimator.fit(X, y, **weights)
+    except Exception as error:
+        error.add_note(
+            f"This was a training on the {len(y)} members of one release. Every candidate is a "
+            "member with the probability `prior`: with few `targets`, or a small `prior`, a "
+            "training set can lack a class, or be empty."
+        )
+        raise
+
+
+def _released(fitted: Any) -> Any:
+    """What may be published, so that no attack can read more."""
+    model = last_step(fitted)
+    if not hasattr(model, "release"):
+        return fitted
+    with warnings.catch_warnings():
+        # Seeds of an audit are its own.
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        return _with_last_step(fitted, model.release())
+
+
+def _with_last_step(fitted: Any, model: Any) -> Any:
+    if not isinstance(fitted, Pipeline):
+        return model
+    other = copy.copy(fitted)
+    other.steps = [*fitted.steps[:-1], (fitted.steps[-1][0], model)]
+    return other
+
+
+def dp_parameter(model: Any, state: Any) -> float:
+    """Gaussian differential privacy that an estimator states for itself; NaN where it has none.
+
+    Parameters
+    ----------
+    model : private estimator
+        Its parameters.
+    state : FitState
+        Of its fit, at the noise of the release.
+
+    Returns
+    -------
+    float
+        mu.
+    """
+    # The game's own seed is known to no attacker, its noise scale is a number, and whoever plays
+    # it knows how many records there are and which classes.
+    promises = Promises(model.data_norm, frozenset({"n_samples", "sample_weight"}), tol=model.tol)
+    guarantee = output_perturbation_guarantee(state, promises)
+    return guarantee.mu if guarantee.holds else np.nan
+
+
+def fitted_once(
+    each: MembershipAttack, subject: MembershipSubject, raw_reference: Any, y_reference: Any
+) -> MembershipAttack:
+    """An attack that was passed, fitted on what it knows whatever the release.
+
+    Parameters
+    ----------
+    each : MembershipAttack
+        Unfitted; it is not changed.
+    subject : MembershipSubject
+        What is audited.
+    raw_reference, y_reference : table of shape (m, n_columns), ndarray of shape (m,)
+        Reference records as they are.
+
+    Returns
+    -------
+    MembershipAttack
+    """
+    attack = each.attack
+    attack = clone(attack) if hasattr(attack, "get_params") else copy.deepcopy(attack)
+    raw = take_rows(subject.raw, subject.targets)
+    known = (raw, subject.y[subject.targets], raw_reference, y_reference)
+    weights = None if subject.weights is None else subject.weights[subject.targets]
+    told = attack_weights(attack, sample_weight=weights)
+    return MembershipAttack("own", attack.fit(*known, **told) or attack)
+
+
+class _View:
+    """What attackers see of the records of one release.
+
+    Parameters
+    ----------
+    subject : MembershipSubject
+        What is audited.
+    attacks : dict
+        Attacks by name.
+    member, attacked : ndarray of bool of shape (n_targets,)
+        The draw.
+    """
+
+    def __init__(
+        self,
+        subject: MembershipSubject,
+        attacks: Mapping[str, MembershipAttack],
+        member: Array,
+        attacked: Array,
+    ) -> None:
+        self.subject, self.member, self.attacked = subject, member, attacked
+        targets = subject.targets
+        self.X, self.y = take_rows(subject.X, targets), subject.y[targets]
+        if subject.reference is None:
+            held_out = targets[~attacked]
+            self.reference = (take_rows(subject.X, held_out), subject.y[held_out])
+            raw = take_rows(subject.raw, held_out)
+        else:
+            raw, *known = subject.reference
+            self.reference = (known[0], known[1])
+        self.attacks = [self._fitted(each, raw) for each in attacks.values()]
+
+    def _fitted(self, each: MembershipAttack, raw_reference: Any) -> MembershipAttack:
+        X, y = self.reference
+        if each.rule == "score":
+            enough = self.subject.prior * (len(y) + 1) >= 1.0
+            # Without enough reference records only the other releases can teach a threshold.
+            attack = clone(each.attack).set_params(threshold="calibrated" if enough else _SMALLEST)
+            return MembershipAttack("score", attack.fit(self.X, self.y, X, y))
+        if each.rule == "own" and self.subject.reference is None:
+            return fitted_once(each, self.subject, raw_reference, y)
+        return each
+
+    def answer(self, outcome: Outcome, k: int, model: Any, odds: FloatArray | None) -> None:
+        """Enter what the attacks say of a release at one level, its gap and its utility."""
+        for j, each in enumerate(self.attacks):
+            scores, guesses = self._play(each, model, odds)
+            if scores is not None:
+                outcome["scores"][j, k] = scores
+            if guesses is not None:
+                outcome["guesses"][j, k] = guesses
+        outcome["gap"][k] = self._gap(model)
+        outcome["utility"][k] = float(model.score(*self.reference))
+
+    def _play(
+        self, each: MembershipAttack, model: Any, odds: FloatArray | None
+    ) -> tuple[FloatArray | None, Array | None]:
+        if each.rule == "exact" and odds is not None:
+            return odds, odds > 0.0
+        if each.rule == "likelihood_ratio":
+            return record_scores(model, self.X, self.y, None, strict=False), None
+        if each.rule == "score":
+            scores = each.attack.decision_function(model)
+            calibrated = each.attack.threshold == "calibrated"
+            return scores, each.attack.predict(model) if calibrated else None
+        with ignoring_mismatches():
+            return self._ask(each.attack, model)
+
+    def _ask(self, attack: Any, model: Any) -> tuple[FloatArray | None, Array]:
+        """Guesses, and scores where there are any, of an attack that was passed."""
+        subject = self.subject
+        if subject.preprocessing is not None:
+            steps = [*subject.preprocessing.steps, ("model", model)]
+            model = Pipeline(steps)
+        guesses = np.asarray(attack.predict(model))
+        _check_answer(attack, "predict", guesses, self.member)
+        if not np.all((guesses == 0) | (guesses == 1)):
+            raise ValueError(
+                f"{type(attack).__name__}.predict must return 1 for members and 0 for others, or "
+                "booleans."
+            )
+        if not hasattr(attack, "decision_function"):
+            return None, guesses
+        scores = np.asarray(attack.decision_function(model), dtype=float)
+        _check_answer(attack, "decision_function", scores, self.member)
+        return scores, guesses
+
+    def _gap(self, model: Any) -> float:
+        """Mean normalised loss of attacked non-members less that of members; NaN without any."""
+        outside = self.attacked & ~self.member
+        if not self.member.any() or not outside.any():
+            return np.nan
+        known = (self.subject.classifies, self.reference)
+        losses = normalized_losses(model, self.X, self.y, *known)
+        return float(losses[outside].mean() - losses[self.member].mean())
+
+    def noiseless_utility(self, rows: IntArray) -> float:
+        """Score of a model of the same members without noise; NaN where there is none to add."""
+        subject = self.subject
+        if not subject.has_noise:
+            return np.nan
+        known = take_rows(subject.X, rows), subject.y[rows]
+        quiet = noiseless(subject.trained).fit(*known, **subject.weight_argument(rows))
+        return float(quiet.score(*self.reference))
+
+
+def _check_answer(attack: Any, method: str, answer: Array, member: Array) -> None:
+    if answer.shape != member.shape:
+        raise ValueError(
+            f"{type(attack).__name__}.{method} must return one number for each candidate, shape "
+            f"{member.shape}, from one model; got {answer.shape}."
+        )

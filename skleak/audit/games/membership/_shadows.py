@@ -1,0 +1,81 @@
+"""What an attacker learns from other releases, whose members are known, about one more release.
+
+Members of the releases of an audit are drawn independently. For an attack on one of them, all the
+others are therefore what shadow models are to an attacker who trains them: models of the same
+kind, on records drawn in the same way, whose members the attacker knows. None of what follows
+looks at the memberships of the release under attack.
+"""
+
+import numpy as np
+
+from skleak.attacks.membership.shadow._scores import ratios_from_others, score_limit
+from skleak.utils._typing import Array, FloatArray
+
+__all__ = ["learned_guesses", "likelihood_ratios"]
+
+
+def learned_guesses(scores: FloatArray, member: Array, attacked: Array) -> Array:
+    """Guess membership by the threshold of most right guesses in the other releases.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_releases, n_targets)
+        Larger for members.
+    member : ndarray of bool of shape (n_releases, n_targets)
+        Whether each record was trained on.
+    attacked : ndarray of bool of shape (n_releases, n_targets)
+        Others are not counted.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_releases, n_targets)
+
+    Examples
+    --------
+    >>> member = np.array([[True, False, False], [False, True, True]])
+    >>> scores = np.where(member, 2.0, 1.0)
+    >>> bool((learned_guesses(scores, member, np.ones((2, 3), dtype=bool)) == member).all())
+    True
+    """
+    release, record = np.nonzero(attacked)
+    values = scores[release, record]
+    order = np.argsort(-values, kind="stable")
+    values, release = values[order], release[order]
+    gain = np.where(member[release, record[order]], 1, -1)
+    # Thresholds lie where the score changes: ties are called alike.
+    ends = np.flatnonzero(np.r_[values[1:] != values[:-1], True])
+    guesses = np.empty(scores.shape, dtype=bool)
+    for r in range(len(scores)):
+        total = np.cumsum(np.where(release == r, 0, gain))[ends]
+        best = int(np.argmax(total))
+        guesses[r] = scores[r] >= values[ends[best]] if total[best] > 0 else False
+    return guesses
+
+
+def likelihood_ratios(statistic: FloatArray, member: Array, prior: float) -> FloatArray:
+    """Log posterior odds of membership from normal laws that other releases teach.
+
+    Parameters
+    ----------
+    statistic : ndarray of shape (n_releases, n_targets)
+        Of every record in every release; log odds may be infinite.
+    member : ndarray of bool of shape (n_releases, n_targets)
+        Whether each record was trained on.
+    prior : float
+        Probability of membership.
+
+    Returns
+    -------
+    ndarray of shape (n_releases, n_targets)
+        Prior odds where fewer than two other releases have the record, or have it not.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> member = rng.random((40, 5)) < 0.5
+    >>> odds = likelihood_ratios(rng.normal(3.0 * member), member, 0.5)
+    >>> bool(np.mean((odds > 0.0) == member) > 0.85)
+    True
+    """
+    ratios = ratios_from_others(statistic, member, score_limit(statistic))
+    return np.asarray(ratios + np.log(prior) - np.log1p(-prior))

@@ -1,0 +1,1 @@
+"""The report of an audit: facts, sentences, and the forms it takes."""

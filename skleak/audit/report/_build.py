@@ -1,0 +1,256 @@
+"""The report of an audit, and what makes the audit reproducible."""
+
+import hashlib
+import platform
+from dataclasses import replace
+from importlib.metadata import version
+from pickle import PicklingError
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from joblib import hash as joblib_hash
+from sklearn.base import clone, is_classifier
+from sklearn.pipeline import Pipeline
+
+from skleak import __version__
+from skleak.adversary._encodings import last_step
+from skleak.adversary._knowledge import as_table, column_names
+from skleak.audit.games._game import Outcome
+from skleak.audit.games._subject import Subject
+from skleak.audit.report._assumptions import assumptions
+from skleak.audit.report._findings import findings
+from skleak.audit.report._report import AuditReport
+from skleak.audit.tables._attribute import Design, cell_key
+from skleak.mechanisms import as_reweighting
+from skleak.utils._typing import Array, FloatArray
+
+__all__ = ["build_report", "fingerprint"]
+
+# Parameters of a private estimator that decide nothing in its audit.
+_UNUSED = ("ledger", "random_state", "verbose")
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "pandas", "joblib")
+
+
+def build_report(
+    auditor: Any,
+    subject: Subject,
+    design: Design,
+    cells: dict[str, Outcome],
+    table: Any,
+    entropy: list[int],
+    tested: bool,
+    checks: pd.DataFrame,
+) -> AuditReport:
+    """Put the results of an auditor into words.
+
+    Parameters
+    ----------
+    auditor : LeakageAuditor
+        With its tables.
+    subject : Subject
+        What was audited.
+    design : Design
+        Noise levels, bounds and attacks.
+    cells : dict
+        Outcomes by key.
+    table : DataFrame or ndarray of shape (n, n_columns)
+        Raw records.
+    entropy : list of int
+        Of all seeds.
+    tested : bool
+        Whether utility was measured on records of its own.
+    checks : DataFrame
+        Of the noise that the estimator adds; see `AuditReport`.
+
+    Returns
+    -------
+    AuditReport
+    """
+    model = last_step(auditor.estimator)
+    categorical = design.kind == "categorical"
+    settings = {
+        "n_records": len(subject.y),
+        "n_columns": table.shape[1],
+        "n_targets": len(subject.targets),
+        "n_releases": design.n_releases,
+        "secrets": auditor.secrets,
+        "prior": auditor.prior if isinstance(auditor.prior, str) else "given",
+        "values": subject.values.tolist(),
+        "confidence_level": float(design.confidence_level),
+        "bounds": design.bounds if categorical else ("cramer_rao",),
+        "attacks": design.attacks,
+        "utility_name": _utility_name(model),
+        "utility_data": "test records" if tested else "training records",
+        "noiseless_utility": float(cells[cell_key(0.0, "noiseless")]["utility"].mean()),
+        "preprocessing": _preprocessing(auditor),
+        "reweighting": _reweighting_name(model),
+        "noise_covariance": subject.noise.name,
+        "target_counts": _guesses_target(auditor, subject),
+        "verdict_level": float(design.verdict_level),
+    }
+    report = AuditReport(
+        estimator=_name(auditor.estimator),
+        attribute=_attribute(auditor.attribute, table),
+        kind=design.kind,
+        results=auditor.results_.copy(),
+        records=auditor.records_.copy(),
+        checks=checks,
+        settings=settings,
+        reproducibility=_reproducibility(auditor, subject.y, table, entropy),
+    )
+    return replace(report, findings=findings(report), assumptions=assumptions(report))
+
+
+def fingerprint(
+    auditor: Any,
+    table: Any,
+    y: Array,
+    design: Design,
+    X_test: Any = None,
+    y_test: Any = None,
+    sample_weight: FloatArray | None = None,
+) -> dict[str, str]:
+    """What decides the results of an audit, for its checkpoint.
+
+    Parameters
+    ----------
+    auditor : LeakageAuditor or MembershipAuditor
+        Its parameters.
+    table : DataFrame or ndarray of shape (n, n_columns)
+        Raw records.
+    y : ndarray of shape (n,)
+        Targets of the model.
+    design : Design or MembershipDesign
+        Noise levels, bounds and attacks.
+    X_test, y_test : table of shape (m, n_columns), array of shape (m,), or None, default=None
+        Where utility is measured.
+    sample_weight : ndarray of shape (n,), default=None
+        Weights of the records in every fit.
+
+    Returns
+    -------
+    dict of str to str
+    """
+    seed, own = auditor.random_state, auditor.get_params(deep=False)
+    # Rates of drawn memberships are kept with their intervals.
+    level = None if "attribute" in own else auditor.confidence_level
+    return {
+        "version of skleak": __version__,
+        "data": _digest(table, y),
+        "test data": "None" if X_test is None else _digest(as_table(X_test), np.ravel(y_test)),
+        "sample_weight": "None" if sample_weight is None else joblib_hash(sample_weight),
+        "estimator": _identity(auditor.estimator),
+        "auditor": type(auditor).__name__,
+        "attribute": repr(own.get("attribute")),
+        "attacks": repr(
+            [(name, _identity(attack)) for name, attack in _listed(auditor.attacks, design)]
+        ),
+        "confidence_level": repr(level),
+        "noise_scales": repr(design.noise_scales),
+        "n_releases": repr(design.n_releases),
+        "secrets": auditor.secrets,
+        "prior": joblib_hash(auditor.prior),
+        "bounds": repr(design.bounds),
+        "values": joblib_hash(own.get("values")),
+        "records": joblib_hash(design.targets),
+        "refit_preprocessing": repr(auditor.refit_preprocessing),
+        # Without a seed, the one that the checkpoint holds is gone on with.
+        "random_state": repr(seed) if isinstance(seed, int | np.integer) else "None",
+    }
+
+
+def _listed(attacks: Any, design: Design) -> list[tuple[str, Any]]:
+    if isinstance(attacks, dict):
+        return list(attacks.items())
+    single = isinstance(attacks, str) or hasattr(attacks, "predict")
+    return list(zip(design.attacks, [attacks] if single else attacks, strict=False))
+
+
+def _identity(thing: Any) -> str:
+    """What an estimator or an attack is, whichever process made it and whatever it has seen.
+
+    A ``repr`` is cut short where it is long, and may hold an address of memory.
+    """
+    if isinstance(thing, str):
+        return thing
+    model = last_step(thing)
+    if hasattr(model, "get_params"):
+        thing = clone(thing)
+        known = last_step(thing).get_params(deep=False)
+        if "noise_scale" in known:
+            # The noise of an audit is its own, and no ledger is charged.
+            last_step(thing).set_params(**{name: None for name in _UNUSED if name in known})
+    try:
+        return f"{type(model).__qualname__} {joblib_hash(thing)}"
+    except (PicklingError, AttributeError, TypeError):  # functions without a name
+        return repr(thing)
+
+
+def _digest(table: Any, y: Array) -> str:
+    frame = pd.DataFrame(table)
+    total = hashlib.sha256(repr(list(frame.columns)).encode())
+    for column in (*(frame.iloc[:, j] for j in range(frame.shape[1])), pd.Series(y)):
+        total.update(pd.util.hash_pandas_object(column, index=False).to_numpy().tobytes())
+    return total.hexdigest()
+
+
+def _reproducibility(auditor: Any, y: Array, table: Any, entropy: list[int]) -> dict[str, str]:
+    seed = "-".join(f"{word:08x}" for word in entropy)
+    return {
+        "skleak": __version__,
+        "Python": platform.python_version(),
+        **{name: version(name) for name in _LIBRARIES},
+        "estimator": _one_line(auditor.estimator),
+        "auditor": _one_line(auditor),
+        "entropy of the seeds": seed,
+        "data": f"{table.shape[0]} records, {table.shape[1]} columns, SHA-256 "
+        f"{_digest(table, y)[:16]}",
+    }
+
+
+def _one_line(thing: Any) -> str:
+    """``repr``, which scikit-learn breaks into lines."""
+    return " ".join(repr(thing).split())
+
+
+def _name(estimator: Any) -> str:
+    if isinstance(estimator, Pipeline):
+        steps = ", ".join(type(step).__name__ for _, step in estimator.steps)
+        return f"Pipeline of {steps}"
+    return type(estimator).__name__
+
+
+def _reweighting_name(model: Any) -> str | None:
+    """Name the reweighting of a model, which may be an object."""
+    reweighting = as_reweighting(getattr(model, "reweighting", None))
+    return None if reweighting is None else reweighting.name
+
+
+def _attribute(attribute: Any, table: Any) -> str | None:
+    if attribute is None:
+        return None
+    names = column_names(as_table(table))
+    if isinstance(attribute, str):
+        return attribute
+    return f"column {attribute}" if names is None else str(names[attribute])
+
+
+def _preprocessing(auditor: Any) -> str:
+    if not isinstance(auditor.estimator, Pipeline) or len(auditor.estimator.steps) < 2:
+        return "none"
+    return "refitted" if auditor.refit_preprocessing else "public"
+
+
+def _guesses_target(auditor: Any, subject: Subject) -> bool:
+    """Whether an attack on whole records reconstructs the targets of the model too."""
+    d = subject.secrets.shape[-1]
+    return subject.kind == "record" and any(
+        getattr(attack, "n_reconstructed_", d) > d for attack in auditor.attacks_.values()
+    )
+
+
+def _utility_name(model: Any) -> str:
+    if is_classifier(model):
+        return "accuracy"
+    return "D^2" if "Poisson" in type(model).__name__ else "R^2"

@@ -1,0 +1,108 @@
+"""The report of an audit of membership."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skleak.adversary._encodings import last_step
+from skleak.audit.games._game import Outcome
+from skleak.audit.games.membership._subject import MembershipSubject
+from skleak.audit.report._build import (
+    _name,
+    _preprocessing,
+    _reproducibility,
+    _reweighting_name,
+    _utility_name,
+)
+from skleak.audit.report._membership_assumptions import membership_assumptions
+from skleak.audit.report._membership_words import membership_findings
+from skleak.audit.report._report import AuditReport
+from skleak.audit.tables._attribute import cell_key
+from skleak.audit.tables._membership import MembershipDesign
+
+__all__ = ["build_membership_report"]
+
+
+def build_membership_report(
+    auditor: Any,
+    subject: MembershipSubject,
+    design: MembershipDesign,
+    cells: dict[str, Outcome],
+    entropy: list[int],
+    checks: pd.DataFrame,
+) -> AuditReport:
+    """Put the results of an auditor into words.
+
+    Parameters
+    ----------
+    auditor : MembershipAuditor
+        With its tables.
+    subject : MembershipSubject
+        What was audited.
+    design : MembershipDesign
+        Noise levels, bounds and attacks.
+    cells : dict
+        Outcomes by key.
+    entropy : list of int
+        Of all seeds.
+    checks : DataFrame
+        Of the noise that the estimator adds; see `AuditReport`.
+
+    Returns
+    -------
+    AuditReport
+    """
+    model = last_step(auditor.estimator)
+    tested = subject.reference is not None
+    elsewhere = "training records" if design.drawn else "held-out candidates"
+    settings = {
+        "n_records": len(subject.y),
+        "n_columns": subject.raw.shape[1],
+        "n_targets": len(subject.targets),
+        "n_releases": design.n_releases,
+        "secrets": auditor.secrets,
+        "prior": f"{subject.prior:g}",
+        "values": [],
+        "confidence_level": float(design.confidence_level),
+        "bounds": design.bounds,
+        "attacks": tuple(design.attacks),
+        "utility_name": _utility_name(model),
+        "utility_data": "test records" if tested else elsewhere,
+        "noiseless_utility": _noiseless_utility(design, cells),
+        "preprocessing": _preprocessing(auditor),
+        "reweighting": _reweighting_name(model),
+        "noise_covariance": subject.noise.name,
+        "target_counts": False,
+        "verdict_level": float(design.verdict_level),
+        "membership_prior": subject.prior,
+        "reference": "test records" if tested else "none" if design.drawn else "held out",
+        "n_reference": subject.n_reference if tested or not design.drawn else 0,
+        "n_always": len(subject.others),
+        "gap_loss": "zero_one" if subject.classifies else "clipped_squared",
+        "has_noise": subject.has_noise,
+        "exact_test": subject.obstacle,
+    }
+    report = AuditReport(
+        estimator=_name(auditor.estimator),
+        attribute=None,
+        kind="membership",
+        results=auditor.results_.copy(),
+        records=auditor.records_.copy(),
+        checks=checks,
+        settings=settings,
+        reproducibility=_reproducibility(auditor, subject.y, subject.raw, entropy),
+    )
+    return replace(
+        report,
+        findings=membership_findings(report),
+        assumptions=membership_assumptions(report),
+    )
+
+
+def _noiseless_utility(design: MembershipDesign, cells: dict[str, Outcome]) -> float:
+    """Mean score of models without noise; NaN where the estimator adds none."""
+    if design.drawn:
+        return float(cells[cell_key(0.0, "noiseless")]["utility"].mean())
+    return float(np.mean([cell["noiseless"] for cell in cells.values()]))

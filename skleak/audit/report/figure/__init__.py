@@ -1,0 +1,1 @@
+"""Geometry of the figures in the report of an audit."""

@@ -1,0 +1,1 @@
+"""Cells of an audit in parallel, with checkpoints."""

@@ -1,0 +1,78 @@
+"""Play the cells of an audit in parallel, and keep those that are finished."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from joblib import Parallel, delayed
+from tqdm import tqdm
+
+from skleak.audit.games._game import Outcome
+from skleak.utils._confidential import to_own_workers
+
+__all__ = ["Cell", "run_cells"]
+
+# A function of a module and its arguments: it travels to another process.
+Cell = tuple[Callable[..., Outcome], tuple[Any, ...]]
+
+
+def run_cells(
+    cells: Mapping[str, Cell],
+    done: dict[str, Outcome],
+    *,
+    n_jobs: int | None,
+    verbose: int,
+    keep: Callable[[dict[str, Outcome]], None],
+) -> dict[str, Exception]:
+    """Run what is not done yet; every finished cell enters `done` at once.
+
+    A cell that fails does not stop the others.
+
+    Parameters
+    ----------
+    cells : dict
+        All cells by key.
+    done : dict
+        Outcomes of finished cells, to which those that finish are added.
+    n_jobs : int or None
+        Number of parallel jobs, as in joblib.
+    verbose : int
+        Above 0, a progress bar.
+    keep : callable
+        Called with `done` after each cell.
+
+    Returns
+    -------
+    dict
+        What went wrong, by key.
+    """
+    open_cells = {key: cell for key, cell in cells.items() if key not in done}
+    failed: dict[str, Exception] = {}
+    with (
+        to_own_workers(),
+        tqdm(
+            total=len(cells),
+            initial=len(cells) - len(open_cells),
+            desc="audit",
+            unit="cell",
+            disable=verbose <= 0,
+        ) as bar,
+    ):
+        results = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
+            delayed(_run)(key, cell) for key, cell in open_cells.items()
+        )
+        for key, outcome, error in results:
+            if error is None:
+                done[key] = outcome
+                keep(done)
+            else:
+                failed[key] = error
+            bar.update()
+    return failed
+
+
+def _run(key: str, cell: Cell) -> tuple[str, Outcome, Exception | None]:
+    function, arguments = cell
+    try:
+        return key, function(*arguments), None
+    except Exception as error:  # told to the caller, who has other cells to finish
+        return key, {}, error

@@ -1,0 +1,106 @@
+"""A file of the finished cells of an audit, so that an interrupted one goes on where it was."""
+
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from skleak.audit.games._game import Outcome
+from skleak.utils._files import write_confidential
+from skleak.utils._typing import Array
+
+__all__ = ["Checkpoint"]
+
+_HEADER = "header"
+
+
+class Checkpoint:
+    """Finished cells of one audit, on disk. Confidential, as it tells what attacks got right.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; it need not exist, its folder must.
+    fingerprint : dict
+        What decides the results, as JSON values. Cells of another audit are refused.
+    """
+
+    def __init__(self, path: "str | os.PathLike[str]", fingerprint: Mapping[str, str]) -> None:
+        self.path = Path(path).expanduser()
+        self.fingerprint = dict(fingerprint)
+        if self.path.is_dir() or not self.path.parent.is_dir():
+            raise ValueError(
+                f"`checkpoint` must be a file in a folder that exists; got {str(self.path)!r}. "
+                "Create the folder first."
+            )
+
+    def load(self) -> tuple[dict[str, Outcome], list[int] | None]:
+        """Read the finished cells and the entropy of the seeds.
+
+        Returns
+        -------
+        cells : dict
+            Outcomes by key; empty where there is no file yet.
+        entropy : list of int or None
+
+        Raises
+        ------
+        ValueError
+            For a file of another audit, or one that is no checkpoint.
+        """
+        if not self.path.exists():
+            return {}, None
+        try:
+            # Opened here: NumPy leaves a broken archive open.
+            with self.path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+                header = json.loads(str(file[_HEADER]))
+                fingerprint, entropy = dict(header["fingerprint"]), list(header["entropy"])
+                arrays = {name: file[name] for name in file.files if name != _HEADER}
+        except (
+            *(OSError, EOFError, KeyError, TypeError, ValueError),
+            *(AttributeError, zipfile.BadZipFile, zlib.error),
+        ) as error:
+            raise ValueError(
+                f"`checkpoint` {str(self.path)!r} is not a checkpoint of an audit ({error}). "
+                "Remove it, or name another file."
+            ) from error
+        self._check(fingerprint)
+        cells: dict[str, Outcome] = {}
+        for name, array in arrays.items():
+            key, _, part = name.rpartition("/")
+            cells.setdefault(key, {})[part] = array
+        return cells, entropy
+
+    def save(self, cells: Mapping[str, Outcome], entropy: list[int]) -> None:
+        """Write all finished cells; the file is whole at any time, and its owner's alone.
+
+        Parameters
+        ----------
+        cells : dict
+            Outcomes by key.
+        entropy : list of int
+            Entropy of the seeds.
+        """
+        header = json.dumps({"fingerprint": self.fingerprint, "entropy": entropy})
+        arrays: dict[str, Array] = {_HEADER: np.array(header)}
+        for key, outcome in cells.items():
+            arrays |= {f"{key}/{part}": array for part, array in outcome.items()}
+        write_confidential(self.path, lambda file: np.savez_compressed(file, **arrays))  # type: ignore[arg-type]
+
+    def _check(self, found: Mapping[str, str]) -> None:
+        for name, value in self.fingerprint.items():
+            if found.get(name) != value:
+                raise ValueError(
+                    f"`checkpoint` {str(self.path)!r} is of another audit: its {name} differs "
+                    f"(expected {_short(value)}, got {_short(found.get(name))}). Remove the "
+                    "file, or name another one."
+                )
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

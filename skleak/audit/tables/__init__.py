@@ -1,0 +1,1 @@
+"""Tables of an audit from the outcomes of its cells."""

@@ -1,0 +1,398 @@
+"""Tables of an audit of membership from the outcomes of its cells."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from skleak.audit.games._game import Outcome
+from skleak.audit.games.membership._attacks import FEWEST_RELEASES
+from skleak.audit.games.membership._rates import Rates, rates
+from skleak.audit.games.membership._shadows import learned_guesses, likelihood_ratios
+from skleak.audit.games.membership._subject import pair_success
+from skleak.audit.tables._attribute import cell_key
+from skleak.audit.tables._verdicts import found_excess, record_verdicts, success_verdict
+from skleak.bounds import membership_lower_bound_bounded
+from skleak.metrics import Interval, binomial_interval, mean_interval
+from skleak.utils._typing import Array, FloatArray
+
+__all__ = ["MembershipDesign", "membership_records", "membership_results", "release_key"]
+
+TPR = "tpr_at_1pct_fpr"
+
+
+@dataclass(frozen=True)
+class MembershipDesign:
+    """What the tables need to know of an audit of membership besides its outcomes.
+
+    Parameters
+    ----------
+    targets : ndarray of int of shape (n_targets,)
+        Positions of the candidates.
+    prior : float
+        Probability of membership.
+    attacks : dict of str to str
+        How each attack guesses, by name; see `MembershipAttack`.
+    noise_scales : tuple of float
+        Noise levels, ascending.
+    bounds : tuple of str
+        Columns of bounds.
+    n_releases : int
+        Releases, or games of each target.
+    drawn : bool
+        Whether one record at a time is drawn in or out.
+    confidence_level, verdict_level : float
+        Of the intervals shown, and of those behind the verdicts.
+    dp : tuple of float
+        For drawn records, Gaussian differential privacy at each level.
+    distances : ndarray of shape (n_targets,) or None
+        For drawn records, of the parameters with and without each target.
+    """
+
+    targets: Any
+    prior: float
+    attacks: Mapping[str, str]
+    noise_scales: tuple[float, ...]
+    bounds: tuple[str, ...]
+    n_releases: int
+    drawn: bool
+    confidence_level: float
+    verdict_level: float
+    dp: tuple[float, ...] = ()
+    distances: FloatArray | None = None
+
+    @property
+    def baseline(self) -> float:
+        """Success of the prior alone."""
+        return max(self.prior, 1.0 - self.prior)
+
+
+@dataclass(frozen=True)
+class _Game:
+    """What one attack did at one level: intervals at the two levels, games, rates.
+
+    `shares` is the success by release, None where every game has a release of its own.
+    """
+
+    success: Interval
+    judged: Interval
+    n_games: int
+    rates: Rates
+    shares: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class _Level:
+    """What all attacks of a level share, and what each did."""
+
+    games: Mapping[str, _Game]
+    bounds: Mapping[str, float]
+    errors: Mapping[str, float]
+    gap: Interval
+    utility: float
+
+
+def release_key(release: int) -> str:
+    """Key of the cell of a release."""
+    return f"release {release}"
+
+
+def membership_results(design: MembershipDesign, cells: Mapping[str, Outcome]) -> pd.DataFrame:
+    """One row for each noise level and attack, from what is finished.
+
+    Parameters
+    ----------
+    design : MembershipDesign
+        The audit.
+    cells : dict
+        Outcomes by key.
+
+    Returns
+    -------
+    DataFrame
+    """
+    rows = []
+    for k, noise in enumerate(design.noise_scales):
+        level = (_drawn_level if design.drawn else _actual_level)(design, cells, k)
+        for name, game in level.games.items():
+            rows.append({"noise_scale": noise, "attack": name} | _row(design, level, game))
+    return pd.DataFrame(rows)
+
+
+def membership_records(design: MembershipDesign, cells: Mapping[str, Outcome]) -> pd.DataFrame:
+    """One row for each noise level and candidate.
+
+    Parameters
+    ----------
+    design : MembershipDesign
+        The audit.
+    cells : dict
+        Outcomes of all cells by key.
+
+    Returns
+    -------
+    DataFrame
+    """
+    columns = _drawn_records if design.drawn else _actual_records
+    parts = []
+    for k, noise in enumerate(design.noise_scales):
+        start = {
+            "noise_scale": np.full(len(design.targets), noise),
+            "record": design.targets,
+            "prior": design.baseline,
+        }
+        parts.append(pd.DataFrame(start | columns(design, cells, k)))
+    table = pd.concat(parts, ignore_index=True)
+    if design.drawn:
+        table["verdict"] = _record_verdicts(design, table)
+    return table
+
+
+def _row(design: MembershipDesign, level: _Level, game: _Game) -> dict[str, Any]:
+    known = {name: value for name, value in level.bounds.items() if not np.isnan(value)}
+    name = min(known, key=lambda each: known[each], default=None)
+    tightest = np.nan if name is None else known[name]
+    error = 0.0 if name is None else level.errors.get(name, 0.0)
+    judged = success_verdict(
+        game.judged.low, game.judged.high, tightest, error, 0, design.verdict_level
+    )
+    names = ("success", "success_low", "success_high")
+    gains = ("advantage", "advantage_low", "advantage_high")
+    rest = 1.0 - design.baseline
+    return {
+        **dict(zip(names, map(float, game.success), strict=True)),
+        "baseline": design.baseline,
+        **{
+            g: (float(s) - design.baseline) / rest for g, s in zip(gains, game.success, strict=True)
+        },
+        TPR: game.rates.tpr,
+        f"{TPR}_low": game.rates.tpr_low,
+        f"{TPR}_high": game.rates.tpr_high,
+        "auc": game.rates.auc,
+        "gap": level.gap.estimate,
+        "gap_low": level.gap.low,
+        "gap_high": level.gap.high,
+        "lower_bound": surely_reached(level.gap, design.prior),
+        "verdict": judged,
+        "utility": level.utility,
+        "n_games": game.n_games,
+        "detectable_excess": found_excess(
+            game.shares, game.n_games, tightest, error, 0, design.verdict_level
+        ),
+        **level.bounds,
+    }
+
+
+def surely_reached(gap: Interval, prior: float) -> float:
+    """Success that some attack reaches, from a gap of losses in [0, 1] at its confidence.
+
+    Examples
+    --------
+    >>> surely_reached(Interval(0.4, 0.3, 0.5), 0.5), surely_reached(Interval(0.0, -0.1, 0.1), 0.5)
+    (0.65, 0.5)
+    """
+    if np.isnan(gap.estimate):
+        return np.nan
+    size = float(np.clip(max(gap.low, -gap.high, 0.0), 0.0, 1.0))
+    baseline = max(prior, 1.0 - prior)
+    gain = membership_lower_bound_bounded(size, 1.0, prior)
+    return float(baseline + (1.0 - baseline) * gain)
+
+
+def _actual_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int) -> _Level:
+    done = _finished(design, cells)
+    if not done:
+        return _Level({}, {}, {}, Interval(np.nan, np.nan, np.nan), np.nan)
+    member, attacked = _drawn_members(done)
+    played = _played(design, done, k)
+    shares = np.stack([_mean(right, axis=1) for _, right in played.values()], axis=1)
+    success, judged = (
+        mean_interval(shares, confidence_level=level, value_range=(0.0, 1.0), method=method)
+        for level, method in (
+            (design.confidence_level, "gaffke"),
+            (design.verdict_level, "betting"),
+        )
+    )
+    games = {
+        name: _Game(
+            Interval(*(end[j] for end in success)),
+            Interval(*(end[j] for end in judged)),
+            int(attacked.sum()),
+            rates(scores, member, attacked, design.confidence_level),
+            shares[:, j],
+        )
+        for j, (name, (scores, _)) in enumerate(played.items())
+    }
+    bayes = np.stack([each["bayes"][k] for each in done])
+    dp = np.array([_pair(each["dp"][k], design.prior) for each in done])
+    of_releases = {"dp": dp, "bayes": _mean(bayes, axis=1)}
+    return _Level(
+        games,
+        {name: float(_mean(of_releases[name])) for name in design.bounds},
+        {name: _standard_error(of_releases[name]) for name in design.bounds},
+        _over_releases(np.array([each["gap"][k] for each in done]), design.confidence_level),
+        float(np.mean([each["utility"][k] for each in done])),
+    )
+
+
+def _actual_records(
+    design: MembershipDesign, cells: Mapping[str, Outcome], k: int
+) -> dict[str, Array]:
+    done = _finished(design, cells)
+    _, attacked = _drawn_members(done)
+    columns = {
+        "n_games": attacked.sum(axis=0),
+        "distance": _mean(np.stack([each["separation"][k] for each in done])),
+        "bayes": _mean(np.stack([each["bayes"][k] for each in done])),
+    }
+    played = _played(design, done, k)
+    return columns | {f"success_{name}": _mean(right) for name, (_, right) in played.items()}
+
+
+def _finished(design: MembershipDesign, cells: Mapping[str, Outcome]) -> list[Outcome]:
+    keys = map(release_key, range(design.n_releases))
+    return [cells[key] for key in keys if key in cells]
+
+
+def _drawn_members(done: Sequence[Outcome]) -> tuple[Array, Array]:
+    member, attacked = (np.stack([each[name] for each in done]) for name in ("member", "attacked"))
+    return member, attacked
+
+
+def _played(
+    design: MembershipDesign, done: Sequence[Outcome], k: int
+) -> dict[str, tuple[FloatArray, FloatArray]]:
+    """Scores of every attack, and whether it was right; NaN where a record was held out."""
+    member, attacked = _drawn_members(done)
+    played = {}
+    for j, (name, rule) in enumerate(design.attacks.items()):
+        scores = np.stack([each["scores"][j, k] for each in done])
+        guesses = np.stack([each["guesses"][j, k] for each in done])
+        scores, guesses = _guesses(rule, scores, guesses, member, attacked, design.prior)
+        played[name] = scores, np.where(attacked, guesses == member, np.nan)
+    return played
+
+
+def _guesses(
+    rule: str,
+    scores: FloatArray,
+    guesses: Array,
+    member: Array,
+    attacked: Array,
+    prior: float,
+) -> tuple[FloatArray, Array]:
+    """Scores and guesses of all releases, where an attack learns from the others."""
+    if rule == "likelihood_ratio":
+        scores = likelihood_ratios(scores, member, prior)
+        return scores, scores > 0.0
+    if rule == "score" and (len(scores) >= FEWEST_RELEASES or np.any(guesses < 0)):
+        return scores, learned_guesses(scores, member, attacked)
+    return scores, guesses == 1
+
+
+def _drawn_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int) -> _Level:
+    noise = design.noise_scales[k]
+    computed = cells.get(cell_key(noise, "bounds"))
+    bounds, errors = dict.fromkeys(design.bounds, np.nan), {}
+    if computed is not None:
+        bounds |= {name: float(computed[name].mean()) for name in bounds if name != "dp"}
+        errors["bayes"] = float(computed["standard_error"].mean())
+    if "dp" in bounds:
+        bounds["dp"] = _pair(design.dp[k], design.prior)
+    lost = cells.get(cell_key(noise, "gap"))
+    utility = cells.get(cell_key(noise, "utility"), {}).get("utility", np.array(np.nan))
+    games = {
+        name: _drawn_game(design, cells[cell_key(noise, name)])
+        for name in design.attacks
+        if cell_key(noise, name) in cells
+    }
+    gap = _difference(lost, design.confidence_level)
+    return _Level(games, bounds, errors, gap, float(utility.mean()))
+
+
+def _drawn_game(design: MembershipDesign, outcome: Outcome) -> _Game:
+    hits, games = float(outcome["hits"]), float(outcome["games"])
+    # Games about different records spread no more than a binomial of their mean (Hoeffding 1956).
+    success, judged = (
+        binomial_interval(hits, games, level)
+        for level in (design.confidence_level, design.verdict_level)
+    )
+    return _Game(success, judged, int(games), Rates(*map(float, outcome["rates"])))
+
+
+def _drawn_records(
+    design: MembershipDesign, cells: Mapping[str, Outcome], k: int
+) -> dict[str, Array]:
+    noise = design.noise_scales[k]
+    bounds = cells[cell_key(noise, "bounds")]
+    nothing = np.full(len(design.targets), np.nan)
+    others = [bounds[name] for name in design.bounds if name not in ("dp", "bayes")]
+    distances = nothing if design.distances is None else design.distances
+    with np.errstate(divide="ignore", invalid="ignore"):
+        separation = np.where(distances > 0.0, distances / noise, distances)
+    columns = {
+        "n_games": np.full(len(design.targets), design.n_releases),
+        "distance": separation,
+        "bayes": bounds["bayes"],
+        "tightest_bound": np.min(others, axis=0) if others else nothing,
+    }
+    for name in design.attacks:
+        counts = cells[cell_key(noise, name)].get("counts", nothing)
+        columns[f"success_{name}"] = counts / design.n_releases
+    return columns
+
+
+def _record_verdicts(design: MembershipDesign, table: pd.DataFrame) -> Array:
+    """Of every record in the games of its own; all records and levels are corrected together."""
+    columns = [f"success_{name}" for name in design.attacks]
+    played = [name for name in columns if table[name].notna().all()]
+    counts = np.zeros((1, len(table)))
+    if played:
+        counts = np.rint(table[played].to_numpy().T * design.n_releases)
+    bound = table["bayes"].to_numpy()
+    return record_verdicts(counts, design.n_releases, bound, design.confidence_level)
+
+
+def _difference(lost: Outcome | None, level: float) -> Interval:
+    """Mean loss of games without the record less that with it, with Welch's interval."""
+    if lost is None:
+        return Interval(np.nan, np.nan, np.nan)
+    groups = [lost["losses"][lost["member"] == side] for side in (False, True)]
+    sizes = np.array([len(group) for group in groups], dtype=float)
+    if sizes.min() < 2:
+        return Interval(np.nan, np.nan, np.nan)
+    gap = float(groups[0].mean() - groups[1].mean())
+    parts = np.array([group.var(ddof=1) for group in groups]) / sizes
+    half = np.inf
+    if parts.sum() > 0.0:
+        freedom = parts.sum() ** 2 / np.sum(parts**2 / (sizes - 1.0))
+        half = float(stats.t.isf(0.5 * (1.0 - level), freedom) * np.sqrt(parts.sum()))
+    return Interval(gap, gap - half, gap + half)
+
+
+def _over_releases(values: FloatArray, level: float) -> Interval:
+    """Student's interval over releases, of those that have the value."""
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return Interval(np.nan, np.nan, np.nan)
+    return mean_interval(known, confidence_level=level)
+
+
+def _pair(mu: float, prior: float) -> float:
+    return float("nan") if np.isnan(mu) else float(pair_success(np.asarray(mu), prior))
+
+
+def _mean(values: FloatArray, axis: int = 0) -> FloatArray:
+    """Mean of what is known; NaN where nothing is."""
+    known = ~np.isnan(values)
+    number = known.sum(axis=axis)
+    total = np.where(known, values, 0.0).sum(axis=axis)
+    return np.where(number > 0, total / np.maximum(number, 1), np.nan)
+
+
+def _standard_error(values: FloatArray) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0

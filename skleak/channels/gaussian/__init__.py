@@ -1,0 +1,1 @@
+"""The Gaussian channel: reduction, decision cells, integrals."""

@@ -1,0 +1,95 @@
+"""Exact success of the Bayes-optimal attack: the Gaussian measure of its decision cells.
+
+The attacker who sees a release guesses the secret of the largest posterior ([BIL23] theorem 1). In
+standard deviations of the noise, m wins against l where the release lies on m's side of a
+hyperplane at distance ``D / 2 + log(p_m / p_l) / D`` from e_m, D = |e_m - e_l|. The success
+probability is ``sum_m p_m P(cell of m | m)``.
+"""
+
+import numpy as np
+from scipy.special import ndtr
+
+from skleak.channels.gaussian._quadrature import normal_lattice
+from skleak.utils._blocks import row_blocks
+from skleak.utils._typing import FloatArray
+from skleak.utils.geometry._half_spaces import log_prior, loses_tie
+
+__all__ = ["equidistant_success", "interval_success"]
+
+
+def interval_success(positions: FloatArray, prior: FloatArray) -> FloatArray:
+    """Success where all encodings lie on a line: the cells are intervals.
+
+    Exact for any number of secrets. With two it is the closed form
+    ``sum_k p_k Phi(D / 2 -+ log(p_2 / p_1) / D)``.
+
+    Parameters
+    ----------
+    positions : ndarray of shape (n, M)
+        Encodings on the line, in standard deviations of the noise.
+    prior : ndarray of shape (n, M)
+        Prior of the secret; zero entries allowed.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> interval_success(np.array([[0.0, 2.0]]), np.array([[0.5, 0.5]])).round(6)
+    array([0.841345])
+    """
+    n_values = positions.shape[1]
+    logs = log_prior(prior)
+    success = np.zeros(len(positions))
+    for secret in range(n_values):
+        gap = positions - positions[:, [secret]]
+        odds = logs[:, [secret]] - logs
+        # A tiny gap sends the boundary to infinity, which is where it belongs.
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            boundary = gap / 2 + odds / gap
+        upper = np.where(gap > 0, boundary, np.inf).min(axis=1)
+        lower = np.where(gap < 0, boundary, -np.inf).max(axis=1)
+        beaten = ((gap == 0) & loses_tie(odds, secret)).any(axis=1)
+        cell = np.maximum(ndtr(upper) - ndtr(lower), 0.0)
+        success += prior[:, secret] * np.where(beaten, 0.0, cell)
+    return success
+
+
+def equidistant_success(distance: FloatArray, prior: FloatArray) -> FloatArray:
+    """Success where every two encodings are equally far apart: a one-dimensional integral.
+
+    They then look like the corners ``a u_m`` of a simplex, ``a = distance / sqrt(2)``, whose
+    coordinates carry independent noise:
+    ``sum_m p_m E prod_(l != m) Phi(z + a + log(p_m / p_l) / a)``, z standard normal.
+
+    Parameters
+    ----------
+    distance : ndarray of shape (n,)
+        Distance of every pair, positive, in standard deviations of the noise.
+    prior : ndarray of shape (n, M)
+        Prior of the secret; zero entries allowed.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> equidistant_success(np.array([np.sqrt(2.0)]), np.full((1, 10), 0.1)).round(4)
+    array([0.3409])
+    """
+    n, n_values = prior.shape
+    logs = log_prior(prior)
+    nodes, weights = normal_lattice(1, 1 / 32, 9.0)
+    uniform = bool((logs == logs[:, :1]).all())
+    success = np.zeros(n)
+    for rows in row_blocks(n, n_values * len(nodes)):
+        corner = distance[rows, None] / np.sqrt(2.0)
+        # Under a uniform prior every secret has the same cell, up to a rotation.
+        for secret in range(1 if uniform else n_values):
+            shift = corner + (logs[rows, [secret]] - logs[rows]) / corner
+            shift[:, secret] = np.inf
+            cell = ndtr(nodes[:, :1] + shift[:, None, :]).prod(axis=2) @ weights
+            success[rows] += cell * (1.0 if uniform else prior[rows, secret])
+    return success

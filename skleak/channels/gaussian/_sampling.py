@@ -1,0 +1,98 @@
+"""Quasi Monte Carlo with a standard error, as many points as each record needs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from skleak.channels.gaussian._quadrature import sobol_points
+from skleak.utils._random import make_generator
+from skleak.utils._typing import FloatArray, RandomState
+
+__all__ = ["CubeIntegral", "Sampling", "UnseenMass", "sampled_integral"]
+
+# Maps points (n, M, k), priors (n, M) and nodes of the unit cube to one value a record.
+CubeIntegral = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+UnseenMass = Callable[[FloatArray, FloatArray, int], FloatArray]
+
+# Independent scramblings of the Sobol points; their spread is the standard error.
+N_SCRAMBLINGS = 16
+# Nodes of the first attempt, for each secret; a power of two.
+FEWEST_NODES = 64
+# Factor between attempts.
+GROWTH = 4
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to sample: the standard error aimed at, the most points of a scrambling, the seed."""
+
+    tolerance: float
+    max_points: int
+    random_state: RandomState
+
+
+def sampled_integral(
+    integral: CubeIntegral,
+    dimension: int,
+    points: FloatArray,
+    prior: FloatArray,
+    sampling: Sampling,
+    unseen: UnseenMass | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Quasi Monte Carlo estimate of an integral over the unit cube, and its standard error.
+
+    Each record is done again with four times as many points until that should meet the tolerance,
+    at the usual rate of 1 / n. What a record gets does not depend on the others.
+
+    Parameters
+    ----------
+    integral : callable
+        Maps points, priors and nodes of shape (K, dimension) to an estimate of shape (n,).
+    dimension : int
+        Dimension of the cube.
+    points, prior : ndarray of shape (n, M, k) and (n, M)
+        Encodings in standard deviations of the noise, and prior of the secret.
+    sampling : Sampling
+        Accuracy, budget and seed.
+    unseen : callable or None, default=None
+        Maps points, priors and the number of all nodes to what rare events may have added without
+        being seen. No error is stated below it: scramblings that all miss an event agree, and
+        prove nothing.
+
+    Returns
+    -------
+    value, standard_error : ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> value, error = sampled_integral(
+    ...     lambda points, prior, nodes: (nodes**2).mean(axis=1).mean(keepdims=True),
+    ...     3, np.zeros((1, 2, 1)), np.full((1, 2), 0.5), Sampling(1e-4, 2**16, 0),
+    ... )
+    >>> bool(abs(value[0] - 1 / 3) < 4 * error[0] < 4e-4)
+    True
+    """
+    n, n_values, _ = points.shape
+    generator = make_generator(sampling.random_state)
+    value, error = np.empty(n), np.empty(n)
+    pending, last = np.arange(n), np.zeros(n, dtype=bool)
+    n_nodes = FEWEST_NODES
+    while pending.size:
+        estimates = []
+        for scrambling in generator.spawn(N_SCRAMBLINGS):
+            nodes = sobol_points(dimension, n_nodes, scrambling)
+            estimates.append(integral(points[pending], prior[pending], nodes))
+        value[pending] = np.mean(estimates, axis=0)
+        error[pending] = np.std(estimates, axis=0, ddof=1) / np.sqrt(N_SCRAMBLINGS)
+        if unseen is not None:
+            missed = unseen(points[pending], prior[pending], N_SCRAMBLINGS * n_nodes)
+            error[pending] = np.maximum(error[pending], missed)
+        n_nodes *= GROWTH
+        if n_nodes * n_values > sampling.max_points:
+            break
+        pending = pending[~last[pending]]
+        # To stop at the first small error would select those that are too small by chance: it only
+        # decides that the next, independent estimate is the last.
+        last[pending] = error[pending] <= GROWTH * sampling.tolerance
+    return value, error

@@ -1,0 +1,279 @@
+"""Leakage of records under one linear predictor per class.
+
+The counterparts of `_fisher`, which they register with. A record's Jacobian has d + K - 1 columns
+and only ``J^T J`` is ever built, from the root R of ``A^2`` (see `Root`). With one row per class
+but the reference, ``V = C W``, and ``Y = R (I (x) x~)`` of shape (m, K - 1),
+
+    J = -[Y V + R (r (x) E),  -Y T] ,
+    J^T J = [[V^T S V + V^T F + F^T V + sum_kl r_k r_l Q_kl,  -(V^T S + F^T) T],  [.,  T^T S T]] ,
+    S = Y^T Y,   F = Y^T R (r (x) E),   Q_kl = E^T R_k^T R_l E .
+
+A record costs about 3 (K - 1)^2 d^2 multiplications, all in products with many records: that of
+Y, of F and of the pairs of residuals with Q. Then the ``d + K - 1`` eigenvalues of ``J^T J``,
+which are what takes longest for more columns than K^2.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from skleak.influence.jacobian._multinomial_factor import MultinomialFactor, label_directions
+from skleak.influence.jacobian._norms import Columns, Norm, feature_norms, joint_norm, record_norms
+from skleak.utils._blocks import dense_rows, row_blocks
+from skleak.utils._typing import Data, FloatArray, IntArray
+
+__all__ = ["MultinomialFactor"]  # with its norms registered
+
+# Entries of the largest table of one block of records: 16 MB.
+_ELEMENTS = 1 << 21
+# Sums this small against their terms have lost half their digits: they are computed directly.
+_CANCELLATION = 1e-5
+
+
+@record_norms.register
+def _record_norms(
+    factor: MultinomialFactor,
+    X: Data,
+    y: FloatArray,
+    columns: Columns,
+    norm: Norm = "spectral",
+) -> FloatArray:
+    parts = _Parts.of(factor, columns)
+    result = np.empty(X.shape[0])
+    for rows in parts.blocks(X.shape[0]):
+        block = parts.of_records(dense_rows(X, rows), y[rows])
+        if norm == "spectral":
+            squares = block.largest()
+        else:
+            squares = block.trace() / columns.count(factor.n_features, factor.n_target_directions)
+        result[rows] = np.sqrt(squares)
+    return result
+
+
+@feature_norms.register
+def _feature_norms(
+    factor: MultinomialFactor,
+    X: Data,
+    y: FloatArray,
+    blocks: Sequence[Columns],
+    norm: Norm = "spectral",
+) -> FloatArray:
+    table = np.empty((X.shape[0], len(blocks)))
+    single = [k for k, block in enumerate(blocks) if block.is_single]
+    if single:
+        indices = np.array([blocks[k].indices[0] for k in single])  # type: ignore[index]
+        parts = _Parts.of(factor, Columns(indices), separate=True)
+        for rows in parts.blocks(X.shape[0]):
+            squares = parts.of_records(dense_rows(X, rows), y[rows]).diagonal()
+            table[rows.start : rows.stop, single] = np.sqrt(squares)
+    for k, block in enumerate(blocks):
+        if k not in single:
+            table[:, k] = _record_norms(factor, X, y, block, norm)
+    return table
+
+
+@joint_norm.register
+def _joint_norm(
+    factor: MultinomialFactor,
+    X: Data,
+    y: FloatArray,
+    weights: FloatArray,
+    columns: Columns,
+    norm: Norm = "spectral",
+) -> float:
+    parts = _Parts.of(factor, columns)
+    m = len(parts.root)
+    n_columns = X.shape[0] * columns.count(factor.n_features, factor.n_target_directions)
+    if norm == "trace":
+        squares = 0.0
+        for rows in parts.blocks(X.shape[0]):
+            trace = parts.of_records(dense_rows(X, rows), y[rows]).trace()
+            squares += float(weights[rows] @ trace)
+        return float(np.sqrt(squares))
+    if n_columns <= m:  # a few records, as in a small group: their Jacobians side by side
+        jacobians = parts.dense(dense_rows(X, slice(None)), y) * np.sqrt(weights)[:, None, None]
+        return float(linalg.norm(np.concatenate(list(jacobians), axis=1), 2))
+    joint = parts.gram(X, y, weights)
+    largest = linalg.eigvalsh(joint, subset_by_index=[m - 1, m - 1])[0]
+    return float(np.sqrt(max(largest, 0.0)))
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What the Jacobians of all records over a block of columns have in common.
+
+    The block has k directions, the columns of ``basis``, and ``directions`` for the label.
+    """
+
+    factor: MultinomialFactor
+    others: IntArray  # all classes but the reference, (K - 1,)
+    basis: FloatArray  # (d, k)
+    directions: FloatArray  # T, (K - 1, 0) or (K - 1, K - 1)
+    root: FloatArray  # R, (m, K - 1, d~)
+    weights: FloatArray  # W basis, (K, k)
+    first: IntArray  # pairs of classes
+    second: IntArray
+    squares: FloatArray  # Q_kl for every pair: diagonals (pairs, k), else (pairs, k, k)
+    cross: FloatArray  # from r (x) x~ to F, ((K - 1) d~, (K - 1) k)
+
+    @classmethod
+    def of(cls, factor: MultinomialFactor, columns: Columns, *, separate: bool = False) -> "_Parts":
+        """With ``separate`` directions, of which only the single norms are wanted."""
+        root, others = factor.root.root, factor.root.others
+        basis = columns.basis(factor.n_features)
+        embedded = root[:, :, : factor.n_features] @ basis  # (m, K - 1, k)
+        n, size, k = len(others), root.shape[2], basis.shape[1]
+        first, second = np.triu_indices(n)
+        if separate:
+            squares = np.stack(
+                [
+                    np.einsum("mk,mk->k", embedded[:, i], embedded[:, j])
+                    for i, j in zip(first, second, strict=True)
+                ]
+            )
+        else:
+            whole = embedded.reshape(len(root), n * k)
+            table = (whole.T @ whole).reshape(n, k, n, k).swapaxes(1, 2)
+            squares = 0.5 * (table[first, second] + table[second, first])
+        squares[first != second] *= 2.0
+        flat = root.reshape(len(root), -1)
+        # [(l, m), (k, j)] to [(k, m), (l, j)]: x~ meets R_l, and the residual R_k.
+        mixed = (flat.T @ embedded.reshape(len(root), n * k)).reshape(n, size, n, k)
+        cross = mixed.transpose(2, 1, 0, 3).reshape(n * size, n * k)
+        directions = label_directions(factor.n_classes)[others]
+        directions = directions if columns.target else directions[:, :0]
+        own = factor.weights @ basis
+        return cls(factor, others, basis, directions, root, own, first, second, squares, cross)
+
+    def blocks(self, n_rows: int) -> Iterator[slice]:
+        """Slices of records of which all tables fit."""
+        m, n, size = self.root.shape
+        k = self.basis.shape[1] + self.directions.shape[1]
+        return row_blocks(n_rows, max(n * m, k**2, n * n * size), _ELEMENTS)
+
+    def of_records(self, X: FloatArray, y: FloatArray) -> "_Block":
+        """Compute the products of a dense block of records."""
+        x, r, c, _ = self.factor.derivatives(X, y)
+        m, n, _ = self.root.shape
+        r, v = r[:, self.others], c[:, self.others] @ self.weights
+        images = (x @ self.root.reshape(m * n, -1).T).reshape(-1, m, n)
+        s = images.swapaxes(1, 2) @ images
+        outer = (r[:, :, None] * x[:, None, :]).reshape(len(x), -1)
+        f = (outer @ self.cross).reshape(v.shape)
+        return _Block(self, r, v, s, f, images)
+
+    def dense(self, X: FloatArray, y: FloatArray) -> FloatArray:
+        """Jacobians times a rotation, of shape (n, m, k) or with the label's directions."""
+        block = self.of_records(X, y)
+        return block.dense(np.arange(len(X)))
+
+    def gram(self, X: Data, y: FloatArray, weights: FloatArray) -> FloatArray:
+        """Sum of ``weights_i J_i J_i^T`` in the coordinates of the root, of shape (m, m)."""
+        m, n, size = self.root.shape
+        d, row, column = self.factor.n_features, *np.triu_indices(size)
+        label = self.directions @ self.directions.T
+        pairs, rr = np.zeros((len(self.first), len(row))), np.zeros((n, n))
+        mixed = np.zeros((n * size, n * d))
+        for rows in row_blocks(X.shape[0], max(len(row), n * size), _ELEMENTS):
+            x, r, c, _ = self.factor.derivatives(dense_rows(X, rows), y[rows])
+            r, v = r[:, self.others], c[:, self.others] @ self.weights
+            weight = weights[rows]
+            inner = (v @ v.swapaxes(1, 2) + label) * weight[:, None, None]
+            pairs += inner[:, self.first, self.second].T @ (x[:, row] * x[:, column])
+            rr += (r * weight[:, None]).T @ r
+            # [(k, i), (l, j)]: x~_i V_kj meets r_l E_j.
+            left = ((v @ self.basis.T) * weight[:, None, None]).transpose(0, 2, 1)
+            some = np.einsum("ai,aq->aiq", x, r).reshape(len(x), -1)
+            table = some.T @ left.reshape(len(x), -1)
+            mixed += table.reshape(size, n, d, n).transpose(3, 0, 1, 2).reshape(n * size, n * d)
+        inside = np.zeros((n, size, n, size))
+        for pair, i, j in zip(pairs, self.first, self.second, strict=True):
+            square = np.empty((size, size))
+            square[row, column] = square[column, row] = pair
+            inside[i, :, j] = inside[j, :, i] = square
+        inside[:, :, :, :d] += mixed.reshape(n, size, n, d)
+        inside[:, :d] += mixed.reshape(n, size, n, d).transpose(2, 3, 0, 1)
+        inside[:, :d, :, :d] += np.einsum("kl,ij->kilj", rr, self.basis @ self.basis.T)
+        flat = self.root.reshape(m, -1)
+        joint = flat @ inside.reshape(n * size, n * size) @ flat.T
+        return 0.5 * (joint + joint.T)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Products of a block of records, from which ``J^T J`` is put together."""
+
+    parts: _Parts
+    r: FloatArray  # (n, K - 1)
+    v: FloatArray  # V, (n, K - 1, k)
+    s: FloatArray  # S, (n, K - 1, K - 1)
+    f: FloatArray  # F, (n, K - 1, k)
+    images: FloatArray  # Y, (n, m, K - 1)
+
+    def gram(self) -> FloatArray:
+        """``J^T J``, of shape (n, k, k), or larger by the label's directions."""
+        t, k = self.parts.directions, self.v.shape[2]
+        gram = np.empty((len(self.r), k + t.shape[1], k + t.shape[1]))
+        half = self.f + 0.5 * (self.s @ self.v)
+        inside = self.v.swapaxes(1, 2) @ half
+        residuals = self._pairs() @ self.parts.squares.reshape(len(self.parts.first), k * k)
+        gram[:, :k, :k] = inside + inside.swapaxes(1, 2) + residuals.reshape(inside.shape)
+        edge = -(self.s @ self.v + self.f).swapaxes(1, 2) @ t
+        gram[:, :k, k:] = edge
+        gram[:, k:, :k] = edge.swapaxes(1, 2)
+        gram[:, k:, k:] = t.T @ self.s @ t
+        return gram
+
+    def largest(self) -> FloatArray:
+        """Squared spectral norms, of shape (n,)."""
+        gram = self.gram()
+        largest = np.linalg.eigvalsh(gram)[:, -1]
+        doubtful = np.flatnonzero(largest < _CANCELLATION * self._terms().sum(axis=1))
+        for rows in self._few(doubtful):
+            largest[rows] = np.linalg.norm(self.dense(rows), 2, axis=(1, 2)) ** 2
+        return np.maximum(largest, 0.0)
+
+    def trace(self) -> FloatArray:
+        """Squared Frobenius norms, of shape (n,)."""
+        t = self.parts.directions
+        return self.diagonal().sum(axis=1) + np.einsum("nkl,kl->n", self.s, t @ t.T)
+
+    def diagonal(self) -> FloatArray:
+        """Squared norms of the single directions of the block, of shape (n, k)."""
+        squares = self._terms()[:, : self.v.shape[2]]
+        total = squares + 2.0 * np.einsum("nkj,nkj->nj", self.v, self.f)
+        doubtful = np.flatnonzero(np.any(total < _CANCELLATION * squares, axis=1))
+        for rows in self._few(doubtful):
+            dense = self.dense(rows)[:, :, : self.v.shape[2]]
+            total[rows] = np.einsum("nmj,nmj->nj", dense, dense)
+        return np.maximum(total, 0.0)
+
+    def dense(self, rows: IntArray) -> FloatArray:
+        """Jacobians of some records, times a rotation, of shape (n, m, k) or with the label's."""
+        embedded = self.parts.root[:, :, : len(self.parts.basis)] @ self.parts.basis
+        label = -self.images[rows] @ self.parts.directions
+        columns = self.images[rows] @ self.v[rows]
+        columns += np.tensordot(self.r[rows], embedded, axes=(1, 1))
+        return -np.concatenate([columns, label], axis=2)
+
+    def _terms(self) -> FloatArray:
+        """Squares of the two terms of every direction, (n, k), or with the label's last."""
+        parts = self.parts
+        squares = parts.squares
+        if squares.ndim == 3:
+            squares = np.diagonal(squares, axis1=1, axis2=2)
+        own = np.einsum("nkj,nkj->nj", self.v, self.s @ self.v) + self._pairs() @ squares
+        label = np.einsum("kj,nkj->nj", parts.directions, self.s @ parts.directions)
+        return np.concatenate([own, label], axis=1)
+
+    def _pairs(self) -> FloatArray:
+        """``r_k r_l`` of every pair of classes, of shape (n, pairs)."""
+        return self.r[:, self.parts.first] * self.r[:, self.parts.second]
+
+    def _few(self, rows: IntArray) -> Iterator[IntArray]:
+        """Records in blocks of which the dense Jacobians fit."""
+        width = self.images.shape[1] * (self.v.shape[2] + self.parts.directions.shape[1])
+        for some in row_blocks(len(rows), width, _ELEMENTS):
+            yield rows[some]

@@ -1,0 +1,314 @@
+"""Leakage of records, columns, groups and whole data sets: norms of influence Jacobians.
+
+All functions return the norm of the Jacobian at omega = 1 and unit noise. Whoever calls them
+multiplies by the reweighting factor and divides by the noise scale. Nothing of size
+``n p (d + 1)`` is ever built: records are walked through in blocks of bounded memory. What is
+here is for one predictor; a factor of another kind registers its own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Literal
+
+import numpy as np
+from scipy import linalg
+
+from skleak.influence.jacobian._factor import FitFactor
+from skleak.influence.jacobian._secular import largest_eigenvalue
+from skleak.utils._blocks import dense_rows, row_blocks
+from skleak.utils._typing import Data, FloatArray, IntArray
+
+__all__ = ["Columns", "Norm", "feature_norms", "joint_norm", "record_norms"]
+
+Norm = Literal["spectral", "trace"]
+
+# Sums this small against their terms have lost half their digits: they are computed directly.
+_CANCELLATION = 1e-5
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a record an attacker is after.
+
+    Parameters
+    ----------
+    indices : ndarray of shape (k,) or None, default=None
+        Columns of X that form one block; None for all of them, empty for the target alone.
+    target : bool, default=False
+        Whether the target belongs to the block.
+    constrained : bool, default=False
+        Measure on the tangent of the simplex: the block is one-hot and its entries sum to one.
+
+    Examples
+    --------
+    >>> Columns(target=True).count(3)
+    4
+    """
+
+    indices: IntArray | None = None
+    target: bool = False
+    constrained: bool = False
+
+    @property
+    def is_single(self) -> bool:
+        """Whether the block is one column."""
+        return (
+            self.indices is not None
+            and len(self.indices) == 1
+            and not self.target
+            and not self.constrained
+        )
+
+    def count(self, n_features: int, n_target_directions: int = 1) -> int:
+        """Number of directions of the block."""
+        n = n_features if self.indices is None else len(self.indices)
+        return n - self.constrained + self.target * n_target_directions
+
+    def basis(self, n_features: int) -> FloatArray:
+        """Orthonormal directions of the block in the space of records, of shape (d, k)."""
+        basis = np.eye(n_features)
+        if self.indices is not None:
+            basis = basis[:, self.indices]
+        if self.constrained:
+            basis = basis @ linalg.null_space(np.ones((1, basis.shape[1])))
+        return basis
+
+
+@singledispatch
+def record_norms(
+    factor: FitFactor,
+    X: Data,
+    y: FloatArray,
+    columns: Columns,
+    norm: Norm = "spectral",
+) -> FloatArray:
+    """Norm of every record's Jacobian over a block of columns.
+
+    Parameters
+    ----------
+    factor : FitFactor
+        State of the fit.
+    X : ndarray or CSR of shape (n, d)
+        Records.
+    y : ndarray of shape (n,)
+        Targets.
+    columns : Columns
+        The block.
+    norm : {"spectral", "trace"}, default="spectral"
+        Largest singular value; or root mean square over the columns of the block, the
+        diagonal Fisher information loss of [DRA22] 7.1.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Change of the parameters per unit change of the record.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skleak.losses import SquaredLoss
+    >>> factor = FitFactor(np.array([2.0]), np.array([[0.2]]), SquaredLoss(), False)
+    >>> record_norms(factor, np.array([[1.0]]), np.array([2.0]), Columns(target=True)).round(4)
+    array([0.4472])
+    """
+    parts = _Parts.of(factor, columns)
+    # In coordinates that make M M^T diagonal. Squared singular values of M keep all their digits.
+    vectors, values, _ = np.linalg.svd(parts.rest, full_matrices=True)
+    diagonal = np.zeros(len(vectors))
+    diagonal[len(vectors) - len(values) :] = values[::-1] ** 2
+    vectors = vectors[:, ::-1]
+    inverse, along = factor.inverse_hessian @ vectors, parts.along @ vectors
+    result = np.empty(X.shape[0])
+    for rows in row_blocks(X.shape[0], len(diagonal)):
+        r, p, h = parts.of_records(dense_rows(X, rows), y[rows], inverse, along)
+        if norm == "spectral":
+            squares = largest_eigenvalue(diagonal, r**2, p, h, along)
+        else:
+            squares = r**2 * diagonal.sum() + np.einsum("ij,ij->i", p, p) + h * (along @ along)
+            squares /= columns.count(factor.n_features)
+        result[rows] = np.sqrt(squares)
+    return result
+
+
+@singledispatch
+def feature_norms(
+    factor: FitFactor,
+    X: Data,
+    y: FloatArray,
+    blocks: Sequence[Columns],
+    norm: Norm = "spectral",
+) -> FloatArray:
+    """Norms over several blocks, single columns by one matrix product for all.
+
+    Parameters
+    ----------
+    factor : FitFactor
+        State of the fit.
+    X : ndarray or CSR of shape (n, d)
+        Records.
+    y : ndarray of shape (n,)
+        Targets.
+    blocks : sequence of Columns
+        Blocks to measure, one column of the table each.
+    norm : {"spectral", "trace"}, default="spectral"
+        See `record_norms`; the same for a single column.
+
+    Returns
+    -------
+    ndarray of shape (n, len(blocks))
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skleak.losses import SquaredLoss
+    >>> factor = FitFactor(np.array([2.0]), np.array([[0.2]]), SquaredLoss(), False)
+    >>> feature_norms(factor, np.array([[1.0]]), np.array([2.0]), [Columns(np.array([0]))])
+    array([[0.4]])
+    """
+    table = np.empty((X.shape[0], len(blocks)))
+    single = [k for k, block in enumerate(blocks) if block.is_single]
+    if single:
+        indices = np.array([blocks[k].indices[0] for k in single])  # type: ignore[index]
+        for rows in row_blocks(X.shape[0], len(factor.coefficients)):
+            squares = _single_columns(factor, dense_rows(X, rows), y[rows], indices)
+            table[rows.start : rows.stop, single] = np.sqrt(squares)
+    for k, block in enumerate(blocks):
+        if k not in single:
+            table[:, k] = record_norms(factor, X, y, block, norm)
+    return table
+
+
+@singledispatch
+def joint_norm(
+    factor: FitFactor,
+    X: Data,
+    y: FloatArray,
+    weights: FloatArray,
+    columns: Columns,
+    norm: Norm = "spectral",
+) -> float:
+    """Norm of the joint Jacobian of many records, through one p x p Gram matrix.
+
+    ``||[J_1 ... J_n]||^2 = lambda_max(sum_i weights_i J_i J_i^T)``: time O(n d^2), where [FIL21]
+    4.1 states O(d^3 n^2).
+
+    Parameters
+    ----------
+    factor : FitFactor
+        State of the fit.
+    X : ndarray or CSR of shape (n, d)
+        Records of the group.
+    y : ndarray of shape (n,)
+        Targets.
+    weights : ndarray of shape (n,)
+        ``s^2 omega^2`` for rows of sample weight s and reweighting factor omega.
+    columns : Columns
+        The block of columns that is unknown in every record.
+    norm : {"spectral", "trace"}, default="spectral"
+        Largest singular value; or the square root of the trace (not divided by a count).
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skleak.losses import SquaredLoss
+    >>> factor = FitFactor(np.array([2.0]), np.array([[0.2]]), SquaredLoss(), False)
+    >>> X, y = np.ones((4, 1)), np.full(4, 2.0)
+    >>> round(joint_norm(factor, X, y, np.ones(4), Columns(target=True)), 4)
+    0.8944
+    """
+    parts = _Parts.of(factor, columns)
+    inverse = factor.inverse_hessian
+    p = len(inverse)
+    # The Gram matrix of A x~, and not A times that of x~ times A: it would square the loss of
+    # digits where A is ill-conditioned, as with more columns than records.
+    joint, rr, hh = np.zeros((p, p)), 0.0, 0.0
+    for rows in row_blocks(X.shape[0], p):
+        records, root = dense_rows(X, rows), np.sqrt(weights[rows])
+        r, own, h = parts.of_records(records, y[rows], inverse, parts.along, root)
+        joint += own.T @ own
+        rr += float(r @ r)
+        hh += float(h.sum())
+    joint += rr * (parts.rest @ parts.rest.T) + hh * np.outer(parts.along, parts.along)
+    if norm == "trace":
+        return float(np.sqrt(np.trace(joint)))
+    largest = linalg.eigvalsh(joint, subset_by_index=[p - 1, p - 1])[0]
+    return float(np.sqrt(max(largest, 0.0)))
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The information of every record as a sum of squares, in which nothing cancels.
+
+    With ``r A E_S = r A E_S (I - n n^T) + r (A E_S n) n^T`` along ``n = w_S / |w_S|``,
+
+        J J^T = r^2 M M^T + (c |w_S| u + r m)(c |w_S| u + r m)^T + q^2 u u^T ,
+        M = A E_S (I - n n^T),   m = A E_S n,   u = A x~ ,
+
+    and the last two terms, by completing the square in u, are ``p p^T + h m m^T`` with
+    ``p = s u + (c |w_S| r / s) m``, ``h = (q r / s)^2`` and ``s^2 = c^2 |w_S|^2 + q^2``.
+    """
+
+    factor: FitFactor
+    target: bool
+    length: float  # |w_S|
+    rest: FloatArray  # M, of shape (p, k)
+    along: FloatArray  # m, of shape (p,)
+
+    @classmethod
+    def of(cls, factor: FitFactor, columns: Columns) -> "_Parts":
+        basis = columns.basis(factor.n_features)
+        w = basis.T @ factor.weights
+        length = float(np.linalg.norm(w))
+        direction = w / length if length > 0.0 else w
+        embedded = factor.inverse_hessian[:, : factor.n_features] @ basis
+        along = embedded @ direction
+        return cls(factor, columns.target, length, embedded - np.outer(along, direction), along)
+
+    def of_records(
+        self,
+        X: FloatArray,
+        y: FloatArray,
+        inverse: FloatArray,
+        along: FloatArray,
+        factors: FloatArray | float = 1.0,
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return r, p and h of a dense block, of Jacobians times ``factors``.
+
+        ``inverse`` is A and ``along`` is m in the coordinates wanted.
+        """
+        x, r, c, q = self.factor.derivatives(X, y)
+        r, c, q = r * factors, c * (factors * self.length), q * (factors * self.target)
+        size = np.hypot(c, q)
+        present = size > 0.0
+        cosine = np.divide(c, size, out=np.zeros_like(c), where=present)
+        sine = np.divide(q, size, out=np.ones_like(q), where=present)
+        p = x @ inverse
+        p *= size[:, None]
+        p += (r * cosine)[:, None] * along
+        return r, p, (r * sine) ** 2
+
+
+def _single_columns(
+    factor: FitFactor, X: FloatArray, y: FloatArray, indices: IntArray
+) -> FloatArray:
+    """``r^2 (A^2)_jj + 2 r c w_j (A u)_j + c^2 w_j^2 |u|^2`` for every record and column j."""
+    x, r, c, _ = factor.derivatives(X, y)
+    u = x @ factor.inverse_hessian
+    w = factor.weights[indices]
+    diagonal = np.sum(factor.inverse_hessian[:, indices] ** 2, axis=0)
+    first = np.outer(r**2, diagonal)
+    last = np.outer(c**2 * np.einsum("ij,ij->i", u, u), w**2)
+    squares = first + last
+    cross = 2.0 * (r * c)[:, None] * w * (u @ factor.inverse_hessian[:, indices])
+    total = squares + cross
+    record, column = np.nonzero(total < _CANCELLATION * squares)
+    for k in row_blocks(len(record), x.shape[1]):
+        i, j = record[k], column[k]
+        direct = r[i, None] * factor.inverse_hessian[indices[j]] + (c[i] * w[j])[:, None] * u[i]
+        total[i, j] = np.einsum("ij,ij->i", direct, direct)
+    return np.maximum(total, 0.0)

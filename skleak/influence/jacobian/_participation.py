@@ -1,0 +1,103 @@
+"""How records take part in a fit, and which rows of the training data they are."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from skleak.solvers import Objective
+from skleak.utils._rows import row_keys, same_rows
+from skleak.utils._typing import Array, BoolArray, Data, FloatArray, IntArray
+
+__all__ = ["Participation", "TrainingLookup"]
+
+
+@dataclass(frozen=True)
+class Participation:
+    """How records take part in a fit.
+
+    A row is one person. For the fit a weight of 2 is the record twice; the person behind it has
+    one unknown value all the same, which moves both.
+
+    Parameters
+    ----------
+    sample_weight : ndarray of shape (n,)
+        ``s``: how many times each record counts in the fit.
+    reweights : ndarray of shape (n,)
+        ``omega``: its reweighting factor.
+
+    Examples
+    --------
+    >>> Participation(np.array([1.0, 4.0]), np.array([0.5, 1.5])).factors
+    array([0.5, 6. ])
+    """
+
+    sample_weight: FloatArray
+    reweights: FloatArray
+
+    @property
+    def present(self) -> BoolArray:
+        """Mask of the records that take part: those of positive weight."""
+        return self.sample_weight > 0.0
+
+    @property
+    def factors(self) -> FloatArray:
+        """``s omega``: the Jacobian of a row over that of a unit record; 0 where absent."""
+        return np.where(self.present, self.sample_weight * self.reweights, 0.0)
+
+    def take(self, rows: "IntArray | BoolArray | slice") -> "Participation":
+        """Some of the records."""
+        return Participation(self.sample_weight[rows], self.reweights[rows])
+
+
+@dataclass(frozen=True)
+class TrainingLookup:
+    """Finds records in the training data.
+
+    Parameters
+    ----------
+    objective : Objective
+        Training records. Confidential.
+
+    Examples
+    --------
+    >>> from skleak.losses import SquaredLoss
+    >>> X, y, one = np.array([[1.0], [2.0]]), np.array([2.0, 4.0]), np.ones(2)
+    >>> lookup = TrainingLookup(Objective(X, y, SquaredLoss(), 0.0, False, one, one))
+    >>> lookup.rows(np.array([[2.0], [3.0]]), np.array([4.0, 4.0]))
+    array([ 1, -1])
+    """
+
+    objective: Objective
+
+    def rows(self, X: Data, y: FloatArray) -> IntArray:
+        """Position of each record in the training data, -1 where it is not there.
+
+        The training data as a whole are themselves, row by row. Other records are found by
+        value; a training row of weight zero took no part, so that one like it is new.
+
+        Parameters
+        ----------
+        X : ndarray or CSR of shape (n, d)
+            Records.
+        y : ndarray of shape (n,)
+            Targets.
+
+        Returns
+        -------
+        ndarray of int of shape (n,)
+        """
+        if same_rows(X, self.objective.X) and np.array_equal(y, self.objective.y):
+            return np.arange(X.shape[0])
+        keys = row_keys(X, y)
+        order, known = self._keys
+        at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        found = (known[at] == keys) & (self.objective.sample_weight[order[at]] > 0.0)
+        return np.where(found, order[at], -1)
+
+    @cached_property
+    def _keys(self) -> tuple[Array, Array]:
+        """Training rows by ascending key; of equal rows, the one that counts most first."""
+        keys = row_keys(self.objective.X, self.objective.y)
+        order = np.lexsort((-self.objective.weights, keys))
+        return order, keys[order]

@@ -1,0 +1,99 @@
+"""Joint leakage of many records under noise whose covariance depends on them.
+
+The information about the entries of all records together is ``F F^T``, with a row ``f_a`` for every
+entry: the whitened change of the mean over sigma, and the whitened change ``U_a`` of the covariance
+over ``sqrt(2)``. Its largest eigenvalue is that of ``F^T F``, an operator on p + p (p + 1) / 2
+coordinates however many records there are. It is never built: with ``M`` a symmetric matrix,
+``<M, U_a>`` and ``sum t_a U_a`` of all records are matrix products, O(n p^2) for both and O(p^3)
+for the tensor.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from skleak.influence.jacobian._norms import Columns, Norm
+from skleak.influence.noise._terms import FittedNoise, covariance_losses
+from skleak.utils._typing import Data, FloatArray
+
+if TYPE_CHECKING:  # the state of a fit offers these functions as methods
+    from skleak.influence.jacobian._participation import Participation
+    from skleak.influence.state._state import FitState
+
+__all__ = ["covariance_joint_loss"]
+
+# Relative residual at which the iteration stops; the eigenvalue is known to about its square.
+_TOLERANCE = 1e-10
+
+
+def covariance_joint_loss(
+    state: "FitState",
+    X: Data,
+    y: FloatArray,
+    part: "Participation",
+    columns: Columns,
+    norm: Norm = "spectral",
+    *,
+    noise: FittedNoise,
+) -> float:
+    """Fisher information loss of all given records together, through mean and covariance.
+
+    Parameters
+    ----------
+    state : FitState
+        State of the fit; its noise scale is ``sigma``.
+    X : ndarray or CSR of shape (n, d)
+        Records.
+    y : ndarray of shape (n,)
+        Targets.
+    part : Participation
+        How they take part in the fit; reweighting factors are held fixed.
+    columns : Columns
+        What is unknown of each.
+    norm : {"spectral", "trace"}, default="spectral"
+        Worst direction, or root mean square over all unknowns, records times columns.
+    noise : FittedNoise
+        The shape of the noise, of this state.
+
+    Returns
+    -------
+    float
+        Confidential.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
+    >>> model = PrivateLinearRegression(0.3, alpha=0.5, noise_covariance="curvature").fit(X, y)
+    >>> state, whole = model._confidential_state(), Columns(target=True)
+    >>> part, noise = state.participation(X, y), state.fitted_noise
+    >>> joint = covariance_joint_loss(state, X, y, part, whole, noise=noise)
+    >>> bool(joint >= covariance_losses(state, X, y, part, [whole], noise=noise).total.max())
+    True
+    """
+    present = np.flatnonzero(part.present)
+    if not len(present):
+        return 0.0
+    X, y, own = X[present], y[present], part.take(present)
+    diagonal = covariance_losses(state, X, y, own, [columns], "trace", noise=noise)
+    squares = float(np.sum(diagonal.total[:, 0] ** 2))
+    if norm == "trace":
+        return float(np.sqrt(squares / len(present)))
+    if squares == 0.0 or np.isinf(squares):
+        return float(np.sqrt(squares))
+    joint = noise.joint(X, y, own.factors**2, columns, state.noise_scale)
+    p = len(state.factor.coefficients)
+    size = p + p * p
+    # Scaled by the trace, so that nothing over- or underflows.
+    unit = squares * columns.count(state.n_features)
+
+    def product(vector: FloatArray) -> FloatArray:
+        return joint.product(np.ravel(vector)) / unit
+
+    operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
+    start = np.random.default_rng(0).normal(size=size)
+    start[p:] = (start[p:].reshape(p, p) + start[p:].reshape(p, p).T).ravel()
+    largest = eigsh(operator, 1, which="LA", v0=start, tol=_TOLERANCE, return_eigenvectors=False)[0]
+    return float(np.sqrt(unit * max(largest, 0.0)))

@@ -1,0 +1,279 @@
+"""Leakage under noise whose covariance is a function of the training records, and leaks too.
+
+A release ``w + N(0, C)`` with ``C = sigma^2 S`` has the Fisher information about the entries
+``z_a`` of a record
+
+    I_ab = dw_a^T C^-1 dw_b + tr(C^-1 dC_a C^-1 dC_b) / 2 .
+
+The second term does not fall with the noise scale. How S depends on a record is for each kind of
+shape to say (`_curvature_noise`, `_minimax_noise`): here both terms become losses. A row of weight
+s moves ``w`` and ``C`` s omega times as far as one of unit weight: both terms take its square.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from skleak.influence.jacobian._factor import FitFactor
+from skleak.influence.jacobian._norms import Columns, Norm, feature_norms
+from skleak.influence.noise._covariance import ShapedFactor
+from skleak.utils._typing import Data, FloatArray
+
+if TYPE_CHECKING:  # the state of a fit offers these functions as methods
+    from skleak.influence.jacobian._participation import Participation
+    from skleak.influence.state._state import FitState
+
+__all__ = ["FittedNoise", "Frame", "JointTerms", "LossTerms", "covariance_losses", "noise_scales"]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A block of columns in the coordinates of a fit, the same for all records.
+
+    Parameters
+    ----------
+    w : ndarray of shape (k,)
+        Coefficients of the directions of the block.
+    edges : ndarray of shape (k, p)
+        ``l_a = L^T e_a`` in rows, for a root L of the inverse Hessian.
+    target : bool
+        Whether the target belongs to the block.
+    """
+
+    w: FloatArray
+    edges: FloatArray
+    target: bool
+
+    @classmethod
+    def of(cls, columns: Columns, factor: FitFactor, root: FloatArray) -> "Frame":
+        """From the columns, and the root L of shape (p, p)."""
+        basis = columns.basis(factor.n_features)
+        edges = basis.T @ root[: factor.n_features]
+        return cls(basis.T @ factor.weights, edges, columns.target)
+
+
+class RecordTerms(Protocol):
+    """A block of b records, of unit weight and at unit noise scale."""
+
+    def information(self, frame: Any) -> tuple[FloatArray, FloatArray]:
+        """Both terms of the information over a block of columns, each of shape (b, k, k)."""
+
+
+class JointTerms(Protocol):
+    """The information of many records as an operator ``F^T F``."""
+
+    def product(self, vector: FloatArray) -> FloatArray:
+        """Its product with a vector of p and a symmetric p x p matrix, flattened."""
+
+
+class FittedNoise(Protocol):
+    """A shape S of the noise that is a function of the training records. Confidential."""
+
+    @property
+    def shape(self) -> FloatArray:
+        """``S`` with trace p, of shape (p, p)."""
+
+    @property
+    def noise_root(self) -> FloatArray:
+        """Lower triangular root of S, of shape (p, p)."""
+
+    @property
+    def mean_factor(self) -> ShapedFactor:
+        """What measures the first term: leakage through the mean alone."""
+
+    def frame(self, columns: Columns) -> Any:
+        """What `RecordTerms.information` needs to know of a block of columns."""
+
+    def records(self, X: Data, y: FloatArray) -> Iterator[tuple[slice, RecordTerms]]:
+        """Walk through records in blocks."""
+
+    def joint(
+        self, X: Data, y: FloatArray, weights: FloatArray, columns: Columns, noise_scale: float
+    ) -> JointTerms:
+        """The information of records, each times its own of ``weights``, ``s^2 omega^2``."""
+
+
+@dataclass(frozen=True)
+class LossTerms:
+    """Fisher information losses by what carries the information. Confidential.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n, n_blocks)
+        Loss through the mean of the release, as if the covariance were fixed.
+    covariance : ndarray of shape (n, n_blocks)
+        Loss through the covariance alone; the noise scale does not lower it.
+    total : ndarray of shape (n, n_blocks)
+        The leakage: square root of the largest eigenvalue of the sum of both matrices.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> LossTerms(np.array([[3.0]]), np.array([[4.0]]), np.array([[5.0]])).total
+    array([[5.]])
+    """
+
+    mean: FloatArray
+    covariance: FloatArray
+    total: FloatArray
+
+
+def covariance_losses(
+    state: "FitState",
+    X: Data,
+    y: FloatArray,
+    part: "Participation",
+    blocks: Sequence[Columns],
+    norm: Norm = "spectral",
+    *,
+    noise: FittedNoise,
+) -> LossTerms:
+    """Fisher information losses of records, through mean and covariance.
+
+    Parameters
+    ----------
+    state : FitState
+        State of the fit; its noise scale is ``sigma``.
+    X : ndarray or CSR of shape (n, d)
+        Records.
+    y : ndarray of shape (n,)
+        Targets.
+    part : Participation
+        How they take part in the fit. Reweighting factors are held fixed: under a reweighting
+        the losses are conditional on its weights.
+    blocks : sequence of Columns
+        What is unknown, one column of each table.
+    norm : {"spectral", "trace"}, default="spectral"
+        Worst direction, or root mean square over the unknowns.
+    noise : FittedNoise
+        The shape of the noise, of this state.
+
+    Returns
+    -------
+    LossTerms
+        Of the whole weight of each record. Confidential.
+
+    Notes
+    -----
+    Time O(n p^3), and the eigenvalues of a matrix of the size of the block for each record.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
+    >>> model = PrivateLinearRegression(0.3, alpha=0.5, noise_covariance="curvature").fit(X, y)
+    >>> state, whole = model._confidential_state(), Columns(target=True)
+    >>> part = state.participation(X, y)
+    >>> losses = covariance_losses(state, X, y, part, [whole], noise=state.fitted_noise)
+    >>> bool(np.all(losses.total >= np.maximum(losses.mean, losses.covariance)))
+    True
+    """
+    d, sigma, factors = state.n_features, state.noise_scale, part.factors
+    mean = feature_norms(noise.mean_factor, X, y, blocks, norm) * factors[:, None]
+    covariance, total = np.zeros_like(mean), np.zeros_like(mean)
+    single = [k for k, block in enumerate(blocks) if block.is_single]
+    others = [k for k in range(len(blocks)) if k not in single]
+    frames = {k: noise.frame(blocks[k]) for k in others}
+    if single:
+        indices = [blocks[k].indices[0] for k in single]  # type: ignore[index]
+        together = noise.frame(Columns(np.array(indices)))
+    for rows, records in noise.records(X, y):
+        squares = factors[rows, None, None] ** 2
+        if single:
+            first, second = records.information(together)
+            first, second = (np.diagonal(squares * term, 0, 1, 2) for term in (first, second))
+            covariance[rows, single] = np.maximum(second, 0.0)
+            total[rows, single] = np.maximum(_over_noise(first, sigma) + second, 0.0)
+        for k in others:
+            first, second = (squares * term for term in records.information(frames[k]))
+            covariance[rows, k] = _squares(second, norm, blocks[k].count(d))
+            both = _over_noise(first, sigma) + second
+            total[rows, k] = _squares(both, norm, blocks[k].count(d))
+    return LossTerms(np.sqrt(_over_noise(mean**2, sigma)), np.sqrt(covariance), np.sqrt(total))
+
+
+def noise_scales(
+    state: "FitState",
+    X: Data,
+    y: FloatArray,
+    part: "Participation",
+    columns: Columns,
+    eta: float,
+    *,
+    noise: FittedNoise,
+) -> FloatArray:
+    """Noise scale at which each record's total loss is eta.
+
+    ``F1 / sigma^2 + F2 <= eta^2`` holds, as matrices, from the largest eigenvalue of
+    ``(eta^2 - F2)^-1 F1`` on.
+
+    Parameters
+    ----------
+    state : FitState
+        State of the fit; its noise scale plays no part.
+    X : ndarray or CSR of shape (n, d)
+        Records.
+    y : ndarray of shape (n,)
+        Targets.
+    part : Participation
+        How they take part in the fit.
+    columns : Columns
+        What is unknown.
+    eta : float, positive
+        The loss.
+    noise : FittedNoise
+        The shape of the noise, of this state.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Infinite where the covariance alone tells that much. Confidential.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
+    >>> model = PrivateLinearRegression(0.3, alpha=0.5, noise_covariance="minimax").fit(X, y)
+    >>> state, whole = model._confidential_state(), Columns(target=True)
+    >>> part, noise = state.participation(X, y), state.fitted_noise
+    >>> scale = noise_scales(state, X, y, part, whole, 2.0, noise=noise).max()
+    >>> losses = covariance_losses(state.at_noise(scale), X, y, part, [whole], noise=noise)
+    >>> round(float(losses.total.max()), 6)
+    2.0
+    """
+    frame, result = noise.frame(columns), np.empty(X.shape[0])
+    squares = part.factors**2
+    for rows, records in noise.records(X, y):
+        first, second = (squares[rows, None, None] * term for term in records.information(frame))
+        values, vectors = np.linalg.eigh(second)
+        left, largest = eta**2 - values, np.full(len(values), np.inf)
+        some = np.flatnonzero(np.all(left > 0.0, axis=1))
+        # In the eigenvectors of what the covariance tells, scaled by what is left.
+        root = vectors[some] / np.sqrt(left[some])[:, None, :]
+        shaped = root.transpose(0, 2, 1) @ first[some] @ root
+        largest[some] = np.linalg.eigvalsh(shaped)[:, -1]
+        # From the private side, by this margin.
+        result[rows] = np.sqrt(np.maximum(largest, 0.0)) * (1.0 + 1e-12)
+    return result
+
+
+def _over_noise(information: FloatArray, noise_scale: float) -> FloatArray:
+    """Information over the variance of the noise; infinite without noise."""
+    if noise_scale > 0.0:
+        return information / noise_scale**2
+    return np.where(information != 0.0, np.copysign(np.inf, information), 0.0)
+
+
+def _squares(information: FloatArray, norm: Norm, count: int) -> FloatArray:
+    """Largest eigenvalue of every matrix, or the mean of its diagonal; never negative."""
+    trace = np.trace(information, axis1=1, axis2=2)
+    if norm == "trace" or information.shape[-1] == 1:
+        return np.maximum(trace / count, 0.0)
+    squares = np.where(np.isinf(trace), np.inf, 0.0)
+    finite = np.isfinite(trace)
+    squares[finite] = np.linalg.eigvalsh(information[finite])[:, -1]
+    return np.maximum(squares, 0.0)

@@ -1,0 +1,14 @@
+"""Minimisers had a record been different or absent, without refitting."""
+
+from skleak.influence.refit._brackets import distance_brackets, loss_brackets
+from skleak.influence.refit._candidates import candidate_encodings
+from skleak.influence.refit._hessians import candidate_inverse_hessians
+from skleak.influence.refit._shapes import candidate_shapes
+
+__all__ = [
+    "candidate_encodings",
+    "candidate_inverse_hessians",
+    "candidate_shapes",
+    "distance_brackets",
+    "loss_brackets",
+]

@@ -1,0 +1,343 @@
+"""Proven bounds on what one changed entry of one record does to the leakage of all records.
+
+With ``M = c x w_S^T + r E_S`` the Jacobian of a record over the columns S is ``A M``. A candidate
+changes A to A' and M to M', for every record by a little:
+
+    | ||A' M'|| - ||A M|| |  <=  ||I - A1 H|| ||A M|| + ||(A' - A1) M|| + ||A' (M' - M)|| ,
+
+with ``A1 = (H + E)^-1``, E the change of rank two at the old minimiser. The curvature of the losses
+here changes by a factor of at most ``exp(|t|)`` over a step t of the predictor, so that
+``A1^-1`` and ``A'^-1`` differ by at most ``k = exp(max |x.D|) - 1`` relative to either.
+
+The encodings of two values of record j, less those had record i another value, are a second
+difference: from ``z = w + D_i + D_j`` the changed fit is one step away, whose gradient is
+
+    G = E_i D_j + E_j D_i + sum_k s x (r(a + t_i + t_j) - r(a + t_i) - r(a + t_j) + r(a)) ,
+
+the E at integrated curvatures. With ``Q = ||G||`` in the norm of the inverse Hessian the minimiser
+lies within ``Q / (1 - k)`` of z in the norm of the Hessian, as F is convex.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from skleak.influence.jacobian._norms import Columns
+from skleak.influence.jacobian._participation import Participation
+from skleak.influence.refit._reach import Reach, Whitening, leverages
+from skleak.influence.state._state import FitState
+from skleak.utils._blocks import dense_rows, row_blocks
+from skleak.utils._typing import BoolArray, FloatArray, IntArray
+
+__all__ = ["distance_brackets", "loss_brackets"]
+
+# Relative error of losses and distances that were computed.
+_ROUNDING = 1e-9
+
+
+def loss_brackets(
+    state: FitState,
+    rows: IntArray,
+    columns: IntArray | None,
+    values: FloatArray,
+    measured: Columns,
+    quantile: float = 1.0,
+) -> tuple[FloatArray, FloatArray]:
+    """Bound a quantile of the losses of all records, had one of them another value of a secret.
+
+    Parameters
+    ----------
+    state : FitState
+        State of the fit; one predictor, noise of a fixed covariance and no reweighting.
+    rows : ndarray of int of shape (n,)
+        Training rows that take part.
+    columns : ndarray of int of shape (k,) or None
+        Columns of the secret; None for the target.
+    values : ndarray of shape (n_values, k)
+        Its values.
+    measured : Columns
+        Columns over which the loss is measured.
+    quantile : float in (0, 1], default=1.0
+        Share of the records that stay below; the higher of two neighbours.
+
+    Returns
+    -------
+    low, high : ndarray of shape (n, n_values)
+        At unit noise. Entry ``[i, m]`` is for the data in which record i carries ``values[m]``.
+
+    Examples
+    --------
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> X[:, 0] = X[:, 0] > 0
+    >>> model = PrivateLinearRegression(1.0).fit(X, X @ [1.0, 2.0, 0.0] + rng.normal(size=200))
+    >>> state, values = model._confidential_state(), np.array([[0.0], [1.0]])
+    >>> low, high = loss_brackets(state, np.arange(200), np.array([0]), values, Columns())
+    >>> bool(np.all(low <= high)), low.shape
+    (True, (200, 2))
+    """
+    indices = np.arange(state.n_features) if measured.indices is None else measured.indices
+    reach = Reach.of(state, rows, columns, values, indices)
+    own, same = _own_losses(state, rows, columns, values, measured)
+    part = _participation(state, rows)
+    losses = state.at_noise(1.0).record_loss(
+        state.objective.X[rows], state.objective.y[rows], part, measured
+    )
+    rank = int(np.ceil(quantile * (len(rows) - 1)))
+    start = _with_one_replaced(losses, own, rank)
+    error = _additive_error(state, rows, reach, indices, measured.target)
+    with np.errstate(invalid="ignore", over="ignore"):
+        relative = reach.operator + _ROUNDING
+        low, high = start * (1.0 - relative) - error, start * (1.0 + relative) + error
+    actual = float(np.sort(losses)[rank])
+    return (
+        np.where(same, actual, np.maximum(np.nan_to_num(low, nan=0.0), 0.0)),
+        np.where(same, actual, np.nan_to_num(high, nan=np.inf, posinf=np.inf)),
+    )
+
+
+def distance_brackets(
+    state: FitState,
+    rows: IntArray,
+    columns: IntArray,
+    values: FloatArray,
+    distances: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Bound the largest distance between two values of any record, had one another value.
+
+    Parameters
+    ----------
+    state : FitState
+        State of the fit; one predictor, noise of a fixed covariance and no reweighting.
+    rows : ndarray of int of shape (n,)
+        Training rows that take part.
+    columns : ndarray of int of shape (k,)
+        Columns of the attribute.
+    values : ndarray of shape (n_values, k)
+        Its values.
+    distances : ndarray of shape (n,)
+        Largest distance between the encodings of two values of each record, over the noise at
+        scale 1.
+
+    Returns
+    -------
+    low, high : ndarray of shape (n, n_values)
+        At unit noise. Entry ``[i, m]`` is for the data in which record i carries ``values[m]``.
+
+    Notes
+    -----
+    The distances of record i itself do not depend on its own value.
+
+    Examples
+    --------
+    >>> from skleak.influence import candidate_encodings
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> X[:, 0] = X[:, 0] > 0
+    >>> y = X @ [1.0, 2.0, 0.0] + rng.normal(size=200)
+    >>> model = PrivateLinearRegression(1.0).fit(X, y)
+    >>> ends = candidate_encodings(model, X, y, 0, [0.0, 1.0])
+    >>> apart = np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1)
+    >>> state, values = model._confidential_state(), np.array([[0.0], [1.0]])
+    >>> low, high = distance_brackets(state, np.arange(200), np.array([0]), values, apart)
+    >>> bool(np.all(low <= apart.max()) and np.all(high >= apart.max()))
+    True
+    """
+    n, n_values = len(rows), len(values)
+    reach = Reach.of(state, rows, columns, values, columns)
+    pairs = _Pairs.of(state, rows, reach)
+    # Of two values one is the actual one; of more, both ends of a distance may move.
+    ends = 1.0 if n_values == 2 else 2.0
+    low, high = np.empty((n, n_values)), np.empty((n, n_values))
+    for m in range(n_values):
+        for block in row_blocks(n, n):
+            moved = ends * pairs.cross_differences(reach.take((block, m)))
+            moved[np.arange(len(moved)), np.arange(n)[block]] = 0.0
+            low[block, m] = (distances - moved).max(axis=1)
+            high[block, m] = (distances + moved).max(axis=1)
+    same = _is_own(state, rows, columns, values)
+    actual = float(distances.max())
+    low, high = np.maximum(low, 0.0) * (1.0 - _ROUNDING), high * (1.0 + _ROUNDING)
+    return np.where(same, actual, low), np.where(same, actual, high)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Bounds on second differences of the minimiser, over a changed record and all others.
+
+    Parameters
+    ----------
+    others : Reach
+        Of every record over all its values, of shape (n,).
+    quadratic : bool
+        The loss is.
+    longest : float
+        Largest leverage of a record, changed or not.
+    variance : float
+        Largest eigenvalue of A, in coordinates in which the noise is isotropic.
+    """
+
+    others: Reach
+    quadratic: bool
+    longest: float
+    variance: float
+
+    @classmethod
+    def of(cls, state: FitState, rows: IntArray, reach: Reach) -> "_Pairs":
+        table = _table_norms(state, rows)
+        longest = max(float(table.leverage.max()), float(reach.leverage.max()))
+        return cls(
+            reach.largest(), state.objective.loss.quadratic, longest, _largest_variance(state)
+        )
+
+    def cross_differences(self, changed: Reach) -> FloatArray:
+        """Norm of ``(w_ij - w_i) - (w_j - w)`` over the noise, (b, n) for changes of shape (b,)."""
+        i = changed.take(np.s_[:, None])
+        j = self.others
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            least = i.least + j.least - 1.0
+            inverse = np.where(least > 0.0, 1.0 / least, np.inf)
+            far = i.predictor + j.predictor + i.length * j.watched + j.length * i.watched
+            growth = 1.0 if self.quadratic else np.exp(far)
+            gradient = _crossing(i, j, growth) + _crossing(j, i, growth)
+            if not self.quadratic:
+                gradient += growth * np.minimum(i.predictor * j.energy, j.predictor * i.energy)
+            gradient *= np.sqrt(inverse)
+            if not self.quadratic:
+                reached = far + 2.0 * gradient * np.sqrt(inverse * self.longest)
+                change = np.expm1(reached)
+                gradient = np.where(change <= 0.5, gradient / (1.0 - change), np.inf)
+            result = gradient * np.sqrt(inverse * self.variance)
+        return np.nan_to_num(result, nan=np.inf, posinf=np.inf)
+
+
+def _crossing(i: Reach, j: Reach, growth: FloatArray | float) -> FloatArray:
+    """Bound ``E_i D_j`` in the norm of A, of shape (b, n)."""
+    along = i.length * j.watched  # of D_j along the change of x_i
+    own = np.sqrt(i.own_leverage)
+    curvature = i.curvature * growth
+    uneven = i.curvature_change + (growth - 1.0) * (2.0 * i.curvature + i.curvature_change)
+    return i.weight * (
+        curvature * np.sqrt(i.change_leverage) * (j.predictor + along)
+        + curvature * own * along
+        + uneven * own * j.predictor
+    )
+
+
+@dataclass(frozen=True)
+class _TableNorms:
+    """Norms of the training records, each of shape (n,)."""
+
+    weight: FloatArray
+    curvature: FloatArray
+    residual: FloatArray
+    leverage: FloatArray
+    image: FloatArray
+
+
+def _table_norms(state: FitState, rows: IntArray) -> _TableNorms:
+    objective, whitening = state.objective, Whitening.of(state)
+    numbers = np.empty((4, len(rows)))
+    for block in row_blocks(len(rows), objective.n_parameters):
+        some = rows[block]
+        X = dense_rows(objective.X[some], slice(None))
+        _, r, c, _ = state.factor.derivatives(X, objective.y[some])
+        leverage, images = leverages(state.factor, X)
+        image = np.linalg.norm(whitening.steps(images), axis=1)
+        numbers[:, block] = c, np.abs(r), leverage, image
+    return _TableNorms(objective.weights[rows], *numbers)
+
+
+def _additive_error(
+    state: FitState, rows: IntArray, reach: Reach, indices: IntArray, target: bool
+) -> FloatArray:
+    """Largest change of a norm that does not scale with it, of shape (n, n_values)."""
+    inverse, whitening = state.factor.inverse_hessian, Whitening.of(state)
+    slope = float(np.linalg.norm(state.factor.weights[indices]))  # |w_S|
+    block = float(np.linalg.norm(whitening.steps(inverse[indices]), 2))  # ||A E_S||
+    root = float(np.sqrt(np.linalg.norm(inverse[np.ix_(indices, indices)], 2)))  # ||A^1/2 E_S||
+    table = _table_norms(state, rows)
+
+    def largest(term: "Callable[[_TableNorms | Reach], FloatArray]") -> FloatArray:
+        return np.maximum(term(table).max(), term(reach))
+
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        inverse_least = np.where(reach.least > 0.0, 1.0 / reach.least, np.inf)
+        change = 0.0 if state.objective.loss.quadratic else np.expm1(reach.predictor)
+        left = np.where(change < 1.0, change / (1.0 - change), np.inf)
+        tail = inverse_least * np.sqrt(_largest_variance(state)) * left
+        tail = np.where(left == 0.0, 0.0, tail)
+        first = largest(
+            lambda t: (
+                t.weight
+                * ((slope * t.curvature + target) * np.sqrt(t.leverage) + t.residual * root)
+            )
+        )
+        images = largest(lambda t: t.weight * t.curvature * t.image)
+        roots = largest(lambda t: t.weight * t.curvature * np.sqrt(t.leverage))
+        weights = largest(lambda t: t.weight * t.curvature)
+        grown = 1.0 + reach.operator
+        moved = change * slope + (1.0 + change) * reach.watched
+        through_slope = moved * (grown * images + tail * roots)
+        through_residual = (1.0 + change) * reach.predictor * weights
+        through_residual = through_residual * (grown * block + tail * root)
+        return np.asarray(tail * first + through_slope + through_residual)
+
+
+def _own_losses(
+    state: FitState,
+    rows: IntArray,
+    columns: IntArray | None,
+    values: FloatArray,
+    measured: Columns,
+) -> tuple[FloatArray, BoolArray]:
+    """Loss of each record at each value, at the old minimiser, and which value is its own."""
+    objective, unit = state.objective, state.at_noise(1.0)
+    losses = np.empty((len(rows), len(values)))
+    for block in row_blocks(len(rows), objective.n_parameters):
+        some = rows[block]
+        X, y = dense_rows(objective.X[some], slice(None)).copy(), objective.y[some]
+        part = _participation(state, some)
+        for m, value in enumerate(values):
+            if columns is None:
+                y = np.full(len(some), value[0])
+            else:
+                X[:, columns] = value
+            losses[block, m] = unit.record_loss(X, y, part, measured)
+    return losses, _is_own(state, rows, columns, values)
+
+
+def _is_own(
+    state: FitState, rows: IntArray, columns: IntArray | None, values: FloatArray
+) -> BoolArray:
+    """Mask of the value that each record has, of shape (n, n_values)."""
+    objective = state.objective
+    if columns is None:
+        return np.asarray(objective.y[rows, None] == values[:, 0])
+    block = dense_rows(objective.X[rows][:, columns], slice(None))
+    return np.all(block[:, None, :] == values, axis=2)
+
+
+def _with_one_replaced(losses: FloatArray, own: FloatArray, rank: int) -> FloatArray:
+    """The loss of a rank, from 0, had each record another loss, of shape (n, n_values)."""
+    order = np.argsort(losses, kind="stable")
+    position = np.empty(len(order), dtype=np.intp)
+    position[order] = np.arange(len(order))
+    padded = np.concatenate([[-np.inf], losses[order], [np.inf]])  # one to the right
+    # Without a record, those above it move down by one.
+    below = np.where(position <= rank - 1, padded[rank + 1], padded[rank])
+    above = np.where(position <= rank, padded[rank + 2], padded[rank + 1])
+    return np.clip(own, below[:, None], above[:, None])
+
+
+def _participation(state: FitState, rows: IntArray) -> Participation:
+    objective = state.objective
+    return Participation(objective.sample_weight[rows], objective.reweights[rows])
+
+
+def _largest_variance(state: FitState) -> float:
+    """Largest eigenvalue of A, in coordinates in which the noise is isotropic."""
+    return float(np.linalg.norm(Whitening.of(state).covariance(state.factor.inverse_hessian), 2))

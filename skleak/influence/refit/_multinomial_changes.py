@@ -1,0 +1,90 @@
+"""Training objectives in which one record has been changed, with one predictor per class."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skleak.influence.jacobian._factor import FitFactor
+from skleak.influence.jacobian._multinomial_factor import MultinomialFactor
+from skleak.influence.refit._changes import Change, ChangedHessian
+from skleak.influence.state._state import FitState
+from skleak.utils._typing import FloatArray, IntArray
+
+__all__ = ["MultinomialChange"]
+
+
+@dataclass(frozen=True)
+class MultinomialChange(Change):
+    """Candidates of a block of records of a multinomial fit.
+
+    A record enters the Hessian by ``C (x) x~ x~^T``, of rank K - 1. Parameters that sum to zero
+    over the classes keep doing so: A maps into them, and the columns of C sum to zero.
+    """
+
+    @classmethod
+    def images(cls, factor: FitFactor) -> FloatArray:
+        """What takes ``x~`` to ``A (I (x) x~)``, of shape (d~, p K)."""
+        assert isinstance(factor, MultinomialFactor)
+        inverse = factor.inverse_hessian[:, factor.by_class]  # (p, K, d~)
+        return inverse.transpose(2, 0, 1).reshape(inverse.shape[2], -1)
+
+    @classmethod
+    def width(cls, state: FitState) -> int:
+        """Entries of the largest table that a candidate needs."""
+        p, n_classes = len(state.factor.coefficients), len(state.factor.weights)
+        return n_classes * max(2 * p, state.objective.X.shape[0])
+
+    def own_gradient(self, at: FloatArray) -> FloatArray:
+        """Gradient of the new record's loss minus the old one's, at each candidate's parameters."""
+        loss, own = self.state.objective.loss, at[:, self._by_class]
+        gradient = np.empty_like(at)
+        gradient[:, self._by_class] = 0.0
+        for x, sign in ((self.new, 1.0), (self.old, -1.0)):
+            r = loss.residual(np.einsum("bkj,bj->bk", own, x), self.y)
+            r *= sign * self.weight[:, None]
+            gradient[:, self._by_class] += r[:, :, None] * x[:, None, :]
+        return gradient
+
+    def data_gradient(self, at: FloatArray) -> FloatArray:
+        """Unnormalised gradient of the training objective at many parameters, of shape (b, p)."""
+        objective, own = self.state.objective, at[:, self._by_class]
+        (n, d), (b, n_classes, _) = objective.X.shape, own.shape
+        table = objective.X @ own[:, :, :d].reshape(-1, d).T
+        if objective.fit_intercept:
+            table += own[:, :, d].ravel()
+        table = objective.loss.inverse_link(table.reshape(-1, n_classes)).reshape(n, b, n_classes)
+        table[np.arange(n), :, objective.y.astype(np.intp)] -= 1.0
+        table *= objective.weights[:, None, None]
+        flat = table.reshape(n, -1)
+        data = np.empty_like(own)
+        data[:, :, :d] = (objective.X.T @ flat).T.reshape(b, n_classes, d)
+        if objective.fit_intercept:
+            data[:, :, d] = flat.sum(axis=0).reshape(b, n_classes)
+        gradient = objective.total * objective.penalty * at
+        gradient[:, self._by_class] += data
+        return gradient
+
+    def hessian(self) -> ChangedHessian:
+        """``H' = H - k C (x) x~ x~^T + k C' (x) x~' x~'^T`` of every candidate."""
+        factor = self.state.factor
+        w, n_classes = factor.coefficients[self._by_class], len(self._by_class)
+        b, p = len(self.y), factor.coefficients.size
+        basis = np.concatenate(
+            [self.a_old.reshape(b, p, n_classes), self.a_new.reshape(b, p, n_classes)], axis=2
+        )
+        images = basis[:, self._by_class]  # (b, K, d~, 2 K)
+        gram = np.concatenate(
+            [np.einsum("bj,bkjl->bkl", x, images) for x in (self.old, self.new)], axis=1
+        )
+        c = np.zeros((b, 2 * n_classes, 2 * n_classes))
+        for half, x, sign in ((0, self.old, -1.0), (1, self.new, 1.0)):
+            own = slice(half * n_classes, (half + 1) * n_classes)
+            curvature = factor.loss.curvature(x @ w.T)
+            c[:, own, own] = (sign * self.weight)[:, None, None] * curvature
+        core = np.linalg.solve(np.eye(2 * n_classes) + c @ gram, c)
+        return ChangedHessian(factor.inverse_hessian, basis, core)
+
+    @property
+    def _by_class(self) -> IntArray:
+        assert isinstance(self.state.factor, MultinomialFactor)
+        return self.state.factor.by_class

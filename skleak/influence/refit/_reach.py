@@ -1,0 +1,232 @@
+"""How far a fit moves when one entry of one record changes: numbers that bound everything else.
+
+Of every candidate, the rank-two change ``E`` of the Hessian H and the step ``D`` of the minimiser
+leave a few norms, from which `skleak.influence.refit._brackets` bounds what becomes of the leakage
+of all other records. In coordinates in which the noise is isotropic.
+"""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import numpy as np
+from scipy import linalg
+
+from skleak.influence.jacobian._factor import FitFactor
+from skleak.influence.refit._candidates import _TABLE_ELEMENTS, _encode
+from skleak.influence.refit._changes import Change, TargetChange
+from skleak.influence.state._state import FitState
+from skleak.utils._blocks import dense_rows, row_blocks
+from skleak.utils._linalg import augment
+from skleak.utils._typing import FloatArray, IntArray
+
+__all__ = ["Reach", "Whitening"]
+
+# What rounding may take from a norm that is the root of a difference of squares.
+_ROUNDING = 1e-7
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """Coordinates in which noise of a fixed covariance is isotropic.
+
+    Parameters
+    ----------
+    root : ndarray of shape (p, p) or None
+        ``L`` with ``S = L L^T``; None for the identity.
+    """
+
+    root: FloatArray | None
+
+    @classmethod
+    def of(cls, state: FitState) -> Self:
+        noise = state.noise
+        return cls(None if noise.matrix is None or noise.is_identity else noise.matrix_root)
+
+    def steps(self, points: FloatArray) -> FloatArray:
+        """``L^-1 v`` of vectors of parameters, the last axis of ``points``."""
+        if self.root is None:
+            return points
+        flat = points.reshape(-1, len(self.root)).T
+        return np.asarray(linalg.solve_triangular(self.root, flat, lower=True).T).reshape(
+            points.shape
+        )
+
+    def gradients(self, x: FloatArray) -> FloatArray:
+        """``L^T x`` of vectors that are dual to parameters, the last axis of ``x``."""
+        return x if self.root is None else x @ self.root
+
+    def covariance(self, inverse: FloatArray) -> FloatArray:
+        """``L^-1 A L^-T``."""
+        return inverse if self.root is None else self.steps(self.steps(inverse).T)
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Norms of the change of every candidate, each of shape (b,), or (n, n_values) in the end.
+
+    Parameters
+    ----------
+    least : ndarray
+        A lower bound on ``H + E`` relative to H; at most 0 where there is none.
+    operator : ndarray
+        ``||I - A' H||`` for ``A' = (H + E)^-1``, in the spectral norm.
+    predictor : ndarray
+        Largest change ``|x.D|`` of the predictor of a record, the changed one included.
+    watched : ndarray
+        ``|D_S|`` for the columns that are watched.
+    energy : ndarray
+        ``sqrt(D^T H D)``.
+    weight, length : ndarray
+        ``s omega`` of the record, and how far its entries move.
+    curvature, curvature_change : ndarray
+        ``c`` of the changed record at the old minimiser, and by how much it differs.
+    residual : ndarray
+        ``|r|`` of the changed record at the old minimiser.
+    leverage, own_leverage, change_leverage : ndarray
+        ``x^T A x`` of the changed record, the record and their difference.
+    image : ndarray
+        ``|A x|`` of the changed record.
+    """
+
+    least: FloatArray
+    operator: FloatArray
+    predictor: FloatArray
+    watched: FloatArray
+    energy: FloatArray
+    weight: FloatArray
+    length: FloatArray
+    curvature: FloatArray
+    curvature_change: FloatArray
+    residual: FloatArray
+    leverage: FloatArray
+    own_leverage: FloatArray
+    change_leverage: FloatArray
+    image: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        state: FitState,
+        rows: IntArray,
+        columns: IntArray | None,
+        values: FloatArray,
+        watched: IntArray,
+    ) -> Self:
+        """Every value of a secret in some records, each number of shape (n, n_values).
+
+        Parameters
+        ----------
+        state : FitState
+            State of the fit; one predictor, noise of a fixed covariance and no reweighting.
+        rows : ndarray of int of shape (n,)
+            Training rows.
+        columns : ndarray of int of shape (k,) or None
+            Columns of the secret; None for the target.
+        values : ndarray of shape (n_values, k)
+            Its values.
+        watched : ndarray of int
+            Columns whose coefficients are watched.
+        """
+        whitening = Whitening.of(state)
+        objective, parts = state.objective, []
+        for block in row_blocks(len(rows), len(values) * Change.width(state), _TABLE_ELEMENTS):
+            some = rows[block]
+            X, y = dense_rows(objective.X[some], slice(None)), objective.y[some]
+            if columns is None:
+                change: Change = TargetChange.to(state, X, y, some, values[:, 0])
+            else:
+                change = Change.of(state, X, y, some, columns, values)
+            parts.append(cls._of_changes(state, whitening, change, watched))
+        names = [field.name for field in fields(cls)]
+        shape = (len(rows), len(values))
+        return cls(*(np.concatenate([getattr(p, n) for p in parts]).reshape(shape) for n in names))
+
+    @classmethod
+    def _of_changes(
+        cls, state: FitState, whitening: Whitening, change: Change, watched: IntArray
+    ) -> Self:
+        loss, w = state.objective.loss, state.factor.coefficients
+        step = _encode(state, change) - w
+        a_old, a_new = change.old @ w, change.new @ w
+        c_old, c_new = loss.curvature(a_old), loss.curvature(a_new)
+        predictor, energy = _sizes(state, change, step)
+        difference = change.new - change.old
+        images = whitening.steps(change.a_new)
+        return cls(
+            least=_least(change, c_old, c_new),
+            operator=_operator(whitening, change),
+            predictor=predictor,
+            watched=np.linalg.norm(step[:, watched], axis=1),
+            energy=energy,
+            weight=change.weight,
+            length=np.linalg.norm(difference, axis=1),
+            curvature=c_new,
+            curvature_change=np.abs(c_new - c_old),
+            residual=np.abs(loss.residual(a_new, change.new_target)),
+            leverage=_dots(change.new, change.a_new),
+            own_leverage=_dots(change.old, change.a_old),
+            change_leverage=_dots(difference, change.a_new - change.a_old),
+            image=np.linalg.norm(images, axis=1),
+        )
+
+    def largest(self) -> Self:
+        """The number that bounds a record over all its values, each of shape (n,)."""
+        values = {f.name: getattr(self, f.name).max(axis=1) for f in fields(self)}
+        return replace(self, **values | {"least": self.least.min(axis=1)})
+
+    def take(self, which: Any) -> Self:
+        """Some of the records, by any index of an array."""
+        return replace(self, **{f.name: getattr(self, f.name)[which] for f in fields(self)})
+
+
+def leverages(factor: FitFactor, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """``x^T A x`` of a block of records, of shape (n,), and ``A x``, of shape (n, p)."""
+    x = augment(X, factor.fit_intercept)
+    images = x @ factor.inverse_hessian
+    return _dots(x, images), images
+
+
+def _dots(x: FloatArray, images: FloatArray) -> FloatArray:
+    """``x^T A x`` from x and ``A x``, never below what rounding may hide."""
+    return np.maximum(np.einsum("ij,ij->i", x, images), 0.0)
+
+
+def _sizes(state: FitState, change: Change, step: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Largest change of a predictor, and the energy of the step, of shape (b,) each."""
+    objective, d = state.objective, state.n_features
+    table = objective.X @ step[:, :d].T
+    if objective.fit_intercept:
+        table += step[:, d]
+    curvature = objective.loss.curvature(objective.predictor(state.factor.coefficients))
+    weights = objective.weights * curvature
+    energy = weights @ table**2 + objective.total * (step**2 @ objective.penalty)
+    present = objective.weights > 0.0
+    largest = np.abs(table[present]).max(axis=0)
+    own = np.abs(np.einsum("ij,ij->i", change.new, step))
+    return np.maximum(largest, own), np.sqrt(energy)
+
+
+def _least(change: Change, c_old: FloatArray, c_new: FloatArray) -> FloatArray:
+    """Smallest eigenvalue of ``I + A^1/2 E A^1/2``, or 1 if that is smaller, of shape (b,)."""
+    out, put = change.weight * c_old, change.weight * c_new
+    cross = np.einsum("ij,ij->i", change.old, change.a_new)
+    first = 1.0 - out * _dots(change.old, change.a_old)
+    last = 1.0 + put * _dots(change.new, change.a_new)
+    mean, determinant = 0.5 * (first + last), first * last + out * put * cross**2
+    root = np.sqrt(np.maximum(mean**2 - determinant, 0.0))
+    return np.minimum(mean - root, 1.0) - _ROUNDING
+
+
+def _operator(whitening: Whitening, change: Change) -> FloatArray:
+    """Spectral norm of ``A U core U^T`` in whitened coordinates, of shape (b,)."""
+    hessian = change.hessian()
+    images = whitening.steps(hessian.basis.transpose(0, 2, 1))
+    pair = whitening.gradients(np.stack([change.old, change.new], axis=1))
+    left, right = images @ images.transpose(0, 2, 1), pair @ pair.transpose(0, 2, 1)
+    product = left @ hessian.core @ right @ hessian.core.transpose(0, 2, 1)
+    mean = 0.5 * np.trace(product, axis1=1, axis2=2)
+    determinant = np.linalg.det(product)
+    square = mean + np.sqrt(np.maximum(mean**2 - determinant, 0.0))
+    terms = np.trace(left, axis1=1, axis2=2) * np.trace(right, axis1=1, axis2=2)
+    slack = _ROUNDING * np.sqrt(terms) * np.linalg.norm(hessian.core, axis=(1, 2))
+    return np.sqrt(np.maximum(square, 0.0)) + slack

@@ -1,0 +1,305 @@
+"""The minimiser of a reweighted fit had a record been different, weights and all.
+
+The weights are functions of all records. A candidate in place of a record moves the fixed point of
+the reweighting, which is found by chord steps on its closed system (`_closed_system`): the first
+one, with all other records linearised, needs no pass over the data, and each further one a single
+pass and shrinks the error about n times. What does not settle is refitted by the whole algorithm
+from the weights of the fit, as is everything where the system is too large to be written out.
+"""
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from skleak.influence.jacobian._factor import FitFactor
+from skleak.influence.jacobian._norms import record_norms
+from skleak.influence.reweighting._closed_system import ClosedSystem, Replacement
+from skleak.influence.reweighting._fixed_point import equalize
+from skleak.influence.reweighting._newton import newton_direction
+from skleak.influence.state._state import FitState
+from skleak.solvers import Minimum, Objective, minimize
+from skleak.utils._blocks import dense_rows, row_blocks, with_progress
+from skleak.utils._typing import Data, FloatArray, IntArray
+from skleak.utils._warnings import outer_stacklevel
+
+__all__ = ["reweighted_encodings"]
+
+# Largest number of parameters for which the system is written out: its matrix takes 0.2 GB.
+_LARGEST_DENSE = 100
+# Entries of the largest table of one block of candidates: 32 MB.
+_ELEMENTS = 1 << 22
+# Error relative to the candidate's distance from the fit at which it is settled, and the relative
+# step below which there is only rounding noise.
+_TOLERANCE, _ROUNDING = 1e-8, 1e-13
+_MOST_PASSES = 12
+_REFIT_SPREAD, _MOST_REFITS = 1e-10, 60
+# Largest relative deviation from the fixed point at which a fit has reached it.
+_LARGEST_DEVIATION = 1e-3
+# Entries of ``n x p^2`` tables over all candidates from which on it takes ten minutes, or hours.
+_LONG = 1e11
+
+
+def reweighted_encodings(
+    state: FitState,
+    X: Data,
+    rows: IntArray,
+    columns: IntArray,
+    values: FloatArray,
+) -> FloatArray:
+    """Encodings of candidates in a reweighted fit; see `candidate_encodings`.
+
+    Parameters
+    ----------
+    state : FitState
+        State of the fit.
+    X : ndarray or CSR of shape (n, d)
+        Training records to encode.
+    rows : ndarray of int of shape (n,)
+        Their positions in the training data.
+    columns : ndarray of int of shape (k,)
+        Columns that change.
+    values : ndarray of shape (n_values, k)
+        Candidates.
+
+    Returns
+    -------
+    ndarray of shape (n, n_values, p)
+
+    Warns
+    -----
+    ConvergenceWarning
+        Where there is no fixed point, or it was not reached.
+    UserWarning
+        Where it takes long; a progress bar is shown then.
+    """
+    refits = _Refits.of(state)
+    n_values, w = len(values), state.factor.coefficients
+    encodings = np.tile(w, (X.shape[0], n_values, 1))
+    active = []
+    for block in row_blocks(X.shape[0], n_values * X.shape[1]):
+        old = dense_rows(X, block)[:, columns]
+        differs = np.any(old[:, None, :] != values, axis=2)
+        differs &= (state.objective.sample_weight[rows[block]] > 0.0)[:, None]
+        record, value = np.nonzero(differs)
+        active.append(np.column_stack([block.start + record, value]))
+    pairs = np.concatenate(active)
+    blocks = row_blocks(len(pairs), refits.width, _ELEMENTS)
+    is_long = len(pairs) * len(state.objective.y) * float(len(w)) ** 2 > _LONG
+    if is_long:
+        warnings.warn(
+            f"Under a reweighting each of the {len(pairs)} candidates takes a few passes over all "
+            f"{len(state.objective.y)} training records: this may take hours. Attack fewer records "
+            "(`targets`, or `--max-records` on the command line).",
+            UserWarning,
+            stacklevel=outer_stacklevel(),
+        )
+    for some in with_progress(blocks, len(pairs), "encodings", show=state.verbose or is_long):
+        i, m = pairs[some].T
+        new = dense_rows(state.objective.X[rows[i]], slice(None))
+        new[:, columns] = values[m]
+        for k, found in enumerate(refits.solve(rows[i], new)):
+            encodings[i[k], m[k]] = w + (found - refits.start)
+    refits.warn()
+    return encodings
+
+
+@dataclass
+class _Refits:
+    """Fixed points of the reweighting with records replaced.
+
+    Differences are taken from the fixed point itself, as a fit is only that close to it as its
+    tolerance says, which may be a good part of what one record does.
+    """
+
+    state: FitState
+    system: ClosedSystem | None  # None where it is too large, or its fixed point was not found
+    start: FloatArray  # coefficients of the fixed point
+    deviation: float
+    n_unsettled: int = 0
+
+    @classmethod
+    def of(cls, state: FitState) -> "_Refits":
+        if "refits" not in state._shared:
+            state._shared["refits"] = cls._found(state)
+        refits: _Refits = state._shared["refits"]
+        return replace(refits, n_unsettled=0)
+
+    @classmethod
+    def _found(cls, state: FitState) -> "_Refits":
+        objective, balanced = state.objective, state.balanced
+        assert balanced is not None
+        kappa = balanced.norms(state.factor, objective.X, objective.y)
+        losses = balanced.losses(objective.reweights, kappa, objective.sample_weight)
+        losses = losses[objective.sample_weight > 0.0]
+        mean = losses.mean()
+        if mean == 0.0:  # all weights are one; where something leaks all the same, not for long
+            whole = record_norms(state.factor, objective.X, objective.y, state.whole_record)
+            leaks = np.any(whole[objective.sample_weight > 0.0] > 0.0)
+            return cls(state, None, state.factor.coefficients, np.inf if leaks else 0.0)
+        deviation = float(np.max(np.abs(losses / mean - 1.0)))
+        if len(state.factor.coefficients) <= _LARGEST_DENSE and deviation <= _LARGEST_DEVIATION:
+            system = _fixed_point(state)
+            if system is not None:
+                return cls(state, system, system.factor.coefficients, deviation)
+        refits = cls(state, None, state.factor.coefficients, deviation)
+        refits.start = refits._refit(objective)
+        return refits
+
+    @property
+    def width(self) -> int:
+        """Entries of the largest table that a candidate needs."""
+        p = len(self.start)
+        return p if self.system is None else 4 * self.system.system.size
+
+    def solve(self, rows: IntArray, new: FloatArray) -> Iterator[FloatArray]:
+        """Coefficients with each of the candidates ``new`` in place of a training record."""
+        system = self.system
+        if system is None:
+            for row, record in zip(rows.tolist(), new, strict=True):
+                yield self._refit(_with_record(self.state.objective, row, record))
+            return
+        with np.errstate(all="ignore"):  # what overflows does not settle
+            change = system.replacement(rows, new)
+        for k, row in enumerate(rows.tolist()):
+            found = _settled(system, change, k, row, new[k])
+            if found is None:
+                found = self._refit(_with_record(self.state.objective, row, new[k]))
+            yield found
+
+    def _refit(self, objective: Objective) -> FloatArray:
+        """The whole algorithm, from the weights of the fit."""
+        rule = self.state.balanced
+        assert rule is not None
+        base, copies = objective.reweights, objective.sample_weight
+        start = self.state.factor.coefficients
+
+        def factor_of(minimum: Minimum) -> FitFactor:
+            return FitFactor(
+                minimum.coefficients,
+                minimum.inverse_hessian,
+                objective.loss,
+                objective.fit_intercept,
+            )
+
+        def weights(factors: FloatArray) -> FloatArray:
+            product = base * factors
+            return product * (copies.sum() / (copies @ product))
+
+        def measure(factors: FloatArray) -> tuple[FloatArray, Minimum]:
+            nonlocal start
+            omega = weights(factors)
+            minimum = minimize(objective.reweighted(omega), start=start, tol=_ROUNDING)
+            start = minimum.coefficients
+            kappa = rule.norms(factor_of(minimum), objective.X, objective.y)
+            return rule.losses(omega, kappa, copies), minimum
+
+        def newton(
+            factors: FloatArray, minimum: Minimum, residual: FloatArray, rtol: float
+        ) -> FloatArray:
+            now = objective.reweighted(weights(factors))
+            factor = factor_of(minimum)
+            return newton_direction(now, factor, rule, residual, rtol=rtol).change
+
+        result = equalize(
+            measure,
+            copies,
+            max_iter=_MOST_REFITS,
+            tol=_REFIT_SPREAD,
+            newton=newton,
+            eager=True,
+        )
+        self.n_unsettled += result.spread > 1e-6
+        return result.state.coefficients
+
+    def warn(self) -> None:
+        """Say what makes the encodings unreliable."""
+        if not self.deviation <= _LARGEST_DEVIATION:
+            warnings.warn(
+                "The encodings of this reweighted fit are unreliable. They are those of the fixed "
+                "point of the reweighting, from which the balanced leakage of a record deviates by "
+                f"up to {self.deviation:.1e} (relative), expected at most {_LARGEST_DEVIATION:g}. "
+                "Raise the reweighting's `max_iter` or `alpha`, or lower its `tol`.",
+                ConvergenceWarning,
+                stacklevel=outer_stacklevel(),
+            )
+        elif self.n_unsettled:
+            warnings.warn(
+                f"The reweighting did not reach its fixed point for {self.n_unsettled} candidates: "
+                "their encodings are unreliable. Raise `alpha`.",
+                ConvergenceWarning,
+                stacklevel=outer_stacklevel(),
+            )
+
+
+def _fixed_point(state: FitState) -> ClosedSystem | None:
+    """The closed system at the fixed point next to a fit; None where it was not found."""
+    objective = state.objective
+    if sparse.issparse(objective.X):
+        objective = replace(objective, X=objective.X.toarray())
+    assert state.balanced is not None
+    system = ClosedSystem.of(objective, state.factor, state.balanced_level, state.balanced)
+    v, last = np.zeros(system.system.size), np.inf
+    try:
+        for _ in range(_MOST_PASSES):
+            step = system.solve(system.residual(objective, system.leaks, v))
+            size = float(np.linalg.norm(step))
+            if not size < 0.5 * last:  # nothing but rounding noise is left, or it diverges
+                return system.moved(v) if last <= 1e-9 else None
+            v, last = v - step, size
+        return system.moved(v) if last <= 1e-9 else None
+    except (np.linalg.LinAlgError, ValueError):
+        return None
+
+
+def _settled(
+    system: ClosedSystem, change: Replacement, k: int, row: int, new: FloatArray
+) -> FloatArray | None:
+    """Coefficients with candidate k in place of its record; None where chord steps do not tell."""
+    v = change.step[k]
+    objective, leaks = system.replaced(row, new, bool(change.leaks[k]))
+    last = _sizes(system, v)
+    with np.errstate(all="ignore"):
+        for _ in range(_MOST_PASSES):
+            if not np.all(np.isfinite(v)):
+                return None
+            try:
+                step = change.correct(k, system.solve(system.residual(objective, leaks, v)))
+            except (np.linalg.LinAlgError, ValueError):
+                return None
+            v, size = v - step, _sizes(system, step)
+            # The iteration is linear: the next step would be smaller than this one by the same
+            # factor as this one than the last.
+            ratio = size / last
+            left = size * np.where(ratio < 0.5, ratio, 1.0)
+            limit = np.maximum(_TOLERANCE * _sizes(system, v), _ROUNDING * _scales(system))
+            if np.all(left <= limit):
+                return system.factor.coefficients + system.coefficients(v)
+            last = size
+    return None
+
+
+def _sizes(system: ClosedSystem, v: FloatArray) -> FloatArray:
+    """Size of a step, and of its part in the coefficients."""
+    return np.array([np.linalg.norm(v), np.linalg.norm(system.coefficients(v))])
+
+
+def _scales(system: ClosedSystem) -> FloatArray:
+    """What rounding noise of either is relative to."""
+    w = system.factor.coefficients
+    whitened = np.linalg.solve(system.balance.root, w)
+    return np.array([np.linalg.norm(whitened) + np.sqrt(len(w)), np.linalg.norm(w)])
+
+
+def _with_record(objective: Objective, row: int, new: FloatArray) -> Objective:
+    """The training data with one record replaced."""
+    if sparse.issparse(objective.X):
+        X = objective.X.tolil(copy=True)
+        X[row] = new
+        return replace(objective, X=sparse.csr_array(X))
+    X = objective.X.copy()
+    X[row] = new
+    return replace(objective, X=X)

@@ -1,0 +1,374 @@
+"""Total leakage of a reweighted fit: the weights, too, are functions of the data.
+
+With weights that balance the leakage, [FIL21] eq. 29 differentiates the minimiser with the
+weights held fixed, and understates what is leaked. At the fixed point of the reweighting a record
+moves the minimiser in three ways: through its own terms, through its own weight, and through the
+weights of all others. The first is the conditional Jacobian; all three are the total one,
+
+    J = s {- omega [(c P x~ - c' xi) w^T + r P E - 2 c Xi E,  q P x~] + tau [o^T, o_y]} ,
+
+with the adjoint ``(P, second_k, third_k)`` of the closed system (`_total_system`), which replaces
+``A`` by ``P``; ``xi_k = x~^T second_k x~``; ``Xi_k = x~^T second_k``;
+``tau_k = omega (r (P x~)_k - c xi_k + third_k)``; and the derivative ``[o, o_y]`` of the logarithm
+of the balanced norm with respect to the record. A record costs O(p^3).
+
+The total leakage of a record can be larger or smaller than the conditional one. A weight is about
+proportional to ``1 / |r|`` where the part ``r A E`` prevails, so that ``omega r`` stays what it is
+as the target or the prediction of the record changes: then its own weight cancels the part
+``c x~ w^T``, and that of the target. On IWPC
+(alpha=1e-2, whole record) the ratio runs from 0.65 to 3.6 with the median at 1.05.
+
+Where the fixed point has no derivative the total leakage is infinite.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skleak.influence.jacobian._norms import Columns, Norm
+from skleak.influence.reweighting._total_derivative import TotalDerivative, total_derivative
+from skleak.influence.reweighting._total_gradient import Balance, Gradients
+from skleak.influence.reweighting._total_system import Adjoint
+from skleak.utils._blocks import dense_rows, row_blocks, with_progress
+from skleak.utils._typing import Data, FloatArray, IntArray
+
+if TYPE_CHECKING:  # the state of a fit may offer these functions as methods
+    from skleak.influence.state._state import FitState, Participation
+
+__all__ = [
+    "total_feature_norms",
+    "total_jacobian",
+    "total_joint_norm",
+    "total_norms",
+]
+
+# Entries of the largest table of one block of records: 16 MB.
+_ELEMENTS = 1 << 21
+# Matrices up to that size are left to a dense method, as are those of which the largest
+# eigenvalue has not this relative error after that many steps.
+_SMALL = 16
+_POWER_TOLERANCE, _POWER_STEPS = 1e-13, 30
+
+
+def total_norms(
+    state: "FitState",
+    X: Data,
+    y: FloatArray,
+    part: "Participation",
+    columns: Columns | None = None,
+    norm: Norm = "spectral",
+    *,
+    derivative: TotalDerivative | None = None,
+) -> FloatArray:
+    """Total Fisher information loss of each record over a block of columns.
+
+    Parameters
+    ----------
+    state : FitState
+        State of the fit.
+    X : ndarray or CSR of shape (n, d)
+        Records.
+    y : ndarray of shape (n,)
+        Targets.
+    part : Participation
+        How they take part in the fit.
+    columns : Columns, default=None
+        What is unknown; by default the whole record.
+    norm : {"spectral", "trace"}, default="spectral"
+        Worst direction, or root mean square over the unknowns.
+    derivative : TotalDerivative, default=None
+        Of this state, where it is known already.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Loss of the whole weight of each at the noise scale of the fit; the counterpart of
+        ``FitState.record_loss`` with ``conditional=True``. Of records that are not training
+        records: as if one took part in this very fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
+    >>> model = PrivateLinearRegression(1.0, alpha=0.5, reweighting="irfil").fit(X, y)
+    >>> state = model._confidential_state()
+    >>> part = state.participation(X, y)
+    >>> state.record_loss(X, y, part, conditional=True).round(3)
+    array([0.553, 0.553, 0.553, 0.553])
+    >>> total_norms(state, X, y, part).round(3)
+    array([0.725, 0.53 , 0.634, 0.493])
+    """
+    columns = state.whole_record if columns is None else columns
+    return total_feature_norms(state, X, y, part, [columns], norm, derivative=derivative)[:, 0]
+
+
+def total_feature_norms(
+    state: "FitState",
+    X: Data,
+    y: FloatArray,
+    part: "Participation",
+    blocks: Sequence[Columns],
+    norm: Norm = "spectral",
+    *,
+    derivative: TotalDerivative | None = None,
+) -> FloatArray:
+    """Total Fisher information loss of each record over several blocks of columns.
+
+    Parameters
+    ----------
+    state : FitState
+        State of the fit.
+    X : ndarray or CSR of shape (n, d)
+        Records.
+    y : ndarray of shape (n,)
+        Targets.
+    part : Participation
+        How they take part in the fit.
+    blocks : sequence of Columns
+        What is unknown, one column of the table each.
+    norm : {"spectral", "trace"}, default="spectral"
+        Worst direction, or root mean square over the unknowns.
+    derivative : TotalDerivative, default=None
+        Of this state, where it is known already.
+
+    Returns
+    -------
+    ndarray of shape (n, n_blocks)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
+    >>> model = PrivateLinearRegression(1.0, alpha=0.5, reweighting="irfil").fit(X, y)
+    >>> state, blocks = model._confidential_state(), [Columns(np.array([0])), Columns(target=True)]
+    >>> total_feature_norms(state, X, y, state.participation(X, y), blocks).shape
+    (4, 2)
+    """
+    derivative = total_derivative(state) if derivative is None else derivative
+    if derivative.unbounded:
+        return np.tile(np.where(part.present, np.inf, 0.0)[:, None], len(blocks))
+    if derivative.adjoint is None:
+        return state.feature_loss(X, y, part, blocks, norm, conditional=True)
+    table, d = np.empty((X.shape[0], len(blocks))), state.n_features
+    for rows, jacobians in _jacobians(derivative, X, y, part.factors, show=state.verbose):
+        for k, block in enumerate(blocks):
+            table[rows, k] = _norms(_restricted(jacobians, block, d), norm, block.count(d))
+    return _per_noise(table, state.noise_scale)
+
+
+def total_joint_norm(
+    state: "FitState",
+    X: Data,
+    y: FloatArray,
+    part: "Participation",
+    columns: Columns | None = None,
+    norm: Norm = "spectral",
+    *,
+    derivative: TotalDerivative | None = None,
+) -> float:
+    """Total Fisher information loss of all given records together.
+
+    Parameters
+    ----------
+    state : FitState
+        State of the fit.
+    X : ndarray or CSR of shape (n, d)
+        Records of the group.
+    y : ndarray of shape (n,)
+        Targets.
+    part : Participation
+        How they take part in the fit.
+    columns : Columns, default=None
+        What is unknown of each; by default the whole record.
+    norm : {"spectral", "trace"}, default="spectral"
+        Worst direction, or root mean square over all unknowns, records times columns.
+    derivative : TotalDerivative, default=None
+        Of this state, where it is known already.
+
+    Returns
+    -------
+    float
+        The counterpart of ``FitState.joint_loss``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
+    >>> model = PrivateLinearRegression(1.0, alpha=0.5, reweighting="irfil").fit(X, y)
+    >>> state = model._confidential_state()
+    >>> part = state.participation(X, y)
+    >>> each = total_norms(state, X, y, part)
+    >>> bool(total_joint_norm(state, X, y, part) >= each.max())
+    True
+    """
+    columns = state.whole_record if columns is None else columns
+    derivative = total_derivative(state) if derivative is None else derivative
+    if derivative.unbounded:
+        return np.inf if np.any(part.present) else 0.0
+    if derivative.adjoint is None:
+        return state.joint_loss(X, y, part, columns, norm, conditional=True)
+    p, d = len(state.factor.coefficients), state.n_features
+    joint = np.zeros((p, p))
+    for _, jacobians in _jacobians(derivative, X, y, part.factors, show=state.verbose):
+        flat = _restricted(jacobians, columns, d).transpose(1, 0, 2).reshape(p, -1)
+        joint += flat @ flat.T
+    if norm == "trace":
+        unknowns = np.sum(part.present) * columns.count(d)
+        square = np.trace(joint) / unknowns if unknowns > 0 else 0.0
+    else:
+        square = np.linalg.eigvalsh(joint)[-1]
+    return float(_per_noise(np.sqrt(np.array([max(square, 0.0)])), state.noise_scale)[0])
+
+
+def total_jacobian(
+    state: "FitState", rows: IntArray, *, derivative: TotalDerivative | None = None
+) -> FloatArray:
+    """Dense total Jacobians of a few training records.
+
+    Parameters
+    ----------
+    state : FitState
+        State of the fit.
+    rows : ndarray of int of shape (k,)
+        Which training records.
+    derivative : TotalDerivative, default=None
+        Of this state, where it is known already.
+
+    Returns
+    -------
+    ndarray of shape (k, p, d + 1)
+        Derivative of the noiseless minimiser of the whole algorithm with respect to ``[x, y]``
+        of the record, all of its weight; zero for a record of weight zero.
+
+    Raises
+    ------
+    ValueError
+        Where there is none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
+    >>> model = PrivateLinearRegression(1.0, alpha=0.5, reweighting="irfil").fit(X, y)
+    >>> total_jacobian(model._confidential_state(), np.array([2])).round(3)
+    array([[[-0.524, -0.024],
+            [-0.307,  0.354]]])
+    """
+    objective = state.objective
+    X, y = objective.X[rows], objective.y[rows]
+    factors = objective.weights[rows]
+    derivative = total_derivative(state) if derivative is None else derivative
+    if derivative.unbounded:
+        raise ValueError(
+            "The fixed point of the reweighting has no derivative, so there is no Jacobian: "
+            + " ".join(derivative.doubts)
+        )
+    if derivative.adjoint is None:
+        conditional = state.factor.jacobian(dense_rows(X, slice(None)), y)
+        return conditional * factors[:, None, None]
+    result = np.empty((len(y), len(state.factor.coefficients), state.n_features + 1))
+    for some, jacobians in _jacobians(derivative, X, y, factors):
+        result[some] = jacobians
+    return result
+
+
+def _jacobians(
+    derivative: TotalDerivative, X: Data, y: FloatArray, factors: FloatArray, *, show: bool = False
+) -> Iterator[tuple[slice, FloatArray]]:
+    """Total Jacobians of shape (b, p, d + 1) of blocks of records of weights ``factors``."""
+    balance, adjoint = derivative.balance, derivative.adjoint
+    if balance is None or adjoint is None:
+        return
+    p, n = len(balance.root), X.shape[0]
+    blocks = row_blocks(n, p * (p + 1), _ELEMENTS)
+    for rows in with_progress(blocks, n, "total leakage", show=show):
+        gradients = balance.gradients(dense_rows(X, rows), y[rows])
+        block = _block(balance, adjoint, gradients)
+        block *= factors[rows, None, None]
+        yield rows, block
+
+
+def _block(balance: Balance, adjoint: Adjoint, g: Gradients) -> FloatArray:
+    """Total Jacobians of a block of records of unit weight."""
+    w, d = balance.factor.weights, balance.factor.n_features
+    features = balance.root[:d].T
+    along, second_x, quadratic, by_weight = adjoint.products(g)
+    by_predictor = g.third[:, None] * quadratic - g.c[:, None] * along
+    by_predictor += g.predictor[:, None] * by_weight
+    b, p = along.shape
+    jacobians = np.empty((b, p, d + 1))
+    second_x *= 2.0 * g.c[:, None, None]
+    direct = (second_x.reshape(b * p, p) @ features).reshape(b, p, d)
+    direct += by_predictor[:, :, None] * w
+    direct -= g.r[:, None, None] * (adjoint.first @ features)
+    direct += by_weight[:, :, None] * (g.direct @ features)[:, None, :]
+    jacobians[:, :, :d] = direct
+    jacobians[:, :, d] = g.target[:, None] * by_weight - g.q[:, None] * along
+    return jacobians
+
+
+def _restricted(jacobians: FloatArray, columns: Columns, n_features: int) -> FloatArray:
+    """Jacobians with respect to a block of columns alone."""
+    features = jacobians[:, :, :n_features]
+    if columns.constrained:
+        features = features @ columns.basis(n_features)
+    elif columns.indices is not None:
+        features = features[:, :, columns.indices]
+    elif columns.target:
+        return jacobians
+    if not columns.target:
+        return features
+    return np.concatenate([features, jacobians[:, :, n_features:]], axis=2)
+
+
+def _norms(jacobians: FloatArray, norm: Norm, count: int) -> FloatArray:
+    """Largest singular value of each, or the root mean square of its columns."""
+    if norm == "trace":
+        return np.sqrt(np.einsum("ijk,ijk->i", jacobians, jacobians) / count)
+    turned = jacobians.transpose(0, 2, 1)
+    gram = turned @ jacobians if jacobians.shape[2] <= jacobians.shape[1] else jacobians @ turned
+    return np.sqrt(np.maximum(_largest_eigenvalues(gram), 0.0))
+
+
+def _largest_eigenvalues(matrices: FloatArray) -> FloatArray:
+    """Largest eigenvalue of each of many positive semidefinite matrices.
+
+    By power iteration where the result is proven: an approximate eigenvalue whose square is above
+    half of the sum of all squared eigenvalues, which is the squared Frobenius norm, is the largest
+    one. No other exceeds the root of what it leaves of that sum, so that its error is at most the
+    squared residual over the distance to it. The rest, and small matrices, by a dense method.
+    """
+    if matrices.shape[1] <= _SMALL:
+        return np.asarray(np.linalg.eigvalsh(matrices)[:, -1])
+    b = len(matrices)
+    squares = np.einsum("ijk,ijk->i", matrices, matrices)
+    vectors = matrices[np.arange(b), np.einsum("ijj->ij", matrices).argmax(axis=1)]
+    result = np.where(squares == 0.0, 0.0, np.nan)
+    pending = np.flatnonzero((squares > 0.0) & np.isfinite(squares))
+    for _ in range(_POWER_STEPS):
+        unit = vectors[pending]
+        unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+        # Where all are pending, no copy is made.
+        some = matrices if len(pending) == b else matrices[pending]
+        vectors[pending] = image = (some @ unit[:, :, None])[:, :, 0]
+        values = np.einsum("ij,ij->i", unit, image)
+        residual = np.linalg.norm(image - values[:, None] * unit, axis=1)
+        gap = values - np.sqrt(np.maximum(squares[pending] - values**2, 0.0))
+        settled = (gap > 0.0) & (residual**2 <= _POWER_TOLERANCE * values * gap)
+        result[pending[settled]] = values[settled]
+        pending = pending[~settled]
+    if len(pending):
+        result[pending] = np.linalg.eigvalsh(matrices[pending])[:, -1]
+    return result
+
+
+def _per_noise(norms: FloatArray, noise_scale: float) -> FloatArray:
+    """Norm over noise: infinite without noise, but zero where nothing depends on the record."""
+    if noise_scale == 0.0:
+        return np.where(norms > 0.0, np.inf, 0.0)
+    return norms / noise_scale

@@ -1,0 +1,172 @@
+"""The derivative of the fixed point of a reweighting, and whether it can be trusted."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from skleak.influence.jacobian._norms import record_norms
+from skleak.influence.reweighting._fixed_point import relative_spread
+from skleak.influence.reweighting._total_gradient import Balance
+from skleak.influence.reweighting._total_system import Adjoint, AdjointSystem
+
+if TYPE_CHECKING:  # the state of a fit may offer these functions as methods
+    from skleak.influence.state._state import FitState
+
+__all__ = ["TotalDerivative", "total_derivative"]
+
+# Largest number of parameters for which the system is written out: its matrix takes 0.2 GB.
+_LARGEST_DENSE = 100
+# Beyond these the Krylov method takes more than 3 GB, or longer than at n = 30,000 with 200
+# parameters, where it is about 10 minutes on 2 cores: some 15 passes of 35 s.
+_LARGEST, _MOST_WORK = 300, 2.5e11
+# Total leakage has an error of a few times the deviation: 2e-3 at 1e-3, 5e-4 at 1e-4 on IWPC.
+_LARGEST_DEVIATION = 1e-3
+_LARGEST_RESIDUAL = 1e-6
+
+
+@dataclass(frozen=True)
+class TotalDerivative:
+    """How a reweighted minimiser depends on the data, prepared for all records. Confidential.
+
+    Parameters
+    ----------
+    balance : Balance or None
+        What is balanced; None where the weights do not depend on the data, and the total
+        Jacobian is the conditional one.
+    adjoint : Adjoint or None
+        Solution of the adjoint system, None together with ``balance``.
+    spread : float
+        Relative standard deviation of what is balanced: how far the fit is from the fixed point.
+    deviation : float
+        Largest relative deviation of it from its mean, over all records.
+    residual : float
+        Relative residual of the adjoint system.
+    converged : bool
+        Whether the minimiser is one.
+
+    Examples
+    --------
+    >>> TotalDerivative(None, None, 0.0, 0.0, 0.0, True).doubts
+    []
+    """
+
+    balance: Balance | None
+    adjoint: Adjoint | None
+    spread: float
+    deviation: float
+    residual: float
+    converged: bool
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether the weights have no derivative, so that no finite number bounds the leakage."""
+        return self.adjoint is None and not max(self.deviation, self.residual) < np.inf
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why the total leakage should not be trusted; empty where it can be."""
+        doubts = []
+        if not self.converged:
+            doubts.append("The solver did not converge: there is no minimiser to differentiate.")
+        if not self.deviation <= _LARGEST_DEVIATION:
+            doubts.append(
+                "The reweighting is not at its fixed point: the balanced leakage of a record "
+                f"deviates from the mean by up to {self.deviation:.1e} (relative), expected at "
+                f"most {_LARGEST_DEVIATION:g}. Raise `alpha` or the reweighting's `max_iter`, or "
+                "lower its `tol`; there is no fixed point where a record cannot leak at all."
+            )
+        if not self.residual <= _LARGEST_RESIDUAL:
+            doubts.append(
+                "The derivative of the reweighting was not found: relative residual "
+                f"{self.residual:.1e}, expected at most {_LARGEST_RESIDUAL:g}. The fixed point "
+                "may be nearly singular: raise `alpha`."
+            )
+        return doubts
+
+
+def total_derivative(
+    state: "FitState", *, solver: Literal["auto", "dense", "krylov"] = "auto"
+) -> TotalDerivative:
+    """Differentiate the fixed point of a reweighted fit, once for all records.
+
+    Parameters
+    ----------
+    state : FitState
+        State of the fit.
+    solver : {"auto", "dense", "krylov"}, default="auto"
+        How the adjoint system is solved; by default densely up to 100 parameters.
+
+    Returns
+    -------
+    TotalDerivative
+        Its ``doubts`` say whether it can be trusted: whoever shows the numbers shows them.
+
+    Raises
+    ------
+    ValueError
+        For more than 300 parameters (200 at n = 30,000), or more than two classes.
+    LinAlgError
+        Where the fixed point is singular, so that the weights have no derivative.
+
+    Notes
+    -----
+    The fit is differentiated at the weights it has; away from the fixed point these are not
+    those that the algorithm tends to. A record that cannot leak what is balanced would ask for
+    an infinite weight: then there is no fixed point, and the deviation is 1. The spectral norm
+    has no derivative where its largest singular value is a double one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
+    >>> model = PrivateLinearRegression(0.1, alpha=0.5, reweighting="irfil").fit(X, y)
+    >>> derivative = total_derivative(model._confidential_state())
+    >>> derivative.doubts
+    []
+    """
+    objective = state.objective
+    if state.balanced is None:
+        return TotalDerivative(None, None, 0.0, 0.0, 0.0, state.converged)
+    _check_size(state)
+    rule, copies = state.balanced, objective.sample_weight
+    kappa = rule.norms(state.factor, objective.X, objective.y)
+    losses = rule.losses(objective.reweights, kappa, copies)
+    spread = relative_spread(losses, copies)
+    mean = np.average(losses, weights=copies)
+    if mean == 0.0:
+        # Nothing that is balanced leaks, or all weight went to records that cannot leak it. Where
+        # something leaks all the same, the smallest change of a record changes all weights.
+        whole = record_norms(state.factor, objective.X, objective.y, state.whole_record)
+        deviation = np.inf if np.any(whole[copies > 0.0] > 0.0) else 0.0
+        return TotalDerivative(None, None, spread, deviation, 0.0, state.converged)
+    deviation = float(np.max(np.abs(losses[copies > 0.0] / mean - 1.0)))
+    level = rule.level(objective.reweights, kappa, copies)
+    balance = Balance.of(state.factor, rule, level)
+    system = AdjointSystem(objective, balance, state.verbose)
+    if solver == "auto":
+        solver = "dense" if system.n_parameters <= _LARGEST_DENSE else "krylov"
+    adjoint = system.solve_dense() if solver == "dense" else system.solve_krylov()
+    residual = system.residual(adjoint)
+    return TotalDerivative(balance, adjoint, spread, deviation, residual, state.converged)
+
+
+def _check_size(state: "FitState") -> None:
+    if state.factor.n_target_directions > 1:
+        raise ValueError(
+            "The total leakage of a reweighted fit is known for one prediction per record; got "
+            f"{state.factor.n_target_directions + 1} classes. Reweight two classes, or drop the "
+            "reweighting."
+        )
+    n, p = len(state.objective.y), len(state.factor.coefficients)
+    most = min(_LARGEST, int((_MOST_WORK / n) ** (1.0 / 3.0)))
+    if p > most:
+        raise ValueError(
+            f"The leakage of a reweighted fit of {n} records with {p} parameters would take too "
+            "long: the weights are functions of the data, and differentiating them costs time "
+            "O(n p^3) in each of a dozen passes or more, and memory O(p^3). Expected at most "
+            f"{most} parameters. `conditional_fisher_information_loss_` is there, but holds the "
+            "weights fixed, as [FIL21] does, and may be too small. Reduce the columns first "
+            "(sklearn.decomposition.PCA), or drop the reweighting."
+        )

@@ -1,0 +1,323 @@
+"""Noise goals that stand in for a number in ``noise_scale``.
+
+A goal is resolved inside ``fit``, when the minimiser and its derivatives are known and no noise
+has been drawn. Two of them, `MaxLeakage` and `MaxAdvantage`, read the noise off the data. What
+they need is rounded up to a rung of a public ladder, and only the rung is used; ``fit`` refuses
+where another value of few in one record would have moved the rung.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from skleak.utils._typing import Array, FloatArray, IntArray
+
+__all__ = [
+    "MOST_VALUES",
+    "FittedProblem",
+    "MaxLeakage",
+    "NoiseGoal",
+    "Secret",
+    "check_positive",
+]
+
+# More distinct values than this are no longer a categorical attribute.
+MOST_VALUES = 64
+
+
+@dataclass(frozen=True)
+class Secret:
+    """Entries of a record of which an attacker knows that they have one of a few values.
+
+    Parameters
+    ----------
+    columns : ndarray of int of shape (k,) or None
+        Their columns; None for the target.
+    values : ndarray of shape (n_values, k)
+        What they may be.
+    label : str
+        Their name.
+
+    Examples
+    --------
+    >>> Secret(np.array([0]), np.array([[0.0], [1.0]]), "x0").values.shape
+    (2, 1)
+    """
+
+    columns: IntArray | None
+    values: FloatArray
+    label: str
+
+
+class FittedProblem(Protocol):
+    """What a noise goal may ask of a fit before noise is drawn."""
+
+    def sufficient_noise(self, eta: float, features: Any) -> FloatArray:
+        """Noise scale at which each participating record's loss is eta, (n,); may be infinite."""
+
+    def attribute_values(self, attribute: Any) -> tuple[Array, FloatArray]:
+        """Distinct values of an attribute, (n_values, k), and how often each occurs."""
+
+    def encodings(self, attribute: Any, values: Array) -> FloatArray:
+        """Encodings for every record, (n, n_values, p), where the noise is isotropic."""
+
+    def sensitivity(self) -> float:
+        """Largest change by a record, over the noise at scale 1; ValueError if there is none."""
+
+    def secrets(self, features: Any) -> list[Secret]:
+        """Secrets of few values in a block of columns, or in the whole record for None."""
+
+    def numeric_secrets(self, features: Any) -> list[Secret]:
+        """Numeric columns of a block, or of the whole record for None, at values in their range."""
+
+    def attribute_codes(self, secret: Secret) -> IntArray:
+        """Position of each participating record's own value among those of the secret, (n,)."""
+
+    def loss_brackets(
+        self, secret: Secret, features: Any, quantile: float
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """Bounds on a quantile of the losses at unit noise, (n, n_values) each; None if unknown."""
+
+    def distance_brackets(self, secret: Secret) -> tuple[FloatArray, FloatArray] | None:
+        """Bounds on the largest distance between two values of a record; None if unknown."""
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of parameters that are released."""
+
+    @property
+    def relative_step(self) -> float:
+        """Bound on the step of the grid of the noise, over its least standard deviation."""
+
+
+@dataclass
+class NoiseGoal(BaseEstimator, ABC):
+    """A goal for which `fit` finds the smallest sufficient noise scale.
+
+    Attributes
+    ----------
+    data_dependent : bool
+        Whether the noise scale is read off the training records.
+    """
+
+    data_dependent: ClassVar[bool] = False
+
+    @abstractmethod
+    def resolve(self, problem: FittedProblem) -> float:
+        """Smallest noise scale that reaches the goal."""
+
+    def noise_scale_of(self, estimator: Any) -> float:
+        """Find the noise scale that the goal needs on the data of an estimator.
+
+        With an estimator fitted on public data the result is a plain number that reads nothing
+        private: pass it as ``noise_scale`` to an estimator for private data. Whether the goal is
+        then met on the private data, the report of that fit tells.
+
+        Parameters
+        ----------
+        estimator : private estimator
+            Fitted on public data, in this process: pickles and copies forget what is needed. Its
+            own noise plays no part.
+
+        Returns
+        -------
+        float
+            The smallest sufficient noise scale, in units of the coefficients; not rounded.
+
+        Raises
+        ------
+        ValueError
+            Where the goal cannot be reached, or the fit did not converge.
+        NotFittedError
+            Before ``fit``, and after unpickling.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skleak.linear_model import PrivateLinearRegression
+        >>> from skleak.mechanisms import MaxLeakage
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> public = PrivateLinearRegression().fit(X[:200], y[:200])
+        >>> noise_scale = MaxLeakage(0.5).noise_scale_of(public)
+        >>> model = PrivateLinearRegression(noise_scale).fit(X[200:], y[200:])
+        >>> model.noise_scale_ == noise_scale
+        True
+        """
+        return float(self.resolve(estimator._fitted_problem()))
+
+    def secrets(self, problem: FittedProblem) -> list[Secret]:
+        """Secrets of few values whose owners the noise scale must not give away.
+
+        Parameters
+        ----------
+        problem : FittedProblem
+            The fit.
+
+        Returns
+        -------
+        list of Secret
+        """
+        return []
+
+    def numeric_secrets(self, problem: FittedProblem) -> list[Secret]:
+        """Numeric secrets of the goal, at a few values within their range.
+
+        Parameters
+        ----------
+        problem : FittedProblem
+            The fit.
+
+        Returns
+        -------
+        list of Secret
+        """
+        return []
+
+    def brackets(
+        self, problem: FittedProblem, secret: Secret
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """Bracket the noise needed, had each record each value of a secret.
+
+        Parameters
+        ----------
+        problem : FittedProblem
+            The fit.
+        secret : Secret
+            The secret.
+
+        Returns
+        -------
+        low, high : ndarray of shape (n, n_values), or None
+            Bounds; None where none are known.
+        """
+        return None
+
+
+@dataclass
+class MaxLeakage(NoiseGoal):
+    """No record's Fisher information loss exceeds ``eta``.
+
+    The noise that this needs depends on the data. It is rounded up to a power of the square root
+    of two, so that the largest loss lies between ``eta / sqrt(2)`` and ``eta``. ``fit`` raises
+    where another value of the block, or without ``features`` of any one column or the target, in
+    one record would have moved the rung: of those that have up to 64 values, and not more than
+    half as many as there are records. Numeric columns may move it, and the report counts records
+    that could.
+
+    Parameters
+    ----------
+    eta : float, positive
+        Largest Fisher information loss, in 1 / (unit of the columns).
+    features : str, int, slice, mask or list, default=None
+        Block of columns it is measured on; by default the whole record.
+    quantile : float in (0, 1], default=1.0
+        Share of the records that must stay below ``eta``; 1 for all.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = PrivateLinearRegression(MaxLeakage(eta=0.5)).fit(X, y)
+    >>> bool(0.5 / 2**0.5 < model.fisher_information_loss_.max() <= 0.5)
+    True
+    >>> round(float(np.log2(model.noise_scale_)), 6)  # in steps of one half
+    6.5
+    """
+
+    data_dependent: ClassVar[bool] = True
+
+    eta: float
+    features: Any = None
+    quantile: float = 1.0
+
+    def resolve(self, problem: FittedProblem) -> float:
+        """Smallest noise scale that reaches the goal.
+
+        Parameters
+        ----------
+        problem : FittedProblem
+            The fit.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ValueError
+            For a loss that is not positive, a quantile outside (0, 1], or where no noise scale
+            reaches it, as the shape of the noise alone tells too much.
+        """
+        check_positive("MaxLeakage.eta", self.eta)
+        if not 0.0 < self.quantile <= 1.0:
+            raise ValueError(
+                f"`MaxLeakage.quantile` must lie in (0, 1]; got {self.quantile}. Pass 1.0 to "
+                "protect every record."
+            )
+        scales = problem.sufficient_noise(self.eta, self.features)
+        scale = float(np.quantile(scales, self.quantile, method="higher"))
+        if np.isinf(scale):
+            raise ValueError(
+                f"No noise scale reaches `MaxLeakage.eta={self.eta:g}`: the covariance of the "
+                "noise depends on the records, and tells more than that by itself. Raise `eta`, or "
+                "use isotropic noise."
+            )
+        return scale
+
+    def secrets(self, problem: FittedProblem) -> list[Secret]:
+        """Secrets of few values in the block, or in the whole record and its target.
+
+        Parameters
+        ----------
+        problem : FittedProblem
+            The fit.
+
+        Returns
+        -------
+        list of Secret
+        """
+        return problem.secrets(self.features)
+
+    def numeric_secrets(self, problem: FittedProblem) -> list[Secret]:
+        """Numeric columns of the block, or of the whole record, and a numeric target.
+
+        Parameters
+        ----------
+        problem : FittedProblem
+            The fit.
+
+        Returns
+        -------
+        list of Secret
+        """
+        return problem.numeric_secrets(self.features)
+
+    def brackets(
+        self, problem: FittedProblem, secret: Secret
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """Bracket the noise needed, had each record each value of a secret.
+
+        Parameters
+        ----------
+        problem : FittedProblem
+            The fit.
+        secret : Secret
+            The secret.
+
+        Returns
+        -------
+        low, high : ndarray of shape (n, n_values), or None
+            Bounds; None where none are known.
+        """
+        losses = problem.loss_brackets(secret, self.features, self.quantile)
+        return None if losses is None else (losses[0] / self.eta, losses[1] / self.eta)
+
+
+def check_positive(name: str, value: float) -> None:
+    """Raise unless a parameter is positive and finite."""
+    if not (np.isreal(value) and 0.0 < value < np.inf):
+        raise ValueError(f"`{name}` must be positive and finite; got {value!r}.")

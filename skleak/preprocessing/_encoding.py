@@ -1,0 +1,282 @@
+"""One-hot columns of public categories."""
+
+import warnings
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from skleak.preprocessing._columns import (
+    PublicTransformer,
+    by_column,
+    column_label,
+    read_table,
+)
+from skleak.utils._sklearn_compat import StrOptions, fit_context, output_container, with_columns_of
+from skleak.utils._typing import Array
+
+__all__ = ["PublicOneHotEncoder"]
+
+
+class PublicOneHotEncoder(PublicTransformer):
+    """One column of zeros and ones for each public category.
+
+    A `sklearn.preprocessing.OneHotEncoder` whose categories come from outside knowledge and not
+    from the records. ``fit`` learns the names and the number of the columns, and each row is
+    transformed by itself.
+
+    Parameters
+    ----------
+    categories : dict of str to list, list of lists, or list
+        Categories of each column, by name or in order, or one list for all. None or NaN, as the
+        last category, stands for all that is missing. Categories that are read off the records
+        are not public: a rare one tells that somebody has it. Take them from a code book.
+    drop : {"first", "if_binary"} or None, default=None
+        Leave out the first category of each column, or of columns with two categories.
+    handle_unknown : {"ignore", "error"}, default="ignore"
+        What becomes of values that are no category, and of missing ones where that is none: a row
+        of zeros, or an error. With "ignore" there is an output for every table; "error" finds
+        misspelled categories.
+    sparse_output : bool, default=False
+        Whether to return a sparse matrix.
+
+    Attributes
+    ----------
+    encoder_ : OneHotEncoder
+        Scikit-learn's encoder with these categories. Public.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of str
+        Column names, where the table has them.
+
+    Notes
+    -----
+    Values are compared by equality, whatever their type: 1, 1.0 and True are one category, and
+    "1" is another. None, NaN, ``pd.NA`` and ``NaT`` are one missing value.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skleak.preprocessing import PublicOneHotEncoder
+    >>> X = pd.DataFrame({"gene": ["AA", "AB", "other"], "smoker": [1, None, 0]})
+    >>> encoder = PublicOneHotEncoder({"gene": ["AA", "AB", "BB"], "smoker": [0, 1, None]})
+    >>> encoder.fit_transform(X)
+    array([[1., 0., 0., 0., 1., 0.],
+           [0., 1., 0., 0., 0., 1.],
+           [0., 0., 0., 1., 0., 0.]])
+    >>> encoder.get_feature_names_out()
+    array(['gene_AA', 'gene_AB', 'gene_BB', 'smoker_0', 'smoker_1', 'smoker_nan'],
+          dtype=object)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "categories": [Mapping, "array-like"],
+        "drop": [StrOptions({"first", "if_binary"}), None],
+        "handle_unknown": [StrOptions({"ignore", "error"})],
+        "sparse_output": ["boolean"],
+    }
+
+    encoder_: OneHotEncoder
+
+    def __init__(
+        self,
+        categories: Any,
+        *,
+        drop: Literal["first", "if_binary"] | None = None,
+        handle_unknown: Literal["ignore", "error"] = "ignore",
+        sparse_output: bool = False,
+    ) -> None:
+        self.categories = categories
+        self.drop = drop
+        self.handle_unknown = handle_unknown
+        self.sparse_output = sparse_output
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the names and the number of the columns, and check the categories against them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Records. Their values are not kept.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For categories of columns that X lacks, columns without categories, repeated
+            categories; and for unknown values with ``handle_unknown="error"``.
+
+        Warns
+        -----
+        UserWarning
+            Where a column holds none of its categories, as with numbers read as text.
+        """
+        table = self._read(X, reset=True)
+        self._prepare()
+        self._warn_if_none_is_known(table)
+        if self.handle_unknown == "error":
+            self.encoder_.transform(table)
+        return self
+
+    def _prepare(self) -> Self:
+        categories = self._checked_categories()
+        encoder = OneHotEncoder(
+            categories=categories,
+            drop=self.drop,
+            handle_unknown=self.handle_unknown,
+            sparse_output=self.sparse_output,
+        )
+        # Fitted on the categories themselves, each column filled up with its first: what
+        # scikit-learn takes from a table (the type of a column) is then public as well.
+        longest = max(map(len, categories))
+        rows = [np.append(each, [each[0]] * (longest - len(each))) for each in categories]
+        names = getattr(self, "feature_names_in_", None)
+        public = pd.DataFrame(np.stack(rows, axis=1), columns=names, dtype=object)
+        self.encoder_ = encoder.set_output(transform="default").fit(public)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Encode each value.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Records.
+
+        Returns
+        -------
+        ndarray or sparse matrix of shape (n_samples, n_encoded)
+            Of zeros and ones, with at most one 1 for each column of X.
+
+        Raises
+        ------
+        ValueError
+            For unknown values with ``handle_unknown="error"``.
+        """
+        check_is_fitted(self)
+        return self.encoder_.transform(self._read(X, reset=False))
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Return to the categories.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_encoded)
+            Encoded rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            None for a row of zeros, NaN where missing is a category.
+        """
+        check_is_fitted(self)
+        return self.encoder_.inverse_transform(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Name the encoded columns ``<column>_<category>``.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Names of the columns; by default those of the table, or "x0", "x1", ...
+
+        Returns
+        -------
+        ndarray of str
+        """
+        check_is_fitted(self)
+        return self.encoder_.get_feature_names_out(input_features)
+
+    def to_sklearn(self) -> OneHotEncoder:
+        """Return scikit-learn's own transformer, for whoever has no skleak.
+
+        Returns
+        -------
+        OneHotEncoder
+            Fitted. Of numbers where all categories of a column are numbers. Missing values must
+            come to it as NaN.
+        """
+        check_is_fitted(self)
+        columns = [_of_plain_type(values) for values in self.encoder_.categories_]
+        encoder = clone(self.encoder_).set_params(categories=columns)
+        longest = max(map(len, columns))
+        filled = [column[np.minimum(np.arange(longest), len(column) - 1)] for column in columns]
+        table = pd.concat([pd.Series(column, dtype=column.dtype) for column in filled], axis=1)
+        table.columns = getattr(self, "feature_names_in_", table.columns)
+        made = with_columns_of(self, encoder.fit(table))
+        names = self.get_feature_names_out()
+        if output_container(self) and list(made.get_feature_names_out()) != list(names):
+            raise ValueError(
+                "scikit-learn's encoder would name its columns otherwise, "
+                f"{list(made.get_feature_names_out())} in place of {list(names)}: numbers next to "
+                "None become fractions there. Use text as categories, or leave out `set_output`."
+            )
+        return made
+
+    def _used_parameters(self) -> dict[str, Any]:
+        return {"categories": [values.tolist() for values in self.encoder_.categories_]}
+
+    def _read(self, X: Any, *, reset: bool) -> pd.DataFrame:
+        table = read_table(self, X, reset=reset).astype(object)
+        return pd.DataFrame(table, columns=getattr(self, "feature_names_in_", None), dtype=object)
+
+    def _checked_categories(self) -> list[Array]:
+        shared = not isinstance(self.categories, Mapping) and not any(
+            pd.api.types.is_list_like(each) for each in self.categories
+        )
+        checked = []
+        for index, given in enumerate(by_column(self, "categories", shared)):
+            label = column_label(self, index)
+            if not pd.api.types.is_list_like(given) or len(given) == 0:
+                raise ValueError(
+                    f"`categories` of {label} must be a list of at least one; got {given!r}."
+                )
+            values = np.fromiter(given, dtype=object, count=len(given))
+            values[pd.isna(values)] = np.nan
+            repeated = pd.Series(values).duplicated()
+            if repeated.any():
+                raise ValueError(
+                    f"`categories` of {label} must be distinct (1, 1.0 and True are the same, and "
+                    f"so are None and NaN); got {list(values[repeated])} more than once."
+                )
+            checked.append(values)
+        return checked
+
+    def _warn_if_none_is_known(self, table: pd.DataFrame) -> None:
+        for index, known in enumerate(self.encoder_.categories_):
+            values = table.iloc[:, index].dropna()
+            if len(values) and not values.isin(known).any():
+                warnings.warn(
+                    f"No value of {column_label(self, index)} is among its `categories` "
+                    f"{list(known[:3])}...: it is encoded as zeros. Are the categories of the type "
+                    f"of the values ({type(values.iloc[0]).__name__})?",
+                    UserWarning,
+                    stacklevel=3,
+                )
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn that values may be text, or missing."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _of_plain_type(values: Array) -> Array:
+    """Make numbers an array of numbers, where scikit-learn's encoder takes them as such."""
+    if not all(isinstance(value, Real) for value in values):
+        return values
+    return np.array(values.tolist())

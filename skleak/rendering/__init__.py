@@ -1,0 +1,1 @@
+"""Numbers, names and figures as reports show them."""

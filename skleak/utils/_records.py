@@ -1,0 +1,191 @@
+"""Checks of records whose messages name row and column, never a value: values are confidential."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from skleak.utils._features import feature_labels
+from skleak.utils._typing import Array, Data, FloatArray
+
+__all__ = ["check_magnitudes", "check_table", "row_label", "values_withheld"]
+
+# Largest number whose square, over all records, is still far from overflow.
+_LARGEST = 1e140
+
+
+def row_label(records: Any, position: int) -> str:
+    """Name a row for a message: by its label, where the records have an index of their own.
+
+    Parameters
+    ----------
+    records : DataFrame, Series or array-like
+        As the user passed them.
+    position : int
+        Position of the row.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> row_label([1.0, 2.0], 1), row_label(pd.Series([1.0, 2.0], index=["a", "b"]), 1)
+    ('row 1', "row 'b'")
+    """
+    index = getattr(records, "index", None)
+    label = index[position] if isinstance(index, pd.Index) else int(position)
+    return f"row {label!r}" if isinstance(label, str) else f"row {label}"
+
+
+def check_magnitudes(
+    X: Data, y: FloatArray, sample_weight: FloatArray, names: Array | None
+) -> None:
+    """Refuse numbers whose sums of squares overflow.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, d)
+        Finite records.
+    y : ndarray of shape (n,)
+        Finite targets.
+    sample_weight : ndarray of shape (n,)
+        Finite and non-negative.
+    names : ndarray of str or None
+        Column names.
+
+    Raises
+    ------
+    ValueError
+        Names the column, the target or the weights.
+
+    Examples
+    --------
+    >>> check_magnitudes(np.eye(2), np.ones(2), np.ones(2), None)
+    """
+    with np.errstate(over="ignore"):
+        total = float(sample_weight.sum())
+    if total > _LARGEST:
+        raise ValueError(
+            f"The sum of the sample weights must be at most {_LARGEST:g}, or sums over the records "
+            "overflow. Divide the weights by their mean."
+        )
+    limit = _LARGEST / np.sqrt(max(1.0, total))
+    labels = feature_labels(names, X.shape[1])
+    for sizes, named in ((_largest(X), labels), (np.abs(y).max(keepdims=True), None)):
+        if np.any(sizes > limit):
+            which = "The target" if named is None else f"Column {named[int(np.argmax(sizes))]!r}"
+            raise _too_large(which, limit)
+
+
+def check_table(table: Any) -> None:
+    """Refuse numeric raw columns whose sums of squares overflow; gaps and strings are let through.
+
+    Parameters
+    ----------
+    table : DataFrame or ndarray of shape (n, n_columns)
+        Raw records.
+
+    Raises
+    ------
+    ValueError
+        Names the column.
+
+    Examples
+    --------
+    >>> check_table(pd.DataFrame({"a": [1.0, np.nan], "b": ["x", "y"]}))
+    """
+    if isinstance(table, pd.DataFrame):
+        numeric = table.select_dtypes("number")
+        labels = [str(name) for name in numeric.columns]
+    elif table.dtype.kind == "f":
+        numeric, labels = table, feature_labels(None, table.shape[1])
+    else:
+        return
+    for j, label in enumerate(labels):
+        column = numeric.iloc[:, j] if isinstance(numeric, pd.DataFrame) else numeric[:, j]
+        values = pd.Series(column).to_numpy(dtype=np.float64, na_value=np.nan)
+        finite = values[np.isfinite(values)]
+        if finite.size and max(finite.max(), -finite.min()) > _LARGEST:
+            raise _too_large(f"Column {label!r}", _LARGEST)
+
+
+def _largest(X: Data) -> FloatArray:
+    """Largest absolute entry of every column, of shape (d,)."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    if sparse.issparse(X):
+        low, high = np.ravel(low.toarray()), np.ravel(high.toarray())
+    return np.maximum(np.abs(low), np.abs(high))
+
+
+def _too_large(what: str, limit: float) -> ValueError:
+    return ValueError(
+        f"{what} holds numbers whose squares overflow in sums over the records. Expected sizes of "
+        f"at most {limit:.1g}. Scale it, or drop rows that hold placeholders."
+    )
+
+
+@contextmanager
+def values_withheld(X: Any, y: Any, name: str = "the target") -> Iterator[None]:
+    """Say where records are not valid in place of what they hold, which scikit-learn prints.
+
+    Parameters
+    ----------
+    X, y : array-like or None
+        Records and targets as the user passed them.
+    name : str, default="the target"
+        What `y` is.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"age": [50.0], "drug": ["HIV"]})
+    >>> try:
+    ...     with values_withheld(table, None):
+    ...         table.to_numpy(dtype=float)
+    ... except ValueError as error:
+    ...     print(str(error).partition(". ")[0])
+    Could not convert column 'drug' to numbers: row 0 holds none
+    """
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        told = _without_values(error, X, y, name)
+        if told is error:
+            raise
+        raise told from None
+
+
+def _without_values(error: Exception, X: Any, y: Any, name: str) -> Exception:
+    """The error itself where its message holds no value."""
+    text = str(error)
+    if "could not convert" in text.lower():
+        where = _first_text(X) or _first_text(y, name) or "the data to numbers"
+        return ValueError(f"Could not convert {where}. Encode it or leave it out.")
+    for end in ("\narray=", "\n["):  # the values stand on lines of their own
+        start = text.find(end)
+        if start >= 0:
+            advice = text.find("Reshape your data", start)
+            rest = "" if advice < 0 else f" {text[advice:]}"
+            return type(error)(f"{text[:start].rstrip(' .:')}.{rest}")
+    if "Unknown label type for" in text:
+        return type(error)("Unknown label type of the target. Pass classes as integers or text.")
+    return error
+
+
+def _first_text(table: Any, name: str | None = None) -> str | None:
+    """Name the first column of a table that is no number somewhere, and the first such row."""
+    if table is None or sparse.issparse(table):
+        return None
+    frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(np.asarray(table, object))
+    for j in range(frame.shape[1]):
+        column = frame.iloc[:, j]
+        bad = np.flatnonzero(pd.to_numeric(column, errors="coerce").isna() & ~column.isna())
+        if len(bad):
+            label = frame.columns[j] if isinstance(table, pd.DataFrame) else f"x{j}"
+            more = f", as {len(bad) - 1} others" if len(bad) > 1 else ""
+            which = name or f"column {str(label)!r}"
+            return f"{which} to numbers: {row_label(table, int(bad[0]))} holds none{more}"
+    return None

@@ -1,0 +1,1 @@
+"""Decision cells of Gaussians: half-spaces, and polygons in a plane."""

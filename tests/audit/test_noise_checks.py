@@ -1,0 +1,180 @@
+"""Checks of noise: sound noise is not accused, planted faults are, and by their name."""
+
+import numpy as np
+import pytest
+from scipy import integrate, optimize, stats
+
+from skleak.audit.games._noise_checks import (
+    _chernoff,
+    _with_drawn_moments,
+    check_noise,
+)
+
+SHAPES = [(100, 5), (100, 2), (100, 1), (10, 60), (10, 785), (3, 4)]
+
+
+def standard(rng, n, p):
+    return rng.normal(size=(n, p))
+
+
+def shared(rng, n, p):
+    return np.repeat(rng.normal(size=(n, 1)), p, axis=1)
+
+
+def laplace(rng, n, p):
+    return rng.laplace(size=(n, p)) / np.sqrt(2.0)
+
+
+def uniform(rng, n, p):
+    return rng.uniform(-np.sqrt(3.0), np.sqrt(3.0), size=(n, p))
+
+
+def forgotten(rng, n, p):
+    draws = rng.normal(size=(n, p))
+    draws[:, -1] = 0.0
+    return draws
+
+
+def stale(rng, n, p):
+    return np.repeat(rng.normal(size=(1, p)), n, axis=0)
+
+
+def half(rng, n, p):
+    return 0.5 * rng.normal(size=(n, p))
+
+
+def twice(rng, n, p):
+    return 2.0 * rng.normal(size=(n, p))
+
+
+def shifted(rng, n, p):
+    """As around the minimiser of other data."""
+    return rng.normal(size=(n, p)) + np.linspace(-1.5, 1.5, p)
+
+
+def replayed(rng, n, p):
+    """Every other seed is used twice."""
+    return np.repeat(rng.normal(size=(n // 2, p)), 2, axis=0)
+
+
+def a_pair(rng, n, p):
+    """One parameter gets the noise of another."""
+    draws = rng.normal(size=(n, p))
+    draws[:, -1] = -draws[:, 0]
+    return draws
+
+
+def a_subspace(rng, n, p):
+    """Noise of the trace that is stated, in fewer dimensions."""
+    k = (p + 1) // 2
+    axes = np.linalg.qr(rng.normal(size=(p, p)))[0][:k]
+    return np.sqrt(p / k) * rng.normal(size=(n, k)) @ axes
+
+
+def failed(rng, draws):
+    return {check.name for check in check_noise(draws, rng) if not check.passed}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_sound_noise_passes(shape, rng):
+    for _ in range(20):
+        assert not failed(rng, standard(rng, *shape))
+
+
+def test_noise_on_a_grid_passes(rng):
+    for _ in range(20):
+        draws = standard(rng, 100, 5)
+        assert not failed(rng, np.rint(draws * 2.0**30) / 2.0**30)
+
+
+@pytest.mark.slow
+def test_none_of_many_sound_mechanisms_is_accused(rng):
+    for shape in SHAPES:
+        for _ in range(1000):
+            assert not failed(rng, standard(rng, *shape))
+
+
+@pytest.mark.parametrize(
+    "fault, name",
+    [
+        (shared, "covariance"),
+        (laplace, "shape"),
+        (forgotten, "missing"),
+        (stale, "replayed"),
+        (half, "spread"),
+        (twice, "spread"),
+        (shifted, "mean"),
+        (replayed, "replayed"),
+        (a_pair, "covariance"),
+    ],
+)
+@pytest.mark.parametrize("shape", [(100, 5), (100, 12), (10, 60), (10, 785)])
+def test_faults_are_found_by_name(fault, name, shape, rng):
+    for _ in range(5):
+        assert name in failed(rng, fault(rng, *shape))
+
+
+def test_noise_in_a_subspace_is_found_where_releases_span_more(rng):
+    for shape in ((100, 5), (100, 12)):
+        assert "covariance" in failed(rng, a_subspace(rng, *shape))
+
+
+@pytest.mark.parametrize(
+    "fault, names",
+    [
+        (laplace, {"shape"}),
+        (uniform, {"shape"}),
+        (forgotten, {"missing", "spread"}),
+        (half, {"spread"}),
+        (shifted, {"mean"}),
+        (a_pair, {"covariance"}),
+    ],
+)
+def test_a_fault_is_not_taken_for_another(fault, names, rng):
+    for _ in range(5):
+        assert failed(rng, fault(rng, 100, 6)) == names
+
+
+def test_p_values_are_no_smaller_than_uniform_ones(rng):
+    """Where a p-value is a bound, small ones are rarer than their size says."""
+    found = [
+        [check.p_value for check in check_noise(standard(rng, 12, 3), rng)] for _ in range(2000)
+    ]
+    for level in (0.5, 0.1, 0.02):
+        share = np.mean(np.array(found) <= level, axis=0)
+        assert (share <= level + 4.0 * np.sqrt(level / 2000)).all()
+
+
+def test_other_means_and_lengths_leave_normal_draws_normal(rng):
+    for axis in (0, None):
+        draws = [_with_drawn_moments(standard(rng, 4, 2), axis, rng) for _ in range(5000)]
+        values = np.reshape(draws, (-1, 8))
+        assert stats.kstest(values.ravel(), "norm").pvalue > 1e-4
+        np.testing.assert_allclose(np.cov(values.T), np.eye(8), atol=0.1)
+        # What they were scaled and moved by is forgotten, what they were is not.
+        one = standard(rng, 6, 3)
+        first, second = (
+            _with_drawn_moments(draws, axis, np.random.default_rng(0))
+            for draws in (one, 5.0 + 0.1 * one)
+        )
+        np.testing.assert_allclose(first, second)
+
+
+def test_the_tail_of_the_likelihood_ratio_is_bounded(rng):
+    def statistic(x):
+        return 0.5 * x**2 - np.sqrt(2.0) * np.abs(x)
+
+    totals = statistic(rng.normal(size=(200_000, 40))).sum(axis=1)
+    for at in (0.9, 0.99, 0.999, 0.9999):
+        upper, lower = np.quantile(totals, [at, 1.0 - at])
+        assert 1.0 - at <= _chernoff(upper, 40, (0.0, 1.0)) <= 40.0 * (1.0 - at)
+        assert 1.0 - at <= _chernoff(lower, 40, (-50.0, 0.0)) <= 40.0 * (1.0 - at)
+    # The bound by quadrature instead of the closed form of the moments.
+    total = -21.5
+
+    def log_bound(s):
+        mean = integrate.quad(lambda x: np.exp(s * statistic(x)) * stats.norm.pdf(x), -40, 40)[0]
+        return 40 * np.log(mean) - s * total
+
+    best = optimize.minimize_scalar(log_bound, bounds=(0.0, 0.95), method="bounded")
+    assert _chernoff(total, 40, (0.0, 1.0)) == pytest.approx(np.exp(best.fun), rel=1e-4)

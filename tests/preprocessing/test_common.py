@@ -1,0 +1,34 @@
+"""scikit-learn's own checks of a transformer: all of them, none expected to fail."""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skleak.preprocessing import (
+    PublicImputer,
+    PublicOneHotEncoder,
+    PublicScaler,
+    PublicTargetScaler,
+    RowNormClipper,
+)
+
+# An imputer of texts returns objects, which the checks cannot compare: see test_imputation.py.
+TRANSFORMERS = [
+    PublicScaler(bounds=(0, 1)),
+    PublicScaler(bounds=(-3, 3), feature_range=(0, 1)),
+    PublicTargetScaler(bounds=(-1, 1)),
+    PublicOneHotEncoder(categories=[0, 1, 2]),
+    PublicOneHotEncoder(categories=[0, 1, None], drop="first", sparse_output=True),
+    PublicImputer(values=0.0),
+    PublicImputer(values=1, add_indicator=True),
+    RowNormClipper(norm=1.0),
+]
+
+
+@pytest.mark.filterwarnings(
+    "ignore:No value of column",  # the checks draw from the normal distribution
+    "ignore:Found unknown categories",
+    "ignore:Can't check dok sparse matrix",
+)
+@parametrize_with_checks(TRANSFORMERS)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
