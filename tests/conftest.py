@@ -1,6 +1,7 @@
 """Fixtures shared by the whole suite: one seed, and the real data sets where they are."""
 
 import os
+import sys
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -20,6 +21,13 @@ class Split(NamedTuple):
     y_train: Any
     X_test: Any
     y_test: Any
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    """Close the figures that tests and examples before this one have left open."""
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture

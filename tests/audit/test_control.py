@@ -399,7 +399,6 @@ def test_a_table_text_html_and_chart(rng):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         display.figure_.canvas.draw()
-    plt.close("all")
 
 
 def test_a_name_is_not_trusted(rng):
@@ -410,7 +409,6 @@ def test_a_name_is_not_trusted(rng):
     )
     assert "<b>" not in gain._repr_html_()
     gain.plot().figure_.canvas.draw()
-    plt.close("all")
 
 
 def test_infinite_intervals_are_written_and_drawn(rng):
@@ -419,7 +417,6 @@ def test_infinite_intervals_are_written_and_drawn(rng):
     assert gain.training.low == -np.inf
     assert "infinite" in repr(gain)
     gain.plot().figure_.canvas.draw()
-    plt.close("all")
 
 
 def test_errors(rng):

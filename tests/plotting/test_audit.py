@@ -21,12 +21,6 @@ ALL_BOUNDS = (
 )
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 def categorical(scales=SCALES, attacks=("prior", "imputation", "white_box"), bounds=BOUNDS):
     rows = []
     for scale in scales:

@@ -14,12 +14,6 @@ from skleak.plotting._curves import STYLES
 PRIOR = [0.5, 0.3, 0.2]
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture
 def encodings(rng):
     return rng.normal(size=(3, 5))

@@ -10,12 +10,6 @@ from skleak.bounds import closed_form_fano_advantage, fano_advantage, renyi_fano
 from skleak.plotting import FanoCurvesDisplay
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 def lines_of(ax):
     return {line.get_label(): line for line in ax.lines}
 

@@ -11,12 +11,6 @@ from skleak.linear_model import PrivateLinearRegression
 from skleak.plotting import LeakageDisplay
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture
 def data(rng):
     X = pd.DataFrame(rng.normal(size=(80, 3)) * [1.0, 5.0, 0.2], columns=["age", "bmi", "cost$_{"])

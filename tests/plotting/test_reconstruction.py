@@ -10,12 +10,6 @@ from skleak.linear_model import PrivateLinearRegression
 from skleak.plotting import ReconstructionDisplay
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 class Guess:
     """An attack that is handed its guesses as the releases."""
 

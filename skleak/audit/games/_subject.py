@@ -323,11 +323,6 @@ def _columns_loss(
         return {"unit_eta": not_known}
     # What is fitted has no noise, of any shape.
     state = replace(_at_unit_noise(fitted), noise=noise)
-    if isinstance(state.objective, MultinomialObjective):
-        raise AttackNotApplicableError(
-            f"The model tells {state.objective.n_classes} classes apart; whole records are audited "
-            "for two. Name an `attribute`, or make the target binary."
-        )
     rows = take_rows(state.objective.X, targets)
     candidates = [
         plain_table(each) for each in candidate_rows(model, table, targets, index, values)
