@@ -1,6 +1,7 @@
 """What a trained model leaks, for every person and every attribute, and how to leak less."""
 
-__version__ = "0.1.0"
+from skleak._version import __version__
+
 __all__ = ["__version__", "from_json", "release"]
 
 

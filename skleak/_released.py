@@ -12,8 +12,8 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skleak import __version__
 from skleak._released_export import ExportMixin
+from skleak._version import __version__
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.mechanisms import Grid
 from skleak.utils._sklearn_compat import validate_data

@@ -8,7 +8,7 @@ from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skleak import preprocessing
+import skleak.preprocessing as preprocessing
 from skleak._release._tree import is_skipped
 from skleak._released import ReleasedModel
 from skleak.utils._json import read_document, write_document

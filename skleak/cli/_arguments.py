@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from skleak import __version__
+from skleak._version import __version__
 
 __all__ = ["AUDIT_NAME", "REPORT_NAME", "build_parser"]
 

@@ -8,7 +8,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from skleak import __version__
+from skleak._version import __version__
 from skleak.rendering._format import COVARIANCES, count, number, plural, printable, shorten
 from skleak.rendering._histogram import leakage_histogram
 from skleak.rendering._svg import HistogramChart, histogram_chart

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from skleak import __version__
+from skleak._version import __version__
 from skleak.reports._html import to_html
 from skleak.reports._text import to_text
 from skleak.utils._files import write_confidential

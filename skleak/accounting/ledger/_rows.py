@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from skleak import __version__
+from skleak._version import __version__
 from skleak.accounting.ledger._errors import damaged
 from skleak.utils._typing import FloatArray
 

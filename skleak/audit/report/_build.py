@@ -13,7 +13,7 @@ from joblib import hash as joblib_hash
 from sklearn.base import clone, is_classifier
 from sklearn.pipeline import Pipeline
 
-from skleak import __version__
+from skleak._version import __version__
 from skleak.adversary._encodings import last_step
 from skleak.adversary._knowledge import as_table, column_names
 from skleak.audit.games._game import Outcome

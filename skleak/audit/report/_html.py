@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 
-from skleak import __version__
+from skleak._version import __version__
 from skleak.audit.report._format import attack_label, bound_label, percent
 from skleak.audit.report._tables import (
     best_rows,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from skleak import __version__
+from skleak._version import __version__
 from skleak.audit.report._html import to_html
 from skleak.audit.report._tables import bound_advantages
 from skleak.audit.report._text import to_text
