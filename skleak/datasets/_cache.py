@@ -4,15 +4,15 @@ import gzip
 import hashlib
 import io
 import os
+import shutil
+import subprocess
 import zipfile
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
-from uuid import uuid4
 
 import numpy as np
+import pooch
 
 __all__ = ["DATA_HOME_VARIABLE", "SourceFile", "content_hash", "get_data_home", "load_file"]
 
@@ -30,7 +30,8 @@ class SourceFile:
         Name under the data home. ``.gz`` is unpacked to bytes, ``.npz`` to a dict of arrays, any
         other file is taken as it is.
     url : str
-        Public source. A ``.gz`` file stands there uncompressed.
+        Public source. A ``.gz`` file stands there as it is, or in the old Unix format ``.Z``, and
+        may also lie in the data home as it is downloaded, or unpacked.
     sha256 : str
         Hexadecimal SHA-256 of the unpacked content (see :func:`content_hash`): containers of the
         same content differ from one copy to the next.
@@ -39,6 +40,12 @@ class SourceFile:
     name: str
     url: str
     sha256: str
+
+    @property
+    def names(self) -> list[str]:
+        """Names under which the file is looked for; it is downloaded under the second."""
+        downloaded = self.url.rsplit("/", 1)[-1]
+        return [self.name, downloaded, downloaded.removesuffix(".Z")]
 
 
 def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
@@ -127,7 +134,8 @@ def load_file(
     FileNotFoundError
         Where the file is missing and is not or cannot be downloaded and stored.
     ValueError
-        Where the content, local or downloaded, has another hash than expected.
+        Where the content, local or downloaded, has another hash than expected. A downloaded file
+        is then deleted again.
 
     Examples
     --------
@@ -138,64 +146,54 @@ def load_file(
     ...     load_file(source, folder)
     b'ab'
     """
-    path = get_data_home(data_home) / source.name
-    if path.exists():
-        remedy = f"Delete the file to download it again from {source.url}, or replace it."
-        return _checked(source, path.read_bytes(), str(path), remedy)
+    home = get_data_home(data_home)
+    for path in (home / name for name in source.names):
+        if path.exists():
+            remedy = f"Delete the file to download it again from {source.url}, or replace it."
+            return _checked(source, path, remedy)
     if not download_if_missing:
-        raise FileNotFoundError(_how_to_supply(source, path, "`download_if_missing` is False"))
+        raise FileNotFoundError(_how_to_supply(source, home, "`download_if_missing` is False"))
+    downloader = pooch.HTTPDownloader(timeout=DOWNLOAD_TIMEOUT)
     try:
-        return _download(source, path)
-    except (OSError, HTTPException) as error:
+        path = Path(_shelf(source, home).fetch(source.names[1], downloader=downloader))
+    except OSError as error:
         reason = f"it could not be downloaded ({type(error).__name__}: {error})"
-        raise FileNotFoundError(_how_to_supply(source, path, reason)) from error
+        raise FileNotFoundError(_how_to_supply(source, home, reason)) from error
+    try:
+        return _checked(source, path, _how_to_supply(source, home, "nothing was stored"))
+    except ValueError:
+        path.unlink()
+        raise
 
 
-def _how_to_supply(source: SourceFile, path: Path, reason: str) -> str:
-    get = f"Get {source.url}"
-    if source.name.endswith(".gz"):
-        get += ", compress it with gzip"
+def _shelf(source: SourceFile, home: Path) -> pooch.Pooch:
+    """Return the data home of one file as downloaded: no hash of that container is known."""
+    name = source.names[1]
+    return pooch.create(home, base_url="", registry={name: None}, urls={name: source.url})
+
+
+def _how_to_supply(source: SourceFile, home: Path, reason: str) -> str:
     return (
-        f"{source.name} is not in {path.parent} and {reason}. {get} and put it there as "
-        f"{source.name}, or name a folder that holds it through `data_home` or the environment "
+        f"{source.name} is not in {home} and {reason}. Get {source.url} and put it there as "
+        f"{source.names[1]}, or name a folder that holds it through `data_home` or the environment "
         f"variable {DATA_HOME_VARIABLE}."
     )
 
 
-def _download(source: SourceFile, path: Path) -> Any:
-    with urlopen(source.url, timeout=DOWNLOAD_TIMEOUT) as response:
-        raw = response.read()
-    if source.name.endswith(".gz"):
-        raw = gzip.compress(raw, mtime=0)  # no time stamp: equal content, equal file
-    remedy = _how_to_supply(source, path, "nothing was stored")
-    content = _checked(source, raw, source.url, remedy)
-    _store(path, raw)
-    return content
-
-
-def _store(path: Path, raw: bytes) -> None:
-    """Write atomically: a reader sees the whole file or none, also after a crash."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{uuid4().hex}.part")
+def _checked(source: SourceFile, path: Path, remedy: str) -> Any:
+    """Return the content of a file if it has the expected hash."""
+    raw = path.read_bytes()
     try:
-        part.write_bytes(raw)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _checked(source: SourceFile, raw: bytes, origin: str, remedy: str) -> Any:
-    try:
-        content = _unpack(source.name, raw)
+        content = _unpack(path.name, raw)
         got = content_hash(content)
     except Exception as error:  # whatever the unpacker objects to, it is not the expected file
         raise ValueError(
-            f"{origin} must hold content with SHA-256 {source.sha256}; got a file with SHA-256 "
+            f"{path} must hold content with SHA-256 {source.sha256}; got a file with SHA-256 "
             f"{content_hash(raw)} that cannot be unpacked ({error}). {remedy}"
         ) from error
     if got != source.sha256:
         raise ValueError(
-            f"{origin} must hold content with SHA-256 {source.sha256}; got {got}. {remedy}"
+            f"{path} must hold content with SHA-256 {source.sha256}; got {got}. {remedy}"
         )
     return content
 
@@ -203,6 +201,11 @@ def _checked(source: SourceFile, raw: bytes, origin: str, remedy: str) -> Any:
 def _unpack(name: str, raw: bytes) -> bytes | dict[str, np.ndarray]:
     if name.endswith(".gz"):
         return gzip.decompress(raw)
+    if name.endswith(".Z"):  # of the old Unix `compress`, which Python does not read
+        if shutil.which("gzip") is None:
+            raise OSError("that takes the program `gzip`; install it, or unpack the file elsewhere")
+        gunzip = subprocess.run(["gzip", "-dc"], input=raw, capture_output=True, check=True)
+        return gunzip.stdout
     if name.endswith(".npz"):
         if not zipfile.is_zipfile(io.BytesIO(raw)):
             raise zipfile.BadZipFile("not an npz archive")

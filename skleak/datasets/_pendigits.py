@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from skleak.datasets._cache import SourceFile
+from skleak.datasets._cache import SourceFile, load_file
 from skleak.datasets._table import as_arrays, bundle, check_choice
-from skleak.datasets._unix_compress import load_unix_compressed
 from skleak.utils._typing import FloatArray, IntArray
 
 __all__ = ["fetch_pendigits"]
@@ -154,7 +153,7 @@ def fetch_pendigits(
     # Each file counts its writers from 1.
     both = [(TRAIN, 0), (TEST, N_TRAIN_WRITERS)]
     parts = [
-        _parse(load_unix_compressed(source, data_home, download_if_missing), offset)
+        _parse(load_file(source, data_home, download_if_missing), offset)
         for source, offset in {"train": both[:1], "test": both[1:], "all": both}[subset]
     ]
     writer = np.concatenate([part.writer for part in parts])

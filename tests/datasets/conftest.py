@@ -1,8 +1,9 @@
 """Small files that stand in for the real ones, and a network that is never reached by accident."""
 
-import io
 from dataclasses import replace
+from pathlib import Path
 
+import pooch
 import pytest
 
 from skleak.datasets import _cache
@@ -16,18 +17,21 @@ class Network:
         self.pages = {}
         self.asked = []
 
-    def __call__(self, url, timeout):
-        self.asked.append((url, timeout))
-        page = self.pages.get(url, OSError(f"unexpected request of {url}"))
-        if isinstance(page, Exception):
-            raise page
-        return io.BytesIO(page)
+    def downloader(self, timeout):
+        def download(url, output_file, pooch):
+            self.asked.append((url, timeout))
+            page = self.pages.get(url, OSError(f"unexpected request of {url}"))
+            if isinstance(page, Exception):
+                raise page
+            Path(output_file).write_bytes(page)
+
+        return download
 
 
 @pytest.fixture(autouse=True)
 def network(monkeypatch):
     fake = Network()
-    monkeypatch.setattr(_cache, "urlopen", fake)
+    monkeypatch.setattr(pooch, "HTTPDownloader", fake.downloader)
     return fake
 
 

@@ -2,12 +2,12 @@ import gzip
 import hashlib
 import io
 import os
-from http.client import IncompleteRead
+import shutil
 from pathlib import Path
-from urllib.error import URLError
 
 import numpy as np
 import pytest
+from requests.exceptions import ChunkedEncodingError, ConnectTimeout
 
 from skleak.datasets._adult import TEST, TRAIN
 from skleak.datasets._cache import SourceFile, content_hash, get_data_home, load_file
@@ -23,6 +23,12 @@ def npz(save=np.savez_compressed, **arrays):
     buffer = io.BytesIO()
     save(buffer, **arrays)
     return buffer.getvalue()
+
+
+# What the program `compress` 4.2.4 makes of "abab".
+OLD, OLD_PAGE = b"abab", bytes.fromhex("1f9d9061c40404")
+UNIX = SourceFile("old.gz", "https://example.org/old.Z", hashlib.sha256(OLD).hexdigest())
+needs_gzip = pytest.mark.skipif(shutil.which("gzip") is None, reason="needs the program gzip")
 
 
 ARRAYS = {"x": np.arange(12, dtype=np.uint8).reshape(3, 4), "a": np.array([7, 9], np.uint8)}
@@ -73,6 +79,14 @@ class TestLocalFile:
         assert loaded.keys() == ARRAYS.keys()
         for name, array in ARRAYS.items():
             np.testing.assert_array_equal(loaded[name], array)
+
+    @pytest.mark.parametrize("name", ["old.gz", "old.Z", "old"])
+    @needs_gzip
+    def test_a_file_of_old_may_be_packed_in_any_way(self, tmp_path, network, name):
+        packed = {"old.gz": gzip.compress(OLD), "old.Z": OLD_PAGE, "old": OLD}
+        (tmp_path / name).write_bytes(packed[name])
+        assert load_file(UNIX, tmp_path) == OLD
+        assert not network.asked
 
     def test_wrong_content(self, tmp_path, network):
         (tmp_path / "plain.csv").write_bytes(TEXT + b" ")
@@ -130,32 +144,49 @@ class TestDownload:
         assert len(network.asked) == 1
         assert 0 < network.asked[0][1] <= 120
 
-    def test_compressed_without_a_time_stamp(self, tmp_path, network):
+    def test_stays_as_it_was_downloaded(self, tmp_path, network):
         network.pages[ZIPPED.url] = TEXT
-        assert load_file(ZIPPED, tmp_path) == TEXT
-        raw = (tmp_path / "plain.gz").read_bytes()
-        assert gzip.decompress(raw) == TEXT
-        assert raw[4:8] == bytes(4)
+        for _ in range(2):
+            assert load_file(ZIPPED, tmp_path) == TEXT
+        assert (tmp_path / "plain").read_bytes() == TEXT
+        assert len(network.asked) == 1
+
+    @needs_gzip
+    def test_file_of_old(self, tmp_path, network):
+        network.pages[UNIX.url] = OLD_PAGE
+        for _ in range(2):
+            assert load_file(UNIX, tmp_path) == OLD
+        assert (tmp_path / "old.Z").read_bytes() == OLD_PAGE
+        assert len(network.asked) == 1
+
+    def test_file_of_old_without_gzip(self, tmp_path, network, monkeypatch):
+        monkeypatch.setattr(shutil, "which", lambda program: None)
+        network.pages[UNIX.url] = OLD_PAGE
+        with pytest.raises(ValueError, match=r"takes the program `gzip`.*put it there as old"):
+            load_file(UNIX, tmp_path)
 
     def test_archive(self, tmp_path, network):
         network.pages[ARCHIVE.url] = npz(**ARRAYS)
         np.testing.assert_array_equal(load_file(ARCHIVE, tmp_path)["x"], ARRAYS["x"])
         assert (tmp_path / "x.npz").read_bytes() == npz(**ARRAYS)
 
-    @pytest.mark.parametrize("source", [PLAIN, ZIPPED, ARCHIVE], ids=lambda source: source.name)
+    @pytest.mark.parametrize(
+        "source", [PLAIN, ZIPPED, UNIX, ARCHIVE], ids=lambda source: source.name
+    )
     def test_wrong_content_is_not_stored(self, tmp_path, network, source):
         network.pages[source.url] = b"<html>Please log in</html>"
         with pytest.raises(ValueError) as caught:
             load_file(source, tmp_path)
         message = str(caught.value)
-        assert message.startswith(f"{source.url} must hold content with SHA-256 {source.sha256}; ")
+        assert f" must hold content with SHA-256 {source.sha256}; got " in message
+        assert source.url in message
         assert f"{source.name} is not in {tmp_path} and nothing was stored" in message
         assert "SKLEAK_DATA" in message
         assert not list(tmp_path.iterdir())
 
     @pytest.mark.parametrize(
         "failure",
-        [URLError("no route"), TimeoutError("timed out"), IncompleteRead(b"ab")],
+        [ConnectionError("no route"), ConnectTimeout("timed out"), ChunkedEncodingError("cut")],
         ids=lambda failure: type(failure).__name__,
     )
     def test_no_network(self, tmp_path, network, failure):
@@ -165,7 +196,7 @@ class TestDownload:
         message = str(caught.value)
         assert f"plain.gz is not in {tmp_path} and it could not be downloaded" in message
         assert type(failure).__name__ in message
-        assert f"Get {ZIPPED.url}, compress it with gzip and put it there as plain.gz" in message
+        assert f"Get {ZIPPED.url} and put it there as plain" in message
         assert "`data_home` or the environment variable SKLEAK_DATA" in message
         assert caught.value.__cause__ is failure
         assert not list(tmp_path.iterdir())
@@ -186,7 +217,7 @@ class TestDownload:
             raise OSError("disk full")
 
         network.pages[PLAIN.url] = TEXT
-        monkeypatch.setattr(os, "replace", full)
+        monkeypatch.setattr(shutil, "move", full)
         with pytest.raises(FileNotFoundError, match="disk full"):
             load_file(PLAIN, tmp_path)
         assert not list(tmp_path.iterdir())
