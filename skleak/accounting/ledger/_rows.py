@@ -208,7 +208,7 @@ def read_ceilings(connection: sqlite3.Connection) -> Ceilings:
     return replace(strictest, max_leakage=min(ceilings.max_leakage for ceilings in kept))
 
 
-def read_history(connection: sqlite3.Connection, dataset: str | None) -> list[tuple]:
+def read_history(connection: sqlite3.Connection, dataset: str | None) -> list[tuple[Any, ...]]:
     """Rows of the table of releases, in the order of ``HISTORY_TYPES``; the JSON still as text."""
     rows = connection.execute(
         f"SELECT {_RELEASE} FROM release WHERE :dataset IS NULL OR dataset = :dataset ORDER BY id",

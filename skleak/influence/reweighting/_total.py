@@ -34,7 +34,8 @@ from skleak.utils._blocks import dense_rows, row_blocks, with_progress
 from skleak.utils._typing import Data, FloatArray, IntArray
 
 if TYPE_CHECKING:  # the state of a fit may offer these functions as methods
-    from skleak.influence.state._state import FitState, Participation
+    from skleak.influence.jacobian._participation import Participation
+    from skleak.influence.state._state import FitState
 
 __all__ = [
     "total_feature_norms",
