@@ -40,7 +40,7 @@ _ELEMENTS = 1 << 22
 
 
 class Consistency(NamedTuple):
-    """How well releases and hypotheses go together.
+    """Fit of releases to the hypotheses of an attack.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ _SMOOTH_TOLERANCE = 1e-4
 
 @dataclass(frozen=True)
 class PublicModel:
-    """How a model is trained, all of which the adversary knows.
+    """Training of a model, all of which the adversary knows.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class PublicModel:
 
     @property
     def has_closed_form(self) -> bool:
-        """Whether candidates need no refit."""
+        """True if candidates need no refit."""
         return hasattr(self.template, "_confidential_state")
 
     def transform(self, table: Any) -> Any:

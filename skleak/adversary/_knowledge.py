@@ -56,7 +56,7 @@ class Secret:
 
     @property
     def numeric(self) -> bool:
-        """Whether the attribute is a quantity rather than one of a few values."""
+        """True if the attribute is a quantity rather than one of a few values."""
         return self.values is None
 
 

@@ -111,7 +111,7 @@ def reconstruct_roots(missing: MissingGradient) -> FloatArray:
 def _crossing(
     function: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray
 ) -> FloatArray:
-    """Where functions that go from below to above zero do so; an end where they do not.
+    """Find where increasing functions cross zero; an end where they do not.
 
     Bisection needs no sign change, nor finite values.
     """

@@ -116,7 +116,7 @@ def released_models(released: Any) -> tuple[list[Any], bool]:
 
 
 def _answers(model: Any) -> bool:
-    """Whether an object can be asked about records, and is no class of such objects."""
+    """Return True if an object can be asked about records, and is no class of such objects."""
     return not isinstance(model, type) and (is_model(model) or hasattr(model, "predict_proba"))
 
 

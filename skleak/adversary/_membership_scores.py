@@ -33,7 +33,7 @@ _ROUND_OFF = 1e-12
 
 
 def is_probabilistic(model: Any) -> bool:
-    """Whether a model gives probabilities of classes; else it is a regressor.
+    """Return True if a model gives probabilities of classes; else it is a regressor.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def finite(scores: FloatArray) -> FloatArray:
 
 
 def reference_rank(prior: float, n_reference: int) -> int:
-    """Which of the reference scores, counted from the largest, a member must exceed.
+    """Return the rank, from the largest, of the reference score that a member must exceed.
 
     Raises
     ------

@@ -45,7 +45,7 @@ class Releases:
 
 @dataclass(frozen=True)
 class ReleaseKind:
-    """What a model must be for its parameters to mean what an attack takes them for.
+    """Class, columns and parameters that a model must have to be attacked.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def _check_label(model: Any, name: str, expected: Any) -> None:
 
 
 def is_model(released: Any) -> bool:
-    """Whether an object is an estimator or a pipeline rather than numbers."""
+    """Return True if an object is an estimator or a pipeline rather than numbers."""
     return hasattr(released, "predict") or hasattr(released, "coef_")
 
 

@@ -32,7 +32,7 @@ _SINGULAR = 1e-11
 
 
 def removal_steps(objective: Objective, w: FloatArray, targets: IntArray) -> FloatArray:
-    """How far the minimiser moves when a record is removed, for many records.
+    """Compute the steps of the minimiser when each of many records is removed.
 
     Parameters
     ----------
@@ -222,13 +222,13 @@ def _no_minimizer(rows: IntArray) -> AttackNotApplicableError:
 
 
 def _tensor_pays(objective: Objective, n_targets: int) -> bool:
-    """Whether the tensor fits in memory and costs less than a pass over the data per record."""
+    """Return True if the tensor fits in memory and costs less than a pass over the data."""
     p, n = objective.n_parameters, len(objective.y)
     return p**3 <= 2 * _TABLE_ELEMENTS and (n + n_targets) * p * p < 4 * n * n_targets
 
 
 def _third_order(removal: Removal, steps: FloatArray) -> FloatArray:
-    """What the third derivatives of the losses take from steps to second order, (b, p)."""
+    """Compute the second-order change of steps by the third derivatives of the losses, (b, p)."""
     rest = removal.rest
     upper = np.triu_indices(rest.n_parameters)
     twice = np.where(upper[0] == upper[1], 1.0, 2.0)

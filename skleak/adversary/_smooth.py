@@ -63,7 +63,7 @@ def interpolation_matrix(points: FloatArray) -> FloatArray:
 
 
 def maximize(values: FloatArray) -> FloatArray:
-    """Where the polynomials through values at the nodes are largest on [-1, 1].
+    """Find the maxima on [-1, 1] of the polynomials through values at the nodes.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ MAX_VALUES = 10**300
 
 @dataclass(frozen=True)
 class Prior:
-    """What an adversary knows of a secret before seeing a release.
+    """Knowledge of an adversary about a secret before a release is seen.
 
     Attributes
     ----------

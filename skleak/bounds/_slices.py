@@ -202,7 +202,7 @@ def _slices(points: FloatArray, log_prior: FloatArray, center: FloatArray, m: in
 def _range(
     slope: FloatArray, shift: FloatArray, twin: npt.NDArray[np.bool_]
 ) -> tuple[FloatArray, FloatArray]:
-    """Where ``slope * t`` exceeds ``shift`` for every competitor: an interval of t."""
+    """Find the interval of t in which ``slope * t`` exceeds ``shift`` for every competitor."""
     with np.errstate(divide="ignore", invalid="ignore"):
         end = np.where(slope == 0.0, np.copysign(np.inf, shift), shift / slope)
     lower = np.where((slope >= 0.0) & ~twin, end, -np.inf).max(axis=1)

@@ -31,7 +31,7 @@ __all__ = ["Channel", "repeat_secrets"]
 
 
 class Channel(ABC):
-    """How a release depends on a secret with finitely many values.
+    """Distribution of a release given a secret with finitely many values.
 
     The secret X takes the values 0, ..., M - 1 with a prior probability each, and the release Y is
     drawn from a distribution that depends on X. Whoever sees Y can guess X no better than the

@@ -25,7 +25,7 @@ SUM_TOLERANCE = 1e-6
 
 
 def is_uniform(prior: object) -> bool:
-    """Whether a prior is given as None or as the number of values, hence uniform."""
+    """Return True if a prior is given as None or as the number of values, hence uniform."""
     return prior is None or (isinstance(prior, Integral) and not isinstance(prior, bool))
 
 

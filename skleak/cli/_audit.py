@@ -271,7 +271,7 @@ def _warnings_in_one_line() -> Iterator[None]:
 
 
 def _places(prepared: Prepared, report: AuditReport) -> str:
-    """Where the most exposed records are in the file: the report counts those trained on."""
+    """Find the most exposed records in the file: the report counts those trained on."""
     top = most_exposed(report, _N_PLACES)["record"].to_numpy(dtype=np.intp)
     named = ", ".join(map(str, prepared.rows[top] + 1))
     text = (

@@ -28,7 +28,7 @@ _DAY = pd.Timedelta(days=1)
 
 @dataclass
 class Decisions:
-    """What was decided on columns, told once for all columns of one fate.
+    """Decisions on columns, told once for all columns of one fate.
 
     Parameters
     ----------

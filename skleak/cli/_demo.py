@@ -80,7 +80,7 @@ Test R^2: {model.score(X_test, y_test):.3f} with noise of standard deviation {no
 
 
 def audit_path(out: Path) -> Path:
-    """Where the audit goes: beside the report, under a name that tells them apart.
+    """Return the path of the audit: beside the report, under a name that tells them apart.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def _audit(model: Pipeline, noise_scale: float, data: Any) -> AuditReport:
 
 
 def _attacked(audit: AuditReport) -> str:
-    """What the attacks got right, in a sentence and a small table."""
+    """Tell what the attacks got right, in a sentence and a small table."""
     right = audit.results.pivot(index="noise_scale", columns="attack", values="success")
     shared, bound = levels(audit), tightest(audit)["value"]
     rows = [

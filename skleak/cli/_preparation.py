@@ -27,7 +27,7 @@ _N_LISTED = 8
 
 @dataclass(frozen=True)
 class Prepared:
-    """What an audit is made of. Confidential.
+    """Model, table and target of an audit. Confidential.
 
     Parameters
     ----------

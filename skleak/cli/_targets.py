@@ -20,7 +20,7 @@ _MOST_CLASSES = 32
 
 @dataclass(frozen=True)
 class Target:
-    """What is predicted. Confidential.
+    """Target of a prediction. Confidential.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Target:
 
     @property
     def classes(self) -> bool:
-        """Whether classes are predicted."""
+        """True if classes are predicted."""
         return self.model == "logistic"
 
     def check(self, values: Array, name: str) -> None:

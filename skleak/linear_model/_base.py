@@ -305,7 +305,7 @@ class PrivateLinearModel(LinearPredictionMixin, ShownAttributesMixin, BaseEstima
             return float(self.noise_scale.resolve(LinearModelProblem.of(state, self._promises())))
 
     def _fitted_problem(self) -> LinearModelProblem:
-        """What a noise goal may ask of this fit."""
+        """Return this fit as a noise goal sees it."""
         return LinearModelProblem.of(self._confidential_state(), self._terms)
 
     def _measure(self, state: FitState) -> dict[str, FloatArray]:
@@ -402,11 +402,11 @@ class PrivateLinearModel(LinearPredictionMixin, ShownAttributesMixin, BaseEstima
 
     @property
     def _noise_reads_data(self) -> bool:
-        """Whether the noise scale is calibrated to the training records."""
+        """True if the noise scale is calibrated to the training records."""
         return isinstance(self.noise_scale, NoiseGoal) and self.noise_scale.data_dependent
 
     def _provenance(self) -> dict[str, Any]:
-        """How the model is made, in public parameters."""
+        """Return how the model is made, in public parameters."""
         reweighting = as_reweighting(self.reweighting)
         return {
             "estimator": type(self).__name__,

@@ -167,7 +167,7 @@ class _Search:
         return equalize(partial(self._measure, rule), self.objective.sample_weight, **options)
 
     def _measure(self, rule: WeightRule, reweights: FloatArray) -> tuple[FloatArray, Minimum]:
-        """What a rule balances, after a refit; take note of what the wanted rule says of it."""
+        """Measure what a rule balances, after a refit; note what the wanted rule says of it."""
         objective, copies = self.objective, self.objective.sample_weight
         try:
             minimum = minimize(
@@ -193,12 +193,12 @@ class _Search:
 
     @property
     def _may_turn_back(self) -> bool:
-        """Whether there is a fit to go back to, and a method that does."""
+        """True if there is a fit to go back to, and a method that does."""
         plain = self.reweighting.method == "plain"
         return not plain and self.best is not None and self.best.minimum.converged
 
     def _no_improvement(self) -> tuple[FloatArray, Minimum]:
-        """What weights balance under which there is no unique minimiser, or it was not found."""
+        """Return the losses of weights whose fit has no unique minimiser, or did not find it."""
         assert self.best is not None
         self._note(np.inf)
         return np.full(len(self.objective.y), np.inf), self.best.minimum

@@ -21,7 +21,7 @@ _GRAINS = ("record", "feature", "dataset", "group")
 
 @dataclass(frozen=True)
 class Query:
-    """What an attacker is after, and how it is measured.
+    """Columns that an attacker is after, and the norm that measures them.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def group_labels(groups: Any, X: Any, names: Array | None) -> Array:
 
 
 def _is_list_of_references(features: Any) -> bool:
-    """Whether an object lists columns and blocks: not a name, an index, a slice or a mask."""
+    """Return True if an object lists columns and blocks: no name, index, slice or mask."""
     if is_single_feature(features) or not hasattr(features, "__len__"):
         return False
     listed = list(features)

@@ -79,7 +79,7 @@ class RungCheck:
 
     @property
     def _most_fits(self) -> int:
-        """How many whole fits are worth their work."""
+        """Return the number of whole fits that are worth their work."""
         objective = self.problem.state.objective
         entries = len(objective.y) * self.problem.n_parameters**2
         searches = 1 if self.problem.state.balanced is None else _FITS_OF_A_SEARCH

@@ -53,7 +53,7 @@ class Secret:
 
 
 class FittedProblem(Protocol):
-    """What a noise goal may ask of a fit before noise is drawn."""
+    """Interface of a fit to noise goals, before noise is drawn."""
 
     def sufficient_noise(self, eta: float, features: Any) -> FloatArray:
         """Noise scale at which each participating record's loss is eta, (n,); may be infinite."""

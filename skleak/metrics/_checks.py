@@ -93,7 +93,7 @@ def broadcast(**arrays: Array) -> tuple[Array, ...]:
 
 
 def missing(array: Array) -> bool:
-    """Whether an array of any type holds NaN, NaT, None or pandas.NA."""
+    """Return True if an array of any type holds NaN, NaT, None or pandas.NA."""
     try:
         absent = array != array
         if array.dtype.kind == "O":

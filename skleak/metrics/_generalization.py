@@ -49,7 +49,7 @@ def generalization_gap(
     *,
     loss_range: tuple[float, float] | None = None,
 ) -> GeneralizationGap:
-    """How much larger the mean loss is on fresh records than on training records.
+    """Compute by how much the mean loss on fresh records exceeds that on training records.
 
     A gap tells members from non-members: `skleak.bounds.membership_lower_bound_bounded` turns one
     into an advantage that some membership attack reaches ([BIL23] theorem 2).

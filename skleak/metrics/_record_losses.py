@@ -149,7 +149,7 @@ def log_probabilities(p: FloatArray, q: FloatArray) -> FloatArray:
 
 
 def predictions(model: Any, X: Any) -> Array:
-    """What the model predicts, of shape (n,).
+    """Predict, in the form that the losses take, of shape (n,).
 
     Raises
     ------

@@ -26,7 +26,7 @@ _NAME_WIDTH = 34
 
 
 class Mark(NamedTuple):
-    """How an attack is drawn: bounds have strokes, attacks have markers."""
+    """Style of an attack in a figure: bounds have strokes, attacks have markers."""
 
     color: str
     marker: str
@@ -43,7 +43,7 @@ class Scale(NamedTuple):
         return np.clip(np.asarray(values, dtype=float), self.low, self.high)
 
     def inside(self, values: Any) -> Array:
-        """Whether each value lies within the range."""
+        """Return True if each value lies within the range."""
         values = np.asarray(values, dtype=float)
         return (values >= self.low) & (values <= self.high)
 
@@ -115,7 +115,7 @@ def panels(ax: Any, allowed: tuple[int, ...], what: str) -> list[Any]:
 
 
 def is_logarithmic(levels: FloatArray) -> bool:
-    """Whether positive levels span a decade and crowd at its low end."""
+    """Return True if positive levels span a decade and crowd at its low end."""
     positive = levels[levels > 0.0]
     if len(positive) < 2 or positive.max() < 9.99 * positive.min():
         return False

@@ -261,7 +261,7 @@ class AuditDisplay:
 
     @property
     def _never_noisy(self) -> bool:
-        """Whether membership was audited without noise, so that there is none to speak of."""
+        """True if membership was audited without noise, so that there is none to speak of."""
         return self.kind == "membership" and not self.results["noise_scale"].any()
 
     @property

@@ -61,12 +61,12 @@ def check_results(results: Any, kind: str, bounds: Sequence[str]) -> pd.DataFram
 
 
 def level_rows(results: pd.DataFrame) -> pd.DataFrame:
-    """What all attacks of a noise scale share, index ``noise_scale``."""
+    """Select what all attacks of a noise scale share, index ``noise_scale``."""
     return results.groupby("noise_scale").first()
 
 
 def points(results: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """What is drawn of each attack.
+    """Return the points of each attack.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def bound_curves(results: pd.DataFrame, kind: str, bounds: Sequence[str]) -> pd.
 
 
 def floor_curve(results: pd.DataFrame, kind: str) -> pd.Series | None:
-    """What some attack surely reaches, as an advantage, index ``noise_scale``; None without any.
+    """Return the advantage that some attack surely reaches, index ``noise_scale``, or None.
 
     Parameters
     ----------

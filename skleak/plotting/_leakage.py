@@ -204,7 +204,7 @@ class LeakageDisplay:
         return self
 
     def _rows(self, kind: Kind) -> "pd.Series | dict[Any, np.ndarray] | None":
-        """What stands below each other: nothing, columns by name, or groups by label."""
+        """Return the rows of the figure: one, the columns by name, or the groups by label."""
         if kind == "histogram":
             return None
         if kind == "features":

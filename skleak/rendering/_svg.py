@@ -47,7 +47,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class HistogramChart:
-    """What a template needs to draw a histogram of leakage.
+    """Geometry of a histogram of leakage, for a template.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ __all__ = ["exposure", "shown_features", "shown_groups"]
 
 
 def exposure(features: pd.DataFrame) -> pd.Series:
-    """How many times sharper than the column's own spread an attacker might get.
+    """Return how many times sharper than the column's own spread an attacker might get.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ _FITTED_SHAPES = {
 
 
 def findings(report: "LeakageReport") -> tuple[str, ...]:
-    """What the report's numbers say, most important first.
+    """Put the report's numbers into sentences, most important first.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def _differential_privacy(report: "LeakageReport") -> str:
 
 
 def _rung(report: "LeakageReport") -> str:
-    """What the rung of the noise scale may reveal."""
+    """Tell what the rung of the noise scale may reveal."""
     told = (
         " No other value of an entry of few values that the goal is about, of a single record, "
         "would have given another one; that the fit was not refused is a function of the records, "

@@ -27,7 +27,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Promises:
-    """What is public knowledge of a fit, and how its noise came about. Holds nothing private.
+    """Public knowledge of a fit, and how its noise came about. Holds nothing private.
 
     Parameters
     ----------

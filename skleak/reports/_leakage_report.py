@@ -14,7 +14,7 @@ __all__ = ["LeakageReport"]
 
 @dataclass(frozen=True, repr=False)
 class LeakageReport:
-    """What a fitted model leaks about every record, column and group. Confidential.
+    """Leakage of a fitted model about every record, column and group. Confidential.
 
     Objects of this kind come from the ``leakage_report()`` method of a private estimator. They
     hold no training record, but the leakage of every one.

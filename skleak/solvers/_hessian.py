@@ -12,7 +12,7 @@ __all__ = ["FactorizedHessian", "HessianFactor"]
 
 
 class FactorizedHessian(Protocol):
-    """What a Newton step needs of a Hessian."""
+    """Factorized Hessian, for Newton steps."""
 
     def solve(self, b: FloatArray) -> FloatArray:
         """Solve ``H x = b`` for one right-hand side of shape (p,)."""

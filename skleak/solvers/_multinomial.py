@@ -107,7 +107,7 @@ class MultinomialObjective(Objective):
         return penalty
 
     def initial(self) -> FloatArray:
-        """Where a fit starts: the best lone intercepts, of shape (p,)."""
+        """Return the start of a fit: the best lone intercepts, of shape (p,)."""
         w = np.zeros(self.n_parameters)
         if self.fit_intercept:
             logs = np.log(np.bincount(self.y.astype(np.intp), self.weights, self.n_classes))

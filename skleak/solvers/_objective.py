@@ -80,7 +80,7 @@ class Objective:
         return replace(self, reweights=reweights)
 
     def initial(self) -> FloatArray:
-        """Where a fit starts: the best lone intercept, of shape (p,)."""
+        """Return the start of a fit: the best lone intercept, of shape (p,)."""
         w = np.zeros(self.n_parameters)
         if self.fit_intercept:
             mean = float(self.weights @ self.y / self.weights.sum())
@@ -150,7 +150,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class Minimum:
-    """Where a minimisation ended.
+    """Result of a minimisation.
 
     Parameters
     ----------

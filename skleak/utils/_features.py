@@ -13,7 +13,7 @@ __all__ = ["feature_labels", "is_single_feature", "resolve_features"]
 
 
 def is_single_feature(feature: Any) -> bool:
-    """Whether a reference names one column rather than a block of them.
+    """Return True if a reference names one column rather than a block of them.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ __all__ = ["row_keys", "same_rows"]
 
 
 def same_rows(X: Data, other: Data) -> bool:
-    """Whether two tables are the same, row by row; a dense one is no CSR one.
+    """Return True if two tables are the same, row by row; a dense one is no CSR one.
 
     Parameters
     ----------

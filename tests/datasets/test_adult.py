@@ -142,9 +142,7 @@ def test_unknown_subset():
 
 
 def test_missing(tmp_path, network):
-    with pytest.raises(
-        FileNotFoundError, match=r"adult\.data\.gz is not in .* as adult\.data,"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"adult\.data\.gz is not in .* as adult\.data,"):
         fetch_adult(data_home=tmp_path)
     assert network.asked[0][0] == _adult.TRAIN.url
 

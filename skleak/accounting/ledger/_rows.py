@@ -98,11 +98,11 @@ class Ceilings:
 
     @property
     def exist(self) -> bool:
-        """Whether there is a ceiling at all."""
+        """True if there is a ceiling at all."""
         return min(self.max_leakage, self.max_mu) < np.inf
 
     def is_stricter_than(self, other: "Ceilings") -> bool:
-        """Whether these ceilings refuse something that the others accept."""
+        """Return True if these ceilings refuse something that the others accept."""
         return self.max_leakage < other.max_leakage or self.max_mu < other.max_mu
 
     def refusal(self, dataset: str, before: Totals, after: Totals) -> str | None:

@@ -10,7 +10,7 @@ __all__ = ["LeakageTotal"]
 
 @dataclass(frozen=True, eq=False)
 class LeakageTotal:
-    """What all recorded releases on one data set leak together. Confidential.
+    """Leakage of all recorded releases on one data set together. Confidential.
 
     Attributes
     ----------

@@ -43,7 +43,7 @@ ELEMENTS = 1 << 20
 
 @dataclass(frozen=True)
 class Hypotheses:
-    """What one record's releases are distributed like under each value of the secret.
+    """Distributions of one record's releases under each value of the secret.
 
     Parameters
     ----------
@@ -105,19 +105,19 @@ class Hypotheses:
 
     @property
     def on_a_line(self) -> bool:
-        """Whether they differ in one coordinate alone."""
+        """True if they differ in one coordinate alone."""
         return self.means.shape[1] == 1 and self.n_rest == 0
 
     @property
     def equal(self) -> bool:
-        """Whether all covariances are the same."""
+        """True if all covariances are the same."""
         return self.n_rest == 0 and bool(
             np.abs(self.roots - self.roots[:1]).max(initial=0.0) <= NEGLIGIBLE
         )
 
     @property
     def nearly_equal(self) -> bool:
-        """Whether the covariances differ little enough for their mean to stand in for them."""
+        """True if the covariances differ little enough for their mean to stand in for them."""
         largest = np.abs(self.roots - np.eye(self.means.shape[1])).max(initial=0.0)
         return self.means.shape[1] > 0 and bool(largest <= NEARLY)
 

@@ -25,7 +25,7 @@ GROWTH = 4
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to sample: the standard error aimed at, the most points of a scrambling, the seed."""
+    """Sampling plan: the standard error aimed at, the most points of a scrambling, the seed."""
 
     tolerance: float
     max_points: int

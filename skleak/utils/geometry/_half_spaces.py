@@ -21,7 +21,7 @@ def log_prior(prior: FloatArray) -> FloatArray:
 
 
 def loses_tie(log_odds: FloatArray, secret: int) -> npt.NDArray[np.bool_]:
-    """Whether each competitor at the very same place wins: likelier, or first of the equals."""
+    """Return True where a competitor at the same place wins: likelier, or first of equals."""
     first = np.arange(log_odds.shape[1]) < secret
     return (log_odds < 0) | ((log_odds == 0) & first)
 
@@ -29,7 +29,7 @@ def loses_tie(log_odds: FloatArray, secret: int) -> npt.NDArray[np.bool_]:
 def half_spaces(
     points: FloatArray, log_priors: FloatArray, secret: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Where one secret is likelier than each other: ``normal . z <= distance``.
+    """Return half-spaces where one secret beats each other: ``normal . z <= distance``.
 
     The release is ``e_m + z`` with m the secret; l loses to m up to a hyperplane at distance
     ``D / 2 + log(p_m / p_l) / D`` along the direction to l, D their distance.
