@@ -20,39 +20,7 @@ def check_real(
     finite: bool = False,
     hint: str = "",
 ) -> FloatArray:
-    """Return a number or array of numbers as float64, or say which entry is out of range.
-
-    Parameters
-    ----------
-    value : float or array-like
-        What the user passed.
-    name : str
-        Its name in the message.
-    low, high : float
-        The range.
-    low_open, high_open : bool, default=False
-        Whether the end itself is refused.
-    finite : bool, default=False
-        Whether infinity is refused.
-    hint : str
-        What to do, added to the message.
-
-    Returns
-    -------
-    ndarray
-
-    Raises
-    ------
-    TypeError
-        Where the value is not made of real numbers.
-    ValueError
-        Where an entry is NaN or out of range.
-
-    Examples
-    --------
-    >>> check_real([0.5, 2.0], "mu")
-    array([0.5, 2. ])
-    """
+    """Return a number or array of numbers as float64, or say which entry is out of range."""
     try:
         raw = np.asarray(value)
         if raw.dtype.kind not in "biuf":
@@ -81,33 +49,7 @@ def check_real(
 
 
 def check_scalar(value: Any, name: str, **limits: Any) -> float:
-    """Return one number as a float, or say what is wrong with it.
-
-    Parameters
-    ----------
-    value : float
-        What the user passed.
-    name : str
-        Its name in the message.
-    **limits
-        As for :func:`check_real`.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    TypeError
-        Where the value is not one real number.
-    ValueError
-        Where it is NaN or out of range.
-
-    Examples
-    --------
-    >>> check_scalar(2, "mu")
-    2.0
-    """
+    """Return one number as a float, or say what is wrong with it."""
     array = check_real(value, name, **limits)
     if array.ndim:
         raise TypeError(f"`{name}` must be a single number; got an array of shape {array.shape}.")
@@ -115,12 +57,5 @@ def check_scalar(value: Any, name: str, **limits: Any) -> float:
 
 
 def as_result(array: FloatArray) -> Any:
-    """Return a float for an array without axes, else the array itself.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> as_result(np.array(2.0))
-    2.0
-    """
+    """Return a float for an array without axes, else the array itself."""
     return float(array) if array.ndim == 0 else array

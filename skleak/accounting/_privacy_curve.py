@@ -42,19 +42,7 @@ def log_gaussian_delta(mu: FloatArray, epsilon: FloatArray) -> FloatArray:
 
     Balle and Wang (2018), theorem 8; relative error of delta below 1e-12.
 
-    Parameters
-    ----------
-    mu : ndarray of shape (n,), positive and finite
-    epsilon : ndarray of shape (n,), at least 0 and finite
-
-    Returns
-    -------
-    ndarray of shape (n,), at most 0
-
-    Examples
-    --------
-    >>> log_gaussian_delta(np.array([0.01]), np.array([1.0])).round(6)
-    array([-5014.234761])
+    Shapes: ``mu`` (n,); ``epsilon`` (n,); returns (n,).
     """
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
         ratio = np.minimum(epsilon / mu, _FAR)

@@ -60,26 +60,9 @@ def bernoulli_divergence(
 ) -> FloatArray:
     """Renyi divergence between the coins ``q + a (1 - q)`` and ``q``.
 
-    Parameters
-    ----------
-    advantage : ndarray of shape (...)
-        ``a`` in [0, 1].
-    q, rest : ndarray of shape (...)
-        Success and failure probability without the release; they sum to 1.
-    order : ndarray of shape (...)
-        At least 1; 1 is the Kullback-Leibler divergence, infinity the max-divergence.
-
-    Returns
-    -------
-    ndarray of shape (...)
-        In nats; increasing in ``advantage`` from 0 to ``log(1 / q)``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> one, half = np.array(1.0), np.array(0.5)
-    >>> bool(np.isclose(bernoulli_divergence(one, half, half, one), np.log(2)))
-    True
+    Shapes: ``advantage`` (...); ``q``, ``rest`` (...), success and failure probability without the
+    release; they sum to 1; ``order`` (...); returns (...): in nats; increasing in ``advantage``
+    from 0 to ``log(1 / q)``.
     """
     advantage, q, rest, order = np.broadcast_arrays(advantage, q, rest, order)
     gain = advantage * rest / q
@@ -101,26 +84,10 @@ def largest_advantage(
 ) -> FloatArray:
     """Largest advantage over ``q`` whose divergence from it stays within ``budget``.
 
-    Parameters
-    ----------
-    budget : ndarray of shape (...)
-        Divergence allowed, in nats, at least 0; infinity is allowed.
-    q, rest : ndarray of shape (...)
-        Success and failure probability without the release; they sum to 1.
-    order : ndarray of shape (...)
-        Order of the divergence, at least 1.
-
-    Returns
-    -------
-    ndarray of shape (...)
-        In [0, 1]. The upper end of the last bracket of the root: it errs upwards.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> one, half = np.array(1.0), np.array(0.5)
-    >>> float(largest_advantage(np.log(2) * one, half, half, one))
-    1.0
+    Shapes: ``budget`` (...), divergence allowed, in nats, at least 0; infinity is allowed; ``q``,
+    ``rest`` (...), success and failure probability without the release; they sum to 1; ``order``
+    (...); returns (...): in [0, 1]. The upper end of the last bracket of the root: it errs
+    upwards.
     """
     budget, q, rest, order = np.broadcast_arrays(budget, q, rest, order)
     certain = budget >= -np.log(q)
@@ -150,23 +117,8 @@ def _invert(budget: FloatArray, q: FloatArray, rest: FloatArray, order: FloatArr
 def divergence_from_uniform(probabilities: FloatArray, order: FloatArray) -> FloatArray:
     """Renyi divergence of a prior from the uniform law on its support, ``log M - H_order``.
 
-    Parameters
-    ----------
-    probabilities : ndarray of shape (..., M)
-        Priors; values of probability zero do not count.
-    order : ndarray of shape (...)
-        At least 1; broadcasts with the leading axes.
-
-    Returns
-    -------
-    ndarray of shape (...)
-        In nats, at least 0, and 0 to round-off squared for a uniform prior.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> float(divergence_from_uniform(np.array([0.25, 0.25, 0.25, 0.25]), np.array(2.0)))
-    0.0
+    Shapes: ``probabilities`` (..., M); ``order`` (...); returns (...): in nats, at least 0, and 0
+    to round-off squared for a uniform prior.
     """
     support = probabilities > 0.0
     size = np.count_nonzero(support, axis=-1)[..., np.newaxis].astype(float)

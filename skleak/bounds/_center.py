@@ -20,26 +20,9 @@ DESCENT_TOLERANCE = 1e-6
 def affine_coordinates(encodings: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray | None]:
     """Rotate M points of a high dimension into the space they span around their mean.
 
-    Parameters
-    ----------
-    encodings : ndarray of shape (n, M, d)
-        Points.
-
-    Returns
-    -------
-    coordinates : ndarray of shape (n, M, r)
-        Same pairwise distances, ``r = min(d, M)``.
-    origin : ndarray of shape (n, 1, d)
-        Mean of the points.
-    basis : ndarray of shape (n, d, r) or None
-        ``encodings = origin + coordinates @ basis^T``; None for the identity.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> points, _, _ = affine_coordinates(np.eye(3, 500)[np.newaxis])
-    >>> points.shape
-    (1, 3, 3)
+    Shapes: ``encodings`` (n, M, d); returns ``coordinates`` (n, M, r): same pairwise distances,
+    ``r = min(d, M)``; ``origin`` (n, 1, d): mean of the points; ``basis`` (n, d, r): ``encodings =
+    origin + coordinates @ basis^T``; None for the identity.
     """
     origin = encodings.mean(axis=1, keepdims=True)
     centered = encodings - origin
@@ -60,22 +43,8 @@ def ball_weights(points: FloatArray) -> FloatArray:
     Frank-Wolfe with away steps and exact line search on the dual, ``max sum_m w_m |x_m|^2 -
     |sum_m w_m x_m|^2`` over the simplex; it converges linearly.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, M, r)
-        Points, centred so that squares do not cancel.
-
-    Returns
-    -------
-    ndarray of shape (n, M)
-        Rows sum to 1; the centre is ``weights @ points``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> triangle = np.array([[[0.0, 0.0], [2.0, 0.0], [1.0, 0.1]]])
-    >>> ball_weights(triangle).round(6)
-    array([[0.5, 0.5, 0. ]])
+    Shapes: ``points`` (n, M, r); returns (n, M): rows sum to 1; the centre is ``weights @
+    points``.
     """
     n, n_values, _ = points.shape
     rows = np.arange(n)
@@ -112,29 +81,8 @@ def descend(points: FloatArray, prior: FloatArray, center: FloatArray) -> FloatA
     gradient in the centre to zero makes it the mean of the encodings with weights
     ``p_m phi(u_m) / d_m``; that fixed point is iterated, with shorter steps where one fails.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, M, r)
-        Encodings in units of the noise.
-    prior : ndarray of shape (n, M)
-        Rows sum to 1.
-    center : ndarray of shape (n, r)
-        Where to start.
-
-    Returns
-    -------
-    ndarray of shape (n, r)
-        Centres whose bound is no larger than at the start.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> points, prior = np.array([[[0.0, 0.0], [2.0, 0.0], [0.0, 1.0]]]), np.full((1, 3), 1 / 3)
-    >>> start = points.mean(axis=1)
-    >>> end = descend(points, prior, start)
-    >>> [float(water_filling(distances_to(points, c), prior).advantage[0].round(4))
-    ...  for c in (start, end)]
-    [0.5792, 0.5311]
+    Shapes: ``points`` (n, M, r), encodings in units of the noise; ``prior`` (n, M), rows sum to 1;
+    ``center`` (n, r); returns (n, r): centres whose bound is no larger than at the start.
     """
     center = np.array(center, dtype=float)
     distances = distances_to(points, center)

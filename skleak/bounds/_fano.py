@@ -170,19 +170,7 @@ def minimum_over_orders(
 ) -> Any:
     """Validate an RDP curve, bound the advantage at every order, and take the best.
 
-    Parameters
-    ----------
-    bound : callable
-        Maps ``(epsilon, prior, order)``, arrays that broadcast with the batch of the prior, to
-        advantages.
-    epsilon, order, prior : array-like
-        As in `renyi_fano_advantage`.
-    lowest_order : float
-        Smallest order for which the bound is defined.
-
-    Returns
-    -------
-    float or ndarray of shape (...)
+    Returns (...).
     """
     epsilon = check_at_least("epsilon", epsilon, 0.0)
     order = check_at_least("order", order, lowest_order)

@@ -34,14 +34,7 @@ BISECTIONS = 60
 
 
 def pairwise_advantage(mu: FloatArray, prior: FloatArray) -> FloatArray:
-    """Bound the advantage for mu of shape (n,) and priors of shape (n, M), from the dual.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> pairwise_advantage(np.array([1.0]), np.array([[0.5, 0.5]])).round(4)
-    array([0.3829])
-    """
+    """Bound the advantage for mu of shape (n,) and priors of shape (n, M), from the dual."""
     mu = np.clip(mu, TINY, MAX_DISTANCE)[:, np.newaxis]
     largest = prior.max(axis=1, keepdims=True)
     # Relative to the likeliest value: only its weight is 1 where the prior decides alone.
@@ -107,12 +100,6 @@ def uniform_pairwise_advantage(mu: FloatArray, n_values: FloatArray) -> FloatArr
 
     All ``s_m`` are equal by symmetry and convexity, so ``s + (M - 1) g(s) = 1``, which is solved
     for ``Phi^-1(s)`` above that of 1 / M as ``Phi(-u) = (M - 1) Phi(u - mu)``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> uniform_pairwise_advantage(np.array(2.0), np.array([10.0, 50.0])).round(3)
-    array([0.569, 0.389])
     """
     mu, n_values = np.broadcast_arrays(np.clip(mu, 0.0, MAX_DISTANCE), n_values)
     start = ndtri(1.0 / n_values)

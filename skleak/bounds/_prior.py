@@ -60,23 +60,7 @@ class Prior:
 def parse_prior(prior: npt.ArrayLike) -> Prior:
     """Validate a prior given as probabilities or as the number of values of a uniform secret.
 
-    Parameters
-    ----------
-    prior : int or array-like of shape (..., M)
-        An integer ``M >= 2`` is the uniform prior on ``M`` values, and costs nothing however
-        large ``M`` is. An array holds probabilities along its last axis.
-
-    Returns
-    -------
-    Prior
-
-    Raises
-    ------
-    TypeError
-        For a boolean or a real number that is not an integer.
-    ValueError
-        For fewer than two values, negative or NaN entries, a sum other than 1, or a prior that is
-        a point mass, for which there is nothing left to guess.
+    Shapes: ``prior`` (..., M).
     """
     if isinstance(prior, np.ndarray) and prior.ndim == 0:
         prior = prior.item()

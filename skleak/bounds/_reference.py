@@ -22,28 +22,12 @@ LARGE_EXPONENT = 30.0
 
 
 def reference_divergence(epsilon: FloatArray, prior: Prior, order: FloatArray) -> FloatArray:
-    """Bound the divergence of secret and release from independence, shape (...); at most epsilon.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skleak.bounds._prior import parse_prior
-    >>> reference_divergence(np.array([0.3, 0.3]), parse_prior(4), np.array([1.0, np.inf]))
-    array([0.225, 0.3  ])
-    """
+    """Bound the divergence of secret and release from independence (...), at most epsilon."""
     return _mixed(epsilon, np.log(prior.largest), np.log(prior.rest), np.asarray(order), 0.0)
 
 
 def arimoto_information(epsilon: FloatArray, prior: Prior, order: FloatArray) -> FloatArray:
-    """Bound Arimoto's information of an order in nats, shape (...); at most epsilon.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skleak.bounds._prior import parse_prior
-    >>> arimoto_information(np.array(0.3), parse_prior([0.5, 0.25, 0.25]), np.array(1.0)).round(3)
-    np.float64(0.15)
-    """
+    """Bound Arimoto's information of an order in nats, shape (...); at most epsilon."""
     order = np.asarray(order)
     if prior.probabilities is None:
         return reference_divergence(epsilon, prior, order)

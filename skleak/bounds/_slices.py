@@ -72,26 +72,9 @@ class _Slices(NamedTuple):
 def slice_advantage(points: FloatArray, prior: FloatArray, center: FloatArray) -> FloatArray:
     """Bound the advantage of guessing which of M Gaussians a point was drawn from.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, M, r)
-        Encodings in units of the noise.
-    prior : ndarray of shape (n, M)
-        Rows sum to 1, at least two entries of each are positive.
-    center : ndarray of shape (n, r)
-        Centre of the reference.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Upper bounds on the advantage, at most 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> prior = np.full((1, 10), 0.1)
-    >>> slice_advantage(np.eye(10)[np.newaxis], prior, np.full((1, 10), 0.1)).round(3)
-    array([0.273])
+    Shapes: ``points`` (n, M, r), encodings in units of the noise; ``prior`` (n, M), rows sum to 1,
+    at least two entries of each are positive; ``center`` (n, r); returns (n,): upper bounds on the
+    advantage, at most 1.
     """
     n, n_values, rank = points.shape
     competitors = min(n_values - 1, MAX_COMPETITORS)
@@ -103,15 +86,7 @@ def slice_advantage(points: FloatArray, prior: FloatArray, center: FloatArray) -
 
 
 def flattened(points: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Move points (n, M, r) into their planes: coordinates (n, M, 2), error of the success (n,).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> plane, error = flattened(np.array([[[0.0, 0.0, 0.0], [3.0, 0.0, 4.0], [0.0, 1.0, 0.0]]]))
-    >>> plane.shape, error.round(12)
-    ((1, 3, 2), array([0.]))
-    """
+    """Move points (n, M, r) into their planes: coordinates (n, M, 2), error of the success (n,)."""
     centered = points - points.mean(axis=1, keepdims=True)
     if points.shape[2] <= 2:
         wide = np.zeros((*points.shape[:2], 2))
@@ -126,26 +101,9 @@ def flattened(points: FloatArray) -> tuple[FloatArray, FloatArray]:
 def planar_advantage(points: FloatArray, prior: FloatArray, error: FloatArray) -> FloatArray:
     """Bound the advantage where all encodings lie in a plane: the Bayes attack, enlarged.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, M, 2)
-        Encodings in units of the noise.
-    prior : ndarray of shape (n, M)
-        Rows sum to 1, at least two entries of each are positive.
-    error : ndarray of shape (n,)
-        What the success may be larger by.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Upper bounds on the advantage, at most 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> square = np.array([[[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0]]])
-    >>> planar_advantage(square, np.full((1, 4), 0.25), np.zeros(1)).round(6)  # Phi(1)^2
-    array([0.610481])
+    Shapes: ``points`` (n, M, 2), encodings in units of the noise; ``prior`` (n, M), rows sum to 1,
+    at least two entries of each are positive; ``error`` (n,); returns (n,): upper bounds on the
+    advantage, at most 1.
     """
     success = planar_success(points, prior) + error + POLYGON_ERROR
     return _as_advantage(success, prior)

@@ -52,23 +52,8 @@ class WaterFilling(NamedTuple):
 def water_filling(distances: FloatArray, prior: FloatArray) -> WaterFilling:
     """Bound the advantage of guessing from distances to a reference.
 
-    Parameters
-    ----------
-    distances : ndarray of shape (n, M)
-        ``d_m``, non-negative; infinity is allowed.
-    prior : ndarray of shape (n, M)
-        Rows sum to 1, at least two entries of each are positive.
-
-    Returns
-    -------
-    WaterFilling
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> p = np.full((1, 10), 0.1)
-    >>> water_filling(np.full((1, 10), np.sqrt(0.9)), p).advantage.round(4)
-    array([0.2996])
+    Shapes: ``distances`` (n, M); ``prior`` (n, M), rows sum to 1, at least two entries of each are
+    positive.
     """
     d = np.clip(distances, TINY, MAX_DISTANCE)
     # Everything is relative to the likeliest value, so that ties are exact.

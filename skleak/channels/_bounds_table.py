@@ -118,19 +118,8 @@ def divergence_bounds(renyi: Any, prior: FloatArray | int) -> list[Bound]:
 def bounds_table(bayes: tuple[Any, Any], bounds: list[Bound], top: FloatArray) -> pd.DataFrame:
     """Put the Bayes value and its bounds in one table, sorted within each record.
 
-    Parameters
-    ----------
-    bayes : pair of float or ndarray of shape (n,)
-        Bayes advantage and its standard error.
-    bounds : list of Bound
-        With entries of shape () or (n,).
-    top : ndarray of shape () or (n,)
-        Largest prior probability.
-
-    Returns
-    -------
-    DataFrame
-        Columns as `Channel.advantage_bounds` documents them.
+    Shapes: ``bayes`` (n,); ``top`` () or (n,); returns: columns as `Channel.advantage_bounds`
+    documents them.
     """
     rows = [Bound("Bayes", *bayes, KNOWN, "[BIL23] theorem 1"), *bounds]
     shape = np.broadcast_shapes(*(np.shape(row.advantage) for row in rows))

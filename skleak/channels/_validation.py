@@ -42,27 +42,7 @@ def check_count(prior: object, n_values: int) -> int:
 def check_prior(prior: npt.ArrayLike | None, n_values: int) -> FloatArray:
     """Validate a prior on the secret and normalise its round-off.
 
-    Parameters
-    ----------
-    prior : array of shape (M,) or (n, M), int or None
-        Probabilities of the secret's values, one row a record. None, or the integer M itself,
-        is the uniform prior.
-    n_values : int
-        M, the number of values of the secret.
-
-    Returns
-    -------
-    ndarray of shape (M,) or (n, M)
-
-    Raises
-    ------
-    ValueError
-        For a wrong shape, a negative or missing entry, or a sum other than 1.
-
-    Examples
-    --------
-    >>> check_prior([0.25, 0.75], 2)
-    array([0.25, 0.75])
+    Shapes: ``prior`` (M,) or (n, M); returns (M,) or (n, M).
     """
     if is_uniform(prior):
         return np.full(check_count(prior, n_values), 1.0 / n_values)

@@ -26,17 +26,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Parser of all commands.
-
-    Returns
-    -------
-    ArgumentParser
-
-    Examples
-    --------
-    >>> build_parser().parse_args(["demo", "--irfil"]).irfil
-    True
-    """
+    """Parser of all commands."""
     parser = Parser(
         prog="skleak",
         description="What a trained model leaks about every person and every attribute in its "

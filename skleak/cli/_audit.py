@@ -70,22 +70,7 @@ class Options:
 def audit(options: Options) -> int:
     """Run the command.
 
-    Parameters
-    ----------
-    options : Options
-        What was typed.
-
-    Returns
-    -------
-    int
-        Exit code: 0, or 3 where the limit is passed.
-
-    Raises
-    ------
-    ValueError, TypeError, OSError, ImportError
-        For data that cannot be audited, in one line.
-    KeyboardInterrupt
-        With a message about what is kept.
+    Returns: exit code: 0, or 3 where the limit is passed.
     """
     if options.membership and options.sensitive is not None:
         raise ValueError(
@@ -196,23 +181,8 @@ def _auditor(options: Options, prepared: Prepared) -> tuple[Auditor, list[str]]:
 def usual_noise(model: str, y: Array) -> list[float]:
     """Noise scales from one that hides little to one that hides most records.
 
-    Parameters
-    ----------
-    model : {"linear", "logistic", "poisson"}
-        Which model.
-    y : ndarray of shape (n,)
-        Targets.
-
-    Returns
-    -------
-    list of float
-        A power of ten near what one of n records moves a coefficient of a standardised column by,
-        ten times and a hundred times that.
-
-    Examples
-    --------
-    >>> usual_noise("linear", np.tile([-1.0, 1.0], 500))
-    [0.001, 0.01, 0.1]
+    Shapes: ``y`` (n,); returns: a power of ten near what one of n records moves a coefficient of a
+    standardised column by, ten times and a hundred times that.
     """
     step = 4.0  # residual of at most 1, curvature of at most a quarter
     if model == "linear":

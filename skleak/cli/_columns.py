@@ -43,27 +43,12 @@ class Decisions:
         self.made.setdefault(decision, []).append(shorten(name, 40))
 
     def lines(self) -> tuple[str, ...]:
-        """One line for each decision.
-
-        Examples
-        --------
-        >>> decisions = Decisions()
-        >>> decisions.add("age", "numbers"), decisions.add("weight", "numbers")
-        (None, None)
-        >>> decisions.lines()
-        ('age, weight: numbers',)
-        """
+        """One line for each decision."""
         return tuple(f"{', '.join(names)}: {decision}" for decision, names in self.made.items())
 
 
 def missing_label(column: "pd.Series[Any]") -> str:
-    """Name of the level of missing values, which no level that occurs has.
-
-    Examples
-    --------
-    >>> missing_label(pd.Series(["a", None])), missing_label(pd.Series(["missing", None]))
-    ('missing', '(missing)')
-    """
+    """Name of the level of missing values, which no level that occurs has."""
     taken = set(column.dropna().astype(str))
     label = "missing"
     while label in taken:
@@ -72,13 +57,7 @@ def missing_label(column: "pd.Series[Any]") -> str:
 
 
 def text_of(column: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Values as printable text, with missing ones left out; whole numbers without a point.
-
-    Examples
-    --------
-    >>> text_of(pd.Series([1.0, None])).tolist()
-    ['1', None]
-    """
+    """Values as printable text, with missing ones left out; whole numbers without a point."""
     present = column.dropna()
     if pd.api.types.is_float_dtype(present) and bool((np.mod(present, 1) == 0).all()):
         present = present.astype(np.int64)
@@ -90,19 +69,7 @@ def text_of(column: "pd.Series[Any]") -> "pd.Series[Any]":
 def typed(frame: pd.DataFrame, nominal: Collection[str], decisions: Decisions) -> pd.DataFrame:
     """Turn every column into numbers (missing: NaN) or text (missing: None).
 
-    Parameters
-    ----------
-    frame : DataFrame of shape (n, n_columns)
-        As it was read.
-    nominal : collection of str
-        Columns whose numbers are codes.
-    decisions : Decisions
-        Takes what is not obvious.
-
-    Returns
-    -------
-    DataFrame of shape (n, n_columns)
-        Of float64, int64 and object columns.
+    Shapes: ``frame`` (n, n_columns); returns (n, n_columns): of float64, int64 and object columns.
     """
     columns = {}
     for name in frame.columns:
@@ -183,13 +150,7 @@ def _days(
 
 
 def row_counters(frame: pd.DataFrame) -> set[str]:
-    """Columns that count the records up or down by one, as an index that was saved does.
-
-    Examples
-    --------
-    >>> row_counters(pd.DataFrame({"row": [7, 8, 9], "age": [30, 31, 33]}))
-    {'row'}
-    """
+    """Columns that count the records up or down by one, as an index that was saved does."""
     found = set()
     for name in frame.columns:
         column = frame[name]
@@ -205,20 +166,7 @@ def choose(
 ) -> tuple[list[str], list[str]]:
     """Columns that a model can use: numeric, and nominal.
 
-    Parameters
-    ----------
-    frame : DataFrame of shape (n, n_columns)
-        Records as `typed` returns them.
-    sensitive : str or None
-        Column that is kept whatever it holds.
-    counters : collection of str
-        Columns that count the records.
-    decisions : Decisions
-        Takes what is decided on every column.
-
-    Returns
-    -------
-    numeric, nominal : list of str
+    Shapes: ``frame`` (n, n_columns); returns ``numeric``, ``nominal``.
     """
     numeric, nominal = [], []
     for name in frame.columns:

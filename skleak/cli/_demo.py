@@ -32,19 +32,7 @@ _N_RELEASES = 50
 def demo(noise_scale: float, irfil: bool, out: Path) -> int:
     """Run the command.
 
-    Parameters
-    ----------
-    noise_scale : float
-        Standard deviation of the noise on each coefficient, 0 or more.
-    irfil : bool
-        Whether to reweight the records.
-    out : Path
-        Where the report goes; the audit lies beside it.
-
-    Returns
-    -------
-    int
-        Exit code 0.
+    Returns: exit code 0.
     """
     X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
     X_train, X_test, y_train, y_test = train_test_split(X.astype({"sex": int}), y, random_state=1)
@@ -80,13 +68,7 @@ Test R^2: {model.score(X_test, y_test):.3f} with noise of standard deviation {no
 
 
 def audit_path(out: Path) -> Path:
-    """Return the path of the audit: beside the report, under a name that tells them apart.
-
-    Examples
-    --------
-    >>> audit_path(Path("skleak-report.html")).name, audit_path(Path("mine.html")).name
-    ('skleak-audit.html', 'mine-audit.html')
-    """
+    """Return the path of the audit: beside the report, under a name that tells them apart."""
     if out.name == REPORT_NAME:
         return out.with_name(AUDIT_NAME)
     return out.with_name(f"{out.stem}-audit{out.suffix}")

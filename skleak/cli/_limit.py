@@ -30,16 +30,8 @@ def largest_advantages(report: "AuditReport") -> pd.DataFrame:
     bound for unbiased attacks only: there it is the larger of the two. Attacks that do not look at
     the model do not count.
 
-    Parameters
-    ----------
-    report : AuditReport
-        A finished audit.
-
-    Returns
-    -------
-    DataFrame
-        Index ``noise_scale``; ``advantage`` (NaN where nothing is known) and ``source`` (``bound``
-        or the name of an attack).
+    Returns: index ``noise_scale``; ``advantage`` (NaN where nothing is known) and ``source``
+    (``bound`` or the name of an attack).
     """
     bounds = tightest(report)["advantage"].astype(float)
     played = report.results[~report.results["attack"].isin(BASELINES)]
@@ -61,19 +53,8 @@ def largest_advantages(report: "AuditReport") -> pd.DataFrame:
 def judge(report: "AuditReport", limit: float) -> tuple[bool, str]:
     """Compare the largest advantages with a limit.
 
-    Parameters
-    ----------
-    report : AuditReport
-        A finished audit.
-    limit : float
-        Largest advantage allowed, in [0, 1].
-
-    Returns
-    -------
-    passed : bool
-        Whether it is kept at every noise scale. What is not known does not pass.
-    line : str
-        Which noise scales pass, and which fail.
+    Returns ``passed``: whether it is kept at every noise scale. What is not known does not pass;
+    ``line``: which noise scales pass, and which fail.
     """
     table = largest_advantages(report)
     passes = table["advantage"] <= limit

@@ -78,29 +78,7 @@ def prepare(
 ) -> Prepared:
     """Choose a model, turn columns into what it can use, and hold out records.
 
-    Parameters
-    ----------
-    frame : DataFrame of shape (n, n_columns)
-        As it was read.
-    target, sensitive, drop, nominal : str, str or None, sequences of str
-        Names of columns, as the user typed them.
-    model : {"auto", "linear", "logistic", "poisson"}
-        Which model.
-    test_size : float
-        Share of the records to hold out, in [0, 1).
-    seed : int
-        Of the split.
-    membership : bool, default=False
-        Whether the audit is about who was trained on.
-
-    Returns
-    -------
-    Prepared
-
-    Raises
-    ------
-    ValueError
-        For unknown columns, and data that cannot be audited.
+    Shapes: ``frame`` (n, n_columns).
     """
     target, sensitive, left_out, codes = _resolve(frame, target, sensitive, drop, nominal)
     frame = frame.drop(columns=left_out)

@@ -44,26 +44,7 @@ class Reading:
 
 
 def read_table(path: str) -> Reading:
-    """Read a CSV file, compressed or not, or a Parquet file.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-
-    Returns
-    -------
-    Reading
-
-    Raises
-    ------
-    ValueError
-        For a file that is no table of at least two records.
-    OSError
-        For a file that is not there or cannot be read.
-    ImportError
-        For a Parquet file without pyarrow.
-    """
+    """Read a CSV file, compressed or not, or a Parquet file."""
     file = Path(path).expanduser()
     if not file.exists():
         raise FileNotFoundError(f"there is no file {path!r}. Check its name and folder")
@@ -89,33 +70,7 @@ def read_table(path: str) -> Reading:
 
 
 def resolve_column(frame: pd.DataFrame, name: str, option: str) -> str:
-    """Find a column by the name that the user typed.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        The table.
-    name : str
-        What was typed.
-    option : str
-        Where, for the message.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    ValueError
-        For an unknown column; the message tells the nearest names.
-
-    Examples
-    --------
-    >>> resolve_column(pd.DataFrame({"dose": [1.0]}), "dosis", "--target")
-    Traceback (most recent call last):
-        ...
-    ValueError: --target: there is no column 'dosis'. Did you mean 'dose'?
-    """
+    """Find a column by the name that the user typed."""
     columns = list(frame.columns)
     if name in columns:
         return name

@@ -44,17 +44,7 @@ class Target:
     def check(self, values: Array, name: str) -> None:
         """Refuse what is left of the target where the model cannot be trained on it.
 
-        Parameters
-        ----------
-        values : ndarray of shape (n,)
-            Of the records that are used.
-        name : str
-            The column.
-
-        Raises
-        ------
-        ValueError
-            For fewer than two records or values.
+        Shapes: ``values`` (n,).
         """
         if len(values) < 2:
             raise ValueError(
@@ -70,31 +60,7 @@ class Target:
 def read_target(column: "pd.Series[Any]", name: str, model: str) -> tuple[Target, Array]:
     """Choose a model, and read the target as it takes it.
 
-    Parameters
-    ----------
-    column : Series of shape (n,)
-        As it was read.
-    name : str
-        Its name.
-    model : {"auto", "linear", "logistic", "poisson"}
-        What the user asked for.
-
-    Returns
-    -------
-    target : Target
-    kept : ndarray of bool of shape (n,)
-        Records that have one.
-
-    Raises
-    ------
-    ValueError
-        For a target that the model does not predict.
-
-    Examples
-    --------
-    >>> target, kept = read_target(pd.Series(["no", "yes", None]), "ill", "auto")
-    >>> target.model, target.values.tolist(), kept.tolist()
-    ('logistic', ['no', 'yes'], [True, True, False])
+    Shapes: ``column`` (n,); returns ``target``; ``kept`` (n,): records that have one.
     """
     # A date has days, a text of numbers is numbers: as for any other column.
     column = typed(column.to_frame(name), (), Decisions())[name]

@@ -28,17 +28,6 @@ def say(*texts: str) -> None:
     """Print texts, with stand-ins for letters that the terminal cannot show.
 
     A reader who has seen enough and left does not stop the command: its result counts still.
-
-    Parameters
-    ----------
-    *texts : str
-        Each ends in a line break.
-
-    Examples
-    --------
-    >>> say("10⁻⁷", "“plain”")
-    10⁻⁷
-    “plain”
     """
     try:
         for text in texts:
@@ -56,20 +45,7 @@ def flush() -> None:
 
 
 def write(report: "AuditReport | LeakageReport", path: Path) -> None:
-    """Write a report to a file, as JSON where its name ends in .json, else as HTML.
-
-    Parameters
-    ----------
-    report : AuditReport or LeakageReport
-        What to write.
-    path : Path
-        The file.
-
-    Raises
-    ------
-    OSError
-        Where it cannot be written; the message names it.
-    """
+    """Write a report to a file, as JSON where its name ends in .json, else as HTML."""
     try:
         (report.to_json if path.suffix.lower() == ".json" else report.to_html)(path)
     except OSError as error:
@@ -77,79 +53,22 @@ def write(report: "AuditReport | LeakageReport", path: Path) -> None:
 
 
 def complain(text: str) -> None:
-    """Print one line on standard error.
-
-    Parameters
-    ----------
-    text : str
-        What is wrong.
-    """
+    """Print one line on standard error."""
     print(_shown(one_line(text), getattr(sys.stderr, "encoding", None)), file=sys.stderr)
 
 
 def one_line(text: object) -> str:
-    r"""Put a message on one line.
-
-    Parameters
-    ----------
-    text : object
-        A message, perhaps of another library.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> one_line("Found a problem:\n  it is here.")
-    'Found a problem: it is here.'
-    """
+    r"""Put a message on one line."""
     return " ".join(str(text).split())
 
 
 def section(title: str, text: str) -> str:
-    """Put a title above a text.
-
-    Parameters
-    ----------
-    title, text : str
-        The text may have many lines.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> print(section("What next", "Read it."))
-    <BLANKLINE>
-    What next
-    ─────────
-    Read it.
-    """
+    """Put a title above a text."""
     return f"\n{title}\n{'─' * len(title)}\n{text}"
 
 
 def wrap(sentences: Sequence[str], bullet: str = "") -> str:
-    """Break sentences into lines that fit.
-
-    Parameters
-    ----------
-    sentences : sequence of str
-        Each begins a line.
-    bullet : str, default=""
-        What stands before each.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> print(wrap(["One thing.", "Another."], bullet="- "))
-    - One thing.
-    - Another.
-    """
+    """Break sentences into lines that fit."""
     return "\n".join(
         textwrap.fill(
             sentence,

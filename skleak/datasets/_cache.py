@@ -49,28 +49,7 @@ class SourceFile:
 
 
 def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
-    """Folder that holds the data files; it need not exist.
-
-    Parameters
-    ----------
-    data_home : str or path-like, default=None
-        The folder. None takes the environment variable ``SKLEAK_DATA``, and where that is unset
-        ``~/skleak_data``.
-
-    Returns
-    -------
-    Path
-
-    Raises
-    ------
-    TypeError
-        Where ``data_home`` is neither None, a string nor a path.
-
-    Examples
-    --------
-    >>> get_data_home("somewhere").name
-    'somewhere'
-    """
+    """Folder that holds the data files; it need not exist."""
     if data_home is not None and not isinstance(data_home, str | os.PathLike):
         raise TypeError(
             f"`data_home` must be None, a string or a path; got {type(data_home).__name__}. "
@@ -83,21 +62,7 @@ def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
 def content_hash(content: bytes | dict[str, np.ndarray]) -> str:
     """Hexadecimal SHA-256 of bytes, or of the bytes of arrays in the order of their names.
 
-    Parameters
-    ----------
-    content : bytes or dict of ndarray
-        What :func:`load_file` returns.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits.
-
-    Examples
-    --------
-    >>> pair = {"b": np.array([98], np.uint8), "a": np.array([97], np.uint8)}
-    >>> content_hash(b"ab") == content_hash(pair)
-    True
+    Returns 64 hexadecimal digits.
     """
     parts: list[Any] = [content]
     if isinstance(content, dict):
@@ -115,36 +80,7 @@ def load_file(
 ) -> Any:
     """Unpacked and checked content of a file of the data home.
 
-    Parameters
-    ----------
-    source : SourceFile
-        Which file.
-    data_home : str or path-like, default=None
-        See :func:`get_data_home`.
-    download_if_missing : bool, default=True
-        Whether a missing file is downloaded and stored in the data home.
-
-    Returns
-    -------
-    bytes or dict of ndarray
-        A dict for ``.npz`` files.
-
-    Raises
-    ------
-    FileNotFoundError
-        Where the file is missing and is not or cannot be downloaded and stored.
-    ValueError
-        Where the content, local or downloaded, has another hash than expected. A downloaded file
-        is then deleted again.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> source = SourceFile("a.txt", "https://example.org/a.txt", content_hash(b"ab"))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "a.txt").write_bytes(b"ab")
-    ...     load_file(source, folder)
-    b'ab'
+    Returns: a dict for ``.npz`` files.
     """
     home = get_data_home(data_home)
     for path in (home / name for name in source.names):

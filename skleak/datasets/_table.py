@@ -13,26 +13,14 @@ __all__ = ["as_arrays", "bundle", "check_choice", "one_hot", "one_hot_blocks"]
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
-    """Raise ValueError unless ``value`` is one of ``choices``.
-
-    Examples
-    --------
-    >>> check_choice("subset", "train", ["train", "test"])
-    """
+    """Raise ValueError unless ``value`` is one of ``choices``."""
     if not isinstance(value, str) or value not in choices:
         allowed = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"`{name}` must be one of {allowed}; got {value!r}. Pass one of them.")
 
 
 def one_hot_blocks(frame: pd.DataFrame) -> dict[str, list[str]]:
-    """Names of the one-hot columns of each category column, its first level dropped.
-
-    Examples
-    --------
-    >>> frame = pd.DataFrame({"age": [1.0, 2.0], "gene": pd.Categorical(["TT", "CC"])})
-    >>> one_hot_blocks(frame)
-    {'gene': ['gene_TT']}
-    """
+    """Names of the one-hot columns of each category column, its first level dropped."""
     nominal = frame.select_dtypes("category")
     return {
         name: [f"{name}_{level}" for level in column.cat.categories[1:]]
@@ -43,34 +31,14 @@ def one_hot_blocks(frame: pd.DataFrame) -> dict[str, list[str]]:
 def one_hot(frame: pd.DataFrame) -> pd.DataFrame:
     """Replace each category column by indicators of all its levels but the first.
 
-    Parameters
-    ----------
-    frame : DataFrame of shape (n_records, n_columns)
-        Its category columns list the levels in the order wanted, also levels that no row has.
-
-    Returns
-    -------
-    DataFrame of float64
-        The other columns in their order, then the indicators.
-
-    Examples
-    --------
-    >>> frame = pd.DataFrame({"age": [1.0, 2.0], "gene": pd.Categorical(["TT", "CC"])})
-    >>> one_hot(frame).to_dict("list")
-    {'age': [1.0, 2.0], 'gene_TT': [1.0, 0.0]}
+    Shapes: ``frame`` (n_records, n_columns); returns: the other columns in their order, then the
+    indicators.
     """
     return pd.get_dummies(frame, drop_first=True, dtype=np.float64).astype(np.float64)
 
 
 def as_arrays(X: pd.DataFrame, y: pd.Series) -> tuple[Array, Array]:
-    """Writable arrays: of float64 where every column is numeric, else of objects.
-
-    Examples
-    --------
-    >>> X, y = as_arrays(pd.DataFrame({"a": [1.0], "b": ["x"]}), pd.Series([2.0]))
-    >>> X.dtype, y.dtype
-    (dtype('O'), dtype('float64'))
-    """
+    """Writable arrays: of float64 where every column is numeric, else of objects."""
     return np.array(X), np.array(y)
 
 
@@ -84,15 +52,7 @@ def bundle(
     descr: str,
     **details: Any,
 ) -> Any:
-    """Return ``(X, y)``, or a Bunch with the fields of scikit-learn's ``fetch_openml``.
-
-    Examples
-    --------
-    >>> bunch = bundle([[1.0]], [2.0], return_X_y=False, feature_names=["a"], target_name="b",
-    ...                descr="An example.", sensitive=["a"])
-    >>> sorted(bunch)
-    ['DESCR', 'data', 'feature_names', 'frame', 'sensitive', 'target', 'target_names']
-    """
+    """Return ``(X, y)``, or a Bunch with the fields of scikit-learn's ``fetch_openml``."""
     if return_X_y:
         return X, y
     return Bunch(

@@ -32,28 +32,10 @@ BISECTIONS = 45
 def lower_limit(values: FloatArray, tail: float) -> FloatArray:
     """Lower confidence limit, at level ``1 - tail``, of the mean of variables in [0, 1].
 
-    Parameters
-    ----------
-    values : ndarray of shape (..., n)
-        Independent draws of a variable in [0, 1], along the last axis.
-    tail : float
-        Allowed probability of a mean below the limit, in (0, 1/2).
+    Shapes: ``values`` (..., n); returns (...): in [0, 1], at most the mean of the values.
 
-    Returns
-    -------
-    ndarray of shape (...)
-        In [0, 1], at most the mean of the values.
-
-    References
-    ----------
     I. Waudby-Smith and A. Ramdas. Estimating means of bounded random variables by betting. Journal
     of the Royal Statistical Society Series B 86, 2024.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> lower_limit(np.full((1, 100), 0.5), 0.025).round(2)
-    array([0.48])
     """
     flat = values.reshape(-1, values.shape[-1])
     limits = np.zeros(len(flat))

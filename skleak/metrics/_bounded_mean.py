@@ -29,28 +29,10 @@ MARGIN = 1e-9
 def upper_limit(values: FloatArray, tail: float) -> FloatArray:
     """Upper confidence limit, at level ``1 - tail``, of the mean of variables in [0, 1].
 
-    Parameters
-    ----------
-    values : ndarray of shape (..., n)
-        Independent draws of a variable in [0, 1], along the last axis.
-    tail : float
-        Allowed probability of a mean above the limit, in (0, 1/2).
+    Shapes: ``values`` (..., n); returns (...): in [0, 1].
 
-    Returns
-    -------
-    ndarray of shape (...)
-        In [0, 1].
-
-    References
-    ----------
     N. Gaffke. Three test statistics for a nonparametric one-sided hypothesis on the mean of a
     nonnegative variable. Mathematical Methods of Statistics 14, 2005.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> bool(np.isclose(upper_limit(np.zeros(20), 0.025), 1 - 0.025 ** (1 / 20)))
-    True
     """
     n = values.shape[-1]
     deficits = 1.0 - values.reshape(-1, n)

@@ -31,13 +31,7 @@ Loss = Callable[[Any, Any, Any], npt.ArrayLike]
 
 
 def select_columns(model: Any, X: Any) -> Any:
-    """Columns of a DataFrame by the names that the model was fitted on; other data unchanged.
-
-    Raises
-    ------
-    ValueError
-        For a DataFrame that lacks some of the names.
-    """
+    """Columns of a DataFrame by the names that the model was fitted on; other data unchanged."""
     names = getattr(model, "feature_names_in_", None)
     if names is None or not hasattr(X, "columns"):
         return X
@@ -54,26 +48,7 @@ def select_columns(model: Any, X: Any) -> Any:
 def label_positions(labels: Array, classes: Any) -> IntArray:
     """Position of every label among the classes of a model, -1 where it has none of the kind.
 
-    Parameters
-    ----------
-    labels : ndarray of shape (n,)
-        Labels of any type.
-    classes : array-like of shape (n_classes,)
-        ``classes_`` of the model.
-
-    Returns
-    -------
-    ndarray of int of shape (n,)
-
-    Raises
-    ------
-    ValueError
-        Where the model knows none of the labels: they are coded in another way.
-
-    Examples
-    --------
-    >>> label_positions(np.array(["b", "a", "z"]), ["a", "b"])
-    array([ 1,  0, -1])
+    Shapes: ``labels`` (n,); ``classes`` (n_classes,); returns (n,).
     """
     known = np.asarray(classes).tolist()
     lookup = {label: position for position, label in enumerate(known)}
@@ -87,13 +62,7 @@ def label_positions(labels: Array, classes: Any) -> IntArray:
 
 
 def class_probabilities(model: Any, X: Any) -> FloatArray:
-    """Probabilities of the classes for every record, checked, of shape (n, n_classes).
-
-    Raises
-    ------
-    ValueError
-        For a model without ``predict_proba`` or ``classes_``, or probabilities that are none.
-    """
+    """Probabilities of the classes for every record, checked, of shape (n, n_classes)."""
     if not hasattr(model, "predict_proba"):
         raise ValueError(
             f"This needs class probabilities, and {type(model).__name__} has no `predict_proba`. "
@@ -127,13 +96,7 @@ def with_unseen(p: FloatArray, positions: IntArray) -> FloatArray:
 
 
 def complements(p: FloatArray) -> FloatArray:
-    """``1 - p``, for the largest entry of a row without cancellation as the sum of the others.
-
-    Examples
-    --------
-    >>> complements(np.array([[1.0, 1e-20]]))
-    array([[1.e-20, 1.e+00]])
-    """
+    """``1 - p``, for the largest entry of a row without cancellation as the sum of the others."""
     q = 1.0 - p
     largest = p.argmax(axis=1)[:, None]
     others = p.copy()
@@ -149,13 +112,7 @@ def log_probabilities(p: FloatArray, q: FloatArray) -> FloatArray:
 
 
 def predictions(model: Any, X: Any) -> Array:
-    """Predict, in the form that the losses take, of shape (n,).
-
-    Raises
-    ------
-    ValueError
-        For a model without ``predict``, or several values for a record.
-    """
+    """Predict, in the form that the losses take, of shape (n,)."""
     if not hasattr(model, "predict"):
         raise ValueError(
             f"This needs predictions, and {type(model).__name__} has no `predict`. Pass a fitted "
@@ -189,34 +146,7 @@ def residuals(model: Any, X: Any, y: Array) -> FloatArray:
 def record_losses(model: Any, X: Any, y: Any, loss: str | Loss) -> FloatArray:
     """Loss of every record.
 
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    X : records of shape (n, ...)
-        As the model takes them.
-    y : array-like of shape (n,)
-        Targets or labels.
-    loss : {"log_loss", "zero_one", "squared"} or callable
-        A callable takes model, X and y and returns shape (n,).
-
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Raises
-    ------
-    TypeError
-        For a squared error of labels.
-    ValueError
-        For an unknown loss, missing targets, or a model that lacks what the loss needs.
-
-    Examples
-    --------
-    >>> from sklearn.dummy import DummyClassifier
-    >>> model = DummyClassifier().fit([[0.0]] * 4, ["a", "a", "a", "b"])
-    >>> record_losses(model, [[0.0], [1.0]], ["a", "b"], "zero_one")
-    array([0., 1.])
+    Shapes: ``X`` (n, ...); ``y`` (n,); returns (n,).
     """
     labels = np.asarray(y)
     if labels.ndim != 1 or not len(labels):

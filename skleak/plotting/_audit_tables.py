@@ -68,18 +68,8 @@ def level_rows(results: pd.DataFrame) -> pd.DataFrame:
 def points(results: pd.DataFrame, kind: str) -> pd.DataFrame:
     """Return the points of each attack.
 
-    Parameters
-    ----------
-    results : DataFrame
-        As `check_results` returns it.
-    kind : {"categorical", "numeric", "record", "membership"}
-        What was attacked.
-
-    Returns
-    -------
-    DataFrame
-        ``noise_scale``, ``attack``, ``value``, ``low``, ``high`` and ``verdict``. The value is the
-        advantage, or the mean squared error over that of the prior guess.
+    Returns ``noise_scale``, ``attack``, ``value``, ``low``, ``high`` and ``verdict``. The value is
+    the advantage, or the mean squared error over that of the prior guess.
     """
     table = results[["noise_scale", "attack"]].copy()
     names = ("value", "low", "high")
@@ -97,19 +87,7 @@ def points(results: pd.DataFrame, kind: str) -> pd.DataFrame:
 def bound_curves(results: pd.DataFrame, kind: str, bounds: Sequence[str]) -> pd.DataFrame:
     """Bounds on what the points are, a column each, index ``noise_scale``.
 
-    Parameters
-    ----------
-    results : DataFrame
-        As `check_results` returns it.
-    kind : {"categorical", "numeric", "record", "membership"}
-        What was attacked.
-    bounds : list of str
-        Columns of ``results``.
-
-    Returns
-    -------
-    DataFrame
-        Without bounds that are not known at any noise scale.
+    Returns: without bounds that are not known at any noise scale.
     """
     rows = level_rows(results)
     table = rows[list(bounds)].astype(float)
@@ -124,19 +102,7 @@ def bound_curves(results: pd.DataFrame, kind: str, bounds: Sequence[str]) -> pd.
 
 
 def floor_curve(results: pd.DataFrame, kind: str) -> pd.Series | None:
-    """Return the advantage that some attack surely reaches, index ``noise_scale``, or None.
-
-    Parameters
-    ----------
-    results : DataFrame
-        As `check_results` returns it.
-    kind : {"categorical", "numeric", "record", "membership"}
-        What was attacked.
-
-    Returns
-    -------
-    Series or None
-    """
+    """Return the advantage that some attack surely reaches, index ``noise_scale``, or None."""
     if kind != "membership" or "lower_bound" not in results:
         return None
     rows = level_rows(results)

@@ -29,22 +29,7 @@ _JOINERS = "\u200c\u200d"
 
 
 def number(value: float) -> str:
-    """Write a number with three significant digits, for people.
-
-    Parameters
-    ----------
-    value : float
-        Any number; infinite and undefined ones too.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> [number(value) for value in (0.0384883, 177.58, 123456.0, 2.5e-7, float("inf"))]
-    ['0.0385', '178', '123,000', '2.5 × 10⁻⁷', 'infinite']
-    """
+    """Write a number with three significant digits, for people."""
     value = float(value)
     if math.isnan(value):
         return MISSING
@@ -60,64 +45,19 @@ def number(value: float) -> str:
 
 
 def count(value: int) -> str:
-    """Write a whole number with separators.
-
-    Parameters
-    ----------
-    value : int
-        A count.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> count(100000)
-    '100,000'
-    """
+    """Write a whole number with separators."""
     return f"{int(value):,}"
 
 
 def plural(value: int, singular: str) -> str:
-    """Write a count and what is counted.
-
-    Parameters
-    ----------
-    value : int
-        A count.
-    singular : str
-        The thing; its plural takes an s.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> plural(1, "record"), plural(1200, "record")
-    ('1 record', '1,200 records')
-    """
+    """Write a count and what is counted."""
     return f"{count(value)} {singular}{'' if int(value) == 1 else 's'}"
 
 
 def printable(text: Any) -> str:
     r"""Replace what could steer a terminal or reorder a line by a visible mark.
 
-    Parameters
-    ----------
-    text : object
-        A name or a sentence that contains one; column and group names are not trusted.
-
-    Returns
-    -------
-    str
-        Without control characters, direction overrides, line breaks and lone surrogates.
-
-    Examples
-    --------
-    >>> printable("age\x1b[31m") == "age\ufffd[31m"
-    True
+    Returns: without control characters, direction overrides, line breaks and lone surrogates.
     """
     return "".join(
         letter if letter.isprintable() or letter in _JOINERS else "\ufffd" for letter in str(text)
@@ -125,24 +65,7 @@ def printable(text: Any) -> str:
 
 
 def shorten(text: Any, width: int) -> str:
-    """Make a name printable and cut its middle where it is wider than allowed.
-
-    Parameters
-    ----------
-    text : object
-        A name.
-    width : int
-        Largest width in columns of a terminal, at least 5.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> shorten("a_rather_long_column_name", 12)
-    'a_rath…_name'
-    """
+    """Make a name printable and cut its middle where it is wider than allowed."""
     text = printable(text)
     if text_width(text) <= width:
         return text
@@ -151,22 +74,7 @@ def shorten(text: Any, width: int) -> str:
 
 
 def text_width(text: str) -> int:
-    """Columns of a terminal that a text fills.
-
-    Parameters
-    ----------
-    text : str
-        A printable text.
-
-    Returns
-    -------
-    int
-
-    Examples
-    --------
-    >>> text_width("年龄"), text_width("age")
-    (4, 3)
-    """
+    """Columns of a terminal that a text fills."""
     return sum(map(_letter_width, text))
 
 

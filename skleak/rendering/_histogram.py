@@ -55,15 +55,7 @@ class Histogram:
     def position(self, value: "float | FloatArray") -> FloatArray:
         """Place of a loss along the axis.
 
-        Parameters
-        ----------
-        value : float or ndarray
-            Losses; those beyond the axis are put at its end.
-
-        Returns
-        -------
-        ndarray
-            Between 0 and 1.
+        Returns: between 0 and 1.
         """
         first, last = self.edges[0], self.edges[-1]
         value = np.clip(value, first, last)
@@ -75,17 +67,7 @@ class Histogram:
 def leakage_histogram(loss: FloatArray, max_bins: int | None = None) -> Histogram | None:
     """Count records in bins with round edges.
 
-    Parameters
-    ----------
-    loss : ndarray of shape (n,)
-        Loss of each record, not negative; infinite ones are left out.
-    max_bins : int, default=None
-        About how many bins at most; by default twice the cube root of n, between 6 and 30.
-
-    Returns
-    -------
-    Histogram or None
-        None where no loss is finite.
+    Shapes: ``loss`` (n,); returns None where no loss is finite.
     """
     loss = np.asarray(loss, dtype=np.float64)
     finite = loss[np.isfinite(loss)]
@@ -114,22 +96,7 @@ def leakage_histogram(loss: FloatArray, max_bins: int | None = None) -> Histogra
 def round_ticks(low: float, high: float, n_ticks: int = 7) -> FloatArray:
     """Round values between two numbers.
 
-    Parameters
-    ----------
-    low, high : float
-        Ends of an axis, ``low < high``.
-    n_ticks : int, default=7
-        Largest number of ticks.
-
-    Returns
-    -------
-    ndarray
-        Increasing multiples of 1, 2 or 5 times a power of ten.
-
-    Examples
-    --------
-    >>> round_ticks(0.0, 26.0)
-    array([ 0.,  5., 10., 15., 20., 25.])
+    Returns increasing multiples of 1, 2 or 5 times a power of ten.
     """
     step = _round_up((high - low) / (n_ticks - 1))
     first, last = np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9)
@@ -139,20 +106,7 @@ def round_ticks(low: float, high: float, n_ticks: int = 7) -> FloatArray:
 def log_ticks(low: float, high: float) -> FloatArray:
     """Round values on a logarithmic axis.
 
-    Parameters
-    ----------
-    low, high : float
-        Ends of the axis, ``0 < low < high``.
-
-    Returns
-    -------
-    ndarray
-        Powers of ten, and twice and five times them where there would be few.
-
-    Examples
-    --------
-    >>> log_ticks(0.3, 10.0)
-    array([ 0.5,  1. ,  2. ,  5. , 10. ])
+    Returns: powers of ten, and twice and five times them where there would be few.
     """
     powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1.0)
     digits = [1.0, 2.0, 5.0] if high < 300.0 * low else [1.0]

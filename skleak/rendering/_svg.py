@@ -72,19 +72,7 @@ class HistogramChart:
 
 
 def histogram_chart(bins: Histogram, mean: float, largest: float) -> HistogramChart:
-    """Place the bars, ticks and marks of a histogram.
-
-    Parameters
-    ----------
-    bins : Histogram
-        Counts of records.
-    mean, largest : float
-        Losses to mark, where they are finite.
-
-    Returns
-    -------
-    HistogramChart
-    """
+    """Place the bars, ticks and marks of a histogram."""
     top = bins.counts.max()
     ends = 100.0 * bins.position(bins.edges)
     bars = tuple(

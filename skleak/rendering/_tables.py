@@ -9,15 +9,7 @@ __all__ = ["exposure", "shown_features", "shown_groups"]
 def exposure(features: pd.DataFrame) -> pd.Series:
     """Return how many times sharper than the column's own spread an attacker might get.
 
-    Parameters
-    ----------
-    features : DataFrame
-        The ``features`` of a report.
-
-    Returns
-    -------
-    Series
-        Standard deviation of the column over the standard error; nan for blocks and constants.
+    Returns: standard deviation of the column over the standard error; nan for blocks and constants.
     """
     with np.errstate(divide="ignore"):
         return 1.0 / features["relative_standard_error"].astype(float)
@@ -29,17 +21,7 @@ def shown_features(features: pd.DataFrame, limit: int) -> pd.DataFrame:
     Blocks have no standard deviation to be ranked by and come last in the report's table; up to a
     third of the rows is kept for them, so that a long table hides none of the worst.
 
-    Parameters
-    ----------
-    features : DataFrame
-        The ``features`` of a report, most exposed first.
-    limit : int
-        Largest number of rows.
-
-    Returns
-    -------
-    DataFrame
-        At most ``limit`` rows in the order of the table.
+    Returns: at most ``limit`` rows in the order of the table.
     """
     if len(features) <= limit:
         return features
@@ -55,17 +37,7 @@ def shown_features(features: pd.DataFrame, limit: int) -> pd.DataFrame:
 def shown_groups(groups: pd.DataFrame, limit: int) -> pd.DataFrame:
     """The groups of the largest mean leakage, largest first.
 
-    Parameters
-    ----------
-    groups : DataFrame
-        The ``groups`` of a report.
-    limit : int
-        Largest number of rows.
-
-    Returns
-    -------
-    DataFrame
-        At most ``limit`` rows.
+    Returns: at most ``limit`` rows.
     """
     order = np.argsort(-groups["mean_loss"].to_numpy(dtype=float), kind="stable")
     return groups.iloc[order[:limit]]

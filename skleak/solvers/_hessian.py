@@ -54,25 +54,7 @@ class HessianFactor:
     def of(cls, X: Data, weights: FloatArray, ridge: float, fit_intercept: bool) -> "HessianFactor":
         """Factorise.
 
-        Parameters
-        ----------
-        X : ndarray or CSR of shape (n, d)
-            Records.
-        weights : ndarray of shape (n,)
-            ``v``, non-negative.
-        ridge : float
-            Added to the diagonal of the columns.
-        fit_intercept : bool
-            Whether ``x~`` is ``[x, 1]``.
-
-        Returns
-        -------
-        HessianFactor
-
-        Raises
-        ------
-        SingularMatrixError
-            Where H is not positive definite to working precision.
+        Shapes: ``X`` (n, d); ``weights`` (n,).
         """
         total = float(weights.sum())
         mean = None

@@ -234,29 +234,7 @@ class MultinomialHessian:
     ) -> "MultinomialHessian":
         """Factorise.
 
-        Parameters
-        ----------
-        X : ndarray or CSR of shape (n, d)
-            Records.
-        p : ndarray of shape (n, K)
-            Probabilities of the classes.
-        weights : ndarray of shape (n,)
-            ``v``, non-negative.
-        ridge : float
-            ``N alpha``.
-        fit_intercept : bool
-            Whether ``x~`` is ``[x, 1]``.
-        center : tuple of ndarray of shape (d,)
-            What is subtracted from the columns, and which of them are constant.
-
-        Returns
-        -------
-        MultinomialHessian
-
-        Raises
-        ------
-        SingularMatrixError
-            Where H has more null directions than those common to all classes.
+        Shapes: ``X`` (n, d); ``p`` (n, K); ``weights`` (n,); ``center`` (d,).
         """
         n_classes, d = p.shape[1], X.shape[1]
         # The most frequent class: what is measured against a rare one is known badly.

@@ -23,11 +23,6 @@ def to_own_workers() -> Iterator[None]:
     """Do not warn of pickles that the library itself sends to its worker processes.
 
     Other threads pickle them, so that this holds for the whole process.
-
-    Examples
-    --------
-    >>> with to_own_workers():
-    ...     pass
     """
     global _own_runs
     with _lock:

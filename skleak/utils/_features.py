@@ -13,44 +13,12 @@ __all__ = ["feature_labels", "is_single_feature", "resolve_features"]
 
 
 def is_single_feature(feature: Any) -> bool:
-    """Return True if a reference names one column rather than a block of them.
-
-    Parameters
-    ----------
-    feature : object
-        A name, an index, or anything that `resolve_features` takes.
-
-    Returns
-    -------
-    bool
-
-    Examples
-    --------
-    >>> is_single_feature("age"), is_single_feature(["age"])
-    (True, False)
-    """
+    """Return True if a reference names one column rather than a block of them."""
     return isinstance(feature, str | Integral) and not isinstance(feature, bool | np.bool_)
 
 
 def feature_labels(names: Array | None, n_features: int) -> list[str]:
-    """Names of the columns, made up as ``x0, x1, ...`` where the data had none.
-
-    Parameters
-    ----------
-    names : ndarray of str or None
-        ``feature_names_in_``.
-    n_features : int
-        Number of columns.
-
-    Returns
-    -------
-    list of str
-
-    Examples
-    --------
-    >>> feature_labels(None, 2)
-    ['x0', 'x1']
-    """
+    """Names of the columns, made up as ``x0, x1, ...`` where the data had none."""
     return [f"x{j}" for j in range(n_features)] if names is None else [str(name) for name in names]
 
 
@@ -59,34 +27,7 @@ def resolve_features(
 ) -> IntArray:
     """Indices of the columns that a reference means.
 
-    Parameters
-    ----------
-    features : str, int, slice, boolean mask or sequence of str or int
-        The reference. Negative indices count from the end.
-    names : ndarray of str or None
-        Column names of the training data, None where it had none.
-    n_features : int
-        Number of columns.
-    parameter : str, default="features"
-        Name used in error messages.
-
-    Returns
-    -------
-    ndarray of int of shape (k,)
-        In the order of the reference.
-
-    Raises
-    ------
-    ValueError
-        For unknown names, indices out of range, duplicates and empty references.
-    TypeError
-        For references of another type.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> resolve_features(["b", 0], np.array(["a", "b", "c"]), 3)
-    array([1, 0])
+    Returns (k,): in the order of the reference.
     """
     if isinstance(features, slice):
         indices = np.arange(n_features)[features]

@@ -20,27 +20,6 @@ def write_confidential(path: Path, fill: Callable[[BinaryIO], object]) -> None:
 
     A file that is there already keeps a stricter mode, and loses a laxer one. Pipes and devices
     are written to as they are.
-
-    Parameters
-    ----------
-    path : Path
-        File to write or replace; of a link the file that it leads to.
-    fill : callable
-        Writes the content into the file that it is passed, open for bytes.
-
-    Raises
-    ------
-    OSError
-        Where it cannot be written; an older file is then untouched.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder, "report.txt")
-    ...     write_confidential(path, lambda file: file.write(b"secret"))
-    ...     oct(path.stat().st_mode & 0o077), path.read_bytes()
-    ('0o0', b'secret')
     """
     target = path.resolve()
     if target.exists() and not target.is_file():  # a pipe or a terminal; a folder raises

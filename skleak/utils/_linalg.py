@@ -26,22 +26,7 @@ class SingularMatrixError(np.linalg.LinAlgError):
 def augment(X: FloatArray, fit_intercept: bool) -> FloatArray:
     """Append the column of ones that stands for the intercept.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Dense records.
-    fit_intercept : bool
-        Whether there is an intercept.
-
-    Returns
-    -------
-    ndarray of shape (n, d + 1) or (n, d)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> augment(np.array([[2.0]]), True)
-    array([[2., 1.]])
+    Shapes: ``X`` (n, d); returns (n, d + 1) or (n, d).
     """
     return np.column_stack([X, np.ones(len(X))]) if fit_intercept else X
 
@@ -49,23 +34,7 @@ def augment(X: FloatArray, fit_intercept: bool) -> FloatArray:
 def weighted_gram(X: Data, weights: FloatArray) -> FloatArray:
     """Sum of ``weights_i x_i x_i^T``, one pass over the data, never a copy of all of it.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, d)
-        Records.
-    weights : ndarray of shape (n,)
-        Non-negative weights.
-
-    Returns
-    -------
-    ndarray of shape (d, d)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> weighted_gram(np.array([[1.0, 3.0], [2.0, 0.0]]), np.array([1.0, 0.5]))
-    array([[3., 3.],
-           [3., 9.]])
+    Shapes: ``X`` (n, d); ``weights`` (n,); returns (d, d).
     """
     return _shifted_gram(X, weights, np.zeros(X.shape[1]))[0]
 
@@ -77,26 +46,8 @@ def centered_gram(X: Data, weights: FloatArray) -> tuple[FloatArray, FloatArray]
     lose a share of ``(mean / standard deviation)^2``. So do sparse columns far from zero, which
     have hardly a zero to be stored without; the others are centred afterwards.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, d)
-        Records.
-    weights : ndarray of shape (n,)
-        Non-negative weights.
-
-    Returns
-    -------
-    gram : ndarray of shape (d, d)
-        Zero, and not noise, where a column is constant.
-    mean : ndarray of shape (d,)
-        Weighted mean of each column; zero where all weights are.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> gram, mean = centered_gram(np.array([[1.0], [4.0]]), np.array([1.0, 0.5]))
-    >>> gram, mean
-    (array([[3.]]), array([2.]))
+    Shapes: ``X`` (n, d); ``weights`` (n,); returns ``gram`` (d, d): zero, and not noise, where a
+    column is constant; ``mean`` (d,): weighted mean of each column; zero where all weights are.
     """
     total = weights.sum()
     if not total > 0.0:
@@ -175,19 +126,7 @@ class ScaledCholesky:
     def of(cls, matrix: FloatArray) -> "ScaledCholesky":
         """Factorise.
 
-        Parameters
-        ----------
-        matrix : ndarray of shape (p, p)
-            Symmetric matrix.
-
-        Returns
-        -------
-        ScaledCholesky
-
-        Raises
-        ------
-        SingularMatrixError
-            Where the matrix is not positive definite to working precision.
+        Shapes: ``matrix`` (p, p).
         """
         diagonal = np.diag(matrix)
         if not np.all(np.isfinite(matrix)) or np.any(diagonal <= 0.0):

@@ -7,31 +7,7 @@ __all__ = ["import_optional"]
 
 
 def import_optional(module: str, extra: str, purpose: str) -> ModuleType:
-    """Import an optional module or say how to get it.
-
-    Parameters
-    ----------
-    module : str
-        Name to import, for instance ``"matplotlib.pyplot"``.
-    extra : str
-        The extra of skleak that brings it.
-    purpose : str
-        What needs it, as the subject of the message.
-
-    Returns
-    -------
-    module
-
-    Raises
-    ------
-    ImportError
-        Where the module is not installed; the message names the extra.
-
-    Examples
-    --------
-    >>> import_optional("math", "plot", "An example").sqrt(4.0)
-    2.0
-    """
+    """Import an optional module or say how to get it."""
     try:
         return import_module(module)
     except ImportError as error:

@@ -10,28 +10,7 @@ __all__ = ["make_generator", "spawn_generators"]
 
 
 def make_generator(random_state: RandomState) -> np.random.Generator:
-    """Turn any accepted ``random_state`` into a NumPy Generator.
-
-    Parameters
-    ----------
-    random_state : None, int, RandomState or Generator
-        None draws fresh entropy from the operating system: noise that can be replayed
-        protects nobody. A RandomState or a Generator is advanced by the call.
-
-    Returns
-    -------
-    Generator
-
-    Raises
-    ------
-    TypeError
-        For anything else.
-
-    Examples
-    --------
-    >>> float(make_generator(0).standard_normal()) == float(make_generator(0).standard_normal())
-    True
-    """
+    """Turn any accepted ``random_state`` into a NumPy Generator."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     if isinstance(random_state, np.random.RandomState):
@@ -51,21 +30,6 @@ def make_generator(random_state: RandomState) -> np.random.Generator:
 def spawn_generators(random_state: RandomState, n_children: int) -> list[np.random.Generator]:
     """Independent Generators, one for each task of a parallel run.
 
-    Parameters
-    ----------
-    random_state : None, int, RandomState or Generator
-        The parent seed.
-    n_children : int
-        Number of Generators.
-
-    Returns
-    -------
-    list of Generator
-        The same list for the same seed, however the tasks are then scheduled.
-
-    Examples
-    --------
-    >>> len(spawn_generators(0, 3))
-    3
+    Returns: the same list for the same seed, however the tasks are then scheduled.
     """
     return list(make_generator(random_state).spawn(n_children))

@@ -18,24 +18,7 @@ _LARGEST = 1e140
 
 
 def row_label(records: Any, position: int) -> str:
-    """Name a row for a message: by its label, where the records have an index of their own.
-
-    Parameters
-    ----------
-    records : DataFrame, Series or array-like
-        As the user passed them.
-    position : int
-        Position of the row.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> row_label([1.0, 2.0], 1), row_label(pd.Series([1.0, 2.0], index=["a", "b"]), 1)
-    ('row 1', "row 'b'")
-    """
+    """Name a row for a message: by its label, where the records have an index of their own."""
     index = getattr(records, "index", None)
     label = index[position] if isinstance(index, pd.Index) else int(position)
     return f"row {label!r}" if isinstance(label, str) else f"row {label}"
@@ -46,25 +29,7 @@ def check_magnitudes(
 ) -> None:
     """Refuse numbers whose sums of squares overflow.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, d)
-        Finite records.
-    y : ndarray of shape (n,)
-        Finite targets.
-    sample_weight : ndarray of shape (n,)
-        Finite and non-negative.
-    names : ndarray of str or None
-        Column names.
-
-    Raises
-    ------
-    ValueError
-        Names the column, the target or the weights.
-
-    Examples
-    --------
-    >>> check_magnitudes(np.eye(2), np.ones(2), np.ones(2), None)
+    Shapes: ``X`` (n, d); ``y`` (n,); ``sample_weight`` (n,).
     """
     with np.errstate(over="ignore"):
         total = float(sample_weight.sum())
@@ -84,19 +49,7 @@ def check_magnitudes(
 def check_table(table: Any) -> None:
     """Refuse numeric raw columns whose sums of squares overflow; gaps and strings are let through.
 
-    Parameters
-    ----------
-    table : DataFrame or ndarray of shape (n, n_columns)
-        Raw records.
-
-    Raises
-    ------
-    ValueError
-        Names the column.
-
-    Examples
-    --------
-    >>> check_table(pd.DataFrame({"a": [1.0, np.nan], "b": ["x", "y"]}))
+    Shapes: ``table`` (n, n_columns).
     """
     if isinstance(table, pd.DataFrame):
         numeric = table.select_dtypes("number")
@@ -130,25 +83,7 @@ def _too_large(what: str, limit: float) -> ValueError:
 
 @contextmanager
 def values_withheld(X: Any, y: Any, name: str = "the target") -> Iterator[None]:
-    """Say where records are not valid in place of what they hold, which scikit-learn prints.
-
-    Parameters
-    ----------
-    X, y : array-like or None
-        Records and targets as the user passed them.
-    name : str, default="the target"
-        What `y` is.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"age": [50.0], "drug": ["HIV"]})
-    >>> try:
-    ...     with values_withheld(table, None):
-    ...         table.to_numpy(dtype=float)
-    ... except ValueError as error:
-    ...     print(str(error).partition(". ")[0])
-    Could not convert column 'drug' to numbers: row 0 holds none
-    """
+    """Say where records are not valid in place of what they hold, which scikit-learn prints."""
     try:
         yield
     except (ValueError, TypeError) as error:

@@ -13,19 +13,7 @@ __all__ = ["row_keys", "same_rows"]
 def same_rows(X: Data, other: Data) -> bool:
     """Return True if two tables are the same, row by row; a dense one is no CSR one.
 
-    Parameters
-    ----------
-    X, other : ndarray or CSR of shape (n, d)
-        The tables.
-
-    Returns
-    -------
-    bool
-
-    Examples
-    --------
-    >>> same_rows(np.eye(2), np.eye(2)), same_rows(np.eye(2), sparse.csr_array(np.eye(2)))
-    (True, False)
+    Shapes: ``X``, ``other`` (n, d).
     """
     if X is other:
         return True
@@ -37,22 +25,7 @@ def same_rows(X: Data, other: Data) -> bool:
 def row_keys(X: Data, y: FloatArray) -> Array:
     """A 64-bit key of every record, equal for equal records.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, d)
-        Records.
-    y : ndarray of shape (n,)
-        Their targets.
-
-    Returns
-    -------
-    ndarray of uint64 of shape (n,)
-
-    Examples
-    --------
-    >>> keys = row_keys(np.array([[0.0], [1.0], [-0.0]]), np.ones(3))
-    >>> bool(keys[0] == keys[2]), bool(keys[0] == keys[1])
-    (True, False)
+    Shapes: ``X`` (n, d); ``y`` (n,); returns (n,).
     """
     keys = np.empty(X.shape[0], dtype=np.uint64)
     for rows in row_blocks(X.shape[0], X.shape[1]):

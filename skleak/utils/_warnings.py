@@ -17,15 +17,7 @@ def outer_stacklevel() -> int:
 
     What is computed on first use can be asked for at any depth, so that no fixed number does.
 
-    Returns
-    -------
-    int
-        For a call of `warnings.warn` in the function that asks.
-
-    Examples
-    --------
-    >>> outer_stacklevel()
-    1
+    Returns: for a call of `warnings.warn` in the function that asks.
     """
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_INNER):

@@ -79,30 +79,7 @@ class LedgerStore:
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[sqlite3.Connection]:
-        """Open a transaction that commits as a whole when the block ends, or leaves no trace.
-
-        Parameters
-        ----------
-        write : bool
-            Take the one write lock at once, so that what the block reads stays true until it
-            has written.
-
-        Yields
-        ------
-        sqlite3.Connection
-
-        Raises
-        ------
-        FileNotFoundError
-            Where there is no file, or no longer the one that was there: a new one would have
-            forgotten every release.
-        TimeoutError
-            Where another process kept the ledger locked.
-        PermissionError, OSError
-            Where the file may not be read or written, or the disk is full or fails.
-        ValueError
-            Where the file is no ledger, is empty or is damaged.
-        """
+        """Open a transaction that commits as a whole when the block ends, or leaves no trace."""
         seen = self._n_rows  # before the transaction: another thread may raise it meanwhile
         try:
             with self._connection() as connection:

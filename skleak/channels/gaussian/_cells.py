@@ -23,21 +23,8 @@ def interval_success(positions: FloatArray, prior: FloatArray) -> FloatArray:
     Exact for any number of secrets. With two it is the closed form
     ``sum_k p_k Phi(D / 2 -+ log(p_2 / p_1) / D)``.
 
-    Parameters
-    ----------
-    positions : ndarray of shape (n, M)
-        Encodings on the line, in standard deviations of the noise.
-    prior : ndarray of shape (n, M)
-        Prior of the secret; zero entries allowed.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Examples
-    --------
-    >>> interval_success(np.array([[0.0, 2.0]]), np.array([[0.5, 0.5]])).round(6)
-    array([0.841345])
+    Shapes: ``positions`` (n, M), encodings on the line, in standard deviations of the noise;
+    ``prior`` (n, M), prior of the secret; zero entries allowed; returns (n,).
     """
     n_values = positions.shape[1]
     logs = log_prior(prior)
@@ -63,21 +50,8 @@ def equidistant_success(distance: FloatArray, prior: FloatArray) -> FloatArray:
     coordinates carry independent noise:
     ``sum_m p_m E prod_(l != m) Phi(z + a + log(p_m / p_l) / a)``, z standard normal.
 
-    Parameters
-    ----------
-    distance : ndarray of shape (n,)
-        Distance of every pair, positive, in standard deviations of the noise.
-    prior : ndarray of shape (n, M)
-        Prior of the secret; zero entries allowed.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Examples
-    --------
-    >>> equidistant_success(np.array([np.sqrt(2.0)]), np.full((1, 10), 0.1)).round(4)
-    array([0.3409])
+    Shapes: ``distance`` (n,), distance of every pair, positive, in standard deviations of the
+    noise; ``prior`` (n, M), prior of the secret; zero entries allowed; returns (n,).
     """
     n, n_values = prior.shape
     logs = log_prior(prior)

@@ -20,28 +20,10 @@ def hull_coordinates(encodings: FloatArray, noise_scale: FloatArray) -> tuple[Fl
     the same in every rotated frame: all that follows costs O(M) for each release and not O(d). A
     thin QR of the differences (O(M^2 d)) and an SVD of its small factor do it.
 
-    Parameters
-    ----------
-    encodings : ndarray of shape (n, M, d)
-        Encodings of each record.
-    noise_scale : ndarray of shape (n,)
-        Standard deviation of the noise.
-
-    Returns
-    -------
-    coordinates : ndarray of shape (n, M, min(M - 1, d))
-        In standard deviations of the noise, the widest direction first; centred.
-    rank : ndarray of shape (n,)
-        Number of leading coordinates that differ between the encodings; the others are round-off.
-
-    Examples
-    --------
-    >>> points = np.array([[[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]]])
-    >>> coordinates, rank = hull_coordinates(points, np.array([2.0]))
-    >>> rank
-    array([1])
-    >>> np.abs(coordinates[0, :, 0]).round(12)
-    array([2.5, 0. , 2.5])
+    Shapes: ``encodings`` (n, M, d); ``noise_scale`` (n,); returns ``coordinates`` (n, M, min(M -
+    1, d)): in standard deviations of the noise, the widest direction first; centred; ``rank``
+    (n,): number of leading coordinates that differ between the encodings; the others are
+    round-off.
     """
     n, n_values, dimension = encodings.shape
     width = min(n_values - 1, dimension)
@@ -71,19 +53,7 @@ def squared_distances_from(points: FloatArray, secret: int) -> FloatArray:
 def equal_distance(points: FloatArray) -> FloatArray:
     """Return the distance between every two points of a record, NaN where the pairs differ.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, M, k)
-        Coordinates in standard deviations of the noise.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Examples
-    --------
-    >>> equal_distance(np.array([np.eye(3), np.diag([1.0, 1.0, 2.0])])).round(6)
-    array([1.414214,      nan])
+    Shapes: ``points`` (n, M, k), coordinates in standard deviations of the noise; returns (n,).
     """
     n, n_values, _ = points.shape
     smallest, largest = np.full(n, np.inf), np.zeros(n)

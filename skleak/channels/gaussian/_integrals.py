@@ -59,26 +59,8 @@ def gaussian_success(
 ) -> tuple[FloatArray, FloatArray]:
     """Success probability of the Bayes-optimal attack, and its standard error.
 
-    Parameters
-    ----------
-    points, rank : ndarray of shape (n, M, k) and (n,)
-        Encodings as :func:`hull_coordinates` returns them.
-    prior : ndarray of shape (n, M)
-        Prior of the secret.
-    sampling : Sampling
-        How to sample where nothing exact is known.
-
-    Returns
-    -------
-    value, standard_error : ndarray of shape (n,)
-        The error is 0 where the value is exact.
-
-    Examples
-    --------
-    >>> points, sampling = np.array([[[0.0], [2.0]]]), Sampling(1e-4, 2**16, 0)
-    >>> value, _ = gaussian_success(points, np.array([1]), np.array([[0.5, 0.5]]), sampling)
-    >>> value.round(6)
-    array([0.841345])
+    Shapes: ``points``, ``rank`` (n, M, k) and (n,); ``prior`` (n, M); returns ``value``,
+    ``standard_error`` (n,): the error is 0 where the value is exact.
     """
     value, error = np.empty(len(prior)), np.zeros(len(prior))
     line, plane, rest = (np.flatnonzero(chosen) for chosen in (rank <= 1, rank == 2, rank > 2))
@@ -132,13 +114,6 @@ def gaussian_information(
     """Mutual information of secret and release in nats, and its standard error.
 
     Parameters and shapes as in :func:`gaussian_success`.
-
-    Examples
-    --------
-    >>> points, sampling = np.array([[[0.0], [2.0]]]), Sampling(1e-4, 2**16, 0)
-    >>> value, _ = gaussian_information(points, np.array([1]), np.array([[0.5, 0.5]]), sampling)
-    >>> value.round(6)
-    array([0.336831])
     """
     value, error = np.zeros(len(prior)), np.zeros(len(prior))
     for dimension, (step, radius) in LATTICES.items():

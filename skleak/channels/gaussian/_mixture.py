@@ -40,24 +40,8 @@ def expected_top_posterior(
     ``sum_m p_m E max_l posterior_l(e_m + z)``: bounded, and of far smaller variance than counting
     right guesses ([BIL23] theorem 1).
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, M, k)
-        Encodings in standard deviations of the noise.
-    prior : ndarray of shape (n, M)
-        Prior of the secret.
-    nodes, weights : ndarray of shape (K, k) and (K,)
-        Quadrature of a standard normal.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Examples
-    --------
-    >>> same = np.zeros((1, 2, 1))
-    >>> expected_top_posterior(same, np.array([[0.3, 0.7]]), np.zeros((1, 1)), np.ones(1))
-    array([0.7])
+    Shapes: ``points`` (n, M, k), encodings in standard deviations of the noise; ``prior`` (n, M);
+    ``nodes``, ``weights`` (K, k) and (K,); returns (n,).
     """
     result = np.zeros(len(points))
     logs = log_prior(prior).T[:, :, None]
@@ -77,12 +61,6 @@ def expected_information(
     ``-sum_m p_m E log sum_l p_l exp(ratio_l)``, with the ratios to the likelihood of m. Written
     with ``expm1`` and ``log1p`` so that it vanishes exactly where the encodings coincide: bounds
     behave like its square root. Parameters and shapes as in :func:`expected_top_posterior`.
-
-    Examples
-    --------
-    >>> same = np.zeros((1, 2, 1))
-    >>> expected_information(same, np.array([[0.3, 0.7]]), np.zeros((1, 1)), np.ones(1))
-    array([0.])
     """
     result = np.zeros(len(points))
     for rows, secret, ratios in _log_ratios(points, nodes, len(nodes)):

@@ -23,27 +23,8 @@ def cell_success(points: FloatArray, prior: FloatArray, nodes: FloatArray) -> Fl
     almost certain or hardly above the prior: there, counting or averaging posteriors would see
     nothing of the rare releases that matter.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, M, k)
-        Encodings in standard deviations of the noise.
-    prior : ndarray of shape (n, M)
-        Prior of the secret.
-    nodes : ndarray of shape (K, k - 1)
-        Points in the open unit cube, of equal weight.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Examples
-    --------
-    Two coordinates that decide separately, ``Phi(1)^2``:
-
-    >>> square = np.array([[[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0]]])
-    >>> nodes = (np.arange(1000)[:, None] + 0.5) / 1000
-    >>> cell_success(square, np.full((1, 4), 0.25), nodes).round(6)
-    array([0.707861])
+    Shapes: ``points`` (n, M, k), encodings in standard deviations of the noise; ``prior`` (n, M);
+    ``nodes`` (K, k - 1); returns (n,).
     """
     n, n_values, dimension = points.shape
     logs = log_prior(prior)
@@ -64,25 +45,8 @@ def unseen_failures(
     exactly; of the others, in the worst case of q concentrated on a part of the cube, all n_nodes
     miss it with probability ``exp(-q n_nodes)``.
 
-    Parameters
-    ----------
-    points, prior : ndarray of shape (n, M, k) and (n, M)
-        As there.
-    n_nodes : int
-        Number of nodes in all scramblings together.
-    n_exact : int, default=1
-        Number of nearest boundaries that are integrated exactly; 0 for averaged posteriors.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Expected loss of success probability that is missed.
-
-    Examples
-    --------
-    >>> far = np.array([[[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]]])
-    >>> bool(unseen_failures(far, np.full((1, 3), 1 / 3), 1000)[0] < 1e-5)
-    True
+    Shapes: ``points``, ``prior`` (n, M, k) and (n, M); returns (n,): expected loss of success
+    probability that is missed.
     """
     logs = log_prior(prior)
     missed = np.zeros(len(points))
@@ -94,13 +58,7 @@ def unseen_failures(
 
 
 def failure_bound(points: FloatArray, prior: FloatArray) -> FloatArray:
-    """Upper bound, of shape (n,), on the probability of a wrong guess: the sum over boundaries.
-
-    Examples
-    --------
-    >>> failure_bound(np.array([[[0.0], [2.0]]]), np.array([[0.5, 0.5]])).round(6)  # Phi(-1)
-    array([0.158655])
-    """
+    """Upper bound, of shape (n,), on the probability of a wrong guess: the sum over boundaries."""
     logs = log_prior(prior)
     total = np.zeros(len(points))
     for secret in range(points.shape[1]):

@@ -18,24 +18,7 @@ def normal_lattice(dimension: int, step: float, radius: float) -> tuple[FloatArr
     being the width of the strip, whatever their size: log-sums of well separated Gaussians, which
     Gauss-Hermite nodes miss, lose nothing here, because where they bend the density is small.
 
-    Parameters
-    ----------
-    dimension : {1, 2}
-        Dimension of the integral.
-    step, radius : float
-        Distance of neighbouring nodes, and where the normal is cut off.
-
-    Returns
-    -------
-    nodes : ndarray of shape (K, dimension)
-    weights : ndarray of shape (K,)
-        They sum to 1.
-
-    Examples
-    --------
-    >>> nodes, weights = normal_lattice(1, 0.25, 8.0)
-    >>> round(float(weights @ nodes[:, 0] ** 4), 10)
-    3.0
+    Returns ``nodes`` (K, dimension); ``weights`` (K,): they sum to 1.
     """
     count = round(radius / step)
     line = np.arange(-count, count + 1) * step
@@ -50,23 +33,7 @@ def normal_lattice(dimension: int, step: float, radius: float) -> tuple[FloatArr
 def sobol_points(dimension: int, n_points: int, generator: np.random.Generator) -> FloatArray:
     """Scrambled Sobol points in the open unit cube.
 
-    Parameters
-    ----------
-    dimension : int
-        Dimension of the points.
-    n_points : int
-        A power of two, which keeps the sequence balanced.
-    generator : Generator
-        Draws the scrambling.
-
-    Returns
-    -------
-    ndarray of shape (n_points, dimension)
-
-    Examples
-    --------
-    >>> sobol_points(3, 128, np.random.default_rng(0)).mean(axis=0).round(2)
-    array([0.5, 0.5, 0.5])
+    Returns (n_points, dimension).
     """
     exponent = int(n_points).bit_length() - 1
     points = qmc.Sobol(dimension, rng=generator).random_base2(exponent)

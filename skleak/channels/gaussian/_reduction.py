@@ -180,10 +180,7 @@ class Hypotheses:
     def deviates(self, nodes: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Standard normal deviates, and the squared length of the rest in units of its variance.
 
-        Parameters
-        ----------
-        nodes : ndarray of shape (K, dimension)
-            Points of the open unit cube.
+        Shapes: ``nodes`` (K, dimension).
         """
         k = self.means.shape[1]
         length = chdtri(self.n_rest, nodes[:, k]) if self.n_rest else np.zeros(len(nodes))
@@ -192,12 +189,7 @@ class Hypotheses:
     def log_ratios(self, secret: int, z: FloatArray, length: FloatArray) -> FloatArray:
         """Log-likelihood ratios to one hypothesis of releases from it, of shape (K, M).
 
-        Parameters
-        ----------
-        secret : int
-            The hypothesis that is true.
-        z, length : ndarray of shape (K, k) and (K,)
-            As `deviates` returns them.
+        Shapes: ``z``, ``length`` (K, k) and (K,).
         """
         maps, shifts, logarithms = self._transforms
         k = z.shape[1]
@@ -214,25 +206,7 @@ class Hypotheses:
 def top_posterior_over_cube(hypotheses: Hypotheses, prior: FloatArray, nodes: FloatArray) -> float:
     """Success of the Bayes-optimal guess as the expected largest posterior.
 
-    Parameters
-    ----------
-    hypotheses : Hypotheses
-        Of one record.
-    prior : ndarray of shape (M,)
-        Prior of the secret.
-    nodes : ndarray of shape (K, dimension)
-        Points of the unit cube, of equal weight.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> same = Hypotheses(np.zeros((2, 1)), np.ones((2, 1, 1)), np.ones(2), 0)
-    >>> round(top_posterior_over_cube(same, np.array([0.3, 0.7]), np.full((1, 1), 0.5)), 6)
-    0.7
+    Shapes: ``prior`` (M,); ``nodes`` (K, dimension).
     """
     total, logs = 0.0, log_prior(prior)
     for secret in np.flatnonzero(prior > 0.0).tolist():
@@ -244,15 +218,7 @@ def top_posterior_over_cube(hypotheses: Hypotheses, prior: FloatArray, nodes: Fl
 
 
 def information_over_cube(hypotheses: Hypotheses, prior: FloatArray, nodes: FloatArray) -> float:
-    """Mutual information of secret and release in nats; parameters as above.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> same = Hypotheses(np.zeros((2, 1)), np.ones((2, 1, 1)), np.ones(2), 0)
-    >>> information_over_cube(same, np.array([0.3, 0.7]), np.full((1, 1), 0.5))
-    0.0
-    """
+    """Mutual information of secret and release in nats; parameters as above."""
     total = 0.0
     for rows in row_blocks(len(nodes), nodes.shape[1] + len(prior), ELEMENTS):
         weights = np.full(len(nodes[rows]), 1.0 / len(nodes))
@@ -262,15 +228,7 @@ def information_over_cube(hypotheses: Hypotheses, prior: FloatArray, nodes: Floa
 
 
 def line_information(hypotheses: Hypotheses, prior: FloatArray) -> float:
-    """The same where the hypotheses differ in one coordinate, on a lattice.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> two = Hypotheses(np.array([[0.0], [2.0]]), np.ones((2, 1, 1)), np.ones(2), 0)
-    >>> round(line_information(two, np.array([0.5, 0.5])), 6)
-    0.336831
-    """
+    """The same where the hypotheses differ in one coordinate, on a lattice."""
     nodes, weights = normal_lattice(1, STEP, RADIUS)
     return _expected_information(hypotheses, prior, nodes, np.zeros(len(nodes)), weights)
 
@@ -292,15 +250,7 @@ def _expected_information(
 
 
 def line_success(hypotheses: Hypotheses, prior: FloatArray) -> float:
-    """Success of the Bayes-optimal guess where the hypotheses differ in one coordinate.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> two = Hypotheses(np.array([[0.0], [2.0]]), np.ones((2, 1, 1)), np.ones(2), 0)
-    >>> round(line_success(two, np.array([0.5, 0.5])), 6)
-    0.841345
-    """
+    """Success of the Bayes-optimal guess where the hypotheses differ in one coordinate."""
     return interval_success(hypotheses.means[:, 0], hypotheses.roots[:, 0, 0], prior)
 
 
@@ -310,21 +260,7 @@ def interval_success(means: FloatArray, scales: FloatArray, prior: FloatArray) -
     The most likely value changes only where two weighted densities cross, at roots of a
     quadratic equation; between two such points one value is guessed.
 
-    Parameters
-    ----------
-    means, scales, prior : ndarray of shape (M,)
-        Of each hypothesis.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> half = np.full(2, 0.5)
-    >>> round(interval_success(np.array([0.0, 2.0]), np.ones(2), half), 6)  # Phi(1)
-    0.841345
+    Shapes: ``means``, ``scales``, ``prior`` (M,).
     """
     present = prior > 0.0
     means, scales, prior = means[present], scales[present], prior[present]

@@ -45,33 +45,8 @@ def sampled_integral(
     Each record is done again with four times as many points until that should meet the tolerance,
     at the usual rate of 1 / n. What a record gets does not depend on the others.
 
-    Parameters
-    ----------
-    integral : callable
-        Maps points, priors and nodes of shape (K, dimension) to an estimate of shape (n,).
-    dimension : int
-        Dimension of the cube.
-    points, prior : ndarray of shape (n, M, k) and (n, M)
-        Encodings in standard deviations of the noise, and prior of the secret.
-    sampling : Sampling
-        Accuracy, budget and seed.
-    unseen : callable or None, default=None
-        Maps points, priors and the number of all nodes to what rare events may have added without
-        being seen. No error is stated below it: scramblings that all miss an event agree, and
-        prove nothing.
-
-    Returns
-    -------
-    value, standard_error : ndarray of shape (n,)
-
-    Examples
-    --------
-    >>> value, error = sampled_integral(
-    ...     lambda points, prior, nodes: (nodes**2).mean(axis=1).mean(keepdims=True),
-    ...     3, np.zeros((1, 2, 1)), np.full((1, 2), 0.5), Sampling(1e-4, 2**16, 0),
-    ... )
-    >>> bool(abs(value[0] - 1 / 3) < 4 * error[0] < 4e-4)
-    True
+    Shapes: ``points``, ``prior`` (n, M, k) and (n, M), encodings in standard deviations of the
+    noise, and prior of the secret; returns ``value``, ``standard_error`` (n,).
     """
     n, n_values, _ = points.shape
     generator = make_generator(sampling.random_state)

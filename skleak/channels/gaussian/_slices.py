@@ -30,29 +30,10 @@ def spatial_success(points: FloatArray, prior: FloatArray) -> tuple[FloatArray, 
     boundary parallel to the planes would spoil that, so that the axis across is chosen away from
     all differences of encodings. All secrets share the planes.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, M, 3)
-        Encodings in standard deviations of the noise.
-    prior : ndarray of shape (n, M)
-        Prior of the secret; zero entries allowed.
-
-    Returns
-    -------
-    value : ndarray of shape (n,)
-        Error below 1e-6.
-    error : ndarray of shape (n,)
-        How far the rule with half as many planes is off, commonly several times the error of the
-        value, and 1e-8 in case the two agree by chance.
-
-    Examples
-    --------
-    The corners of a cube, ``Phi(1)^3``:
-
-    >>> corners = np.stack(np.meshgrid([0.0, 2.0], [0.0, 2.0], [0.0, 2.0]), axis=-1)
-    >>> value, error = spatial_success(corners.reshape(1, 8, 3), np.full((1, 8), 1 / 8))
-    >>> value.round(6)
-    array([0.595555])
+    Shapes: ``points`` (n, M, 3), encodings in standard deviations of the noise; ``prior`` (n, M),
+    prior of the secret; zero entries allowed; returns ``value`` (n,): error below 1e-6; ``error``
+    (n,): how far the rule with half as many planes is off, commonly several times the error of the
+    value, and 1e-8 in case the two agree by chance.
     """
     n, n_values, _ = points.shape
     turned, logs = _turn(points), log_prior(prior)

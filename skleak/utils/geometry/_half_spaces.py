@@ -34,27 +34,9 @@ def half_spaces(
     The release is ``e_m + z`` with m the secret; l loses to m up to a hyperplane at distance
     ``D / 2 + log(p_m / p_l) / D`` along the direction to l, D their distance.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, M, k)
-        Encodings in standard deviations of the noise.
-    log_priors : ndarray of shape (n, M)
-        As :func:`log_prior` returns it.
-    secret : int
-        m.
-
-    Returns
-    -------
-    normals : ndarray of shape (n, M, k)
-        Unit vectors.
-    distances : ndarray of shape (n, M)
-        Signed, never 0 and within +-FAR; the secret itself, and those that cannot win, are at FAR.
-
-    Examples
-    --------
-    >>> normals, distances = half_spaces(np.array([[[0.0], [4.0]]]), np.zeros((1, 2)), 0)
-    >>> normals[0, 1], distances[0]
-    (array([1.]), array([100.,   2.]))
+    Shapes: ``points`` (n, M, k), encodings in standard deviations of the noise; ``log_priors`` (n,
+    M); returns ``normals`` (n, M, k): unit vectors; ``distances`` (n, M): signed, never 0 and
+    within +-FAR; the secret itself, and those that cannot win, are at FAR.
     """
     gaps = points - points[:, [secret]]
     lengths = np.linalg.norm(gaps, axis=2)

@@ -22,22 +22,8 @@ def planar_success(points: FloatArray, prior: FloatArray) -> FloatArray:
     t the slopes towards its ends. Distances are signed, so this stays exact where a prior pushes
     the cell off its encoding. Cost O(M^3) for each record.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n, M, 2)
-        Encodings in the plane, in standard deviations of the noise.
-    prior : ndarray of shape (n, M)
-        Prior of the secret; zero entries allowed.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Examples
-    --------
-    >>> square = np.array([[[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0]]])
-    >>> planar_success(square, np.full((1, 4), 0.25)).round(6)  # Phi(1)^2
-    array([0.707861])
+    Shapes: ``points`` (n, M, 2), encodings in the plane, in standard deviations of the noise;
+    ``prior`` (n, M), prior of the secret; zero entries allowed; returns (n,).
     """
     n, n_values, _ = points.shape
     logs = log_prior(prior)
@@ -52,22 +38,7 @@ def planar_success(points: FloatArray, prior: FloatArray) -> FloatArray:
 def polygon_measure(normals: FloatArray, distances: FloatArray) -> FloatArray:
     """Standard normal measure of an intersection of half-planes.
 
-    Parameters
-    ----------
-    normals : ndarray of shape (n, M, 2)
-        Unit vectors out of the polygon.
-    distances : ndarray of shape (n, M)
-        Signed distances of the boundaries from the origin, never 0 and within +-FAR.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Examples
-    --------
-    >>> quadrant = np.array([[[1.0, 0.0], [0.0, 1.0]]])
-    >>> polygon_measure(quadrant, np.array([[1e-9, 1e-9]])).round(6)
-    array([0.25])
+    Shapes: ``normals`` (n, M, 2); ``distances`` (n, M); returns (n,).
     """
     lower, upper = _edges(normals, distances)
     heights = np.abs(distances)
