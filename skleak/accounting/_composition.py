@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from skleak.accounting._checks import as_result, check_real, check_scalar
 from skleak.accounting._gaussian import gaussian_epsilon
+from skleak.utils._arguments import as_result, check_real, check_scalar
 from skleak.utils._typing import FloatArray
 
 __all__ = [
@@ -37,7 +37,7 @@ def _stack(values: npt.ArrayLike, name: str) -> FloatArray:
                 f"`{name}` must hold releases on the same records, all of one shape; "
                 f"got shapes {', '.join(map(str, shapes))}. Compose data sets one by one."
             )
-    array = check_real(values, name)
+    array = check_real(name, values)
     if array.ndim == 0:
         raise ValueError(
             f"`{name}` must hold one entry per release along `axis`; got a single number. "
@@ -244,7 +244,7 @@ class FisherAccountant:
             For another shape or number of records than before, negative losses, NaN, or matrices
             that are not symmetric and positive semi-definite.
         """
-        release_mu = np.inf if mu is None else check_scalar(mu, "mu")
+        release_mu = np.inf if mu is None else check_scalar("mu", mu)
         loss, matrices, norms = self._join(fisher_information_loss)
         self._matrices, self._norms = matrices, norms
         self.fisher_information_loss_ = _total(matrices, norms)
@@ -274,7 +274,7 @@ class FisherAccountant:
         TypeError, ValueError
             For delta out of range or not a number.
         """
-        return float(gaussian_epsilon(self.mu_, check_scalar(delta, "delta", high=1.0)))
+        return float(gaussian_epsilon(self.mu_, check_scalar("delta", delta, high=1.0)))
 
     def to_frame(self) -> pd.DataFrame:
         """Table with one row per release, in order, and the composed totals after it.
@@ -293,10 +293,10 @@ class FisherAccountant:
         self, release: npt.ArrayLike
     ) -> tuple[FloatArray, FloatArray | None, FloatArray | None]:
         """Losses of a release, and the sums of matrices and of norms with it."""
-        array = check_real(release, "fisher_information_loss", low=-np.inf)
+        array = check_real("fisher_information_loss", release, low=-np.inf)
         self._check_shape(array.shape)
         if array.ndim == 1:
-            loss = check_real(array, "fisher_information_loss")
+            loss = check_real("fisher_information_loss", array)
             return (
                 loss,
                 self._matrices,

@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skleak.accounting._checks import as_result, check_real
 from skleak.accounting._gaussian import gaussian_delta, gaussian_epsilon, mu_from_epsilon_delta
+from skleak.utils._arguments import as_result, check_real
 from skleak.utils._typing import FloatArray
 
 __all__ = [
@@ -85,8 +85,8 @@ def rounded_sensitivity(
     >>> rounded_sensitivity(1.0, n_parameters=16, step=0.125)
     1.5
     """
-    distance = check_real(sensitivity, "sensitivity")
-    width = check_real(step, "step", finite=True)
+    distance = check_real("sensitivity", sensitivity)
+    width = check_real("step", step, finite=True)
     return as_result(distance + np.sqrt(_count(n_parameters)) * width)
 
 
@@ -125,7 +125,7 @@ def discrete_gaussian_rho(
     0.125
     """
     count, ratio = _count(n_parameters), _ratio(relative_step)
-    return as_result(0.5 * (check_real(mu, "mu") + np.sqrt(count) * ratio) ** 2)
+    return as_result(0.5 * (check_real("mu", mu) + np.sqrt(count) * ratio) ** 2)
 
 
 def discrete_gaussian_delta(
@@ -174,8 +174,8 @@ def discrete_gaussian_delta(
     0.126937
     """
     count, ratio = _count(n_parameters), _ratio(relative_step)
-    distance = check_real(mu, "mu") + np.sqrt(count) * ratio
-    loss = check_real(epsilon, "epsilon", finite=True) - _slack(distance, count, ratio)
+    distance = check_real("mu", mu) + np.sqrt(count) * ratio
+    loss = check_real("epsilon", epsilon, finite=True) - _slack(distance, count, ratio)
     # Below zero the curve rises by at most the shortfall.
     regular = gaussian_delta(distance, np.maximum(loss, 0.0)) + np.maximum(-loss, 0.0)
     return as_result(np.minimum(np.exp(_log_ratio(count, ratio)) * (regular + _LOST), 1.0))
@@ -222,8 +222,8 @@ def discrete_gaussian_epsilon(
     4.3772
     """
     count, ratio = _count(n_parameters), _ratio(relative_step)
-    distance = check_real(mu, "mu") + np.sqrt(count) * ratio
-    failure = check_real(delta, "delta", high=1.0) * np.exp(-_log_ratio(count, ratio)) - _LOST
+    distance = check_real("mu", mu) + np.sqrt(count) * ratio
+    failure = check_real("delta", delta, high=1.0) * np.exp(-_log_ratio(count, ratio)) - _LOST
     slack = _slack(distance, count, ratio)
     return as_result(gaussian_epsilon(distance, np.maximum(failure, 0.0)) + slack)
 
@@ -269,8 +269,8 @@ def discrete_gaussian_mu(
     0.268051
     """
     count, ratio = _count(n_parameters), _ratio(relative_step)
-    loss = check_real(epsilon, "epsilon", finite=True)
-    failure = check_real(delta, "delta", high=1.0, high_open=True)
+    loss = check_real("epsilon", epsilon, finite=True)
+    failure = check_real("delta", delta, high=1.0, high_open=True)
     # The slack grows with mu, which without the grid could only be larger.
     loss = loss - _slack(mu_from_epsilon_delta(loss, failure), count, ratio)
     failure = failure * np.exp(-_log_ratio(count, ratio)) - _LOST - np.maximum(-loss, 0.0)
@@ -311,9 +311,9 @@ def discrete_gaussian_cover(
     >>> round(discrete_gaussian_cover(1.0, n_parameters=785), 7)
     1.0
     """
-    count = check_real(n_parameters, "n_parameters", low=1.0, high=1e8)
-    ratio = check_real(relative_step, "relative_step", low_open=True, high=2.0**-20)
-    distance = check_real(mu, "mu") + np.sqrt(count) * ratio
+    count = check_real("n_parameters", n_parameters, low=1.0, high=1e8)
+    ratio = check_real("relative_step", relative_step, low_open=True, high=2.0**-20)
+    distance = check_real("mu", mu) + np.sqrt(count) * ratio
     # Along the curve, d delta / d mu = phi(a) and -d delta / d epsilon = phi(a) R(b), with R
     # Mills' ratio, at most 1.26, a = mu/2 - epsilon/mu and b = mu/2 + epsilon/mu: a slack in
     # epsilon costs at most 1.26 times as much in mu, and the factor on delta costs less, as delta
@@ -378,8 +378,8 @@ def _log_ratio(count: FloatArray, ratio: FloatArray) -> FloatArray:
 
 
 def _count(n_parameters: npt.ArrayLike) -> FloatArray:
-    return check_real(n_parameters, "n_parameters", low=1.0, finite=True)
+    return check_real("n_parameters", n_parameters, low=1.0, finite=True)
 
 
 def _ratio(relative_step: npt.ArrayLike) -> FloatArray:
-    return check_real(relative_step, "relative_step", low_open=True, high=1.0)
+    return check_real("relative_step", relative_step, low_open=True, high=1.0)

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from scipy.optimize import elementwise
 from scipy.special import erf, erfinv, ndtri_exp
 
-from skleak.accounting._checks import as_result, check_real
 from skleak.accounting._privacy_curve import log_gaussian_delta
+from skleak.utils._arguments import as_result, check_real
 from skleak.utils._typing import FloatArray
 
 __all__ = [
@@ -59,14 +59,14 @@ def gaussian_dp(sensitivity: npt.ArrayLike, noise_scale: npt.ArrayLike) -> Any:
     2.0
     """
     distance = check_real(
-        sensitivity,
         "sensitivity",
+        sensitivity,
         finite=True,
         hint="Without a finite global sensitivity noise gives no differential privacy.",
     )
     scale = check_real(
-        noise_scale,
         "noise_scale",
+        noise_scale,
         low_open=True,
         hint="A release without noise has no differential privacy.",
     )
@@ -103,8 +103,8 @@ def rdp(mu: npt.ArrayLike, order: npt.ArrayLike) -> Any:
     >>> rdp(0.5, [2, 8])
     array([0.25, 1.  ])
     """
-    distance = check_real(mu, "mu")
-    power = check_real(order, "order", low=1.0, finite=True)
+    distance = check_real("mu", mu)
+    power = check_real("order", order, low=1.0, finite=True)
     return as_result(0.5 * power * distance**2)
 
 
@@ -138,7 +138,7 @@ def gaussian_delta(mu: npt.ArrayLike, epsilon: npt.ArrayLike) -> Any:
     >>> round(gaussian_delta(1.0, 1.0), 6)
     0.126937
     """
-    distance, loss = np.broadcast_arrays(check_real(mu, "mu"), check_real(epsilon, "epsilon"))
+    distance, loss = np.broadcast_arrays(check_real("mu", mu), check_real("epsilon", epsilon))
     # At infinite epsilon, or without any leakage, there is nothing left to fail.
     result = np.where(np.isinf(distance) & np.isfinite(loss), 1.0, 0.0)
     regular = (distance > 0.0) & np.isfinite(distance) & np.isfinite(loss)
@@ -178,7 +178,7 @@ def gaussian_epsilon(mu: npt.ArrayLike, delta: npt.ArrayLike) -> Any:
     4.3772
     """
     distance, failure = np.broadcast_arrays(
-        check_real(mu, "mu"), check_real(delta, "delta", high=1.0)
+        check_real("mu", mu), check_real("delta", delta, high=1.0)
     )
     vacuous = (distance > 0.0) & (failure == 0.0) | np.isinf(distance) & (failure < 1.0)
     result = np.where(vacuous, np.inf, 0.0)
@@ -231,7 +231,7 @@ def mu_from_epsilon_delta(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Any:
     0.268051
     """
     loss, failure = np.broadcast_arrays(
-        check_real(epsilon, "epsilon"), check_real(delta, "delta", high=1.0)
+        check_real("epsilon", epsilon), check_real("delta", delta, high=1.0)
     )
     result = np.where(np.isinf(loss) | (failure == 1.0), np.inf, 0.0)
     regular = np.isfinite(loss) & (failure > np.finfo(float).tiny) & (failure < 1.0)
@@ -301,14 +301,14 @@ def gaussian_noise_scale(
             "The target must be `mu` alone, or `epsilon` and `delta` together; got "
             f"mu={mu}, epsilon={epsilon}, delta={delta}."
         )
-    distance = check_real(sensitivity, "sensitivity", finite=True)
+    distance = check_real("sensitivity", sensitivity, finite=True)
     if mu is None:
-        loss = check_real(epsilon, "epsilon", finite=True)
-        failure = check_real(delta, "delta", low_open=True, high=1.0, high_open=True)
+        loss = check_real("epsilon", epsilon, finite=True)
+        failure = check_real("delta", delta, low_open=True, high=1.0, high_open=True)
         target = np.asarray(mu_from_epsilon_delta(loss, failure))
     else:
         target = check_real(
-            mu, "mu", low_open=True, finite=True, hint="No finite noise leaks nothing."
+            "mu", mu, low_open=True, finite=True, hint="No finite noise leaks nothing."
         )
     scale = distance / target
     with np.errstate(invalid="ignore"):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skleak.accounting._checks import as_result, check_real
+from skleak.utils._arguments import as_result, check_real
 
 __all__ = ["output_perturbation_sensitivity"]
 
@@ -60,19 +60,19 @@ def output_perturbation_sensitivity(
     >>> output_perturbation_sensitivity(1.0, 1.0, 1000, 0.01)
     0.2
     """
-    penalty = check_real(alpha, "alpha", finite=True)
+    penalty = check_real("alpha", alpha, finite=True)
     if (penalty == 0.0).any():
         raise ValueError(
             "No global sensitivity exists: `alpha` must be positive; got 0. Without a penalty one "
             "record can move the coefficients without bound. Set `alpha` above 0."
         )
-    slope = check_real(lipschitz, "lipschitz", low_open=True)
+    slope = check_real("lipschitz", lipschitz, low_open=True)
     if np.isinf(slope).any():
         raise ValueError(
             "No global sensitivity exists: `lipschitz` must be finite; got inf. The derivative of "
             "the squared and of the Poisson loss is unbounded. Use the logistic loss, or account "
             "with Fisher information instead of differential privacy."
         )
-    radius = check_real(data_norm, "data_norm", low_open=True, finite=True)
-    count = check_real(n_samples, "n_samples", low=1.0, finite=True)
+    radius = check_real("data_norm", data_norm, low_open=True, finite=True)
+    count = check_real("n_samples", n_samples, low=1.0, finite=True)
     return as_result(2.0 * slope * radius / (count * penalty))

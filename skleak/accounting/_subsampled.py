@@ -2,7 +2,7 @@
 
 from numbers import Integral
 
-from skleak.accounting._checks import check_scalar
+from skleak.utils._arguments import check_scalar
 from skleak.utils._optional import import_optional
 
 __all__ = ["subsampled_gaussian_epsilon"]
@@ -61,9 +61,9 @@ def subsampled_gaussian_epsilon(
     >>> round(subsampled_gaussian_epsilon(1.0, 0.01, 1000, 1e-5), 2)
     1.83
     """
-    sigma = check_scalar(noise_multiplier, "noise_multiplier", low_open=True, finite=True)
-    rate = check_scalar(sampling_rate, "sampling_rate", low_open=True, high=1.0)
-    failure = check_scalar(delta, "delta", low_open=True, high=1.0, high_open=True)
+    sigma = check_scalar("noise_multiplier", noise_multiplier, low_open=True, finite=True)
+    rate = check_scalar("sampling_rate", sampling_rate, low_open=True, high=1.0)
+    failure = check_scalar("delta", delta, low_open=True, high=1.0, high_open=True)
     if not isinstance(n_steps, Integral) or isinstance(n_steps, bool) or n_steps < 1:
         raise ValueError(f"`n_steps` must be an integer of at least 1; got {n_steps!r}.")
     if relation not in _RELATIONS:

@@ -6,15 +6,8 @@ from skleak.bounds._cramer_rao import (
     hammersley_chapman_robbins_mse,
 )
 from skleak.bounds._differential_privacy import dp_advantage, gdp_advantage
-from skleak.bounds._fano import (
-    closed_form_fano_advantage,
-    fano_advantage,
-    renyi_fano_advantage,
-)
-from skleak.bounds._information import (
-    information_projection_advantage,
-    renyi_projection_advantage,
-)
+from skleak.bounds._fano import closed_form_fano_advantage, fano_advantage, renyi_fano_advantage
+from skleak.bounds._information import information_projection_advantage, renyi_projection_advantage
 from skleak.bounds._membership import (
     membership_advantage_dp,
     membership_advantage_gdp,

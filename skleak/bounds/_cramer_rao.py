@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skleak.bounds._prior import as_result, broadcast_shape, check_at_least, check_numbers
+from skleak.bounds._prior import broadcast_shape
+from skleak.utils._arguments import as_result, check_at_least, check_numbers
 from skleak.utils._typing import FloatArray
 
 __all__ = [

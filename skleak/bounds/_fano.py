@@ -6,14 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from skleak.bounds._binary import divergence_from_uniform, largest_advantage
-from skleak.bounds._prior import (
-    Prior,
-    as_result,
-    broadcast_shape,
-    check_at_least,
-    parse_prior,
-)
+from skleak.bounds._prior import Prior, broadcast_shape, parse_prior
 from skleak.bounds._reference import arimoto_information
+from skleak.utils._arguments import as_result, check_at_least
 from skleak.utils._typing import FloatArray
 
 __all__ = [

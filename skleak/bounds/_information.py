@@ -7,8 +7,9 @@ import numpy.typing as npt
 
 from skleak.bounds._binary import largest_advantage
 from skleak.bounds._fano import minimum_over_orders
-from skleak.bounds._prior import Prior, as_result, broadcast_shape, check_at_least, parse_prior
+from skleak.bounds._prior import Prior, broadcast_shape, parse_prior
 from skleak.bounds._reference import reference_divergence
+from skleak.utils._arguments import as_result, check_at_least
 from skleak.utils._typing import FloatArray
 
 __all__ = ["information_projection_advantage", "renyi_projection_advantage"]

@@ -8,12 +8,8 @@ from scipy.optimize import elementwise
 from scipy.special import lambertw, ndtr
 
 from skleak.bounds._differential_privacy import dp_advantage, gdp_advantage
-from skleak.bounds._prior import (
-    as_result,
-    broadcast_shape,
-    check_at_least,
-    check_numbers,
-)
+from skleak.bounds._prior import broadcast_shape
+from skleak.utils._arguments import as_result, check_at_least, check_numbers
 from skleak.utils._typing import FloatArray
 
 # Beyond this many scales a Gaussian tail is zero in float64.

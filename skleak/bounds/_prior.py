@@ -8,16 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skleak.utils._arguments import as_result, check_in_range, check_numbers
 from skleak.utils._typing import FloatArray
 
 __all__ = [
     "Prior",
     "advantage_to_success",
-    "as_result",
     "broadcast_shape",
-    "check_at_least",
-    "check_in_range",
-    "check_numbers",
     "parse_prior",
     "success_to_advantage",
 ]
@@ -108,37 +105,6 @@ def _uniform_prior(n_values: int) -> Prior:
     return Prior(np.asarray(float(n_values)), np.asarray(largest), np.asarray(1.0 - largest))
 
 
-def check_numbers(name: str, value: npt.ArrayLike) -> FloatArray:
-    """Return an argument as a float array, or say why it is not one; NaN is refused."""
-    try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"`{name}` must be a number or an array of numbers; got {type(value).__name__}."
-        ) from error
-    if np.any(np.isnan(array)):
-        raise ValueError(f"`{name}` must not hold NaN; drop or repair those entries first.")
-    return array
-
-
-def check_at_least(name: str, value: npt.ArrayLike, low: float) -> FloatArray:
-    """Return an argument as a float array whose entries are at least ``low``, up to round-off."""
-    array = check_numbers(name, value)
-    if np.any(array < low - ROUND_OFF):
-        wish = "non-negative" if low == 0.0 else f"at least {low:g}"
-        raise ValueError(f"`{name}` must be {wish}; got {array.min():g}.")
-    return np.maximum(array, low)
-
-
-def check_in_range(name: str, value: npt.ArrayLike, low: float, high: float) -> FloatArray:
-    """Return an argument as a float array whose entries lie in ``[low, high]``."""
-    array = check_numbers(name, value)
-    if np.any((array < low) | (array > high)):
-        wrong = array[(array < low) | (array > high)].flat[0]
-        raise ValueError(f"`{name}` must lie in [{low:g}, {high:g}]; got {wrong:g}.")
-    return array
-
-
 def broadcast_shape(**shapes: Iterable[int]) -> tuple[int, ...]:
     """Shape that the named arguments broadcast to, or an error that lists their shapes."""
     try:
@@ -149,12 +115,6 @@ def broadcast_shape(**shapes: Iterable[int]) -> tuple[int, ...]:
             f"Shapes do not broadcast: {listed}. A batch of priors has shape (..., M), and its "
             "leading axes must match the other arguments."
         ) from error
-
-
-def as_result(array: npt.ArrayLike) -> Any:
-    """Return a Python float for a zero-dimensional result, else the array."""
-    array = np.asarray(array, dtype=float)
-    return float(array) if array.ndim == 0 else array
 
 
 def success_to_advantage(success: npt.ArrayLike, prior: npt.ArrayLike) -> Any:

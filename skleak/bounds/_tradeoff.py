@@ -6,16 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from skleak.bounds._center import affine_coordinates, ball_weights, descend, distances_to
-from skleak.bounds._prior import (
-    Prior,
-    as_result,
-    broadcast_shape,
-    check_at_least,
-    check_numbers,
-    parse_prior,
-)
+from skleak.bounds._prior import Prior, broadcast_shape, parse_prior
 from skleak.bounds._slices import flattened, planar_advantage, slice_advantage
 from skleak.bounds._water_filling import water_filling
+from skleak.utils._arguments import as_result, check_at_least, check_numbers
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray
 

@@ -18,13 +18,12 @@ from skleak.channels._bounds_table import (
 )
 from skleak.channels._validation import (
     advantage_from_success,
-    as_result,
-    check_integers,
     check_order,
     check_prior,
     is_uniform,
     likeliest,
 )
+from skleak.utils._arguments import as_result, check_integers
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 
 __all__ = ["Channel", "repeat_secrets"]
@@ -379,7 +378,7 @@ def _value_or_pair(pair: tuple[Array, Array], return_standard_error: bool) -> An
 
 def repeat_secrets(secret: npt.ArrayLike, n_values: int, n_releases: int | None) -> IntArray:
     """Validate secrets and repeat each along a new last axis if several releases are asked."""
-    array = check_integers(secret, n_values, "secret")
+    array = check_integers("secret", secret, n_values)
     if n_releases is None:
         return array
     if n_releases < 0:

@@ -7,12 +7,8 @@ from skleak.bounds import dp_advantage
 from skleak.channels._base import Channel, repeat_secrets
 from skleak.channels._bounds_table import Bound
 from skleak.channels._divergence import relative_entropy, renyi_divergence
-from skleak.channels._validation import (
-    SUM_TOLERANCE,
-    check_finite,
-    check_integers,
-    check_prior,
-)
+from skleak.channels._validation import SUM_TOLERANCE, check_prior
+from skleak.utils._arguments import check_finite, check_integers
 from skleak.utils._random import make_generator
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 
@@ -53,7 +49,7 @@ class DiscreteChannel(Channel):
     """
 
     def __init__(self, table: npt.ArrayLike) -> None:
-        array = check_finite(table, "table")
+        array = check_finite("table", table)
         if array.ndim != 2 or array.shape[0] < 2 or array.shape[1] < 1:
             raise ValueError(
                 "`table` must have shape (M, K), a row of probabilities for each of M >= 2 values "
@@ -131,7 +127,7 @@ class DiscreteChannel(Channel):
         >>> DiscreteChannel([[0.9, 0.1], [0.3, 0.7]]).log_likelihood(0).round(4)
         array([-0.1054, -1.204 ])
         """
-        y = check_integers(releases, self.n_outcomes, "releases")
+        y = check_integers("releases", releases, self.n_outcomes)
         with np.errstate(divide="ignore"):
             return np.log(self.table.T[y])
 

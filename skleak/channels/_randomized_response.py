@@ -10,13 +10,8 @@ from skleak.channels._base import Channel, repeat_secrets
 from skleak.channels._bounds_table import Bound
 from skleak.channels._discrete import differential_privacy_bounds
 from skleak.channels._divergence import relative_entropy
-from skleak.channels._validation import (
-    as_result,
-    check_count,
-    check_integers,
-    check_prior,
-    is_uniform,
-)
+from skleak.channels._validation import check_count, check_prior, is_uniform
+from skleak.utils._arguments import as_result, check_integers
 from skleak.utils._random import make_generator
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 
@@ -137,7 +132,7 @@ class RandomizedResponse(Channel):
         >>> RandomizedResponse(0.5, 2).log_likelihood(0).round(4)
         array([-0.2877, -1.3863])
         """
-        y = check_integers(releases, self.n_values, "releases")
+        y = check_integers("releases", releases, self.n_values)
         with np.errstate(divide="ignore"):
             truth, other = np.log([self._truth, self._other])
         return np.where(y[..., None] == np.arange(self.n_values), truth, other)

@@ -1,19 +1,16 @@
 """Checks of priors, integer-valued arrays and scales, with messages that say what to do."""
 
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from skleak.utils._typing import Array, FloatArray, IntArray
+from skleak.utils._arguments import check_finite
+from skleak.utils._typing import Array, FloatArray
 
 __all__ = [
     "advantage_from_success",
-    "as_result",
     "check_count",
-    "check_finite",
-    "check_integers",
     "check_order",
     "check_prior",
     "is_uniform",
@@ -46,7 +43,7 @@ def check_prior(prior: npt.ArrayLike | None, n_values: int) -> FloatArray:
     """
     if is_uniform(prior):
         return np.full(check_count(prior, n_values), 1.0 / n_values)
-    array = check_finite(prior, "prior")
+    array = check_finite("prior", prior)
     if array.ndim not in (1, 2) or array.shape[-1] != n_values or array.size == 0:
         raise ValueError(
             f"`prior` must have shape ({n_values},) or (n, {n_values}), one probability for each "
@@ -61,30 +58,6 @@ def check_prior(prior: npt.ArrayLike | None, n_values: int) -> FloatArray:
             f"`prior` must sum to 1; got {worst:.6g}. Pass counts through `prior / prior.sum()`."
         )
     return array / total
-
-
-def check_finite(values: npt.ArrayLike | None, name: str) -> FloatArray:
-    """Convert to a float array and refuse what is not a finite real number."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "buif":
-        raise TypeError(f"`{name}` must hold real numbers; got dtype {array.dtype}.")
-    array = array.astype(np.float64, copy=False)
-    if not np.isfinite(array).all():
-        raise ValueError(f"`{name}` must be finite; got NaN or infinity. Remove such entries.")
-    return array
-
-
-def check_integers(values: npt.ArrayLike, n_values: int, name: str) -> IntArray:
-    """Validate indices in ``range(n_values)`` and return them as an integer array."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "ui":
-        raise TypeError(
-            f"`{name}` must hold integers, the indices of values; got dtype {array.dtype}."
-        )
-    if array.size and (array.min() < 0 or array.max() >= n_values):
-        wrong = array.min() if array.min() < 0 else array.max()
-        raise ValueError(f"`{name}` must lie in 0, ..., {n_values - 1}; got {wrong}.")
-    return array.astype(np.intp, copy=False)
 
 
 def check_order(order: npt.ArrayLike) -> FloatArray:
@@ -116,8 +89,3 @@ def advantage_from_success(success: Array, top: FloatArray) -> FloatArray:
     gain = np.asarray(success - top)
     left = np.broadcast_to(1 - top, gain.shape)
     return np.divide(gain, left, out=np.zeros_like(gain), where=left > 0)
-
-
-def as_result(values: Array) -> Any:
-    """Return a plain number for a zero-dimensional array, and any other array as it is."""
-    return np.asarray(values).item() if np.ndim(values) == 0 else values

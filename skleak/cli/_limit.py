@@ -6,11 +6,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from skleak.audit.report._format import percent
-from skleak.audit.report._tables import (
-    BASELINES,
-    counts_success,
-    tightest,
-)
+from skleak.audit.report._tables import BASELINES, counts_success, tightest
 from skleak.metrics._verdict import EXCEEDED
 from skleak.rendering._format import number
 

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from skleak.datasets._cache import SourceFile, load_file
-from skleak.datasets._table import as_arrays, bundle, check_choice, one_hot, one_hot_blocks
+from skleak.datasets._table import as_arrays, bundle, one_hot, one_hot_blocks
+from skleak.utils._arguments import check_choice
 
 __all__ = ["fetch_adult"]
 

@@ -10,7 +10,8 @@ import pandas as pd
 from sklearn.decomposition import PCA
 
 from skleak.datasets._cache import SourceFile, load_file
-from skleak.datasets._table import bundle, check_choice
+from skleak.datasets._table import bundle
+from skleak.utils._arguments import check_choice
 from skleak.utils._typing import Array, FloatArray
 
 __all__ = ["fetch_mnist"]

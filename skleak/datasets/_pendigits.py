@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from skleak.datasets._cache import SourceFile, load_file
-from skleak.datasets._table import as_arrays, bundle, check_choice
+from skleak.datasets._table import as_arrays, bundle
+from skleak.utils._arguments import check_choice
 from skleak.utils._typing import FloatArray, IntArray
 
 __all__ = ["fetch_pendigits"]

@@ -1,6 +1,5 @@
 """What the fetchers share: one-hot columns, choices, and the form of what they return."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -9,14 +8,7 @@ from sklearn.utils import Bunch
 
 from skleak.utils._typing import Array
 
-__all__ = ["as_arrays", "bundle", "check_choice", "one_hot", "one_hot_blocks"]
-
-
-def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
-    """Raise ValueError unless ``value`` is one of ``choices``."""
-    if not isinstance(value, str) or value not in choices:
-        allowed = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"`{name}` must be one of {allowed}; got {value!r}. Pass one of them.")
+__all__ = ["as_arrays", "bundle", "one_hot", "one_hot_blocks"]
 
 
 def one_hot_blocks(frame: pd.DataFrame) -> dict[str, list[str]]:

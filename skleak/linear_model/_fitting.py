@@ -23,13 +23,7 @@ from skleak.influence.reweighting import (
 )
 from skleak.influence.state import FitState
 from skleak.mechanisms import EvenTotal, Reweighting
-from skleak.solvers import (
-    Minimum,
-    MultinomialObjective,
-    Objective,
-    SingularHessianError,
-    minimize,
-)
+from skleak.solvers import Minimum, MultinomialObjective, Objective, SingularHessianError, minimize
 from skleak.utils._typing import FloatArray, IntArray
 from skleak.utils._warnings import outer_stacklevel
 

@@ -2,13 +2,7 @@
 
 from skleak.mechanisms._advantage import MaxAdvantage
 from skleak.mechanisms._discrete_gaussian import discrete_gaussian
-from skleak.mechanisms._goals import (
-    MOST_VALUES,
-    FittedProblem,
-    MaxLeakage,
-    NoiseGoal,
-    Secret,
-)
+from skleak.mechanisms._goals import MOST_VALUES, FittedProblem, MaxLeakage, NoiseGoal, Secret
 from skleak.mechanisms._grid import Grid, GridRelease, release_on_grid
 from skleak.mechanisms._ladder import ladder_rung
 from skleak.mechanisms._private_goals import EpsilonDelta, GaussianDP

@@ -1,12 +1,7 @@
 """Scores of attacks, intervals that respect shared noise, and verdicts against bounds."""
 
 from skleak.metrics._generalization import GeneralizationGap, generalization_gap
-from skleak.metrics._intervals import (
-    Interval,
-    binomial_interval,
-    clustered_interval,
-    mean_interval,
-)
+from skleak.metrics._intervals import Interval, binomial_interval, clustered_interval, mean_interval
 from skleak.metrics._multiplicity import (
     multiplicity_correction,
     p_value_exceeds,

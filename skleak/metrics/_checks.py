@@ -1,50 +1,18 @@
 """Checks of numeric arguments, so that every message has the same form."""
 
 from numbers import Real
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from skleak.utils._arguments import broadcast, check_numbers
 from skleak.utils._typing import Array, FloatArray
 
 __all__ = [
-    "as_result",
-    "broadcast",
     "check_counts",
-    "check_in_range",
     "check_level",
-    "check_numbers",
     "missing",
 ]
-
-
-def check_numbers(name: str, value: npt.ArrayLike, *, finite: bool = False) -> FloatArray:
-    """Return an argument as a float array without NaN, or say why it is not one."""
-    try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"`{name}` must be a number or an array of numbers; got {type(value).__name__}."
-        ) from error
-    if array.size == 0:
-        raise ValueError(f"`{name}` is empty: expected at least one entry; got {array.shape}.")
-    if np.any(np.isnan(array)):
-        raise ValueError(f"`{name}` must not hold NaN; drop or repair those entries first.")
-    if finite and not np.all(np.isfinite(array)):
-        raise ValueError(f"`{name}` must be finite; got infinite entries.")
-    return array
-
-
-def check_in_range(
-    name: str, value: npt.ArrayLike, low: float = 0.0, high: float = 1.0
-) -> FloatArray:
-    """Return an argument as a float array whose entries lie in ``[low, high]``."""
-    array = check_numbers(name, value)
-    wrong = (array < low) | (array > high)
-    if np.any(wrong):
-        raise ValueError(f"`{name}` must lie in [{low:g}, {high:g}]; got {array[wrong].flat[0]:g}.")
-    return array
 
 
 def check_level(confidence_level: float) -> float:
@@ -64,8 +32,8 @@ def check_level(confidence_level: float) -> float:
 
 def check_counts(successes: npt.ArrayLike, trials: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return successes and trials as arrays of equal shape, whole and ``0 <= k <= n``."""
-    k = check_numbers("successes", successes, finite=True)
-    n = check_numbers("trials", trials, finite=True)
+    k = check_numbers("successes", successes, finite=True, empty=False)
+    n = check_numbers("trials", trials, finite=True, empty=False)
     for name, array, least in (("successes", k, 0), ("trials", n, 1)):
         if np.any(array < least):
             raise ValueError(f"`{name}` must be at least {least}; got {array.min():g}.")
@@ -83,15 +51,6 @@ def check_counts(successes: npt.ArrayLike, trials: npt.ArrayLike) -> tuple[Float
     return k, n
 
 
-def broadcast(**arrays: Array) -> tuple[Array, ...]:
-    """Broadcast the named arrays against each other, or list their shapes."""
-    try:
-        return np.broadcast_arrays(*arrays.values())
-    except ValueError as error:
-        listed = ", ".join(f"`{name}` {array.shape}" for name, array in arrays.items())
-        raise ValueError(f"Shapes do not broadcast: {listed}. Pass matching shapes.") from error
-
-
 def missing(array: Array) -> bool:
     """Return True if an array of any type holds NaN, NaT, None or pandas.NA."""
     try:
@@ -101,9 +60,3 @@ def missing(array: Array) -> bool:
         return bool(np.any(absent))
     except TypeError:  # pandas.NA has no truth value
         return True
-
-
-def as_result(array: npt.ArrayLike) -> Any:
-    """Return a Python float for a zero-dimensional result, else the array."""
-    array = np.asarray(array, dtype=float)
-    return float(array) if array.ndim == 0 else array

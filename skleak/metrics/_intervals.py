@@ -12,7 +12,8 @@ from scipy import stats
 
 from skleak.metrics._betting import lower_limit
 from skleak.metrics._bounded_mean import upper_limit
-from skleak.metrics._checks import as_result, check_counts, check_level, check_numbers, missing
+from skleak.metrics._checks import check_counts, check_level, missing
+from skleak.utils._arguments import as_result, check_numbers
 from skleak.utils._typing import FloatArray
 
 __all__ = ["Interval", "binomial_interval", "clustered_interval", "mean_interval"]
@@ -113,7 +114,7 @@ def clustered_interval(
     (0.8, 0.444, 0.975)
     """
     level = check_level(confidence_level)
-    table = check_numbers("outcomes", outcomes)
+    table = check_numbers("outcomes", outcomes, empty=False)
     if table.ndim < 2:
         raise ValueError(
             "`outcomes` must have shape (n_releases, n_records); got shape "
@@ -256,7 +257,7 @@ def mean_interval(
     array([2.1  , 1.154, 3.046])
     """
     level = check_level(confidence_level)
-    array = check_numbers("values", values, finite=True)
+    array = check_numbers("values", values, finite=True, empty=False)
     means = _cluster_means(array, clusters)
     if value_range is not None:
         low, high = _check_range(array, value_range)
@@ -299,7 +300,7 @@ def _cluster_means(values: FloatArray, clusters: npt.ArrayLike | None) -> FloatA
 
 
 def _check_range(values: FloatArray, value_range: tuple[float, float]) -> tuple[float, float]:
-    ends = check_numbers("value_range", value_range, finite=True)
+    ends = check_numbers("value_range", value_range, finite=True, empty=False)
     if ends.shape != (2,) or not ends[0] < ends[1]:
         raise ValueError(
             f"`value_range` must be a pair (low, high) with low < high; got {value_range!r}."

@@ -6,14 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from skleak.metrics._checks import (
-    as_result,
-    broadcast,
-    check_counts,
-    check_in_range,
-    check_level,
-    check_numbers,
-)
+from skleak.metrics._checks import check_counts, check_level
+from skleak.utils._arguments import as_result, broadcast, check_in_range, check_numbers
 
 __all__ = ["multiplicity_correction", "p_value_exceeds", "simultaneous_confidence_level"]
 
@@ -55,7 +49,7 @@ def p_value_exceeds(successes: npt.ArrayLike, trials: npt.ArrayLike, bound: npt.
     array([0.5398, 0.0284, 0.    ])
     """
     k, n = check_counts(successes, trials)
-    limit = check_numbers("bound", bound)
+    limit = check_numbers("bound", bound, empty=False)
     if np.any(limit < 0.0):
         raise ValueError(f"`bound` must be at least 0; got {limit.min():g}.")
     k, n, limit = broadcast(successes=k, trials=n, bound=np.minimum(limit, 1.0))
@@ -104,7 +98,7 @@ def multiplicity_correction(p_values: npt.ArrayLike, method: str = "holm") -> An
     >>> multiplicity_correction([0.01, 0.04, 0.03], method="bonferroni")
     array([0.03, 0.12, 0.09])
     """
-    p = check_in_range("p_values", p_values)
+    p = check_in_range("p_values", p_values, empty=False)
     if p.ndim == 0:
         raise ValueError("`p_values` must have an axis of tests; got one number. Pass a list.")
     n_tests = p.shape[-1]
@@ -159,7 +153,7 @@ def simultaneous_confidence_level(
     0.995
     """
     level = check_level(confidence_level)
-    count = check_numbers("n_intervals", n_intervals)
+    count = check_numbers("n_intervals", n_intervals, empty=False)
     if count.ndim != 0 or not 1.0 <= count < np.inf or count != np.floor(count):
         raise ValueError(f"`n_intervals` must be a whole number, at least 1; got {n_intervals!r}.")
     if method not in ("bonferroni", "sidak"):

@@ -4,7 +4,8 @@ import numpy as np
 from scipy import stats
 
 from skleak.metrics._betting import log_capital, stakes
-from skleak.metrics._checks import check_counts, check_in_range, check_level
+from skleak.metrics._checks import check_counts, check_level
+from skleak.utils._arguments import check_in_range
 from skleak.utils._typing import BoolArray
 
 __all__ = ["detectable_excess"]
@@ -65,7 +66,7 @@ def detectable_excess(
     0.03
     """
     n = int(check_counts(0, n_releases)[1])
-    limit = float(check_in_range("bound", bound))
+    limit = float(check_in_range("bound", bound, empty=False))
     target = check_level(power)
     tail = 0.5 * (1.0 - check_level(confidence_level))
     if method not in ("betting", "binomial"):
@@ -74,7 +75,9 @@ def detectable_excess(
         return _binomial_excess(n, limit, tail, target)
     spread = np.inf
     if standard_deviation is not None:
-        spread = float(check_in_range("standard_deviation", standard_deviation, 0.0, np.inf))
+        spread = float(
+            check_in_range("standard_deviation", standard_deviation, 0.0, np.inf, empty=False)
+        )
     low, high = 0.0, 1.0 - limit
     if not _power(n, limit, 1.0, spread, tail) >= target:
         return np.inf

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skleak.metrics._checks import check_numbers, missing
+from skleak.metrics._checks import missing
 from skleak.metrics._scores import attack_success
+from skleak.utils._arguments import check_numbers
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 __all__ = [
@@ -138,9 +139,9 @@ def residuals(model: Any, X: Any, y: Array) -> FloatArray:
             f"{predicted.dtype} and targets of dtype {y.dtype}. Use the log loss for classifiers, "
             "or convert the targets."
         )
-    true = check_numbers("y", y, finite=True)
+    true = check_numbers("y", y, finite=True, empty=False)
     _check_rows(predicted, true)
-    return true - check_numbers("predict(X)", predicted)
+    return true - check_numbers("predict(X)", predicted, empty=False)
 
 
 def record_losses(model: Any, X: Any, y: Any, loss: str | Loss) -> FloatArray:
@@ -169,7 +170,7 @@ def record_losses(model: Any, X: Any, y: Any, loss: str | Loss) -> FloatArray:
             "`loss` must be 'log_loss', 'zero_one', 'squared' or a function of model, X and y; "
             f"got {loss!r}."
         )
-    losses = check_numbers("loss(model, X, y)", loss(model, X, y), finite=True)
+    losses = check_numbers("loss(model, X, y)", loss(model, X, y), finite=True, empty=False)
     _check_rows(losses, labels)
     return losses
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skleak.metrics._checks import as_result, broadcast, check_in_range, check_numbers, missing
+from skleak.metrics._checks import missing
 from skleak.metrics._intervals import Interval
+from skleak.utils._arguments import as_result, broadcast, check_in_range, check_numbers
 from skleak.utils._typing import Array, FloatArray
 
 __all__ = [
@@ -133,7 +134,7 @@ def prior_success(prior: npt.ArrayLike) -> Any:
             "`prior` must be an integer M (uniform on M values) or an array of probabilities; got "
             f"{prior!r}."
         )
-    p = check_in_range("prior", prior)
+    p = check_in_range("prior", prior, empty=False)
     total = p.sum(axis=-1)
     worst = total.flat[np.abs(total - 1.0).argmax()]
     if abs(worst - 1.0) > SUM_TOLERANCE:
@@ -197,7 +198,10 @@ def _advantage(
     success: npt.ArrayLike, baseline: npt.ArrayLike, certain: float | None = None
 ) -> FloatArray:
     """Compute the advantage; `certain` is its value at a baseline of 1, None to refuse that."""
-    s, b = check_in_range("success", success), check_in_range("baseline", baseline)
+    s, b = (
+        check_in_range("success", success, empty=False),
+        check_in_range("baseline", baseline, empty=False),
+    )
     if certain is None and np.any(b == 1.0):
         raise ValueError(
             "`baseline` must be below 1; got 1: the secret is known without the model, so no "
@@ -241,8 +245,8 @@ def squared_errors(estimates: npt.ArrayLike, targets: npt.ArrayLike) -> FloatArr
 
 def _errors(estimates: npt.ArrayLike, targets: npt.ArrayLike) -> FloatArray:
     """Signed errors, of the shape of the estimates."""
-    guessed = check_numbers("estimates", estimates, finite=True)
-    true = check_numbers("targets", targets, finite=True)
+    guessed = check_numbers("estimates", estimates, finite=True, empty=False)
+    true = check_numbers("targets", targets, finite=True, empty=False)
     if guessed.ndim not in (2, 3):
         raise ValueError(
             "`estimates` must have shape (n_releases, n_records) or (n_releases, n_records, d); "

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skleak.metrics._checks import broadcast, check_numbers
+from skleak.utils._arguments import broadcast, check_numbers
 
 __all__ = ["CONSISTENT", "EXCEEDED", "VACUOUS", "verdict"]
 
@@ -64,9 +64,9 @@ def verdict(
     'bound exceeded'
     """
     low, high, bound = broadcast(
-        low=check_numbers("low", low),
-        high=check_numbers("high", high),
-        bound=check_numbers("bound", bound),
+        low=check_numbers("low", low, empty=False),
+        high=check_numbers("high", high, empty=False),
+        bound=check_numbers("bound", bound, empty=False),
     )
     if np.any(low > high):
         first = np.flatnonzero(low.ravel() > high.ravel())[0]

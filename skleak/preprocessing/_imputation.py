@@ -10,12 +10,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.preprocessing._columns import (
-    PublicTransformer,
-    by_column,
-    column_label,
-    read_table,
-)
+from skleak.preprocessing._columns import PublicTransformer, by_column, column_label, read_table
 from skleak.utils._sklearn_compat import fit_context, with_columns_of
 from skleak.utils._typing import Array
 

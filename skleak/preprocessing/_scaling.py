@@ -11,12 +11,7 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.preprocessing._columns import (
-    PublicTransformer,
-    by_column,
-    column_label,
-    read_records,
-)
+from skleak.preprocessing._columns import PublicTransformer, by_column, column_label, read_records
 from skleak.utils._sklearn_compat import fit_context, with_columns_of
 from skleak.utils._typing import FloatArray
 

@@ -2,7 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skleak.datasets._table import as_arrays, bundle, check_choice, one_hot, one_hot_blocks
+from skleak.datasets._table import as_arrays, bundle, one_hot, one_hot_blocks
+from skleak.utils._arguments import check_choice
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from skleak.accounting._checks import check_real, check_scalar
 from skleak.accounting._gaussian import mu_from_epsilon_delta
 from skleak.accounting.ledger._rows import Ceilings
 from skleak.accounting.ledger._store import MEMORY
+from skleak.utils._arguments import check_real, check_scalar
 from skleak.utils._typing import FloatArray
 
 __all__ = [
@@ -28,9 +28,9 @@ def check_ceilings(max_leakage: Any, max_epsilon: Any, delta: Any) -> Ceilings:
     """Ceilings as numbers, with the mu that the one on epsilon allows; infinite for None."""
     leakage, epsilon, mu = np.inf, np.inf, np.inf
     if max_leakage is not None:
-        leakage = check_scalar(max_leakage, "max_leakage", low_open=True, finite=True)
+        leakage = check_scalar("max_leakage", max_leakage, low_open=True, finite=True)
     if max_epsilon is not None:
-        epsilon = check_scalar(max_epsilon, "max_epsilon", finite=True)
+        epsilon = check_scalar("max_epsilon", max_epsilon, finite=True)
     delta = check_delta(delta)
     if max_epsilon is not None:
         mu = float(mu_from_epsilon_delta(epsilon, delta))
@@ -38,7 +38,7 @@ def check_ceilings(max_leakage: Any, max_epsilon: Any, delta: Any) -> Ceilings:
 
 
 def check_delta(delta: Any) -> float:
-    return check_scalar(delta, "delta", low_open=True, high=1.0, high_open=True)
+    return check_scalar("delta", delta, low_open=True, high=1.0, high_open=True)
 
 
 def check_path(path: Any) -> str:
@@ -71,7 +71,7 @@ def check_squared(losses: Any) -> FloatArray:
         "NaN is a loss that is not known, as after a fit that did not converge: nothing is "
         "recorded, so release nothing. Let the fit converge, for instance with a larger `max_iter`."
     )
-    array = check_real(losses, "fisher_information_loss", hint=hint)
+    array = check_real("fisher_information_loss", losses, hint=hint)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(
             f"`fisher_information_loss` must have shape (n_records,); got {array.shape}. "

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from skleak.accounting._checks import check_scalar
 from skleak.accounting._gaussian import gaussian_epsilon
 from skleak.accounting.ledger._arguments import (
     check_ceilings,
@@ -36,6 +35,7 @@ from skleak.accounting.ledger._rows import (
 from skleak.accounting.ledger._store import MEMORY, LedgerStore
 from skleak.accounting.ledger._total import LeakageTotal
 from skleak.exceptions import LeakageBudgetError
+from skleak.utils._arguments import check_scalar
 
 __all__ = ["LeakageLedger"]
 
@@ -205,7 +205,7 @@ class LeakageLedger:
         fill: Callable[[sqlite3.Connection], None] | None,
     ) -> None:
         self.path = check_path(path)
-        self.timeout = check_scalar(timeout, "timeout", finite=True)
+        self.timeout = check_scalar("timeout", timeout, finite=True)
         self._store = LedgerStore(self.path, self.timeout, fill)
 
     @property
@@ -289,7 +289,7 @@ class LeakageLedger:
         dataset = check_name(dataset)
         squared = check_squared(fisher_information_loss)
         hint = "Pass None where no guarantee holds."
-        release_mu = np.inf if mu is None else check_scalar(mu, "mu", hint=hint)
+        release_mu = np.inf if mu is None else check_scalar("mu", mu, hint=hint)
         text = to_json(description)
         with self._store.transaction(write=True) as connection:
             before = read_totals(connection, dataset)

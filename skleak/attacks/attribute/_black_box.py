@@ -19,7 +19,9 @@ from skleak.adversary._releases import count_releases, is_model, read_each, read
 from skleak.attacks.attribute import _criteria as criteria
 from skleak.attacks.attribute._base import AttributeAttack, categorical_only
 from skleak.attacks.attribute._criteria import Criterion
-from skleak.metrics._checks import missing
+from skleak.metrics._checks import (
+    missing,
+)
 from skleak.metrics._record_losses import label_positions, predictions, select_columns
 from skleak.utils._confidential import leaves_whole
 from skleak.utils._sklearn_compat import HasMethods, StrOptions, fit_context

@@ -8,7 +8,6 @@ from sklearn.base import is_classifier
 
 from skleak.exceptions import AttackNotApplicableError
 from skleak.metrics import attack_success
-from skleak.metrics._checks import check_numbers
 from skleak.metrics._record_losses import (
     SUM_TOLERANCE,
     class_probabilities,
@@ -16,6 +15,9 @@ from skleak.metrics._record_losses import (
     log_probabilities,
     select_columns,
     with_unseen,
+)
+from skleak.utils._arguments import (
+    check_numbers,
 )
 from skleak.utils._typing import Array, FloatArray, IntArray
 

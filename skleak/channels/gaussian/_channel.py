@@ -9,10 +9,11 @@ import numpy.typing as npt
 from skleak.bounds import gdp_advantage, tradeoff_advantage
 from skleak.channels._base import Channel, repeat_secrets
 from skleak.channels._bounds_table import Bound
-from skleak.channels._validation import check_finite, check_prior
+from skleak.channels._validation import check_prior
 from skleak.channels.gaussian._hull import hull_coordinates, squared_distances_from
 from skleak.channels.gaussian._integrals import gaussian_information, gaussian_success
 from skleak.channels.gaussian._sampling import Sampling
+from skleak.utils._arguments import check_finite
 from skleak.utils._random import make_generator
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 
@@ -176,7 +177,7 @@ class GaussianChannel(Channel):
         >>> channel.log_likelihood([0.0]).round(4)
         array([-0.9189, -2.9189])
         """
-        y = check_finite(releases, "releases")
+        y = check_finite("releases", releases)
         dimension = self.encodings.shape[-1]
         if y.ndim == 0 or y.shape[-1] != dimension:
             raise ValueError(
@@ -288,7 +289,7 @@ def _gaussian_divergence(squared_distance: FloatArray, order: float) -> FloatArr
 
 def _check_encodings(encodings: npt.ArrayLike, scale: FloatArray) -> FloatArray:
     """Validate and copy the encodings; repeat those of one record for several noise scales."""
-    points = check_finite(encodings, "encodings")
+    points = check_finite("encodings", encodings)
     if points.ndim not in (2, 3) or points.shape[-2] < 2 or points.size == 0:
         raise ValueError(
             "`encodings` must have shape (M, d), or (n, M, d) for n records, with M >= 2; got "
@@ -314,7 +315,7 @@ def _check_encodings(encodings: npt.ArrayLike, scale: FloatArray) -> FloatArray:
 
 
 def _check_noise_scale(noise_scale: npt.ArrayLike) -> FloatArray:
-    scale = check_finite(noise_scale, "noise_scale")
+    scale = check_finite("noise_scale", noise_scale)
     if scale.size == 0:
         raise ValueError("`noise_scale` must hold at least one number; got an empty array.")
     if scale.min() <= 0:

@@ -9,7 +9,7 @@ from scipy.special import entr
 
 from skleak.channels._base import Channel, repeat_secrets
 from skleak.channels._bounds_table import Bound
-from skleak.channels._validation import check_finite, check_prior
+from skleak.channels._validation import check_prior
 from skleak.channels.gaussian._channel import GaussianChannel
 from skleak.channels.gaussian._reduction import (
     Hypotheses,
@@ -19,6 +19,7 @@ from skleak.channels.gaussian._reduction import (
     top_posterior_over_cube,
 )
 from skleak.channels.gaussian._sampling import Sampling, sampled_integral
+from skleak.utils._arguments import check_finite
 from skleak.utils._random import make_generator
 from skleak.utils._typing import Array, FloatArray, RandomState
 
@@ -189,7 +190,7 @@ class UnequalGaussianChannel(Channel):
         >>> channel.log_likelihood([0.0]).round(4)
         array([-0.9189, -2.1121])
         """
-        y = check_finite(releases, "releases")
+        y = check_finite("releases", releases)
         d = self.means.shape[-1]
         if y.ndim == 0 or y.shape[-1] != d:
             raise ValueError(
@@ -347,7 +348,7 @@ class UnequalGaussianChannel(Channel):
 
 
 def _check_means(means: npt.ArrayLike) -> FloatArray:
-    points = np.array(check_finite(means, "means"))
+    points = np.array(check_finite("means", means))
     if points.ndim not in (2, 3) or points.shape[-2] < 2 or points.size == 0:
         raise ValueError(
             "`means` must have shape (M, d), or (n, M, d) for n records, with M >= 2; got "
@@ -361,7 +362,7 @@ def _check_covariances(
     covariances: npt.ArrayLike, shape: tuple[int, ...]
 ) -> tuple[FloatArray, FloatArray]:
     """Validate covariances; return them exactly symmetric, and their lower Cholesky factors."""
-    array = check_finite(covariances, "covariances")
+    array = check_finite("covariances", covariances)
     expected = (*shape, shape[-1])
     if array.shape != expected:
         raise ValueError(

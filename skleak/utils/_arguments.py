@@ -1,0 +1,157 @@
+"""Checks of arguments, name first: every message says what is wanted, what came, and what to do."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skleak.utils._typing import Array, FloatArray, IntArray
+
+__all__ = [
+    "as_result",
+    "broadcast",
+    "check_at_least",
+    "check_choice",
+    "check_finite",
+    "check_in_range",
+    "check_integers",
+    "check_numbers",
+    "check_real",
+    "check_scalar",
+]
+
+# By how much round-off may take a number below its least value.
+_ROUND_OFF = 1e-12
+
+
+def as_result(array: npt.ArrayLike) -> Any:
+    """Return a plain number for an array without axes, else the array."""
+    array = np.asarray(array)
+    return array.item() if array.ndim == 0 else array
+
+
+def broadcast(**arrays: Array) -> tuple[Array, ...]:
+    """Broadcast the named arrays against each other, or list their shapes."""
+    try:
+        return np.broadcast_arrays(*arrays.values())
+    except ValueError as error:
+        listed = ", ".join(f"`{name}` {array.shape}" for name, array in arrays.items())
+        raise ValueError(f"Shapes do not broadcast: {listed}. Pass matching shapes.") from error
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
+    """Refuse what is not one of some strings."""
+    if not isinstance(value, str) or value not in choices:
+        allowed = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"`{name}` must be one of {allowed}; got {value!r}. Pass one of them.")
+
+
+def check_numbers(
+    name: str, value: npt.ArrayLike, *, finite: bool = False, empty: bool = True
+) -> FloatArray:
+    """Return an argument as a float array without NaN; with ``empty=False`` it has entries."""
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"`{name}` must be a number or an array of numbers; got {type(value).__name__}."
+        ) from error
+    if array.size == 0 and not empty:
+        raise ValueError(f"`{name}` is empty: expected at least one entry; got {array.shape}.")
+    if np.any(np.isnan(array)):
+        raise ValueError(f"`{name}` must not hold NaN; drop or repair those entries first.")
+    if finite and not np.all(np.isfinite(array)):
+        raise ValueError(f"`{name}` must be finite; got infinite entries.")
+    return array
+
+
+def check_at_least(name: str, value: npt.ArrayLike, low: float) -> FloatArray:
+    """Return an argument as a float array whose entries are at least ``low``, up to round-off."""
+    array = check_numbers(name, value)
+    if np.any(array < low - _ROUND_OFF):
+        wish = "non-negative" if low == 0.0 else f"at least {low:g}"
+        raise ValueError(f"`{name}` must be {wish}; got {array.min():g}.")
+    return np.maximum(array, low)
+
+
+def check_in_range(
+    name: str, value: npt.ArrayLike, low: float = 0.0, high: float = 1.0, *, empty: bool = True
+) -> FloatArray:
+    """Return an argument as a float array whose entries lie in ``[low, high]``."""
+    array = check_numbers(name, value, empty=empty)
+    wrong = (array < low) | (array > high)
+    if np.any(wrong):
+        raise ValueError(f"`{name}` must lie in [{low:g}, {high:g}]; got {array[wrong].flat[0]:g}.")
+    return array
+
+
+def check_real(
+    name: str,
+    value: Any,
+    *,
+    low: float = 0.0,
+    high: float = np.inf,
+    low_open: bool = False,
+    high_open: bool = False,
+    finite: bool = False,
+    hint: str = "",
+) -> FloatArray:
+    """Return a number or array of numbers as float64, or say which entry is out of range."""
+    try:
+        raw = np.asarray(value)
+        if raw.dtype.kind not in "biuf":
+            raise TypeError
+        array = raw.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"`{name}` must be a real number or an array of real numbers; "
+            f"got {type(value).__name__}."
+        ) from error
+    good = (array > low) if low_open else (array >= low)
+    good &= (array < high) if high_open else (array <= high)
+    if finite:
+        good &= np.isfinite(array)
+    if not good.all():
+        wanted = f"{'above' if low_open else 'at least'} {low:g}"
+        if np.isneginf(low):
+            wanted = "a number"
+        elif np.isfinite(high):
+            wanted += f" and {'below' if high_open else 'at most'} {high:g}"
+        elif finite:
+            wanted += " and finite"
+        first = float(array[~good][0])
+        raise ValueError(f"`{name}` must be {wanted}; got {first:g}. {hint}".rstrip())
+    return array
+
+
+def check_scalar(name: str, value: Any, **limits: Any) -> float:
+    """Return one number as a float, or say what is wrong with it."""
+    array = check_real(name, value, **limits)
+    if array.ndim:
+        raise TypeError(f"`{name}` must be a single number; got an array of shape {array.shape}.")
+    return float(array)
+
+
+def check_finite(name: str, values: npt.ArrayLike | None) -> FloatArray:
+    """Return real numbers as a float array, and refuse NaN and infinity."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "buif":
+        raise TypeError(f"`{name}` must hold real numbers; got dtype {array.dtype}.")
+    array = array.astype(np.float64, copy=False)
+    if not np.isfinite(array).all():
+        raise ValueError(f"`{name}` must be finite; got NaN or infinity. Remove such entries.")
+    return array
+
+
+def check_integers(name: str, values: npt.ArrayLike, n_values: int) -> IntArray:
+    """Return indices in ``range(n_values)`` as an integer array."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "ui":
+        raise TypeError(
+            f"`{name}` must hold integers, the indices of values; got dtype {array.dtype}."
+        )
+    if array.size and (array.min() < 0 or array.max() >= n_values):
+        wrong = array.min() if array.min() < 0 else array.max()
+        raise ValueError(f"`{name}` must lie in 0, ..., {n_values - 1}; got {wrong}.")
+    return array.astype(np.intp, copy=False)
