@@ -522,6 +522,7 @@ def test_a_control_record_takes_the_place_of_a_training_record(attack, rng):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::skleak.exceptions.ReleaseMismatchWarning")
 @pytest.mark.parametrize("noise", [1e-6, 0.05])
 def test_false_alarms_of_a_white_box(noise, rng):
     """A model of other records altogether: whatever the white box sees in it is no membership."""
