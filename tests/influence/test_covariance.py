@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose
 
 from skleak.influence.jacobian import Columns, feature_norms, joint_norm, record_norms
 from skleak.influence.noise._covariance import (
-    ShapedFactor,
     excess_loss,
     given_shape,
     hessian_matrix,
@@ -46,7 +45,7 @@ def test_norms_are_those_of_whitened_jacobians(make_problem, rng, kind, fit_inte
     shape = given_shape(_random_shape(rng, p), p)
     values, vectors = np.linalg.eigh(shape)
     whiten = (vectors / np.sqrt(values)) @ vectors.T
-    shaped = ShapedFactor.of(problem.factor, shape)
+    shaped = problem.factor.under_noise(shape)
     dense = whiten @ problem.dense_jacobian()
     products = dense.transpose(0, 2, 1) @ dense
     own = shaped.jacobian(problem.X, problem.y)
@@ -75,7 +74,7 @@ def test_isotropic_is_the_identity(make_problem, kind):
     state = FitState(problem.objective, problem.factor, 1.0, True)
     shape = NoiseShape.of("isotropic", 5).covariance(state)
     assert_allclose(shape, np.eye(5))
-    shaped = ShapedFactor.of(problem.factor, shape)
+    shaped = problem.factor.under_noise(shape)
     for columns in _blocks(4):
         found = record_norms(shaped, problem.X, problem.y, columns)
         expected = record_norms(problem.factor, problem.X, problem.y, columns)

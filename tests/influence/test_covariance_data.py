@@ -7,7 +7,7 @@ import pytest
 from scipy import linalg
 
 from skleak.influence.jacobian import Columns, record_norms
-from skleak.influence.noise._covariance import ShapedFactor, excess_loss, hessian_matrix
+from skleak.influence.noise._covariance import excess_loss, hessian_matrix
 from skleak.influence.noise._curvature import CurvatureNoise
 from skleak.influence.noise._minimax import MinimaxNoise
 from skleak.influence.noise._minimax_shape import minimax_shape
@@ -42,7 +42,7 @@ def _at_rise(state, shape):
 def _losses(state, shape):
     """Through the mean alone."""
     objective = state.objective
-    shaped = ShapedFactor.of(state.factor, shape)
+    shaped = state.factor.under_noise(shape)
     norms = record_norms(shaped, objective.X, objective.y, WHOLE)
     return norms / _at_rise(state, shape).noise_scale
 

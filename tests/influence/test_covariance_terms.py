@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from skleak.influence.jacobian import Columns, Participation, feature_norms
-from skleak.influence.noise._covariance import ShapedFactor
 from skleak.influence.noise._curvature import CurvatureNoise
 from skleak.influence.noise._terms import covariance_losses
 from skleak.influence.state import FitState
@@ -225,7 +224,7 @@ def test_the_first_term_is_that_of_a_public_shape(make_problem, kind):
     A = state.factor.inverse_hessian
     assert_allclose(noise.shape, A * len(A) / np.trace(A))
     assert_allclose(noise.noise_root @ noise.noise_root.T, noise.shape, rtol=1e-9, atol=1e-12)
-    for shaped in (noise.mean_factor, ShapedFactor.of(state.factor, noise.shape)):
+    for shaped in (noise.mean_factor, state.factor.under_noise(noise.shape)):
         norms = feature_norms(shaped, problem.X, problem.y, blocks)
         assert_allclose(losses.mean, norms * part.factors[:, None] / 0.7, rtol=1e-9)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skleak.influence.jacobian import FitFactor
+from skleak.influence.jacobian import Columns, FitFactor, feature_norms
 from skleak.losses import SquaredLoss
 
 KINDS = ["squared", "logistic", "poisson"]
@@ -133,3 +133,22 @@ def test_the_factor_knows_its_parts():
     x, r, c, q = factor.derivatives(np.array([[1.0, 1.0]]), np.array([4.0]))
     assert_allclose(x, [[1.0, 1.0, 1.0]])
     assert (r[0], c[0], q[0]) == (2.0, 1.0, -1.0)
+
+
+def test_a_column_that_cancels_keeps_its_digits_under_noise_of_a_shape():
+    K = np.array([[1.0, 2.0], [5.0, 1.0]])  # its rows are no columns of it
+    plain = FitFactor(np.array([0.5, -1.0]), np.eye(2), SquaredLoss(), False)
+    factor = plain.with_response(K)
+    # r K_0 + w_0 K x with x along the column: all but one ten-millionth cancels.
+    X, y = np.array([[2.0, 0.0]]), np.array([2.0 + 1e-7])
+    assert plain.response is plain.inverse_hessian
+    found = feature_norms(factor, X, y, [Columns(np.array([0]))])[0, 0]
+    expected = abs((0.5 * 2.0 - y[0]) + 0.5 * 2.0) * np.linalg.norm(K[:, 0])
+    assert found == pytest.approx(expected, rel=1e-9)
+    assert found == pytest.approx(np.linalg.norm(factor.jacobian(X, y)[0, :, 0]), rel=1e-9)
+
+
+def test_several_predictors_have_isotropic_noise_only(make_multinomial):
+    factor = make_multinomial().factor
+    with pytest.raises(ValueError, match="one predictor"):
+        factor.under_noise(np.eye(len(factor.coefficients)))

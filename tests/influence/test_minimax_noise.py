@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy import linalg, optimize, sparse
 
 from skleak.influence.jacobian import Columns, feature_norms
-from skleak.influence.noise._covariance import ShapedFactor, hessian_matrix
+from skleak.influence.noise._covariance import hessian_matrix
 from skleak.influence.noise._curvature import CurvatureNoise
 from skleak.influence.noise._joint import covariance_joint_loss
 from skleak.influence.noise._minimax import MinimaxNoise
@@ -252,7 +252,7 @@ def test_the_first_term_is_that_of_a_public_shape(make, kind):
     noise, part = MinimaxNoise.of(state), state.participation(problem.X, problem.y)
     blocks = [WHOLE, Columns(np.array([1, 3])), Columns(np.array([2]))]
     losses = covariance_losses(state, problem.X, problem.y, part, blocks, noise=noise)
-    shaped = ShapedFactor.of(state.factor, noise.shape)
+    shaped = state.factor.under_noise(noise.shape)
     norms = feature_norms(shaped, problem.X, problem.y, blocks)
     assert_allclose(losses.mean, norms * problem.s[:, None] / 0.7, rtol=1e-8)
 

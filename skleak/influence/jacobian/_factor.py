@@ -1,11 +1,13 @@
 """The d x d state of a fit, from which all leakage is computed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
+from scipy import linalg
 
 from skleak.losses import PointwiseLoss
-from skleak.utils._linalg import augment
+from skleak.utils._linalg import ScaledCholesky, augment
 from skleak.utils._typing import FloatArray
 
 __all__ = ["FitFactor"]
@@ -23,6 +25,12 @@ class FitFactor:
 
     The reweighting factor omega and the noise scale are applied by the caller.
 
+    Noise of a covariance ``sigma^2 S`` that does not depend on the data leaves a record the
+    information ``J^T S^-1 J``: that of isotropic noise with ``K`` in the place of ``A``, where
+    ``K^T K = A S^-1 A``. Any such K serves, and is the ``response`` that norms of Jacobians are
+    computed from. Triangular ones keep the digits of columns in units far apart, as a symmetric
+    root would not.
+
     Parameters
     ----------
     coefficients : ndarray of shape (p,)
@@ -33,6 +41,8 @@ class FitFactor:
         The loss that was minimised.
     fit_intercept : bool
         Whether the last parameter is an intercept.
+    shaped : ndarray of shape (p, p) or None, default=None
+        ``K`` under noise of a shape of its own; None for isotropic noise, where it is ``A``.
 
     Examples
     --------
@@ -47,6 +57,40 @@ class FitFactor:
     inverse_hessian: FloatArray
     loss: PointwiseLoss
     fit_intercept: bool
+    shaped: FloatArray | None = field(default=None, kw_only=True)
+
+    @property
+    def response(self) -> FloatArray:
+        """``K`` with ``K^T K = A S^-1 A`` for noise of the shape S, of shape (p, p)."""
+        return self.inverse_hessian if self.shaped is None else self.shaped
+
+    def with_response(self, response: FloatArray) -> Self:
+        """Return the same fit under noise for which ``K`` is known, of shape (p, p)."""
+        return replace(self, shaped=response)
+
+    def under_noise(self, shape: FloatArray) -> Self:
+        """Return the same fit under noise of a shape ``S``, positive definite with trace p.
+
+        Parameters
+        ----------
+        shape : ndarray of shape (p, p)
+            Symmetric. It must not depend on the training data; where it does, what the factor
+            measures is the first of two terms, leakage through the mean of the release alone.
+
+        Returns
+        -------
+        FitFactor
+
+        Examples
+        --------
+        >>> from skleak.losses import SquaredLoss
+        >>> factor = FitFactor(np.array([2.0]), np.array([[0.2]]), SquaredLoss(), False)
+        >>> factor.under_noise(np.array([[4.0]])).response
+        array([[0.1]])
+        """
+        cholesky = ScaledCholesky.of(shape)
+        root = cholesky.factor * cholesky.scale[:, None]
+        return self.with_response(linalg.solve_triangular(root, self.inverse_hessian, lower=True))
 
     @property
     def n_features(self) -> int:
@@ -84,14 +128,15 @@ class FitFactor:
         Returns
         -------
         ndarray of shape (n, p, d + 1)
-            Derivative of the minimiser with respect to ``[x, y]``, at omega = 1.
+            Derivative of the minimiser with respect to ``[x, y]``, at omega = 1; over the noise,
+            up to a rotation, where it has a shape of its own.
         """
         x, r, c, q = self.derivatives(X, y)
-        u = x @ self.inverse_hessian
+        u = x @ self.response.T
         jacobian = np.empty((len(x), len(self.coefficients), self.n_features + 1))
         jacobian[:, :, :-1] = -(
             (c[:, None] * u)[:, :, None] * self.weights
-            + r[:, None, None] * self.inverse_hessian[:, : self.n_features]
+            + r[:, None, None] * self.response[:, : self.n_features]
         )
         jacobian[:, :, -1] = -q[:, None] * u
         return jacobian

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from scipy import linalg
@@ -12,7 +13,7 @@ from skleak.solvers import by_class
 from skleak.utils._linalg import augment
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["MultinomialFactor", "Root", "label_directions"]
+__all__ = ["MultinomialFactor", "Root", "check_one_predictor", "label_directions"]
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,11 @@ class MultinomialFactor(FitFactor):
         """Directions in which a label can move: ``K - 1``."""
         return self.n_classes - 1
 
+    def with_response(self, response: FloatArray) -> Self:
+        """Refuse noise of a shape of its own, which is not known for several predictors."""
+        check_one_predictor(self)
+        return super().with_response(response)
+
     def derivatives(
         self, X: FloatArray, y: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -145,6 +151,26 @@ class MultinomialFactor(FitFactor):
         width = apart[0].size
         root = linalg.qr(apart.reshape(-1, width), mode="r", check_finite=False)[0][:width]
         return Root(root.reshape(width, len(others), -1), others)
+
+
+def check_one_predictor(factor: FitFactor) -> None:
+    """Refuse a fit with one predictor for each class.
+
+    Parameters
+    ----------
+    factor : FitFactor
+        State of the fit.
+
+    Raises
+    ------
+    ValueError
+        For a fit with several predictors.
+    """
+    if isinstance(factor, MultinomialFactor):
+        raise ValueError(
+            "Noise of a shape of its own is for models with one predictor; got one with a "
+            f"predictor for each of {factor.n_classes} classes. Use isotropic noise."
+        )
 
 
 def label_directions(n_classes: int) -> FloatArray:

@@ -1,7 +1,8 @@
 """Leakage of records, columns, groups and whole data sets: norms of influence Jacobians.
 
-All functions return the norm of the Jacobian at omega = 1 and unit noise. Whoever calls them
-multiplies by the reweighting factor and divides by the noise scale. Nothing of size
+All functions return the norm of the Jacobian at omega = 1 and unit noise; under noise of a shape
+of its own the ``response`` of the factor is in the place of A. Whoever calls them multiplies by
+the reweighting factor and divides by the noise scale. Nothing of size
 ``n p (d + 1)`` is ever built: records are walked through in blocks of bounded memory. What is
 here is for one predictor; a factor of another kind registers its own.
 """
@@ -118,10 +119,10 @@ def record_norms(
     diagonal = np.zeros(len(vectors))
     diagonal[len(vectors) - len(values) :] = values[::-1] ** 2
     vectors = vectors[:, ::-1]
-    inverse, along = factor.inverse_hessian @ vectors, parts.along @ vectors
+    turned, along = factor.response.T @ vectors, parts.along @ vectors
     result = np.empty(X.shape[0])
     for rows in row_blocks(X.shape[0], len(diagonal)):
-        r, p, h = parts.of_records(dense_rows(X, rows), y[rows], inverse, along)
+        r, p, h = parts.of_records(dense_rows(X, rows), y[rows], turned, along)
         if norm == "spectral":
             squares = largest_eigenvalue(diagonal, r**2, p, h, along)
         else:
@@ -222,14 +223,13 @@ def joint_norm(
     0.8944
     """
     parts = _Parts.of(factor, columns)
-    inverse = factor.inverse_hessian
-    p = len(inverse)
+    p = len(factor.response)
     # The Gram matrix of A x~, and not A times that of x~ times A: it would square the loss of
     # digits where A is ill-conditioned, as with more columns than records.
     joint, rr, hh = np.zeros((p, p)), 0.0, 0.0
     for rows in row_blocks(X.shape[0], p):
         records, root = dense_rows(X, rows), np.sqrt(weights[rows])
-        r, own, h = parts.of_records(records, y[rows], inverse, parts.along, root)
+        r, own, h = parts.of_records(records, y[rows], factor.response.T, parts.along, root)
         joint += own.T @ own
         rr += float(r @ r)
         hh += float(h.sum())
@@ -265,7 +265,7 @@ class _Parts:
         w = basis.T @ factor.weights
         length = float(np.linalg.norm(w))
         direction = w / length if length > 0.0 else w
-        embedded = factor.inverse_hessian[:, : factor.n_features] @ basis
+        embedded = factor.response[:, : factor.n_features] @ basis
         along = embedded @ direction
         return cls(factor, columns.target, length, embedded - np.outer(along, direction), along)
 
@@ -273,13 +273,13 @@ class _Parts:
         self,
         X: FloatArray,
         y: FloatArray,
-        inverse: FloatArray,
+        turned: FloatArray,
         along: FloatArray,
         factors: FloatArray | float = 1.0,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return r, p and h of a dense block, of Jacobians times ``factors``.
 
-        ``inverse`` is A and ``along`` is m in the coordinates wanted.
+        ``turned`` is the transpose of A and ``along`` is m in the coordinates wanted.
         """
         x, r, c, q = self.factor.derivatives(X, y)
         r, c, q = r * factors, c * (factors * self.length), q * (factors * self.target)
@@ -287,7 +287,7 @@ class _Parts:
         present = size > 0.0
         cosine = np.divide(c, size, out=np.zeros_like(c), where=present)
         sine = np.divide(q, size, out=np.ones_like(q), where=present)
-        p = x @ inverse
+        p = x @ turned
         p *= size[:, None]
         p += (r * cosine)[:, None] * along
         return r, p, (r * sine) ** 2
@@ -298,17 +298,18 @@ def _single_columns(
 ) -> FloatArray:
     """``r^2 (A^2)_jj + 2 r c w_j (A u)_j + c^2 w_j^2 |u|^2`` for every record and column j."""
     x, r, c, _ = factor.derivatives(X, y)
-    u = x @ factor.inverse_hessian
+    embedded = factor.response[:, indices]
+    u = x @ factor.response.T
     w = factor.weights[indices]
-    diagonal = np.sum(factor.inverse_hessian[:, indices] ** 2, axis=0)
+    diagonal = np.sum(embedded**2, axis=0)
     first = np.outer(r**2, diagonal)
     last = np.outer(c**2 * np.einsum("ij,ij->i", u, u), w**2)
     squares = first + last
-    cross = 2.0 * (r * c)[:, None] * w * (u @ factor.inverse_hessian[:, indices])
+    cross = 2.0 * (r * c)[:, None] * w * (u @ embedded)
     total = squares + cross
     record, column = np.nonzero(total < _CANCELLATION * squares)
     for k in row_blocks(len(record), x.shape[1]):
         i, j = record[k], column[k]
-        direct = r[i, None] * factor.inverse_hessian[indices[j]] + (c[i] * w[j])[:, None] * u[i]
+        direct = r[i, None] * embedded[:, j].T + (c[i] * w[j])[:, None] * u[i]
         total[i, j] = np.einsum("ij,ij->i", direct, direct)
     return np.maximum(total, 0.0)

@@ -1,41 +1,23 @@
-"""Noise with a covariance of its own: its shape, its cost, and leakage through the mean.
+"""Noise with a covariance of its own: its shape, and its cost.
 
 Output perturbation with ``C = sigma^2 S``, ``tr S = p``: ``sigma`` is the root mean square of the
-noise over the parameters, whatever the shape ``S``. If C does not depend on the data, the
-information of a record is ``J^T C^-1 J``: that of isotropic noise with ``K`` in the place of the
-inverse Hessian ``A``, where ``K^T K = A S^-1 A``. Any such K serves. Triangular ones keep the
-digits of columns in units far apart, as a symmetric root would not.
+noise over the parameters, whatever the shape ``S``.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from skleak.influence.jacobian._factor import FitFactor
-from skleak.influence.jacobian._multinomial_factor import MultinomialFactor
-from skleak.influence.jacobian._norms import (
-    Columns,
-    Norm,
-    _Parts,
-    feature_norms,
-    joint_norm,
-    record_norms,
-)
-from skleak.influence.jacobian._secular import largest_eigenvalue
-from skleak.utils._blocks import dense_rows, row_blocks
+from skleak.influence.jacobian._multinomial_factor import check_one_predictor
 from skleak.utils._linalg import ScaledCholesky, SingularMatrixError, weighted_gram
-from skleak.utils._typing import Data, FloatArray
+from skleak.utils._typing import FloatArray
 
 if TYPE_CHECKING:  # the state of a fit may offer these functions as methods
     from skleak.influence.state._state import FitState
 
 __all__ = [
-    "ShapedFactor",
-    "check_one_predictor",
     "excess_loss",
     "given_shape",
     "hessian_matrix",
@@ -44,26 +26,6 @@ __all__ = [
 
 # Largest relative difference of a matrix from its transpose that is taken for round-off.
 _ASYMMETRY = 1e-8
-
-
-def check_one_predictor(factor: FitFactor) -> None:
-    """Refuse a fit with one predictor for each class.
-
-    Parameters
-    ----------
-    factor : FitFactor
-        State of the fit.
-
-    Raises
-    ------
-    ValueError
-        For a fit with several predictors.
-    """
-    if isinstance(factor, MultinomialFactor):
-        raise ValueError(
-            "Noise of a shape of its own is for models with one predictor; got one with a "
-            f"predictor for each of {factor.n_classes} classes. Use isotropic noise."
-        )
 
 
 def given_shape(shape: npt.ArrayLike, p: int) -> FloatArray:
@@ -224,134 +186,3 @@ def inverse_hessian_root(state: "FitState") -> FloatArray:
         root[d, :d] = linalg.solve_triangular(root[:d, :d], inverse[:d, d], lower=True)
         root[d, d] = 1.0 / np.sqrt(objective.weights @ curvature)
     return root
-
-
-@dataclass(frozen=True)
-class ShapedFactor(FitFactor):
-    """State of a fit whose release carries noise of a shape that does not depend on the data.
-
-    `record_norms`, `feature_norms` and `joint_norm` measure ``C^(-1/2) J`` of it, at unit noise
-    scale. Where the shape does depend on the data this is the first of two terms: leakage
-    through the mean alone. Confidential.
-
-    Parameters
-    ----------
-    coefficients, inverse_hessian, loss, fit_intercept
-        As in `FitFactor`.
-    response : ndarray of shape (p, p)
-        ``K`` with ``K^T K = A S^-1 A``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skleak.losses import SquaredLoss
-    >>> factor = FitFactor(np.array([2.0]), np.array([[0.2]]), SquaredLoss(), False)
-    >>> shaped = ShapedFactor.of(factor, np.array([[1.0]]))
-    >>> record_norms(shaped, np.array([[1.0]]), np.array([2.0]), Columns(target=True)).round(4)
-    array([0.4472])
-    """
-
-    response: FloatArray
-
-    @classmethod
-    def of(cls, factor: FitFactor, shape: FloatArray) -> "ShapedFactor":
-        """From a shape ``S`` of shape (p, p), symmetric positive definite with trace p."""
-        cholesky = ScaledCholesky.of(shape)
-        root = cholesky.factor * cholesky.scale[:, None]
-        return cls.with_response(
-            factor, linalg.solve_triangular(root, factor.inverse_hessian, lower=True)
-        )
-
-    @classmethod
-    def with_response(cls, factor: FitFactor, response: FloatArray) -> "ShapedFactor":
-        """From ``K`` itself, of shape (p, p)."""
-        check_one_predictor(factor)
-        return cls(
-            factor.coefficients,
-            factor.inverse_hessian,
-            factor.loss,
-            factor.fit_intercept,
-            response,
-        )
-
-    def jacobian(self, X: FloatArray, y: FloatArray) -> FloatArray:
-        """Dense ``S^(-1/2) J`` of a few records, up to a rotation, of shape (n, p, d + 1)."""
-        x, r, c, q = self.derivatives(X, y)
-        u = x @ self.response.T
-        d = self.n_features
-        jacobian = np.empty((len(x), len(self.response), d + 1))
-        jacobian[:, :, :d] = -(c[:, None] * u)[:, :, None] * self.weights
-        jacobian[:, :, :d] -= r[:, None, None] * self.response[:, :d]
-        jacobian[:, :, d] = -q[:, None] * u
-        return jacobian
-
-    def parts(self, columns: Columns) -> _Parts:
-        """The information of records over a block of columns as a sum of squares."""
-        # Only columns of A, and its products with records, enter: K stands in for A.
-        stand_in = FitFactor(self.coefficients, self.response, self.loss, self.fit_intercept)
-        return _Parts.of(stand_in, columns)
-
-
-@record_norms.register
-def _record_norms(
-    factor: ShapedFactor,
-    X: Data,
-    y: FloatArray,
-    columns: Columns,
-    norm: Norm = "spectral",
-) -> FloatArray:
-    parts = factor.parts(columns)
-    vectors, values, _ = np.linalg.svd(parts.rest, full_matrices=True)
-    diagonal = np.zeros(len(vectors))
-    diagonal[len(vectors) - len(values) :] = values[::-1] ** 2
-    vectors = vectors[:, ::-1]
-    turned, along = factor.response.T @ vectors, parts.along @ vectors
-    result = np.empty(X.shape[0])
-    for rows in row_blocks(X.shape[0], len(diagonal)):
-        r, p, h = parts.of_records(dense_rows(X, rows), y[rows], turned, along)
-        if norm == "spectral":
-            squares = largest_eigenvalue(diagonal, r**2, p, h, along)
-        else:
-            squares = r**2 * diagonal.sum() + np.einsum("ij,ij->i", p, p) + h * (along @ along)
-            squares /= columns.count(factor.n_features)
-        result[rows] = np.sqrt(squares)
-    return result
-
-
-@feature_norms.register
-def _feature_norms(
-    factor: ShapedFactor,
-    X: Data,
-    y: FloatArray,
-    blocks: Sequence[Columns],
-    norm: Norm = "spectral",
-) -> FloatArray:
-    table = np.empty((X.shape[0], len(blocks)))
-    for k, block in enumerate(blocks):
-        table[:, k] = _record_norms(factor, X, y, block, norm)
-    return table
-
-
-@joint_norm.register
-def _joint_norm(
-    factor: ShapedFactor,
-    X: Data,
-    y: FloatArray,
-    weights: FloatArray,
-    columns: Columns,
-    norm: Norm = "spectral",
-) -> float:
-    parts = factor.parts(columns)
-    p = len(factor.response)
-    joint, rr, hh = np.zeros((p, p)), 0.0, 0.0
-    for rows in row_blocks(X.shape[0], p):
-        records, root = dense_rows(X, rows), np.sqrt(weights[rows])
-        r, own, h = parts.of_records(records, y[rows], factor.response.T, parts.along, root)
-        joint += own.T @ own
-        rr += float(r @ r)
-        hh += float(h.sum())
-    joint += rr * (parts.rest @ parts.rest.T) + hh * np.outer(parts.along, parts.along)
-    if norm == "trace":
-        return float(np.sqrt(np.trace(joint)))
-    largest = linalg.eigvalsh(joint, subset_by_index=[p - 1, p - 1])[0]
-    return float(np.sqrt(max(largest, 0.0)))

@@ -33,7 +33,7 @@ import numpy as np
 
 from skleak.influence.jacobian._factor import FitFactor
 from skleak.influence.jacobian._norms import Columns
-from skleak.influence.noise._covariance import ShapedFactor, inverse_hessian_root
+from skleak.influence.noise._covariance import inverse_hessian_root
 from skleak.influence.noise._terms import Frame
 from skleak.utils._blocks import dense_rows, row_blocks
 from skleak.utils._linalg import augment
@@ -132,10 +132,10 @@ class CurvatureNoise:
         return self.root / np.sqrt(self.scale)
 
     @property
-    def mean_factor(self) -> ShapedFactor:
+    def mean_factor(self) -> FitFactor:
         """What measures the first term: leakage through the mean alone."""
         response = np.sqrt(self.scale) * self.root.T
-        return ShapedFactor.with_response(self.factor, response)
+        return self.factor.with_response(response)
 
     def frame(self, columns: Columns) -> Frame:
         """A block of columns in whitened coordinates."""

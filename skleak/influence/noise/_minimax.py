@@ -53,7 +53,7 @@ import numpy as np
 
 from skleak.influence.jacobian._factor import FitFactor
 from skleak.influence.jacobian._norms import Columns
-from skleak.influence.noise._covariance import ShapedFactor, inverse_hessian_root
+from skleak.influence.noise._covariance import inverse_hessian_root
 from skleak.influence.noise._minimax_records import MinimaxFrame, MinimaxJoint, MinimaxRecords
 from skleak.solvers import Objective
 from skleak.utils._blocks import dense_rows, row_blocks
@@ -242,10 +242,10 @@ class MinimaxNoise:
         return self.triangle @ np.linalg.cholesky(middle) / np.sqrt(self.scale)
 
     @property
-    def mean_factor(self) -> ShapedFactor:
+    def mean_factor(self) -> FitFactor:
         """What measures the first term: leakage through the mean alone."""
         response = np.sqrt(self.scale / self.axes)[:, None] * self.root.T
-        return ShapedFactor.with_response(self.factor, response)
+        return self.factor.with_response(response)
 
     @cached_property
     def along(self) -> FloatArray:

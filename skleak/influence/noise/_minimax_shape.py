@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skleak.influence.jacobian._norms import Columns, record_norms
-from skleak.influence.noise._covariance import ShapedFactor, inverse_hessian_root
+from skleak.influence.noise._covariance import inverse_hessian_root
 from skleak.influence.noise._design import enclosing_design
 from skleak.utils._blocks import dense_rows, row_blocks
 from skleak.utils._typing import Data, FloatArray, IntArray
@@ -225,13 +225,13 @@ class _Records:
         """``lambda_max(N_i^T Z^-1 N_i)`` of every record, of shape (n,)."""
         values, vectors = np.linalg.eigh(z)
         response = (vectors / np.sqrt(values)).T @ self.root.T
-        shaped = ShapedFactor.with_response(self.state.factor, response)
+        shaped = self.state.factor.with_response(response)
         norms = record_norms(shaped, self.X, self.y, self.columns)
         return (norms * self.factors) ** 2
 
     def jacobians(self, which: IntArray) -> FloatArray:
         """``N_i`` of some records, of shape (b, p, k)."""
-        shaped = ShapedFactor.with_response(self.state.factor, self.root.T)
+        shaped = self.state.factor.with_response(self.root.T)
         X = self.X[which]
         dense = shaped.jacobian(dense_rows(X, slice(None)), self.y[which])
         d = self.state.n_features

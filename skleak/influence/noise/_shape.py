@@ -8,11 +8,8 @@ import numpy as np
 from scipy import linalg
 
 from skleak.influence.jacobian._factor import FitFactor
-from skleak.influence.noise._covariance import (
-    ShapedFactor,
-    check_one_predictor,
-    given_shape,
-)
+from skleak.influence.jacobian._multinomial_factor import check_one_predictor
+from skleak.influence.noise._covariance import given_shape
 from skleak.influence.noise._curvature import CurvatureNoise
 from skleak.influence.noise._minimax import MinimaxNoise
 from skleak.influence.noise._terms import FittedNoise
@@ -138,7 +135,7 @@ class NoiseShape:
             return self.of_fit(state).mean_factor
         if self.matrix is None or self.is_identity:
             return state.factor
-        return ShapedFactor.of(state.factor, self.matrix)
+        return state.factor.under_noise(self.matrix)
 
     def of_fit(self, state: "FitState") -> FittedNoise:
         """What measures the leakage through mean and covariance, where that depends on the data."""

@@ -18,7 +18,6 @@ import numpy as np
 
 from skleak.influence.jacobian._factor import FitFactor
 from skleak.influence.jacobian._norms import Columns, Norm, feature_norms
-from skleak.influence.noise._covariance import ShapedFactor
 from skleak.utils._typing import Data, FloatArray
 
 if TYPE_CHECKING:  # the state of a fit offers these functions as methods
@@ -80,7 +79,7 @@ class FittedNoise(Protocol):
         """Lower triangular root of S, of shape (p, p)."""
 
     @property
-    def mean_factor(self) -> ShapedFactor:
+    def mean_factor(self) -> FitFactor:
         """What measures the first term: leakage through the mean alone."""
 
     def frame(self, columns: Columns) -> Any:

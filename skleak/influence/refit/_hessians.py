@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skleak.influence.noise._covariance import check_one_predictor
+from skleak.influence.jacobian._multinomial_factor import check_one_predictor
 from skleak.influence.refit._candidates import (
     _check_values,
     _resolve,

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import linalg
 
-from skleak.influence.noise._covariance import check_one_predictor, inverse_hessian_root
+from skleak.influence.jacobian._multinomial_factor import check_one_predictor
+from skleak.influence.noise._covariance import inverse_hessian_root
 from skleak.influence.noise._minimax import (
     check_no_reweighting,
     influence_weights,
