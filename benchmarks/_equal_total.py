@@ -9,10 +9,10 @@ from _common import Array
 
 from skleak.influence.jacobian import FitFactor
 from skleak.influence.jacobian._norms import Norm
-from skleak.influence.reweighting import WeightRule, relative_spread
+from skleak.influence.reweighting import relative_spread
 from skleak.influence.reweighting._total import total_norms
 from skleak.influence.reweighting._total_derivative import total_derivative
-from skleak.influence.state import FitState
+from skleak.influence.state import FitState, WeightRule
 from skleak.solvers import minimize
 
 GOAL = 1e-6  # relative spread of the total leakage for fixed multipliers
@@ -69,11 +69,9 @@ class Problem:
 
     def total(self, state: FitState) -> Array:
         """Total leakage, were the multipliers ``omega kappa`` that the weights imply fixed."""
-        X, y = state.objective.X, state.objective.y
-        part = state.participation(X, y)
         derivative = total_derivative(state)  # what it doubts is that the multipliers are one
         columns = self.rule.columns
-        return total_norms(state, X, y, part, columns, self.norm, derivative=derivative)
+        return total_norms(state, state.training, columns, self.norm, derivative=derivative)
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,9 @@ from sklearn.preprocessing import scale
 from skleak.datasets import fetch_adult, fetch_iwpc, fetch_mnist
 from skleak.exceptions import UnevenLeakageWarning
 from skleak.influence.jacobian._norms import Norm
-from skleak.influence.reweighting import WeightRule, total_jacobian
-from skleak.influence.state import FitState
+from skleak.influence.leakage import leakage_model
+from skleak.influence.reweighting import fitted_derivative, total_jacobian
+from skleak.influence.state import FitState, WeightRule
 from skleak.linear_model import (
     IRFIL,
     EvenTotal,
@@ -249,7 +250,7 @@ def cells(case: Case, model: Any, losses: Array) -> list[str]:
     fits = f"{len(history)}"
     if model.reweighting is not None and min(history) > model.reweighting.tol:
         fits += f", NOT CONVERGED: {min(history):.0e}"
-    elif not state.converged or state.derivative.doubts:
+    elif not state.converged or leakage_model(state).doubts:
         fits += ", UNRELIABLE"
     line = [fits, f"{losses.std() / mean:.3f}", f"{losses.min() / mean:.3f}"]
     line += [f"{losses.max() / mean:.2f}", f"{mean:.3g}", f"{losses.max():.3g}"]
@@ -287,7 +288,7 @@ def differences(case: Case, model: Any) -> tuple[Lines, list[str]]:
     state = model._confidential_state()
     ratios = model.fisher_information_loss() / model.conditional_fisher_information_loss_
     rows = np.argsort(ratios)[[0, len(ratios) // 2, -1]]
-    exact = total_jacobian(state, rows, derivative=state.derivative)
+    exact = total_jacobian(state, rows, derivative=fitted_derivative(state))
     lines, failures = [], []
     for row, jacobian in zip(rows, exact, strict=True):
         slopes = by_refits(model, state, int(row))

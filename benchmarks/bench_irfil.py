@@ -19,7 +19,7 @@ from _common import Array, exit_status, fetch_or_none, parse_options, print_tabl
 from sklearn.exceptions import ConvergenceWarning
 
 from skleak.datasets import fetch_adult, fetch_iwpc, fetch_mnist
-from skleak.influence.reweighting import WeightRule
+from skleak.influence.state import WeightRule
 from skleak.linear_model import IRFIL, PrivateLinearRegression, PrivateLogisticRegression, _fitting
 
 LEVELS = (1e-6, 1e-8)  # relative spread of the leakage

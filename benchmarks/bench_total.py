@@ -22,6 +22,7 @@ from _common import (
 from sklearn.exceptions import ConvergenceWarning
 
 from skleak.datasets import fetch_adult, fetch_iwpc
+from skleak.influence.leakage import leakage_model
 from skleak.influence.reweighting._total import total_jacobian, total_norms
 from skleak.influence.reweighting._total_derivative import total_derivative
 from skleak.linear_model import IRFIL, PrivateLinearRegression, PrivateLogisticRegression
@@ -83,11 +84,10 @@ def unit_noise(model: Any) -> Any:
 
 def all_norms(state: Any, solver: Literal["auto", "dense", "krylov"] = "auto") -> Array:
     """Total leakage of every record, and all that it takes."""
-    X, y = state.objective.X, state.objective.y
     derivative = total_derivative(state, solver=solver)
     if derivative.doubts:
         raise RuntimeError(" ".join(derivative.doubts))
-    return total_norms(state, X, y, state.participation(X, y), derivative=derivative)
+    return total_norms(state, state.training, derivative=derivative)
 
 
 def refits(case: Case, X: Array, y: Array, entries: list[tuple[int, int]]) -> Array:
@@ -124,8 +124,7 @@ def measure(case):
     found = np.array([J[:, j] for J, (_, j) in zip(jacobians, entries, strict=True)])
     error = float(np.max(np.abs(found - slow.result)) / np.max(np.abs(slow.result)))
     solvers = float(np.max(np.abs(all_norms(state, "krylov") / fast.result - 1.0)))
-    parts = state.participation(state.objective.X, state.objective.y)
-    conditional = state.record_loss(state.objective.X, state.objective.y, parts, conditional=True)
+    conditional = leakage_model(state).conditional.record_loss(state.training)
     ratios = fast.result / conditional
     low, middle, high = np.quantile(ratios, [0.0, 0.5, 1.0])
     scale = X.size / len(entries)

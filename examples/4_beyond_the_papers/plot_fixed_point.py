@@ -29,7 +29,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skleak.datasets import fetch_adult, fetch_iwpc
 from skleak.influence.jacobian import Columns, FitFactor
-from skleak.influence.reweighting import WeightRule, equalize, newton_direction
+from skleak.influence.reweighting import equalize, newton_direction
+from skleak.influence.state import WeightRule
 from skleak.linear_model import IRFIL, PrivateLinearRegression
 from skleak.losses import SquaredLoss
 from skleak.solvers import Objective, minimize

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from skleak._released import LinearPredictionMixin, ReleasedModel, warn_of_release
 from skleak.accounting import LeakageLedger
 from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
+from skleak.influence.leakage import leakage_model
 from skleak.influence.state import FitState
 from skleak.linear_model import _grains
 from skleak.linear_model._calibration import LinearModelProblem
@@ -658,8 +659,8 @@ def _stated(guarantee: DifferentialPrivacy) -> dict[str, Any] | None:
 def _training_loss(
     state: FitState, norm: Norm = "spectral", *, conditional: bool = False
 ) -> FloatArray:
-    X, y = state.objective.X, state.objective.y
-    return state.record_loss(X, y, state.participation(X, y), norm=norm, conditional=conditional)
+    model = leakage_model(state)
+    return (model.conditional if conditional else model).record_loss(state.training, norm=norm)
 
 
 def _check_data_norm(X: Any, data_norm: float | None, records: Any) -> None:

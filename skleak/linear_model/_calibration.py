@@ -7,7 +7,8 @@ import numpy as np
 from scipy import sparse
 
 from skleak.influence import candidate_encodings
-from skleak.influence.jacobian import Columns, Participation
+from skleak.influence.jacobian import Columns
+from skleak.influence.leakage import LeakageModel, leakage_model
 from skleak.influence.refit import distance_brackets, loss_brackets
 from skleak.influence.state import FitState
 from skleak.mechanisms import MOST_VALUES, Secret
@@ -55,11 +56,8 @@ class LinearModelProblem:
 
     def sufficient_noise(self, eta: float, features: Any) -> FloatArray:
         """Noise scale at which the loss of each participating record is eta, of shape (n,)."""
-        state, rows, objective = self.state, self.participants, self.state.objective
-        columns = self._measured(features)
-        part = Participation(objective.sample_weight[rows], objective.reweights[rows])
-        X, y = objective.X[rows], objective.y[rows]
-        return state.sufficient_noise(X, y, part, columns, eta)
+        batch = self.state.training.take(self.participants)
+        return self._leakage.sufficient_noise(batch, self._measured(features), eta)
 
     def _measured(self, features: Any) -> Columns:
         """Columns over which a loss is measured: a block, or the whole record."""
@@ -141,17 +139,14 @@ class LinearModelProblem:
         return replace(objective, X=sparse.csr_array(X) if sparse_rows else X, reweights=ones)
 
     @property
-    def _is_bounded(self) -> bool:
-        """True for fits of which it is known how little one record moves the leakage of others."""
-        state = self.state
-        one = not isinstance(state.objective, MultinomialObjective)
-        return one and state.balanced is None and not state.noise.reads_data
+    def _leakage(self) -> LeakageModel:
+        return leakage_model(self.state)
 
     def loss_brackets(
         self, secret: Secret, features: Any, quantile: float
     ) -> tuple[FloatArray, FloatArray] | None:
         """Bounds on a quantile of the losses at unit noise; None if unknown."""
-        if not self._is_bounded:
+        if not self._leakage.has_brackets:
             return None
         given = self.state, self.participants, secret.columns, secret.values
         return loss_brackets(*given, self._measured(features), quantile)
@@ -161,7 +156,7 @@ class LinearModelProblem:
 
         None, too, where the values themselves are those of one record: without it there are fewer.
         """
-        if not self._is_bounded or secret.columns is None:
+        if not self._leakage.has_brackets or secret.columns is None:
             return None
         encodings = self.encodings(secret.columns, secret.values)
         distances = np.zeros(len(encodings))
@@ -188,7 +183,7 @@ class LinearModelProblem:
 
         In coordinates in which the noise is isotropic.
         """
-        if self.state.noise.reads_data:
+        if not self._leakage.has_equal_noise:
             raise ValueError(
                 "`MaxAdvantage` needs noise of a covariance that is the same under every value of "
                 f"the attribute; got `noise_covariance={self.state.noise.name!r}`, which depends "

@@ -13,15 +13,15 @@ from tqdm import tqdm
 
 from skleak.exceptions import UnevenLeakageWarning
 from skleak.influence.jacobian import Columns, FitFactor, MultinomialFactor
+from skleak.influence.leakage import leakage_model
 from skleak.influence.reweighting import (
     Equalized,
-    WeightRule,
     equalize,
     follow_bound,
     newton_direction,
     relative_spread,
 )
-from skleak.influence.state import FitState
+from skleak.influence.state import FitState, WeightRule
 from skleak.mechanisms import EvenTotal, Reweighting
 from skleak.solvers import Minimum, MultinomialObjective, Objective, SingularHessianError, minimize
 from skleak.utils._typing import FloatArray, IntArray
@@ -261,9 +261,7 @@ def warn_if_uneven(state: FitState, losses: FloatArray) -> None:
     columns = rule.columns
     is_whole = columns.indices is None and columns.target == state.private_target
     if rule.norm != "spectral" or not is_whole:
-        X, y = objective.X, objective.y
-        part = state.participation(X, y)
-        losses = state.record_loss(X, y, part, columns, rule.norm)
+        losses = leakage_model(state).record_loss(state.training, columns, rule.norm)
     s = objective.sample_weight
     spread = relative_spread(np.divide(losses, s, out=np.zeros_like(s), where=s > 0.0), s)
     if spread > _EVEN:

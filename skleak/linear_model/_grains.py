@@ -8,6 +8,7 @@ import pandas as pd
 from scipy import sparse
 
 from skleak.influence.jacobian import Columns
+from skleak.influence.leakage import leakage_model
 from skleak.influence.state import FitState
 from skleak.utils._features import feature_labels, is_single_feature, resolve_features
 from skleak.utils._sklearn_compat import num_samples
@@ -72,20 +73,21 @@ def leakage(
         raise ValueError(f"`per` must be one of {list(_GRAINS)}; got {per!r}.")
     if query.norm not in ("spectral", "trace"):
         raise ValueError(f"`norm` must be 'spectral' or 'trace'; got {query.norm!r}.")
-    part, fixed = state.participation(X, y), query.conditional
+    model, batch = leakage_model(state), state.batch(X, y)
+    model = model.conditional if query.conditional else model
     if per == "feature":
         blocks, _ = feature_blocks(query.features, query.names, state.n_features)
         blocks = [_constrain(block, X, query) for block in blocks]
-        return state.feature_loss(X, y, part, blocks, query.norm, conditional=fixed)
+        return model.feature_loss(batch, blocks, query.norm)
     columns = state.whole_record
     if query.features is not None:
         columns = Columns(resolve_features(query.features, query.names, state.n_features))
     columns = _constrain(columns, X, query)
     if per == "record":
-        return state.record_loss(X, y, part, columns, query.norm, conditional=fixed)
+        return model.record_loss(batch, columns, query.norm)
     if groups is None:
-        return state.joint_loss(X, y, part, columns, query.norm, conditional=fixed)
-    return state.group_loss(X, y, part, groups, columns, query.norm, conditional=fixed)
+        return model.joint_loss(batch, columns, query.norm)
+    return model.group_loss(batch, groups, columns, query.norm)
 
 
 def feature_blocks(

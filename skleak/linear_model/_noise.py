@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from skleak.influence.noise import NoiseShape
-from skleak.influence.state import FitState
+from skleak.influence.noise import noise_covariance, noise_root
+from skleak.influence.state import FitState, NoiseShape
 from skleak.mechanisms import GridRelease, release_on_grid
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._typing import FloatArray
@@ -83,7 +83,7 @@ def draw_release(state: FitState, random_state: Any) -> GridRelease:
     -------
     GridRelease
     """
-    root = None if state.noise.is_identity else state.noise.root(state)
+    root = None if state.noise.is_identity else noise_root(state)
     return release_on_grid(state.factor.coefficients, state.noise_scale, random_state, root)
 
 
@@ -101,4 +101,4 @@ def noise_standard_errors(state: FitState) -> FloatArray | None:
     """
     if state.noise.reads_data:
         return None
-    return np.asarray(state.noise_scale * np.sqrt(np.diag(state.noise.covariance(state))))
+    return np.asarray(state.noise_scale * np.sqrt(np.diag(noise_covariance(state))))

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.influence.jacobian import Columns, Participation
+from skleak.influence.jacobian import Columns
+from skleak.influence.leakage import LeakageModel, leakage_model
 from skleak.influence.reweighting import relative_spread
-from skleak.influence.state import FitState
+from skleak.influence.state import FitState, RecordBatch
 from skleak.reports._findings import assumptions, findings
 from skleak.reports._guarantee import Promises, output_perturbation_guarantee
 from skleak.reports._leakage_report import LeakageReport
@@ -61,40 +62,38 @@ def build_leakage_report(
     -------
     LeakageReport
     """
-    part = state.participation(X, y)
-    records = _records(state, X, y, part, groups)
+    model, batch = leakage_model(state), state.batch(X, y)
+    records = _records(model, batch, groups)
     loss = records["fisher_information_loss"].to_numpy()
-    group_table = _groups(state, X, y, part, groups, loss)
+    group_table = _groups(model, batch, groups, loss)
     report = LeakageReport(
         estimator=estimator,
         records=records,
-        features=_features(state, X, y, part, blocks, labels),
+        features=_features(model, batch, blocks, labels),
         groups=group_table,
-        dataset=_dataset(state, X, y, part, loss, group_table)
+        dataset=_dataset(model, batch, loss, group_table)
         | {"noise_goal": promises.noise_goal, "seeded": promises.seeded}
         | {"n_records_moving_rung": None if rung_moves is None else dict(rung_moves)},
         differential_privacy=output_perturbation_guarantee(state, promises),
     )
-    doubts = state.derivative.doubts if state.balanced is not None and state.converged else []
+    doubts = model.doubts
     if doubts:
         doubts = [" ".join(["The leakage stated here is unreliable.", *doubts])]
     object.__setattr__(report, "findings", (*doubts, *findings(report)))
-    object.__setattr__(report, "assumptions", assumptions(report, part))
+    object.__setattr__(report, "assumptions", assumptions(report, batch))
     return report
 
 
-def _records(
-    state: FitState, X: Any, y: FloatArray, part: Participation, groups: Array | None
-) -> pd.DataFrame:
-    loss = state.record_loss(X, y, part)
+def _records(model: LeakageModel, batch: RecordBatch, groups: Array | None) -> pd.DataFrame:
+    loss = model.record_loss(batch)
     table = pd.DataFrame(
         {
-            "sample_weight": part.sample_weight,
+            "sample_weight": batch.sample_weight,
             "fisher_information_loss": loss,
-            "diagonal_fisher_information_loss": state.record_loss(X, y, part, norm="trace"),
+            "diagonal_fisher_information_loss": model.record_loss(batch, norm="trace"),
             "standard_error": _inverse(loss),
         },
-        index=pd.RangeIndex(len(y), name="record"),
+        index=pd.RangeIndex(len(batch), name="record"),
     )
     if groups is not None:
         table["group"] = groups
@@ -102,20 +101,18 @@ def _records(
 
 
 def _features(
-    state: FitState,
-    X: Any,
-    y: FloatArray,
-    part: Participation,
+    model: LeakageModel,
+    batch: RecordBatch,
     blocks: Sequence[Columns],
     labels: Sequence[str],
 ) -> pd.DataFrame:
     """Statistics of the n x d table of leakage, of which only one block of rows exists at once."""
-    blocks, labels = list(blocks), list(labels)
+    state, blocks, labels = model.state, list(blocks), list(labels)
     if state.private_target:
         blocks.append(Columns(np.array([], dtype=np.intp), target=True))
         labels.append(TARGET)
     # A record of weight zero took no part, and has no share in any statistic.
-    present = np.flatnonzero(part.present)
+    present = np.flatnonzero(batch.present)
     n, k = len(present), len(blocks)
     largest, smallest = np.full(k, -np.inf), np.full(k, np.inf)
     where = np.zeros(k, dtype=np.intp)
@@ -124,7 +121,7 @@ def _features(
     shift: FloatArray | None = None
     for rows in row_blocks(n, max(k, state.n_features)):
         chosen = present[rows]
-        table = state.feature_loss(X[chosen], y[chosen], part.take(chosen), blocks)
+        table = model.feature_loss(batch.take(chosen), blocks)
         top = table.argmax(axis=0)
         better = table[top, np.arange(k)] > largest
         where[better] = chosen[top[better]]
@@ -142,7 +139,7 @@ def _features(
         std = np.sqrt(np.maximum(squares / n - deviation**2, 0.0))
         spread = np.where(np.isfinite(mean), std / mean, np.nan)
     bound = _inverse(largest)
-    scale = np.array([_column_std(X, y, block, present) for block in blocks])
+    scale = np.array([_column_std(batch.X, batch.y, block, present) for block in blocks])
     if state.factor.n_target_directions > 1:
         scale[[block.target for block in blocks]] = np.nan  # class numbers have no spread
     frame = pd.DataFrame(
@@ -166,10 +163,8 @@ def _features(
 
 
 def _groups(
-    state: FitState,
-    X: Any,
-    y: FloatArray,
-    part: Participation,
+    model: LeakageModel,
+    batch: RecordBatch,
     groups: Array | None,
     loss: FloatArray,
 ) -> pd.DataFrame:
@@ -177,11 +172,13 @@ def _groups(
     if groups is None:
         empty = pd.DataFrame(columns=[*names, "most_exposed_record", "relative_mean"], dtype=float)
         return empty.rename_axis("group")
-    joint = state.group_loss(X, y, part, groups)
-    overall = float(loss[part.present].mean())
+    joint = model.group_loss(batch, groups)
+    overall = float(loss[batch.present].mean())
     rows = {}
-    for label, members in pd.Series(np.arange(len(y))).groupby(groups, sort=True).indices.items():
-        members = members[part.present[members]]
+    for label, members in (
+        pd.Series(np.arange(len(batch))).groupby(groups, sort=True).indices.items()
+    ):
+        members = members[batch.present[members]]
         if not len(members):
             continue
         inside = loss[members]
@@ -199,24 +196,22 @@ def _groups(
 
 
 def _dataset(
-    state: FitState,
-    X: Any,
-    y: FloatArray,
-    part: Participation,
+    model: LeakageModel,
+    batch: RecordBatch,
     loss: FloatArray,
     groups: pd.DataFrame,
 ) -> dict[str, Any]:
-    present = np.flatnonzero(part.present)
+    state, present = model.state, np.flatnonzero(batch.present)
     inside = loss[present]
     order = present[np.argsort(-inside, kind="stable")[:_N_MOST_EXPOSED]]
     mean, spread = float(inside.mean()), relative_spread(inside, np.ones(len(inside)))
     group_means = groups["mean_loss"].to_numpy(dtype=float)
     given = np.empty(0)
-    if state.balanced is not None:
-        given = state.record_loss(X, y, part, conditional=True)[present]
+    if model.conditional is not model:
+        given = model.conditional.record_loss(batch)[present]
     through_mean = through_covariance = np.empty(0)
-    if state.noise.reads_data and state.converged:
-        terms = state.loss_terms(X, y, part, [state.whole_record])
+    terms = model.terms(batch, [state.whole_record])
+    if terms is not None:
         through_mean, through_covariance = terms.mean[present], terms.covariance[present]
     return {
         "converged": state.converged,
@@ -234,7 +229,7 @@ def _dataset(
         "median_loss": float(np.median(inside)),
         "max_loss": float(inside.max()),
         "spread": spread if np.isfinite(mean) else np.nan,
-        "joint_loss": state.joint_loss(X, y, part),
+        "joint_loss": model.joint_loss(batch),
         **_mean_and_max("conditional", given),
         **_mean_and_max("through_mean", through_mean),
         **_mean_and_max("through_covariance", through_covariance),

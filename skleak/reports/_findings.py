@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skleak.influence.jacobian import Participation
+from skleak.influence.state import RecordBatch
 
 if TYPE_CHECKING:
     from skleak.reports._leakage_report import LeakageReport
@@ -39,14 +39,14 @@ def findings(report: "LeakageReport") -> tuple[str, ...]:
     )
 
 
-def assumptions(report: "LeakageReport", part: Participation) -> tuple[str, ...]:
+def assumptions(report: "LeakageReport", batch: RecordBatch) -> tuple[str, ...]:
     """Under which conditions the findings hold.
 
     Parameters
     ----------
     report : LeakageReport
         A report whose numbers are complete.
-    part : Participation
+    batch : RecordBatch
         How the records take part in the fit.
 
     Returns
@@ -95,7 +95,7 @@ def assumptions(report: "LeakageReport", part: Participation) -> tuple[str, ...]
             "and is itself a function of them: what it reveals is not in the leakage stated."
             + _rung(report)
         )
-    if not np.all(part.sample_weight == 1.0):
+    if not np.all(batch.sample_weight == 1.0):
         lines.append(
             "A row is one person: its loss is that of its whole sample weight, and it counts once "
             "in means, medians and spreads, whatever its weight."

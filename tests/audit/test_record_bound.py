@@ -9,6 +9,7 @@ from skleak.attacks import InformedReconstruction
 from skleak.audit import LeakageAuditor
 from skleak.audit.games._record_bound import record_mse
 from skleak.bounds import cramer_rao_mse
+from skleak.influence.noise import noise_covariance
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -36,7 +37,7 @@ def dense(state, private_target):
     for i in range(len(objective.y)):
         jacobian = state.factor.jacobian(objective.X[[i]], objective.y[[i]])[0]
         jacobian = jacobian[:, : d + private_target] * objective.weights[i]
-        root = state.noise_scale * np.linalg.cholesky(state.noise.covariance(state))
+        root = state.noise_scale * np.linalg.cholesky(noise_covariance(state))
         # Inverting the information itself would lose twice the digits.
         values = np.linalg.svd(np.linalg.solve(root, jacobian), compute_uv=False)
         bounds.append((values**-2.0).sum() / (d + private_target))

@@ -22,6 +22,7 @@ from skleak.audit.games._shaped_noise import ShapedNoise
 from skleak.channels import UnequalGaussianChannel
 from skleak.datasets import fetch_iwpc
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
+from skleak.influence.noise import noise_covariance
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -510,7 +511,7 @@ def test_a_gene_of_patients_who_are_exposed(iwpc):
     for shape in ("isotropic", *SHAPES):
         fitted = PrivateLinearRegression(1.0, noise_covariance=shape, **options).fit(X, dose)
         state = fitted._confidential_state()
-        rise = np.trace(hessian @ state.noise.covariance(state)) / (2.0 * len(dose))
+        rise = np.trace(hessian @ noise_covariance(state)) / (2.0 * len(dose))
         scale = float(np.sqrt(1e-4 / rise))
         pipeline = make_pipeline(
             encode, PrivateLinearRegression(scale, noise_covariance=shape, **options)

@@ -8,7 +8,8 @@ from helpers import flat
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
-from skleak.influence.reweighting import WeightRule, equalize, follow_bound
+from skleak.influence.reweighting import equalize, follow_bound
+from skleak.influence.state import WeightRule
 from skleak.linear_model import IRFIL, EvenTotal, PrivateLinearRegression, PrivateLogisticRegression
 
 MODELS = {"squared": PrivateLinearRegression, "logistic": PrivateLogisticRegression}

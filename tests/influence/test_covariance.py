@@ -7,15 +7,15 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skleak.influence.jacobian import Columns, feature_norms, joint_norm, record_norms
+from skleak.influence.noise import noise_covariance
 from skleak.influence.noise._covariance import (
     excess_loss,
-    given_shape,
     hessian_matrix,
     inverse_hessian_root,
 )
 from skleak.influence.noise._curvature import CurvatureNoise
-from skleak.influence.noise._shape import NoiseShape
 from skleak.influence.state import FitState
+from skleak.influence.state._shape import NoiseShape, given_shape
 
 KINDS = ["squared", "logistic", "poisson"]
 
@@ -72,7 +72,7 @@ def test_norms_are_those_of_whitened_jacobians(make_problem, rng, kind, fit_inte
 def test_isotropic_is_the_identity(make_problem, kind):
     problem = make_problem(kind, n=30, d=4)
     state = FitState(problem.objective, problem.factor, 1.0, True)
-    shape = NoiseShape.of("isotropic", 5).covariance(state)
+    shape = noise_covariance(state)
     assert_allclose(shape, np.eye(5))
     shaped = problem.factor.under_noise(shape)
     for columns in _blocks(4):
@@ -118,7 +118,7 @@ def test_shapes_have_trace_p_in_any_units(make_problem, rng, kind):
         1e-9 * matrix,
         np.diag([1, 2, 3, 4]),
     ):
-        found = NoiseShape.of(shape, 4).covariance(state)
+        found = noise_covariance(replace(state, noise=NoiseShape.of(shape, 4)))
         assert np.trace(found) == pytest.approx(4.0)
         assert_allclose(found, found.T, rtol=1e-14)
     assert_allclose(given_shape(1e-9 * matrix, 4), matrix * 4 / np.trace(matrix))

@@ -7,12 +7,13 @@ import pytest
 from scipy import linalg
 
 from skleak.influence.jacobian import Columns, record_norms
+from skleak.influence.noise import noise_covariance
 from skleak.influence.noise._covariance import excess_loss, hessian_matrix
 from skleak.influence.noise._curvature import CurvatureNoise
 from skleak.influence.noise._minimax import MinimaxNoise
 from skleak.influence.noise._minimax_shape import minimax_shape
-from skleak.influence.noise._shape import NoiseShape
 from skleak.influence.noise._terms import covariance_losses
+from skleak.influence.state._shape import NoiseShape
 from skleak.linear_model import PrivateLinearRegression
 from skleak.solvers import minimize
 
@@ -31,7 +32,8 @@ def _fit(iwpc, alpha, public=False):
 
 
 def _shape_of(state, shape):
-    return NoiseShape.of(shape, len(state.factor.coefficients)).covariance(state)
+    noise = NoiseShape.of(shape, len(state.factor.coefficients))
+    return noise_covariance(replace(state, noise=noise))
 
 
 def _at_rise(state, shape):
@@ -53,8 +55,8 @@ def test_curvature_with_both_terms(iwpc, alpha, largest, mean):
     X, y = state.objective.X, state.objective.y
     isotropic = _losses(state, _shape_of(state, "isotropic"))
     shaped = _at_rise(state, _shape_of(state, "curvature"))
-    part, noise = shaped.participation(X, y), CurvatureNoise.of(shaped)
-    losses = covariance_losses(shaped, X, y, part, [WHOLE], noise=noise)
+    batch, noise = shaped.batch(X, y), CurvatureNoise.of(shaped)
+    losses = covariance_losses(shaped, batch, [WHOLE], noise=noise)
     assert isotropic.max() / losses.total.max() == pytest.approx(largest, rel=1e-3)
     assert isotropic.mean() / losses.total.mean() == pytest.approx(mean, rel=1e-3)
     # The covariance tells little beside the mean, here.
@@ -180,8 +182,8 @@ def _of_refits(state, i, h=1e-3):
 def test_refits_of_the_record_that_moves_the_minimax_shape_most(iwpc, alpha):
     state = _fit(iwpc, alpha)
     X, y = state.objective.X, state.objective.y
-    noise, part = MinimaxNoise.of(state), state.participation(X, y)
-    losses = covariance_losses(state, X, y, part, [WHOLE], noise=noise)
+    noise, batch = MinimaxNoise.of(state), state.batch(X, y)
+    losses = covariance_losses(state, batch, [WHOLE], noise=noise)
     i = int(losses.covariance.argmax())
     _, records = next(noise.records(X[i : i + 1], y[i : i + 1]))
     pair = records.information(noise.frame(WHOLE))
@@ -198,7 +200,7 @@ def test_refits_of_the_record_that_moves_the_minimax_shape_most(iwpc, alpha):
 def test_minimax_with_both_terms(iwpc, alpha, first, rises, factor):
     state = _fit(iwpc, alpha)
     X, y = state.objective.X, state.objective.y
-    part = state.participation(X, y)
+    batch = state.batch(X, y)
     noises = [MinimaxNoise.of(state), CurvatureNoise.of(state)]
     bound = minimax_shape(state, tol=1e-3).lower_bound
     p, n = len(state.factor.coefficients), len(y)
@@ -207,7 +209,7 @@ def test_minimax_with_both_terms(iwpc, alpha, first, rises, factor):
         for noise in noises:
             scale = np.sqrt(rise / excess_loss(state, noise.shape))
             at = state.at_noise(scale)
-            losses.append(covariance_losses(at, X, y, part, [WHOLE], noise=noise))
+            losses.append(covariance_losses(at, batch, [WHOLE], noise=noise))
         isotropic = record_norms(state.factor, X, y, WHOLE).max()
         isotropic /= np.sqrt(rise / excess_loss(state, np.eye(p)))
         assert losses[0].total.max() < losses[1].total.max()
@@ -222,9 +224,9 @@ def test_where_the_curvature_leaks_less(iwpc):
     # No noise lowers the second term: of a weak penalty and much noise nothing else is left.
     state = _fit(iwpc, 1e-4)
     X, y = state.objective.X, state.objective.y
-    part, largest = state.participation(X, y), {}
+    batch, largest = state.batch(X, y), {}
     for kind in (MinimaxNoise, CurvatureNoise):
         noise = kind.of(state)
         at = state.at_noise(np.sqrt(0.3 / excess_loss(state, noise.shape)))
-        largest[kind] = covariance_losses(at, X, y, part, [WHOLE], noise=noise).total.max()
+        largest[kind] = covariance_losses(at, batch, [WHOLE], noise=noise).total.max()
     assert largest[MinimaxNoise] > 1.5 * largest[CurvatureNoise]

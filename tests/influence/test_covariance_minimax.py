@@ -8,11 +8,12 @@ from numpy.testing import assert_allclose
 from scipy import optimize, sparse
 
 from skleak.influence.jacobian import Columns
+from skleak.influence.noise import noise_covariance
 from skleak.influence.noise._covariance import hessian_matrix
 from skleak.influence.noise._design import enclosing_design
 from skleak.influence.noise._minimax_shape import minimax_shape
-from skleak.influence.noise._shape import NoiseShape
 from skleak.influence.state import FitState
+from skleak.influence.state._shape import NoiseShape
 
 KINDS = ["squared", "logistic", "poisson"]
 
@@ -22,7 +23,8 @@ def _state(problem):
 
 
 def _shape_of(state, shape):
-    return NoiseShape.of(shape, len(state.factor.coefficients)).covariance(state)
+    noise = NoiseShape.of(shape, len(state.factor.coefficients))
+    return noise_covariance(replace(state, noise=noise))
 
 
 def _worst(problem, state, columns, shape):

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from skleak.influence.jacobian import Columns, Participation, feature_norms
+from skleak.influence.jacobian import Columns, feature_norms
 from skleak.influence.noise._curvature import CurvatureNoise
 from skleak.influence.noise._terms import covariance_losses
 from skleak.influence.state import FitState
@@ -114,8 +114,8 @@ def test_few_records_and_one_column(make_problem, kind, n, d):
 def test_one_parameter_tells_nothing_through_its_covariance(make_problem):
     problem = make_problem("poisson", n=6, d=1, fit_intercept=False)
     state = _state(problem)
-    part = state.participation(problem.X, problem.y)
-    losses = curvature_losses(state, problem.X, problem.y, part, [Columns(target=True)])
+    batch = state.batch(problem.X, problem.y)
+    losses = curvature_losses(state, batch, [Columns(target=True)])
     # A square that cancels leaves a root of half the digits.
     assert np.all(losses.covariance <= 1e-7 * losses.mean)
 
@@ -189,8 +189,8 @@ def test_losses_over_blocks_of_columns(make_problem, kind, fit_intercept, norm):
     problem = make_problem(kind, n=14, d=d, fit_intercept=fit_intercept)
     state = _state(problem, sigma)
     X, y = problem.X, problem.y
-    part = state.participation(X, y)
-    found = curvature_losses(state, X, y, part, _blocks(d), norm)
+    batch = state.batch(X, y)
+    found = curvature_losses(state, batch, _blocks(d), norm)
     first, second = _matrices(state, X, y, Columns(target=True))
     scale = (problem.s * problem.omega)[:, None, None] ** 2
     first, second = first * scale / sigma**2, second * scale
@@ -217,16 +217,16 @@ def test_losses_over_blocks_of_columns(make_problem, kind, fit_intercept, norm):
 def test_the_first_term_is_that_of_a_public_shape(make_problem, kind):
     problem = make_problem(kind, n=30, d=5)
     state = _state(problem, 0.7)
-    part = state.participation(problem.X, problem.y)
+    batch = state.batch(problem.X, problem.y)
     blocks = [Columns(target=True), Columns(np.array([1, 3])), Columns(np.array([2]))]
-    losses = curvature_losses(state, problem.X, problem.y, part, blocks)
+    losses = curvature_losses(state, batch, blocks)
     noise = CurvatureNoise.of(state)
     A = state.factor.inverse_hessian
     assert_allclose(noise.shape, A * len(A) / np.trace(A))
     assert_allclose(noise.noise_root @ noise.noise_root.T, noise.shape, rtol=1e-9, atol=1e-12)
     for shaped in (noise.mean_factor, state.factor.under_noise(noise.shape)):
         norms = feature_norms(shaped, problem.X, problem.y, blocks)
-        assert_allclose(losses.mean, norms * part.factors[:, None] / 0.7, rtol=1e-9)
+        assert_allclose(losses.mean, norms * batch.factors[:, None] / 0.7, rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -268,13 +268,13 @@ def test_blocks_and_sparse_records(make_problem, kind, monkeypatch):
     problem = make_problem(kind, n=25, d=3, X=None)
     problem = replace(problem, X=np.where(np.abs(problem.X) > 0.6, problem.X, 0.0))
     state = _state(problem)
-    part = state.participation(problem.X, problem.y)
+    batch = state.batch(problem.X, problem.y)
     blocks = [Columns(target=True), Columns(np.array([0]))]
-    expected = curvature_losses(state, problem.X, problem.y, part, blocks).total
+    expected = curvature_losses(state, batch, blocks).total
     monkeypatch.setattr("skleak.influence.noise._curvature._ELEMENTS", 100)
     X = sparse.csr_array(problem.X)
     sparse_state = replace(state, objective=replace(problem.objective, X=X))
-    found = curvature_losses(sparse_state, X, problem.y, part, blocks).total
+    found = curvature_losses(sparse_state, replace(batch, X=X), blocks).total
     assert_allclose(found, expected, rtol=1e-10)
 
 
@@ -283,10 +283,8 @@ def test_without_noise_and_without_weight(make_problem):
     state = _state(problem, 0.0)
     copies = problem.s.copy()
     copies[2] = 0.0
-    part = Participation(copies, problem.omega)
-    losses = curvature_losses(
-        state, problem.X, problem.y, part, [Columns(), Columns(np.array([1]))]
-    )
+    batch = replace(state.training, sample_weight=copies)
+    losses = curvature_losses(state, batch, [Columns(), Columns(np.array([1]))])
     others = np.arange(len(copies)) != 2
     assert np.all(np.isinf(losses.total[others]))
     assert np.all(np.isinf(losses.mean[others]))

@@ -169,8 +169,8 @@ def test_few_records_and_one_column(make, kind, n, d):
 def test_one_parameter_tells_nothing_through_its_covariance(make):
     problem = make("poisson", n=6, d=1, fit_intercept=False)
     state = _state(problem)
-    part, noise = state.participation(problem.X, problem.y), MinimaxNoise.of(state)
-    losses = covariance_losses(state, problem.X, problem.y, part, [WHOLE], noise=noise)
+    batch, noise = state.batch(problem.X, problem.y), MinimaxNoise.of(state)
+    losses = covariance_losses(state, batch, [WHOLE], noise=noise)
     assert np.all(losses.covariance <= 1e-6 * losses.mean)
 
 
@@ -222,7 +222,7 @@ def test_losses_over_blocks_of_columns(make, kind, fit_intercept, norm):
     problem = make(kind, n=14, d=d, fit_intercept=fit_intercept)
     state = _state(problem, sigma)
     X, y, noise = problem.X, problem.y, MinimaxNoise.of(_state(problem))
-    found = covariance_losses(state, X, y, state.participation(X, y), _blocks(d), norm, noise=noise)
+    found = covariance_losses(state, state.batch(X, y), _blocks(d), norm, noise=noise)
     first, second = _matrices(state, X, y, WHOLE)
     scale = problem.s[:, None, None] ** 2
     first, second = first * scale / sigma**2, second * scale
@@ -249,9 +249,9 @@ def test_losses_over_blocks_of_columns(make, kind, fit_intercept, norm):
 def test_the_first_term_is_that_of_a_public_shape(make, kind):
     problem = make(kind, n=30, d=5)
     state = _state(problem, 0.7)
-    noise, part = MinimaxNoise.of(state), state.participation(problem.X, problem.y)
+    noise, batch = MinimaxNoise.of(state), state.batch(problem.X, problem.y)
     blocks = [WHOLE, Columns(np.array([1, 3])), Columns(np.array([2]))]
-    losses = covariance_losses(state, problem.X, problem.y, part, blocks, noise=noise)
+    losses = covariance_losses(state, batch, blocks, noise=noise)
     shaped = state.factor.under_noise(noise.shape)
     norms = feature_norms(shaped, problem.X, problem.y, blocks)
     assert_allclose(losses.mean, norms * problem.s[:, None] / 0.7, rtol=1e-8)
@@ -264,8 +264,8 @@ def test_joint_loss_of_dense_rows(make, kind, columns):
     sigma, noise = 0.6, MinimaxNoise.of(_state(problem))
     state = _state(problem, sigma)
     p, (X, y) = len(noise.axes), (problem.X, problem.y)
-    part = state.participation(X, y)
-    operator = noise.joint(X, y, part.sample_weight**2, columns, sigma)
+    batch = state.batch(X, y)
+    operator = noise.joint(batch, columns, sigma)
     # On vectors and symmetric matrices alone, as an orthonormal basis of them.
     basis = np.zeros((p + p * (p + 1) // 2, p + p * p))
     basis[:p, :p] = np.eye(p)
@@ -276,15 +276,15 @@ def test_joint_loss_of_dense_rows(make, kind, columns):
     dense = basis @ np.array([operator.product(row) for row in basis]).T
     assert_allclose(dense, dense.T, atol=1e-9 * np.abs(dense).max())
     largest = np.sqrt(np.linalg.eigvalsh(dense)[-1])
-    found = covariance_joint_loss(state, X, y, part, columns, noise=noise)
+    found = covariance_joint_loss(state, batch, columns, noise=noise)
     assert found == pytest.approx(largest, rel=1e-8)
     # The trace is that of the records one by one.
-    diagonal = covariance_losses(state, X, y, part, [columns], "trace", noise=noise).total[:, 0]
+    diagonal = covariance_losses(state, batch, [columns], "trace", noise=noise).total[:, 0]
     expected = np.sum(diagonal**2) * columns.count(3)
     assert np.trace(dense) == pytest.approx(expected, rel=1e-9)
-    spectral = covariance_losses(state, X, y, part, [columns], noise=noise).total[:, 0]
+    spectral = covariance_losses(state, batch, [columns], noise=noise).total[:, 0]
     for i in (0, 5):
-        one = noise.joint(X[[i]], y[[i]], part.sample_weight[[i]] ** 2, columns, sigma)
+        one = noise.joint(batch.take([i]), columns, sigma)
         rows = basis @ np.array([one.product(row) for row in basis]).T
         assert np.sqrt(np.linalg.eigvalsh(rows)[-1]) == pytest.approx(spectral[i], rel=1e-8)
 
@@ -294,14 +294,14 @@ def test_noise_scale_for_a_loss(make, kind):
     problem = make(kind, n=20, d=3)
     state = _state(problem)
     X, y, noise = problem.X, problem.y, MinimaxNoise.of(state)
-    part = state.participation(X, y)
-    through = covariance_losses(state, X, y, part, [WHOLE], noise=noise).covariance[:, 0]
+    batch = state.batch(X, y)
+    through = covariance_losses(state, batch, [WHOLE], noise=noise).covariance[:, 0]
     eta = float(np.median(through)) * 1.5
-    scales = noise_scales(state, X, y, part, WHOLE, eta, noise=noise)
+    scales = noise_scales(batch, WHOLE, eta, noise=noise)
     assert np.array_equal(np.isinf(scales), through >= eta)
     for i in np.flatnonzero(np.isfinite(scales)):
         at = state.at_noise(scales[i])
-        losses = covariance_losses(at, X, y, part, [WHOLE], noise=noise).total
+        losses = covariance_losses(at, batch, [WHOLE], noise=noise).total
         assert losses[i, 0] == pytest.approx(eta, rel=1e-7)
 
 
@@ -344,15 +344,14 @@ def test_blocks_and_sparse_records(make, kind, monkeypatch):
     problem = make(kind, n=25, d=3)
     problem = replace(problem, X=np.where(np.abs(problem.X) > 0.6, problem.X, 0.0))
     state = _state(problem)
-    part = state.participation(problem.X, problem.y)
+    batch = state.batch(problem.X, problem.y)
     blocks = [WHOLE, Columns(np.array([0]))]
-    expected = covariance_losses(
-        state, problem.X, problem.y, part, blocks, noise=MinimaxNoise.of(state)
-    )
-    monkeypatch.setattr("skleak.influence.noise._minimax._ELEMENTS", 100)
+    expected = covariance_losses(state, batch, blocks, noise=MinimaxNoise.of(state))
+    for module in ("_minimax", "_minimax_coordinates"):
+        monkeypatch.setattr(f"skleak.influence.noise.{module}._ELEMENTS", 100)
     X = sparse.csr_array(problem.X)
     thin = replace(state, objective=replace(problem.objective, X=X))
-    found = covariance_losses(thin, X, problem.y, part, blocks, noise=MinimaxNoise.of(thin))
+    found = covariance_losses(thin, replace(batch, X=X), blocks, noise=MinimaxNoise.of(thin))
     assert_allclose(found.total, expected.total, rtol=1e-9)
     assert_allclose(found.covariance, expected.covariance, rtol=1e-7)
 
@@ -361,12 +360,12 @@ def test_new_records_and_none(make):
     problem = make("logistic", n=20, d=3)
     state, noise = _state(problem), MinimaxNoise.of(_state(problem))
     X, y = problem.X[:4] + 0.1, problem.y[:4]
-    part = state.participation(X, y)
-    losses = covariance_losses(state, X, y, part, [WHOLE], noise=noise)
+    batch = state.batch(X, y)
+    losses = covariance_losses(state, batch, [WHOLE], noise=noise)
     assert np.all(losses.total > losses.mean)
-    none = replace(part, sample_weight=np.zeros(4))
-    assert np.all(covariance_losses(state, X, y, none, [WHOLE], noise=noise).total == 0.0)
-    assert covariance_joint_loss(state, X, y, none, WHOLE, noise=noise) == 0.0
+    none = replace(batch, sample_weight=np.zeros(4))
+    assert np.all(covariance_losses(state, none, [WHOLE], noise=noise).total == 0.0)
+    assert covariance_joint_loss(state, none, WHOLE, noise=noise) == 0.0
 
 
 def test_curvature_is_what_is_left_without_the_moments(make):

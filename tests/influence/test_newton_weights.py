@@ -6,9 +6,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from skleak.influence.jacobian import Columns, FitFactor
-from skleak.influence.reweighting import WeightRule, equalize, newton_direction
 from skleak.influence.reweighting import _newton as module
+from skleak.influence.reweighting import equalize, newton_direction
 from skleak.influence.reweighting._total_gradient import Balance
+from skleak.influence.state import WeightRule
 from skleak.losses import LogisticLoss, PoissonLoss, SquaredLoss
 from skleak.solvers import Objective, minimize
 from skleak.utils._blocks import row_blocks

@@ -115,7 +115,7 @@ def test_what_does_not_settle_is_refitted(reason, reweighting, rng, monkeypatch)
     model = loose(PrivateLinearRegression, X, y, weights, reweighting=reweighting)
     rows = np.array([2])
     expected = candidate_encodings(model, X[rows], y[rows], [1], [[9.0]])
-    model._confidential_state()._shared.clear()
+    model._confidential_state()._found.clear()
     if reason == "steps":
         monkeypatch.setattr(_reweighted_refit, "_settled", lambda *_: None)
     elif reason == "size":  # too large to be written out

@@ -10,9 +10,10 @@ from scipy import sparse
 from skleak.channels.gaussian._unequal import UnequalGaussianChannel
 from skleak.influence import candidate_encodings
 from skleak.influence.jacobian import FitFactor
-from skleak.influence.noise._shape import NoiseShape
+from skleak.influence.noise import noise_covariance
 from skleak.influence.refit import candidate_shapes
 from skleak.influence.state import FitState
+from skleak.influence.state._shape import NoiseShape
 from skleak.solvers import minimize
 
 KINDS = ["squared", "logistic", "poisson"]
@@ -39,9 +40,8 @@ def _refitted(objective, shape):
     factor = FitFactor(
         fit.coefficients, fit.inverse_hessian, objective.loss, objective.fit_intercept
     )
-    return NoiseShape.of(shape, len(fit.coefficients)).covariance(
-        FitState(objective, factor, 1.0, True)
-    )
+    noise = NoiseShape.of(shape, len(fit.coefficients))
+    return noise_covariance(FitState(objective, factor, 1.0, True, noise=noise))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -82,7 +82,8 @@ def test_sparse_records_weight_zero_and_no_change(make, kind, shape):
     found = candidate_shapes(thin, X[some], problem.y[some], 1, [0.0, 2.0], shape)
     assert_allclose(found, expected, rtol=1e-9)
     own = candidate_shapes(state, problem.X[[4]], problem.y[[4]], 1, [problem.X[4, 1]], shape)
-    assert_allclose(own[0, 0], NoiseShape.of(shape, 4).covariance(state), rtol=1e-9, atol=1e-12)
+    shaped = replace(state, noise=NoiseShape.of(shape, 4))
+    assert_allclose(own[0, 0], noise_covariance(shaped), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from skleak.influence.jacobian import Columns
+from skleak.influence.leakage import leakage_model
 from skleak.influence.reweighting import _total
 from skleak.influence.reweighting._total import (
     total_feature_norms,
@@ -164,7 +165,7 @@ def test_one_column(rng):
 def test_norms_are_those_of_the_jacobians(kind, rng):
     _, state, derivative = _converged_problem(kind, rng)
     X, y = state.objective.X, state.objective.y
-    part = state.participation(X, y)
+    batch = state.batch(X, y)
     jacobians = total_jacobian(state, np.arange(len(y)), derivative=derivative)
     tangent = np.array([[1.0, -1.0, 0.0]]).T / np.sqrt(2.0)
     blocks = [
@@ -178,9 +179,7 @@ def test_norms_are_those_of_the_jacobians(kind, rng):
     for norm, order in (("spectral", 2), ("trace", "fro")):
         table = total_feature_norms(
             replace(state, noise_scale=0.5),
-            X,
-            y,
-            part,
+            batch,
             [columns for columns, _ in blocks],
             norm,
             derivative=derivative,
@@ -190,13 +189,13 @@ def test_norms_are_those_of_the_jacobians(kind, rng):
             if norm == "trace":
                 expected /= np.sqrt(restricted.shape[2])
             assert_allclose(table[:, k], expected, rtol=1e-9)
-            one = total_norms(state, X, y, part, columns, norm, derivative=derivative)
+            one = total_norms(state, batch, columns, norm, derivative=derivative)
             assert_allclose(one, 0.5 * expected, rtol=1e-9)
             side_by_side = restricted.transpose(1, 0, 2).reshape(restricted.shape[1], -1)
             together = np.linalg.norm(side_by_side, order)
             if norm == "trace":
-                together /= np.sqrt(np.sum(part.present) * restricted.shape[2])
-            joint = total_joint_norm(state, X, y, part, columns, norm, derivative=derivative)
+                together /= np.sqrt(np.sum(batch.present) * restricted.shape[2])
+            joint = total_joint_norm(state, batch, columns, norm, derivative=derivative)
             assert joint == pytest.approx(together, rel=1e-9)
     assert_array_equal(table[3], 0.0)  # of weight zero: not in the fit
 
@@ -207,10 +206,10 @@ def test_without_reweighting_it_is_the_conditional_leakage(rng):
     model = PrivateLogisticRegression(0.1, alpha=0.1).fit(X, y, weights)
     state = model._confidential_state()
     X, y = state.objective.X, state.objective.y
-    part = state.participation(X, y)
+    batch = state.batch(X, y)
     assert total_derivative(state).doubts == []
-    assert_array_equal(total_norms(state, X, y, part), model.fisher_information_loss_)
-    assert total_joint_norm(state, X, y, part) == state.joint_loss(X, y, part)
+    assert_array_equal(total_norms(state, batch), model.fisher_information_loss_)
+    assert total_joint_norm(state, batch) == leakage_model(state).joint_loss(batch)
     norms = np.linalg.norm(total_jacobian(state, np.arange(len(y))), 2, axis=(1, 2))
     assert_allclose(norms / 0.1, model.fisher_information_loss_, rtol=1e-9)
 
@@ -243,8 +242,8 @@ def test_a_row_moves_all_of_its_copies(rng):
     copies = np.repeat(np.arange(len(y)), weights.astype(int))
     a = _fit(PrivateLinearRegression(1.0, **flat(**TIGHT)), X, y, weights)
     b = _fit(PrivateLinearRegression(1.0, **flat(**TIGHT)), X[copies], y[copies])
-    once = total_norms(a, X, y, a.participation(X, y))
-    repeated = total_norms(b, X[copies], y[copies], b.participation(X[copies], y[copies]))
+    once = total_norms(a, a.batch(X, y))
+    repeated = total_norms(b, b.batch(X[copies], y[copies]))
     assert_allclose(once[copies], weights[copies] * repeated, rtol=1e-8)
 
 
@@ -266,8 +265,8 @@ def test_rotated_columns_leak_the_same(rng):
     options = {"fit_intercept": False, **TIGHT}
     a = _fit(PrivateLinearRegression(1.0, **flat(**options)), X, y)
     b = _fit(PrivateLinearRegression(1.0, **flat(**options)), X @ turn, y)
-    norms = total_norms(a, X, y, a.participation(X, y))
-    turned = total_norms(b, X @ turn, y, b.participation(X @ turn, y))
+    norms = total_norms(a, a.batch(X, y))
+    turned = total_norms(b, b.batch(X @ turn, y))
     assert_allclose(norms, turned, rtol=1e-8)
 
 
@@ -276,23 +275,23 @@ def test_sparse_records_and_small_blocks(rng, monkeypatch):
     X[np.abs(X) < 0.7] = 0.0
     a = _fit(PrivateLogisticRegression(1.0, **flat(**TIGHT)), X, y)
     b = _fit(PrivateLogisticRegression(1.0, **flat(**TIGHT)), sparse.csr_array(X), y)
-    expected = total_norms(a, X, a.objective.y, a.participation(X, a.objective.y))
+    expected = total_norms(a, a.batch(X, a.objective.y))
     monkeypatch.setattr("skleak.influence.reweighting._total._ELEMENTS", 50)
     monkeypatch.setattr("skleak.influence.reweighting._total_system._ELEMENTS", 50)
     X, y = b.objective.X, b.objective.y
-    assert_allclose(total_norms(b, X, y, b.participation(X, y)), expected, rtol=1e-8)
+    assert_allclose(total_norms(b, b.batch(X, y)), expected, rtol=1e-8)
     derivative = total_derivative(b, solver="krylov")
-    found = total_norms(b, X, y, b.participation(X, y), derivative=derivative)
+    found = total_norms(b, b.batch(X, y), derivative=derivative)
     assert_allclose(found, expected, rtol=1e-8)
 
 
 def test_a_new_record_like_a_training_record_leaks_like_it(rng):
     _, state, derivative = _converged_problem("poisson", rng)
     X, y, s = state.objective.X[:3], state.objective.y[:3], state.objective.sample_weight[:3]
-    part = state.participation(X + 1e-9, y)
+    batch = state.batch(X + 1e-9, y)
     assert_array_equal(state.training_rows(X + 1e-9, y), -1)
-    new = total_norms(state, X + 1e-9, y, part, derivative=derivative)
-    old = total_norms(state, X, y, state.participation(X, y), derivative=derivative)
+    new = total_norms(state, batch, derivative=derivative)
+    old = total_norms(state, state.batch(X, y), derivative=derivative)
     assert_allclose(s * new, old, rtol=1e-4)  # a record of large weight is that sensitive
 
 
@@ -300,11 +299,11 @@ def test_no_records_and_no_noise(rng):
     _, state, derivative = _converged_problem("squared", rng)
     state = replace(state, noise_scale=0.0)
     X, y = state.objective.X, state.objective.y
-    norms = total_norms(state, X, y, state.participation(X, y), derivative=derivative)
+    norms = total_norms(state, state.batch(X, y), derivative=derivative)
     assert_array_equal(norms, np.where(state.objective.sample_weight > 0.0, np.inf, 0.0))
-    none = state.participation(X[:0], y[:0])
-    assert total_norms(state, X[:0], y[:0], none, derivative=derivative).shape == (0,)
-    assert total_joint_norm(state, X[:0], y[:0], none, derivative=derivative) == 0.0
+    none = state.batch(X[:0], y[:0])
+    assert total_norms(state, none, derivative=derivative).shape == (0,)
+    assert total_joint_norm(state, none, derivative=derivative) == 0.0
     assert total_jacobian(state, np.array([], dtype=np.intp)).shape == (0, 4, 4)
 
 
@@ -314,7 +313,7 @@ def test_where_nothing_leaks(rng):
     state = _fit(model, X, np.zeros(20))
     derivative = total_derivative(state)
     assert derivative.doubts == []
-    assert_array_equal(total_norms(state, X, np.zeros(20), state.participation(X, np.zeros(20))), 0)
+    assert_array_equal(total_norms(state, state.batch(X, np.zeros(20))), 0)
 
 
 @pytest.mark.parametrize("steps", [1, 3])
@@ -326,7 +325,7 @@ def test_a_record_that_cannot_leak_leaves_no_fixed_point(steps, rng):
     derivative = total_derivative(state)
     assert derivative.deviation >= 1.0
     assert "not at its fixed point" in derivative.doubts[0]
-    norms = total_norms(state, X, y, state.participation(X, y), derivative=derivative)
+    norms = total_norms(state, state.batch(X, y), derivative=derivative)
     assert norms[4] == 0.0
     assert np.all(np.isfinite(norms))
 
@@ -376,13 +375,13 @@ def test_a_singular_system_says_so(rng, monkeypatch):
 def test_error_falls_with_the_deviation(rng):
     X, y = _records("squared", rng)
     exact = _fit(PrivateLinearRegression(1.0, **flat(**TIGHT)), X, y)
-    norms = total_norms(exact, X, y, exact.participation(X, y))
+    norms = total_norms(exact, exact.batch(X, y))
     for tol in (1e-3, 1e-5):
         state = _fit(
             PrivateLinearRegression(1.0, **flat(**{**TIGHT, "reweighting__tol": tol})), X, y
         )
         derivative = total_derivative(state)
-        error = np.abs(total_norms(state, X, y, state.participation(X, y)) / norms - 1.0)
+        error = np.abs(total_norms(state, state.batch(X, y)) / norms - 1.0)
         assert error.max() <= 20.0 * derivative.deviation
 
 

@@ -44,7 +44,7 @@ def ratios_of(model):
     state = model._confidential_state()
     derivative = total_derivative(state)
     X, y = state.objective.X, state.objective.y
-    total = total_norms(state, X, y, state.participation(X, y), derivative=derivative)
+    total = total_norms(state, state.batch(X, y), derivative=derivative)
     return state, derivative, total / model.conditional_fisher_information_loss_
 
 
@@ -125,12 +125,12 @@ def test_refits_of_the_other_rule_on_real_records(evened, evened_ratios, quantil
 def test_the_error_is_a_few_times_the_deviation(whole_record, ratios):
     state, derivative, _ = ratios
     X, y = state.objective.X, state.objective.y
-    exact = total_norms(state, X, y, state.participation(X, y), derivative=derivative)
+    exact = total_norms(state, state.batch(X, y), derivative=derivative)
     start = state.objective.reweighted(np.ones(len(y)))
     loose = clone(whole_record).set_params(reweighting__tol=1e-4)
     rough = solve_reweighted(loose, start, state.balanced, loose.reweighting)[0]
     deviation = total_derivative(rough).deviation
-    error = np.abs(total_norms(rough, X, y, rough.participation(X, y)) / exact - 1.0)
+    error = np.abs(total_norms(rough, rough.batch(X, y)) / exact - 1.0)
     assert 1e-6 < deviation <= 1.5e-3
     assert error.max() <= 10.0 * deviation
 

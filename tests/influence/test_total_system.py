@@ -10,10 +10,10 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from skleak.influence.jacobian import Columns, FitFactor
-from skleak.influence.reweighting import WeightRule
 from skleak.influence.reweighting._total import total_jacobian
 from skleak.influence.reweighting._total_gradient import Balance, _root
 from skleak.influence.reweighting._total_system import Adjoint, AdjointSystem
+from skleak.influence.state import WeightRule
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,

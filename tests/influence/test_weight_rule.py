@@ -6,8 +6,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import fsolve
 
 from skleak.influence.jacobian import Columns
-from skleak.influence.reweighting import WeightRule, relative_spread
-from skleak.influence.reweighting._rule import _LARGEST_MEAN
+from skleak.influence.reweighting import relative_spread
+from skleak.influence.state import WeightRule
+from skleak.influence.state._rule import _LARGEST_MEAN
 
 RULES = {
     "irfil": WeightRule(),

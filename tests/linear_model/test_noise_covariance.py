@@ -23,6 +23,7 @@ from skleak.channels import GaussianChannel
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
 from skleak.influence import candidate_encodings, minimax_shape
 from skleak.influence.jacobian import Columns
+from skleak.influence.noise import fitted_noise, noise_covariance
 from skleak.influence.noise._joint import covariance_joint_loss
 from skleak.influence.noise._terms import covariance_losses
 from skleak.linear_model import (
@@ -37,8 +38,8 @@ FITTED = ["curvature", "minimax"]  # shapes that depend on the data
 
 
 def _terms(state, X, y, blocks):
-    part = state.participation(X, y)
-    return covariance_losses(state, X, y, part, blocks, noise=state.fitted_noise)
+    batch = state.batch(X, y)
+    return covariance_losses(state, batch, blocks, noise=fitted_noise(state))
 
 
 def _shape(rng, p):
@@ -76,7 +77,7 @@ def test_the_noise_has_the_covariance_stated(estimator_class, data, rng, kind):
     state = _state(model)
     covariance = _covariance(model) if kind in FITTED else 0.49 * given * 5 / np.trace(given)
     assert np.trace(covariance) == pytest.approx(5 * 0.49)
-    assert_allclose(state.noise.covariance(state) * 0.49, covariance, rtol=1e-9, atol=1e-12)
+    assert_allclose(noise_covariance(state) * 0.49, covariance, rtol=1e-9, atol=1e-12)
     draws = np.array(
         [
             _parameters(
@@ -214,8 +215,8 @@ def test_losses_are_those_of_the_layer(estimator_class, data, kind):
     single = model.fisher_information_loss(per="feature", features=[2])
     assert_array_equal(single, losses.total[:, 1:])
     assert np.all(losses.total > losses.mean)
-    part, noise = state.participation(X, y), state.fitted_noise
-    joint = covariance_joint_loss(state, X, y, part, Columns(), noise=noise)
+    batch, noise = state.batch(X, y), fitted_noise(state)
+    joint = covariance_joint_loss(state, batch, Columns(), noise=noise)
     assert model.fisher_information_loss(per="dataset") == joint
     # One record alone is itself.
     one = model.fisher_information_loss(per="group", groups=np.arange(60))
@@ -566,7 +567,7 @@ def test_the_minimax_shape_is_the_best_on_average(estimator_class, data):
     hessian = np.linalg.inv(state.factor.inverse_hessian)
     mean = {}
     for name, model in models.items():
-        shape = _state(model).noise.covariance(_state(model))
+        shape = noise_covariance(_state(model))
         given = estimator_class(np.sqrt(1.0 / np.trace(hessian @ shape)), noise_covariance=shape)
         given.fit(data.X, data.y, data.weights)
         mean[name] = np.sum(given.diagonal_fisher_information_loss_**2 / data.weights)

@@ -16,8 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skleak.accounting import LeakageLedger
 from skleak.exceptions import PrivacyLeakWarning, UnevenLeakageWarning
-from skleak.influence.reweighting import total_jacobian
-from skleak.influence.state import _state
+from skleak.influence.leakage import leakage_model
+from skleak.influence.reweighting import _total_derivative, total_jacobian
 from skleak.linear_model import (
     EvenTotal,
     PrivateLinearRegression,
@@ -180,13 +180,9 @@ def test_records_of_weight_zero_change_nothing(estimator_class, data):
     assert_allclose(a.coef_, b.coef_, rtol=1e-7, atol=1e-9)
     assert_allclose(a.sample_reweights_[present], b.sample_reweights_, rtol=1e-7)
     a, b = (model._confidential_state().at_noise(0.1) for model in (a, b))
-    a, b = (each.record_loss(each.objective.X, each.objective.y, part(each)) for each in (a, b))
+    a, b = (leakage_model(each).record_loss(each.training) for each in (a, b))
     assert_allclose(a[present], b, rtol=1e-6)
     assert_array_equal(a[~present], 0.0)
-
-
-def part(state):
-    return state.participation(state.objective.X, state.objective.y)
 
 
 def test_neither_order_nor_rotation_matters(estimator_class, data, rng):
@@ -437,8 +433,10 @@ def test_the_spread_is_told_once(estimator_class, data, reweights):
 
 
 def test_the_fixed_point_is_differentiated_once(numbers, monkeypatch):
-    calls, solve = [], _state.total_derivative
-    monkeypatch.setattr(_state, "total_derivative", lambda state: calls.append(1) or solve(state))
+    calls, solve = [], _total_derivative.total_derivative
+    monkeypatch.setattr(
+        _total_derivative, "total_derivative", lambda state: calls.append(1) or solve(state)
+    )
     model = fit(PrivateLinearRegression, numbers.X, numbers.y, reweighting__norm="trace")
     assert calls == []
     with pytest.warns(UnevenLeakageWarning, match=UNEVEN):
@@ -585,7 +583,7 @@ def test_records_that_come_later_get_the_weight_of_the_rule(estimator_class, dat
     model = fit(estimator_class, data.X, data.y, data.weights, noise_scale=1.0)
     state = model._confidential_state()
     X, y, _ = make_data(estimator_class, rng, n=3)
-    later = state.participation(X, np.asarray(y, dtype=float))
+    later = state.batch(X, np.asarray(y, dtype=float))
     assert_array_equal(later.sample_weight, 1.0)
     fixed = model.fisher_information_loss(X, y, conditional=True)
     # Without the damping of residuals the norm is that of the rule times its weight.
@@ -600,5 +598,5 @@ def test_records_that_come_later_get_the_weight_of_the_rule(estimator_class, dat
     assert_allclose(data.weights * near, total(model), rtol=1e-6)
     # Training records by value are those of the fit.
     some = [3, 40]
-    found = state.participation(data.X[some], np.asarray(data.y, dtype=float)[some])
+    found = state.batch(data.X[some], np.asarray(data.y, dtype=float)[some])
     assert_array_equal(found.reweights, model.sample_reweights_[some])

@@ -17,6 +17,7 @@ from sklearn.base import clone
 from skleak.accounting import LeakageLedger
 from skleak.exceptions import LeakageBudgetError
 from skleak.influence import candidate_encodings, minimax_shape
+from skleak.influence.noise import noise_covariance
 from skleak.linear_model import (
     IRFIL,
     EvenTotal,
@@ -54,7 +55,7 @@ def private(estimator_class, **params):
 def refit(model, X, y, weights):
     """Noiseless coefficients and the covariance of the noise of another fit."""
     state = clone(model).fit(X, y, sample_weight=weights)._confidential_state()
-    return state.factor.coefficients, model.noise_scale**2 * state.noise.covariance(state)
+    return state.factor.coefficients, model.noise_scale**2 * noise_covariance(state)
 
 
 def information(model, X, y, weights, which, step=1e-4):
@@ -90,11 +91,11 @@ def worst(matrix):
 
 
 def together(total, members, which):
-    """Loss of some rows together, in either norm, of the rows that take part."""
+    """Loss of some rows together, in either norm, of the rows that take batch."""
     at = [which.index(i) for i in members if i in which]
-    part = total[at][:, :, at]
-    trace = np.einsum("iaia->", part) / (part.shape[0] * part.shape[1])
-    return worst(part), np.sqrt(trace)
+    batch = total[at][:, :, at]
+    trace = np.einsum("iaia->", batch) / (batch.shape[0] * batch.shape[1])
+    return worst(batch), np.sqrt(trace)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ def test_every_grain_is_that_of_whole_rows(estimator_class, rows, shape, fit_int
         groups = model.fisher_information_loss(per="group", groups=GROUPS, norm=kind)
         expected = [together(total, np.flatnonzero(g == GROUPS), here)[k] for g in range(3)]
         close(groups, expected)
-    # What takes no part leaks nothing.
+    # What takes no batch leaks nothing.
     assert model.fisher_information_loss_[9] == 0.0
     assert model.fisher_information_loss(per="feature")[9].max() == 0.0
 

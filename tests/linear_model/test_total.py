@@ -10,7 +10,7 @@ from sklearn.utils import estimator_html_repr
 
 from skleak.accounting import LeakageLedger
 from skleak.exceptions import PrivacyLeakWarning
-from skleak.influence.state import _state
+from skleak.influence.reweighting import _total_derivative
 from skleak.linear_model import IRFIL, PrivateLinearRegression, PrivateLogisticRegression
 from skleak.mechanisms import MaxLeakage
 
@@ -21,8 +21,10 @@ OPTIONS = {"alpha": 0.1, "reweighting": IRFIL(max_iter=100)}
 @pytest.fixture
 def solved(monkeypatch):
     """How often the fixed point of a reweighting was differentiated."""
-    calls, solve = [], _state.total_derivative
-    monkeypatch.setattr(_state, "total_derivative", lambda state: calls.append(1) or solve(state))
+    calls, solve = [], _total_derivative.total_derivative
+    monkeypatch.setattr(
+        _total_derivative, "total_derivative", lambda state: calls.append(1) or solve(state)
+    )
     return calls
 
 

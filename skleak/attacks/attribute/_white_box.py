@@ -22,7 +22,7 @@ from skleak.attacks.attribute._base import AttributeAttack
 from skleak.channels import GaussianChannel, UnequalGaussianChannel
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.jacobian import MultinomialFactor
-from skleak.influence.noise import NoiseShape
+from skleak.influence.state import NoiseShape
 from skleak.utils._blocks import row_blocks
 from skleak.utils._confidential import leaves_whole
 from skleak.utils._sklearn_compat import HasMethods, fit_context

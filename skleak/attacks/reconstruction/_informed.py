@@ -21,7 +21,7 @@ from skleak.adversary._likeliest import reconstruct_known, reconstruct_unknown
 from skleak.adversary._missing import MissingGradient, _hessian, objective_of, weights_of
 from skleak.adversary._releases import ReleaseKind, read_releases
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence.noise import NoiseShape
+from skleak.influence.state import NoiseShape
 from skleak.utils._confidential import ConfidentialMixin, leaves_whole
 from skleak.utils._linalg import augment
 from skleak.utils._sklearn_compat import HasMethods, NoMetadataRequests, StrOptions, fit_context

@@ -19,7 +19,7 @@ from skleak.attacks import (
 )
 from skleak.audit.games._subject import Kind, Subject
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence.noise import NoiseShape
+from skleak.influence.state import NoiseShape
 
 __all__ = ["RESERVED", "choose_attacks", "fit_attacks"]
 

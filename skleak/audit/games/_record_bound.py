@@ -22,7 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from skleak.adversary._knowledge import take_rows
-from skleak.influence.reweighting import total_jacobian
+from skleak.influence.noise import noise_root
+from skleak.influence.reweighting import fitted_derivative, total_jacobian
 from skleak.influence.state import FitState
 from skleak.utils._blocks import row_blocks
 from skleak.utils._linalg import weighted_gram
@@ -100,7 +101,7 @@ class _Geometry:
         if objective.fit_intercept:
             hessian[-1] += objective.transpose_product(v)
             hessian[:-1, -1] = hessian[-1, :-1]
-        y = state.noise.root(state).T @ hessian
+        y = noise_root(state).T @ hessian
         if not objective.fit_intercept:
             return cls(w, _triangle(y), np.zeros(d), np.inf)
         r = _triangle(np.roll(y, 1, axis=1))
@@ -148,14 +149,15 @@ def _reweighted(state: FitState, targets: IntArray, private_target: bool) -> Flo
 
     No closed form is known: singular values of the total Jacobians, at a cost of d^3 a record.
     """
-    if state.derivative.unbounded:
+    derivative = fitted_derivative(state)
+    if derivative.unbounded:
         return np.zeros(len(targets))
     n, p = state.n_features + private_target, len(state.factor.coefficients)
     if p < n:
         return np.full(len(targets), np.inf)
     traces = np.empty(len(targets))
     for some in row_blocks(len(targets), p * (state.n_features + 1)):
-        jacobians = total_jacobian(state, targets[some], derivative=state.derivative)
+        jacobians = total_jacobian(state, targets[some], derivative=derivative)
         values = np.linalg.svd(jacobians[:, :, :n], compute_uv=False)
         singular = values[:, -1] <= p * np.finfo(float).eps * values[:, 0]
         with np.errstate(divide="ignore"):

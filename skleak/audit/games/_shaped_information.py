@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from skleak.influence.jacobian import Columns, Participation
-from skleak.influence.state import FitState
-from skleak.utils._typing import Data, FloatArray
+from skleak.influence.jacobian import Columns
+from skleak.influence.noise import fitted_noise
+from skleak.influence.state import FitState, RecordBatch
+from skleak.utils._typing import FloatArray
 
 __all__ = ["ShapedInformation"]
 
@@ -39,7 +40,7 @@ class ShapedInformation:
 
     @classmethod
     def of_columns(
-        cls, state: FitState, X: Data, y: FloatArray, part: Participation, columns: Columns
+        cls, state: FitState, batch: RecordBatch, columns: Columns
     ) -> "ShapedInformation":
         """About a block of columns of records.
 
@@ -47,21 +48,17 @@ class ShapedInformation:
         ----------
         state : FitState
             With noise whose shape follows the data.
-        X : ndarray or CSR of shape (n, d)
+        batch : RecordBatch
             Records.
-        y : ndarray of shape (n,)
-            Their targets.
-        part : Participation
-            How they take part in the fit.
         columns : Columns
             What is unknown.
         """
-        noise = state.fitted_noise
+        noise = fitted_noise(state)
         frame = noise.frame(columns)
-        squares = part.factors**2
+        squares = batch.factors**2
         terms = [
             [squares[rows, None, None] * term for term in records.information(frame)]
-            for rows, records in noise.records(X, y)
+            for rows, records in noise.records(batch.X, batch.y)
         ]
         mean, covariance = (np.concatenate(each) for each in zip(*terms, strict=True))
         return cls(mean, covariance)

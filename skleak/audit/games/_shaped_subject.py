@@ -5,7 +5,8 @@ from typing import Any
 
 from skleak.adversary._encodings import PublicModel, model_parameters
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence.noise import NoiseShape
+from skleak.influence.noise import noise_covariance
+from skleak.influence.state import NoiseShape
 
 __all__ = ["audited_shape", "shape_of_fit"]
 
@@ -71,4 +72,4 @@ def shape_of_fit(noise: NoiseShape, fitted: Any) -> NoiseShape:
         Confidential.
     """
     state = replace(fitted._confidential_state(), noise=noise)
-    return replace(noise, matrix=noise.covariance(state))
+    return replace(noise, matrix=noise_covariance(state))

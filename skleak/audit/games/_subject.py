@@ -24,10 +24,10 @@ from skleak.audit.games._record_bound import record_mse
 from skleak.audit.games._shaped_information import ShapedInformation
 from skleak.audit.games._shaped_subject import audited_shape, shape_of_fit
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence.jacobian import Columns, Participation
-from skleak.influence.noise import NoiseShape
-from skleak.influence.reweighting import total_jacobian
-from skleak.influence.state import FitState
+from skleak.influence.jacobian import Columns
+from skleak.influence.leakage import leakage_model
+from skleak.influence.reweighting import fitted_derivative, total_jacobian
+from skleak.influence.state import FitState, NoiseShape
 from skleak.solvers import MultinomialObjective
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import Array, FloatArray, IntArray
@@ -274,7 +274,6 @@ def _whole_records(
             "for two. Name an `attribute`, or make the target binary."
         )
     rows = take_rows(state.objective.X, targets)
-    part = _participation(state, targets)
     labels = state.objective.y[targets]
     unit_mse, unit_mse_with_target = (
         record_mse(state, targets, private_target=private) for private in (False, True)
@@ -292,7 +291,7 @@ def _whole_records(
         y=y,
         targets=targets,
         noiseless=state.factor.coefficients,
-        unit_eta=state.record_loss(rows, labels, part),
+        unit_eta=leakage_model(state).record_loss(state.training.take(targets)),
         unit_mse=unit_mse,
         values=np.empty(0),
         secrets=truth,
@@ -331,21 +330,16 @@ def _columns_loss(
     sums = np.stack([np.ravel(each[:, columns].sum(axis=1)) for each in candidates])
     one_hot = len(columns) > 1 and bool(np.allclose(sums, 1.0))
     block = Columns(columns, constrained=one_hot)
-    part, labels = _participation(state, targets), state.objective.y[targets]
+    batch = state.training.take(targets)
     if noise.reads_data:
-        information = ShapedInformation.of_columns(state, rows, labels, part, block)
+        information = ShapedInformation.of_columns(state, batch, block)
         return {"unit_eta": not_known, "information": information}
-    return {"unit_eta": state.record_loss(rows, labels, part, block)}
+    return {"unit_eta": leakage_model(state).record_loss(batch, block)}
 
 
 def _at_unit_noise(fitted: Any) -> FitState:
     state: FitState = fitted._confidential_state()
     return state.at_noise(1.0)
-
-
-def _participation(state: FitState, targets: IntArray) -> Participation:
-    objective = state.objective
-    return Participation(objective.sample_weight[targets], objective.reweights[targets])
 
 
 def _slope(nodes: FloatArray, low: FloatArray, high: FloatArray, truth: FloatArray) -> FloatArray:
@@ -372,7 +366,7 @@ def _total_slope(
     the parameters: a polynomial through them is no way to their derivative.
     """
     state = _at_unit_noise(fitted)
-    if state.balanced is None or state.derivative.unbounded:
+    if state.balanced is None or (derivative := fitted_derivative(state)).unbounded:
         return None
     half = _STEP * float(np.std(column))
     ends = np.stack([column[targets] + half, column[targets] - half])
@@ -382,7 +376,7 @@ def _total_slope(
     tangent = (above - below) / (2.0 * half)
     slope = np.empty((len(targets), len(state.factor.coefficients)))
     for some in row_blocks(len(targets), slope.shape[1] * (state.n_features + 1)):
-        jacobians = total_jacobian(state, targets[some], derivative=state.derivative)
+        jacobians = total_jacobian(state, targets[some], derivative=derivative)
         slope[some] = np.einsum("ijk,ik->ij", jacobians[:, :, :-1], tangent[some])
     return slope
 

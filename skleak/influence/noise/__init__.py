@@ -1,12 +1,20 @@
 """Noise with a covariance of its own, and what that covariance reveals."""
 
+from skleak.influence.noise._fitted import (
+    fitted_noise,
+    mean_factor,
+    noise_covariance,
+    noise_root,
+)
 from skleak.influence.noise._minimax_shape import MinimaxShape, minimax_shape
-from skleak.influence.noise._shape import NoiseShape
 from skleak.influence.noise._terms import LossTerms
 
 __all__ = [
     "LossTerms",
     "MinimaxShape",
-    "NoiseShape",
+    "fitted_noise",
+    "mean_factor",
     "minimax_shape",
+    "noise_covariance",
+    "noise_root",
 ]

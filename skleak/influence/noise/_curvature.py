@@ -27,7 +27,6 @@ many records, and O(n p^3) for the tensor. The second term does not fall with th
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,12 +34,11 @@ from skleak.influence.jacobian._factor import FitFactor
 from skleak.influence.jacobian._norms import Columns
 from skleak.influence.noise._covariance import inverse_hessian_root
 from skleak.influence.noise._terms import Frame
+from skleak.influence.state._batch import RecordBatch
+from skleak.influence.state._state import FitState
 from skleak.utils._blocks import dense_rows, row_blocks
 from skleak.utils._linalg import augment
 from skleak.utils._typing import Data, FloatArray
-
-if TYPE_CHECKING:  # the state of a fit offers these functions as methods
-    from skleak.influence.state._state import FitState
 
 __all__ = ["CurvatureNoise"]
 
@@ -77,7 +75,7 @@ class CurvatureNoise:
     normalized: bool
 
     @classmethod
-    def of(cls, state: "FitState", *, normalized: bool = True) -> "CurvatureNoise":
+    def of(cls, state: FitState, *, normalized: bool = True) -> "CurvatureNoise":
         """Whiten a fit and gather the third derivatives of its objective.
 
         Parameters
@@ -141,11 +139,9 @@ class CurvatureNoise:
         """A block of columns in whitened coordinates."""
         return Frame.of(columns, self.factor, self.root)
 
-    def joint(
-        self, X: Data, y: FloatArray, weights: FloatArray, columns: Columns, noise_scale: float
-    ) -> "_Joint":
+    def joint(self, batch: RecordBatch, columns: Columns, noise_scale: float) -> "_Joint":
         """The information of many records together."""
-        return _Joint(self, X, y, weights, self.frame(columns), noise_scale)
+        return _Joint(self, batch, self.frame(columns), noise_scale)
 
     def records(self, X: Data, y: FloatArray) -> Iterator[tuple[slice, "_Records"]]:
         """Walk through records in blocks.
@@ -281,9 +277,7 @@ class _Joint:
     """
 
     noise: CurvatureNoise
-    X: Data
-    y: FloatArray
-    weights: FloatArray
+    batch: RecordBatch
     frame: Frame
     noise_scale: float
 
@@ -302,16 +296,17 @@ class _Joint:
         if noise.tensor is not None:
             pull = pull + np.einsum("kij,ij->k", noise.tensor, metric) / np.sqrt(2.0)
         moved, matrix = np.zeros(p), np.zeros((p, p))
-        for rows in row_blocks(self.X.shape[0], 4 * p):
-            x, r, c, q = factor.derivatives(dense_rows(self.X, rows), self.y[rows])
+        batch, weights = self.batch, self.batch.factors**2
+        for rows in row_blocks(len(batch), 4 * p):
+            x, r, c, q = factor.derivatives(dense_rows(batch.X, rows), batch.y[rows])
             third = factor.loss.third_derivative(x @ factor.coefficients)
             x = x @ root
             image, pulled = x @ metric, x @ pull
             along = third * np.einsum("ij,ij->i", image, x) / np.sqrt(2.0) - c * pulled
             t = (np.sqrt(2.0) * c[:, None] * image - r[:, None] * pull) @ edges.T
-            t = (t + along[:, None] * w) * self.weights[rows, None]
+            t = (t + along[:, None] * w) * weights[rows, None]
             with_w, with_edges = t @ w, t @ edges
-            target = -q * pulled * self.weights[rows] if self.frame.target else np.zeros_like(q)
+            target = -q * pulled * weights[rows] if self.frame.target else np.zeros_like(q)
             moved -= (c * with_w + q * target) @ x + r @ with_edges
             half = x.T @ (0.5 * (third * with_w)[:, None] * x + c[:, None] * with_edges)
             matrix += half + half.T

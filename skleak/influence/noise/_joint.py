@@ -8,18 +8,14 @@ coordinates however many records there are. It is never built: with ``M`` a symm
 for the tensor.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from skleak.influence.jacobian._norms import Columns, Norm
-from skleak.influence.noise._terms import FittedNoise, covariance_losses
-from skleak.utils._typing import Data, FloatArray
-
-if TYPE_CHECKING:  # the state of a fit offers these functions as methods
-    from skleak.influence.jacobian._participation import Participation
-    from skleak.influence.state._state import FitState
+from skleak.influence.noise._terms import DataShape, covariance_losses
+from skleak.influence.state._batch import RecordBatch
+from skleak.influence.state._state import FitState
+from skleak.utils._typing import FloatArray
 
 __all__ = ["covariance_joint_loss"]
 
@@ -28,14 +24,12 @@ _TOLERANCE = 1e-10
 
 
 def covariance_joint_loss(
-    state: "FitState",
-    X: Data,
-    y: FloatArray,
-    part: "Participation",
+    state: FitState,
+    batch: RecordBatch,
     columns: Columns,
     norm: Norm = "spectral",
     *,
-    noise: FittedNoise,
+    noise: DataShape,
 ) -> float:
     """Fisher information loss of all given records together, through mean and covariance.
 
@@ -43,17 +37,13 @@ def covariance_joint_loss(
     ----------
     state : FitState
         State of the fit; its noise scale is ``sigma``.
-    X : ndarray or CSR of shape (n, d)
-        Records.
-    y : ndarray of shape (n,)
-        Targets.
-    part : Participation
-        How they take part in the fit; reweighting factors are held fixed.
+    batch : RecordBatch
+        Records; reweighting factors are held fixed.
     columns : Columns
         What is unknown of each.
     norm : {"spectral", "trace"}, default="spectral"
         Worst direction, or root mean square over all unknowns, records times columns.
-    noise : FittedNoise
+    noise : DataShape
         The shape of the noise, of this state.
 
     Returns
@@ -66,24 +56,24 @@ def covariance_joint_loss(
     >>> import numpy as np
     >>> from skleak.linear_model import PrivateLinearRegression
     >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
+    >>> from skleak.influence.noise._curvature import CurvatureNoise
     >>> model = PrivateLinearRegression(0.3, alpha=0.5, noise_covariance="curvature").fit(X, y)
     >>> state, whole = model._confidential_state(), Columns(target=True)
-    >>> part, noise = state.participation(X, y), state.fitted_noise
-    >>> joint = covariance_joint_loss(state, X, y, part, whole, noise=noise)
-    >>> bool(joint >= covariance_losses(state, X, y, part, [whole], noise=noise).total.max())
+    >>> batch, noise = state.training, CurvatureNoise.of(state)
+    >>> joint = covariance_joint_loss(state, batch, whole, noise=noise)
+    >>> bool(joint >= covariance_losses(state, batch, [whole], noise=noise).total.max())
     True
     """
-    present = np.flatnonzero(part.present)
-    if not len(present):
+    batch = batch.take(np.flatnonzero(batch.present))
+    if not len(batch):
         return 0.0
-    X, y, own = X[present], y[present], part.take(present)
-    diagonal = covariance_losses(state, X, y, own, [columns], "trace", noise=noise)
+    diagonal = covariance_losses(state, batch, [columns], "trace", noise=noise)
     squares = float(np.sum(diagonal.total[:, 0] ** 2))
     if norm == "trace":
-        return float(np.sqrt(squares / len(present)))
+        return float(np.sqrt(squares / len(batch)))
     if squares == 0.0 or np.isinf(squares):
         return float(np.sqrt(squares))
-    joint = noise.joint(X, y, own.factors**2, columns, state.noise_scale)
+    joint = noise.joint(batch, columns, state.noise_scale)
     p = len(state.factor.coefficients)
     size = p + p * p
     # Scaled by the trace, so that nothing over- or underflows.

@@ -1,172 +1,29 @@
-"""The minimax shape of the noise with equal weights, which no record determines.
-
-Noise of covariance C raises the training objective by ``tr(H C) / (2 N)``. At an equal rise the
-largest loss through the mean, over records i with Jacobians ``J_i``, is smallest under
-``S = A # M``, ``M = sum_i J_i Y_i J_i^T``, the geometric mean with the inverse Hessian A, for least
-favourable weights ``Y_i`` that a few records share (see `_covariance_minimax`): a shape that those
-few determine, and that gives them away. With equal weights instead, for sample weights ``s_i``,
-
-    S H S = M ,   M = sum_i s_i J_i J_i^T = A B A ,
-    S = A # M = L (L^T B L)^(1/2) L^T ,   A = L L^T ,
-
-minimises the *mean* squared loss (the trace, over all entries of all records) at an equal rise,
-and every record has its share of it. The shape is part of the fit, in which a weight of 2 is the
-record twice; what a row leaks under it is that of its whole weight. It is not the exact minimax
-shape: the ``lower_bound`` of `skleak.influence.minimax_shape` certifies how much is left. On IWPC
-(whole record, 3,855 patients, a rise of 0.01, alpha = 1e-2) the largest loss is 2.51 under
-isotropic noise, 0.492 under the curvature, 0.360 here, both terms counted, and through the mean
-alone 0.257 at least under any shape; for alpha = 1e-4 these are 9.47, 0.958, 0.636 and 0.385. The
-second term is at most 0.061 and 0.33, about twice that of the curvature: with so much noise that
-nothing else is left, the curvature leaks less.
-
-Always of the whole record, target included: with ``J = A Jhat`` and
-``Jhat = -[c x~ w^T + r E, q x~]``,
-
-    B = sum_i s_i [alpha x~ x~^T + beta (x~ w^T + w x~^T) + gamma P] ,
-    alpha = c^2 |w|^2 + q^2 ,   beta = c r ,   gamma = r^2 ,
-
-w with a zero for the intercept and P the identity on the features. L is rotated such that
-``L^T B L = diag(z^2)``; then ``S = L diag(z) L^T`` up to its trace. In these coordinates,
-``x' = L^T x~``, ``l_a = L^T e_a``, ``w' = L^T w`` and ``P' = L^T P L``, a change of a record that
-changes H by W and B by V changes the covariance by what is similar to ``U - delta I``,
-
-    U = E o V - F o W ,
-    E_kl = 1 / ((z_k + z_l) sqrt(z_k z_l)) ,   F_kl = (z_k^2 + z_l^2 + z_k z_l) E_kl ,
-
-with o elementwise and ``delta = <G, U>``, ``G_kl = (L^T L)_kl sqrt(z_k z_l) / tr(L diag(z) L^T)``:
-the derivative of ``S H S = A B A``, and of the scale. Through the minimiser, which moves along v,
-
-    V = D(v) ,  W = T(v) ,  T(v) = sum_j s_j c'_j (x'_j . v) x'_j x'_j^T ,
-    D(v) = sum_j s_j { (x'_j . v) [alpha' x' x'^T + beta' (x' w'^T + w' x'^T) + gamma' P']
-                       + 2 c^2 (w' . v) x' x'^T + beta (x' v^T P' + P' v x'^T) } ,
-    alpha' = 2 c c' |w|^2 ,   beta' = c' r + c^2 ,   gamma' = 2 r c .
-
-D does not vanish for the squared loss. What a record does by itself is in `_minimax_records`.
-"""
+"""Noise of the minimax shape with equal weights, and what records tell under it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skleak.influence.jacobian._factor import FitFactor
 from skleak.influence.jacobian._norms import Columns
-from skleak.influence.noise._covariance import inverse_hessian_root
+from skleak.influence.noise._minimax_coordinates import MinimaxCoordinates
 from skleak.influence.noise._minimax_records import MinimaxFrame, MinimaxJoint, MinimaxRecords
-from skleak.solvers import Objective
+from skleak.influence.state._batch import RecordBatch
 from skleak.utils._blocks import dense_rows, row_blocks
-from skleak.utils._linalg import augment
 from skleak.utils._typing import Data, FloatArray
 
-if TYPE_CHECKING:  # the state of a fit offers these functions as methods
-    from skleak.influence.state._state import FitState
-
-__all__ = ["MinimaxNoise", "check_no_reweighting", "influence_weights", "squared_axes"]
+__all__ = ["MinimaxNoise"]
 
 # Entries of the largest table of one block of records: 16 MB.
 _ELEMENTS = 1 << 21
-# Ratio of eigenvalues of L^T B L below which five digits of the smallest may be lost.
-_SINGULAR = 1e-11
-
-
-def check_no_reweighting(objective: Objective) -> None:
-    """Refuse an objective with reweighting factors, whose dependence on the data is not counted.
-
-    Parameters
-    ----------
-    objective : Objective
-        Training records.
-
-    Raises
-    ------
-    ValueError
-        Where a record that takes part has a factor other than one.
-    """
-    if np.any(objective.reweights[objective.sample_weight > 0.0] != 1.0):
-        raise ValueError(
-            "The minimax shape is for fits without a reweighting; got factors other than 1. Use "
-            "isotropic noise, or drop the reweighting."
-        )
-
-
-def influence_weights(
-    r: FloatArray, c: FloatArray, q: FloatArray, length: FloatArray | float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """``alpha``, ``beta`` and ``gamma`` of records in the formula of B.
-
-    Parameters
-    ----------
-    r, c, q : ndarray
-        First, second and mixed derivatives of the loss.
-    length : float or ndarray
-        ``|w|^2``, of the coefficients without the intercept.
-
-    Returns
-    -------
-    tuple of three ndarrays
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> influence_weights(np.array([2.0]), np.array([1.0]), np.array([-1.0]), 3.0)
-    (array([4.]), array([2.]), array([4.]))
-    """
-    return c**2 * length + q**2, c * r, r**2
-
-
-def squared_axes(moments: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Eigenvalues ``z^2`` and eigenvectors of ``L^T B L``, of one fit or of many.
-
-    Parameters
-    ----------
-    moments : ndarray of shape (..., p, p)
-        ``L^T B L``.
-
-    Returns
-    -------
-    values : ndarray of shape (..., p)
-        Ascending, all positive.
-    vectors : ndarray of shape (..., p, p)
-
-    Raises
-    ------
-    ValueError
-        Where there is a direction in which no record moves the model.
-
-    Examples
-    --------
-    >>> squared_axes(np.diag([1.0, 4.0]))[0]
-    array([1., 4.])
-    """
-    values, vectors = np.linalg.eigh(moments)
-    if not np.all(values[..., 0] > _SINGULAR * values[..., -1]):
-        raise ValueError(
-            "The minimax shape of the noise is singular: there are directions in which no record "
-            "moves the model, as with one sample, or with a target that is constant or fitted "
-            "without an error. How much noise they get would then hang on single records. Use "
-            "`noise_covariance='curvature'` or 'isotropic'."
-        )
-    return values, vectors
 
 
 @dataclass(frozen=True)
-class MinimaxNoise:
+class MinimaxNoise(MinimaxCoordinates):
     """What the leakage of all records under the shape ``A # M`` has in common. Confidential.
 
-    Parameters
-    ----------
-    objective : Objective
-        Training records.
-    factor : FitFactor
-        State of the fit.
-    triangle : ndarray of shape (p, p)
-        Lower triangular root of A.
-    rotation : ndarray of shape (p, p)
-        Q; ``L`` is the triangle times Q.
-    axes : ndarray of shape (p,)
-        ``z``.
+    See `MinimaxCoordinates` for its parameters.
 
     Examples
     --------
@@ -177,56 +34,6 @@ class MinimaxNoise:
     >>> round(float(np.trace(noise.shape)), 12)
     2.0
     """
-
-    objective: Objective
-    factor: FitFactor
-    triangle: FloatArray
-    rotation: FloatArray
-    axes: FloatArray
-
-    @classmethod
-    def of(cls, state: "FitState") -> "MinimaxNoise":
-        """Whiten a fit, and weigh the directions by what moves along them.
-
-        Parameters
-        ----------
-        state : FitState
-            State of a fit without a reweighting.
-
-        Raises
-        ------
-        ValueError
-            For a reweighted fit, or one that no record moves in some direction.
-        """
-        objective, factor = state.objective, state.factor
-        check_no_reweighting(objective)
-        triangle = inverse_hessian_root(state)
-        length = float(factor.weights @ factor.weights)
-        p = len(triangle)
-        moments, edge, rest = np.zeros((p, p)), np.zeros(p), 0.0
-        for rows in row_blocks(len(objective.y), p, _ELEMENTS):
-            x, r, c, q = factor.derivatives(dense_rows(objective.X, rows), objective.y[rows])
-            x, s = x @ triangle, objective.sample_weight[rows]
-            alpha, beta, gamma = influence_weights(r, c, q, length)
-            half = x * np.sqrt(s * alpha)[:, None]
-            moments += half.T @ half
-            edge += (s * beta) @ x
-            rest += float(s @ gamma)
-        features = triangle[: factor.n_features]
-        along = np.outer(edge, features.T @ factor.weights)
-        moments += along + along.T + rest * (features.T @ features)
-        values, vectors = squared_axes(moments)
-        return cls(objective, factor, triangle, vectors, np.sqrt(values))
-
-    @cached_property
-    def root(self) -> FloatArray:
-        """``L``, of shape (p, p), not triangular."""
-        return self.triangle @ self.rotation
-
-    @property
-    def scale(self) -> float:
-        """``tr(L diag(z) L^T) / p``: the noise is ``sigma^2 L diag(z) L^T`` over this."""
-        return float(np.sum(self.root**2 @ self.axes) / len(self.axes))
 
     @property
     def shape(self) -> FloatArray:
@@ -247,85 +54,13 @@ class MinimaxNoise:
         response = np.sqrt(self.scale / self.axes)[:, None] * self.root.T
         return self.factor.with_response(response)
 
-    @cached_property
-    def along(self) -> FloatArray:
-        """``w'``, of shape (p,)."""
-        return self.root[: self.factor.n_features].T @ self.factor.weights
-
-    @cached_property
-    def features(self) -> FloatArray:
-        """``P'``, of shape (p, p)."""
-        features = self.root[: self.factor.n_features]
-        return features.T @ features
-
-    @cached_property
-    def through_moments(self) -> FloatArray:
-        """``E``, of shape (p, p)."""
-        z = self.axes
-        return 1.0 / (np.add.outer(z, z) * np.sqrt(np.outer(z, z)))
-
-    @cached_property
-    def through_hessian(self) -> FloatArray:
-        """``F``, of shape (p, p)."""
-        squares, z = self.axes**2, self.axes
-        return (np.add.outer(squares, squares) + np.outer(z, z)) * self.through_moments
-
-    @cached_property
-    def metric(self) -> FloatArray:
-        """``G``, of shape (p, p), with ``tr G = 1``."""
-        half = self.root * np.sqrt(self.axes)
-        return (half.T @ half) / float(np.sum(half**2))
-
-    @cached_property
-    def tensor(self) -> FloatArray:
-        """``E o D(e_k) - F o T(e_k)`` for every coordinate k, of shape (p, p * p).
-
-        What a step of the minimiser along k does to all records' moments and curvature.
-        """
-        p, loss, X = len(self.axes), self.objective.loss, self.objective.X
-        length = float(self.factor.weights @ self.factor.weights)
-        gram, squares = np.zeros((p, p)), np.zeros((p, p))
-        edge, rest, tensor = np.zeros(p), np.zeros(p), np.zeros((p, p * p))
-        both = np.stack([self.through_moments.ravel(), self.through_hessian.ravel()])
-        for rows in row_blocks(len(self.objective.y), 1 if loss.quadratic else p * p, _ELEMENTS):
-            records = dense_rows(X, rows)
-            _, r, c, _ = self.factor.derivatives(records, self.objective.y[rows])
-            x = augment(records, self.factor.fit_intercept)
-            third = loss.third_derivative(x @ self.factor.coefficients)
-            x = x @ self.root
-            weighted = self.objective.sample_weight[rows, None] * x
-            gram += (weighted * (third * r + c**2)[:, None]).T @ x
-            squares += (weighted * c[:, None] ** 2).T @ x
-            edge += (c * r) @ weighted
-            rest += 2.0 * (r * c) @ weighted
-            if not loss.quadratic:
-                pairs = (x[:, :, None] * x[:, None, :]).reshape(len(x), p * p)
-                pairs *= np.column_stack([2.0 * c * third * length, -third]) @ both
-                tensor += weighted.T @ pairs
-        tensor += self._through_minimizer(gram, squares, edge, rest)
-        return tensor
-
-    def _through_minimizer(
-        self, gram: FloatArray, squares: FloatArray, edge: FloatArray, rest: FloatArray
-    ) -> FloatArray:
-        """The part of the tensor that second moments of the records give."""
-        p, w, features = len(edge), self.along, self.features
-        moved = gram[:, :, None] * w + edge[:, None] * features[:, None, :]
-        result = moved + moved.transpose(0, 2, 1)
-        for k in range(p):
-            result[k] += rest[k] * features + 2.0 * w[k] * squares
-        result *= self.through_moments
-        return result.reshape(p, p * p)
-
     def frame(self, columns: Columns) -> MinimaxFrame:
         """A block of columns in these coordinates."""
         return MinimaxFrame.within(self, columns)
 
-    def joint(
-        self, X: Data, y: FloatArray, weights: FloatArray, columns: Columns, noise_scale: float
-    ) -> MinimaxJoint:
+    def joint(self, batch: RecordBatch, columns: Columns, noise_scale: float) -> MinimaxJoint:
         """The information of many records together."""
-        return MinimaxJoint.of(self, X, y, weights, columns, noise_scale)
+        return MinimaxJoint.of(self, batch, columns, noise_scale)
 
     def records(self, X: Data, y: FloatArray) -> Iterator[tuple[slice, MinimaxRecords]]:
         """Walk through records in blocks.

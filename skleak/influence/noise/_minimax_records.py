@@ -1,8 +1,8 @@
 """What single records, and many together, tell under the minimax shape with equal weights.
 
-In the coordinates of `_minimax_noise`, and with ``sym(a, b) = a b^T + b a^T``, a record of unit
-weight moves the minimiser, whitened, by ``-(c w_a x' + r l_a)`` for its entry a and by ``-q x'``
-for its target, and changes H and B by
+In the coordinates of `_minimax_coordinates`, and with ``sym(a, b) = a b^T + b a^T``, a record of
+unit weight moves the minimiser, whitened, by ``-(c w_a x' + r l_a)`` for its entry a and by
+``-q x'`` for its target, and changes H and B by
 
     W_a = w_a c' x' x'^T + c sym(l_a, x') + T(-(c w_a x' + r l_a)) ,          W_y = T(-q x') ,
     V_a = w_a [alpha' x' x'^T + beta' sym(x', w') + gamma' P'] + alpha sym(l_a, x')
@@ -21,17 +21,15 @@ products with many.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skleak.influence.jacobian._norms import Columns
+from skleak.influence.noise._minimax_coordinates import MinimaxCoordinates
 from skleak.influence.noise._terms import Frame
+from skleak.influence.state._batch import RecordBatch
 from skleak.utils._blocks import dense_rows, row_blocks
-from skleak.utils._typing import Data, FloatArray
-
-if TYPE_CHECKING:  # the noise hands these out
-    from skleak.influence.noise._minimax import MinimaxNoise
+from skleak.utils._typing import FloatArray
 
 __all__ = ["MinimaxFrame", "MinimaxJoint", "MinimaxRecords"]
 
@@ -54,7 +52,7 @@ class MinimaxFrame(Frame):
     tables: tuple[FloatArray, FloatArray]
 
     @classmethod
-    def within(cls, noise: "MinimaxNoise", columns: Columns) -> "MinimaxFrame":
+    def within(cls, noise: MinimaxCoordinates, columns: Columns) -> "MinimaxFrame":
         """Of a block of columns."""
         frame = Frame.of(columns, noise.factor, noise.root)
         w, edges = frame.w, frame.edges
@@ -76,7 +74,7 @@ class MinimaxRecords:
 
     Parameters
     ----------
-    noise : MinimaxNoise
+    noise : MinimaxCoordinates
         What they have in common.
     x : ndarray of shape (b, p)
         ``x'``.
@@ -84,7 +82,7 @@ class MinimaxRecords:
         Derivatives of the loss.
     """
 
-    noise: "MinimaxNoise"
+    noise: MinimaxCoordinates
     x: FloatArray
     r: FloatArray
     c: FloatArray
@@ -92,7 +90,7 @@ class MinimaxRecords:
     third: FloatArray
 
     @classmethod
-    def of(cls, noise: "MinimaxNoise", X: FloatArray, y: FloatArray) -> "MinimaxRecords":
+    def of(cls, noise: MinimaxCoordinates, X: FloatArray, y: FloatArray) -> "MinimaxRecords":
         """From a dense block."""
         factor = noise.factor
         x, r, c, q = factor.derivatives(X, y)
@@ -221,37 +219,27 @@ class MinimaxJoint:
 
     Parameters
     ----------
-    noise : MinimaxNoise
+    noise : MinimaxCoordinates
         What the records have in common.
-    X : ndarray or CSR of shape (n, d)
-        Records.
-    y, weights : ndarray of shape (n,)
-        Targets, and how often each record counts.
+    batch : RecordBatch
+        Records, each times its own weight.
     frame : Frame
         What is unknown of each.
     noise_scale : float
         ``sigma``.
     """
 
-    noise: "MinimaxNoise"
-    X: Data
-    y: FloatArray
-    weights: FloatArray
+    noise: MinimaxCoordinates
+    batch: RecordBatch
     frame: Frame
     noise_scale: float
 
     @classmethod
     def of(
-        cls,
-        noise: "MinimaxNoise",
-        X: Data,
-        y: FloatArray,
-        weights: FloatArray,
-        columns: Columns,
-        noise_scale: float,
+        cls, noise: MinimaxCoordinates, batch: RecordBatch, columns: Columns, noise_scale: float
     ) -> "MinimaxJoint":
         """From a block of columns."""
-        return cls(noise, X, y, weights, Frame.of(columns, noise.factor, noise.root), noise_scale)
+        return cls(noise, batch, Frame.of(columns, noise.factor, noise.root), noise_scale)
 
     def product(self, vector: FloatArray) -> FloatArray:
         """See `JointTerms`."""
@@ -265,10 +253,11 @@ class MinimaxJoint:
         left, right = noise.through_moments * metric, noise.through_hessian * metric
         moved = np.zeros(p)
         through = np.zeros((2, p, p))
-        for rows in row_blocks(self.X.shape[0], 4 * p):
-            records = MinimaxRecords.of(noise, dense_rows(self.X, rows), self.y[rows])
+        batch, weights = self.batch, self.batch.factors[:, None] ** 2
+        for rows in row_blocks(len(batch), 4 * p):
+            records = MinimaxRecords.of(noise, dense_rows(batch.X, rows), batch.y[rows])
             t, target = self._told(records, pull, left, right)
-            moved += self._gather(records, self.weights[rows, None], t, target, through)
+            moved += self._gather(records, weights[rows], t, target, through)
         matrix = through[0] * noise.through_moments - through[1] * noise.through_hessian
         matrix += (moved @ noise.tensor).reshape(p, p)
         matrix -= np.einsum("ij,ij->", noise.metric, matrix) * np.eye(p)

@@ -6,7 +6,7 @@ over positive definite ``S``. Each ``v^T J^T S^-1 J v`` is a matrix fractional f
 S, so that their supremum is convex; the constraint, an equal expected rise of the training
 objective, is linear. In whitened coordinates (``A = L L^T``, ``Z = L^-1 S L^-T``,
 ``N_i = L^-1 J_i``) it asks for the smallest ellipsoid, by the sum ``tr Z`` of its squared half
-axes, that holds every ``N_i v`` with ``|v| = 1`` (see `_covariance_design`). In the original
+axes, that holds every ``N_i v`` with ``|v| = 1`` (see `_design`). In the original
 coordinates its optimum is the geometric mean of A and ``sum J_i Y_i J_i^T``, up to a factor, for
 some weights ``Y_i``. Any weights give a lower bound on what any S can reach, and any Z an upper
 bound: their gap certifies the solution. Points are generated: the ellipsoid is found for a few,
@@ -20,23 +20,21 @@ more than its loss through the mean, and from 0.006 on the curvature of the fit 
 depends on no record much, has the smaller largest loss with both terms counted
 (`covariance_losses`). So release with a shape that was found on public records, not with this one;
 or with `noise_covariance="minimax"`, which has equal weights in the place of the least favourable
-ones (`_minimax_noise`), is no record's own, and accounts for what it leaks.
+ones (`_minimax_coordinates`), is no record's own, and accounts for what it leaks.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from skleak.influence.jacobian._norms import Columns, record_norms
 from skleak.influence.noise._covariance import inverse_hessian_root
 from skleak.influence.noise._design import enclosing_design
+from skleak.influence.state._state import FitState
 from skleak.utils._blocks import dense_rows, row_blocks
 from skleak.utils._typing import Data, FloatArray, IntArray
-
-if TYPE_CHECKING:  # the state of a fit may offer these functions as methods
-    from skleak.influence.state._state import FitState
 
 __all__ = ["MinimaxShape", "minimax_shape"]
 
@@ -199,7 +197,7 @@ def _keep(atoms: FloatArray, weights: FloatArray, z: FloatArray) -> IntArray:
 class _Records:
     """Training records in whitened coordinates."""
 
-    state: "FitState"
+    state: FitState
     columns: Columns
     root: FloatArray  # L
     rows: IntArray  # those that take part
@@ -208,7 +206,7 @@ class _Records:
     factors: FloatArray  # s omega
 
     @classmethod
-    def of(cls, state: "FitState", columns: Columns) -> "_Records":
+    def of(cls, state: FitState, columns: Columns) -> "_Records":
         objective = state.objective
         rows = np.flatnonzero(objective.weights > 0.0)
         return cls(

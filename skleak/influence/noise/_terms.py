@@ -6,25 +6,23 @@ A release ``w + N(0, C)`` with ``C = sigma^2 S`` has the Fisher information abou
     I_ab = dw_a^T C^-1 dw_b + tr(C^-1 dC_a C^-1 dC_b) / 2 .
 
 The second term does not fall with the noise scale. How S depends on a record is for each kind of
-shape to say (`_curvature_noise`, `_minimax_noise`): here both terms become losses. A row of weight
+shape to say (`_curvature`, `_minimax`): here both terms become losses. A row of weight
 s moves ``w`` and ``C`` s omega times as far as one of unit weight: both terms take its square.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from skleak.influence.jacobian._factor import FitFactor
 from skleak.influence.jacobian._norms import Columns, Norm, feature_norms
+from skleak.influence.state._batch import RecordBatch
+from skleak.influence.state._state import FitState
 from skleak.utils._typing import Data, FloatArray
 
-if TYPE_CHECKING:  # the state of a fit offers these functions as methods
-    from skleak.influence.jacobian._participation import Participation
-    from skleak.influence.state._state import FitState
-
-__all__ = ["FittedNoise", "Frame", "JointTerms", "LossTerms", "covariance_losses", "noise_scales"]
+__all__ = ["DataShape", "Frame", "JointTerms", "LossTerms", "covariance_losses", "noise_scales"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ class JointTerms(Protocol):
         """Its product with a vector of p and a symmetric p x p matrix, flattened."""
 
 
-class FittedNoise(Protocol):
+class DataShape(Protocol):
     """A shape S of the noise that is a function of the training records. Confidential."""
 
     @property
@@ -88,10 +86,8 @@ class FittedNoise(Protocol):
     def records(self, X: Data, y: FloatArray) -> Iterator[tuple[slice, RecordTerms]]:
         """Walk through records in blocks."""
 
-    def joint(
-        self, X: Data, y: FloatArray, weights: FloatArray, columns: Columns, noise_scale: float
-    ) -> JointTerms:
-        """The information of records, each times its own of ``weights``, ``s^2 omega^2``."""
+    def joint(self, batch: RecordBatch, columns: Columns, noise_scale: float) -> JointTerms:
+        """Return the information of records together, each with its own weight."""
 
 
 @dataclass(frozen=True)
@@ -120,14 +116,12 @@ class LossTerms:
 
 
 def covariance_losses(
-    state: "FitState",
-    X: Data,
-    y: FloatArray,
-    part: "Participation",
+    state: FitState,
+    batch: RecordBatch,
     blocks: Sequence[Columns],
     norm: Norm = "spectral",
     *,
-    noise: FittedNoise,
+    noise: DataShape,
 ) -> LossTerms:
     """Fisher information losses of records, through mean and covariance.
 
@@ -135,18 +129,14 @@ def covariance_losses(
     ----------
     state : FitState
         State of the fit; its noise scale is ``sigma``.
-    X : ndarray or CSR of shape (n, d)
-        Records.
-    y : ndarray of shape (n,)
-        Targets.
-    part : Participation
-        How they take part in the fit. Reweighting factors are held fixed: under a reweighting
-        the losses are conditional on its weights.
+    batch : RecordBatch
+        Records. Reweighting factors are held fixed: under a reweighting the losses are
+        conditional on its weights.
     blocks : sequence of Columns
         What is unknown, one column of each table.
     norm : {"spectral", "trace"}, default="spectral"
         Worst direction, or root mean square over the unknowns.
-    noise : FittedNoise
+    noise : DataShape
         The shape of the noise, of this state.
 
     Returns
@@ -163,14 +153,16 @@ def covariance_losses(
     >>> import numpy as np
     >>> from skleak.linear_model import PrivateLinearRegression
     >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
+    >>> from skleak.influence.noise._curvature import CurvatureNoise
     >>> model = PrivateLinearRegression(0.3, alpha=0.5, noise_covariance="curvature").fit(X, y)
     >>> state, whole = model._confidential_state(), Columns(target=True)
-    >>> part = state.participation(X, y)
-    >>> losses = covariance_losses(state, X, y, part, [whole], noise=state.fitted_noise)
+    >>> noise = CurvatureNoise.of(state)
+    >>> losses = covariance_losses(state, state.training, [whole], noise=noise)
     >>> bool(np.all(losses.total >= np.maximum(losses.mean, losses.covariance)))
     True
     """
-    d, sigma, factors = state.n_features, state.noise_scale, part.factors
+    d, sigma, factors = state.n_features, state.noise_scale, batch.factors
+    X, y = batch.X, batch.y
     mean = feature_norms(noise.mean_factor, X, y, blocks, norm) * factors[:, None]
     covariance, total = np.zeros_like(mean), np.zeros_like(mean)
     single = [k for k, block in enumerate(blocks) if block.is_single]
@@ -195,14 +187,11 @@ def covariance_losses(
 
 
 def noise_scales(
-    state: "FitState",
-    X: Data,
-    y: FloatArray,
-    part: "Participation",
+    batch: RecordBatch,
     columns: Columns,
     eta: float,
     *,
-    noise: FittedNoise,
+    noise: DataShape,
 ) -> FloatArray:
     """Noise scale at which each record's total loss is eta.
 
@@ -211,19 +200,13 @@ def noise_scales(
 
     Parameters
     ----------
-    state : FitState
-        State of the fit; its noise scale plays no part.
-    X : ndarray or CSR of shape (n, d)
+    batch : RecordBatch
         Records.
-    y : ndarray of shape (n,)
-        Targets.
-    part : Participation
-        How they take part in the fit.
     columns : Columns
         What is unknown.
     eta : float, positive
         The loss.
-    noise : FittedNoise
+    noise : DataShape
         The shape of the noise, of this state.
 
     Returns
@@ -236,17 +219,18 @@ def noise_scales(
     >>> import numpy as np
     >>> from skleak.linear_model import PrivateLinearRegression
     >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
+    >>> from skleak.influence.noise._minimax import MinimaxNoise
     >>> model = PrivateLinearRegression(0.3, alpha=0.5, noise_covariance="minimax").fit(X, y)
     >>> state, whole = model._confidential_state(), Columns(target=True)
-    >>> part, noise = state.participation(X, y), state.fitted_noise
-    >>> scale = noise_scales(state, X, y, part, whole, 2.0, noise=noise).max()
-    >>> losses = covariance_losses(state.at_noise(scale), X, y, part, [whole], noise=noise)
+    >>> batch, noise = state.training, MinimaxNoise.of(state)
+    >>> scale = noise_scales(batch, whole, 2.0, noise=noise).max()
+    >>> losses = covariance_losses(state.at_noise(scale), batch, [whole], noise=noise)
     >>> round(float(losses.total.max()), 6)
     2.0
     """
-    frame, result = noise.frame(columns), np.empty(X.shape[0])
-    squares = part.factors**2
-    for rows, records in noise.records(X, y):
+    frame, result = noise.frame(columns), np.empty(len(batch))
+    squares = batch.factors**2
+    for rows, records in noise.records(batch.X, batch.y):
         first, second = (squares[rows, None, None] * term for term in records.information(frame))
         values, vectors = np.linalg.eigh(second)
         left, largest = eta**2 - values, np.full(len(values), np.inf)

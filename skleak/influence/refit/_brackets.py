@@ -19,12 +19,12 @@ lies within ``Q / (1 - k)`` of z in the norm of the Hessian, as F is convex.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from skleak.influence.jacobian._norms import Columns
-from skleak.influence.jacobian._participation import Participation
+from skleak.influence.noise._fixed import fixed_losses
 from skleak.influence.refit._reach import Reach, Whitening, leverages
 from skleak.influence.state._state import FitState
 from skleak.utils._blocks import dense_rows, row_blocks
@@ -81,10 +81,8 @@ def loss_brackets(
     indices = np.arange(state.n_features) if measured.indices is None else measured.indices
     reach = Reach.of(state, rows, columns, values, indices)
     own, same = _own_losses(state, rows, columns, values, measured)
-    part = _participation(state, rows)
-    losses = state.at_noise(1.0).record_loss(
-        state.objective.X[rows], state.objective.y[rows], part, measured
-    )
+    batch = state.training.take(rows)
+    losses = fixed_losses(state.at_noise(1.0), batch, [measured])[:, 0]
     rank = int(np.ceil(quantile * (len(rows) - 1)))
     start = _with_one_replaced(losses, own, rank)
     error = _additive_error(state, rows, reach, indices, measured.target)
@@ -298,15 +296,15 @@ def _own_losses(
     objective, unit = state.objective, state.at_noise(1.0)
     losses = np.empty((len(rows), len(values)))
     for block in row_blocks(len(rows), objective.n_parameters):
-        some = rows[block]
-        X, y = dense_rows(objective.X[some], slice(None)).copy(), objective.y[some]
-        part = _participation(state, some)
+        own = state.training.take(rows[block])
+        X, y = dense_rows(own.X, slice(None)).copy(), own.y
         for m, value in enumerate(values):
             if columns is None:
-                y = np.full(len(some), value[0])
+                y = np.full(len(own), value[0])
             else:
                 X[:, columns] = value
-            losses[block, m] = unit.record_loss(X, y, part, measured)
+            moved = replace(own, X=X, y=y)
+            losses[block, m] = fixed_losses(unit, moved, [measured])[:, 0]
     return losses, _is_own(state, rows, columns, values)
 
 
@@ -331,11 +329,6 @@ def _with_one_replaced(losses: FloatArray, own: FloatArray, rank: int) -> FloatA
     below = np.where(position <= rank - 1, padded[rank + 1], padded[rank])
     above = np.where(position <= rank, padded[rank + 2], padded[rank + 1])
     return np.clip(own, below[:, None], above[:, None])
-
-
-def _participation(state: FitState, rows: IntArray) -> Participation:
-    objective = state.objective
-    return Participation(objective.sample_weight[rows], objective.reweights[rows])
 
 
 def _largest_variance(state: FitState) -> float:

@@ -123,10 +123,7 @@ class _Refits:
 
     @classmethod
     def of(cls, state: FitState) -> "_Refits":
-        if "refits" not in state._shared:
-            state._shared["refits"] = cls._found(state)
-        refits: _Refits = state._shared["refits"]
-        return replace(refits, n_unsettled=0)
+        return replace(state.once(cls._found), n_unsettled=0)
 
     @classmethod
     def _found(cls, state: FitState) -> "_Refits":

@@ -1,23 +1,23 @@
 """The shape of the noise had a record been different, where it is a function of the records.
 
 A candidate changes one record, so the fit, so the shape. Under the minimax shape with equal weights
-(`_minimax_noise`) everything is taken in the whitened coordinates of the fit itself, in which the
-changed Hessian is close to the identity and nothing depends on the units of the columns. For the
-squared loss a few moments of the records give every changed fit exactly: with the residuals r of
-the fit and a step delta of the minimiser, the new residuals are ``r + x'.delta``, so that
+(`_minimax_coordinates`) everything is taken in the whitened coordinates of the fit itself, in which
+the changed Hessian is close to the identity and nothing depends on the units of the columns. For
+the squared loss a few moments of the records give every changed fit exactly: with the residuals r
+of the fit and a step delta of the minimiser, the new residuals are ``r + x'.delta``, so that
 
     sum s r'^2 = sum s r^2 + 2 delta^T sum s r x' + delta^T (sum s x' x'^T) delta .
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import linalg
 
 from skleak.influence.jacobian._multinomial_factor import check_one_predictor
 from skleak.influence.noise._covariance import inverse_hessian_root
-from skleak.influence.noise._minimax import (
+from skleak.influence.noise._minimax_coordinates import (
     check_no_reweighting,
     influence_weights,
     squared_axes,
@@ -30,13 +30,11 @@ from skleak.influence.refit._candidates import (
 )
 from skleak.influence.refit._changes import Change
 from skleak.influence.refit._hessians import candidate_inverse_hessians
+from skleak.influence.state._state import FitState
 from skleak.utils._blocks import dense_rows, row_blocks
 from skleak.utils._features import resolve_features
 from skleak.utils._linalg import augment
 from skleak.utils._typing import Data, FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from skleak.influence.state._state import FitState
 
 __all__ = ["candidate_shapes"]
 
@@ -171,12 +169,12 @@ class _Whitened:
         ``P'``.
     """
 
-    state: "FitState"
+    state: FitState
     root: FloatArray
     features: FloatArray
 
     @classmethod
-    def of(cls, state: "FitState") -> "_Whitened":
+    def of(cls, state: FitState) -> "_Whitened":
         root = inverse_hessian_root(state)
         features = root[: state.n_features]
         return cls(state, root, features.T @ features)

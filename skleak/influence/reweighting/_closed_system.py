@@ -20,9 +20,9 @@ import numpy as np
 from scipy import linalg
 
 from skleak.influence.jacobian._factor import FitFactor
-from skleak.influence.reweighting._rule import WeightRule
 from skleak.influence.reweighting._total_gradient import Balance, Gradients
 from skleak.influence.reweighting._total_system import AdjointSystem
+from skleak.influence.state._rule import WeightRule
 from skleak.solvers import Objective
 from skleak.utils._blocks import dense_rows, row_blocks
 from skleak.utils._typing import BoolArray, FloatArray, IntArray

@@ -22,20 +22,18 @@ Where the fixed point has no derivative the total leakage is infinite.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skleak.influence.jacobian._norms import Columns, Norm
+from skleak.influence.noise._fixed import fixed_joint_loss, fixed_losses, per_noise
 from skleak.influence.reweighting._total_derivative import TotalDerivative, total_derivative
 from skleak.influence.reweighting._total_gradient import Balance, Gradients
 from skleak.influence.reweighting._total_system import Adjoint
+from skleak.influence.state._batch import RecordBatch
+from skleak.influence.state._state import FitState
 from skleak.utils._blocks import dense_rows, row_blocks, with_progress
-from skleak.utils._typing import Data, FloatArray, IntArray
-
-if TYPE_CHECKING:  # the state of a fit may offer these functions as methods
-    from skleak.influence.jacobian._participation import Participation
-    from skleak.influence.state._state import FitState
+from skleak.utils._typing import FloatArray, IntArray
 
 __all__ = [
     "total_feature_norms",
@@ -53,10 +51,8 @@ _POWER_TOLERANCE, _POWER_STEPS = 1e-13, 30
 
 
 def total_norms(
-    state: "FitState",
-    X: Data,
-    y: FloatArray,
-    part: "Participation",
+    state: FitState,
+    batch: RecordBatch,
     columns: Columns | None = None,
     norm: Norm = "spectral",
     *,
@@ -68,12 +64,8 @@ def total_norms(
     ----------
     state : FitState
         State of the fit.
-    X : ndarray or CSR of shape (n, d)
+    batch : RecordBatch
         Records.
-    y : ndarray of shape (n,)
-        Targets.
-    part : Participation
-        How they take part in the fit.
     columns : Columns, default=None
         What is unknown; by default the whole record.
     norm : {"spectral", "trace"}, default="spectral"
@@ -85,7 +77,7 @@ def total_norms(
     -------
     ndarray of shape (n,)
         Loss of the whole weight of each at the noise scale of the fit; the counterpart of
-        ``FitState.record_loss`` with ``conditional=True``. Of records that are not training
+        `fixed_losses`. Of records that are not training
         records: as if one took part in this very fit.
 
     Examples
@@ -95,21 +87,18 @@ def total_norms(
     >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
     >>> model = PrivateLinearRegression(1.0, alpha=0.5, reweighting="irfil").fit(X, y)
     >>> state = model._confidential_state()
-    >>> part = state.participation(X, y)
-    >>> state.record_loss(X, y, part, conditional=True).round(3)
+    >>> fixed_losses(state, state.training, [Columns(target=True)])[:, 0].round(3)
     array([0.553, 0.553, 0.553, 0.553])
-    >>> total_norms(state, X, y, part).round(3)
+    >>> total_norms(state, state.training).round(3)
     array([0.725, 0.53 , 0.634, 0.493])
     """
     columns = state.whole_record if columns is None else columns
-    return total_feature_norms(state, X, y, part, [columns], norm, derivative=derivative)[:, 0]
+    return total_feature_norms(state, batch, [columns], norm, derivative=derivative)[:, 0]
 
 
 def total_feature_norms(
-    state: "FitState",
-    X: Data,
-    y: FloatArray,
-    part: "Participation",
+    state: FitState,
+    batch: RecordBatch,
     blocks: Sequence[Columns],
     norm: Norm = "spectral",
     *,
@@ -121,12 +110,8 @@ def total_feature_norms(
     ----------
     state : FitState
         State of the fit.
-    X : ndarray or CSR of shape (n, d)
+    batch : RecordBatch
         Records.
-    y : ndarray of shape (n,)
-        Targets.
-    part : Participation
-        How they take part in the fit.
     blocks : sequence of Columns
         What is unknown, one column of the table each.
     norm : {"spectral", "trace"}, default="spectral"
@@ -145,26 +130,24 @@ def total_feature_norms(
     >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
     >>> model = PrivateLinearRegression(1.0, alpha=0.5, reweighting="irfil").fit(X, y)
     >>> state, blocks = model._confidential_state(), [Columns(np.array([0])), Columns(target=True)]
-    >>> total_feature_norms(state, X, y, state.participation(X, y), blocks).shape
+    >>> total_feature_norms(state, state.training, blocks).shape
     (4, 2)
     """
     derivative = total_derivative(state) if derivative is None else derivative
     if derivative.unbounded:
-        return np.tile(np.where(part.present, np.inf, 0.0)[:, None], len(blocks))
+        return np.tile(np.where(batch.present, np.inf, 0.0)[:, None], len(blocks))
     if derivative.adjoint is None:
-        return state.feature_loss(X, y, part, blocks, norm, conditional=True)
-    table, d = np.empty((X.shape[0], len(blocks))), state.n_features
-    for rows, jacobians in _jacobians(derivative, X, y, part.factors, show=state.verbose):
+        return fixed_losses(state, batch, blocks, norm)
+    table, d = np.empty((len(batch), len(blocks))), state.n_features
+    for rows, jacobians in _jacobians(derivative, batch, show=state.verbose):
         for k, block in enumerate(blocks):
             table[rows, k] = _norms(_restricted(jacobians, block, d), norm, block.count(d))
-    return _per_noise(table, state.noise_scale)
+    return per_noise(table, state.noise_scale)
 
 
 def total_joint_norm(
-    state: "FitState",
-    X: Data,
-    y: FloatArray,
-    part: "Participation",
+    state: FitState,
+    batch: RecordBatch,
     columns: Columns | None = None,
     norm: Norm = "spectral",
     *,
@@ -176,12 +159,8 @@ def total_joint_norm(
     ----------
     state : FitState
         State of the fit.
-    X : ndarray or CSR of shape (n, d)
+    batch : RecordBatch
         Records of the group.
-    y : ndarray of shape (n,)
-        Targets.
-    part : Participation
-        How they take part in the fit.
     columns : Columns, default=None
         What is unknown of each; by default the whole record.
     norm : {"spectral", "trace"}, default="spectral"
@@ -192,7 +171,7 @@ def total_joint_norm(
     Returns
     -------
     float
-        The counterpart of ``FitState.joint_loss``.
+        The counterpart of `fixed_joint_loss`.
 
     Examples
     --------
@@ -201,32 +180,31 @@ def total_joint_norm(
     >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
     >>> model = PrivateLinearRegression(1.0, alpha=0.5, reweighting="irfil").fit(X, y)
     >>> state = model._confidential_state()
-    >>> part = state.participation(X, y)
-    >>> each = total_norms(state, X, y, part)
-    >>> bool(total_joint_norm(state, X, y, part) >= each.max())
+    >>> each = total_norms(state, state.training)
+    >>> bool(total_joint_norm(state, state.training) >= each.max())
     True
     """
     columns = state.whole_record if columns is None else columns
     derivative = total_derivative(state) if derivative is None else derivative
     if derivative.unbounded:
-        return np.inf if np.any(part.present) else 0.0
+        return np.inf if np.any(batch.present) else 0.0
     if derivative.adjoint is None:
-        return state.joint_loss(X, y, part, columns, norm, conditional=True)
+        return fixed_joint_loss(state, batch, columns, norm)
     p, d = len(state.factor.coefficients), state.n_features
     joint = np.zeros((p, p))
-    for _, jacobians in _jacobians(derivative, X, y, part.factors, show=state.verbose):
+    for _, jacobians in _jacobians(derivative, batch, show=state.verbose):
         flat = _restricted(jacobians, columns, d).transpose(1, 0, 2).reshape(p, -1)
         joint += flat @ flat.T
     if norm == "trace":
-        unknowns = np.sum(part.present) * columns.count(d)
+        unknowns = np.sum(batch.present) * columns.count(d)
         square = np.trace(joint) / unknowns if unknowns > 0 else 0.0
     else:
         square = np.linalg.eigvalsh(joint)[-1]
-    return float(_per_noise(np.sqrt(np.array([max(square, 0.0)])), state.noise_scale)[0])
+    return float(per_noise(np.sqrt(np.array([max(square, 0.0)])), state.noise_scale)[0])
 
 
 def total_jacobian(
-    state: "FitState", rows: IntArray, *, derivative: TotalDerivative | None = None
+    state: FitState, rows: IntArray, *, derivative: TotalDerivative | None = None
 ) -> FloatArray:
     """Dense total Jacobians of a few training records.
 
@@ -260,9 +238,7 @@ def total_jacobian(
     array([[[-0.524, -0.024],
             [-0.307,  0.354]]])
     """
-    objective = state.objective
-    X, y = objective.X[rows], objective.y[rows]
-    factors = objective.weights[rows]
+    batch = state.training.take(rows)
     derivative = total_derivative(state) if derivative is None else derivative
     if derivative.unbounded:
         raise ValueError(
@@ -270,25 +246,25 @@ def total_jacobian(
             + " ".join(derivative.doubts)
         )
     if derivative.adjoint is None:
-        conditional = state.factor.jacobian(dense_rows(X, slice(None)), y)
-        return conditional * factors[:, None, None]
-    result = np.empty((len(y), len(state.factor.coefficients), state.n_features + 1))
-    for some, jacobians in _jacobians(derivative, X, y, factors):
+        conditional = state.factor.jacobian(dense_rows(batch.X, slice(None)), batch.y)
+        return conditional * batch.factors[:, None, None]
+    result = np.empty((len(batch), len(state.factor.coefficients), state.n_features + 1))
+    for some, jacobians in _jacobians(derivative, batch):
         result[some] = jacobians
     return result
 
 
 def _jacobians(
-    derivative: TotalDerivative, X: Data, y: FloatArray, factors: FloatArray, *, show: bool = False
+    derivative: TotalDerivative, batch: RecordBatch, *, show: bool = False
 ) -> Iterator[tuple[slice, FloatArray]]:
-    """Total Jacobians of shape (b, p, d + 1) of blocks of records of weights ``factors``."""
+    """Total Jacobians of shape (b, p, d + 1) of blocks of records."""
     balance, adjoint = derivative.balance, derivative.adjoint
     if balance is None or adjoint is None:
         return
-    p, n = len(balance.root), X.shape[0]
+    p, n, factors = len(balance.root), len(batch), batch.factors
     blocks = row_blocks(n, p * (p + 1), _ELEMENTS)
     for rows in with_progress(blocks, n, "total leakage", show=show):
-        gradients = balance.gradients(dense_rows(X, rows), y[rows])
+        gradients = balance.gradients(dense_rows(batch.X, rows), batch.y[rows])
         block = _block(balance, adjoint, gradients)
         block *= factors[rows, None, None]
         yield rows, block
@@ -366,10 +342,3 @@ def _largest_eigenvalues(matrices: FloatArray) -> FloatArray:
     if len(pending):
         result[pending] = np.linalg.eigvalsh(matrices[pending])[:, -1]
     return result
-
-
-def _per_noise(norms: FloatArray, noise_scale: float) -> FloatArray:
-    """Norm over noise: infinite without noise, but zero where nothing depends on the record."""
-    if noise_scale == 0.0:
-        return np.where(norms > 0.0, np.inf, 0.0)
-    return norms / noise_scale

@@ -1,19 +1,20 @@
 """The derivative of the fixed point of a reweighting, and whether it can be trusted."""
 
+import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from skleak.influence.jacobian._norms import record_norms
 from skleak.influence.reweighting._fixed_point import relative_spread
 from skleak.influence.reweighting._total_gradient import Balance
 from skleak.influence.reweighting._total_system import Adjoint, AdjointSystem
+from skleak.influence.state._state import FitState
+from skleak.utils._warnings import outer_stacklevel
 
-if TYPE_CHECKING:  # the state of a fit may offer these functions as methods
-    from skleak.influence.state._state import FitState
-
-__all__ = ["TotalDerivative", "total_derivative"]
+__all__ = ["TotalDerivative", "fitted_derivative", "total_derivative"]
 
 # Largest number of parameters for which the system is written out: its matrix takes 0.2 GB.
 _LARGEST_DENSE = 100
@@ -86,7 +87,7 @@ class TotalDerivative:
 
 
 def total_derivative(
-    state: "FitState", *, solver: Literal["auto", "dense", "krylov"] = "auto"
+    state: FitState, *, solver: Literal["auto", "dense", "krylov"] = "auto"
 ) -> TotalDerivative:
     """Differentiate the fixed point of a reweighted fit, once for all records.
 
@@ -152,7 +153,46 @@ def total_derivative(
     return TotalDerivative(balance, adjoint, spread, deviation, residual, state.converged)
 
 
-def _check_size(state: "FitState") -> None:
+def fitted_derivative(state: FitState) -> TotalDerivative:
+    """Find how the weights of a reweighting depend on the data, when first asked for.
+
+    Where the fixed point is singular, any change of the data may move them without bound: then
+    the total leakage is infinite. Whatever makes it unreliable is a warning, once.
+
+    Parameters
+    ----------
+    state : FitState
+        State of the fit.
+
+    Returns
+    -------
+    TotalDerivative
+
+    Warns
+    -----
+    ConvergenceWarning
+        Where there are doubts.
+    """
+    return state.once(_find_derivative)
+
+
+def _find_derivative(state: FitState) -> TotalDerivative:
+    try:
+        found = total_derivative(state)
+    except np.linalg.LinAlgError:
+        found = TotalDerivative(None, None, 0.0, 0.0, np.inf, state.converged)
+    if found.doubts:
+        warnings.warn(
+            "The leakage of this reweighted fit is unreliable"
+            + (", and stated as infinite. " if found.unbounded else ". ")
+            + " ".join(found.doubts),
+            ConvergenceWarning,
+            stacklevel=outer_stacklevel(),
+        )
+    return found
+
+
+def _check_size(state: FitState) -> None:
     if state.factor.n_target_directions > 1:
         raise ValueError(
             "The total leakage of a reweighted fit is known for one prediction per record; got "

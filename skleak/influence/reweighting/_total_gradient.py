@@ -21,7 +21,7 @@ import numpy as np
 from skleak.influence.jacobian._factor import FitFactor
 from skleak.influence.jacobian._norms import _Parts
 from skleak.influence.jacobian._secular import largest_eigenvalue
-from skleak.influence.reweighting._rule import WeightRule
+from skleak.influence.state._rule import WeightRule
 from skleak.utils._typing import FloatArray
 
 __all__ = ["Balance", "Gradients"]

@@ -1,7 +1,13 @@
-"""The confidential state of a fit, and leakage at every grain computed from it."""
+"""The confidential state of a fit, as data: records, minimiser, shape of the noise, weights."""
 
+from skleak.influence.state._batch import RecordBatch
+from skleak.influence.state._rule import WeightRule
+from skleak.influence.state._shape import NoiseShape
 from skleak.influence.state._state import FitState
 
 __all__ = [
     "FitState",
+    "NoiseShape",
+    "RecordBatch",
+    "WeightRule",
 ]

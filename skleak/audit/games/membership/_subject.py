@@ -14,7 +14,7 @@ from skleak.adversary._encodings import last_step, model_parameters, noiseless
 from skleak.adversary._knowledge import as_table, resolve_records
 from skleak.audit.run._plan import without_ledger
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence.noise import NoiseShape
+from skleak.influence.state import NoiseShape
 from skleak.solvers import Objective
 from skleak.utils._typing import Array, FloatArray, IntArray
 

@@ -1,4 +1,4 @@
-"""How records take part in a fit, and which rows of the training data they are."""
+"""Records that take part in a fit, and which rows of the training data they are."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,18 +9,22 @@ from skleak.solvers import Objective
 from skleak.utils._rows import row_keys, same_rows
 from skleak.utils._typing import Array, BoolArray, Data, FloatArray, IntArray
 
-__all__ = ["Participation", "TrainingLookup"]
+__all__ = ["RecordBatch", "TrainingLookup"]
 
 
 @dataclass(frozen=True)
-class Participation:
-    """How records take part in a fit.
+class RecordBatch:
+    """Records, and how they take part in a fit.
 
     A row is one person. For the fit a weight of 2 is the record twice; the person behind it has
     one unknown value all the same, which moves both.
 
     Parameters
     ----------
+    X : ndarray or CSR of shape (n, d)
+        Records.
+    y : ndarray of shape (n,)
+        Targets.
     sample_weight : ndarray of shape (n,)
         ``s``: how many times each record counts in the fit.
     reweights : ndarray of shape (n,)
@@ -28,12 +32,18 @@ class Participation:
 
     Examples
     --------
-    >>> Participation(np.array([1.0, 4.0]), np.array([0.5, 1.5])).factors
+    >>> X, y = np.array([[1.0], [2.0]]), np.array([0.0, 1.0])
+    >>> RecordBatch(X, y, np.array([1.0, 4.0]), np.array([0.5, 1.5])).factors
     array([0.5, 6. ])
     """
 
+    X: Data
+    y: FloatArray
     sample_weight: FloatArray
     reweights: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.y)
 
     @property
     def present(self) -> BoolArray:
@@ -45,9 +55,11 @@ class Participation:
         """``s omega``: the Jacobian of a row over that of a unit record; 0 where absent."""
         return np.where(self.present, self.sample_weight * self.reweights, 0.0)
 
-    def take(self, rows: "IntArray | BoolArray | slice") -> "Participation":
-        """Some of the records."""
-        return Participation(self.sample_weight[rows], self.reweights[rows])
+    def take(self, rows: "IntArray | BoolArray | slice") -> "RecordBatch":
+        """Return some of the records."""
+        return RecordBatch(
+            self.X[rows], self.y[rows], self.sample_weight[rows], self.reweights[rows]
+        )
 
 
 @dataclass(frozen=True)

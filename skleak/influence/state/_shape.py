@@ -1,25 +1,19 @@
 """Which covariance the noise of a fit has, up to its scale."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 from scipy import linalg
 
-from skleak.influence.jacobian._factor import FitFactor
-from skleak.influence.jacobian._multinomial_factor import check_one_predictor
-from skleak.influence.noise._covariance import given_shape
-from skleak.influence.noise._curvature import CurvatureNoise
-from skleak.influence.noise._minimax import MinimaxNoise
-from skleak.influence.noise._terms import FittedNoise
-from skleak.utils._linalg import ScaledCholesky
+from skleak.utils._linalg import ScaledCholesky, SingularMatrixError
 from skleak.utils._typing import FloatArray
 
-if TYPE_CHECKING:  # the state of a fit offers these functions as methods
-    from skleak.influence.state._state import FitState
+__all__ = ["ISOTROPIC", "NoiseShape", "given_shape"]
 
-__all__ = ["ISOTROPIC", "NoiseShape"]
+# Largest relative difference of a matrix from its transpose that is taken for round-off.
+_ASYMMETRY = 1e-8
 
 
 @dataclass(frozen=True)
@@ -30,7 +24,7 @@ class NoiseShape:
     ----------
     name : {"isotropic", "given", "curvature", "minimax"}, default="isotropic"
         The identity; a matrix that does not depend on the data; or one that does: ``p A / tr A``
-        of the fit itself, or the minimax shape with equal weights (see `_minimax_noise`).
+        of the fit itself, or the minimax shape with equal weights (see `skleak.influence.noise`).
     matrix : ndarray of shape (p, p) or None, default=None
         ``S`` where it is given, symmetric positive definite of trace p.
 
@@ -66,12 +60,8 @@ class NoiseShape:
         """
         if not isinstance(value, str):
             return cls("given", given_shape(value, n_parameters))
-        if value == "isotropic":
-            return cls()
-        if value == "curvature":
-            return cls("curvature")
-        if value == "minimax":
-            return cls("minimax")
+        if value in ("isotropic", "curvature", "minimax"):
+            return cls(value)  # type: ignore[arg-type]
         raise ValueError(
             "The shape of the noise must be 'isotropic', 'curvature', 'minimax' or a matrix of "
             f"shape ({n_parameters}, {n_parameters}); got {value!r}."
@@ -80,7 +70,7 @@ class NoiseShape:
     @property
     def reads_data(self) -> bool:
         """Whether the covariance is a function of the training records."""
-        return self.name in _FITTED
+        return self.name in ("curvature", "minimax")
 
     @property
     def is_identity(self) -> bool:
@@ -115,38 +105,67 @@ class NoiseShape:
         flat = linalg.solve_triangular(root, points.reshape(-1, len(root)).T, lower=True)
         return np.asarray(flat.T.reshape(points.shape))
 
-    def root(self, state: "FitState") -> FloatArray:
-        """Lower triangular ``L`` with ``L L^T = S``, of shape (p, p). Confidential."""
-        if self.reads_data:
-            return self.of_fit(state).noise_root
-        if self.matrix is None or self.is_identity:
-            return np.eye(len(state.factor.coefficients))
-        return self.matrix_root
 
-    def covariance(self, state: "FitState") -> FloatArray:
-        """``S``, of shape (p, p). Confidential where it depends on the data."""
-        if self.reads_data:
-            return self.of_fit(state).shape
-        return np.eye(len(state.factor.coefficients)) if self.matrix is None else self.matrix
-
-    def factor(self, state: "FitState") -> FitFactor:
-        """What measures the leakage through the mean of the release. Confidential."""
-        if self.reads_data:
-            return self.of_fit(state).mean_factor
-        if self.matrix is None or self.is_identity:
-            return state.factor
-        return state.factor.under_noise(self.matrix)
-
-    def of_fit(self, state: "FitState") -> FittedNoise:
-        """What measures the leakage through mean and covariance, where that depends on the data."""
-        if not self.reads_data:
-            raise ValueError(f"Noise that is {self.name!r} is no function of the data.")
-        check_one_predictor(state.factor)
-        return _FITTED[self.name](state)
-
-
-_FITTED: dict[str, Callable[["FitState"], FittedNoise]] = {
-    "curvature": CurvatureNoise.of,
-    "minimax": MinimaxNoise.of,
-}
 ISOTROPIC = NoiseShape()
+
+
+def given_shape(shape: npt.ArrayLike, p: int) -> FloatArray:
+    """A covariance from public knowledge, scaled to a trace of p.
+
+    Parameters
+    ----------
+    shape : array-like of shape (p, p)
+        Symmetric positive definite, known up to a factor.
+    p : int
+        Number of parameters.
+
+    Returns
+    -------
+    ndarray of shape (p, p)
+        Exactly symmetric.
+
+    Raises
+    ------
+    ValueError
+        For another shape, or a matrix that is not symmetric positive definite.
+    TypeError
+        For a matrix that does not hold real numbers.
+
+    Examples
+    --------
+    >>> given_shape([[2, 0], [0, 2]], 2)
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    matrix = _check_symmetric(np.asarray(shape), p)
+    try:
+        ScaledCholesky.of(matrix)
+    except SingularMatrixError as error:
+        raise ValueError(
+            "The shape of the noise must be a positive definite matrix: a direction without "
+            f"noise shows the training data; got one that is not ({error}). Add a small "
+            "multiple of the identity."
+        ) from error
+    return matrix * (p / np.trace(matrix))
+
+
+def _check_symmetric(matrix: FloatArray, p: int) -> FloatArray:
+    """Validate a matrix and return it exactly symmetric."""
+    if matrix.dtype.kind not in "buif":
+        raise TypeError(f"The shape of the noise must hold real numbers; got {matrix.dtype}.")
+    if matrix.shape != (p, p):
+        raise ValueError(
+            f"The shape of the noise must be a matrix of shape ({p}, {p}), one row for each "
+            f"parameter, the intercept last; got shape {matrix.shape}."
+        )
+    matrix = matrix.astype(float)
+    if not np.all(np.isfinite(matrix)):
+        raise ValueError("The shape of the noise must be finite; got NaN or infinity.")
+    # Relative to the diagonal, so that the units of the columns do not matter.
+    sizes = np.sqrt(np.abs(np.outer(np.diag(matrix), np.diag(matrix))))
+    if np.any(np.abs(matrix - matrix.T) > _ASYMMETRY * np.maximum(sizes, np.abs(matrix))):
+        raise ValueError(
+            "The shape of the noise must be a symmetric matrix; got one that is not. Pass "
+            "`(matrix + matrix.T) / 2` if it is a covariance."
+        )
+    return 0.5 * (matrix + matrix.T)

@@ -1,0 +1,15 @@
+"""What the records of a fit leak, and what can be computed of it: one class for each kind."""
+
+from skleak.influence.leakage._capabilities import Capability, exact_test_obstacle
+from skleak.influence.leakage._kinds import FittedNoise, FixedNoise, Reweighted, leakage_model
+from skleak.influence.leakage._model import LeakageModel
+
+__all__ = [
+    "Capability",
+    "FittedNoise",
+    "FixedNoise",
+    "LeakageModel",
+    "Reweighted",
+    "exact_test_obstacle",
+    "leakage_model",
+]

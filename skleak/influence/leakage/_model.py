@@ -1,0 +1,227 @@
+"""Leakage at every grain, whatever carries it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+
+from skleak.influence.jacobian._multinomial_factor import MultinomialFactor
+from skleak.influence.jacobian._norms import Columns, Norm
+from skleak.influence.leakage._capabilities import Capability, exact_test_obstacle
+from skleak.influence.noise._terms import LossTerms
+from skleak.influence.state._batch import RecordBatch
+from skleak.influence.state._state import FitState
+from skleak.utils._typing import Array, FloatArray
+
+__all__ = ["LeakageModel"]
+
+_SEVERAL = "the model has a predictor for each of several classes"
+
+
+@dataclass(frozen=True)
+class LeakageModel(ABC):
+    """Fisher information losses of the records of a fit, and what else can be said of it.
+
+    Choose the class with `leakage_model`. A row is one person: its leakage is that of its whole
+    sample weight. Where the fit did not converge no loss is known, and all are NaN.
+
+    Parameters
+    ----------
+    state : FitState
+        State of the fit. Confidential.
+    """
+
+    state: FitState
+
+    # Why a kind lacks a capability; empty where it has it.
+    _no_brackets: ClassVar[str] = ""
+    _no_equal_noise: ClassVar[str] = ""
+    _no_shaped_noise: ClassVar[str] = ""
+
+    @abstractmethod
+    def _losses(self, batch: RecordBatch, blocks: Sequence[Columns], norm: Norm) -> FloatArray:
+        """Losses of each record over each block, of shape (n, n_blocks)."""
+
+    @abstractmethod
+    def _joint_loss(self, batch: RecordBatch, columns: Columns, norm: Norm) -> float:
+        """Loss of all records together."""
+
+    def record_loss(
+        self, batch: RecordBatch, columns: Columns | None = None, norm: Norm = "spectral"
+    ) -> FloatArray:
+        """Fisher information loss of each record over a block of columns.
+
+        Parameters
+        ----------
+        batch : RecordBatch
+            Records.
+        columns : Columns, default=None
+            What is unknown; by default the whole record.
+        norm : {"spectral", "trace"}, default="spectral"
+            Worst direction, or root mean square over the unknowns.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        return self.feature_loss(batch, [self._unknown(columns)], norm)[:, 0]
+
+    def feature_loss(
+        self, batch: RecordBatch, blocks: Sequence[Columns], norm: Norm = "spectral"
+    ) -> FloatArray:
+        """Fisher information loss of each record over several blocks of columns.
+
+        Parameters
+        ----------
+        batch : RecordBatch
+            Records.
+        blocks : sequence of Columns
+            What is unknown, one column of the table each.
+        norm : {"spectral", "trace"}, default="spectral"
+            Worst direction, or root mean square over the unknowns.
+
+        Returns
+        -------
+        ndarray of shape (n, n_blocks)
+        """
+        if not self.state.converged:
+            return np.full((len(batch), len(blocks)), np.nan)
+        return self._losses(batch, blocks, norm)
+
+    def joint_loss(
+        self, batch: RecordBatch, columns: Columns | None = None, norm: Norm = "spectral"
+    ) -> float:
+        """Fisher information loss of all given records together.
+
+        Parameters
+        ----------
+        batch : RecordBatch
+            Records.
+        columns : Columns, default=None
+            What is unknown of each; by default the whole record.
+        norm : {"spectral", "trace"}, default="spectral"
+            Worst direction, or root mean square over all unknowns, records times columns.
+
+        Returns
+        -------
+        float
+        """
+        if not self.state.converged:
+            return float("nan")
+        return self._joint_loss(batch, self._unknown(columns), norm)
+
+    def group_loss(
+        self,
+        batch: RecordBatch,
+        groups: Array,
+        columns: Columns | None = None,
+        norm: Norm = "spectral",
+    ) -> pd.Series:
+        """Joint loss of each group of records.
+
+        Parameters
+        ----------
+        batch : RecordBatch
+            Records.
+        groups : ndarray of shape (n,)
+            Label of each record's group.
+        columns : Columns, default=None
+            What is unknown; by default the whole record.
+        norm : {"spectral", "trace"}, default="spectral"
+            Worst direction, or root mean square over the unknowns.
+
+        Returns
+        -------
+        Series
+            Indexed by the label.
+        """
+        rows = pd.Series(np.arange(len(batch))).groupby(groups, sort=True).indices
+        losses = {
+            label: self.joint_loss(batch.take(members), columns, norm)
+            for label, members in rows.items()
+        }
+        return pd.Series(losses, name="fisher_information_loss", dtype=float).rename_axis("group")
+
+    def sufficient_noise(self, batch: RecordBatch, columns: Columns, eta: float) -> FloatArray:
+        """Noise scale at which the loss of each record is eta; its own noise scale plays no part.
+
+        Parameters
+        ----------
+        batch : RecordBatch
+            Records.
+        columns : Columns
+            What is unknown.
+        eta : float, positive
+            The loss.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Infinite where no noise lowers the loss to eta.
+        """
+        return replace(self, state=self.state.at_noise(1.0)).record_loss(batch, columns) / eta
+
+    def terms(
+        self, batch: RecordBatch, blocks: Sequence[Columns], norm: Norm = "spectral"
+    ) -> LossTerms | None:
+        """Loss of each record by what carries it; None where there is one carrier, or no loss.
+
+        Parameters
+        ----------
+        batch : RecordBatch
+            Records.
+        blocks : sequence of Columns
+            What is unknown, one column of each table.
+        norm : {"spectral", "trace"}, default="spectral"
+            Worst direction, or root mean square over the unknowns.
+
+        Returns
+        -------
+        LossTerms or None
+        """
+        return None
+
+    @property
+    def conditional(self) -> "LeakageModel":
+        """Leakage with the weights of a reweighting held fixed; the model itself without one."""
+        return self
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why losses that are known should not be trusted; empty where they can be."""
+        return []
+
+    @property
+    def has_brackets(self) -> Capability:
+        """Whether it is bounded what one changed record does to the leakage of all others."""
+        return Capability(self._no_brackets or self._several)
+
+    @property
+    def has_equal_noise(self) -> Capability:
+        """Whether the covariance of the noise is the same under every value of a record."""
+        return Capability(self._no_equal_noise)
+
+    @property
+    def has_exact_membership_test(self) -> Capability:
+        """Whether a release with a record and one without it are two known Gaussian laws."""
+        obstacle = exact_test_obstacle(
+            reweighted=self.state.balanced is not None,
+            isotropic=self.state.noise.name == "isotropic",
+            several_classes=bool(self._several),
+        )
+        return Capability(obstacle)
+
+    @property
+    def takes_shaped_noise(self) -> Capability:
+        """Whether it is known what such a fit leaks under noise of a covariance of its own."""
+        return Capability(self._no_shaped_noise or self._several)
+
+    @property
+    def _several(self) -> str:
+        return _SEVERAL if isinstance(self.state.factor, MultinomialFactor) else ""
+
+    def _unknown(self, columns: Columns | None) -> Columns:
+        return self.state.whole_record if columns is None else columns

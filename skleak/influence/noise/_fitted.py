@@ -1,0 +1,78 @@
+"""The noise of a fit: its covariance, which may be a function of the training records."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from skleak.influence.jacobian._factor import FitFactor
+from skleak.influence.jacobian._multinomial_factor import check_one_predictor
+from skleak.influence.noise._curvature import CurvatureNoise
+from skleak.influence.noise._minimax import MinimaxNoise
+from skleak.influence.noise._terms import DataShape
+from skleak.influence.state._state import FitState
+from skleak.utils._typing import FloatArray
+
+__all__ = ["fitted_noise", "mean_factor", "noise_covariance", "noise_root"]
+
+_SHAPES: dict[str, Callable[[FitState], DataShape]] = {
+    "curvature": CurvatureNoise.of,
+    "minimax": MinimaxNoise.of,
+}
+
+
+def fitted_noise(state: FitState) -> DataShape:
+    """Return the shape of noise that is a function of the training records. Confidential.
+
+    Raises
+    ------
+    ValueError
+        For noise of another kind, or a fit that cannot have it.
+
+    Examples
+    --------
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> model = PrivateLinearRegression(1.0, alpha=0.5, noise_covariance="curvature")
+    >>> state = model.fit([[1.0], [3.0]], [0.0, 1.0])._confidential_state()
+    >>> fitted_noise(state).shape.round(3)
+    array([[ 0.308, -0.615],
+           [-0.615,  1.692]])
+    """
+    return state.once(_find_shape)
+
+
+def _find_shape(state: FitState) -> DataShape:
+    if not state.noise.reads_data:
+        raise ValueError(f"Noise that is {state.noise.name!r} is no function of the data.")
+    check_one_predictor(state.factor)
+    return _SHAPES[state.noise.name](state)
+
+
+def noise_root(state: FitState) -> FloatArray:
+    """Return the lower triangular ``L`` with ``L L^T = S``, of shape (p, p). Confidential."""
+    if state.noise.reads_data:
+        return fitted_noise(state).noise_root
+    if state.noise.matrix is None or state.noise.is_identity:
+        return np.eye(len(state.factor.coefficients))
+    return state.noise.matrix_root
+
+
+def noise_covariance(state: FitState) -> FloatArray:
+    """Return ``S``, of shape (p, p). Confidential where it depends on the data."""
+    if state.noise.reads_data:
+        return fitted_noise(state).shape
+    if state.noise.matrix is None:
+        return np.eye(len(state.factor.coefficients))
+    return state.noise.matrix
+
+
+def mean_factor(state: FitState) -> FitFactor:
+    """Return what measures the leakage through the mean of the release. Confidential."""
+    return state.once(_find_mean_factor)
+
+
+def _find_mean_factor(state: FitState) -> FitFactor:
+    if state.noise.reads_data:
+        return fitted_noise(state).mean_factor
+    if state.noise.matrix is None or state.noise.is_identity:
+        return state.factor
+    return state.factor.under_noise(state.noise.matrix)

@@ -1,0 +1,97 @@
+"""Leakage where neither the weights nor the covariance of the noise follow the data.
+
+Norms of Jacobians, times the weights of the records, over the noise.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from skleak.influence.jacobian._norms import Columns, Norm, feature_norms, joint_norm
+from skleak.influence.noise._fitted import mean_factor
+from skleak.influence.state._batch import RecordBatch
+from skleak.influence.state._state import FitState
+from skleak.utils._typing import FloatArray
+
+__all__ = ["fixed_joint_loss", "fixed_losses", "per_noise"]
+
+
+def fixed_losses(
+    state: FitState, batch: RecordBatch, blocks: Sequence[Columns], norm: Norm = "spectral"
+) -> FloatArray:
+    """Fisher information loss of each record over several blocks, weights held fixed ([FIL21]).
+
+    Parameters
+    ----------
+    state : FitState
+        State of the fit, with noise whose covariance does not depend on the data.
+    batch : RecordBatch
+        Records.
+    blocks : sequence of Columns
+        What is unknown, one column of the table each.
+    norm : {"spectral", "trace"}, default="spectral"
+        Worst direction, or root mean square over the unknowns.
+
+    Returns
+    -------
+    ndarray of shape (n, n_blocks)
+        Zero for a record of weight zero, which is not in the fit at all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
+    >>> state = PrivateLinearRegression(1.0, alpha=0.5).fit(X, y)._confidential_state()
+    >>> fixed_losses(state, state.training, [Columns(target=True)])[:, 0].round(3)
+    array([0.726, 0.626, 0.196, 0.187])
+    """
+    _check_fixed(state)
+    norms = feature_norms(mean_factor(state), batch.X, batch.y, blocks, norm)
+    return per_noise(norms * batch.factors[:, None], state.noise_scale)
+
+
+def fixed_joint_loss(
+    state: FitState, batch: RecordBatch, columns: Columns, norm: Norm = "spectral"
+) -> float:
+    """Fisher information loss of all given records together, weights held fixed.
+
+    Parameters
+    ----------
+    state : FitState
+        State of the fit, with noise whose covariance does not depend on the data.
+    batch : RecordBatch
+        Records.
+    columns : Columns
+        What is unknown of each.
+    norm : {"spectral", "trace"}, default="spectral"
+        Worst direction, or root mean square over all unknowns, records times columns.
+
+    Returns
+    -------
+    float
+    """
+    _check_fixed(state)
+    batch = batch.take(np.flatnonzero(batch.present))
+    if not len(batch):
+        return 0.0
+    value = joint_norm(mean_factor(state), batch.X, batch.y, batch.factors**2, columns, norm)
+    if norm == "trace":
+        directions = columns.count(state.n_features, state.factor.n_target_directions)
+        value /= np.sqrt(len(batch) * directions)
+    return float(per_noise(np.array(value), state.noise_scale))
+
+
+def per_noise(norms: FloatArray, noise_scale: float) -> FloatArray:
+    """Norm over noise: infinite without noise, but zero where nothing depends on the record."""
+    if noise_scale == 0.0:
+        return np.where(norms > 0.0, np.inf, 0.0)
+    return norms / noise_scale
+
+
+def _check_fixed(state: FitState) -> None:
+    if state.noise.reads_data:
+        raise ValueError(
+            f"Noise that is {state.noise.name!r} tells through its covariance as well as through "
+            "its mean: what it leaks is no norm of a Jacobian alone."
+        )
