@@ -31,11 +31,13 @@ MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__
 
 # Inside a package, from the lowest: a file imports from its own folder or from a lower one.
 INSIDE = {
-    "influence": ["jacobian", "noise", "reweighting", "state", "refit"],
+    "influence": ["jacobian", "state", "noise", "reweighting", "refit", "leakage"],
     "attacks": ["attribute", "membership", "reconstruction"],
 }
 # Sub-packages that do not see each other at all.
 STRANGERS = {"attacks"}
+# Packages of which no files stand in a circle, whatever the imports are made under.
+WITHOUT_CIRCLES = ["influence"]
 
 
 def _part(path):
@@ -80,20 +82,86 @@ def _sub(module):
     return module.split(".")[2] if module.count(".") > 1 else None
 
 
+def _upward(part, sub, tree):
+    """Imports of a file of a sub-package from one above it, or beside it among strangers.
+
+    Inside a package those under ``TYPE_CHECKING`` and inside functions count as well.
+    """
+    order, found = INSIDE[part], []
+    for name, target, _ in _imports(tree):
+        other = _sub(name)
+        if target != part or other not in order or other == sub:
+            continue
+        if part in STRANGERS or order.index(other) > order.index(sub):
+            found.append(name)
+    return found
+
+
 @pytest.mark.parametrize(
     "path", [path for path in MODULES if _part(path) in INSIDE], ids=lambda path: str(path)
 )
 def test_imports_go_down_inside_a_package(path):
     part, sub = path.relative_to(ROOT).with_suffix("").parts[:2]
-    order = INSIDE[part]
-    if sub not in order:
-        return
-    for name, target, at_top in _imports(ast.parse(path.read_text())):
-        other = _sub(name)
-        if target != part or not at_top or other not in order or other == sub:
-            continue
-        assert part not in STRANGERS, f"{path} imports from a sub-package beside it: {name}"
-        assert order.index(other) < order.index(sub), f"{path} imports upward: {name}"
+    if sub in INSIDE[part]:
+        assert not _upward(part, sub, ast.parse(path.read_text()))
+
+
+def _circles(sources):
+    """Files that import each other in a circle, of a table from module names to sources.
+
+    Every import counts, also of a package's front door, under ``TYPE_CHECKING`` and in functions.
+    """
+    graph = {name: set() for name in sources}
+    for name, source in sources.items():
+        for node in ast.walk(ast.parse(source)):
+            imported = []
+            if isinstance(node, ast.ImportFrom):
+                imported = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            elif isinstance(node, ast.Import):
+                imported = [alias.name for alias in node.names]
+            graph[name] |= {each for each in imported if each in sources and each != name}
+    # What is not in a circle, nor above one, falls away from the bottom.
+    while free := [name for name, below in graph.items() if not below]:
+        graph = {name: below - set(free) for name, below in graph.items() if name not in free}
+    while above := set(graph) - set().union(*graph.values()):
+        graph = {name: below for name, below in graph.items() if name not in above}
+    return sorted(graph)
+
+
+@pytest.mark.parametrize("part", WITHOUT_CIRCLES)
+def test_no_circle_of_files(part):
+    sources = {
+        ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(
+            ".__init__"
+        ): path.read_text()
+        for path in MODULES
+        if _part(path) == part
+    }
+    assert not _circles(sources)
+
+
+def test_planted_faults_are_found():
+    late = "def f():\n    from skleak.influence.leakage._kinds import Reweighted\n"
+    typed = """
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    from skleak.influence.noise._terms import LossTerms
+"""
+    assert _upward("influence", "noise", ast.parse(late)) == ["skleak.influence.leakage._kinds"]
+    assert _upward("influence", "state", ast.parse(typed)) == ["skleak.influence.noise._terms"]
+    assert not _upward("influence", "reweighting", ast.parse(typed))
+    front = "from skleak.influence.noise import LossTerms\n"
+    chain = {
+        "skleak.influence.noise": typed,
+        "skleak.influence.noise._terms": "import skleak.influence.state._state\n",
+        "skleak.influence.state._state": "",
+        "skleak.influence.leakage": "def f():\n    import skleak.influence.noise\n",
+    }
+    assert _circles(chain) == []
+    for fault in (front, late + typed, f"def f():\n    {front}"):
+        broken = chain | {"skleak.influence.state._state": fault}
+        assert "skleak.influence.state._state" in _circles(broken)
+        assert "skleak.influence.leakage" not in _circles(broken)
 
 
 @pytest.mark.parametrize("part, order", INSIDE.items())

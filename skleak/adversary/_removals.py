@@ -9,8 +9,10 @@ gradient where that does not suffice.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from skleak.exceptions import AttackNotApplicableError
 from skleak.solvers import Objective, SingularHessianError, minimize
@@ -18,7 +20,7 @@ from skleak.utils._blocks import dense_rows, row_blocks
 from skleak.utils._linalg import SingularMatrixError, augment
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["removal_steps"]
+__all__ = ["removal_obstacle", "removal_steps"]
 
 # Entries of the n x B table of predictors of a block of B records: 32 MB.
 _TABLE_ELEMENTS = 1 << 22
@@ -29,6 +31,29 @@ _ROUND_OFF = 1e-14
 _MAX_CHORD_STEPS = 12
 # What is left of a record's Hessian without it, below which there is no unique minimiser.
 _SINGULAR = 1e-11
+
+
+def removal_obstacle(model: Any, y: Any) -> str:
+    """Say why it is not known what a model would release without a record; empty where it is.
+
+    Known are the two Gaussian laws of output perturbation with isotropic noise, without a
+    reweighting and with one prediction for each record. ``y`` of shape (n,) holds the targets as
+    the user passes them; the model need not be fitted.
+    """
+    if not hasattr(model, "_confidential_state"):
+        return f"the training objective and the noise of {type(model).__name__} are not known"
+    if model.reweighting is not None:
+        return "a reweighting makes the weights of all records change with each"
+    covariance = model.noise_covariance
+    if not (isinstance(covariance, str) and covariance == "isotropic"):
+        return "the noise has a `noise_covariance`"
+    if is_classifier(model):
+        declared = getattr(model, "classes", None)
+        labels = np.ravel(np.asarray(y if declared is None else declared))
+        n_classes = len(set(labels.tolist()))
+        if n_classes > 2:
+            return f"the model tells {n_classes} classes apart"
+    return ""
 
 
 def removal_steps(objective: Objective, w: FloatArray, targets: IntArray) -> FloatArray:

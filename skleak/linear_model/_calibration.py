@@ -183,11 +183,13 @@ class LinearModelProblem:
 
         In coordinates in which the noise is isotropic.
         """
-        if not self._leakage.has_equal_noise:
+        equal = self._leakage.has_equal_noise
+        if not equal:
             raise ValueError(
                 "`MaxAdvantage` needs noise of a covariance that is the same under every value of "
-                f"the attribute; got `noise_covariance={self.state.noise.name!r}`, which depends "
-                "on the records. Use `MaxLeakage`, a number, or a covariance from public knowledge."
+                f"the attribute; got `noise_covariance={self.state.noise.name!r}`: "
+                f"{equal.missing}. Use `MaxLeakage`, a number, or a covariance from public "
+                "knowledge."
             )
         objective = self.state.objective
         everyone = candidate_encodings(self.state, objective.X, objective.y, attribute, values)

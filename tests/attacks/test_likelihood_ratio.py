@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 
 from skleak.accounting import gaussian_delta, output_perturbation_sensitivity
 from skleak.adversary import _removals
-from skleak.adversary._removals import removal_steps
+from skleak.adversary._removals import removal_obstacle, removal_steps
 from skleak.attacks.membership._likelihood_ratio import LikelihoodRatioMembership
 from skleak.bounds import (
     advantage_to_success,
@@ -415,6 +415,15 @@ def test_many_classes_are_refused(rng):
         LikelihoodRatioMembership(PrivateLogisticRegression(), method="exact").fit(
             X, np.arange(30) % 3
         )
+
+
+def test_classes_that_are_declared_count_as_well(rng):
+    X, y = rng.normal(size=(30, 2)), np.arange(30) % 2
+    model = PrivateLogisticRegression(classes=[0, 1, 2])
+    with pytest.raises(AttackNotApplicableError, match="3 classes"):
+        LikelihoodRatioMembership(model, method="exact").fit(X, y)
+    assert removal_obstacle(model, y) == "the model tells 3 classes apart"
+    assert removal_obstacle(PrivateLogisticRegression(), y) == ""
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

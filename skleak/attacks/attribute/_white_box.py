@@ -21,7 +21,7 @@ from skleak.adversary._shaped import ShapedHypotheses, check_size
 from skleak.attacks.attribute._base import AttributeAttack
 from skleak.channels import GaussianChannel, UnequalGaussianChannel
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence.jacobian import MultinomialFactor
+from skleak.influence.leakage import leakage_model
 from skleak.influence.state import NoiseShape
 from skleak.utils._blocks import row_blocks
 from skleak.utils._confidential import leaves_whole
@@ -219,10 +219,11 @@ class WhiteBoxAttributeInference(AttributeAttack):
         encodings = closed_form_encodings(state, targets, rows)
         if isotropic:
             return encodings
-        if state.balanced is not None or isinstance(state.factor, MultinomialFactor):
+        known = leakage_model(state).takes_shaped_noise
+        if not known:
             raise AttackNotApplicableError(
-                "`estimator` cannot be fitted: a `noise_covariance` of its own goes neither with a "
-                "reweighting nor with more than two classes. Use isotropic noise."
+                "`estimator` cannot be fitted with a `noise_covariance` of its own: "
+                f"{known.missing}. Use isotropic noise."
             )
         if fitted:
             check_size(*encodings.shape)

@@ -6,20 +6,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary._consistency import ENCODING_ERROR, warn_of_mismatch
-from skleak.adversary._encodings import PublicModel, fit_public_model, last_step
+from skleak.adversary._encodings import PublicModel, fit_public_model
 from skleak.adversary._releases import ReleaseKind, Releases, read_releases
-from skleak.adversary._removals import removal_steps
+from skleak.adversary._removals import removal_obstacle, removal_steps
 from skleak.attacks.membership._rates import check_rate
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.state import FitState
-from skleak.solvers import MultinomialObjective
 from skleak.utils._typing import Array, FloatArray, IntArray
 
-__all__ = ["ExactRates", "ExactTest", "fit_exact_test", "has_exact_test"]
+__all__ = ["ExactRates", "ExactTest", "fit_exact_test"]
 
 
 @dataclass(frozen=True)
@@ -175,37 +174,6 @@ class ExactRates:
         )
 
 
-def has_exact_test(estimator: Any, y: Any) -> bool:
-    """Whether what an estimator releases with and without a record is known in closed form.
-
-    Parameters
-    ----------
-    estimator : estimator or Pipeline
-        Fitted or not.
-    y : array-like of shape (n,)
-        Targets.
-
-    Returns
-    -------
-    bool
-        True for output perturbation with isotropic noise, without reweighting, of at most two
-        classes.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import Ridge
-    >>> has_exact_test(Ridge(), np.arange(3))
-    False
-    """
-    model = last_step(estimator)
-    if not hasattr(model, "_confidential_state") or model.reweighting is not None:
-        return False
-    covariance = getattr(model, "noise_covariance", "isotropic")
-    if not (isinstance(covariance, str) and covariance == "isotropic"):
-        return False
-    return not is_classifier(model) or len(set(np.ravel(np.asarray(y)).tolist())) <= 2
-
-
 def fit_exact_test(
     estimator: Any,
     table: Any,
@@ -249,26 +217,15 @@ def fit_exact_test(
 def _training_state(
     model: PublicModel, table: Any, y: Any, sample_weight: FloatArray | None
 ) -> FitState:
-    """The noiseless fit on all records, of a model from which a record can be removed."""
-    name = type(model.template).__name__
-    if not model.has_closed_form:
+    """Fit a model from which a record can be removed, without noise, on all records."""
+    obstacle = removal_obstacle(model.template, y)
+    if obstacle:
         raise AttackNotApplicableError(
-            f"The training objective and the noise of {name} are not known: there is no exact test "
-            "on its parameters. Pass a private estimator of skleak.linear_model or a pipeline "
-            "that ends in one, or use method='online', which trains shadow models."
-        )
-    if model.template.reweighting is not None:
-        raise AttackNotApplicableError(
-            "Under a reweighting the weights of all records change when one is removed: what "
-            f"{name} would have released without it takes a fit of the whole algorithm for each "
-            "record. Pass an estimator with `reweighting=None`, or use method='online'."
+            f"There is no exact test on the parameters of {type(model.template).__name__}: "
+            f"{obstacle}. Pass a private estimator of skleak.linear_model, or a pipeline that ends "
+            "in one, with `reweighting=None` and at most two classes (one against the others); or "
+            "use method='online', which trains shadow models."
         )
     fitted = clone(model.template).fit(model.transform(table), y, sample_weight=sample_weight)
     state: FitState = fitted._confidential_state()
-    if isinstance(state.objective, MultinomialObjective):
-        raise AttackNotApplicableError(
-            f"The model tells {state.objective.n_classes} classes apart; the exact test is for "
-            "models of one prediction. Train on two classes (one against the others), or use "
-            "method='online'."
-        )
     return state

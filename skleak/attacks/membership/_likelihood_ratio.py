@@ -12,14 +12,11 @@ from sklearn.utils import Tags, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary._consistency import check_told, check_weights
+from skleak.adversary._encodings import last_step
 from skleak.adversary._knowledge import as_table, column_names, resolve_records
 from skleak.adversary._membership_records import as_records, as_reference, as_targets
-from skleak.attacks.membership._exact import (
-    ExactRates,
-    ExactTest,
-    fit_exact_test,
-    has_exact_test,
-)
+from skleak.adversary._removals import removal_obstacle
+from skleak.attacks.membership._exact import ExactRates, ExactTest, fit_exact_test
 from skleak.attacks.membership._rates import MembershipRates
 from skleak.attacks.membership.shadow._test import ShadowPlan, ShadowTest, fit_shadow_test
 from skleak.exceptions import AttackNotApplicableError
@@ -272,7 +269,7 @@ class LikelihoodRatioMembership(
         known = X_reference is not None or y_reference is not None
         self.method_ = self.method
         if self.method == "auto":
-            closed_form = not known and has_exact_test(self.estimator, y)
+            closed_form = not known and not removal_obstacle(last_step(self.estimator), y)
             self.method_ = "exact" if closed_form else "online"
         if self.method_ == "exact" and known:
             raise ValueError(

@@ -1,8 +1,7 @@
 """What the records of a fit leak, and what can be computed of it: one class for each kind."""
 
-from skleak.influence.leakage._capabilities import Capability, exact_test_obstacle
 from skleak.influence.leakage._kinds import FittedNoise, FixedNoise, Reweighted, leakage_model
-from skleak.influence.leakage._model import LeakageModel
+from skleak.influence.leakage._model import Capability, LeakageModel
 
 __all__ = [
     "Capability",
@@ -10,6 +9,5 @@ __all__ = [
     "FixedNoise",
     "LeakageModel",
     "Reweighted",
-    "exact_test_obstacle",
     "leakage_model",
 ]

@@ -10,15 +10,35 @@ import pandas as pd
 
 from skleak.influence.jacobian._multinomial_factor import MultinomialFactor
 from skleak.influence.jacobian._norms import Columns, Norm
-from skleak.influence.leakage._capabilities import Capability, exact_test_obstacle
 from skleak.influence.noise._terms import LossTerms
 from skleak.influence.state._batch import RecordBatch
 from skleak.influence.state._state import FitState
 from skleak.utils._typing import Array, FloatArray
 
-__all__ = ["LeakageModel"]
+__all__ = ["Capability", "LeakageModel"]
 
 _SEVERAL = "the model has a predictor for each of several classes"
+
+
+@dataclass(frozen=True)
+class Capability:
+    """Something that can be computed of a fit, true unless a reason says why it cannot.
+
+    Parameters
+    ----------
+    missing : str, default=""
+        Why it cannot be computed.
+
+    Examples
+    --------
+    >>> bool(Capability()), bool(Capability("the weights follow the data"))
+    (True, False)
+    """
+
+    missing: str = ""
+
+    def __bool__(self) -> bool:
+        return not self.missing
 
 
 @dataclass(frozen=True)
@@ -203,16 +223,6 @@ class LeakageModel(ABC):
     def has_equal_noise(self) -> Capability:
         """Whether the covariance of the noise is the same under every value of a record."""
         return Capability(self._no_equal_noise)
-
-    @property
-    def has_exact_membership_test(self) -> Capability:
-        """Whether a release with a record and one without it are two known Gaussian laws."""
-        obstacle = exact_test_obstacle(
-            reweighted=self.state.balanced is not None,
-            isotropic=self.state.noise.name == "isotropic",
-            several_classes=bool(self._several),
-        )
-        return Capability(obstacle)
 
     @property
     def takes_shaped_noise(self) -> Capability:

@@ -12,6 +12,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from skleak.adversary._consistency import weight_argument
 from skleak.adversary._encodings import last_step, model_parameters, noiseless
 from skleak.adversary._knowledge import as_table, resolve_records
+from skleak.adversary._removals import removal_obstacle
 from skleak.audit.run._plan import without_ledger
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.state import NoiseShape
@@ -205,20 +206,10 @@ def _reference(X: Any, y: Any, preprocessing: Any) -> tuple[Any, Any, Array] | N
 
 
 def _obstacle(trained: Any, y: Array) -> str:
-    """Why the exact test is not known; empty where it is."""
-    name = type(last_step(trained)).__name__
+    """Say why the exact test is not known; empty where it is."""
     if isinstance(trained, Pipeline):
         return "the preprocessing is trained anew with the model (`refit_preprocessing=True`)"
-    if not hasattr(trained, "_confidential_state"):
-        return f"the training objective and the noise of {name} are not known"
-    if trained.reweighting is not None:
-        return "a reweighting makes the weights of all records change with each"
-    covariance = trained.noise_covariance
-    if not (isinstance(covariance, str) and covariance == "isotropic"):
-        return "the noise has a `noise_covariance`"
-    if is_classifier(trained) and len(np.unique(y)) > 2:
-        return "the model tells more than two classes apart"
-    return ""
+    return removal_obstacle(trained, y)
 
 
 def membership_levels(noise_scales: Any, subject: MembershipSubject) -> tuple[float, ...]:
