@@ -71,11 +71,8 @@ class FitFactor:
     def under_noise(self, shape: FloatArray) -> Self:
         """Return the same fit under noise of a shape ``S``, positive definite with trace p.
 
-        Parameters
-        ----------
-        shape : ndarray of shape (p, p)
-            Symmetric. It must not depend on the training data; where it does, what the factor
-            measures is the first of two terms, leakage through the mean of the release alone.
+        Where S, of shape (p, p), depends on the training data, what the factor measures is the
+        first of two terms: leakage through the mean of the release alone.
 
         Returns
         -------
@@ -117,13 +114,6 @@ class FitFactor:
 
     def jacobian(self, X: FloatArray, y: FloatArray) -> FloatArray:
         """Dense Jacobians of a few records, for checks and for ill-conditioned ones.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            Records.
-        y : ndarray of shape (n,)
-            Targets.
 
         Returns
         -------

@@ -112,13 +112,6 @@ class MultinomialFactor(FitFactor):
     def jacobian(self, X: FloatArray, y: FloatArray) -> FloatArray:
         """Dense Jacobians of a few records, for checks and for ill-conditioned ones.
 
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            Records.
-        y : ndarray of shape (n,)
-            Class numbers.
-
         Returns
         -------
         ndarray of shape (n, p, d + K - 1)
@@ -156,11 +149,6 @@ class MultinomialFactor(FitFactor):
 def check_one_predictor(factor: FitFactor) -> None:
     """Refuse a fit with one predictor for each class.
 
-    Parameters
-    ----------
-    factor : FitFactor
-        State of the fit.
-
     Raises
     ------
     ValueError
@@ -175,11 +163,6 @@ def check_one_predictor(factor: FitFactor) -> None:
 
 def label_directions(n_classes: int) -> FloatArray:
     """Orthonormal directions in the simplex of class probabilities.
-
-    Parameters
-    ----------
-    n_classes : int
-        Number of classes, K.
 
     Returns
     -------

@@ -48,6 +48,10 @@ class LeakageModel(ABC):
     Choose the class with `leakage_model`. A row is one person: its leakage is that of its whole
     sample weight. Where the fit did not converge no loss is known, and all are NaN.
 
+    Losses are measured over ``columns``, by default the whole record, or over several ``blocks`` of
+    them; ``norm="spectral"`` is that in the worst direction, and ``"trace"`` the root mean square
+    over all unknowns.
+
     Parameters
     ----------
     state : FitState
@@ -72,41 +76,13 @@ class LeakageModel(ABC):
     def record_loss(
         self, batch: RecordBatch, columns: Columns | None = None, norm: Norm = "spectral"
     ) -> FloatArray:
-        """Fisher information loss of each record over a block of columns.
-
-        Parameters
-        ----------
-        batch : RecordBatch
-            Records.
-        columns : Columns, default=None
-            What is unknown; by default the whole record.
-        norm : {"spectral", "trace"}, default="spectral"
-            Worst direction, or root mean square over the unknowns.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
+        """Loss of each record over a block of columns, of shape (n,)."""
         return self.feature_loss(batch, [self._unknown(columns)], norm)[:, 0]
 
     def feature_loss(
         self, batch: RecordBatch, blocks: Sequence[Columns], norm: Norm = "spectral"
     ) -> FloatArray:
-        """Fisher information loss of each record over several blocks of columns.
-
-        Parameters
-        ----------
-        batch : RecordBatch
-            Records.
-        blocks : sequence of Columns
-            What is unknown, one column of the table each.
-        norm : {"spectral", "trace"}, default="spectral"
-            Worst direction, or root mean square over the unknowns.
-
-        Returns
-        -------
-        ndarray of shape (n, n_blocks)
-        """
+        """Loss of each record over several blocks of columns, of shape (n, n_blocks)."""
         if not self.state.converged:
             return np.full((len(batch), len(blocks)), np.nan)
         return self._losses(batch, blocks, norm)
@@ -114,21 +90,7 @@ class LeakageModel(ABC):
     def joint_loss(
         self, batch: RecordBatch, columns: Columns | None = None, norm: Norm = "spectral"
     ) -> float:
-        """Fisher information loss of all given records together.
-
-        Parameters
-        ----------
-        batch : RecordBatch
-            Records.
-        columns : Columns, default=None
-            What is unknown of each; by default the whole record.
-        norm : {"spectral", "trace"}, default="spectral"
-            Worst direction, or root mean square over all unknowns, records times columns.
-
-        Returns
-        -------
-        float
-        """
+        """Loss of all given records together; the trace norm is over records times columns."""
         if not self.state.converged:
             return float("nan")
         return self._joint_loss(batch, self._unknown(columns), norm)
@@ -140,24 +102,7 @@ class LeakageModel(ABC):
         columns: Columns | None = None,
         norm: Norm = "spectral",
     ) -> pd.Series:
-        """Joint loss of each group of records.
-
-        Parameters
-        ----------
-        batch : RecordBatch
-            Records.
-        groups : ndarray of shape (n,)
-            Label of each record's group.
-        columns : Columns, default=None
-            What is unknown; by default the whole record.
-        norm : {"spectral", "trace"}, default="spectral"
-            Worst direction, or root mean square over the unknowns.
-
-        Returns
-        -------
-        Series
-            Indexed by the label.
-        """
+        """Joint loss of each group of records, by its label; ``groups`` has one per record."""
         rows = pd.Series(np.arange(len(batch))).groupby(groups, sort=True).indices
         losses = {
             label: self.joint_loss(batch.take(members), columns, norm)
@@ -166,42 +111,16 @@ class LeakageModel(ABC):
         return pd.Series(losses, name="fisher_information_loss", dtype=float).rename_axis("group")
 
     def sufficient_noise(self, batch: RecordBatch, columns: Columns, eta: float) -> FloatArray:
-        """Noise scale at which the loss of each record is eta; its own noise scale plays no part.
+        """Noise scale at which the loss of each record is eta, of shape (n,).
 
-        Parameters
-        ----------
-        batch : RecordBatch
-            Records.
-        columns : Columns
-            What is unknown.
-        eta : float, positive
-            The loss.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Infinite where no noise lowers the loss to eta.
+        The noise scale of the fit plays no part. Infinite where no noise lowers the loss to eta.
         """
         return replace(self, state=self.state.at_noise(1.0)).record_loss(batch, columns) / eta
 
     def terms(
         self, batch: RecordBatch, blocks: Sequence[Columns], norm: Norm = "spectral"
     ) -> LossTerms | None:
-        """Loss of each record by what carries it; None where there is one carrier, or no loss.
-
-        Parameters
-        ----------
-        batch : RecordBatch
-            Records.
-        blocks : sequence of Columns
-            What is unknown, one column of each table.
-        norm : {"spectral", "trace"}, default="spectral"
-            Worst direction, or root mean square over the unknowns.
-
-        Returns
-        -------
-        LossTerms or None
-        """
+        """Loss of each record by what carries it; None where there is one carrier, or no loss."""
         return None
 
     @property

@@ -22,11 +22,6 @@ __all__ = [
 def hessian_matrix(state: FitState) -> FloatArray:
     """Unnormalised Hessian ``H`` of a fit, by one pass over its records.
 
-    Parameters
-    ----------
-    state : FitState
-        State of the fit.
-
     Returns
     -------
     ndarray of shape (p, p)
@@ -54,13 +49,6 @@ def hessian_matrix(state: FitState) -> FloatArray:
 def excess_loss(state: FitState, covariance: FloatArray) -> float:
     """Expected rise of the training objective by noise, ``tr(H C) / (2 N)``.
 
-    Parameters
-    ----------
-    state : FitState
-        State of the fit.
-    covariance : ndarray of shape (p, p)
-        ``C``.
-
     Returns
     -------
     float
@@ -81,11 +69,6 @@ def excess_loss(state: FitState, covariance: FloatArray) -> float:
 
 def inverse_hessian_root(state: FitState) -> FloatArray:
     """Lower triangular ``L`` with ``L L^T = A``, accurate for columns far from zero.
-
-    Parameters
-    ----------
-    state : FitState
-        State of the fit.
 
     Returns
     -------

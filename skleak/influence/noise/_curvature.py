@@ -146,13 +146,6 @@ class CurvatureNoise:
     def records(self, X: Data, y: FloatArray) -> Iterator[tuple[slice, "_Records"]]:
         """Walk through records in blocks.
 
-        Parameters
-        ----------
-        X : ndarray or CSR of shape (n, d)
-            Records.
-        y : ndarray of shape (n,)
-            Targets.
-
         Yields
         ------
         rows : slice

@@ -21,17 +21,6 @@ def fixed_losses(
 ) -> FloatArray:
     """Fisher information loss of each record over several blocks, weights held fixed ([FIL21]).
 
-    Parameters
-    ----------
-    state : FitState
-        State of the fit, with noise whose covariance does not depend on the data.
-    batch : RecordBatch
-        Records.
-    blocks : sequence of Columns
-        What is unknown, one column of the table each.
-    norm : {"spectral", "trace"}, default="spectral"
-        Worst direction, or root mean square over the unknowns.
-
     Returns
     -------
     ndarray of shape (n, n_blocks)
@@ -56,16 +45,7 @@ def fixed_joint_loss(
 ) -> float:
     """Fisher information loss of all given records together, weights held fixed.
 
-    Parameters
-    ----------
-    state : FitState
-        State of the fit, with noise whose covariance does not depend on the data.
-    batch : RecordBatch
-        Records.
-    columns : Columns
-        What is unknown of each.
-    norm : {"spectral", "trace"}, default="spectral"
-        Worst direction, or root mean square over all unknowns, records times columns.
+    The trace norm is over all unknowns, records times columns.
 
     Returns
     -------

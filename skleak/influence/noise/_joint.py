@@ -33,18 +33,7 @@ def covariance_joint_loss(
 ) -> float:
     """Fisher information loss of all given records together, through mean and covariance.
 
-    Parameters
-    ----------
-    state : FitState
-        State of the fit; its noise scale is ``sigma``.
-    batch : RecordBatch
-        Records; reweighting factors are held fixed.
-    columns : Columns
-        What is unknown of each.
-    norm : {"spectral", "trace"}, default="spectral"
-        Worst direction, or root mean square over all unknowns, records times columns.
-    noise : DataShape
-        The shape of the noise, of this state.
+    See `covariance_losses`; the trace norm is over all unknowns, records times columns.
 
     Returns
     -------

@@ -65,13 +65,6 @@ class MinimaxNoise(MinimaxCoordinates):
     def records(self, X: Data, y: FloatArray) -> Iterator[tuple[slice, MinimaxRecords]]:
         """Walk through records in blocks.
 
-        Parameters
-        ----------
-        X : ndarray or CSR of shape (n, d)
-            Records.
-        y : ndarray of shape (n,)
-            Targets.
-
         Yields
         ------
         rows : slice

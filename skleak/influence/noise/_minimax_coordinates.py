@@ -74,11 +74,6 @@ _SINGULAR = 1e-11
 def check_no_reweighting(objective: Objective) -> None:
     """Refuse an objective with reweighting factors, whose dependence on the data is not counted.
 
-    Parameters
-    ----------
-    objective : Objective
-        Training records.
-
     Raises
     ------
     ValueError
@@ -96,13 +91,6 @@ def influence_weights(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """``alpha``, ``beta`` and ``gamma`` of records in the formula of B.
 
-    Parameters
-    ----------
-    r, c, q : ndarray
-        First, second and mixed derivatives of the loss.
-    length : float or ndarray
-        ``|w|^2``, of the coefficients without the intercept.
-
     Returns
     -------
     tuple of three ndarrays
@@ -118,11 +106,6 @@ def influence_weights(
 
 def squared_axes(moments: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Eigenvalues ``z^2`` and eigenvectors of ``L^T B L``, of one fit or of many.
-
-    Parameters
-    ----------
-    moments : ndarray of shape (..., p, p)
-        ``L^T B L``.
 
     Returns
     -------
@@ -178,11 +161,6 @@ class MinimaxCoordinates:
     @classmethod
     def of(cls, state: FitState) -> Self:
         """Whiten a fit, and weigh the directions by what moves along them.
-
-        Parameters
-        ----------
-        state : FitState
-            State of a fit without a reweighting.
 
         Raises
         ------

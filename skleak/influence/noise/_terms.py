@@ -125,19 +125,8 @@ def covariance_losses(
 ) -> LossTerms:
     """Fisher information losses of records, through mean and covariance.
 
-    Parameters
-    ----------
-    state : FitState
-        State of the fit; its noise scale is ``sigma``.
-    batch : RecordBatch
-        Records. Reweighting factors are held fixed: under a reweighting the losses are
-        conditional on its weights.
-    blocks : sequence of Columns
-        What is unknown, one column of each table.
-    norm : {"spectral", "trace"}, default="spectral"
-        Worst direction, or root mean square over the unknowns.
-    noise : DataShape
-        The shape of the noise, of this state.
+    Reweighting factors are held fixed: under a reweighting the losses are conditional on its
+    weights. The noise scale is that of the state, and ``noise`` the shape of its noise.
 
     Returns
     -------
@@ -197,17 +186,6 @@ def noise_scales(
 
     ``F1 / sigma^2 + F2 <= eta^2`` holds, as matrices, from the largest eigenvalue of
     ``(eta^2 - F2)^-1 F1`` on.
-
-    Parameters
-    ----------
-    batch : RecordBatch
-        Records.
-    columns : Columns
-        What is unknown.
-    eta : float, positive
-        The loss.
-    noise : DataShape
-        The shape of the noise, of this state.
 
     Returns
     -------

@@ -60,25 +60,11 @@ def total_norms(
 ) -> FloatArray:
     """Total Fisher information loss of each record over a block of columns.
 
-    Parameters
-    ----------
-    state : FitState
-        State of the fit.
-    batch : RecordBatch
-        Records.
-    columns : Columns, default=None
-        What is unknown; by default the whole record.
-    norm : {"spectral", "trace"}, default="spectral"
-        Worst direction, or root mean square over the unknowns.
-    derivative : TotalDerivative, default=None
-        Of this state, where it is known already.
-
     Returns
     -------
     ndarray of shape (n,)
         Loss of the whole weight of each at the noise scale of the fit; the counterpart of
-        `fixed_losses`. Of records that are not training
-        records: as if one took part in this very fit.
+        `fixed_losses`. Of records that are not training records: as if one took part in this fit.
 
     Examples
     --------
@@ -106,18 +92,7 @@ def total_feature_norms(
 ) -> FloatArray:
     """Total Fisher information loss of each record over several blocks of columns.
 
-    Parameters
-    ----------
-    state : FitState
-        State of the fit.
-    batch : RecordBatch
-        Records.
-    blocks : sequence of Columns
-        What is unknown, one column of the table each.
-    norm : {"spectral", "trace"}, default="spectral"
-        Worst direction, or root mean square over the unknowns.
-    derivative : TotalDerivative, default=None
-        Of this state, where it is known already.
+    Here and below ``derivative`` is that of the state, where it is known already.
 
     Returns
     -------
@@ -154,19 +129,6 @@ def total_joint_norm(
     derivative: TotalDerivative | None = None,
 ) -> float:
     """Total Fisher information loss of all given records together.
-
-    Parameters
-    ----------
-    state : FitState
-        State of the fit.
-    batch : RecordBatch
-        Records of the group.
-    columns : Columns, default=None
-        What is unknown of each; by default the whole record.
-    norm : {"spectral", "trace"}, default="spectral"
-        Worst direction, or root mean square over all unknowns, records times columns.
-    derivative : TotalDerivative, default=None
-        Of this state, where it is known already.
 
     Returns
     -------
@@ -207,15 +169,6 @@ def total_jacobian(
     state: FitState, rows: IntArray, *, derivative: TotalDerivative | None = None
 ) -> FloatArray:
     """Dense total Jacobians of a few training records.
-
-    Parameters
-    ----------
-    state : FitState
-        State of the fit.
-    rows : ndarray of int of shape (k,)
-        Which training records.
-    derivative : TotalDerivative, default=None
-        Of this state, where it is known already.
 
     Returns
     -------

@@ -159,11 +159,6 @@ def fitted_derivative(state: FitState) -> TotalDerivative:
     Where the fixed point is singular, any change of the data may move them without bound: then
     the total leakage is infinite. Whatever makes it unreliable is a warning, once.
 
-    Parameters
-    ----------
-    state : FitState
-        State of the fit.
-
     Returns
     -------
     TotalDerivative

@@ -88,13 +88,6 @@ class TrainingLookup:
         The training data as a whole are themselves, row by row. Other records are found by
         value; a training row of weight zero took no part, so that one like it is new.
 
-        Parameters
-        ----------
-        X : ndarray or CSR of shape (n, d)
-            Records.
-        y : ndarray of shape (n,)
-            Targets.
-
         Returns
         -------
         ndarray of int of shape (n,)

@@ -74,15 +74,6 @@ class WeightRule:
     def norms(self, factor: FitFactor, X: Data, y: FloatArray) -> FloatArray:
         """``kappa`` of each record: the balanced norm at omega = 1 and unit noise.
 
-        Parameters
-        ----------
-        factor : FitFactor
-            State of the fit.
-        X : ndarray or CSR of shape (n, d)
-            Records.
-        y : ndarray of shape (n,)
-            Targets.
-
         Returns
         -------
         ndarray of shape (n,)
@@ -91,11 +82,6 @@ class WeightRule:
 
     def damped(self, factor: FitFactor) -> FitFactor:
         """The factor whose Jacobians are balanced.
-
-        Parameters
-        ----------
-        factor : FitFactor
-            State of the fit.
 
         Returns
         -------
@@ -109,13 +95,6 @@ class WeightRule:
     def weights(self, kappa: FloatArray, level: float) -> FloatArray:
         """``omega`` of records; one for those that cannot leak what is balanced.
 
-        Parameters
-        ----------
-        kappa : ndarray of shape (n,)
-            Balanced norms.
-        level : float
-            To which they are balanced.
-
         Returns
         -------
         ndarray of shape (n,)
@@ -126,13 +105,6 @@ class WeightRule:
 
     def follows(self, kappa: FloatArray, level: float) -> FloatArray:
         """Minus the derivative of ``log omega`` in ``log kappa``, and that in ``log level``.
-
-        Parameters
-        ----------
-        kappa : ndarray of shape (n,)
-            Balanced norms.
-        level : float
-            To which they are balanced.
 
         Returns
         -------
@@ -146,15 +118,6 @@ class WeightRule:
     def losses(self, reweights: FloatArray, kappa: FloatArray, copies: FloatArray) -> FloatArray:
         """What the rule makes equal: ``omega hypot(kappa, level / most)``.
 
-        Parameters
-        ----------
-        reweights : ndarray of shape (n,)
-            Any factors.
-        kappa : ndarray of shape (n,)
-            Balanced norms of the fit under them.
-        copies : ndarray of shape (n,)
-            How many times each record counts.
-
         Returns
         -------
         ndarray of shape (n,)
@@ -166,15 +129,6 @@ class WeightRule:
 
     def level(self, reweights: FloatArray, kappa: FloatArray, copies: FloatArray) -> float:
         """The level under which the weights of the rule have the sum that they have now.
-
-        Parameters
-        ----------
-        reweights : ndarray of shape (n,)
-            Any factors.
-        kappa : ndarray of shape (n,)
-            Balanced norms.
-        copies : ndarray of shape (n,)
-            How many times each record counts.
 
         Returns
         -------

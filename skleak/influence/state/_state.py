@@ -80,11 +80,6 @@ class FitState:
     def at_noise(self, noise_scale: float) -> "FitState":
         """The same fit with noise of another scale; the two share what is costly to find.
 
-        Parameters
-        ----------
-        noise_scale : float
-            Standard deviation of the noise on each parameter.
-
         Returns
         -------
         FitState
@@ -96,10 +91,7 @@ class FitState:
     def once(self, find: Callable[["FitState"], Found]) -> Found:
         """Return what a function finds of this fit, which is called once at all noise scales.
 
-        Parameters
-        ----------
-        find : callable
-            Takes the state, and reads anything of it but the noise scale.
+        It may read anything of the state but its noise scale.
 
         Returns
         -------
@@ -133,13 +125,6 @@ class FitState:
         reweighting their factor is the one its fixed point would give them,
         a function of what it would leak (`WeightRule`).
 
-        Parameters
-        ----------
-        X : ndarray or CSR of shape (n, d)
-            Records.
-        y : ndarray of shape (n,)
-            Targets.
-
         Returns
         -------
         RecordBatch
@@ -160,13 +145,6 @@ class FitState:
 
         The training data as a whole are themselves, row by row. Other records are found by
         value; a training row of weight zero took no part, so that one like it is new.
-
-        Parameters
-        ----------
-        X : ndarray or CSR of shape (n, d)
-            Records.
-        y : ndarray of shape (n,)
-            Targets.
 
         Returns
         -------
