@@ -103,8 +103,14 @@ class CountRegressionMixin(RegressorMixin, LinearPredictionMixin):
         Returns
         -------
         float
-            At most 1; zero for a constant prediction of the mean.
+            At most 1; zero for a constant prediction of the mean, NaN where all counts are equal:
+            there is no deviance to explain.
         """
+        counted = np.asarray(y)
+        if sample_weight is not None:
+            counted = counted[np.asarray(sample_weight) > 0.0]
+        if len(counted) > 1 and np.ptp(counted) == 0:
+            return np.nan
         return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
 
     def __sklearn_tags__(self) -> Tags:

@@ -5,7 +5,13 @@ from numpy.polynomial import chebyshev
 
 from skleak.utils._typing import FloatArray
 
-__all__ = ["N_NODES", "chebyshev_nodes", "interpolation_matrix", "maximize"]
+__all__ = [
+    "N_NODES",
+    "chebyshev_coefficients",
+    "chebyshev_nodes",
+    "interpolation_matrix",
+    "maximize",
+]
 
 # Encodings are analytic in a quantity, with poles about the square root of the number of records
 # standard deviations off: of 60 records this many nodes locate it to 1e-5, of more to round-off.
@@ -36,8 +42,8 @@ def chebyshev_nodes(low: FloatArray, high: FloatArray) -> FloatArray:
     return np.asarray(low + (high - low) * (0.5 * (nodes[:, None] + 1.0)), dtype=np.float64)
 
 
-def _coefficients() -> FloatArray:
-    """Matrix from values at the nodes to Chebyshev coefficients."""
+def chebyshev_coefficients() -> FloatArray:
+    """Matrix from values at the nodes to Chebyshev coefficients, of shape (N_NODES, N_NODES)."""
     vandermonde = chebyshev.chebvander(chebyshev.chebpts2(N_NODES), N_NODES - 1)
     return np.asarray(np.linalg.inv(vandermonde), dtype=np.float64)
 
@@ -59,7 +65,8 @@ def interpolation_matrix(points: FloatArray) -> FloatArray:
     >>> interpolation_matrix(np.array([1.0])).round(12).ravel()[-1]
     np.float64(1.0)
     """
-    return np.asarray(chebyshev.chebvander(points, N_NODES - 1), dtype=np.float64) @ _coefficients()
+    terms = chebyshev.chebvander(points, N_NODES - 1)
+    return np.asarray(terms @ chebyshev_coefficients(), dtype=np.float64)
 
 
 def maximize(values: FloatArray) -> FloatArray:
@@ -87,7 +94,7 @@ def maximize(values: FloatArray) -> FloatArray:
     best = grid[np.argmax(values @ interpolation_matrix(grid).T, axis=1)]
     width = grid[1] - grid[0]
     low, high = np.maximum(best - width, -1.0), np.minimum(best + width, 1.0)
-    series = _coefficients() @ values.T
+    series = chebyshev_coefficients() @ values.T
     slope = chebyshev.chebder(series)
     bend = chebyshev.chebder(slope)
     for _ in range(_NEWTON_STEPS):

@@ -50,8 +50,8 @@ def audit_attribute(
     named = auditor.attribute, auditor.values
     auditor.attacks_ = fit_attacks(_chosen(auditor, subject), subject, estimator, table, y, *named)
     model = last_step(estimator)
-    hypotheses = subject.white_box.encodings_ if _finite(subject) else None
-    noise, checks = noise_of_levels(model, subject, design.noise_scales, entropy, hypotheses)
+    held = subject.hypotheses
+    noise, checks = noise_of_levels(model, subject, design.noise_scales, entropy, held)
     test = None if X_test is None else evaluation_set(subject, X_test, y_test)
     cells = plan_cells(subject, design, auditor.attacks_, noise, entropy, test)
     run(auditor, cells, done, store, entropy, partial(results_table, design))
@@ -60,11 +60,6 @@ def audit_attribute(
     auditor.report_ = build_report(
         auditor, subject, design, done, table, entropy, tested=test is not None, checks=checks
     )
-
-
-def _finite(subject: Subject) -> bool:
-    """Whether the true parameters are among a few hypotheses under noise of one covariance."""
-    return subject.kind == "categorical" and subject.shapes is None
 
 
 def _study(auditor: Any, table: Any, y: Array, sample_weight: FloatArray | None) -> Subject:

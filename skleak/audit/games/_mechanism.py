@@ -1,7 +1,7 @@
 """The noise that an estimator really adds, and whether it is the one that it states."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +11,15 @@ from sklearn.base import clone
 from sklearn.covariance import ledoit_wolf
 from sklearn.exceptions import ConvergenceWarning
 
-from skleak.adversary._consistency import ENCODING_ERROR, release_consistency, weight_argument
+from skleak.adversary._consistency import weight_argument
 from skleak.adversary._encodings import model_parameters
+from skleak.audit.games._hypotheses import Hypotheses, warn_of_hypotheses
 from skleak.audit.games._noise_checks import NO_NOISE, NoiseCheck, check_noise
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.utils._typing import FloatArray
 from skleak.utils._warnings import outer_stacklevel
 
-__all__ = ["MeasuredNoise", "colored", "measured_noise", "noise_of_levels"]
+__all__ = ["MeasuredNoise", "check_rows", "colored", "measured_noise", "noise_of_levels"]
 
 # Stream of the seeds of the checks at each noise level; games and utility have 0 and 1.
 _CHECKS = 2
@@ -44,15 +45,18 @@ class MeasuredNoise:
         What was compared; none for an estimator that is taken at its word.
     releases : ndarray of shape (n_fits, p)
         Parameters of the fits that were compared.
+    held_against : NoiseCheck or None, default=None
+        Comparison of the releases with the hypotheses of attacks, where the noise is as stated.
     """
 
     noise: FloatArray
     checks: tuple[NoiseCheck, ...]
     releases: FloatArray
+    held_against: NoiseCheck | None = None
 
     @property
     def as_stated(self) -> bool:
-        """Whether all checks were passed."""
+        """Whether all checks of the noise were passed."""
         return all(check.passed for check in self.checks)
 
 
@@ -86,7 +90,7 @@ def measured_noise(
     noise_scale: float,
     seed: np.random.SeedSequence,
     root: FloatArray | None = None,
-    hypotheses: FloatArray | None = None,
+    hypotheses: Hypotheses | None = None,
     sample_weight: FloatArray | None = None,
 ) -> MeasuredNoise:
     """Noise that an estimator really adds to each parameter.
@@ -110,8 +114,8 @@ def measured_noise(
         Seed of the fits.
     root : ndarray of shape (p, p) or None, default=None
         Root of the stated covariance over the variance; None for isotropic noise.
-    hypotheses : ndarray of shape (n_targets, n_values, p) or None, default=None
-        Encodings that releases are held against.
+    hypotheses : Hypotheses or None, default=None
+        What attacks take for the parameters without noise.
     sample_weight : ndarray of shape (n,), default=None
         Weights of the records in every fit.
 
@@ -140,11 +144,9 @@ def measured_noise(
     n_fits = int(np.clip(-(-_N_DRAWS // p), _FEWEST_FITS, _MOST_FITS))
     releases = fits(n_fits, first)
     checks = check_noise(draws(releases), np.random.default_rng(moments))
-    if hypotheses is not None:
-        points = _whitened((hypotheses - noiseless) / noise_scale, root)
-        checks = (*checks, _held_against(draws(releases), points, noiseless, noise_scale))
     if all(check.passed for check in checks):
-        return MeasuredNoise(stated, checks, releases)
+        held = None if hypotheses is None else hypotheses.check(releases, noise_scale, root)
+        return MeasuredNoise(stated, checks, releases, held)
     enough = releases
     if n_fits < _N_FITS:
         enough = np.vstack([releases, fits(_N_FITS - n_fits, second)])
@@ -161,15 +163,6 @@ def _whitened(values: FloatArray, root: FloatArray | None) -> FloatArray:
         return values
     flat = np.linalg.solve(root, values.reshape(-1, values.shape[-1]).T)
     return np.asarray(flat.T.reshape(values.shape), dtype=np.float64)
-
-
-def _held_against(
-    draws: FloatArray, points: FloatArray, noiseless: FloatArray, noise_scale: float
-) -> NoiseCheck:
-    """Hold releases against hypotheses, both minus the parameters without noise and over it."""
-    error = ENCODING_ERROR * max(1.0, float(np.linalg.norm(noiseless))) / noise_scale
-    found = release_consistency(draws, points, np.ones(len(draws)), error)
-    return NoiseCheck("hypotheses", float(found.distance.max()), found.p_value)
 
 
 def _unit_noise(draws: FloatArray, dependent: bool) -> FloatArray:
@@ -195,7 +188,7 @@ def noise_of_levels(
     subject: Any,
     noise_scales: Sequence[float],
     entropy: list[int],
-    hypotheses: FloatArray | None = None,
+    hypotheses: Hypotheses | None = None,
 ) -> tuple[dict[float, FloatArray], pd.DataFrame]:
     """Noise on each parameter at every level, as the estimator really adds it.
 
@@ -209,8 +202,8 @@ def noise_of_levels(
         Noise levels.
     entropy : list of int
         Of all seeds.
-    hypotheses : ndarray of shape (n_targets, n_values, p) or None, default=None
-        Encodings that releases are held against.
+    hypotheses : Hypotheses or None, default=None
+        What attacks take for the parameters without noise.
 
     Returns
     -------
@@ -222,6 +215,8 @@ def noise_of_levels(
     -----
     PrivacyLeakWarning
         Where the noise is not what is stated.
+    ReleaseMismatchWarning
+        Where the releases are not around what attacks take for the truth.
     """
     measured = {}
     root = None if subject.noise.is_identity else subject.noise.matrix_root
@@ -241,17 +236,27 @@ def noise_of_levels(
     wrong = {scale: each for scale, each in measured.items() if not each.as_stated}
     if wrong:
         warnings.warn(_complaint(model, wrong), PrivacyLeakWarning, stacklevel=outer_stacklevel())
+    held = {scale: each.held_against for scale, each in measured.items()}
+    warn_of_hypotheses(model, {scale: check for scale, check in held.items() if check is not None})
     return {scale: each.noise for scale, each in measured.items()}, _table(measured)
 
 
+def check_rows(noise_scale: float, n_releases: int, checks: Iterable[NoiseCheck]) -> pd.DataFrame:
+    """Rows of the table of checks; see `AuditReport`."""
+    rows = [(c.name, c.statistic, c.p_value, c.passed) for c in checks]
+    table = pd.DataFrame(rows, columns=["check", "statistic", "p_value", "passed"])
+    table.insert(0, "noise_scale", noise_scale)
+    table.insert(1, "n_releases", n_releases)
+    return table
+
+
 def _table(measured: "dict[float, MeasuredNoise]") -> pd.DataFrame:
-    rows = [
-        (scale, len(each.releases), check.name, check.statistic, check.p_value, check.passed)
+    checks = {
+        scale: each.checks + (() if each.held_against is None else (each.held_against,))
         for scale, each in measured.items()
-        for check in each.checks
-    ]
-    names = ["noise_scale", "n_releases", "check", "statistic", "p_value", "passed"]
-    return pd.DataFrame(rows, columns=names)
+    }
+    tables = [check_rows(k, len(measured[k].releases), rows) for k, rows in checks.items() if rows]
+    return pd.concat(tables, ignore_index=True) if tables else check_rows(0.0, 0, ())
 
 
 def _complaint(model: Any, wrong: "dict[float, MeasuredNoise]") -> str:

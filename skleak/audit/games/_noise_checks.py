@@ -202,9 +202,9 @@ def _tail(total: float, n: int, ends: tuple[float, float]) -> float:
     """Bound the probability that ``x^2 / 2 - sqrt(2) |x|`` sums up to as much over normal draws.
 
     Or to as little, where s in `ends` is negative. The mean of ``exp(s (x^2 / 2 - sqrt(2) |x|))``
-    is ``erfcx(z) / sqrt(1 - s)`` with ``z = s / sqrt(1 - s)``. Where the bound of Chernoff is small,
-    the probability itself takes its place: the integral of the n-th power of that mean along the
-    line of complex numbers through the best s, where it hardly oscillates.
+    is ``erfcx(z) / sqrt(1 - s)`` with ``z = s / sqrt(1 - s)``. Where Chernoff's bound is small, the
+    probability itself takes its place: the integral of the n-th power of that mean along the line
+    of complex numbers through the best s, where it hardly oscillates.
     """
 
     def log_bound(s: Any) -> Any:

@@ -105,11 +105,12 @@ class ShapedInformation:
         Returns
         -------
         ndarray of shape (n_targets,)
-            Infinite without noise, but where the mean tells nothing.
+            Infinite without noise, but where the mean tells nothing; NaN where it is not known.
         """
-        losses = np.full(len(self.mean), np.inf)
+        known = ~np.isnan(self.mean + self.covariance).any(axis=(1, 2))
+        losses = np.where(known, np.inf, np.nan)
         told = np.any(self.mean != 0.0, axis=(1, 2))
-        some = ~told if noise_scale == 0.0 else np.ones(len(losses), dtype=bool)
+        some = known & ~told if noise_scale == 0.0 else known
         # Without noise only the records are left whose mean tells nothing.
         variance = noise_scale**2 if noise_scale > 0.0 else 1.0
         both = self.mean[some] / variance + self.covariance[some]

@@ -18,27 +18,22 @@ from skleak.adversary._encodings import (
     plain_table,
 )
 from skleak.adversary._knowledge import find_secret, range_of_others, resolve_records, take_rows
-from skleak.adversary._smooth import interpolation_matrix
 from skleak.attacks import ImputationAttack, PriorAttack, WhiteBoxAttributeInference
+from skleak.audit.games._hypotheses import Hypotheses
+from skleak.audit.games._quantity import at_truth, exact_slope, slope_at_truth
 from skleak.audit.games._record_bound import record_mse
 from skleak.audit.games._shaped_information import ShapedInformation
 from skleak.audit.games._shaped_subject import audited_shape, shape_of_fit
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.jacobian import Columns
 from skleak.influence.leakage import leakage_model
-from skleak.influence.reweighting import fitted_derivative, total_jacobian
 from skleak.influence.state import FitState, NoiseShape
 from skleak.solvers import MultinomialObjective
-from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 __all__ = ["Kind", "Subject", "study"]
 
 Kind = Literal["categorical", "numeric", "record"]
-
-# Half the step of central differences: through a polynomial, on [-1, 1]; of the preprocessing, in
-# standard deviations of the column.
-_STEP = 1e-4
 
 
 @dataclass(frozen=True)
@@ -77,6 +72,8 @@ class Subject:
         Of every target: largest prior probability, or squared error of the mean of the others.
     spread : float
         Variance of the numbers that are guessed; 1 for categories.
+    hypotheses : Hypotheses
+        What attacks take for the parameters without noise.
     noise : NoiseShape
         Shape of the noise; with the matrix of the data as they are, where it follows the data.
     shapes : ndarray of shape (n_targets, n_values, p, p) or None, default=None
@@ -106,6 +103,7 @@ class Subject:
     imputation: float
     prior_score: FloatArray
     spread: float
+    hypotheses: Hypotheses
     noise: NoiseShape
     shapes: "FloatArray | None" = None
     information: ShapedInformation | None = None
@@ -201,15 +199,18 @@ def study(
         mean = PriorAttack(attribute, records=targets).fit(table, y)
         slope = None
         if model.has_closed_form and not refit_preprocessing:
-            slope = _total_slope(fitted, model, table, rows, secret.index, secret.column)
+            state = _at_unit_noise(fitted)
+            slope = exact_slope(state, model, table, rows, secret.index, secret.column)
         return _quantity(shared, secret.column, mean.predict(), imputation.predict(), slope)
     guess, values_ = imputation.prior_.argmax(axis=1), white_box.values_
     known = _columns_loss(fitted, model, table, rows, secret.index, values_, noise)
     # A secret that is drawn is guessed as often as its prior says.
-    right = white_box.prior_[np.arange(len(rows)), guess] if drawn else guess == secret.codes[rows]
+    everyone, codes = np.arange(len(rows)), secret.codes[rows]
+    right = white_box.prior_[everyone, guess] if drawn else guess == codes
     return Subject(
         kind="categorical",
         **shared,
+        hypotheses=Hypotheses.near(white_box.encodings_[everyone, codes]),
         **known,
         shapes=None if shaped is None else shaped.shapes,
         unit_mse=np.full(len(rows), np.nan),
@@ -233,18 +234,20 @@ def _quantity(
     spread = float(column.var())
     prior_score = (mean - truth) ** 2
     low, high = (end[rows] for end in range_of_others(column))
+    nodes = shared["white_box"].encodings_
     if slope is None:
-        slope = _slope(shared["white_box"].encodings_, low, high, truth)
+        slope = slope_at_truth(nodes, low, high, truth)
     unit_eta = np.sqrt((shared["noise"].whitened(slope) ** 2).sum(axis=1))
     information, shaped = None, shared["white_box"]._shaped
     if shaped is not None:
-        change = _slope(shaped.shapes, low, high, truth)
+        change = slope_at_truth(shaped.shapes, low, high, truth)
         root = shared["noise"].matrix_root
         information = ShapedInformation.of_a_quantity(slope, change, root)
         unit_eta = np.full(len(rows), np.nan)
     return Subject(
         kind="numeric",
         **shared,
+        hypotheses=Hypotheses.near(*at_truth(nodes, low, high, truth)),
         unit_eta=unit_eta,
         information=information,
         unit_mse=_inverse_square(unit_eta),
@@ -290,7 +293,8 @@ def _whole_records(
         X=X,
         y=y,
         targets=targets,
-        noiseless=state.factor.coefficients,
+        noiseless=model_parameters(fitted),
+        hypotheses=Hypotheses.near(state.factor.coefficients[None]),
         unit_eta=leakage_model(state).record_loss(state.training.take(targets)),
         unit_mse=unit_mse,
         values=np.empty(0),
@@ -342,43 +346,6 @@ def _at_unit_noise(fitted: Any) -> FitState:
     return state.at_noise(1.0)
 
 
-def _slope(nodes: FloatArray, low: FloatArray, high: FloatArray, truth: FloatArray) -> FloatArray:
-    """Derivative by a quantity, at its true value, of what is known at its nodes."""
-    half = 0.5 * (high - low)
-    place = (truth - low) / half - 1.0
-    above, below = (interpolation_matrix(place + step) for step in (_STEP, -_STEP))
-    flat = nodes.reshape(*nodes.shape[:2], -1)
-    change = np.einsum("tm,tmp->tp", (above - below) / (2.0 * _STEP * half)[:, None], flat)
-    return np.asarray(change.reshape(len(nodes), *nodes.shape[2:]))
-
-
-def _total_slope(
-    fitted: Any,
-    model: PublicModel,
-    table: Any,
-    targets: IntArray,
-    index: int,
-    column: FloatArray,
-) -> FloatArray | None:
-    """Derivative of a reweighted fit by a quantity, (n_targets, p); None for other fits.
-
-    The leakage that the weights balance has kinks, where two singular values cross, and with it
-    the parameters: a polynomial through them is no way to their derivative.
-    """
-    state = _at_unit_noise(fitted)
-    if state.balanced is None or (derivative := fitted_derivative(state)).unbounded:
-        return None
-    half = _STEP * float(np.std(column))
-    ends = np.stack([column[targets] + half, column[targets] - half])
-    above, below = (
-        dense_table(each) for each in candidate_rows(model, table, targets, index, ends)
-    )
-    tangent = (above - below) / (2.0 * half)
-    slope = np.empty((len(targets), len(state.factor.coefficients)))
-    for some in row_blocks(len(targets), slope.shape[1] * (state.n_features + 1)):
-        jacobians = total_jacobian(state, targets[some], derivative=derivative)
-        slope[some] = np.einsum("ijk,ik->ij", jacobians[:, :, :-1], tangent[some])
-    return slope
 
 
 def _determination(squared_errors: FloatArray, spread: float) -> float:
@@ -386,5 +353,5 @@ def _determination(squared_errors: FloatArray, spread: float) -> float:
 
 
 def _inverse_square(loss: FloatArray) -> FloatArray:
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         return 1.0 / loss**2

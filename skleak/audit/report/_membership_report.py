@@ -83,6 +83,7 @@ def build_membership_report(
         "gap_loss": "zero_one" if subject.classifies else "clipped_squared",
         "has_noise": subject.has_noise,
         "exact_test": subject.obstacle,
+        "unchecked": _unchecked(subject, design),
     }
     report = AuditReport(
         estimator=_name(auditor.estimator),
@@ -101,8 +102,26 @@ def build_membership_report(
     )
 
 
+def _unchecked(subject: MembershipSubject, design: MembershipDesign) -> str:
+    """What nothing was compared of, although releases had noise of the estimator."""
+    if not subject.has_noise or design.noise_scales[-1] == 0.0:
+        return ""
+    if subject.noiseless is None:
+        return (
+            "whether the estimator adds the noise that it states, since the audit does not know "
+            "its parameters without noise"
+        )
+    if subject.obstacle:
+        return (
+            "whether attacks suppose the training that the estimator does, since there is no exact "
+            "test to hold releases against"
+        )
+    return ""
+
+
 def _noiseless_utility(design: MembershipDesign, cells: dict[str, Outcome]) -> float:
     """Mean score of models without noise; NaN where the estimator adds none."""
     if design.drawn:
         return float(cells[cell_key(0.0, "noiseless")]["utility"].mean())
-    return float(np.mean([cell["noiseless"] for cell in cells.values()]))
+    known = [cell["noiseless"] for cell in cells.values() if not np.isnan(cell["noiseless"])]
+    return float(np.mean(known)) if known else np.nan

@@ -56,15 +56,17 @@ class AuditReport:
         ``utility_name``, ``utility_data``, ``noiseless_utility``, ``preprocessing``,
         ``reweighting``, ``target_counts`` and ``verdict_level``. For membership also
         ``membership_prior`` (probability), ``n_reference``, ``n_always`` (records that are always
-        trained on), ``gap_loss``, ``has_noise`` and ``exact_test`` (why there is none, or "").
+        trained on), ``gap_loss``, ``has_noise``, ``exact_test`` (why there is none, or "") and
+        ``unchecked`` (what no check of the estimator was made of, or "").
     reproducibility : dict of str
         Versions, parameters and seed.
     checks : DataFrame
         A row per noise scale and check of the noise that the estimator adds, none where its word
         was taken: ``noise_scale``, ``n_releases`` that were compared with the parameters without
-        noise, ``check`` ("mean", "spread", "missing", "replayed", "covariance", "shape", and
-        "hypotheses", whether the releases go with those of the attacks), ``statistic``,
-        ``p_value`` (exact or a bound) and ``passed`` (at level 1e-6).
+        noise, ``check`` ("mean", "spread", "missing", "replayed", "covariance" and "shape" of the
+        noise and, where that is as stated, "hypotheses", whether releases are around what attacks
+        take for the truth), ``statistic``, ``p_value`` (exact or a bound) and ``passed`` (at level
+        1e-6).
     findings : tuple of str
         What the numbers say in plain words, the summary first.
     assumptions : tuple of str

@@ -208,8 +208,14 @@ def _error_row(
         "mse_over_bound": ratio.estimate,
         "mse_over_bound_low": ratio.low,
         "mse_over_bound_high": ratio.high,
-        "cramer_rao": float(np.median(outcome["bound"])),
+        "cramer_rao": _median_bound(outcome["bound"]),
     }
+
+
+def _median_bound(bounds: FloatArray) -> float:
+    """Median of lower bounds, where one that is not known is none: 0; NaN where none is known."""
+    unknown = np.isnan(bounds)
+    return np.nan if unknown.all() else float(np.median(np.where(unknown, 0.0, bounds)))
 
 
 def _error_interval(outcome: Outcome, name: str, level: float) -> Interval:

@@ -234,7 +234,7 @@ def _actual_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int
         {name: float(_mean(of_releases[name])) for name in design.bounds},
         {name: _standard_error(of_releases[name]) for name in design.bounds},
         _over_releases(np.array([each["gap"][k] for each in done]), design.confidence_level),
-        float(np.mean([each["utility"][k] for each in done])),
+        float(_mean(np.array([each["utility"][k] for each in done]))),
     )
 
 

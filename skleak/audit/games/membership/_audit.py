@@ -5,11 +5,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from skleak.adversary._consistency import ENCODING_ERROR
 from skleak.adversary._encodings import noiseless
 from skleak.audit.games._bounds import check_bounds
-from skleak.audit.games._mechanism import noise_of_levels
+from skleak.audit.games._game import Outcome
+from skleak.audit.games._hypotheses import Hypotheses, check_distances, warn_of_hypotheses
+from skleak.audit.games._mechanism import check_rows, noise_of_levels
 from skleak.audit.games.membership._attacks import MembershipAttack, choose_membership_attacks
 from skleak.audit.games.membership._drawn import drawn_cells, fit_drawn_attacks
 from skleak.audit.games.membership._release import dp_parameter, fitted_once, play_release
@@ -67,7 +71,7 @@ def audit_membership(
     checks, hypotheses = pd.DataFrame(), None
     if drawn:
         exact, fitted = fit_drawn_attacks(subject, without_ledger(auditor.estimator), attacks)
-        hypotheses = exact.encodings_
+        hypotheses = Hypotheses.near(exact.encodings_[:, 1])
     if subject.noiseless is not None:
         noise, checks = noise_of_levels(
             subject.trained, subject, design.noise_scales, entropy, hypotheses
@@ -90,9 +94,36 @@ def audit_membership(
     run(auditor, cells, done, store, entropy, tabulate)
     auditor.results_ = auditor.partial_results_
     auditor.records_ = membership_records(design, done)
+    if not drawn and subject.objective is not None:
+        checks = _with_distances_of_releases(checks, subject, design, done)
     auditor.report_ = build_membership_report(
         auditor, subject, design, done, entropy, checks=checks
     )
+
+
+def _with_distances_of_releases(
+    checks: pd.DataFrame,
+    subject: MembershipSubject,
+    design: MembershipDesign,
+    cells: Mapping[str, Outcome],
+) -> pd.DataFrame:
+    """Add how far the models of the games are from what the exact test takes them for.
+
+    Each is trained on members of its own. Where the noise is not as stated, that is what is said.
+    """
+    off = np.stack([cells[release_key(r)]["off"] for r in range(design.n_releases)])
+    own = subject.noiseless
+    error = ENCODING_ERROR * max(1.0, float(np.linalg.norm(own)))
+    wrong = set(checks["noise_scale"][~checks["passed"].astype(bool)])
+    found = {
+        level: check_distances(off[:, k] / level, len(own), error / level)
+        for k, level in enumerate(design.noise_scales)
+        if level > 0.0 and level not in wrong
+    }
+    warn_of_hypotheses(subject.trained, found)
+    rows = [check_rows(level, design.n_releases, [check]) for level, check in found.items()]
+    order = pd.concat([checks, *rows]).sort_values("noise_scale", kind="stable")
+    return order.reset_index(drop=True)
 
 
 def _design(

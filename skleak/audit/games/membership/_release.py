@@ -60,7 +60,8 @@ def play_release(
         none) of shape (n_attacks, n_levels, n_targets); ``bayes``, of shape (n_levels,
         n_targets), NaN but for members; ``separation``, likewise, the distance of models
         with and without; ``dp`` (Gaussian differential privacy), ``gap`` (mean normalised loss of
-        non-members less that of members) and ``utility``, of shape (n_levels,); ``noiseless``, a
+        non-members less that of members), ``off`` (distance of the parameters from what the exact
+        test takes for those without noise) and ``utility``, of shape (n_levels,); ``noiseless``, a
         utility.
     """
     seeds = {
@@ -80,14 +81,16 @@ def play_release(
         "guesses": np.full(shape, _NO_GUESS, dtype=np.int8),
         "bayes": np.full(shape[1:], np.nan),
         "separation": np.full(shape[1:], np.nan),
-        **{name: np.full(len(levels), np.nan) for name in ("dp", "gap", "utility")},
+        **{name: np.full(len(levels), np.nan) for name in ("dp", "gap", "off", "utility")},
     }
     view = _View(subject, attacks, member, attacked)
     models = _releases(subject, levels, rows, seeds)
     for k, (level, (fitted, model)) in enumerate(zip(levels, models, strict=True)):
         odds = None
         if test is not None:
-            odds = test.log_odds(model_parameters(fitted), level, subject.prior)
+            released = model_parameters(fitted)
+            odds = test.log_odds(released, level, subject.prior)
+            outcome["off"][k] = np.linalg.norm(released - test.own)
         view.answer(outcome, k, model, odds)
         if hasattr(fitted, "_confidential_state"):
             outcome["dp"][k] = dp_parameter(fitted, fitted._confidential_state())

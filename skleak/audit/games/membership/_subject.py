@@ -13,6 +13,7 @@ from skleak.adversary._consistency import weight_argument
 from skleak.adversary._encodings import last_step, model_parameters, noiseless
 from skleak.adversary._knowledge import as_table, resolve_records
 from skleak.adversary._removals import removal_obstacle
+from skleak.audit.games._shaped_subject import shape_of_fit
 from skleak.audit.run._plan import without_ledger
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.state import NoiseShape
@@ -143,8 +144,7 @@ def study_membership(
         For invalid parameters, test records without targets, or too few candidates to hold some
         out.
     AttackNotApplicableError
-        For noise whose covariance follows the data, a game that needs a closed form, or weights
-        for an estimator that takes none.
+        For a game that needs a closed form, or weights for an estimator that takes none.
     """
     estimator = _without_ledgers(auditor.estimator)
     targets = resolve_records(auditor.records, table.shape[0])
@@ -183,8 +183,7 @@ def _with_noise(subject: MembershipSubject) -> MembershipSubject:
     objective = None if subject.obstacle else fitted._confidential_state().objective
     shape = NoiseShape.of(getattr(model, "noise_covariance", "isotropic"), len(own))
     if shape.reads_data:
-        # Parameters without noise do not tell what noise they get: it is not checked.
-        return replace(subject, noise=shape)
+        shape = shape_of_fit(shape, fitted)
     return replace(subject, noise=shape, noiseless=own, objective=objective)
 
 

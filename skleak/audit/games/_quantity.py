@@ -1,0 +1,167 @@
+"""A numeric secret at its true value: what it encodes to, and how that changes with it."""
+
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import chebyshev
+
+from skleak.adversary._encodings import PublicModel, candidate_rows, dense_table
+from skleak.adversary._smooth import N_NODES, chebyshev_coefficients
+from skleak.influence.reweighting import fitted_derivative, total_jacobian
+from skleak.influence.state import FitState
+from skleak.utils._blocks import row_blocks
+from skleak.utils._typing import FloatArray, IntArray
+
+__all__ = ["at_truth", "exact_slope", "slope_at_truth"]
+
+# Half the step of central differences of the preprocessing, in standard deviations of the column.
+_STEP = 1e-4
+# Number of the last terms of a series that tell how much those beyond them may be.
+_LAST = 8
+# Share of the largest term from which the last ones are small.
+_RESOLVED = 1e-3
+# Share of a derivative that may be in doubt; of one in more doubt nothing is known.
+_DOUBT = 0.1
+_ROUND_OFF = 1e-10
+
+
+def at_truth(
+    nodes: FloatArray, low: FloatArray, high: FloatArray, truth: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """What is known at the nodes of a quantity, at its true value.
+
+    Parameters
+    ----------
+    nodes : ndarray of shape (n_targets, N_NODES, p)
+        At Chebyshev points of an interval for every target.
+    low, high, truth : ndarray of shape (n_targets,)
+        Ends of the intervals, and true values.
+
+    Returns
+    -------
+    values : ndarray of shape (n_targets, p)
+    errors : ndarray of shape (n_targets,)
+        How far off they may be, from the last terms of their series. Infinite for a value outside
+        of its interval, and where the terms do not fall off.
+
+    Examples
+    --------
+    >>> one = np.ones(1)
+    >>> nodes = np.polynomial.chebyshev.chebpts2(N_NODES)[None, :, None] ** 2
+    >>> values, errors = at_truth(nodes, -one, one, 0.3 * one)
+    >>> values.round(9), bool(errors[0] < 1e-12)
+    (array([[0.09]]), True)
+    """
+    series, place, inside = _series(nodes, low, high, truth)
+    terms = chebyshev.chebvander(place, N_NODES - 1)
+    errors = np.where(inside, _beyond(np.linalg.norm(series, axis=2)), np.inf)
+    return np.einsum("tm,tmp->tp", terms, series), errors
+
+
+def slope_at_truth(
+    nodes: FloatArray, low: FloatArray, high: FloatArray, truth: FloatArray
+) -> FloatArray:
+    """Derivative by a quantity, at its true value, of what is known at its nodes.
+
+    Parameters
+    ----------
+    nodes : ndarray of shape (n_targets, N_NODES, ...)
+        At Chebyshev points of an interval for every target.
+    low, high, truth : ndarray of shape (n_targets,)
+        Ends of the intervals, and true values.
+
+    Returns
+    -------
+    ndarray of shape (n_targets, ...)
+        NaN where the nodes do not tell: outside of the interval, and where a polynomial through
+        them follows what they are of too loosely.
+    """
+    flat = nodes.reshape(*nodes.shape[:2], -1)
+    series, place, inside = _series(flat, low, high, truth)
+    degrees = np.arange(N_NODES)
+    # T_k'(x) = k sin(k t) / sin(t) with x = cos(t): k^2 up to its sign at both ends, and no more.
+    angle = np.arccos(place)[:, None]
+    sine = np.sin(angle)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = degrees * np.sin(degrees * angle) / sine
+    ends = degrees**2 * np.sign(place)[:, None] ** (degrees + 1)
+    terms = np.where(sine > _ROUND_OFF, terms, ends)
+    slope = np.einsum("tm,tmp->tp", terms, series)
+    sizes = np.linalg.norm(series, axis=2)
+    steep = np.minimum(degrees**2, degrees / np.maximum(sine, _ROUND_OFF))
+    # Solvers leave noise in all terms, which need not fall off.
+    doubt = 2.0 * (steep * sizes)[:, -_LAST:].sum(axis=1)
+    limit = _DOUBT * np.linalg.norm(slope, axis=1) + _ROUND_OFF * sizes.max(axis=1)
+    slope = np.where((inside & (doubt <= limit))[:, None], slope, np.nan)
+    return np.asarray(slope / (0.5 * (high - low))[:, None]).reshape(len(nodes), *nodes.shape[2:])
+
+
+def _beyond(sizes: FloatArray) -> FloatArray:
+    """Bound what is beyond the last of the terms (n_targets, N_NODES) of a series.
+
+    Those of an analytic function end up falling at a constant rate: where the last few are half of
+    those before, and small, all that follow are no more than them. These count twice: they are left
+    out, and taken for terms of lower degree.
+    """
+    last, before = sizes[:, -_LAST:].sum(axis=1), sizes[:, -2 * _LAST : -_LAST].sum(axis=1)
+    largest = sizes.max(axis=1)
+    falling = (last <= 0.5 * before) & (last <= _RESOLVED * largest)
+    return np.where(falling | (last <= _ROUND_OFF * largest), 2.0 * last, np.inf)
+
+
+def _series(
+    nodes: FloatArray, low: FloatArray, high: FloatArray, truth: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Chebyshev series (n_targets, N_NODES, p), places of the truth in [-1, 1], whether inside."""
+    place = (truth - low) / (0.5 * (high - low)) - 1.0
+    series = np.einsum("km,tmp->tkp", chebyshev_coefficients(), nodes)
+    return series, np.clip(place, -1.0, 1.0), np.abs(place) <= 1.0
+
+
+def exact_slope(
+    state: FitState,
+    model: PublicModel,
+    table: Any,
+    targets: IntArray,
+    index: int,
+    column: FloatArray,
+) -> FloatArray | None:
+    """Derivative of a fit in closed form by a quantity, whatever its value is.
+
+    Parameters
+    ----------
+    state : FitState
+        The fit without noise.
+    model : PublicModel
+        How the model is trained.
+    table : DataFrame or ndarray of shape (n, n_columns)
+        Raw records.
+    targets : ndarray of int of shape (n_targets,)
+        Positions of the records under attack.
+    index : int
+        Position of the column.
+    column : ndarray of shape (n,)
+        Its values.
+
+    Returns
+    -------
+    ndarray of shape (n_targets, p) or None
+        None for a reweighting whose weights have no derivative.
+    """
+    derivative = fitted_derivative(state)
+    if derivative.unbounded:
+        return None
+    half = _STEP * float(np.std(column))
+    ends = np.stack([column[targets] + half, column[targets] - half])
+    above, below = (
+        dense_table(each) for each in candidate_rows(model, table, targets, index, ends)
+    )
+    tangent = (above - below) / (2.0 * half)
+    slope = np.full((len(targets), len(state.factor.coefficients)), np.nan)
+    if not state.converged:
+        return slope
+    for some in row_blocks(len(targets), slope.shape[1] * (state.n_features + 1)):
+        jacobians = total_jacobian(state, targets[some], derivative=derivative)
+        of_columns = jacobians[:, :, : tangent.shape[1]]
+        slope[some] = np.einsum("ijk,ik->ij", of_columns, tangent[some])
+    return slope
