@@ -106,8 +106,9 @@ class LeakageAuditor(BaseAuditor):
     For a number or whole records ``success`` is the coefficient of determination ``1 - mse /
     spread``, beside ``mse``, ``variance``, ``squared_bias``, the lower bound ``cramer_rao`` for
     unbiased attacks (``tr(F^-1) / d``, [DRA22] theorem 2; a biased one may pass below it), the
-    median over the records, and ``mse_over_bound``: the median of a record's error over its bound,
-    where that is at most a tenth of the spread.
+    median over the records, ``cramer_rao_mean``, the mean over them of the smaller of its bound
+    and the error of the prior guess, and ``mse_over_bound``: the median of a record's error over
+    its bound, where that is at most a tenth of the spread.
 
     Examples
     --------

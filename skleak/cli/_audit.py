@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skleak.audit import AuditReport, LeakageAuditor, MembershipAuditor
-from skleak.audit.report._tables import most_exposed
+from skleak.audit.report._exposure import most_exposed
 from skleak.cli._limit import judge
 from skleak.cli._preparation import Prepared, prepare
 from skleak.cli._reading import read_table

@@ -8,6 +8,7 @@ import pandas as pd
 from sklearn.exceptions import NotFittedError
 
 from skleak.audit.report._format import bound_label
+from skleak.audit.report._tables import drawn_bounds
 from skleak.plotting._attacks import (
     Mark,
     Scale,
@@ -68,7 +69,7 @@ class AuditDisplay:
         and records, where the error does.
     bounds : list of str, default=()
         Columns of ``results`` that hold bounds: upper ones on the success probability, or lower
-        ones on the mean squared error.
+        ones on the mean squared error. Those of a report are means over records, as its errors.
     name : str, default=None
         What was audited, for the title.
     utility_name : str, default="utility"
@@ -146,7 +147,7 @@ class AuditDisplay:
         return cls(
             report.results,
             kind=report.kind,
-            bounds=report.settings["bounds"],
+            bounds=drawn_bounds(report),
             name=f"{shorten(what, 30)}: {report.estimator}",
             utility_name=report.settings.get("utility_name", "utility"),
             noiseless_utility=report.settings.get("noiseless_utility"),

@@ -236,7 +236,9 @@ def _error_results(noise, attacks, bounds):
             row["imputation"] = 1.0 - 60.5 / spread if "imputation" in attacks else np.nan
             row["verdict"] = BIASED if high < limit else CONSISTENT if limit else VACUOUS
             row |= {"utility": 0.55 - 30.0 * scale**1.5, "n_games": 4000}
-            rows.append(row | dict.fromkeys(bounds, limit))
+            if bounds:
+                row |= {"cramer_rao": limit, "cramer_rao_mean": min(limit, guess)}
+            rows.append(row)
     return pd.DataFrame(rows)
 
 

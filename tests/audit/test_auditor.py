@@ -33,7 +33,7 @@ SCORES += ["advantage_high", "imputation", "advantage_over_imputation"]
 SCORES += ["advantage_over_imputation_low", "advantage_over_imputation_high", "verdict"]
 SCORES += ["utility", "n_games"]
 ERRORS = ["mse", "mse_low", "mse_high", "variance", "squared_bias", "mse_over_bound"]
-ERRORS += ["mse_over_bound_low", "mse_over_bound_high", "cramer_rao"]
+ERRORS += ["mse_over_bound_low", "mse_over_bound_high", "cramer_rao", "cramer_rao_mean"]
 
 
 def make_table(rng, n=24):

@@ -1,31 +1,80 @@
-"""An attack that is worse than guessing is said to have failed."""
+"""An attack that is worse than guessing is said to have failed, and nothing else of it."""
 
-from types import SimpleNamespace
+import dataclasses
 
-import pandas as pd
+import numpy as np
+import pytest
 
-from skleak.audit.report._findings import _failed, _played, failed_rows
+from skleak.audit.report._exposure import most_exposed
+from skleak.audit.report._findings import findings
+from skleak.audit.report._html import to_html
+from skleak.audit.report._summary import _played
+from skleak.audit.report._tables import best_rows, failed_rows
 
-
-def results():
-    return pd.DataFrame(
-        {
-            "noise_scale": [0.1, 0.1, 0.1],
-            "attack": ["informed", "white_box", "prior"],
-            "advantage": [-9.0, -0.1, -0.5],
-            "advantage_low": [-12.0, -0.3, -0.6],
-            "advantage_high": [-6.0, 0.1, -0.4],
-        }
-    )
+ENDS = ["advantage", "advantage_low", "advantage_high"]
 
 
-def test_only_attacks_below_the_baseline_beyond_chance_have_failed():
-    report = SimpleNamespace(results=results())
-    assert failed_rows(report)["attack"].tolist() == ["informed"]
-    assert _failed(report)[0].startswith("Failed")
-    assert not _failed(SimpleNamespace(results=results().iloc[1:]))
+@pytest.fixture
+def make_failed(make_audit):
+    """A report in which some attacks do worse than guessing, beyond chance."""
+
+    def make(kind, failed, **settings):
+        report = make_audit(kind, **settings)
+        results = report.results.copy()
+        rows = results["attack"].isin(failed)
+        results.loc[rows, ENDS] = [-9.0, -12.0, -6.0]
+        results.loc[rows, "success"] = -9.0
+        records = report.records.copy()
+        for attack in failed:
+            if kind != "categorical":
+                records[f"mse_{attack}"] = 10.0 * records["prior"]
+        report = dataclasses.replace(report, results=results, records=records)
+        return dataclasses.replace(report, findings=findings(report))
+
+    return make
 
 
-def test_a_failed_attack_is_not_called_the_best():
-    assert "best" not in _played(results().iloc[0], 0.01)
-    assert "best attack played, `white_box`" in _played(results().iloc[1], 0.01)
+def test_only_attacks_below_the_baseline_beyond_chance_have_failed(make_failed):
+    report = make_failed("categorical", ["black_box"], noise=(0.1,))
+    assert failed_rows(report)["attack"].tolist() == ["black_box"]
+    assert any(line.startswith("Failed") for line in report.findings)
+    results = report.results.copy()
+    results.loc[results["attack"] == "black_box", "advantage_high"] = 0.01
+    assert failed_rows(dataclasses.replace(report, results=results)).empty
+    # Baselines are what it is compared with.
+    assert failed_rows(make_failed("categorical", ["imputation"], noise=(0.1,))).empty
+
+
+@pytest.mark.parametrize("kind", ["categorical", "numeric", "record"])
+def test_the_first_sentence_is_about_no_failed_attack(kind, make_failed):
+    noise, failed = (1e-4, 1e-2), ["black_box", "white_box"]
+    one = make_failed(kind, ["white_box"], noise=noise, bounds=())
+    assert best_rows(one)["attack"].tolist() == ["black_box", "black_box"]
+    assert "(`black_box`)" in one.findings[0]
+    assert "white_box" not in one.findings[0]
+    both = make_failed(kind, failed, noise=noise, bounds=())
+    assert best_rows(both)["failed"].all()
+    assert "every attack on the model that was played failed" in both.findings[0]
+    assert not any(f"`{attack}`" in both.findings[0] for attack in failed)
+    assert "does worse than guessing" in to_html(both)
+    # What it got right of a record is no exposure of that record.
+    assert most_exposed(both).attrs["source"] is None
+    assert most_exposed(one).attrs["source"].endswith("_black_box")
+
+
+@pytest.mark.parametrize("kind", ["numeric", "record"])
+def test_an_attack_that_gets_half_of_the_records_has_not_failed(kind, make_failed):
+    """A few hopeless records make up all of a mean error."""
+    report = make_failed(kind, ["white_box"], noise=(0.1,))
+    records = report.records.copy()
+    hopeless = np.arange(len(records)) % 3 == 0
+    records["mse_white_box"] = np.where(hopeless, 1e6, 1e-3) * records["prior"]
+    assert failed_rows(dataclasses.replace(report, records=records)).empty
+
+
+def test_a_failed_attack_is_not_called_the_best(make_failed):
+    best = best_rows(make_failed("categorical", ["black_box", "white_box"], noise=(0.1,))).iloc[0]
+    assert "best" not in _played(best, 0.01)
+    found = best.copy()
+    found[["failed", *ENDS]] = [False, -0.1, -0.3, 0.1]
+    assert "best attack played, `" in _played(found, 0.01)

@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skleak.audit.report._exposure import most_exposed, vulnerability
 from skleak.audit.report._findings import assumptions, findings
 from skleak.audit.report._format import attack_label, bound_label, code, percent
-from skleak.audit.report._tables import most_exposed, record_advantages, tightest, vulnerability
+from skleak.audit.report._tables import record_advantages, tightest
 from skleak.metrics._verdict import CONSISTENT, EXCEEDED, VACUOUS
 
 

@@ -578,3 +578,16 @@ def test_the_likelihood_ratio_sees_through_a_forest():
 )
 def test_the_likelihood_ratio_does_not_lose_to_the_loss(model):
     assert_the_ratio_is_no_worse_than_the_loss(model, 400)
+
+
+def test_a_utility_that_is_not_defined_in_some_releases_is_the_mean_of_the_others(rng):
+    """Nothing is explained of counts that are all equal, as few that were held out can be."""
+    X = rng.normal(size=(40, 2))
+    y = (np.arange(40) % 8 == 0).astype(int)
+    options = {"attacks": "loss", "noise_scales": 0.1, "n_releases": 12, "records": np.arange(12)}
+    auditor = audit(PrivatePoissonRegressor(alpha=0.1), X, y, **options)
+    assert np.isfinite(auditor.results_["utility"]).all()
+    assert np.isfinite(auditor.report_.settings["noiseless_utility"])
+    auditor = audit(PrivatePoissonRegressor(alpha=0.1), X, np.ones(40, dtype=int), **options)
+    assert auditor.results_["utility"].isna().all()
+    assert "utility" not in auditor.report_.findings[0]

@@ -3,10 +3,18 @@
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
-from skleak.audit.tables._attribute import Design, cell_key, records_table, results_table
+from skleak.audit.tables._attribute import (
+    Design,
+    _bounds_on_errors,
+    cell_key,
+    records_table,
+    results_table,
+)
+from skleak.audit.tables._groups import group_records
 from skleak.audit.tables._verdicts import BIASED
 from skleak.metrics import binomial_interval, detectable_excess, mean_interval
 from skleak.metrics._verdict import CONSISTENT, EXCEEDED, VACUOUS
@@ -259,3 +267,33 @@ def test_skewed_errors_raise_no_false_alarm(n, rng):
         alarms += table["verdict"].item() != CONSISTENT
     # A level of 99 % leaves half a per cent on this side: 2 of 400, and 4.5 deviations.
     assert alarms <= 2 + 7
+
+
+def test_bounds_on_errors_have_a_median_and_a_mean_of_what_can_be_learnt():
+    prior = np.array([1.0, 2.0, 3.0, 4.0])
+    found = _bounds_on_errors(np.array([0.5, np.inf, 1.0, 9.0]), prior)
+    assert found == {"cramer_rao": 5.0, "cramer_rao_mean": (0.5 + 2.0 + 1.0 + 4.0) / 4.0}
+    # A bound that is not known is none.
+    found = _bounds_on_errors(np.array([np.nan, np.inf, 1.0, 9.0]), prior)
+    assert found == {"cramer_rao": 5.0, "cramer_rao_mean": (0.0 + 2.0 + 1.0 + 4.0) / 4.0}
+    assert np.isnan(list(_bounds_on_errors(np.full(4, np.nan), prior).values())).all()
+
+
+def test_groups_share_tied_records_out(rng):
+    eta = rng.integers(0, 4, size=41).astype(float)
+    values = rng.exponential(size=41)
+    values[rng.random(41) < 0.2] = np.nan
+    for statistic, plain in (("mean", np.nanmean), ("median", np.nanmedian)):
+        # Without ties these are the means and medians of equal groups.
+        apart = np.arange(41.0)
+        found = group_records(apart, {"mine": values}, 7, statistic)["mine"]
+        expected = [plain(part) for part in np.array_split(values, 7)]
+        np.testing.assert_allclose(found, expected)
+        # With ties the order of the records does not show.
+        first = group_records(eta, {"mine": values}, 7, statistic)
+        order = rng.permutation(41)
+        pd.testing.assert_frame_equal(
+            first, group_records(eta[order], {"mine": values[order]}, 7, statistic)
+        )
+        equal = group_records(np.ones(41), {"mine": values}, 7, statistic)["mine"]
+        np.testing.assert_allclose(equal, plain(values))

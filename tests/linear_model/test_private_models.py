@@ -53,6 +53,14 @@ def test_without_noise_it_is_scikit_learns(
     assert model.score(data.X, data.y) == pytest.approx(expected.score(data.X, data.y), rel=1e-6)
 
 
+def test_nothing_is_explained_where_all_counts_are_equal(counts):
+    model = PrivatePoissonRegressor(0).fit(counts.X, counts.y)
+    equal = np.where(np.arange(len(counts.y)) == 0, 5, 2)
+    assert np.isnan(model.score(counts.X[1:], equal[1:]))
+    assert np.isnan(model.score(counts.X, equal, sample_weight=equal == 2))
+    assert np.isfinite(model.score(counts.X, equal))
+
+
 def test_without_noise_or_penalty_it_is_least_squares(numbers):
     model = PrivateLinearRegression(0, alpha=0).fit(numbers.X, numbers.y)
     expected = LinearRegression().fit(numbers.X, numbers.y)

@@ -200,6 +200,12 @@ def test_errors_are_relative_to_the_prior_guess(kind):
     np.testing.assert_allclose(ringed, np.c_[low["noise_scale"], low["mse"] / PRIOR_ERROR])
     # The interval without an end goes to the edge.
     display.figure_.canvas.draw()
+    # Beside means of errors stand means of bounds, where they are known.
+    known = report(results.assign(cramer_rao_mean=0.7 * results["cramer_rao"]), kind)
+    bound = lines_of(AuditDisplay.from_report(known).plot().ax_)[
+        "Cramér–Rao, mean (unbiased attacks)"
+    ]
+    np.testing.assert_allclose(bound.get_ydata(), 0.7 * white["cramer_rao"] / PRIOR_ERROR)
 
 
 def test_errors_of_zero_stand_at_the_edge():

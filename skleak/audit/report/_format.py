@@ -35,6 +35,7 @@ _BOUNDS = {
     "closed_form_fano": "closed-form Fano",
     "reconstruction_robustness": "reconstruction robustness",
     "cramer_rao": "Cramér–Rao (unbiased attacks)",
+    "cramer_rao_mean": "Cramér–Rao, mean (unbiased attacks)",
 }
 
 

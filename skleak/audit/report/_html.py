@@ -8,19 +8,17 @@ import pandas as pd
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 
 from skleak._version import __version__
+from skleak.audit.report._exposure import middle_noise, most_exposed, vulnerability
 from skleak.audit.report._format import attack_label, bound_label, percent
 from skleak.audit.report._tables import (
     best_rows,
     counts_success,
     imputation_error,
     levels,
-    middle_noise,
-    most_exposed,
     prior_error,
     record_advantages,
     relative_errors,
     tightest,
-    vulnerability,
 )
 from skleak.audit.report.figure._chart import audit_chart, merged
 from skleak.audit.report.figure._rows_chart import rows_chart
@@ -135,10 +133,14 @@ def _cards(report: "AuditReport") -> list[dict[str, str]]:
 
 
 def _attack_card(report: "AuditReport", noise: float, row: pd.Series) -> dict[str, str]:
+    term = f"Best attack at noise {number(noise)}"
+    if row["failed"]:
+        note = "every attack on the model that was played does worse than guessing"
+        return {"term": term, "value": "none", "note": note, "mood": ""}
     ends = f"{percent(row['advantage_low'])} to {percent(row['advantage_high'])}"
     over = "the prior" if counts_success(report) else "guessing the mean"
     return {
-        "term": f"Best attack at noise {number(noise)}",
+        "term": term,
         "value": percent(row["advantage"]),
         "note": f"advantage of {attack_label(row['attack'])} over {over} ({ends})",
         "mood": "",
@@ -213,9 +215,8 @@ def _groups(report: "AuditReport") -> dict[str, Any] | None:
         return None
     start = "success_" if counts_success(report) else "mse_"
     names = {"prior": "Prior", "bayes": "Bayes", "cramer_rao": "Bound"}
-    if not counts_success(report):
-        names["prior"] = "Guessing the mean"
-    columns = [name for name in table.columns if name not in ("n_records", "eta_low", "eta_high")]
+    about = ["n_records", "eta", "eta_low", "eta_high"]
+    columns = [name for name in table.columns if name not in about]
     heads = [names.get(name) or attack_label(name.removeprefix(start)) for name in columns]
     values = table[columns].to_numpy(dtype=float).tolist()
     made = table[["n_records", "eta_low", "eta_high"]].to_dict("records")

@@ -4,18 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skleak.audit.report._findings import _at, _interval, _noise_choice, _rows, _utility
+from skleak.audit.report._exposure import middle_noise, most_exposed
+from skleak.audit.report._findings import name_rows
 from skleak.audit.report._format import attack_label, code, percent
 from skleak.audit.report._noise import noise_findings
 from skleak.audit.report._power import power_findings
-from skleak.audit.report._tables import (
-    WORTH_A_WORD,
-    best_rows,
-    levels,
-    middle_noise,
-    most_exposed,
-    tightest,
-)
+from skleak.audit.report._summary import at_noise, interval, noise_choice, utility_sentence
+from skleak.audit.report._tables import WORTH_A_WORD, best_rows, levels, tightest
 from skleak.metrics import multiplicity_correction, p_value_exceeds
 from skleak.metrics._verdict import EXCEEDED, VACUOUS
 from skleak.rendering._format import count, number, plural, shorten
@@ -61,11 +56,15 @@ def membership_findings(report: "AuditReport") -> tuple[str, ...]:
 def _summary(report: "AuditReport") -> str:
     best = best_rows(report)
     noise, row = float(best.index[0]), best.iloc[0]
-    ends = _interval(report, percent(row["success_low"]), percent(row["success_high"]))
+    ends = interval(report, percent(row["success_low"]), percent(row["success_high"]))
     parts = [
         f"{_where(report, noise)}{_who(row['attack'])} tells members from non-members for "
         f"{percent(row['success'])} of the records ({ends}); guessing gives "
         f"{percent(row['baseline'])}."
+        if not row["failed"]
+        else f"{_where(report, noise)}every attack that was played failed: none tells members from "
+        f"non-members as often as guessing, which is right for {percent(row['baseline'])} of the "
+        "records."
     ]
     if _gives_away(row):
         parts.append(
@@ -80,7 +79,7 @@ def _summary(report: "AuditReport") -> str:
         parts.append("No bound rules out that some attack is always right.")
     else:
         parts.append(f"No attack whatsoever can exceed {limit} on average.")
-    parts.append(_noise_choice(report, best) if len(best) > 1 else _model_utility(report, noise))
+    parts.append(noise_choice(report, best) if len(best) > 1 else _model_utility(report, noise))
     return _sentence(" ".join(part for part in parts if part))
 
 
@@ -97,7 +96,7 @@ def _rarely_wrong(report: "AuditReport") -> list[str]:
         _sentence(
             f"{_where(report, noise)}with one false alarm in a hundred non-members, "
             f"{code(row['attack'])} finds {percent(row['tpr_at_1pct_fpr'])} of the members "
-            f"({_interval(report, *ends)}); a score that tells nothing finds 1%."
+            f"({interval(report, *ends)}); a score that tells nothing finds 1%."
         )
     ]
 
@@ -128,7 +127,7 @@ def _gap(report: "AuditReport") -> list[str]:
         return []
     wrong = report.settings["gap_loss"] == "zero_one"
     what = "share of wrong labels" if wrong else "squared error, cut at a usual one and over it,"
-    ends = _interval(report, *(number(row[f"gap_{end}"]) for end in ("low", "high")))
+    ends = interval(report, *(number(row[f"gap_{end}"]) for end in ("low", "high")))
     if _gives_away(row):
         meaning = "that difference alone gives members away."
     elif row["lower_bound"] > row["baseline"]:
@@ -162,8 +161,8 @@ def _guarantee(report: "AuditReport") -> list[str]:
             "guarantee is for any records"
         )
     return [
-        f"{_at(noise)}, the estimator's own guarantee of differential privacy leaves an attack at "
-        f"most {percent(row['dp'], up=True)}{exact}."
+        f"{at_noise(noise)}, the estimator's own guarantee of differential privacy leaves an "
+        f"attack at most {percent(row['dp'], up=True)}{exact}."
     ]
 
 
@@ -175,8 +174,8 @@ def _verdicts(report: "AuditReport") -> list[str]:
         does = "exceeds the bound" if len(exceeded) == 1 else "exceed the bound"
         lines.append(
             f"{count(len(exceeded))} of {plural(len(judged), 'comparison')} {does}: "
-            f"{_rows(exceeded)}. Members were drawn as the bound supposes, so it is a theorem: the "
-            "noise is not what was stated, or the attack was told what it should guess."
+            f"{name_rows(exceeded)}. Members were drawn as the bound supposes, so it is a theorem: "
+            "the noise is not what was stated, or the attack was told what it should guess."
         )
     elif vacuous < len(judged):
         lines.append(
@@ -264,7 +263,7 @@ def _sure_advantage(row: Any) -> float:
 
 def _model_utility(report: "AuditReport", noise: float) -> str:
     if _where(report, noise):
-        return _utility(report, noise)
+        return utility_sentence(report, noise)
     settings, value = report.settings, float(levels(report)["utility"].iloc[0])
     name = shorten(settings["utility_name"], 48)
     return f"The model's {name} is {number(value)} on {settings['utility_data']}."
@@ -274,7 +273,7 @@ def _where(report: "AuditReport", noise: float) -> str:
     """Start of a sentence about a noise scale; nothing for a model that has none."""
     if noise == 0.0 and not report.settings["has_noise"] and len(levels(report)) == 1:
         return ""
-    return f"{_at(noise)}, "
+    return f"{at_noise(noise)}, "
 
 
 def _who(attack: Any) -> str:

@@ -42,9 +42,9 @@ class AuditReport:
         ``n_games``, ``detectable_excess`` (of the success over the tightest bound, found in 80 % of
         audits of this size), and a column for each bound on the success. Success and advantages
         have their intervals in ``<name>_low`` and ``<name>_high``. For errors also ``mse``,
-        ``variance``, ``squared_bias`` (squared units of the attribute), ``mse_over_bound`` and
-        ``cramer_rao``.
-        For membership see `MembershipAuditor`.
+        ``variance``, ``squared_bias`` (squared units of the attribute), ``mse_over_bound``,
+        ``cramer_rao`` (of the median record) and ``cramer_rao_mean`` (of the mean, see
+        `LeakageAuditor`). For membership see `MembershipAuditor`.
     records : DataFrame
         A row per noise scale and attacked record: ``noise_scale``, ``record`` (position in the
         data), ``prior``, ``eta`` (Fisher information loss) or, for membership, ``distance`` (of

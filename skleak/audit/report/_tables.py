@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from skleak.utils._typing import IntArray
-
 if TYPE_CHECKING:
     from skleak.audit.report._report import AuditReport
 
@@ -16,17 +14,15 @@ __all__ = [
     "best_rows",
     "bound_advantages",
     "counts_success",
-    "exposure_column",
+    "drawn_bounds",
+    "failed_rows",
     "floor_advantages",
     "imputation_error",
     "levels",
-    "middle_noise",
-    "most_exposed",
     "prior_error",
     "record_advantages",
     "relative_errors",
     "tightest",
-    "vulnerability",
 ]
 
 # Attacks that do not look at the released model.
@@ -131,6 +127,25 @@ def bound_advantages(report: "AuditReport") -> pd.DataFrame:
     return 1.0 - table.div(prior_error(report).where(lambda error: error > 0.0), axis=0)
 
 
+def drawn_bounds(report: "AuditReport") -> list[str]:
+    """Columns of the bounds that figures set beside attacks.
+
+    Parameters
+    ----------
+    report : AuditReport
+        The report.
+
+    Returns
+    -------
+    list of str
+        Means of bounds on errors, since the errors are means, too.
+    """
+    names = [str(name) for name in report.settings["bounds"]]
+    if counts_success(report):
+        return names
+    return [f"{name}_mean" if f"{name}_mean" in report.results else name for name in names]
+
+
 def floor_advantages(report: "AuditReport") -> pd.Series | None:
     """What some attack surely reaches at every noise scale, as an advantage over the prior.
 
@@ -221,6 +236,43 @@ def record_advantages(report: "AuditReport") -> pd.DataFrame:
     )
 
 
+def failed_rows(report: "AuditReport") -> pd.DataFrame:
+    """Rows of attacks on the model that do worse than guessing, beyond what chance explains.
+
+    A few hopeless records can ruin a mean error: an attack that comes closer than a guess to half
+    of the records has not failed.
+
+    Parameters
+    ----------
+    report : AuditReport
+        The report.
+
+    Returns
+    -------
+    DataFrame
+        Rows of the results.
+    """
+    results = report.results
+    worse = (results["advantage_high"].astype(float) < 0.0) & ~results["attack"].isin(BASELINES)
+    if not counts_success(report):
+        typical = [
+            _median_over_guess(report, noise, attack)
+            for noise, attack in zip(results["noise_scale"], results["attack"], strict=True)
+        ]
+        worse &= ~(np.array(typical) < 1.0)
+    return results[worse]
+
+
+def _median_over_guess(report: "AuditReport", noise: float, attack: str) -> float:
+    """Median over the records of the error over that of the prior guess; NaN if not known."""
+    records, column = report.records, f"mse_{attack}"
+    if column not in records:
+        return np.nan
+    at = records[records["noise_scale"] == noise]
+    prior = at["prior"].astype(float)
+    return float((at[column].astype(float) / prior.where(prior > 0.0)).median())
+
+
 def best_rows(report: "AuditReport") -> pd.DataFrame:
     """The most successful attack at every noise scale, among those that look at the model.
 
@@ -232,14 +284,18 @@ def best_rows(report: "AuditReport") -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Rows of the results, index ``noise_scale``. Where only baselines were played, the best of
-        those.
+        Rows of the results, index ``noise_scale``, with ``failed``: whether even the best has,
+        see `failed_rows`. Where only baselines were played, the best of those.
     """
-    results = report.results
+    results = report.results.assign(failed=False)
+    results.loc[failed_rows(report).index, "failed"] = True
     seeing = results[~results["attack"].isin(BASELINES)]
     played = seeing if len(seeing) else results
-    order = played.sort_values("success", ascending=False, kind="stable", na_position="last")
-    return order.drop_duplicates("noise_scale").set_index("noise_scale").sort_index()
+    order = played.assign(loss=-played["success"]).sort_values(
+        ["failed", "loss"], kind="stable", na_position="last"
+    )
+    best = order.drop(columns="loss").drop_duplicates("noise_scale")
+    return best.set_index("noise_scale").sort_index()
 
 
 def relative_errors(report: "AuditReport") -> pd.DataFrame:
@@ -261,134 +317,3 @@ def relative_errors(report: "AuditReport") -> pd.DataFrame:
     return pd.DataFrame(
         {new: (1.0 - results[old].astype(float)).clip(lower=0.0) for new, old in parts.items()}
     )
-
-
-def exposure_column(report: "AuditReport") -> str:
-    """Column of the records by which they are ordered and grouped.
-
-    Parameters
-    ----------
-    report : AuditReport
-        The report.
-
-    Returns
-    -------
-    str
-        ``eta``, or ``distance`` for membership.
-    """
-    return "distance" if report.kind == "membership" else "eta"
-
-
-def _at_middle(report: "AuditReport") -> pd.DataFrame:
-    """Records at the middle noise scale, what orders them in ``eta``."""
-    at = report.records[report.records["noise_scale"] == middle_noise(report)]
-    return at.rename(columns={exposure_column(report): "eta"})
-
-
-def middle_noise(report: "AuditReport") -> float:
-    """The noise scale in the middle of those with records, preferring noise above zero.
-
-    Parameters
-    ----------
-    report : AuditReport
-        The report.
-
-    Returns
-    -------
-    float
-        NaN where there are no records.
-    """
-    scales = np.unique(report.records["noise_scale"].to_numpy(dtype=float))
-    if np.any(scales > 0.0):
-        scales = scales[scales > 0.0]
-    return float(scales[(len(scales) - 1) // 2]) if len(scales) else np.nan
-
-
-def most_exposed(report: "AuditReport", n_records: int = 10) -> pd.DataFrame:
-    """The records about which a model at the middle noise scale tells most.
-
-    Parameters
-    ----------
-    report : AuditReport
-        The report.
-    n_records : int, default=10
-        Largest number of rows.
-
-    Returns
-    -------
-    DataFrame
-        ``record``, ``eta`` (see `exposure_column`), ``prior``, ``value`` (the best attack's
-        success, or the smallest error of an unbiased attack) and ``exposure``: value minus prior,
-        or 1 minus value over prior; most exposed first. ``attrs["source"]`` is the column
-        ``value`` was taken from.
-    """
-    at = _at_middle(report)
-    source = _source(report, at)
-    value = at[source].astype(float) if source else pd.Series(np.nan, index=at.index)
-    prior = at["prior"].astype(float)
-    relative = 1.0 - value / prior.where(prior > 0.0)
-    exposure = value - prior if counts_success(report) else relative
-    table = at[["record", "eta"]].assign(prior=prior, value=value, exposure=exposure)
-    # Rounded, so that records that differ by round-off are ordered by their information loss.
-    order = table.assign(rounded=exposure.round(9)).sort_values(
-        ["rounded", "eta"], ascending=False, kind="stable", na_position="last"
-    )
-    known = table.loc[order.index, ["eta", "exposure"]].notna().any(axis=1)
-    shown = table.loc[order.index][known].head(n_records).reset_index(drop=True)
-    shown.attrs["source"] = source
-    return shown
-
-
-def vulnerability(report: "AuditReport", n_groups: int = 10) -> pd.DataFrame | None:
-    """Mean success, or median error, in groups of records of rising Fisher information loss.
-
-    Groups are made by rank and hold the same number of records, so that equal losses do no harm
-    ([FIL21] figure 7).
-
-    Parameters
-    ----------
-    report : AuditReport
-        The report.
-    n_groups : int, default=10
-        Number of groups; fewer where there are fewer records.
-
-    Returns
-    -------
-    DataFrame or None
-        A row for each group, index from 1: ``n_records``, ``eta_low``, ``eta_high``, ``prior``,
-        and the means of ``bayes`` and of every ``success_<attack>``, or the medians of
-        ``cramer_rao`` and of every ``mse_<attack>``, at the middle noise scale. None where no loss
-        is known.
-    """
-    at = _at_middle(report)
-    at = at[at["eta"].notna()].sort_values("eta", kind="stable")
-    if at.empty:
-        return None
-    group = _groups(len(at), n_groups)
-    best = "bayes" if counts_success(report) else "cramer_rao"
-    start = "success_" if counts_success(report) else "mse_"
-    losses = at["eta"].astype(float).groupby(group)
-    table = pd.DataFrame(
-        {"n_records": losses.size(), "eta_low": losses.min(), "eta_high": losses.max()}
-    )
-    for name in ("prior", best, *(start + str(attack) for attack in report.settings["attacks"])):
-        if name in at and at[name].notna().any():
-            values = at[name].astype(float).groupby(group)
-            # Errors have no mean to speak of where a bound grows without limit.
-            table[name] = values.mean() if counts_success(report) else values.median()
-    return table
-
-
-def _groups(n: int, n_groups: int) -> IntArray:
-    n_groups = min(n, n_groups)
-    return np.arange(n) * n_groups // n + 1
-
-
-def _source(report: "AuditReport", at: pd.DataFrame) -> str | None:
-    """The column of the records that says best how exposed they are."""
-    if counts_success(report):
-        start, names = "success_", ["bayes", "tightest_bound"]
-    else:
-        start, names = "mse_", ["cramer_rao"]
-    names += [start + str(name) for name in best_rows(report)["attack"]]
-    return next((name for name in names if name in at and at[name].notna().any()), None)

@@ -7,14 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from skleak.audit.report._exposure import middle_noise, most_exposed
 from skleak.audit.report._format import attack_label, percent
-from skleak.audit.report._tables import (
-    counts_success,
-    levels,
-    middle_noise,
-    most_exposed,
-    prior_error,
-)
+from skleak.audit.report._tables import counts_success, levels, prior_error
 from skleak.audit.report.figure._chart import merged
 from skleak.audit.tables._verdicts import BIASED
 from skleak.metrics._verdict import CONSISTENT, EXCEEDED, VACUOUS
@@ -74,7 +69,7 @@ def _head(report: "AuditReport") -> Iterator[str]:
         secret,
         plural(settings["n_records"], "record"),
         plural(settings["n_columns"], "column"),
-        f"{plural(settings['n_targets'], 'target')}",
+        f"{plural(settings['n_targets'], 'record')} attacked",
         f"{plural(settings['n_releases'], 'release')}",
         *_drawing(report),
         f"preprocessing {shorten(settings['preprocessing'], 20)}",

@@ -208,14 +208,22 @@ def _error_row(
         "mse_over_bound": ratio.estimate,
         "mse_over_bound_low": ratio.low,
         "mse_over_bound_high": ratio.high,
-        "cramer_rao": _median_bound(outcome["bound"]),
+        **_bounds_on_errors(outcome["bound"], design.prior_score),
     }
 
 
-def _median_bound(bounds: FloatArray) -> float:
-    """Median of lower bounds, where one that is not known is none: 0; NaN where none is known."""
-    unknown = np.isnan(bounds)
-    return np.nan if unknown.all() else float(np.median(np.where(unknown, 0.0, bounds)))
+def _bounds_on_errors(bounds: FloatArray, prior_score: FloatArray) -> dict[str, float]:
+    """Median and mean of lower bounds, where one that is not known is none: 0.
+
+    Whoever cannot learn about a record guesses it: in the mean it counts with no more than that.
+    """
+    if np.isnan(bounds).all():
+        return {"cramer_rao": np.nan, "cramer_rao_mean": np.nan}
+    known = np.nan_to_num(bounds, nan=0.0, posinf=np.inf)
+    return {
+        "cramer_rao": float(np.median(known)),
+        "cramer_rao_mean": float(np.minimum(known, prior_score).mean()),
+    }
 
 
 def _error_interval(outcome: Outcome, name: str, level: float) -> Interval:

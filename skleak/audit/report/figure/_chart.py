@@ -14,6 +14,7 @@ from skleak.audit.report._format import attack_label, bound_label, percent
 from skleak.audit.report._tables import (
     bound_advantages,
     counts_success,
+    drawn_bounds,
     floor_advantages,
     levels,
     prior_error,
@@ -201,10 +202,10 @@ def _success(report: "AuditReport", axis: Axis) -> list[Panel | None]:
 def _errors(report: "AuditReport", axis: Axis) -> list[Panel | None]:
     relative = relative_errors(report)
     guess = prior_error(report).where(lambda error: error > 0.0)
-    table = levels(report)[list(report.settings["bounds"])].astype(float).div(guess, axis=0)
+    table = levels(report)[drawn_bounds(report)].astype(float).div(guess, axis=0)
     bounds = merged(table, ascending=False)
     to_guess = _panel(
-        "Mean squared error over that of guessing the mean",
+        "Mean squared error over that of guessing the mean, over all records",
         _HEIGHT,
         report,
         axis,
@@ -219,7 +220,7 @@ def _errors(report: "AuditReport", axis: Axis) -> list[Panel | None]:
         return [to_guess]
     none = Bounds(table.iloc[:, :0], ())
     scale = value_axis(np.r_[1.0, over.to_numpy().ravel()], True)
-    title = "Mean squared error over its bound for unbiased attacks"
+    title = "Squared error over its bound for unbiased attacks, on the median record"
     return [to_guess, _panel(title, 180.0, report, axis, scale, over, none, 1.0)]
 
 

@@ -10,6 +10,7 @@ from skleak.audit.report._format import attack_label, percent
 from skleak.audit.report._tables import (
     bound_advantages,
     counts_success,
+    drawn_bounds,
     floor_advantages,
     levels,
     prior_error,
@@ -112,10 +113,10 @@ def rows_chart(report: "AuditReport") -> RowsChart | None:
         title = "Advantage over the prior"
     else:
         values = relative_errors(report).to_numpy()
-        table = levels(report)[list(report.settings["bounds"])].astype(float)
+        table = levels(report)[drawn_bounds(report)].astype(float)
         guess = prior_error(report).where(lambda error: error > 0.0)
         bounds, start = merged(table.div(guess, axis=0), ascending=False), 1.0
-        title = "Mean squared error over that of guessing the mean"
+        title = "Mean squared error over that of guessing the mean, over all records"
     surely = floor_advantages(report)
     floor = np.nan if surely is None else float(surely.iloc[0])
     limits = bounds.table.to_numpy()[:, :3].ravel()

@@ -1,0 +1,155 @@
+"""Which records are exposed, at one noise scale of an audit."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from skleak.audit.report._tables import best_rows, counts_success
+from skleak.audit.tables._groups import group_records
+
+if TYPE_CHECKING:
+    from skleak.audit.report._report import AuditReport
+
+__all__ = ["exposure_column", "grouped", "middle_noise", "most_exposed", "vulnerability"]
+
+
+def exposure_column(report: "AuditReport") -> str:
+    """Column of the records by which they are ordered and grouped.
+
+    Parameters
+    ----------
+    report : AuditReport
+        The report.
+
+    Returns
+    -------
+    str
+        ``eta``, or ``distance`` for membership.
+    """
+    return "distance" if report.kind == "membership" else "eta"
+
+
+def _at_middle(report: "AuditReport") -> pd.DataFrame:
+    """Records at the middle noise scale, what orders them in ``eta``."""
+    at = report.records[report.records["noise_scale"] == middle_noise(report)]
+    return at.rename(columns={exposure_column(report): "eta"})
+
+
+def middle_noise(report: "AuditReport") -> float:
+    """The noise scale in the middle of those with records, preferring noise above zero.
+
+    Parameters
+    ----------
+    report : AuditReport
+        The report.
+
+    Returns
+    -------
+    float
+        NaN where there are no records.
+    """
+    scales = np.unique(report.records["noise_scale"].to_numpy(dtype=float))
+    if np.any(scales > 0.0):
+        scales = scales[scales > 0.0]
+    return float(scales[(len(scales) - 1) // 2]) if len(scales) else np.nan
+
+
+def most_exposed(report: "AuditReport", n_records: int = 10) -> pd.DataFrame:
+    """The records about which a model at the middle noise scale tells most.
+
+    Parameters
+    ----------
+    report : AuditReport
+        The report.
+    n_records : int, default=10
+        Largest number of rows.
+
+    Returns
+    -------
+    DataFrame
+        ``record``, ``eta`` (see `exposure_column`), ``prior``, ``value`` (the best attack's
+        success, or the smallest error of an unbiased attack) and ``exposure``: value minus prior,
+        or 1 minus value over prior; most exposed first. ``attrs["source"]`` is the column
+        ``value`` was taken from.
+    """
+    at = _at_middle(report)
+    source = _source(report, at)
+    value = at[source].astype(float) if source else pd.Series(np.nan, index=at.index)
+    prior = at["prior"].astype(float)
+    relative = 1.0 - value / prior.where(prior > 0.0)
+    exposure = value - prior if counts_success(report) else relative
+    table = at[["record", "eta"]].assign(prior=prior, value=value, exposure=exposure)
+    # Rounded, so that records that differ by round-off are ordered by their information loss.
+    order = table.assign(rounded=exposure.round(9)).sort_values(
+        ["rounded", "eta"], ascending=False, kind="stable", na_position="last"
+    )
+    known = table.loc[order.index, ["eta", "exposure"]].notna().any(axis=1)
+    shown = table.loc[order.index][known].head(n_records).reset_index(drop=True)
+    shown.attrs["source"] = source
+    return shown
+
+
+def grouped(report: "AuditReport", noise: float, n_groups: int) -> pd.DataFrame:
+    """Records in groups of rising Fisher information loss ([FIL21] figure 7).
+
+    Parameters
+    ----------
+    report : AuditReport
+        The report.
+    noise : float
+        A noise scale of its records.
+    n_groups : int
+        Number of groups.
+
+    Returns
+    -------
+    DataFrame
+        As of `group_records`: means of ``prior``, ``bayes`` and every ``success_<attack>``, or
+        medians of ``cramer_rao`` and every ``mse_<attack>`` over the error of the prior guess about
+        the same record. Without columns that are known of no record.
+    """
+    at = report.records[report.records["noise_scale"] == noise]
+    guesses = counts_success(report)
+    start, best = ("success_", "bayes") if guesses else ("mse_", "cramer_rao")
+    names = [best, *(str(name) for name in at if str(name).startswith(start))]
+    values = at[[name for name in names if name in at and at[name].notna().any()]].astype(float)
+    prior = at["prior"].astype(float)
+    if guesses:
+        values.insert(0, "prior", prior)
+    else:
+        values = values.div(prior.where(prior > 0.0), axis=0)
+    eta = at[exposure_column(report)]
+    return group_records(eta, values, n_groups, "mean" if guesses else "median")
+
+
+def vulnerability(report: "AuditReport", n_groups: int = 10) -> pd.DataFrame | None:
+    """Records in groups of rising Fisher information loss, at the middle noise scale.
+
+    Parameters
+    ----------
+    report : AuditReport
+        The report.
+    n_groups : int, default=10
+        Number of groups; fewer where there are fewer records.
+
+    Returns
+    -------
+    DataFrame or None
+        As of `grouped`; None where no loss is known.
+    """
+    middle = middle_noise(report)
+    at = report.records[report.records["noise_scale"] == middle]
+    n_known = int(at[exposure_column(report)].notna().sum())
+    return grouped(report, middle, min(n_groups, n_known)) if n_known else None
+
+
+def _source(report: "AuditReport", at: pd.DataFrame) -> str | None:
+    """The column of the records that says best how exposed they are."""
+    if counts_success(report):
+        start, names = "success_", ["bayes", "tightest_bound"]
+    else:
+        start, names = "mse_", ["cramer_rao"]
+    best = best_rows(report)
+    names += [start + str(name) for name in best["attack"][~best["failed"]]]
+    return next((name for name in names if name in at and at[name].notna().any()), None)
