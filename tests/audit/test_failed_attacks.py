@@ -70,6 +70,12 @@ def test_an_attack_that_gets_half_of_the_records_has_not_failed(kind, make_faile
     hopeless = np.arange(len(records)) % 3 == 0
     records["mse_white_box"] = np.where(hopeless, 1e6, 1e-3) * records["prior"]
     assert failed_rows(dataclasses.replace(report, records=records)).empty
+    # One that misses most of them has, and those that it gets are counted.
+    records["mse_white_box"] = np.where(hopeless, 1e-3, 1e6) * records["prior"]
+    missed = dataclasses.replace(report, records=records)
+    assert failed_rows(missed)["attack"].tolist() == ["white_box"]
+    told = next(line for line in findings(missed) if line.startswith("Failed"))
+    assert f"to as many as {hopeless.sum()} of {len(records)} records it came closer" in told
 
 
 def test_a_failed_attack_is_not_called_the_best(make_failed):

@@ -142,7 +142,8 @@ def _unbiased(report: "AuditReport") -> list[str]:
         "are biased and may have a smaller error; a verdict says so where their bias is beyond "
         "doubt.",
         "Errors are means over the attacked records: single records can have a much smaller one. "
-        "The bound is that of the median record, and so is the error over the bound.",
+        "The bound is that of the median record, and so is the error over the bound; figures show "
+        "the mean of the bounds, in which a record counts with no more than the error of guessing.",
     ]
     if report.kind == "record":
         lines.append(

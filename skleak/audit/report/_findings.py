@@ -55,10 +55,24 @@ def _failed(report: "AuditReport") -> list[str]:
     rows = failed_rows(report)
     if rows.empty:
         return []
-    return [
-        f"Failed, being worse than a guess without the model: {name_rows(rows)}. A failed attack "
-        "shows nothing about the model; only the bounds do."
-    ]
+    closer = max((_n_closer(report, row) for _, row in rows.iterrows()), default=0)
+    meaning = "A failed attack shows nothing about the model; only the bounds do."
+    if closer:
+        meaning = (
+            "A failed attack shows nothing about the records that it missed; to as many as "
+            f"{count(closer)} of {plural(report.settings['n_targets'], 'record')} it came closer "
+            "than a guess."
+        )
+    return [f"Failed, being worse than a guess without the model: {name_rows(rows)}. {meaning}"]
+
+
+def _n_closer(report: "AuditReport", row: pd.Series) -> int:
+    """Records whose error is smaller than that of the prior guess; 0 where guesses count."""
+    column = f"mse_{row['attack']}"
+    if column not in report.records:
+        return 0
+    at = report.records[report.records["noise_scale"] == row["noise_scale"]]
+    return int((at[column].astype(float) < at["prior"].astype(float)).sum())
 
 
 def _over_imputation(report: "AuditReport") -> list[str]:

@@ -145,7 +145,7 @@ def _error(row: pd.Series) -> tuple[str, ...]:
 def _bounds_title(report: "AuditReport") -> str:
     if counts_success(report):
         return "No attack exceeds (share of right guesses, tightest bounds first)"
-    return "No unbiased attack has a smaller root mean squared error than"
+    return "No unbiased attack has a smaller root mean squared error, on the median record, than"
 
 
 def _bounds(report: "AuditReport") -> Iterator[str]:
