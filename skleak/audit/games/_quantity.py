@@ -10,7 +10,7 @@ from skleak.adversary._smooth import N_NODES, chebyshev_coefficients
 from skleak.influence.reweighting import fitted_derivative, total_jacobian
 from skleak.influence.state import FitState
 from skleak.utils._blocks import row_blocks
-from skleak.utils._typing import FloatArray, IntArray
+from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["at_truth", "exact_slope", "slope_at_truth"]
 
@@ -111,7 +111,7 @@ def _beyond(sizes: FloatArray) -> FloatArray:
 
 def _series(
     nodes: FloatArray, low: FloatArray, high: FloatArray, truth: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+) -> tuple[FloatArray, FloatArray, BoolArray]:
     """Chebyshev series (n_targets, N_NODES, p), places of the truth in [-1, 1], whether inside."""
     place = (truth - low) / (0.5 * (high - low)) - 1.0
     series = np.einsum("km,tmp->tkp", chebyshev_coefficients(), nodes)

@@ -112,7 +112,7 @@ def _with_distances_of_releases(
     Each is trained on members of its own. Where the noise is not as stated, that is what is said.
     """
     off = np.stack([cells[release_key(r)]["off"] for r in range(design.n_releases)])
-    own = subject.noiseless
+    own: Any = subject.noiseless
     error = ENCODING_ERROR * max(1.0, float(np.linalg.norm(own)))
     wrong = set(checks["noise_scale"][~checks["passed"].astype(bool)])
     found = {
