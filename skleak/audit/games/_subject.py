@@ -346,8 +346,6 @@ def _at_unit_noise(fitted: Any) -> FitState:
     return state.at_noise(1.0)
 
 
-
-
 def _determination(squared_errors: FloatArray, spread: float) -> float:
     return 1.0 - float(np.mean(squared_errors)) / spread if spread > 0.0 else float("nan")
 
