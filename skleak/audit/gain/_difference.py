@@ -12,30 +12,12 @@ __all__ = ["difference_interval", "paired_interval", "success_interval"]
 def success_interval(outcomes: FloatArray, level: float, *, bounded: bool) -> Interval:
     """Success against records of a population, and releases like those given.
 
-    Parameters
-    ----------
-    outcomes : ndarray of shape (n_models, n_records)
-        Success with every record against every model.
-    level : float
-        Confidence level, in (0, 1).
-    bounded : bool
-        Whether outcomes lie in [0, 1].
+    Shapes: ``outcomes`` (n_models, n_records).
 
-    Returns
-    -------
-    Interval
-
-    Notes
-    -----
     Against one model the records are the units: Clopper and Pearson where outcomes are 0 and 1.
     Against several the mean over models of every record takes the place of its outcome (Gaffke's
     interval, Student's where it is not bounded), and the spread of the models adds to the width by
     the method of variance estimates recovery, with Student's quantile for their number.
-
-    Examples
-    --------
-    >>> round(success_interval(np.array([[1.0] * 9 + [0.0]]), 0.95, bounded=True).low, 3)
-    0.555
     """
     estimate, low, high = _over_records(outcomes, level, (0.0, 1.0) if bounded else None)
     of_models = _over_models(outcomes.mean(axis=1), level)
@@ -50,42 +32,19 @@ def difference_interval(
 ) -> Interval:
     """Success with training records less that with control records, against the same models.
 
-    Parameters
-    ----------
-    training : ndarray of shape (n_models, n_training)
-        Success with every training record against every model.
-    control : ndarray of shape (n_models, n_control)
-        Success with every control record likewise.
-    level : float
-        Confidence level, in (0, 1).
-    bounded : bool
-        Whether outcomes lie in [0, 1].
+    Shapes: ``training`` (n_models, n_training); ``control`` (n_models, n_control).
 
-    Returns
-    -------
-    Interval
-
-    Notes
-    -----
     The method of variance estimates recovery: distances from the estimates to the ends of their
     own intervals add up in squares. With Wilson's intervals it is Newcombe's (1998) method 10; with
     those of `success_interval`, which hold their level exactly, it is a little wider, and with
     Student's it is close to Welch's. The spread of the models is that of their differences: noise
     that helps with both kinds of record cancels.
 
-    References
-    ----------
     R. G. Newcombe. Interval estimation for the difference between independent proportions:
     comparison of eleven methods. Statistics in Medicine 17, 1998.
 
     G. Y. Zou and A. Donner. Construction of confidence limits about effect measures: a general
     approach. Statistics in Medicine 27, 2008.
-
-    Examples
-    --------
-    >>> training, control = np.array([[1.0] * 56 + [0.0] * 14]), np.array([[1.0] * 48 + [0.0] * 32])
-    >>> np.round(difference_interval(training, control, 0.95, bounded=True), 3)
-    array([0.2  , 0.044, 0.344])
     """
     ends = (0.0, 1.0) if bounded else None
     first, second = (_over_records(table, level, ends) for table in (training, control))
@@ -99,23 +58,7 @@ def difference_interval(
 def paired_interval(one: FloatArray, other: FloatArray, level: float, *, bounded: bool) -> Interval:
     """Success of one attack less that of another with the same records.
 
-    Parameters
-    ----------
-    one, other : ndarray of shape (n_models, n_records)
-        Success with every record against every model; `other` may have a single row.
-    level : float
-        Confidence level, in (0, 1).
-    bounded : bool
-        Whether outcomes lie in [0, 1].
-
-    Returns
-    -------
-    Interval
-
-    Examples
-    --------
-    >>> paired_interval(np.ones((1, 4)), np.zeros((1, 4)), 0.95, bounded=True).estimate
-    1.0
+    Shapes: ``one``, ``other`` (n_models, n_records).
     """
     gaps = one - other
     limits = (-1.0, 1.0) if bounded else (-np.inf, np.inf)

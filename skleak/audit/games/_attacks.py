@@ -41,28 +41,7 @@ _NAMES = {
 
 
 def choose_attacks(attacks: Any, kind: Kind, classifies: bool) -> dict[str, Any]:
-    """Attacks by name; those given by a name of ours are strings still.
-
-    Parameters
-    ----------
-    attacks : "default", str, attack, list of them, or dict of name to attack
-        As passed by the user.
-    kind : {"categorical", "numeric", "record"}
-        What is secret.
-    classifies : bool
-        Whether the model predicts labels, which do not tell quantities apart.
-
-    Returns
-    -------
-    dict
-
-    Raises
-    ------
-    ValueError
-        For an unknown name, no attack at all, or two attacks of one name in a dict.
-    TypeError
-        For objects that cannot be fitted or guess nothing.
-    """
+    """Attacks by name; those given by a name of ours are strings still."""
     if isinstance(attacks, Mapping):
         chosen = dict(attacks)
     else:
@@ -107,30 +86,8 @@ def fit_attacks(
 ) -> dict[str, Any]:
     """Fit every attack on what the adversary knows.
 
-    Parameters
-    ----------
-    chosen : dict
-        As `choose_attacks` returns it.
-    subject : Subject
-        What is audited.
-    estimator : estimator or Pipeline
-        Unfitted.
-    table : DataFrame or ndarray of shape (n, n_columns)
-        Raw records.
-    y : ndarray of shape (n,)
-        Targets of the model.
-    attribute, values : object
-        Parameters of `LeakageAuditor`.
-
-    Returns
-    -------
-    dict
-        Fitted attacks by name; those passed as objects are copies.
-
-    Raises
-    ------
-    AttackNotApplicableError
-        For an attack that supposes noise of another covariance, or cannot be told the weights.
+    Shapes: ``table`` (n, n_columns); ``y`` (n,); returns: fitted attacks by name; those passed as
+    objects are copies.
     """
     makers = _makers(subject.kind)
     fitted = {}

@@ -30,18 +30,8 @@ def audit_attribute(
 ) -> None:
     """Play all games about a column or whole records, and set the fitted attributes of an auditor.
 
-    Parameters
-    ----------
-    auditor : LeakageAuditor
-        Its parameters.
-    table : DataFrame or ndarray of shape (n, n_columns)
-        Raw records.
-    y : ndarray of shape (n,)
-        Targets of the model.
-    sample_weight : ndarray of shape (n,) or None
-        Weights of the records in every fit.
-    X_test, y_test : table of shape (m, n_columns), array-like of shape (m,), or None
-        Where utility is measured.
+    Shapes: ``table`` (n, n_columns); ``y`` (n,); ``sample_weight`` (n,); ``X_test``, ``y_test``
+    (m, n_columns).
     """
     subject = _study(auditor, table, y, sample_weight)
     design = _design(auditor, subject)

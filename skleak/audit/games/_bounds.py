@@ -41,33 +41,7 @@ _CERTAIN = 1.0 - 1e-12
 
 
 def check_bounds(bounds: "str | Sequence[str]", *, equal_noise: bool = True) -> tuple[str, ...]:
-    """Names of the bounds to compute, in the order of the results.
-
-    Parameters
-    ----------
-    bounds : "all" or sequence of str
-        Names, or a single one.
-    equal_noise : bool, default=True
-        Whether the noise has the same covariance under every value of the secret.
-
-    Returns
-    -------
-    tuple of str
-
-    Raises
-    ------
-    ValueError
-        For a name that is none of the bounds.
-    AttackNotApplicableError
-        For the name of a bound that supposes equal covariances, where they are not.
-
-    Examples
-    --------
-    >>> check_bounds(["fano", "bayes"])
-    ('bayes', 'fano')
-    >>> "tradeoff" in check_bounds("all", equal_noise=False)
-    False
-    """
+    """Names of the bounds to compute, in the order of the results."""
     known = [name for name in BOUNDS if equal_noise or name not in _OF_EQUAL_NOISE]
     if isinstance(bounds, str):
         bounds = known if bounds == "all" else [bounds]
@@ -96,32 +70,10 @@ def success_bounds(
 ) -> dict[str, FloatArray]:
     """Upper bounds on the success probability of any attack on each record.
 
-    Parameters
-    ----------
-    encodings : ndarray of shape (n, M, p)
-        Parameters without noise under every value of every record.
-    prior : ndarray of shape (n, M)
-        Prior of every record.
-    noise_scale : float
-        Standard deviation of the noise; 0 bounds nothing.
-    names : sequence of str
-        Names of `BOUNDS`. The Bayes success is always computed.
-    shapes : ndarray of shape (n, M, p, p) or None, default=None
-        Covariance of the noise under every value, at unit noise scale; None is isotropic.
-
-    Returns
-    -------
-    dict
-        Arrays of shape (n,) by name, and ``standard_error`` of the Bayes success. NaN for a bound
-        that supposes equal covariances, where they are not.
-
-    Examples
-    --------
-    >>> bounds = success_bounds(np.eye(2)[None], np.array([[0.5, 0.5]]), 1.0, ["fano"])
-    >>> [name for name in bounds]
-    ['bayes', 'fano', 'standard_error']
-    >>> bool(bounds["bayes"][0] <= bounds["fano"][0])
-    True
+    Shapes: ``encodings`` (n, M, p); ``prior`` (n, M); ``shapes`` (n, M, p, p), covariance of the
+    noise under every value, at unit noise scale; None is isotropic; returns: arrays of shape (n,)
+    by name, and ``standard_error`` of the Bayes success. NaN for a bound that supposes equal
+    covariances, where they are not.
     """
     names = [name for name in BOUNDS if name in names or name == "bayes"]
     n = len(encodings)

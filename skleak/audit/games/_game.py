@@ -41,29 +41,10 @@ def play_actual(
 ) -> Outcome:
     """Attack the data as they are: every release is about all records at once.
 
-    Parameters
-    ----------
-    attack : attack
-        Fitted.
-    noiseless : ndarray of shape (p,)
-        Parameters without noise.
-    secrets : ndarray of shape (n_targets,)
-        True values.
-    noise : ndarray of shape (p,) or (p, p)
-        Standard deviation of the noise that is added, or a root of its covariance.
-    noise_scale : float
-        The one that is stated.
-    n_releases : int
-        Number of releases.
-    seed : SeedSequence
-        Seed of the noise.
-
-    Returns
-    -------
-    dict
-        ``shares``, of right guesses in each release; ``counts``, over releases, of each target;
-        ``hits`` and ``games``; ``exact``, whether the attack ignores the releases, so that its
-        success on these records is a fact.
+    Shapes: ``noiseless`` (p,); ``secrets`` (n_targets,); ``noise`` (p,) or (p, p); returns
+    ``shares``, of right guesses in each release; ``counts``, over releases, of each target;
+    ``hits`` and ``games``; ``exact``, whether the attack ignores the releases, so that its success
+    on these records is a fact.
     """
     generator = np.random.default_rng(seed)
     shares, counts = [], np.zeros(len(secrets), dtype=np.int64)
@@ -98,30 +79,9 @@ def play_drawn(
     independent. Attacks that can be asked about one target a release play `n_releases` games
     for every target; others play at least a thousand games about targets drawn at random.
 
-    Parameters
-    ----------
-    attack : attack
-        Fitted.
-    encodings : ndarray of shape (n_targets, n_values, p)
-        Parameters without noise for every value of every target.
-    values : ndarray of shape (n_values,)
-        Candidate values.
-    prior : ndarray of shape (n_targets, n_values)
-        Prior of every target.
-    noise : ndarray of shape (p,) or (p, p), or ShapedNoise
-        Standard deviation of the noise that is added, or a root of its covariance; the latter
-        where the covariance depends on the secret.
-    noise_scale : float
-        The one that is stated.
-    n_releases : int
-        Number of games for each target.
-    seed : SeedSequence
-        Seed of secrets and noise.
-
-    Returns
-    -------
-    dict
-        ``hits`` and ``games``, and ``counts`` of each target where each plays its own games.
+    Shapes: ``encodings`` (n_targets, n_values, p); ``values`` (n_values,); ``prior`` (n_targets,
+    n_values); ``noise`` (p,) or (p, p); returns ``hits`` and ``games``, and ``counts`` of each
+    target where each plays its own games.
     """
     if plays_each(attack):
         return _play_each(attack, encodings, values, prior, noise, noise_scale, n_releases, seed)
@@ -174,25 +134,8 @@ def _play_each(
 def draw_secrets(prior: FloatArray, n_draws: int, generator: np.random.Generator) -> IntArray:
     """Draw secrets of all targets.
 
-    Parameters
-    ----------
-    prior : ndarray of shape (n_targets, n_values)
-        Prior of every target.
-    n_draws : int
-        Draws for each.
-    generator : Generator
-        Source of randomness.
-
-    Returns
-    -------
-    ndarray of int of shape (n_draws, n_targets)
-        Positions among the values.
-
-    Examples
-    --------
-    >>> draw_secrets(np.array([[0.0, 1.0], [1.0, 0.0]]), 2, np.random.default_rng(0))
-    array([[1, 0],
-           [1, 0]])
+    Shapes: ``prior`` (n_targets, n_values); returns (n_draws, n_targets): positions among the
+    values.
     """
     thresholds = np.cumsum(prior, axis=1)[:, :-1]
     # Uniform on (0, 1]: a value of probability zero is never drawn.
@@ -216,35 +159,12 @@ def play_errors(
 ) -> Outcome:
     """Let an attack estimate numbers, and measure how far off it is.
 
-    Parameters
-    ----------
-    attack : attack
-        Fitted.
-    noiseless : ndarray of shape (p,)
-        Parameters without noise.
-    truth : ndarray of shape (n_targets, d)
-        True numbers.
-    bound : ndarray of shape (n_targets,)
-        Lower bound on the mean squared error of an unbiased attack, per number; NaN if not known.
-    spread : float
-        Variance of the numbers.
-    noise : ndarray of shape (p,) or (p, p)
-        Standard deviation of the noise that is added, or a root of its covariance.
-    noise_scale : float
-        The one that is stated.
-    n_releases : int
-        Number of releases.
-    seed : SeedSequence
-        Seed of the noise.
-
-    Returns
-    -------
-    dict
-        ``mse_by_release``, mean over targets; ``mse``, ``variance`` and ``squared_bias`` of each
-        target; ``bound``; ``games``; ``exact``, as in `play_actual`; and over the targets whose
-        bound is sharp (at most a tenth of the spread) ``ratio``, median of the error over the
-        bound; ``ratio_by_release``, mean of it in each release; ``bias_over_noise``, median of the
-        squared mean error over the variance of a mean of so many releases.
+    Shapes: ``noiseless`` (p,); ``truth`` (n_targets, d); ``bound`` (n_targets,); ``noise`` (p,) or
+    (p, p); returns ``mse_by_release``, mean over targets; ``mse``, ``variance`` and
+    ``squared_bias`` of each target; ``bound``; ``games``; ``exact``, as in `play_actual`; and over
+    the targets whose bound is sharp (at most a tenth of the spread) ``ratio``, median of the error
+    over the bound; ``ratio_by_release``, mean of it in each release; ``bias_over_noise``, median
+    of the squared mean error over the variance of a mean of so many releases.
     """
     generator = np.random.default_rng(seed)
     usable = (bound > 0.0) & (bound <= _SHARP * spread)

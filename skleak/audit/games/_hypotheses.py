@@ -51,27 +51,9 @@ class Hypotheses:
     ) -> NoiseCheck:
         """Compare the mean of releases with every point.
 
-        Parameters
-        ----------
-        releases : ndarray of shape (n_releases, p)
-            Released parameters, all of the data as they are.
-        noise_scale : float
-            Stated standard deviation of the noise on each parameter, positive.
-        root : ndarray of shape (p, p) or None, default=None
-            Root of the stated covariance over the variance; None for isotropic noise.
-
-        Returns
-        -------
-        NoiseCheck
-            The statistic is the largest distance over the one expected of noise. The squared
-            distance, over the variance, is chi-squared with p degrees of freedom.
-
-        Examples
-        --------
-        >>> found = Hypotheses.near(np.array([[0.0, 0.0], [3.0, 4.0]]))
-        >>> check = found.check(np.array([[0.1, 0.0], [-0.1, 0.1]]), 0.1)
-        >>> round(check.statistic), check.passed
-        (50, False)
+        Shapes: ``releases`` (n_releases, p); ``root`` (p, p); returns: the statistic is the
+        largest distance over the one expected of noise. The squared distance, over the variance,
+        is chi-squared with p degrees of freedom.
         """
         n, p = releases.shape
         gaps = (releases.mean(axis=0) - self.points).T
@@ -88,27 +70,9 @@ class Hypotheses:
 def check_distances(distances: FloatArray, n_parameters: int, error: float) -> NoiseCheck:
     """Compare distances of releases, each from its own point, with those of noise.
 
-    Parameters
-    ----------
-    distances : ndarray of shape (n_releases,)
-        Over the noise.
-    n_parameters : int
-        p.
-    error : float
-        Bound on how far off they may be.
-
-    Returns
-    -------
-    NoiseCheck
-        The statistic is the root mean square distance over the one expected. The sum of squares is
-        chi-squared with p degrees of freedom for every release.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> distances = np.linalg.norm(rng.normal(size=(20, 3)), axis=1)
-    >>> check_distances(distances, 3, 0.0).passed, check_distances(2 * distances, 3, 0.0).passed
-    (True, False)
+    Shapes: ``distances`` (n_releases,); returns: the statistic is the root mean square distance
+    over the one expected. The sum of squares is chi-squared with p degrees of freedom for every
+    release.
     """
     n, p = len(distances), n_parameters
     near = np.maximum(distances - error, 0.0)
@@ -121,12 +85,7 @@ def check_distances(distances: FloatArray, n_parameters: int, error: float) -> N
 
 
 def warn_of_hypotheses(model: Any, found: "dict[float, NoiseCheck]") -> None:
-    """Warn where releases are not around what attacks take for the truth, by noise scale.
-
-    Warns
-    -----
-    ReleaseMismatchWarning
-    """
+    """Warn where releases are not around what attacks take for the truth, by noise scale."""
     failed = {scale: check for scale, check in found.items() if not check.passed}
     if not failed:
         return

@@ -63,21 +63,7 @@ class MeasuredNoise:
 def colored(noise: FloatArray, draws: FloatArray) -> FloatArray:
     """Noise from standard normal draws.
 
-    Parameters
-    ----------
-    noise : ndarray of shape (p,) or (p, p)
-        Standard deviation of the noise on each parameter, or a root of its covariance.
-    draws : ndarray of shape (..., p)
-        Standard normal.
-
-    Returns
-    -------
-    ndarray of shape (..., p)
-
-    Examples
-    --------
-    >>> colored(np.array([[1.0, 0.0], [3.0, 4.0]]), np.array([1.0, 1.0]))
-    array([1., 7.])
+    Shapes: ``noise`` (p,) or (p, p); ``draws`` (..., p); returns (..., p).
     """
     return noise * draws if noise.ndim == 1 else draws @ noise.T
 
@@ -100,28 +86,7 @@ def measured_noise(
     fits measure the noise. The games of an audit are then played with the noise that is there,
     against bounds for the one that is stated.
 
-    Parameters
-    ----------
-    template : estimator
-        Unfitted, with a parameter ``noise_scale``; others are taken at their word.
-    X, y : table of shape (n, d), array of shape (n,)
-        Preprocessed records.
-    noiseless : ndarray of shape (p,)
-        Parameters without noise.
-    noise_scale : float
-        Stated standard deviation of the noise on each parameter.
-    seed : SeedSequence
-        Seed of the fits.
-    root : ndarray of shape (p, p) or None, default=None
-        Root of the stated covariance over the variance; None for isotropic noise.
-    hypotheses : Hypotheses or None, default=None
-        What attacks take for the parameters without noise.
-    sample_weight : ndarray of shape (n,), default=None
-        Weights of the records in every fit.
-
-    Returns
-    -------
-    MeasuredNoise
+    Shapes: ``X``, ``y`` (n, d); ``noiseless`` (p,); ``root`` (p, p); ``sample_weight`` (n,).
     """
     p = len(noiseless)
     stated = np.full(p, noise_scale) if root is None else noise_scale * root
@@ -192,31 +157,8 @@ def noise_of_levels(
 ) -> tuple[dict[float, FloatArray], pd.DataFrame]:
     """Noise on each parameter at every level, as the estimator really adds it.
 
-    Parameters
-    ----------
-    model : estimator
-        Unfitted last step.
-    subject : Subject
-        With ``X``, ``y``, ``weights``, ``noiseless`` and ``noise``.
-    noise_scales : sequence of float
-        Noise levels.
-    entropy : list of int
-        Of all seeds.
-    hypotheses : Hypotheses or None, default=None
-        What attacks take for the parameters without noise.
-
-    Returns
-    -------
-    noise : dict of float to ndarray of shape (p,) or (p, p)
-    checks : DataFrame
-        A row for each noise level and check; see `AuditReport`.
-
-    Warns
-    -----
-    PrivacyLeakWarning
-        Where the noise is not what is stated.
-    ReleaseMismatchWarning
-        Where the releases are not around what attacks take for the truth.
+    Returns ``noise`` (p,) or (p, p); ``checks``: A row for each noise level and check; see
+    `AuditReport`.
     """
     measured = {}
     root = None if subject.noise.is_identity else subject.noise.matrix_root

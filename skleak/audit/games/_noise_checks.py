@@ -52,32 +52,11 @@ class NoiseCheck:
 def check_noise(draws: FloatArray, generator: np.random.Generator) -> tuple[NoiseCheck, ...]:
     """Compare draws with independent standard normal ones.
 
-    Parameters
-    ----------
-    draws : ndarray of shape (n_releases, n_parameters)
-        Releases minus the parameters without noise, in coordinates in which the noise that is
-        stated is standard normal. At least 3 releases.
-    generator : Generator
-        Of lengths and means in place of those of the draws; see `_with_drawn_moments`.
-
-    Returns
-    -------
-    tuple of NoiseCheck
-        ``mean`` (largest, in standard errors), ``spread`` (standard deviation farthest from
-        stated, over what is stated), ``missing`` (parameters without noise), ``replayed`` (pairs
-        of releases with the same noise), ``covariance`` (largest correlation of two parameters)
-        and ``shape`` (mean of ``x^2 / 2 - sqrt(2) |x|``, -0.63 for normal draws and -0.5 for
-        Laplace's).
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> draws = rng.normal(size=(100, 5))
-    >>> [check.name for check in check_noise(draws, rng) if not check.passed]
-    []
-    >>> shared = np.repeat(draws[:, :1], 5, axis=1)
-    >>> "covariance" in [check.name for check in check_noise(shared, rng) if not check.passed]
-    True
+    Shapes: ``draws`` (n_releases, n_parameters); returns ``mean`` (largest, in standard errors),
+    ``spread`` (standard deviation farthest from stated, over what is stated), ``missing``
+    (parameters without noise), ``replayed`` (pairs of releases with the same noise),
+    ``covariance`` (largest correlation of two parameters) and ``shape`` (mean of ``x^2 / 2 -
+    sqrt(2) |x|``, -0.63 for normal draws and -0.5 for Laplace's).
     """
     mean, spread = _mean(draws), _spread(draws)
     checks = [mean, spread, _missing(draws), _replayed(draws)]

@@ -30,27 +30,10 @@ def at_truth(
 ) -> tuple[FloatArray, FloatArray]:
     """What is known at the nodes of a quantity, at its true value.
 
-    Parameters
-    ----------
-    nodes : ndarray of shape (n_targets, N_NODES, p)
-        At Chebyshev points of an interval for every target.
-    low, high, truth : ndarray of shape (n_targets,)
-        Ends of the intervals, and true values.
-
-    Returns
-    -------
-    values : ndarray of shape (n_targets, p)
-    errors : ndarray of shape (n_targets,)
-        How far off they may be, from the last terms of their series. Infinite for a value outside
-        of its interval, and where the terms do not fall off.
-
-    Examples
-    --------
-    >>> one = np.ones(1)
-    >>> nodes = np.polynomial.chebyshev.chebpts2(N_NODES)[None, :, None] ** 2
-    >>> values, errors = at_truth(nodes, -one, one, 0.3 * one)
-    >>> values.round(9), bool(errors[0] < 1e-12)
-    (array([[0.09]]), True)
+    Shapes: ``nodes`` (n_targets, N_NODES, p); ``low``, ``high``, ``truth`` (n_targets,); returns
+    ``values`` (n_targets, p); ``errors`` (n_targets,): how far off they may be, from the last
+    terms of their series. Infinite for a value outside of its interval, and where the terms do not
+    fall off.
     """
     series, place, inside = _series(nodes, low, high, truth)
     terms = chebyshev.chebvander(place, N_NODES - 1)
@@ -63,18 +46,9 @@ def slope_at_truth(
 ) -> FloatArray:
     """Derivative by a quantity, at its true value, of what is known at its nodes.
 
-    Parameters
-    ----------
-    nodes : ndarray of shape (n_targets, N_NODES, ...)
-        At Chebyshev points of an interval for every target.
-    low, high, truth : ndarray of shape (n_targets,)
-        Ends of the intervals, and true values.
-
-    Returns
-    -------
-    ndarray of shape (n_targets, ...)
-        NaN where the nodes do not tell: outside of the interval, and where a polynomial through
-        them follows what they are of too loosely.
+    Shapes: ``nodes`` (n_targets, N_NODES, ...); ``low``, ``high``, ``truth`` (n_targets,); returns
+    (n_targets, ...): NaN where the nodes do not tell: outside of the interval, and where a
+    polynomial through them follows what they are of too loosely.
     """
     flat = nodes.reshape(*nodes.shape[:2], -1)
     series, place, inside = _series(flat, low, high, truth)
@@ -128,25 +102,8 @@ def exact_slope(
 ) -> FloatArray | None:
     """Derivative of a fit in closed form by a quantity, whatever its value is.
 
-    Parameters
-    ----------
-    state : FitState
-        The fit without noise.
-    model : PublicModel
-        How the model is trained.
-    table : DataFrame or ndarray of shape (n, n_columns)
-        Raw records.
-    targets : ndarray of int of shape (n_targets,)
-        Positions of the records under attack.
-    index : int
-        Position of the column.
-    column : ndarray of shape (n,)
-        Its values.
-
-    Returns
-    -------
-    ndarray of shape (n_targets, p) or None
-        None for a reweighting whose weights have no derivative.
+    Shapes: ``table`` (n, n_columns); ``targets`` (n_targets,); ``column`` (n,); returns
+    (n_targets, p): None for a reweighting whose weights have no derivative.
     """
     derivative = fitted_derivative(state)
     if derivative.unbounded:

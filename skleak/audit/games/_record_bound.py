@@ -35,20 +35,9 @@ __all__ = ["record_mse"]
 def record_mse(state: FitState, targets: IntArray, *, private_target: bool) -> FloatArray:
     """Bound the mean squared error of unbiased attacks on records, per number: tr(F^-1) / d.
 
-    Parameters
-    ----------
-    state : FitState
-        The fit, with noise whose covariance does not follow the data.
-    targets : ndarray of int of shape (n_targets,)
-        Positions of the records.
-    private_target : bool
-        Whether the target is reconstructed too, and counts as a number.
-
-    Returns
-    -------
-    ndarray of shape (n_targets,)
-        [DRA22] theorem 2, at the noise scale of the state. Infinite where the information about a
-        record is singular, which leaves no unbiased attack a finite error.
+    Shapes: ``targets`` (n_targets,); returns (n_targets,): [DRA22] theorem 2, at the noise scale
+    of the state. Infinite where the information about a record is singular, which leaves no
+    unbiased attack a finite error.
     """
     n_numbers = state.n_features + private_target
     if state.balanced is not None:

@@ -42,17 +42,7 @@ class ShapedInformation:
     def of_columns(
         cls, state: FitState, batch: RecordBatch, columns: Columns
     ) -> "ShapedInformation":
-        """About a block of columns of records.
-
-        Parameters
-        ----------
-        state : FitState
-            With noise whose shape follows the data.
-        batch : RecordBatch
-            Records.
-        columns : Columns
-            What is unknown.
-        """
+        """About a block of columns of records."""
         noise = fitted_noise(state)
         frame = noise.frame(columns)
         squares = batch.factors**2
@@ -69,22 +59,8 @@ class ShapedInformation:
     ) -> "ShapedInformation":
         """About one number of every record.
 
-        Parameters
-        ----------
-        slope : ndarray of shape (n_targets, p)
-            Derivative of the parameters by the number.
-        change : ndarray of shape (n_targets, p, p)
-            Derivative of the covariance of unit noise.
-        root : ndarray of shape (p, p)
-            Lower triangular root of that covariance.
-
-        Examples
-        --------
-        >>> found = ShapedInformation.of_a_quantity(
-        ...     np.array([[3.0]]), np.array([[[np.sqrt(2.0)]]]), np.eye(1)
-        ... )
-        >>> found.loss(3.0).round(6)
-        array([1.414214])
+        Shapes: ``slope`` (n_targets, p); ``change`` (n_targets, p, p), derivative of the
+        covariance of unit noise; ``root`` (p, p), lower triangular root of that covariance.
         """
         white = linalg.solve_triangular(root, slope.T, lower=True).T
         p = len(root)
@@ -97,15 +73,8 @@ class ShapedInformation:
     def loss(self, noise_scale: float) -> FloatArray:
         """Fisher information loss ``sqrt(lambda_max(mean / noise_scale^2 + covariance))``.
 
-        Parameters
-        ----------
-        noise_scale : float
-            Root mean square of the noise over the parameters, 0 or more.
-
-        Returns
-        -------
-        ndarray of shape (n_targets,)
-            Infinite without noise, but where the mean tells nothing; NaN where it is not known.
+        Returns (n_targets,): infinite without noise, but where the mean tells nothing; NaN where
+        it is not known.
         """
         known = ~np.isnan(self.mean + self.covariance).any(axis=(1, 2))
         losses = np.where(known, np.inf, np.nan)

@@ -45,14 +45,8 @@ class ShapedNoise:
     def of(cls, shapes: FloatArray, root: FloatArray, noise: FloatArray) -> "ShapedNoise":
         """From the noise that was measured on the data as they are.
 
-        Parameters
-        ----------
-        shapes : ndarray of shape (n_targets, n_values, p, p)
-            Covariances at unit noise scale.
-        root : ndarray of shape (p, p)
-            Lower triangular root of the one of the data as they are.
-        noise : ndarray of shape (p,) or (p, p)
-            Standard deviation of the noise there, or a root of its covariance.
+        Shapes: ``shapes`` (n_targets, n_values, p, p), covariances at unit noise scale; ``root``
+        (p, p), lower triangular root of the one of the data as they are; ``noise`` (p,) or (p, p).
         """
         whole = np.diag(noise) if noise.ndim == 1 else noise
         return cls(shapes, linalg.solve_triangular(root, whole, lower=True))
@@ -60,16 +54,8 @@ class ShapedNoise:
     def of_each(self, secrets: IntArray, draws: FloatArray) -> FloatArray:
         """Noise of games that every target plays.
 
-        Parameters
-        ----------
-        secrets : ndarray of int of shape (n_games, n_targets)
-            Positions among the values.
-        draws : ndarray of shape (n_games, n_targets, p)
-            Standard normal.
-
-        Returns
-        -------
-        ndarray of shape (n_games, n_targets, p)
+        Shapes: ``secrets`` (n_games, n_targets); ``draws`` (n_games, n_targets, p); returns
+        (n_games, n_targets, p).
         """
         n_targets, n_values, p, _ = self.shapes.shape
         noise = np.empty_like(draws)
@@ -86,16 +72,7 @@ class ShapedNoise:
     def of_some(self, targets: IntArray, secrets: IntArray, draws: FloatArray) -> FloatArray:
         """Noise of games about one target each.
 
-        Parameters
-        ----------
-        targets, secrets : ndarray of int of shape (n_games,)
-            Positions among the targets and among the values.
-        draws : ndarray of shape (n_games, p)
-            Standard normal.
-
-        Returns
-        -------
-        ndarray of shape (n_games, p)
+        Shapes: ``targets``, ``secrets`` (n_games,); ``draws`` (n_games, p); returns (n_games, p).
         """
         noise, p = np.empty_like(draws), draws.shape[1]
         for rows in row_blocks(len(draws), p * p, _ELEMENTS):
@@ -110,14 +87,8 @@ def noise_of_each(
 ) -> FloatArray:
     """Noise of games that every target plays, of shape (n_games, n_targets, p).
 
-    Parameters
-    ----------
-    noise : ndarray of shape (p,) or (p, p), or ShapedNoise
-        Standard deviation of the noise, a root of its covariance, or one for every secret.
-    secrets : ndarray of int of shape (n_games, n_targets)
-        Positions among the values.
-    draws : ndarray of shape (n_games, n_targets, p)
-        Standard normal.
+    Shapes: ``noise`` (p,) or (p, p); ``secrets`` (n_games, n_targets); ``draws`` (n_games,
+    n_targets, p).
     """
     if isinstance(noise, ShapedNoise):
         return noise.of_each(secrets, draws)
@@ -129,14 +100,7 @@ def noise_of_some(
 ) -> FloatArray:
     """Noise of games about one target each, of shape (n_games, p).
 
-    Parameters
-    ----------
-    noise : ndarray of shape (p,) or (p, p), or ShapedNoise
-        Standard deviation of the noise, a root of its covariance, or one for every secret.
-    targets, secrets : ndarray of int of shape (n_games,)
-        Positions among the targets and among the values.
-    draws : ndarray of shape (n_games, p)
-        Standard normal.
+    Shapes: ``noise`` (p,) or (p, p); ``targets``, ``secrets`` (n_games,); ``draws`` (n_games, p).
     """
     if isinstance(noise, ShapedNoise):
         return noise.of_some(targets, secrets, draws)

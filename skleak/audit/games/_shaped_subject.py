@@ -14,25 +14,7 @@ __all__ = ["audited_shape", "shape_of_fit"]
 def audited_shape(model: PublicModel, fitted: Any, attribute: Any) -> NoiseShape:
     """Shape of the noise of a model, where an audit can do with it.
 
-    Parameters
-    ----------
-    model : PublicModel
-        How the model is trained.
-    fitted : estimator
-        Its fit without noise.
-    attribute : str, int or None
-        What is secret; None is whole records.
-
-    Returns
-    -------
-    NoiseShape
-        Without a matrix where it follows the data, see `shape_of_fit`.
-
-    Raises
-    ------
-    AttackNotApplicableError
-        For noise that is not isotropic where the audit cannot tell what it reveals, or where the
-        estimator cannot be fitted.
+    Returns: without a matrix where it follows the data, see `shape_of_fit`.
     """
     noise = NoiseShape.of(model.noise_covariance, len(model_parameters(fitted)))
     if noise.reads_data and attribute is None:
@@ -59,17 +41,7 @@ def audited_shape(model: PublicModel, fitted: Any, attribute: Any) -> NoiseShape
 def shape_of_fit(noise: NoiseShape, fitted: Any) -> NoiseShape:
     """The shape of noise that follows the data, with its matrix for the data as they are.
 
-    Parameters
-    ----------
-    noise : NoiseShape
-        A function of the data.
-    fitted : private estimator
-        The fit without noise.
-
-    Returns
-    -------
-    NoiseShape
-        Confidential.
+    Returns: confidential.
     """
     state = replace(fitted._confidential_state(), noise=noise)
     return replace(noise, matrix=noise_covariance(state))

@@ -141,24 +141,7 @@ def study(
 ) -> Subject:
     """Fit the model without noise, and learn all that attacks are measured by.
 
-    Parameters
-    ----------
-    estimator : estimator or Pipeline
-        Unfitted.
-    table : DataFrame or ndarray of shape (n, n_columns)
-        Raw records.
-    y : ndarray of shape (n,)
-        Targets of the model.
-    attribute, values, targets, prior, refit_preprocessing, n_jobs : object
-        Parameters of `LeakageAuditor`.
-    drawn : bool
-        Whether the secrets will be drawn from the prior.
-    sample_weight : ndarray of shape (n,), default=None
-        Weights of the records in every fit.
-
-    Returns
-    -------
-    Subject
+    Shapes: ``table`` (n, n_columns); ``y`` (n,); ``sample_weight`` (n,).
     """
     model = fit_public_model(estimator, table, y, any_covariance=True)
     X = model.transform(table)

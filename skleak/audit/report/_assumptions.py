@@ -36,17 +36,7 @@ PREPROCESSING = {
 
 
 def assumptions(report: "AuditReport") -> tuple[str, ...]:
-    """Under which conditions the findings hold.
-
-    Parameters
-    ----------
-    report : AuditReport
-        A report whose numbers are complete.
-
-    Returns
-    -------
-    tuple of str
-    """
+    """Under which conditions the findings hold."""
     settings = report.settings
     lines = [
         *_adversary(report),

@@ -44,28 +44,7 @@ def build_report(
 ) -> AuditReport:
     """Put the results of an auditor into words.
 
-    Parameters
-    ----------
-    auditor : LeakageAuditor
-        With its tables.
-    subject : Subject
-        What was audited.
-    design : Design
-        Noise levels, bounds and attacks.
-    cells : dict
-        Outcomes by key.
-    table : DataFrame or ndarray of shape (n, n_columns)
-        Raw records.
-    entropy : list of int
-        Of all seeds.
-    tested : bool
-        Whether utility was measured on records of its own.
-    checks : DataFrame
-        Of the noise that the estimator adds; see `AuditReport`.
-
-    Returns
-    -------
-    AuditReport
+    Shapes: ``table`` (n, n_columns).
     """
     model = last_step(auditor.estimator)
     categorical = design.kind == "categorical"
@@ -113,24 +92,8 @@ def fingerprint(
 ) -> dict[str, str]:
     """What decides the results of an audit, for its checkpoint.
 
-    Parameters
-    ----------
-    auditor : LeakageAuditor or MembershipAuditor
-        Its parameters.
-    table : DataFrame or ndarray of shape (n, n_columns)
-        Raw records.
-    y : ndarray of shape (n,)
-        Targets of the model.
-    design : Design or MembershipDesign
-        Noise levels, bounds and attacks.
-    X_test, y_test : table of shape (m, n_columns), array of shape (m,), or None, default=None
-        Where utility is measured.
-    sample_weight : ndarray of shape (n,), default=None
-        Weights of the records in every fit.
-
-    Returns
-    -------
-    dict of str to str
+    Shapes: ``table`` (n, n_columns); ``y`` (n,); ``X_test``, ``y_test`` (m, n_columns);
+    ``sample_weight`` (n,).
     """
     seed, own = auditor.random_state, auditor.get_params(deep=False)
     # Rates of drawn memberships are kept with their intervals.

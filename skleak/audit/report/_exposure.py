@@ -17,15 +17,7 @@ __all__ = ["exposure_column", "grouped", "middle_noise", "most_exposed", "vulner
 def exposure_column(report: "AuditReport") -> str:
     """Column of the records by which they are ordered and grouped.
 
-    Parameters
-    ----------
-    report : AuditReport
-        The report.
-
-    Returns
-    -------
-    str
-        ``eta``, or ``distance`` for membership.
+    Returns ``eta``, or ``distance`` for membership.
     """
     return "distance" if report.kind == "membership" else "eta"
 
@@ -39,15 +31,7 @@ def _at_middle(report: "AuditReport") -> pd.DataFrame:
 def middle_noise(report: "AuditReport") -> float:
     """The noise scale in the middle of those with records, preferring noise above zero.
 
-    Parameters
-    ----------
-    report : AuditReport
-        The report.
-
-    Returns
-    -------
-    float
-        NaN where there are no records.
+    Returns: NaN where there are no records.
     """
     scales = np.unique(report.records["noise_scale"].to_numpy(dtype=float))
     if np.any(scales > 0.0):
@@ -58,20 +42,10 @@ def middle_noise(report: "AuditReport") -> float:
 def most_exposed(report: "AuditReport", n_records: int = 10) -> pd.DataFrame:
     """The records about which a model at the middle noise scale tells most.
 
-    Parameters
-    ----------
-    report : AuditReport
-        The report.
-    n_records : int, default=10
-        Largest number of rows.
-
-    Returns
-    -------
-    DataFrame
-        ``record``, ``eta`` (see `exposure_column`), ``prior``, ``value`` (the best attack's
-        success, or the smallest error of an unbiased attack) and ``exposure``: value minus prior,
-        or 1 minus value over prior; most exposed first. ``attrs["source"]`` is the column
-        ``value`` was taken from.
+    Returns ``record``, ``eta`` (see `exposure_column`), ``prior``, ``value`` (the best attack's
+    success, or the smallest error of an unbiased attack) and ``exposure``: value minus prior, or 1
+    minus value over prior; most exposed first. ``attrs["source"]`` is the column ``value`` was
+    taken from.
     """
     at = _at_middle(report)
     source = _source(report, at)
@@ -93,21 +67,9 @@ def most_exposed(report: "AuditReport", n_records: int = 10) -> pd.DataFrame:
 def grouped(report: "AuditReport", noise: float, n_groups: int) -> pd.DataFrame:
     """Records in groups of rising Fisher information loss ([FIL21] figure 7).
 
-    Parameters
-    ----------
-    report : AuditReport
-        The report.
-    noise : float
-        A noise scale of its records.
-    n_groups : int
-        Number of groups.
-
-    Returns
-    -------
-    DataFrame
-        As of `group_records`: means of ``prior``, ``bayes`` and every ``success_<attack>``, or
-        medians of ``cramer_rao`` and every ``mse_<attack>`` over the error of the prior guess about
-        the same record. Without columns that are known of no record.
+    Returns: as of `group_records`: means of ``prior``, ``bayes`` and every ``success_<attack>``,
+    or medians of ``cramer_rao`` and every ``mse_<attack>`` over the error of the prior guess about
+    the same record. Without columns that are known of no record.
     """
     at = report.records[report.records["noise_scale"] == noise]
     guesses = counts_success(report)
@@ -126,17 +88,7 @@ def grouped(report: "AuditReport", noise: float, n_groups: int) -> pd.DataFrame:
 def vulnerability(report: "AuditReport", n_groups: int = 10) -> pd.DataFrame | None:
     """Records in groups of rising Fisher information loss, at the middle noise scale.
 
-    Parameters
-    ----------
-    report : AuditReport
-        The report.
-    n_groups : int, default=10
-        Number of groups; fewer where there are fewer records.
-
-    Returns
-    -------
-    DataFrame or None
-        As of `grouped`; None where no loss is known.
+    Returns: as of `grouped`; None where no loss is known.
     """
     middle = middle_noise(report)
     at = report.records[report.records["noise_scale"] == middle]

@@ -26,17 +26,7 @@ _N_NAMED = 5
 
 
 def findings(report: "AuditReport") -> tuple[str, ...]:
-    """What the numbers of an audit say; the first entry is the summary.
-
-    Parameters
-    ----------
-    report : AuditReport
-        A report whose numbers are complete.
-
-    Returns
-    -------
-    tuple of str
-    """
+    """What the numbers of an audit say; the first entry is the summary."""
     if report.results.empty:
         return ("No attack was played: the audit says nothing.",)
     return (

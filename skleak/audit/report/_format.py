@@ -40,26 +40,7 @@ _BOUNDS = {
 
 
 def percent(share: float, up: bool = False) -> str:
-    """Write a share as a percentage, without rounding it to a certainty.
-
-    Parameters
-    ----------
-    share : float
-        A probability or an advantage; 1 is 100%. Negative, infinite and undefined ones too.
-    up : bool, default=False
-        Round up, as an upper bound must be.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> [percent(share) for share in (0.5404, 0.042, 0.95, 0.99996, -0.591)]
-    ['54%', '4.2%', '95%', '>99.99%', '-59%']
-    >>> percent(0.5404, up=True), percent(-6180.0)
-    ('55%', '<-100%')
-    """
+    """Write a share as a percentage, without rounding it to a certainty."""
     value = 100.0 * float(share)
     if math.isnan(value):
         return MISSING
@@ -81,60 +62,15 @@ def percent(share: float, up: bool = False) -> str:
 
 
 def attack_label(name: Any) -> str:
-    """Name of an attack for people; a user's own name as it is.
-
-    Parameters
-    ----------
-    name : str
-        As in the column ``attack`` of the results.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> attack_label("white_box"), attack_label("mine")
-    ('white box', 'mine')
-    """
+    """Name of an attack for people; a user's own name as it is."""
     return _ATTACKS.get(str(name), str(name))
 
 
 def bound_label(name: Any) -> str:
-    """Name of a bound for people.
-
-    Parameters
-    ----------
-    name : str
-        A column of the results.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> bound_label("fano_order_1")
-    'Fano, order 1'
-    """
+    """Name of a bound for people."""
     return _BOUNDS.get(str(name), str(name))
 
 
 def code(name: Any) -> str:
-    """Quote a name in a sentence: printable, not too long, and without backticks of its own.
-
-    Parameters
-    ----------
-    name : object
-        Name of a column or of an attack; it is not trusted.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> print(code("vkorc1"))
-    `vkorc1`
-    """
+    """Quote a name in a sentence: printable, not too long, and without backticks of its own."""
     return f"`{shorten(name, 48).replace('`', chr(39))}`"

@@ -36,19 +36,7 @@ _N_RESULTS = 200
 
 
 def to_html(report: "AuditReport", embedded: bool = False) -> str:
-    """Write the report of an audit as HTML that needs nothing else: no script, font or picture.
-
-    Parameters
-    ----------
-    report : AuditReport
-        The report.
-    embedded : bool, default=False
-        A fragment for a notebook, with its own styles, instead of a whole page.
-
-    Returns
-    -------
-    str
-    """
+    """Write the report of an audit as HTML that needs nothing else: no script, font or picture."""
     several = report.results["noise_scale"].nunique() > 1
     categorical, exposed = counts_success(report), most_exposed(report)
     return (

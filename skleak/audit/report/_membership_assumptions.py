@@ -13,17 +13,7 @@ __all__ = ["membership_assumptions"]
 
 
 def membership_assumptions(report: "AuditReport") -> tuple[str, ...]:
-    """Under which conditions the findings hold.
-
-    Parameters
-    ----------
-    report : AuditReport
-        A report whose numbers are complete.
-
-    Returns
-    -------
-    tuple of str
-    """
+    """Under which conditions the findings hold."""
     settings = report.settings
     return (
         *(_drawn(report) if settings["secrets"] == "drawn" else _actual(report)),

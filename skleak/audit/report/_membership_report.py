@@ -33,27 +33,7 @@ def build_membership_report(
     entropy: list[int],
     checks: pd.DataFrame,
 ) -> AuditReport:
-    """Put the results of an auditor into words.
-
-    Parameters
-    ----------
-    auditor : MembershipAuditor
-        With its tables.
-    subject : MembershipSubject
-        What was audited.
-    design : MembershipDesign
-        Noise levels, bounds and attacks.
-    cells : dict
-        Outcomes by key.
-    entropy : list of int
-        Of all seeds.
-    checks : DataFrame
-        Of the noise that the estimator adds; see `AuditReport`.
-
-    Returns
-    -------
-    AuditReport
-    """
+    """Put the results of an auditor into words."""
     model = last_step(auditor.estimator)
     tested = subject.reference is not None
     elsewhere = "training records" if design.drawn else "held-out candidates"

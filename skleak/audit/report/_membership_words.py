@@ -27,17 +27,7 @@ _WHO = {
 
 
 def membership_findings(report: "AuditReport") -> tuple[str, ...]:
-    """What the numbers of an audit of membership say; the first entry is the summary.
-
-    Parameters
-    ----------
-    report : AuditReport
-        A report whose numbers are complete.
-
-    Returns
-    -------
-    tuple of str
-    """
+    """What the numbers of an audit of membership say; the first entry is the summary."""
     if report.results.empty:
         return ("No attack was played: the audit says nothing.",)
     return (

@@ -30,15 +30,7 @@ _N_NAMED = 3
 def noise_findings(report: "AuditReport") -> list[str]:
     """Say what the checks of the noise found, in one sentence where all is well, and what none did.
 
-    Parameters
-    ----------
-    report : AuditReport
-        A report whose numbers are complete.
-
-    Returns
-    -------
-    list of str
-        Empty where there was nothing to check.
+    Returns: empty where there was nothing to check.
     """
     unchecked = report.settings.get("unchecked", "")
     lines = [f"Not checked: {unchecked}."] if unchecked else []

@@ -34,32 +34,14 @@ _SAME = 1e-9
 
 
 def counts_success(report: "AuditReport") -> bool:
-    """Whether guesses are right or wrong, rather than numbers off by an error.
-
-    Parameters
-    ----------
-    report : AuditReport
-        The report.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether guesses are right or wrong, rather than numbers off by an error."""
     return report.kind in ("categorical", "membership")
 
 
 def levels(report: "AuditReport") -> pd.DataFrame:
     """The first row of each noise scale, for what all attacks share: bounds, baseline, utility.
 
-    Parameters
-    ----------
-    report : AuditReport
-        The report.
-
-    Returns
-    -------
-    DataFrame
-        Index ``noise_scale``, ascending.
+    Returns: index ``noise_scale``, ascending.
     """
     first = report.results.drop_duplicates("noise_scale").set_index("noise_scale")
     return first.sort_index()
@@ -68,15 +50,7 @@ def levels(report: "AuditReport") -> pd.DataFrame:
 def prior_error(report: "AuditReport") -> pd.Series:
     """Mean squared error of guessing the mean of the others, of a numeric attribute or of records.
 
-    Parameters
-    ----------
-    report : AuditReport
-        Of kind "numeric" or "record".
-
-    Returns
-    -------
-    Series
-        Squared units of the attribute, by noise scale.
+    Returns: squared units of the attribute, by noise scale.
     """
     results = report.results
     # 1 - advantage is the error relative to that of the prior, whichever the attack.
@@ -90,15 +64,7 @@ def prior_error(report: "AuditReport") -> pd.Series:
 def imputation_error(report: "AuditReport") -> pd.Series:
     """Mean squared error of imputation without the model, from its success.
 
-    Parameters
-    ----------
-    report : AuditReport
-        Of kind "numeric" or "record".
-
-    Returns
-    -------
-    Series
-        Squared units of the attribute, by noise scale; nan where it was not computed.
+    Returns: squared units of the attribute, by noise scale; nan where it was not computed.
     """
     first = levels(report)
     rest = (1.0 - first["baseline"].astype(float)).where(lambda share: share > 0.0)
@@ -108,16 +74,8 @@ def imputation_error(report: "AuditReport") -> pd.Series:
 def bound_advantages(report: "AuditReport") -> pd.DataFrame:
     """Every bound as an advantage over the prior.
 
-    Parameters
-    ----------
-    report : AuditReport
-        The report.
-
-    Returns
-    -------
-    DataFrame
-        A column for each bound, index ``noise_scale``. For errors it is 1 minus the bound over the
-        error of the prior guess; -inf where no unbiased attack has a finite error.
+    Returns: A column for each bound, index ``noise_scale``. For errors it is 1 minus the bound
+    over the error of the prior guess; -inf where no unbiased attack has a finite error.
     """
     first, bounds = levels(report), list(report.settings["bounds"])
     table = first[bounds].astype(float)
@@ -130,15 +88,7 @@ def bound_advantages(report: "AuditReport") -> pd.DataFrame:
 def drawn_bounds(report: "AuditReport") -> list[str]:
     """Columns of the bounds that figures set beside attacks.
 
-    Parameters
-    ----------
-    report : AuditReport
-        The report.
-
-    Returns
-    -------
-    list of str
-        Means of bounds on errors, since the errors are means, too.
+    Returns: means of bounds on errors, since the errors are means, too.
     """
     names = [str(name) for name in report.settings["bounds"]]
     if counts_success(report):
@@ -149,16 +99,8 @@ def drawn_bounds(report: "AuditReport") -> list[str]:
 def floor_advantages(report: "AuditReport") -> pd.Series | None:
     """What some attack surely reaches at every noise scale, as an advantage over the prior.
 
-    Parameters
-    ----------
-    report : AuditReport
-        The report.
-
-    Returns
-    -------
-    Series or None
-        Index ``noise_scale``; None where it is nowhere worth a word, or the audit is not about
-        membership.
+    Returns: index ``noise_scale``; None where it is nowhere worth a word, or the audit is not
+    about membership.
     """
     if report.kind != "membership":
         return None
@@ -171,16 +113,8 @@ def floor_advantages(report: "AuditReport") -> pd.Series | None:
 def tightest(report: "AuditReport") -> pd.DataFrame:
     """The smallest upper bound at every noise scale.
 
-    Parameters
-    ----------
-    report : AuditReport
-        The report.
-
-    Returns
-    -------
-    DataFrame
-        Index ``noise_scale``; ``bound`` (its column, None without any), ``value`` (success, or
-        mean squared error) and ``advantage``.
+    Returns: index ``noise_scale``; ``bound`` (its column, None without any), ``value`` (success,
+    or mean squared error) and ``advantage``.
     """
     first, advantages = levels(report), bound_advantages(report)
     names = list(report.settings["bounds"])
@@ -205,15 +139,7 @@ def record_advantages(report: "AuditReport") -> pd.DataFrame:
     For errors a record counts with the smaller of its bound and the error of guessing the mean:
     else records about which nothing can be learnt would hide the others in the mean.
 
-    Parameters
-    ----------
-    report : AuditReport
-        The report.
-
-    Returns
-    -------
-    DataFrame
-        ``mean`` and ``largest`` advantage, index ``noise_scale``; nan where no bound is known.
+    Returns ``mean`` and ``largest`` advantage, index ``noise_scale``; nan where no bound is known.
     """
     records = report.records
     prior = records["prior"].astype(float)
@@ -242,15 +168,7 @@ def failed_rows(report: "AuditReport") -> pd.DataFrame:
     A few hopeless records can ruin a mean error: an attack that comes closer than a guess to half
     of the records has not failed.
 
-    Parameters
-    ----------
-    report : AuditReport
-        The report.
-
-    Returns
-    -------
-    DataFrame
-        Rows of the results.
+    Returns: rows of the results.
     """
     results = report.results
     worse = (results["advantage_high"].astype(float) < 0.0) & ~results["attack"].isin(BASELINES)
@@ -276,16 +194,8 @@ def _median_over_guess(report: "AuditReport", noise: float, attack: str) -> floa
 def best_rows(report: "AuditReport") -> pd.DataFrame:
     """The most successful attack at every noise scale, among those that look at the model.
 
-    Parameters
-    ----------
-    report : AuditReport
-        The report.
-
-    Returns
-    -------
-    DataFrame
-        Rows of the results, index ``noise_scale``, with ``failed``: whether even the best has,
-        see `failed_rows`. Where only baselines were played, the best of those.
+    Returns: rows of the results, index ``noise_scale``, with ``failed``: whether even the best
+    has, see `failed_rows`. Where only baselines were played, the best of those.
     """
     results = report.results.assign(failed=False)
     results.loc[failed_rows(report).index, "failed"] = True
@@ -301,15 +211,7 @@ def best_rows(report: "AuditReport") -> pd.DataFrame:
 def relative_errors(report: "AuditReport") -> pd.DataFrame:
     """Mean squared errors relative to that of guessing the mean, with their intervals.
 
-    Parameters
-    ----------
-    report : AuditReport
-        Of kind "numeric" or "record".
-
-    Returns
-    -------
-    DataFrame
-        ``error``, ``error_low`` and ``error_high``, in the order of the results.
+    Returns ``error``, ``error_low`` and ``error_high``, in the order of the results.
     """
     results = report.results
     parts = {"error": "advantage", "error_low": "advantage_high", "error_high": "advantage_low"}

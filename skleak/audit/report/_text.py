@@ -35,15 +35,7 @@ _VERDICTS = {
 def to_text(report: "AuditReport") -> str:
     """Write the report of an audit for a terminal.
 
-    Parameters
-    ----------
-    report : AuditReport
-        The report.
-
-    Returns
-    -------
-    str
-        Without control characters; lines of at most 88 columns where names are short.
+    Returns: without control characters; lines of at most 88 columns where names are short.
     """
     return "\n".join(
         [

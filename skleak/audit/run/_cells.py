@@ -27,23 +27,7 @@ def run_cells(
 
     A cell that fails does not stop the others.
 
-    Parameters
-    ----------
-    cells : dict
-        All cells by key.
-    done : dict
-        Outcomes of finished cells, to which those that finish are added.
-    n_jobs : int or None
-        Number of parallel jobs, as in joblib.
-    verbose : int
-        Above 0, a progress bar.
-    keep : callable
-        Called with `done` after each cell.
-
-    Returns
-    -------
-    dict
-        What went wrong, by key.
+    Returns: what went wrong, by key.
     """
     open_cells = {key: cell for key, cell in cells.items() if key not in done}
     failed: dict[str, Exception] = {}

@@ -41,16 +41,7 @@ class Checkpoint:
     def load(self) -> tuple[dict[str, Outcome], list[int] | None]:
         """Read the finished cells and the entropy of the seeds.
 
-        Returns
-        -------
-        cells : dict
-            Outcomes by key; empty where there is no file yet.
-        entropy : list of int or None
-
-        Raises
-        ------
-        ValueError
-            For a file of another audit, or one that is no checkpoint.
+        Returns ``cells``: outcomes by key; empty where there is no file yet; ``entropy``.
         """
         if not self.path.exists():
             return {}, None
@@ -76,15 +67,7 @@ class Checkpoint:
         return cells, entropy
 
     def save(self, cells: Mapping[str, Outcome], entropy: list[int]) -> None:
-        """Write all finished cells; the file is whole at any time, and its owner's alone.
-
-        Parameters
-        ----------
-        cells : dict
-            Outcomes by key.
-        entropy : list of int
-            Entropy of the seeds.
-        """
+        """Write all finished cells; the file is whole at any time, and its owner's alone."""
         header = json.dumps({"fingerprint": self.fingerprint, "entropy": entropy})
         arrays: dict[str, Array] = {_HEADER: np.array(header)}
         for key, outcome in cells.items():

@@ -27,13 +27,7 @@ _GAMES, _UTILITY = 0, 1
 
 
 def without_ledger(estimator: Any) -> Any:
-    """Unfitted copy of an estimator or pipeline that charges no ledger: an audit releases nothing.
-
-    Raises
-    ------
-    AttackNotApplicableError
-        For a released model, which cannot be trained anew.
-    """
+    """Unfitted copy of an estimator or pipeline that charges no ledger: audits release nothing."""
     copy = clone(estimator)
     model = last_step(copy)
     if hasattr(model, "provenance_"):
@@ -47,26 +41,7 @@ def without_ledger(estimator: Any) -> Any:
 
 
 def noise_levels(noise_scales: Any, estimator: Any, subject: Subject) -> tuple[float, ...]:
-    """Noise levels of an audit, ascending.
-
-    Parameters
-    ----------
-    noise_scales : float, array-like or None
-        As passed by the user; None takes that of the estimator, calibrated if need be.
-    estimator : estimator or Pipeline
-        Unfitted.
-    subject : Subject
-        What is audited.
-
-    Returns
-    -------
-    tuple of float
-
-    Raises
-    ------
-    ValueError
-        For levels that are negative, not finite or none, or an estimator that has none.
-    """
+    """Noise levels of an audit, ascending."""
     if noise_scales is None:
         model = last_step(without_ledger(estimator))
         if "noise_scale" not in model.get_params(deep=False):
@@ -104,27 +79,7 @@ def plan_cells(
     entropy: list[int],
     test: "tuple[Any, Array] | None",
 ) -> dict[str, Cell]:
-    """All cells by key: every attack, the bounds and the utility at every noise level.
-
-    Parameters
-    ----------
-    subject : Subject
-        What is audited.
-    design : Design
-        Noise levels, bounds and attacks.
-    attacks : dict
-        Fitted attacks by name.
-    noise : dict
-        Noise on each parameter by level.
-    entropy : list of int
-        Of all seeds. All attacks at a level see the same releases.
-    test : pair of table and array, or None
-        Where utility is measured; None is the training records.
-
-    Returns
-    -------
-    dict
-    """
+    """All cells by key: every attack, the bounds and the utility at every noise level."""
     X, y = (subject.X, subject.y) if test is None else test
     labels, y = _numbered(subject, y)
     shell = fit_shell(subject.model, subject.X, labels, subject.weights)
@@ -198,25 +153,8 @@ def utility(
 ) -> Outcome:
     """Score of released models.
 
-    Parameters
-    ----------
-    shell : Shell
-        What parameters are put into.
-    noiseless : ndarray of shape (p,)
-        Parameters without noise.
-    noise : ndarray of shape (p,) or (p, p)
-        Standard deviation of the noise on each, or a root of its covariance.
-    n_releases : int
-        Number of releases.
-    seed : SeedSequence
-        Seed of the noise.
-    X, y : table of shape (n, d), ndarray of shape (n,)
-        Preprocessed records and their targets.
-
-    Returns
-    -------
-    dict
-        ``utility``, of shape (n_releases,).
+    Shapes: ``noiseless`` (p,); ``noise`` (p,) or (p, p); ``X``, ``y`` (n, d); returns ``utility``,
+    of shape (n_releases,).
     """
     draws = np.random.default_rng(seed).normal(size=(n_releases, len(noiseless)))
     models = models_with(shell, noiseless + colored(noise, draws))

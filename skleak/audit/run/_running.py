@@ -33,27 +33,9 @@ def resume(
 ) -> tuple[Checkpoint | None, dict[str, Outcome], list[int]]:
     """The checkpoint of an audit, what is finished in it, and the entropy of all seeds.
 
-    Parameters
-    ----------
-    auditor : LeakageAuditor or MembershipAuditor
-        Its parameters.
-    table : DataFrame or ndarray of shape (n, n_columns)
-        Raw records.
-    y : ndarray of shape (n,)
-        Targets of the model.
-    design : Design or MembershipDesign
-        Noise levels, bounds and attacks.
-    X_test, y_test : table of shape (m, n_columns), array of shape (m,), or None
-        Test records.
-    sample_weight : ndarray of shape (n,), default=None
-        Weights of the records in every fit.
-
-    Returns
-    -------
-    store : Checkpoint or None
-    done : dict
-        Outcomes of finished cells by key.
-    entropy : list of int
+    Shapes: ``table`` (n, n_columns); ``y`` (n,); ``X_test``, ``y_test`` (m, n_columns);
+    ``sample_weight`` (n,); returns ``store``; ``done``: outcomes of finished cells by key;
+    ``entropy``.
     """
     store: Checkpoint | None = None
     done: dict[str, Outcome] = {}
@@ -75,35 +57,7 @@ def run(
     entropy: list[int],
     tabulate: Callable[[Mapping[str, Outcome]], pd.DataFrame],
 ) -> None:
-    """Run the cells; whatever happens, finished rows are in ``partial_results_``.
-
-    Parameters
-    ----------
-    auditor : LeakageAuditor or MembershipAuditor
-        Whose ``partial_results_`` are set.
-    cells : dict
-        All cells by key.
-    done : dict
-        Outcomes of finished cells, to which those that finish are added.
-    store : Checkpoint or None
-        Where they are kept.
-    entropy : list of int
-        Of all seeds.
-    tabulate : callable
-        Makes the table of results from outcomes.
-
-    Raises
-    ------
-    Exception
-        The first one that a cell raised, or what interrupted them.
-
-    Warns
-    -----
-    IncompleteAuditWarning
-        Before that.
-    CheckpointWarning
-        Where the checkpoint cannot be written: the audit goes on without it.
-    """
+    """Run the cells; whatever happens, finished rows are in ``partial_results_``."""
     keeper = _Keeper(store, entropy)
     failed: dict[str, BaseException] = {}
     try:

@@ -87,19 +87,7 @@ def cell_key(noise_scale: float, name: str) -> str:
 
 
 def results_table(design: Design, cells: Mapping[str, Outcome]) -> pd.DataFrame:
-    """One row for each noise level and attack whose cell is finished.
-
-    Parameters
-    ----------
-    design : Design
-        The audit.
-    cells : dict
-        Outcomes by key.
-
-    Returns
-    -------
-    DataFrame
-    """
+    """One row for each noise level and attack whose cell is finished."""
     rows = []
     for noise in design.noise_scales:
         bounds = cells.get(cell_key(noise, "bounds"))
@@ -272,19 +260,7 @@ def _is_biased(design: Design, outcome: Outcome) -> bool:
 
 
 def records_table(design: Design, cells: Mapping[str, Outcome]) -> pd.DataFrame:
-    """One row for each noise level and target.
-
-    Parameters
-    ----------
-    design : Design
-        The audit.
-    cells : dict
-        Outcomes of all cells by key.
-
-    Returns
-    -------
-    DataFrame
-    """
+    """One row for each noise level and target."""
     parts = []
     for noise in design.noise_scales:
         start = {

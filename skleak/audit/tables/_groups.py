@@ -23,41 +23,12 @@ def group_records(
 ) -> pd.DataFrame:
     """Means or medians of groups of equal size by the rank of a loss.
 
-    Parameters
-    ----------
-    eta : array-like of shape (n_records,)
-        Loss of each record, not negative; may be infinite. Records whose loss is NaN are left out.
-    values : dict of array-like of shape (n_records,), or DataFrame
-        What is known of the records; NaN where nothing is.
-    n_groups : int
-        Number of groups.
-    statistic : {"mean", "median"}, default="mean"
-        Errors have no mean to speak of: one hopeless record can make up all of it.
+    Shapes: ``eta`` (n_records,); ``values`` (n_records,); returns (n_groups, 4 + n_values): index
+    ``group`` from 1, the least exposed first: ``n_records``, ``eta`` (mean), ``eta_low``,
+    ``eta_high`` and the values, NaN where they are known of no record of a group.
 
-    Returns
-    -------
-    DataFrame of shape (n_groups, 4 + n_values)
-        Index ``group`` from 1, the least exposed first: ``n_records``, ``eta`` (mean), ``eta_low``,
-        ``eta_high`` and the values, NaN where they are known of no record of a group.
-
-    Raises
-    ------
-    ValueError
-        For shapes that do not match, negative losses, or fewer records with a known loss than
-        groups.
-
-    Notes
-    -----
     Groups differ in size by one record at most. Tied records are shared out equally among the
     groups they span, so that the order of the records never shows.
-
-    Examples
-    --------
-    >>> errors = {"mine": [1.0, 2.0, 3.0, 1e9]}
-    >>> group_records([0.1, 0.1, 0.2, 0.2], errors, 2, "median")["mine"].tolist()
-    [1.5, 500000001.5]
-    >>> group_records([0.1, 0.1, 0.1, 0.1], errors, 2, "median")["mine"].tolist()
-    [2.5, 2.5]
     """
     loss = np.asarray(eta, dtype=float)
     if loss.ndim != 1:

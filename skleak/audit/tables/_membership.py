@@ -101,19 +101,7 @@ def release_key(release: int) -> str:
 
 
 def membership_results(design: MembershipDesign, cells: Mapping[str, Outcome]) -> pd.DataFrame:
-    """One row for each noise level and attack, from what is finished.
-
-    Parameters
-    ----------
-    design : MembershipDesign
-        The audit.
-    cells : dict
-        Outcomes by key.
-
-    Returns
-    -------
-    DataFrame
-    """
+    """One row for each noise level and attack, from what is finished."""
     rows = []
     for k, noise in enumerate(design.noise_scales):
         level = (_drawn_level if design.drawn else _actual_level)(design, cells, k)
@@ -123,19 +111,7 @@ def membership_results(design: MembershipDesign, cells: Mapping[str, Outcome]) -
 
 
 def membership_records(design: MembershipDesign, cells: Mapping[str, Outcome]) -> pd.DataFrame:
-    """One row for each noise level and candidate.
-
-    Parameters
-    ----------
-    design : MembershipDesign
-        The audit.
-    cells : dict
-        Outcomes of all cells by key.
-
-    Returns
-    -------
-    DataFrame
-    """
+    """One row for each noise level and candidate."""
     columns = _drawn_records if design.drawn else _actual_records
     parts = []
     for k, noise in enumerate(design.noise_scales):
@@ -187,13 +163,7 @@ def _row(design: MembershipDesign, level: _Level, game: _Game) -> dict[str, Any]
 
 
 def surely_reached(gap: Interval, prior: float) -> float:
-    """Success that some attack reaches, from a gap of losses in [0, 1] at its confidence.
-
-    Examples
-    --------
-    >>> surely_reached(Interval(0.4, 0.3, 0.5), 0.5), surely_reached(Interval(0.0, -0.1, 0.1), 0.5)
-    (0.65, 0.5)
-    """
+    """Success that some attack reaches, from a gap of losses in [0, 1] at its confidence."""
     if np.isnan(gap.estimate):
         return np.nan
     size = float(np.clip(max(gap.low, -gap.high, 0.0), 0.0, 1.0))

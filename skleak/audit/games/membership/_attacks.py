@@ -48,32 +48,7 @@ class MembershipAttack:
 def choose_membership_attacks(
     attacks: Any, subject: MembershipSubject, n_releases: int, drawn: bool
 ) -> dict[str, MembershipAttack]:
-    """Attacks by name.
-
-    Parameters
-    ----------
-    attacks : "default", str, attack, list of them, or dict of name to attack
-        As passed by the user.
-    subject : MembershipSubject
-        What is audited.
-    n_releases : int
-        Number of releases.
-    drawn : bool
-        Whether one record at a time is drawn in or out.
-
-    Returns
-    -------
-    dict of str to MembershipAttack
-
-    Raises
-    ------
-    ValueError
-        For an unknown name, no attack, too few releases for an attack, or records that it needs.
-    TypeError
-        For objects that are no attacks.
-    AttackNotApplicableError
-        For attacks that the estimator does not admit.
-    """
+    """Attacks by name."""
     if isinstance(attacks, str) and attacks == "default":
         attacks = _default(subject, n_releases, drawn)
     if isinstance(attacks, Mapping):

@@ -48,18 +48,8 @@ def audit_membership(
 ) -> None:
     """Play all games of membership, and set the fitted attributes of an auditor.
 
-    Parameters
-    ----------
-    auditor : MembershipAuditor
-        Its parameters.
-    table : DataFrame or ndarray of shape (n, n_columns)
-        Raw records.
-    y : ndarray of shape (n,)
-        Targets of the model.
-    sample_weight : ndarray of shape (n,) or None
-        Weights of the records in every fit.
-    X_test, y_test : table of shape (m, n_columns), array-like of shape (m,), or None
-        Reference records.
+    Shapes: ``table`` (n, n_columns); ``y`` (n,); ``sample_weight`` (n,); ``X_test``, ``y_test``
+    (m, n_columns).
     """
     drawn = auditor.secrets == "drawn"
     subject = study_membership(auditor, table, y, sample_weight, X_test, y_test)

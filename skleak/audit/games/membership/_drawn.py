@@ -39,21 +39,7 @@ def fit_drawn_attacks(
 ) -> tuple[LikelihoodRatioMembership, dict[str, Any]]:
     """The exact test with its encodings, and the attacks on models.
 
-    Parameters
-    ----------
-    subject : MembershipSubject
-        What is audited.
-    estimator : estimator or Pipeline
-        How the model is trained, without a ledger.
-    attacks : dict
-        Attacks by name.
-
-    Returns
-    -------
-    exact : LikelihoodRatioMembership
-        Fitted.
-    fitted : dict
-        Attacks by name; the exact test is the very same object.
+    Returns ``exact``: fitted; ``fitted``: attacks by name; the exact test is the very same object.
     """
     exact = LikelihoodRatioMembership(
         estimator, method="exact", prior=subject.prior, records=subject.targets
@@ -81,29 +67,7 @@ def drawn_cells(
     noise: Mapping[float, FloatArray],
     entropy: list[int],
 ) -> dict[str, Cell]:
-    """All cells by key: attacks, bounds, gap and utility at every noise level.
-
-    Parameters
-    ----------
-    subject : MembershipSubject
-        What is audited.
-    design : MembershipDesign
-        Noise levels, bounds and attacks.
-    exact : LikelihoodRatioMembership
-        Fitted.
-    attacks : dict
-        Fitted attacks by name.
-    passed : collection of str
-        Names of those that are the user's own.
-    noise : dict
-        Noise on each parameter by level.
-    entropy : list of int
-        Of all seeds.
-
-    Returns
-    -------
-    dict
-    """
+    """All cells by key: attacks, bounds, gap and utility at every noise level."""
     encodings = exact.encodings_
     prior = np.broadcast_to([1.0 - subject.prior, subject.prior], (len(encodings), 2))
     public = PublicModel(None, noiseless(subject.trained), 0.0)
@@ -147,28 +111,9 @@ def play_exact(
 ) -> Outcome:
     """Let the exact test guess, with releases of its own for every target.
 
-    Parameters
-    ----------
-    noise_scale : float
-        The noise that is stated.
-    encodings : ndarray of shape (n_targets, 2, p)
-        Parameters without noise, without and with each target.
-    prior : ndarray of shape (n_targets, 2)
-        Probability of no membership, and of membership.
-    noise : ndarray of shape (p,) or (p, p)
-        Standard deviation of the noise that is added, or a root of its covariance.
-    n_releases : int
-        Number of games for each target.
-    confidence_level : float
-        Of the interval of the true positive rate.
-    seed : SeedSequence
-        Seed of memberships and noise.
-
-    Returns
-    -------
-    dict
-        ``counts`` of right guesses of each target, ``hits`` and ``games``; ``rates``, see
-        `skleak.audit.games.membership._rates.Rates`.
+    Shapes: ``encodings`` (n_targets, 2, p); ``prior`` (n_targets, 2); ``noise`` (p,) or (p, p);
+    returns ``counts`` of right guesses of each target, ``hits`` and ``games``; ``rates``, see
+    `skleak.audit.games.membership._rates.Rates`.
     """
     generator = np.random.default_rng(seed)
     n_targets, _, p = encodings.shape
@@ -212,22 +157,7 @@ def play_models(
 ) -> Outcome:
     """Let an attack guess that asks models, about targets drawn at random.
 
-    Parameters
-    ----------
-    attack : attack
-        Fitted; its ``predict`` takes a model.
-    shell : Shell
-        What parameters are put into.
-    preprocessing : Pipeline or None
-        Steps to put before each model.
-    encodings, prior, noise, n_releases, confidence_level, seed : object
-        As in `play_exact`; there are at least a thousand games, or one for each target and
-        release.
-
-    Returns
-    -------
-    dict
-        ``hits``, ``games`` and ``rates``.
+    Returns ``hits``, ``games`` and ``rates``.
     """
     members, guesses, scores = [], [], []
     games = max(n_releases, min(_SINGLE_GAMES, n_releases * len(encodings)))
@@ -261,24 +191,8 @@ def drawn_losses(
 ) -> Outcome:
     """Losses of records that were drawn in or out, under the model that was released.
 
-    Parameters
-    ----------
-    shell : Shell
-        What parameters are put into.
-    X, y : table of shape (n_targets, d), ndarray of shape (n_targets,)
-        The targets.
-    classifies : bool
-        Whether the loss is zero-one, rather than a squared error cut at the usual one of the
-        reference records and divided by it.
-    reference : pair of table and ndarray
-        Reference records.
-    encodings, prior, noise, seed : object
-        As in `play_exact`.
-
-    Returns
-    -------
-    dict
-        ``losses`` in [0, 1] and ``member``, of shape (games,).
+    Shapes: ``X``, ``y`` (n_targets, d); returns ``losses`` in [0, 1] and ``member``, of shape
+    (games,).
     """
     losses, members = [], []
     for target, member, model in _games(shell, encodings, prior, noise, _SINGLE_GAMES, seed):

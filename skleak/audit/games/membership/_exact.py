@@ -75,32 +75,7 @@ class PairTest:
 def pair_test(objective: Objective, rows: IntArray, targets: IntArray) -> PairTest:
     """Models with and without each candidate, of a training set.
 
-    Parameters
-    ----------
-    objective : Objective
-        Training objective on all records.
-    rows : ndarray of int of shape (n_members,)
-        Positions of the training records.
-    targets : ndarray of int of shape (n_targets,)
-        Positions of the candidates.
-
-    Returns
-    -------
-    PairTest
-
-    Raises
-    ------
-    AttackNotApplicableError
-        Where there is no unique minimiser.
-
-    Examples
-    --------
-    >>> from skleak.losses import SquaredLoss
-    >>> X, y, one = np.ones((3, 1)), np.array([0.0, 1.0, 5.0]), np.ones(3)
-    >>> objective = Objective(X, y, SquaredLoss(), 0.0, False, one, one)
-    >>> test = pair_test(objective, np.array([0, 1]), np.arange(3))
-    >>> test.own, test.steps.ravel().round(6), test.member
-    (array([0.5]), array([ 0.5, -0.5, -1.5]), array([ True,  True, False]))
+    Shapes: ``rows`` (n_members,); ``targets`` (n_targets,).
     """
     held = replace(
         objective,
@@ -142,32 +117,8 @@ def addition_steps(
 ) -> FloatArray:
     """How far the minimiser moves when a record is added, for many records.
 
-    Parameters
-    ----------
-    objective : Objective
-        Training objective on n records.
-    w : ndarray of shape (p,)
-        Its minimiser.
-    X, y : table of shape (b, d), ndarray of shape (b,)
-        Records to add, one at a time.
-    sample_weight : ndarray of shape (b,)
-        Their weights: each is added with all of its own.
-
-    Returns
-    -------
-    ndarray of shape (b, p)
-        Minimiser with the record minus ``w``; zero for a record of weight zero.
-
-    Examples
-    --------
-    >>> from skleak.losses import SquaredLoss
-    >>> one = np.ones(2)
-    >>> objective = Objective(np.ones((2, 1)), np.array([0.0, 4.0]), SquaredLoss(), 0.0, False,
-    ...                       one, one)
-    >>> X, y = np.ones((2, 1)), np.array([8.0, 8.0])
-    >>> addition_steps(objective, np.array([2.0]), X, y, np.array([1.0, 4.0])).round(6)
-    array([[2.],
-           [4.]])
+    Shapes: ``w`` (p,); ``X``, ``y`` (b, d); ``sample_weight`` (b,); returns (b, p): minimiser with
+    the record minus ``w``; zero for a record of weight zero.
     """
     x = augment(dense_rows(X, slice(None)), objective.fit_intercept)
     steps = np.zeros((len(y), len(w)))

@@ -39,31 +39,11 @@ class Rates(NamedTuple):
 def rates(scores: FloatArray, member: Array, attacked: Array, level: float) -> Rates:
     """Rates of one threshold for all releases and records.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_releases, n_targets)
-        Larger for members; NaN throughout where an attack has none.
-    member, attacked : ndarray of bool of shape (n_releases, n_targets)
-        Who was trained on, and which guesses count.
-    level : float
-        Confidence level.
+    Shapes: ``scores`` (n_releases, n_targets); ``member``, ``attacked`` (n_releases, n_targets);
+    returns: NaN where there are no scores, no members or no others.
 
-    Returns
-    -------
-    Rates
-        NaN where there are no scores, no members or no others.
-
-    Notes
-    -----
     The interval is of the bootstrap over releases, each with all its records, and never shorter
     than the exact one of as many independent members.
-
-    Examples
-    --------
-    >>> member = np.array([[True, False], [False, True]])
-    >>> found = rates(np.where(member, 1.0, 0.0), member, np.ones((2, 2), dtype=bool), 0.95)
-    >>> found.tpr, round(found.tpr_low, 3), found.auc
-    (1.0, 0.158, 1.0)
     """
     release, record = np.nonzero(attacked)
     values, truth = scores[release, record], member[release, record]
@@ -108,31 +88,10 @@ def normalized_losses(
 ) -> FloatArray:
     """Loss of every record in [0, 1], of which a gap says what surely leaks.
 
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    X, y : table of shape (n, d), ndarray of shape (n,)
-        Records.
-    classifies : bool
-        Whether labels are predicted.
-    reference : pair of table and ndarray
-        Records that the model was not trained on.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        1 for a wrong label, else 0. Of a regressor the squared error, cut at the median squared
-        error of the reference records and divided by it: a function of the record, the model and
-        what the attacker knows anyway, as [BIL23] theorem 2 needs it.
-
-    Examples
-    --------
-    >>> from sklearn.dummy import DummyRegressor
-    >>> X, y = np.zeros((3, 1)), np.array([0.0, 1.0, 5.0])
-    >>> model = DummyRegressor().fit(X, y)
-    >>> normalized_losses(model, X, y, False, (X, y))
-    array([1.  , 0.25, 1.  ])
+    Shapes: ``X``, ``y`` (n, d); returns (n,): 1 for a wrong label, else 0. Of a regressor the
+    squared error, cut at the median squared error of the reference records and divided by it: a
+    function of the record, the model and what the attacker knows anyway, as [BIL23] theorem 2
+    needs it.
     """
     if classifies:
         return record_losses(model, X, y, "zero_one")

@@ -40,29 +40,12 @@ def play_release(
 ) -> Outcome:
     """Train on random members at every noise level, and attack all candidates.
 
-    Parameters
-    ----------
-    subject : MembershipSubject
-        What is audited.
-    attacks : dict
-        Attacks by name.
-    levels : sequence of float
-        Noise levels. Members and all seeds are the same at each.
-    entropy : list of int
-        Of all seeds.
-    release : int
-        Number of the release.
-
-    Returns
-    -------
-    dict
-        ``member`` and ``attacked``, of shape (n_targets,); ``scores`` and ``guesses`` (-1 for
-        none) of shape (n_attacks, n_levels, n_targets); ``bayes``, of shape (n_levels,
-        n_targets), NaN but for members; ``separation``, likewise, the distance of models
-        with and without; ``dp`` (Gaussian differential privacy), ``gap`` (mean normalised loss of
-        non-members less that of members), ``off`` (distance of the parameters from what the exact
-        test takes for those without noise) and ``utility``, of shape (n_levels,); ``noiseless``, a
-        utility.
+    Returns ``member`` and ``attacked``, of shape (n_targets,); ``scores`` and ``guesses`` (-1 for
+    none) of shape (n_attacks, n_levels, n_targets); ``bayes``, of shape (n_levels, n_targets), NaN
+    but for members; ``separation``, likewise, the distance of models with and without; ``dp``
+    (Gaussian differential privacy), ``gap`` (mean normalised loss of non-members less that of
+    members), ``off`` (distance of the parameters from what the exact test takes for those without
+    noise) and ``utility``, of shape (n_levels,); ``noiseless``, a utility.
     """
     seeds = {
         stream: np.random.SeedSequence(entropy, spawn_key=(release, stream))
@@ -187,17 +170,7 @@ def _with_last_step(fitted: Any, model: Any) -> Any:
 def dp_parameter(model: Any, state: Any) -> float:
     """Gaussian differential privacy that an estimator states for itself; NaN where it has none.
 
-    Parameters
-    ----------
-    model : private estimator
-        Its parameters.
-    state : FitState
-        Of its fit, at the noise of the release.
-
-    Returns
-    -------
-    float
-        mu.
+    Returns: mu.
     """
     # The game's own seed is known to no attacker, its noise scale is a number, and whoever plays
     # it knows how many records there are and which classes.
@@ -211,18 +184,7 @@ def fitted_once(
 ) -> MembershipAttack:
     """An attack that was passed, fitted on what it knows whatever the release.
 
-    Parameters
-    ----------
-    each : MembershipAttack
-        Unfitted; it is not changed.
-    subject : MembershipSubject
-        What is audited.
-    raw_reference, y_reference : table of shape (m, n_columns), ndarray of shape (m,)
-        Reference records as they are.
-
-    Returns
-    -------
-    MembershipAttack
+    Shapes: ``raw_reference``, ``y_reference`` (m, n_columns).
     """
     attack = each.attack
     attack = clone(attack) if hasattr(attack, "get_params") else copy.deepcopy(attack)

@@ -121,30 +121,8 @@ def study_membership(
 ) -> MembershipSubject:
     """Learn what games of membership are about.
 
-    Parameters
-    ----------
-    auditor : MembershipAuditor
-        Its parameters.
-    table : DataFrame or ndarray of shape (n, n_columns)
-        Raw records.
-    y : ndarray of shape (n,)
-        Targets of the model.
-    sample_weight : ndarray of shape (n,) or None
-        Weights of the records in every fit.
-    X_test, y_test : table of shape (m, n_columns), array-like of shape (m,), or None
-        Reference records.
-
-    Returns
-    -------
-    MembershipSubject
-
-    Raises
-    ------
-    ValueError
-        For invalid parameters, test records without targets, or too few candidates to hold some
-        out.
-    AttackNotApplicableError
-        For a game that needs a closed form, or weights for an estimator that takes none.
+    Shapes: ``table`` (n, n_columns); ``y`` (n,); ``sample_weight`` (n,); ``X_test``, ``y_test``
+    (m, n_columns).
     """
     estimator = _without_ledgers(auditor.estimator)
     targets = resolve_records(auditor.records, table.shape[0])
@@ -212,26 +190,7 @@ def _obstacle(trained: Any, y: Array) -> str:
 
 
 def membership_levels(noise_scales: Any, subject: MembershipSubject) -> tuple[float, ...]:
-    """Noise levels of an audit of membership, ascending.
-
-    Parameters
-    ----------
-    noise_scales : float, array-like or None
-        As passed by the user; None takes that of the estimator, and 0 where it has none.
-    subject : MembershipSubject
-        What is audited.
-
-    Returns
-    -------
-    tuple of float
-
-    Raises
-    ------
-    ValueError
-        For levels that are negative, not finite or none.
-    AttackNotApplicableError
-        For noise above 0 on a model without coefficients to add it to.
-    """
+    """Noise levels of an audit of membership, ascending."""
     if noise_scales is None:
         noise_scales = last_step(subject.trained).noise_scale if subject.has_noise else 0.0
         if not np.isscalar(noise_scales):
@@ -258,22 +217,8 @@ def membership_levels(noise_scales: Any, subject: MembershipSubject) -> tuple[fl
 def pair_success(distance: FloatArray, prior: float) -> FloatArray:
     """Success of the best test between N(0, 1) and N(distance, 1).
 
-    Parameters
-    ----------
-    distance : ndarray of shape (...)
-        At least 0; infinity is allowed.
-    prior : float
-        Probability of the second, in (0, 1).
-
-    Returns
-    -------
-    ndarray of shape (...)
-        ``q Phi(D / 2 + l / D) + (1 - q) Phi(D / 2 - l / D)`` with l the log odds of q.
-
-    Examples
-    --------
-    >>> pair_success(np.array([0.0, 2.0, np.inf]), 0.5).round(4)
-    array([0.5   , 0.8413, 1.    ])
+    Shapes: ``distance`` (...); returns (...): ``q Phi(D / 2 + l / D) + (1 - q) Phi(D / 2 - l /
+    D)`` with l the log odds of q.
     """
     odds = np.log(prior) - np.log1p(-prior)
     moved = np.where(distance > 0.0, distance, 1.0)

@@ -37,17 +37,7 @@ class Axis:
     zero: float | None = None
 
     def position(self, value: "float | FloatArray") -> FloatArray:
-        """Place of values along the axis; beyond [0, 1] where they are beyond the axis.
-
-        Parameters
-        ----------
-        value : float or ndarray
-            Values; infinite and undefined ones too.
-
-        Returns
-        -------
-        ndarray
-        """
+        """Place of values along the axis; beyond [0, 1] where they are beyond the axis."""
         value = np.asarray(value, dtype=float)
         with np.errstate(divide="ignore", invalid="ignore"):
             if self.logarithmic:
@@ -61,14 +51,7 @@ class Axis:
 def noise_axis(noise: FloatArray) -> Axis:
     """Axis for noise scales: logarithmic where they span, with a place for zero.
 
-    Parameters
-    ----------
-    noise : ndarray of shape (n_scales,)
-        At least two noise scales, not negative.
-
-    Returns
-    -------
-    Axis
+    Shapes: ``noise`` (n_scales,).
     """
     positive = np.unique(noise[noise > 0.0])
     zero = bool(np.any(noise == 0.0))
@@ -87,19 +70,7 @@ def noise_axis(noise: FloatArray) -> Axis:
 def value_axis(values: FloatArray, logarithmic: bool, as_percent: bool = False) -> Axis | None:
     """Axis with round ends for what is drawn.
 
-    Parameters
-    ----------
-    values : ndarray
-        What must be on the axis; infinite and undefined values are left out.
-    logarithmic : bool
-        Whether the axis is logarithmic; values of zero are then left out.
-    as_percent : bool, default=False
-        Whether labels are percentages.
-
-    Returns
-    -------
-    Axis or None
-        None where there is no finite value.
+    Returns None where there is no finite value.
     """
     values = np.asarray(values, dtype=float)
     values = values[np.isfinite(values) & ((values > 0.0) | (not logarithmic))]

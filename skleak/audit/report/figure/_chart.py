@@ -123,17 +123,7 @@ class Bounds:
 def merged(table: pd.DataFrame, ascending: bool = True) -> Bounds:
     """Sort bounds by their mean, and put those that are equal everywhere into one.
 
-    Parameters
-    ----------
-    table : DataFrame of shape (n_scales, n_bounds)
-        Values of bounds, columns named as in the results.
-    ascending : bool, default=True
-        Whether the smallest is the tightest.
-
-    Returns
-    -------
-    Bounds
-        Columns named for people.
+    Shapes: ``table`` (n_scales, n_bounds); returns: columns named for people.
     """
     kept: dict[str, tuple[list[str], FloatArray]] = {}
     for name in table.columns:
@@ -157,15 +147,7 @@ def merged(table: pd.DataFrame, ascending: bool = True) -> Bounds:
 def audit_chart(report: "AuditReport") -> AuditChart | None:
     """Place the results of an audit with several noise scales.
 
-    Parameters
-    ----------
-    report : AuditReport
-        The report.
-
-    Returns
-    -------
-    AuditChart or None
-        None where there are fewer than two noise scales: `rows_chart` draws that.
+    Returns None where there are fewer than two noise scales: `rows_chart` draws that.
     """
     first = levels(report)
     noise = first.index.to_numpy(dtype=float)

@@ -94,15 +94,7 @@ class RowsChart:
 def rows_chart(report: "AuditReport") -> RowsChart | None:
     """Place the results of an audit with one noise scale.
 
-    Parameters
-    ----------
-    report : AuditReport
-        The report.
-
-    Returns
-    -------
-    RowsChart or None
-        None where nothing is finite.
+    Returns None where nothing is finite.
     """
     categorical = counts_success(report)
     show: Callable[[float], str] = percent if categorical else number
