@@ -28,6 +28,7 @@ __all__ = [
     "release_consistency",
     "warn_of_mismatch",
     "weight_argument",
+    "weights_of_both",
 ]
 
 # Chance of a false alarm.
@@ -226,6 +227,33 @@ def check_weights(sample_weight: Any, X: Any) -> FloatArray | None:
             "`sample_weight` must contain at least one positive number; got only zeros."
         )
     return np.asarray(weights)
+
+
+def weights_of_both(
+    X: Any, others: Any, given: tuple[Any, Any], name: str
+) -> tuple[FloatArray | None, FloatArray | None]:
+    """Weights of training records and of other ones; ones for the latter where only they lack.
+
+    The name is that of the argument with the latter; `others` is None where there are none.
+
+    Raises
+    ------
+    ValueError
+        For invalid weights, those of the other records alone, or without such records.
+    """
+    sample_weight, other_weight = given
+    if other_weight is not None and (sample_weight is None or others is None):
+        missing = "`sample_weight`" if sample_weight is None else "such records"
+        raise ValueError(
+            f"`{name}` goes with `sample_weight` and with the records that it is about; got no "
+            f"{missing}. Pass both, or none."
+        )
+    weights = check_weights(sample_weight, X)
+    if weights is None or others is None:
+        return weights, None
+    if other_weight is None:
+        return weights, np.ones(others.shape[0])
+    return weights, check_weights(other_weight, others)
 
 
 def weight_argument(estimator: Any, sample_weight: FloatArray | None) -> dict[str, FloatArray]:

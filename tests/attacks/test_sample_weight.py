@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.linear_model import LassoLars, Ridge
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -107,10 +108,13 @@ def test_told_the_weights_the_attack_is_as_good_as_without_any(problem):
     [
         WhiteBoxAttributeInference(PrivateLinearRegression(), 0),
         LikelihoodRatioMembership(PrivateLinearRegression()),
+        LikelihoodRatioMembership(
+            PrivateLinearRegression(), method="online", n_shadow_models=4, random_state=0
+        ),
         InformedAttributeInference(PrivateLinearRegression(), 0),
         InformedReconstruction(PrivateLinearRegression()),
     ],
-    ids=lambda attack: type(attack).__name__,
+    ids=lambda attack: f"{type(attack).__name__} {getattr(attack, 'method', '')}".strip(),
 )
 def test_a_model_with_weights_is_not_attacked_without_them(attack, problem):
     X, y, weights = problem
@@ -155,15 +159,46 @@ def test_membership_of_whole_rows(name, problem):
     assert attack.predict(model).shape == (4,)
 
 
-def test_invalid_weights_and_shadow_models(problem):
+def test_invalid_weights(problem):
     X, y, weights = problem
     attack = WhiteBoxAttributeInference(PrivateLinearRegression(), 0)
-    for wrong in (weights[:3], -weights, np.zeros(40), np.full(40, np.nan)):
-        with pytest.raises(ValueError, match=r"[Ww]eight|NaN"):
-            attack.fit(X, y, sample_weight=wrong)
     shadows = LikelihoodRatioMembership(Ridge(), method="online")
-    with pytest.raises(AttackNotApplicableError, match="count alike"):
-        shadows.fit(X, y, sample_weight=weights)
+    for wrong in (weights[:3], -weights, np.zeros(40), np.full(40, np.nan)):
+        for each in (attack, shadows):
+            with pytest.raises(ValueError, match=r"[Ww]eight|NaN"):
+                each.fit(X, y, sample_weight=wrong)
+        with pytest.raises(ValueError, match=r"[Ww]eight|NaN"):
+            shadows.fit(X, y, X + 1, y, sample_weight=weights, reference_sample_weight=wrong)
+    with pytest.raises(ValueError, match="got no `sample_weight`"):
+        shadows.fit(X, y, X + 1, y, reference_sample_weight=weights)
+    for each in (shadows, LikelihoodRatioMembership(PrivateLinearRegression())):
+        with pytest.raises(ValueError, match="got no such records"):
+            each.fit(X, y, sample_weight=weights, reference_sample_weight=weights)
+    for knn in (KNeighborsRegressor(), make_pipeline(StandardScaler(), KNeighborsRegressor())):
+        with pytest.raises(AttackNotApplicableError, match="KNeighborsRegressor takes none"):
+            LikelihoodRatioMembership(knn).fit(X, y, sample_weight=weights)
+
+
+@pytest.mark.parametrize("piped", [False, True])
+@pytest.mark.parametrize("others", [False, True])
+def test_shadow_models_are_told_the_weights(others, piped, rng):
+    """Each record has a column of its own: its residual is y / (1 + w) as a member, else y.
+
+    Whoever takes light records for full ones expects y / 2, and finds nobody.
+    """
+    X, y, weights = np.eye(60), rng.normal(size=60), rng.uniform(0.05, 0.3, size=60)
+    model = Ridge(1.0, fit_intercept=False)
+    model, key = (make_pipeline(model), "ridge__sample_weight") if piped else (model, None)
+    member = np.arange(60) % 2 == 0
+    model.fit(X[member], y[member], **{key or "sample_weight": weights[member]})
+    rows = np.arange(40 if others else 60)
+    shadows = LikelihoodRatioMembership(model, n_shadow_models=8, random_state=0)
+    known, told = (X[rows], y[rows]), {"sample_weight": weights[rows]}
+    if others:
+        known += X[40:], y[40:]
+        told["reference_sample_weight"] = weights[40:]
+    assert shadows.fit(*known, **told).score(model, member[rows]) == 1.0
+    assert shadows.fit(*known).score(model, member[rows]) == 0.5
 
 
 @pytest.mark.parametrize("name", ["squared", "logistic", "irfil", "pipeline"])

@@ -220,13 +220,16 @@ def test_the_statistic_is_that_of_the_scores(rng):
     attack = shadow(model, 16, prior=0.2, records=[3, 40], variance="per_record").fit(X, y)
     assert attack.shadow_scores_.shape == attack.trained_on_.shape == (16, 2)
     odds = np.where(y == 1, 1.0, -1.0) * model.decision_function(X)
+    laws, evidence = attack._test.laws, attack._test.evidence_of
     for k, i in enumerate((3, 40)):
         scores, inside = attack.shadow_scores_[:, k], attack.trained_on_[:, k]
         assert inside.sum() == 8
-        expected = np.log(0.2 / 0.8)
+        expected = 0.0
         for part, sign in ((scores[inside], 1.0), (scores[~inside], -1.0)):
             expected += sign * norm.logpdf(odds[i], part.mean(), part.std(ddof=1))
-        assert attack.decision_function(model)[k] == pytest.approx(expected, rel=1e-9)
+        assert laws.log_ratio(odds[[3, 40]])[k] == pytest.approx(expected, rel=1e-9)
+    expected = np.log(0.2 / 0.8) + evidence.log_ratio(odds[[3, 40]])
+    np.testing.assert_allclose(attack.decision_function(model), expected, rtol=1e-9)
     ratio = attack.decision_function(model)
     np.testing.assert_allclose(attack.predict_proba(model)[:, 1], 1 / (1 + np.exp(-ratio)))
     np.testing.assert_allclose(attack.predict_proba(model).sum(axis=-1), 1.0)

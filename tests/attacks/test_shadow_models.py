@@ -10,7 +10,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from skleak.accounting import LeakageLedger
@@ -21,6 +21,7 @@ from skleak.attacks.membership.shadow._models import (
     shadow_scores,
     shadow_template,
 )
+from skleak.attacks.membership.shadow._records import Records
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 
@@ -45,7 +46,8 @@ def scores_of(template, X, y, n_models=6, seed=0, **options):
     rng = np.random.default_rng(seed)
     halves = balanced_halves(y, len(y), n_models, rng)
     options = {"n_jobs": None, "verbose": 0} | options
-    return shadow_scores(template, (X, y), halves, (X, y), None, rng.spawn(n_models), **options)
+    known = Records(X, y)
+    return shadow_scores(template, known, halves, known, None, rng.spawn(n_models), **options)
 
 
 # Training sets
@@ -85,8 +87,9 @@ def test_halves_are_random(rng):
 def test_models_are_trained_on_their_half(rng):
     X, y = np.arange(12.0)[:, None], np.zeros(12)
     halves = balanced_halves(None, 12, 6, rng)
+    known, asked = Records(X, y), Records(X[3:7], y[3:7])
     scores = shadow_scores(
-        Memory(), (X, y), halves, (X[3:7], y[3:7]), None, rng.spawn(6), n_jobs=None, verbose=0
+        Memory(), known, halves, asked, None, rng.spawn(6), n_jobs=None, verbose=0
     )
     np.testing.assert_array_equal(-scores, halves[:, 3:7])
 
@@ -101,6 +104,23 @@ def test_the_attack_knows_who_was_trained_on_what(reference):
     np.testing.assert_array_equal(attack.shadow_scores_, -1.0 * attack.trained_on_)
     np.testing.assert_array_equal(attack.trained_on_.sum(axis=0), 3)
     np.testing.assert_array_equal(attack.means_, np.tile([0.0, -1.0], (3, 1)))
+
+
+@pytest.mark.parametrize("model", [Ridge(0.5), make_pipeline(FunctionTransformer(), Ridge(0.5))])
+def test_a_weight_of_two_is_two_copies_of_one_person(model, rng):
+    X, _ = problem(rng, n=30)
+    y = X[:, 0] + rng.normal(size=30)
+    weights = rng.integers(1, 4, size=30)
+    halves = balanced_halves(None, 30, 6, rng)
+    copies = np.repeat(np.arange(30), weights)
+    options = {"n_jobs": None, "verbose": 0}
+    asked, known = Records(X, y), Records(X, y, weights.astype(float))
+    one, other = (
+        shadow_scores(model, *given, asked, None, np.random.default_rng(0).spawn(6), **options)
+        for given in ((known, halves), (asked.at(copies), halves[:, copies]))
+    )
+    np.testing.assert_allclose(one, other, atol=1e-10)
+    assert not np.allclose(one, scores_of(model, X, y))
 
 
 # Seeds and noise
@@ -133,8 +153,9 @@ def test_private_models_draw_fresh_noise(seed, rng):
     target = X[:, 0] + rng.normal(size=60)
     model = PrivateLinearRegression(5.0, random_state=seed)
     halves = np.tile(np.arange(60) < 30, (200, 1))
+    known = Records(X, target)
     scores = shadow_scores(
-        model, (X, target), halves, (X, target), None, rng.spawn(200), n_jobs=None, verbose=0
+        model, known, halves, known, None, rng.spawn(200), n_jobs=None, verbose=0
     )
     expected = 5.0 * np.sqrt((X**2).sum(axis=1) + 1.0)
     ratio = scores.std(axis=0, ddof=1) / expected
@@ -213,10 +234,10 @@ def test_a_label_that_a_model_has_not_seen(rng):
     X = rng.normal(size=(21, 2))
     y = np.array(["a", "b"] * 10 + ["once"])
     halves = balanced_halves(y, 21, 8, rng)
-    template, generators = LogisticRegression(), rng.spawn(8)
-    for asked in (slice(None), [20]):
+    template, generators, known = LogisticRegression(), rng.spawn(8), Records(X, y)
+    for asked in (np.arange(21), [20]):
         scores = shadow_scores(
-            template, (X, y), halves, (X[asked], y[asked]), None, generators, n_jobs=1, verbose=0
+            template, known, halves, known.at(asked), None, generators, n_jobs=1, verbose=0
         )
         np.testing.assert_array_equal(np.isneginf(scores[:, -1]), ~halves[:, 20])
 

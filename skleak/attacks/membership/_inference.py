@@ -5,14 +5,11 @@ from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary import _membership_scores as scores_of
 from skleak.adversary._consistency import check_weights
 from skleak.adversary._gradient_norms import norms_by
-from skleak.adversary._knowledge import column_names
 from skleak.adversary._membership_records import (
     as_records,
     as_reference,
@@ -21,6 +18,7 @@ from skleak.adversary._membership_records import (
 )
 from skleak.adversary._membership_scores import Statistic
 from skleak.attacks.membership._rates import MembershipRates
+from skleak.attacks.membership._raw_records import RawRecords
 from skleak.metrics._record_losses import residuals
 from skleak.utils._confidential import ConfidentialMixin, leaves_whole
 from skleak.utils._sklearn_compat import Interval, NoMetadataRequests, StrOptions, fit_context
@@ -29,7 +27,7 @@ from skleak.utils._typing import Array, FloatArray, IntArray
 __all__ = ["MembershipInference"]
 
 
-class MembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRequests, BaseEstimator):
+class MembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRequests, RawRecords):
     """Guess which candidate records a model was trained on, from how well it fits each of them.
 
     Models fit what they were trained on better than fresh records. The attack asks the model
@@ -222,16 +220,6 @@ class MembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRequests
         self._remember_columns(X)
         return self
 
-    def _remember_columns(self, X: Any) -> None:
-        """Set what is known of the columns, and forget an earlier fit."""
-        for name in ("n_features_in_", "feature_names_in_"):
-            self.__dict__.pop(name, None)
-        if len(X.shape) == 2:
-            self.n_features_in_ = X.shape[1]
-        names = column_names(X)
-        if names is not None:
-            self.feature_names_in_ = names
-
     def _scores(self, model: Any, records: tuple[Any, Array]) -> FloatArray:
         """Scores of some records under one model, of shape (n_records,)."""
         X, y = records
@@ -331,13 +319,3 @@ class MembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRequests
         """
         thresholds = np.asarray(self.decision_threshold(released))
         return (self.decision_function(released) >= thresholds[..., None]).astype(np.intp)
-
-    def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that raw records are taken, and that targets are needed."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        return tags

@@ -6,18 +6,18 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy import sparse
-from scipy.special import expit
-from sklearn.base import BaseEstimator
-from sklearn.utils import Tags, check_consistent_length, column_or_1d
+from scipy.special import expit, logit
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.adversary._consistency import check_told, check_weights
+from skleak.adversary._consistency import check_told, weights_of_both
 from skleak.adversary._encodings import last_step
-from skleak.adversary._knowledge import as_table, column_names, resolve_records
-from skleak.adversary._membership_records import as_records, as_reference, as_targets
+from skleak.adversary._knowledge import as_table, resolve_records
 from skleak.adversary._removals import removal_obstacle
 from skleak.attacks.membership._exact import ExactRates, ExactTest, fit_exact_test
 from skleak.attacks.membership._rates import MembershipRates
+from skleak.attacks.membership._raw_records import RawRecords
+from skleak.attacks.membership.shadow._records import known_records
 from skleak.attacks.membership.shadow._test import ShadowPlan, ShadowTest, fit_shadow_test
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._confidential import ConfidentialMixin, leaves_whole
@@ -34,7 +34,7 @@ __all__ = ["LikelihoodRatioMembership"]
 
 
 class LikelihoodRatioMembership(
-    ExactRates, MembershipRates, ConfidentialMixin, NoMetadataRequests, BaseEstimator
+    ExactRates, MembershipRates, ConfidentialMixin, NoMetadataRequests, RawRecords
 ):
     """Tell whether a record was trained on: how likely the model is with it, and without it.
 
@@ -100,11 +100,10 @@ class LikelihoodRatioMembership(
         Shadow models only. Which were trained on which target.
     means_, scales_ : ndarray of shape (n_targets, 2)
         Shadow models only. Gaussian laws of the scores, of non-members and of members (NaN
-        offline), in the units of the scores.
-    n_features_in_ : int
-        Number of raw columns, where records are rows of a table.
-    feature_names_in_ : ndarray of str
-        Their names, where there are any.
+        offline), in the units of the scores; online those of residuals other than zero.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of raw columns, where records are rows of a table, and their names where there are
+        any.
 
     See Also
     --------
@@ -115,27 +114,24 @@ class LikelihoodRatioMembership(
     Notes
     -----
     *Exact.* Without the record the data have N - 1 records: the mean loss is over those, so that
-    the penalty weighs a little less beside the sum of the losses. For the squared loss the
-    encodings are exact after one product of the data with the inverse Hessian. For the others the
-    third derivatives of the losses suffice for most records, and the rest takes passes over the
-    data, until a bound on the error is below a millionth of the distance between the two. With D
-    the distance over the noise scale, the power of the test at false positive rate ``a`` is
-    ``Phi(Phi^-1(a) + D)``, and its success at even odds is ``Phi(D / 2)``: `expected_score` and
-    `expected_true_positive_rate` tell every record's, without drawing a release.
+    the penalty weighs a little less beside the sum of the losses. Encodings err by less than a
+    millionth of the distance between the two. With D that distance over the noise scale, the power
+    of the test at false positive rate ``a`` is ``Phi(Phi^-1(a) + D)``, and its success at even odds
+    is ``Phi(D / 2)``: `expected_score` and `expected_true_positive_rate` tell every record's,
+    without drawing a release.
 
     Where the estimator has a differential-privacy guarantee (`data_norm`), it is stated for the
-    replacement of a record: mu = ``2 L R / (n alpha noise_scale)``. Removal moves the minimiser by
-    at most as much: without the record the gradient of the objective on all n is
-    ``(alpha w + l'(x)) / n``, and ``alpha ||w||`` is at most L R as ``alpha w`` is minus a mean of
-    gradients. So ``D <= mu``, and no membership test beats the guarantee, with n the number of
-    records with the target. Fitted preprocessing counts as public. It is the same with and
-    without the record, and so is the noise, even where it was calibrated to the data.
+    replacement of a record: mu = ``2 L R / (n alpha noise_scale)``, n counting the target. Removal
+    moves the minimiser by no more: ``D <= mu``, and no membership test beats the guarantee. Fitted
+    preprocessing counts as public: like the noise it is the same with and without the record.
 
     *Shadow models.* Records are paired at random within their class, one of each pair is trained on
     and the other by the next model: every candidate is in half of the training sets. These have
     half of the records; pass about twice as many as the model under attack was trained on
     (offline, reference records). Each model has seeds and noise of its own, so that the spread of
-    scores is that of releases, and charges no ledger. Only scores are kept.
+    scores is that of releases, and charges no ledger. Only scores are kept. Copies of a candidate,
+    among the candidates or the reference records, leave traces in models that count as trained
+    without it: they hide it.
 
     Scores are to be nearest to Gaussian given the record. Log odds ``log(p_y / (1 - p_y))`` are, of
     a classifier, where probabilities pile up at 0 and 1; those of 0 and 1 themselves, and of a
@@ -146,11 +142,13 @@ class LikelihoodRatioMembership(
 
     A variance from few scores is no good, and one for all records hides which are exposed. Carlini
     et al. 2022 take one for all up to 64 models; here it is weighed against their own ("auto"). No
-    standard deviation counts as less than a tenth of the median one. Ratios from estimated laws
-    are overconfident: trust ranks and measured rates more than `predict_proba`.
+    standard deviation counts as less than a tenth of the median one. A residual of zero, the
+    perfect fit of a tree to its members, has a probability of its own beside the Gaussian law.
 
-    Copies of a candidate, among the candidates or the reference records, leave traces in models
-    that count as trained without it: they hide it.
+    Ratios from a few scores are overconfident, and blind to what all records have in common. So the
+    shadow models are attacked in turn, and a logistic regression learns what the ratio counts
+    beside the rank of a score among those of all records, which is all that one threshold uses:
+    the online attack is hardly worse than the best threshold, and no longer overconfident.
 
     References
     ----------
@@ -229,6 +227,7 @@ class LikelihoodRatioMembership(
         y_reference: Any = None,
         *,
         sample_weight: Any = None,
+        reference_sample_weight: Any = None,
     ) -> Self:
         """Learn the laws of releases with and without each target.
 
@@ -239,15 +238,14 @@ class LikelihoodRatioMembership(
             each of which may or may not be a member.
         y : array-like of shape (n,)
             Their true targets or labels.
-        X_reference : array-like, DataFrame or sparse matrix of shape (m, n_columns)
-            Raw records of the population other than the candidates, for shadow models; default
-            None. They may or may not be members. Offline needs them.
-        y_reference : array-like of shape (m,), default=None
-            Their true targets or labels.
-        sample_weight : array-like of shape (n,), default=None
-            Exact only: weights of the records in the fit under attack, which the adversary knows;
-            in a pipeline they go to its last step. A target took part with all of its weight, or
-            not at all.
+        X_reference, y_reference : array-like of shape (m, n_columns) and (m,), default=None
+            Raw records of the population other than the candidates, and their targets, for shadow
+            models. They may or may not be members. Offline needs them.
+        sample_weight, reference_sample_weight : array-like of shape (n,) and (m,), default=None
+            Weights of the records in the fit under attack, which the adversary knows; in a
+            pipeline they go to its last step. A record takes part with all of its weight, or not
+            at all: one of weight 2 counts twice in a fit, and is one person. Reference records
+            have weights of one where only the candidates' are passed.
 
         Returns
         -------
@@ -256,13 +254,13 @@ class LikelihoodRatioMembership(
         Raises
         ------
         AttackNotApplicableError
-            Shadow models: where weights are given.
-            Exact: for an estimator whose training objective is not known, with a reweighting, of
-            more than two classes, or without a unique minimiser once a target is removed. Shadow
-            models: for a classifier without probabilities.
+            For weights and an estimator that takes none. Exact: where the training objective is not
+            known, with a reweighting, of more than two classes, or without a unique minimiser once
+            a target is removed. Shadow models: for a classifier without probabilities.
         ValueError
             For an invalid parameter, missing targets, reference records that are missing, of other
-            columns or labels, or the candidates, and where a shadow model cannot be trained.
+            columns or labels, or the candidates, where a shadow model cannot be trained, for
+            invalid weights, and for an estimator that was fitted with weights where none are given.
         """
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
@@ -276,59 +274,45 @@ class LikelihoodRatioMembership(
                 "The exact test takes no reference records: its adversary knows all records that "
                 "the model is trained on. Pass them as `X`, or use method='online'."
             )
-        exact = self.method_ == "exact"
-        if not exact:
-            if sample_weight is not None:
-                raise AttackNotApplicableError(
-                    "Shadow models are trained on records that count alike; got `sample_weight`. "
-                    "Use method='exact' where the estimator allows it, or a fit without weights."
-                )
-            check_told(self.estimator, told=False)
-        records = (
-            self._fit_exact(X, y, sample_weight)
-            if exact
-            else self._fit_shadows(X, y, X_reference, y_reference)
-        )
-        if len(records.shape) == 2:
-            self.n_features_in_ = records.shape[1]
-        names = column_names(records)
-        if names is not None:
-            self.feature_names_in_ = names
+        weights = sample_weight, reference_sample_weight
+        if self.method_ == "exact":
+            records = self._fit_exact(X, y, weights)
+        else:
+            check_told(self.estimator, told=sample_weight is not None)
+            records = self._fit_shadows(X, y, X_reference, y_reference, weights)
+        self._remember_columns(records)
         self.classes_ = np.arange(2)
-        self._prior = float(self.prior)
-        self._log_odds = float(np.log(self._prior) - np.log1p(-self._prior))
+        self._prior, self._log_odds = float(self.prior), float(logit(self.prior))
         return self
 
-    def _fit_exact(self, X: Any, y: Any, sample_weight: Any) -> Any:
+    def _fit_exact(self, X: Any, y: Any, weights: tuple[Any, Any]) -> Any:
         table = X.tocsr() if sparse.issparse(X) else as_table(X)
         y = column_or_1d(y)
         check_consistent_length(table, y)
         self.records_ = resolve_records(self.records, table.shape[0])
-        weights = check_weights(sample_weight, table)
-        test = fit_exact_test(self.estimator, table, y, self.records_, weights)
-        self._test: ExactTest | ShadowTest = test
+        own, _ = weights_of_both(table, None, weights, "reference_sample_weight")
+        self._test: ExactTest | ShadowTest
+        self._test = test = fit_exact_test(self.estimator, table, y, self.records_, own)
         self.encodings_, self.distances_ = test.encodings, test.distances
         self.noise_scale_ = test.noise_scale
         return table
 
-    def _fit_shadows(self, X: Any, y: Any, X_reference: Any, y_reference: Any) -> Any:
-        X = as_records(X, "X")
-        y = as_targets(y, X, "y")
-        reference = as_reference(X, X_reference, y_reference, "X")
-        if self.method_ == "offline" and reference is None:
+    def _fit_shadows(self, X: Any, y: Any, *known: Any) -> Any:
+        candidates, reference = known_records(X, y, *known)
+        offline = self.method_ == "offline"
+        if offline and reference is None:
             raise ValueError(
                 "Offline shadow models are trained on reference records alone. Pass "
                 "`fit(X, y, X_reference, y_reference)`, or use method='online'."
             )
-        self.records_ = resolve_records(self.records, X.shape[0])
-        offline = self.method_ == "offline"
+        self.records_ = resolve_records(self.records, len(candidates.y))
         plan = ShadowPlan(offline, self.n_shadow_models, self.statistic, self.variance)
-        known = (X, y), reference, self.records_
+        records = candidates, reference, self.records_
         run = self.random_state, self.n_jobs, self.verbose
-        self._test = test = fit_shadow_test(self.estimator, *known, plan, *run)
+        self._test = test = fit_shadow_test(self.estimator, *records, plan, *run)
         self.shadow_scores_, self.trained_on_ = test.scores, test.trained_on
         self.means_, self.scales_ = test.laws.means, test.laws.scales
-        return X
+        return candidates.X
 
     def decision_function(self, released: Any, noise_scale: Any = None) -> FloatArray:
         """How much speaks for each target having been trained on.
@@ -355,7 +339,7 @@ class LikelihoodRatioMembership(
         ValueError
             For a wrong width, values that are not finite, or a noise scale that is negative, of
             the wrong shape, not known, or passed with shadow models; for models of other columns
-            or labels.
+            or labels, or fitted with weights that the attack was not told.
         """
         check_is_fitted(self, "classes_")
         if isinstance(self._test, ExactTest):
@@ -375,10 +359,8 @@ class LikelihoodRatioMembership(
 
         Parameters
         ----------
-        released : estimator, pipeline, list of them, or array
-            As in `decision_function`.
-        noise_scale : float or array-like of shape (n_releases,), default=None
-            As in `decision_function`.
+        released, noise_scale
+            As of `decision_function`.
 
         Returns
         -------
@@ -395,10 +377,8 @@ class LikelihoodRatioMembership(
 
         Parameters
         ----------
-        released : estimator, pipeline, list of them, or array
-            As in `decision_function`.
-        noise_scale : float or array-like of shape (n_releases,), default=None
-            As in `decision_function`.
+        released, noise_scale
+            As of `decision_function`.
 
         Returns
         -------
@@ -417,13 +397,3 @@ class LikelihoodRatioMembership(
                 "(`decision_function`) but no probability. Use method='online'."
             )
         return np.stack([expit(-odds), expit(odds)], axis=-1)
-
-    def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that raw records are taken, and that targets are needed."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        return tags

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from skleak.adversary._consistency import ignoring_mismatches
+from skleak.adversary._consistency import ignoring_mismatches, weights_of_both
 from skleak.adversary._knowledge import as_table
 from skleak.adversary._releases import count_releases
 from skleak.attacks import (
@@ -17,7 +17,6 @@ from skleak.audit.gain._control_samples import (
     copy_with,
     same_columns,
     samples_of,
-    weights_of_both,
 )
 from skleak.audit.gain._difference import difference_interval, paired_interval, success_interval
 from skleak.audit.gain._gain import AttributeGain
@@ -163,7 +162,8 @@ def attribute_gain(
     level = check_level(confidence_level)
     train, others = same_columns(as_table(X_train), as_table(X_control))
     y_train, y_others = checked_targets(y_train, train), checked_targets(y_control, others)
-    weights = weights_of_both(train, others, sample_weight, control_sample_weight)
+    given = sample_weight, control_sample_weight
+    weights = weights_of_both(train, others, given, "control_sample_weight")
     samples = samples_of(attack, train, y_train, others, y_others, weights)
     n_models = count_releases(model) or 1
     exchanges = _exchanges(control, attack)

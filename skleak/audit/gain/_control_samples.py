@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.adversary._consistency import attack_weights, check_weights
+from skleak.adversary._consistency import attack_weights
 from skleak.adversary._knowledge import (
     Secret,
     column_names,
@@ -32,7 +32,6 @@ __all__ = [
     "copy_with",
     "same_columns",
     "samples_of",
-    "weights_of_both",
 ]
 
 
@@ -212,21 +211,6 @@ def _joined(arrays: list[Array]) -> Array:
     """One array after the other; strings and numbers stay different, which NumPy would mix."""
     kinds = {"b" if array.dtype.kind in "biuf" else array.dtype.kind for array in arrays}
     return np.concatenate(arrays if len(kinds) == 1 else [a.astype(object) for a in arrays])
-
-
-def weights_of_both(
-    train: Any, control: Any, sample_weight: Any, control_sample_weight: Any
-) -> tuple[FloatArray | None, FloatArray | None]:
-    """Weights of training and of control records; ones for the latter where only they lack."""
-    if sample_weight is None and control_sample_weight is not None:
-        raise ValueError(
-            "`control_sample_weight` goes with `sample_weight`, the weights of the training "
-            "records; got None. Pass both, or none."
-        )
-    weights = check_weights(sample_weight, train)
-    if weights is not None and control_sample_weight is None:
-        return weights, np.ones(control.shape[0])
-    return weights, check_weights(control_sample_weight, control)
 
 
 def checked_targets(y: Any, table: Any) -> Array:

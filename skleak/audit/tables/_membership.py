@@ -46,6 +46,8 @@ class MembershipDesign:
         Whether one record at a time is drawn in or out.
     confidence_level, verdict_level : float
         Of the intervals shown, and of those behind the verdicts.
+    classifies : bool, default=True
+        Whether labels are predicted.
     dp : tuple of float
         For drawn records, Gaussian differential privacy at each level.
     distances : ndarray of shape (n_targets,) or None
@@ -61,6 +63,7 @@ class MembershipDesign:
     drawn: bool
     confidence_level: float
     verdict_level: float
+    classifies: bool = True
     dp: tuple[float, ...] = ()
     distances: FloatArray | None = None
 
@@ -241,26 +244,15 @@ def _played(
     for j, (name, rule) in enumerate(design.attacks.items()):
         scores = np.stack([each["scores"][j, k] for each in done])
         guesses = np.stack([each["guesses"][j, k] for each in done])
-        scores, guesses = _guesses(rule, scores, guesses, member, attacked, design.prior)
+        if rule == "likelihood_ratio":
+            scores = likelihood_ratios(
+                scores, member, design.prior, residuals=not design.classifies
+            )
+            guesses = scores > 0.0
+        elif rule == "score" and (len(scores) >= FEWEST_RELEASES or np.any(guesses < 0)):
+            guesses = learned_guesses(scores, member, attacked)
         played[name] = scores, np.where(attacked, guesses == member, np.nan)
     return played
-
-
-def _guesses(
-    rule: str,
-    scores: FloatArray,
-    guesses: Array,
-    member: Array,
-    attacked: Array,
-    prior: float,
-) -> tuple[FloatArray, Array]:
-    """Scores and guesses of all releases, where an attack learns from the others."""
-    if rule == "likelihood_ratio":
-        scores = likelihood_ratios(scores, member, prior)
-        return scores, scores > 0.0
-    if rule == "score" and (len(scores) >= FEWEST_RELEASES or np.any(guesses < 0)):
-        return scores, learned_guesses(scores, member, attacked)
-    return scores, guesses == 1
 
 
 def _drawn_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int) -> _Level:

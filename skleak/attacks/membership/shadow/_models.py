@@ -9,8 +9,9 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 from tqdm import tqdm
 
+from skleak.adversary._consistency import weight_argument
 from skleak.adversary._encodings import last_step
-from skleak.attacks.membership.shadow._records import pick
+from skleak.attacks.membership.shadow._records import Records
 from skleak.attacks.membership.shadow._scores import Statistic, record_scores
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._typing import Array, BoolArray, FloatArray
@@ -106,9 +107,9 @@ def balanced_halves(
 
 def shadow_scores(
     template: Any,
-    records: tuple[Any, Array],
+    records: Records,
     halves: BoolArray,
-    asked: tuple[Any, Array],
+    asked: Records,
     statistic: Statistic | None,
     generators: Sequence[np.random.Generator],
     *,
@@ -121,12 +122,12 @@ def shadow_scores(
     ----------
     template : estimator
         Of `shadow_template`.
-    records : pair of records of shape (n, ...) and ndarray of shape (n,)
-        What training sets are taken from.
+    records : Records of shape (n, ...)
+        What training sets are taken from, with the weights of the fits.
     halves : ndarray of bool of shape (n_models, n)
         Training set of every model.
-    asked : pair of records of shape (n_targets, ...) and ndarray of shape (n_targets,)
-        Records under attack.
+    asked : Records of shape (n_targets, ...)
+        Those under attack.
     statistic : callable or None
         As of `record_scores`.
     generators : sequence of Generator
@@ -157,22 +158,22 @@ def shadow_scores(
 
 def _scores_of_one(
     template: Any,
-    records: tuple[Any, Array],
+    records: Records,
     half: BoolArray,
-    asked: tuple[Any, Array],
+    asked: Records,
     statistic: Statistic | None,
     generator: np.random.Generator,
 ) -> FloatArray:
-    X, y = records
-    rows = np.flatnonzero(half)
+    own = records.at(np.flatnonzero(half))
+    model = _with_own_seeds(template, generator)
     try:
-        model = _with_own_seeds(template, generator).fit(pick(X, rows), y[rows])
-        return record_scores(model, *asked, statistic, strict=False)
+        model.fit(own.X, own.y, **weight_argument(model, own.weights))
+        return record_scores(model, asked.X, asked.y, statistic, strict=False)
     except AttackNotApplicableError:
         raise
     except ValueError as error:
         raise ValueError(
-            f"A shadow model trained on {len(rows)} of the {len(y)} records failed: {error} "
+            f"A shadow model trained on {len(own.y)} of the {len(half)} records failed: {error} "
             "Shadow models see half of the records: pass more of them (`X_reference`), and "
             "preprocessing that takes categories it has not seen."
         ) from error

@@ -1,18 +1,22 @@
 """What shadow models are trained on: candidates and population records in one table."""
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from skleak.utils._typing import Array, IntArray
+from skleak.adversary._consistency import weights_of_both
+from skleak.adversary._membership_records import as_records, as_reference, as_targets
+from skleak.utils._typing import Array, FloatArray, IntArray
 from skleak.utils._warnings import outer_stacklevel
 
 __all__ = [
+    "Records",
     "check_apart",
     "check_labels",
+    "known_records",
     "pick",
     "plain_targets",
     "stack_records",
@@ -21,6 +25,69 @@ __all__ = [
 
 # Odd, to mix the keys of columns modulo 2^64.
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Records(NamedTuple):
+    """Records, their targets, and what each weighs in a fit.
+
+    Parameters
+    ----------
+    X : records of shape (n, ...)
+        As of `as_records`.
+    y : ndarray of shape (n,)
+        Targets or labels.
+    weights : ndarray of shape (n,) or None, default=None
+        Sample weights; None where all count alike. A record is one person whatever it weighs.
+    """
+
+    X: Any
+    y: Array
+    weights: FloatArray | None = None
+
+    def at(self, rows: IntArray) -> "Records":
+        """Some of them, by position."""
+        weights = None if self.weights is None else self.weights[rows]
+        return Records(pick(self.X, rows), self.y[rows], weights)
+
+    def and_others(self, others: "Records") -> "Records":
+        """These and others below them; both have weights, or none has."""
+        weights = None
+        if self.weights is not None and others.weights is not None:
+            weights = np.concatenate([self.weights, others.weights])
+        return Records(stack_records(self.X, others.X), stack_targets(self.y, others.y), weights)
+
+
+def known_records(
+    X: Any, y: Any, X_reference: Any, y_reference: Any, weights: tuple[Any, Any]
+) -> tuple[Records, Records | None]:
+    """Candidates and reference records, None where there are none, from what `fit` was given.
+
+    Parameters
+    ----------
+    X, y, X_reference, y_reference : records of shape (n, ...), array-like of shape (n,)
+        As passed by the user.
+    weights : pair of array-like of shape (n,) or None
+        Sample weights of the candidates and of the reference records.
+
+    Returns
+    -------
+    candidates : Records
+    reference : Records or None
+
+    Raises
+    ------
+    ValueError
+        For invalid records, targets or weights.
+    """
+    X = as_records(X, "X")
+    y = as_targets(y, X, "y")
+    others = as_reference(X, X_reference, y_reference, "X")
+    table = None if others is None else others[0]
+    own, rest = weights_of_both(X, table, weights, "reference_sample_weight")
+    candidates = Records(X, plain_targets(y), own)
+    if others is None:
+        return candidates, None
+    return candidates, Records(others[0], plain_targets(others[1]), rest)
 
 
 def pick(X: Any, rows: IntArray) -> Any:

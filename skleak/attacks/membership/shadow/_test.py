@@ -5,27 +5,20 @@ from typing import Any
 
 import numpy as np
 
+from skleak.adversary._consistency import check_told, weight_argument
 from skleak.adversary._membership_records import released_models
 from skleak.adversary._membership_scores import is_probabilistic
+from skleak.attacks.membership.shadow._evidence import Evidence, fit_evidence
+from skleak.attacks.membership.shadow._laws import ScoreLaws, Variance, fit_laws
 from skleak.attacks.membership.shadow._models import balanced_halves, shadow_scores, shadow_template
 from skleak.attacks.membership.shadow._records import (
+    Records,
     check_apart,
     check_labels,
-    pick,
-    plain_targets,
-    stack_records,
-    stack_targets,
 )
-from skleak.attacks.membership.shadow._scores import (
-    ScoreLaws,
-    Statistic,
-    Variance,
-    fit_laws,
-    record_scores,
-    score_limit,
-)
+from skleak.attacks.membership.shadow._scores import Statistic, record_scores, score_limit
 from skleak.utils._random import spawn_generators
-from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray, RandomState
+from skleak.utils._typing import BoolArray, FloatArray, IntArray, RandomState
 
 __all__ = ["ShadowPlan", "ShadowTest", "fit_shadow_test"]
 
@@ -60,8 +53,8 @@ class ShadowTest:
     ----------
     plan : ShadowPlan
         How they were made.
-    asked : pair of records of shape (n_targets, ...) and ndarray of shape (n_targets,)
-        Records under attack and their targets or labels.
+    asked : Records of shape (n_targets, ...)
+        Those under attack.
     probabilistic : bool
         Whether the models give probabilities of classes.
     scores : ndarray of shape (n_models, n_targets)
@@ -70,14 +63,20 @@ class ShadowTest:
         Whether the model was trained on it.
     laws : ScoreLaws
         Fitted to the scores.
+    evidence_of : Evidence or None
+        What scores tell by them; None offline.
+    weighted : bool, default=False
+        Whether the sample weights of the fit were given.
     """
 
     plan: ShadowPlan
-    asked: tuple[Any, Array]
+    asked: Records
     probabilistic: bool
     scores: FloatArray
     trained_on: BoolArray
     laws: ScoreLaws
+    evidence_of: Evidence | None
+    weighted: bool = False
 
     def evidence(self, released: Any) -> FloatArray:
         """Log-likelihood ratio, offline minus the log of the p-value.
@@ -97,19 +96,22 @@ class ShadowTest:
         TypeError
             For anything but fitted models.
         ValueError
-            For a model of other columns or labels than the shadow models.
+            For a model of other columns or labels than the shadow models, or one fitted with
+            sample weights that the attack does not know.
         """
         models, single = released_models(released)
+        for model in models:
+            check_told(model, told=self.weighted)
         scores = np.stack([self._scores(model) for model in models])
-        if self.plan.offline:
+        if self.evidence_of is None:
             residuals = self.plan.statistic is None and not self.probabilistic
             found = self.laws.surprise(scores, two_ends=residuals)
         else:
-            found = self.laws.log_ratio(scores)
+            found = self.evidence_of.log_ratio(scores)
         return found[0] if single else found
 
     def _scores(self, model: Any) -> FloatArray:
-        X, y = self.asked
+        X, y, _ = self.asked
         if self.plan.statistic is None and is_probabilistic(model) != self.probabilistic:
             kinds = ["a regressor", "a classifier"]
             raise ValueError(
@@ -130,8 +132,8 @@ class ShadowTest:
 
 def fit_shadow_test(
     estimator: Any,
-    candidates: tuple[Any, Array],
-    reference: tuple[Any, Array] | None,
+    candidates: Records,
+    reference: Records | None,
     targets: IntArray,
     plan: ShadowPlan,
     random_state: RandomState,
@@ -144,9 +146,9 @@ def fit_shadow_test(
     ----------
     estimator : estimator or Pipeline
         Fitted or not.
-    candidates : pair of records of shape (n, ...) and ndarray of shape (n,)
+    candidates : Records
         Records that may be members.
-    reference : pair of records of shape (m, ...) and ndarray of shape (m,), or None
+    reference : Records or None
         Other records of the population; needed offline.
     targets : ndarray of int of shape (n_targets,)
         Positions of the candidates under attack.
@@ -162,25 +164,32 @@ def fit_shadow_test(
     ShadowTest
     """
     template = shadow_template(estimator)
+    weighted = candidates.weights is not None
+    weight_argument(template, candidates.weights)  # raises where none are taken
     probabilistic = hasattr(template, "predict_proba")
-    X, y = candidates[0], plain_targets(candidates[1])
-    asked = pick(X, targets), y[targets]
-    records = X, y
+    known = candidates
+    asked = candidates.at(targets)
     if reference is not None:
-        others = reference[0], plain_targets(reference[1])
-        both = stack_records(X, others[0]), stack_targets(y, others[1])
+        both = candidates.and_others(reference)
         if probabilistic:
-            check_labels(y, others[1])
-        check_apart(*asked, *others)
-        records = others if plan.offline else both
-    n = len(records[1])
+            check_labels(candidates.y, reference.y)
+        check_apart(asked.X, asked.y, reference.X, reference.y)
+        known = reference if plan.offline else both
     own, *generators = spawn_generators(random_state, plan.n_models + 1)
-    halves = balanced_halves(records[1] if probabilistic else None, n, plan.n_models, own)
+    halves = balanced_halves(known.y if probabilistic else None, len(known.y), plan.n_models, own)
     scores = shadow_scores(
-        template, records, halves, asked, plan.statistic, generators, n_jobs=n_jobs, verbose=verbose
+        template, known, halves, asked, plan.statistic, generators, n_jobs=n_jobs, verbose=verbose
     )
     trained_on = np.zeros(scores.shape, dtype=bool) if plan.offline else halves[:, targets]
-    odds = plan.statistic is None and probabilistic
-    limit = score_limit(scores) if odds else np.inf
-    laws = fit_laws(scores, None if plan.offline else trained_on, plan.variance, limit)
-    return ShadowTest(plan, asked, probabilistic, scores, trained_on, laws)
+    limit = score_limit(scores) if plan.statistic is None and probabilistic else np.inf
+    if plan.offline:
+        laws, evidence = fit_laws(scores, None, plan.variance, limit), None
+    else:
+        residuals = plan.statistic is None and not probabilistic
+        # Of two models in turn, one was trained on what the other was not.
+        pairs = np.arange(plan.n_models // 2 * 2).reshape(-1, 2)
+        evidence = fit_evidence(
+            scores, trained_on, plan.variance, limit, residuals=residuals, groups=pairs
+        )
+        laws = evidence.laws
+    return ShadowTest(plan, asked, probabilistic, scores, trained_on, laws, evidence, weighted)

@@ -133,6 +133,7 @@ def _design(
         n_releases=int(auditor.n_releases),
         drawn=drawn,
         confidence_level=auditor.confidence_level,
+        classifies=subject.classifies,
         verdict_level=simultaneous_confidence_level(auditor.confidence_level, n_verdicts),
     )
 

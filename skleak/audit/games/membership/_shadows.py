@@ -6,9 +6,12 @@ kind, on records drawn in the same way, whose members the attacker knows. None o
 looks at the memberships of the release under attack.
 """
 
+from typing import Any
+
 import numpy as np
 
-from skleak.attacks.membership.shadow._scores import ratios_from_others, score_limit
+from skleak.attacks.membership.shadow._evidence import fit_evidence
+from skleak.attacks.membership.shadow._scores import score_limit
 from skleak.utils._typing import Array, FloatArray
 
 __all__ = ["learned_guesses", "likelihood_ratios"]
@@ -35,12 +38,54 @@ def learned_guesses(scores: FloatArray, member: Array, attacked: Array) -> Array
     return guesses
 
 
-def likelihood_ratios(statistic: FloatArray, member: Array, prior: float) -> FloatArray:
-    """Log posterior odds of membership from normal laws that other releases teach.
+def likelihood_ratios(
+    statistic: FloatArray, member: Array, prior: float, *, residuals: bool = False
+) -> FloatArray:
+    """Log posterior odds of membership from what the other releases teach.
 
-    Shapes: ``statistic`` (n_releases, n_targets); ``member`` (n_releases, n_targets); returns
-    (n_releases, n_targets): prior odds where fewer than two other releases have the record, or
-    have it not.
+        Each release is attacked as `LikelihoodRatioMembership` does, the others being its shadow
+        models.
+
+    <<<<<<< HEAD
+        Shapes: ``statistic`` (n_releases, n_targets); ``member`` (n_releases, n_targets); returns
+        (n_releases, n_targets): prior odds where fewer than two other releases have the record, or
+        have it not.
+    =======
+        Parameters
+        ----------
+        statistic : ndarray of shape (n_releases, n_targets)
+            Of every record in every release; log odds may be infinite.
+        member : ndarray of bool of shape (n_releases, n_targets)
+            Whether each record was trained on.
+        prior : float
+            Probability of membership.
+        residuals : bool, default=False
+            Whether the statistics are residuals, of which those near zero speak for membership.
+
+        Returns
+        -------
+        ndarray of shape (n_releases, n_targets)
+            Prior odds where there are fewer than three releases.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> member = rng.random((40, 5)) < 0.5
+        >>> odds = likelihood_ratios(rng.normal(3.0 * member), member, 0.5)
+        >>> bool(np.mean((odds > 0.0) == member) > 0.85)
+        True
+    >>>>>>> membership
     """
-    ratios = ratios_from_others(statistic, member, score_limit(statistic))
-    return np.asarray(ratios + np.log(prior) - np.log1p(-prior))
+    ratios = np.zeros(statistic.shape)
+    n = len(statistic)
+    for release in range(n if n > 2 else 0):
+        others = np.delete(np.arange(n), release)
+        known = statistic[others]
+        limit = np.inf if residuals else score_limit(known)
+        # Of the other parity alone: where nothing leaks, weights from all others are large just
+        # where the release itself speaks against them, and its guesses worse than chance.
+        groups = np.flatnonzero((others - release) % 2)[:, None]
+        options: dict[str, Any] = {"limit": limit, "residuals": residuals, "groups": groups}
+        evidence = fit_evidence(known, member[others], **options)
+        ratios[release] = evidence.log_ratio(statistic[release])
+    return ratios + np.log(prior) - np.log1p(-prior)

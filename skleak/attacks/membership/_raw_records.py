@@ -1,0 +1,34 @@
+"""What attacks on raw records have in common: columns are remembered, and tags tell what goes."""
+
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
+
+from skleak.adversary._knowledge import column_names
+
+__all__ = ["RawRecords"]
+
+
+class RawRecords(BaseEstimator):
+    """An attack that is fitted on raw records and their targets."""
+
+    def _remember_columns(self, X: Any) -> None:
+        """Set what is known of the columns, and forget an earlier fit."""
+        for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+        if len(X.shape) == 2:
+            self.n_features_in_ = X.shape[1]
+        names = column_names(X)
+        if names is not None:
+            self.feature_names_in_ = names
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn that raw records are taken, and that targets are needed."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        return tags

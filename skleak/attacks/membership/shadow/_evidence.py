@@ -1,0 +1,180 @@
+"""How much a score speaks for membership: beside the record's own scores, and beside all scores.
+
+The likelihood ratio of a record rests on the few scores that it has as a member and as a
+non-member, and its rank among the scores of all records on very many. How much each of the
+two counts is learnt from the shadow models: they are attacked in turn by what the others teach.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit, logit, ndtri
+
+from skleak.attacks.membership.shadow._laws import (
+    ScoreLaws,
+    Variance,
+    fit_laws,
+    ratios_from_others,
+)
+from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
+
+__all__ = ["Evidence", "fit_evidence"]
+
+# Nats beyond which a ratio of fitted Gaussian densities hardly grows: their far tails are
+# extrapolated.
+_FARTHEST = 10.0
+# Where the rank of a score makes steps: shares of all scores that are below.
+_STEPS = np.array([0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98])
+# Pairs of model and target that weights are learnt from, about.
+_PAIRS = 20_000
+# Least weight of the rank: it orders what the steps leave tied.
+_TIE_BREAKER = 1e-6
+_MAX_ITER = 100
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Log-likelihood ratio of membership that a score gives. Confidential.
+
+    Parameters
+    ----------
+    laws : ScoreLaws
+        Of the scores of every target.
+    residuals : bool
+        Whether membership shows in scores near zero rather than in large ones.
+    seen : ndarray of shape (n_models * n_targets,)
+        How good scores of all targets were, ascending.
+    weights : ndarray of shape (n_steps + 3,)
+        Of the ratio, the rank, its steps, and one; none but the last is negative.
+    """
+
+    laws: ScoreLaws
+    residuals: bool
+    seen: FloatArray
+    weights: FloatArray
+
+    def log_ratio(self, scores: FloatArray) -> FloatArray:
+        """Log-likelihood ratio of scores, of their shape (..., n_targets)."""
+        merit = _merit(scores, self.laws.limit, self.residuals)
+        return _features(self.laws.log_ratio(scores), merit, self.seen) @ self.weights
+
+
+def fit_evidence(
+    scores: FloatArray,
+    trained_on: BoolArray,
+    variance: Variance = "auto",
+    limit: float = np.inf,
+    *,
+    residuals: bool = False,
+    groups: IntArray,
+) -> Evidence:
+    """Learn what scores tell, from models whose members are known.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_models, n_targets)
+        Scores under shadow models.
+    trained_on : ndarray of bool of shape (n_models, n_targets)
+        Whether the model was trained on the target.
+    variance, limit, residuals
+        As of `fit_laws`. Of residuals those near zero speak for membership.
+    groups : ndarray of int of shape (n_groups, n_together)
+        Positions of the models that are attacked in turn, to learn what counts. Those of a group
+        are left out together, as models trained on complements have to be: of one of them the
+        other tells what it was trained on.
+
+    Returns
+    -------
+    Evidence
+
+    Notes
+    -----
+    Logistic regression of membership on the log-likelihood ratio of each record's own laws, bounded
+    smoothly at ten nats, and on a monotone function of the rank of the score among all scores:
+    a normal quantile and steps. Weights are not negative, and have a normal prior of variance 1
+    around one for the ratio and zero for the rest. So a few records are judged by the ratio alone,
+    and many never much worse than by the best single threshold.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> trained_on = rng.random((40, 5)) < 0.5
+    >>> evidence = fit_evidence(
+    ...     rng.normal(3.0 * trained_on), trained_on, groups=np.arange(40)[:, None]
+    ... )
+    >>> evidence.log_ratio(np.array([3.0, 3.0, 3.0, 0.0, 0.0])) > 0.0
+    array([ True,  True,  True, False, False])
+    """
+    laws = fit_laws(scores, trained_on, variance, limit, residuals=residuals)
+    merit = _merit(scores, limit, residuals)
+    seen = np.sort(merit, axis=None)
+    # As many as are enough, spread evenly.
+    enough = int(np.clip(-(-_PAIRS // merit[groups[0]].size), 1, len(groups)))
+    groups = groups[np.linspace(0, len(groups) - 1, enough).round().astype(np.intp)]
+    known = scores, trained_on, variance, limit
+    ratios = ratios_from_others(*known, residuals=residuals, groups=groups)
+    features = _features(ratios, merit[groups], seen)
+    weights = np.zeros(features.shape[-1])
+    # What is answered alike whoever was trained on tells nothing, be it good or bad.
+    if np.any(merit != merit[0]):
+        flat = features.reshape(-1, len(weights))
+        weights = _fit_weights(flat, trained_on[groups].ravel())
+    return Evidence(laws, residuals, seen, weights)
+
+
+def _merit(scores: FloatArray, limit: float, residuals: bool) -> FloatArray:
+    """How good a score is, whatever the record: larger for members."""
+    return -np.abs(scores) if residuals else np.clip(scores, -limit, limit)
+
+
+def _features(ratio: FloatArray, merit: FloatArray, seen: FloatArray) -> FloatArray:
+    """What speaks for membership, of shape (..., n_targets, n_steps + 3)."""
+    below, up_to = (np.searchsorted(seen, merit, side=side) for side in ("left", "right"))
+    share = np.clip(below + up_to, 1, 2 * len(seen) - 1) / (2 * len(seen))
+    edges = seen[(_STEPS * len(seen)).astype(np.intp)]
+    # A step that all are on is none.
+    steps = (merit[..., None] >= edges) & (edges > seen[0])
+    near = ratio / np.hypot(1.0, ratio / _FARTHEST)
+    columns = [near[..., None], ndtri(share)[..., None], steps, np.ones((*ratio.shape, 1))]
+    return np.concatenate(columns, axis=-1)
+
+
+def _fit_weights(features: FloatArray, member: Array) -> FloatArray:
+    """Weights of a logistic regression around (1, 0, ..., 0), all but the last above a bound.
+
+    Newton's method on those weights that are not held at zero (Bertsekas 1982).
+    """
+    # Without members, or without others, nothing is to be learnt.
+    share = float(np.nan_to_num(logit(member.mean()), posinf=0.0, neginf=0.0))
+    center = np.zeros(features.shape[1])
+    center[0] = 1.0
+    least = np.zeros(len(center))
+    least[[1, -1]] = _TIE_BREAKER, -np.inf
+
+    def cost(weights: FloatArray) -> float:
+        odds = features @ weights + share
+        return float(np.logaddexp(0.0, np.where(member, -odds, odds)).sum()) + 0.5 * float(
+            np.sum((weights - center) ** 2)
+        )
+
+    weights = np.maximum(center, least)
+    value = cost(weights)
+    for _ in range(_MAX_ITER):
+        p = expit(features @ weights + share)
+        slope = features.T @ (p - member) + weights - center
+        free = (weights > least) | (slope < -_TOLERANCE * len(member))
+        if np.all(np.abs(slope[free]) <= _TOLERANCE * len(member)):
+            break
+        own = features[:, free]
+        step = np.zeros(len(weights))
+        curvature = (own * (p * (1.0 - p))[:, None]).T @ own + np.eye(own.shape[1])
+        step[free] = np.linalg.solve(curvature, slope[free])
+        size, found = 1.0, np.inf
+        while found > value and size > _TOLERANCE:
+            trial = np.maximum(weights - size * step, least)
+            found, size = cost(trial), 0.5 * size
+        if found > value:
+            break
+        weights, value = trial, found
+    return weights
