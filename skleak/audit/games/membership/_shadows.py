@@ -43,38 +43,12 @@ def likelihood_ratios(
 ) -> FloatArray:
     """Log posterior odds of membership from what the other releases teach.
 
-        Each release is attacked as `LikelihoodRatioMembership` does, the others being its shadow
-        models.
+    Each release is attacked as `LikelihoodRatioMembership` does, the others being its shadow
+    models. With ``residuals`` statistics near zero speak for membership.
 
-    <<<<<<< HEAD
-        Shapes: ``statistic`` (n_releases, n_targets); ``member`` (n_releases, n_targets); returns
-        (n_releases, n_targets): prior odds where fewer than two other releases have the record, or
-        have it not.
-    =======
-        Parameters
-        ----------
-        statistic : ndarray of shape (n_releases, n_targets)
-            Of every record in every release; log odds may be infinite.
-        member : ndarray of bool of shape (n_releases, n_targets)
-            Whether each record was trained on.
-        prior : float
-            Probability of membership.
-        residuals : bool, default=False
-            Whether the statistics are residuals, of which those near zero speak for membership.
-
-        Returns
-        -------
-        ndarray of shape (n_releases, n_targets)
-            Prior odds where there are fewer than three releases.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> member = rng.random((40, 5)) < 0.5
-        >>> odds = likelihood_ratios(rng.normal(3.0 * member), member, 0.5)
-        >>> bool(np.mean((odds > 0.0) == member) > 0.85)
-        True
-    >>>>>>> membership
+    Shapes: ``statistic`` (n_releases, n_targets), log odds may be infinite; ``member``
+    (n_releases, n_targets); returns (n_releases, n_targets): prior odds where there are fewer than
+    three releases.
     """
     ratios = np.zeros(statistic.shape)
     n = len(statistic)
