@@ -26,7 +26,7 @@ from skleak.linear_model import _grains
 from skleak.linear_model._calibration import LinearModelProblem
 from skleak.linear_model._fitting import solve, solve_reweighted, warn_if_uneven, weight_rule
 from skleak.linear_model._noise import draw_release, noise_shape, noise_standard_errors
-from skleak.linear_model._rung import RungCheck, numeric_moves
+from skleak.linear_model._rung import RungCheck, unchecked_moves
 from skleak.losses import PointwiseLoss
 from skleak.mechanisms import NoiseGoal, Reweighting, as_reweighting, ladder_rung
 from skleak.reports import (
@@ -289,11 +289,15 @@ class PrivateLinearModel(LinearPredictionMixin, ShownAttributesMixin, BaseEstima
         if not isinstance(goal, NoiseGoal):
             return state
         problem = LinearModelProblem.of(state, self._promises())
-        noise_scale = float(goal.resolve(problem))
-        if goal.data_dependent:
-            noise_scale = ladder_rung(noise_scale)
-            RungCheck(goal, problem, noise_scale, self._needed_noise).run()
-        return state.at_noise(noise_scale)
+        if not goal.data_dependent:
+            return state.at_noise(float(goal.resolve(problem)))
+        search = as_reweighting(self.reweighting)
+        search_tol = 0.0 if search is None else search.tol
+        check = RungCheck(goal, problem, self._needed_noise, search_tol)
+        check.foresee()
+        rung = ladder_rung(float(goal.resolve(problem)))
+        check.run(rung)
+        return state.at_noise(rung)
 
     def _needed_noise(self, objective: Objective) -> float:
         """Noise scale that the goal needs on other records, by a whole fit."""
@@ -586,7 +590,7 @@ class PrivateLinearModel(LinearPredictionMixin, ShownAttributesMixin, BaseEstima
             promises=self._terms,
             rung_moves=None
             if self._goal is None
-            else numeric_moves(self._goal, self._fitted_problem(), state.noise_scale),
+            else unchecked_moves(self._goal, self._fitted_problem(), state.noise_scale),
         )
 
     def release(self, *, require_guarantee: bool = False) -> ReleasedModel:
@@ -606,7 +610,8 @@ class PrivateLinearModel(LinearPredictionMixin, ShownAttributesMixin, BaseEstima
         Raises
         ------
         NoGuaranteeError
-            Where a guarantee is required and none holds.
+            Where a guarantee is required and none holds; and where all was promised that one needs
+            but the solver did not converge, as its absence would tell that of the records.
 
         Warns
         -----
@@ -620,6 +625,12 @@ class PrivateLinearModel(LinearPredictionMixin, ShownAttributesMixin, BaseEstima
             raise NoGuaranteeError(
                 "No differential-privacy guarantee holds for this release: "
                 f"{'; '.join(self._guarantee.reasons)}."
+            )
+        if self._guarantee.fails_on_records:
+            raise NoGuaranteeError(
+                "The solver did not converge, and a release without the guarantee that its other "
+                "parameters promise would tell that of these records. Raise `max_iter` or `alpha`, "
+                "or scale the columns, and fit again."
             )
         warn_of_release(
             seeded=self._terms.seeded, noise_scale=self.noise_scale_, step=self.noise_step_

@@ -9,7 +9,7 @@ from scipy import sparse
 from skleak.influence import candidate_encodings
 from skleak.influence.jacobian import Columns
 from skleak.influence.leakage import LeakageModel, leakage_model
-from skleak.influence.refit import distance_brackets, loss_brackets
+from skleak.influence.refit import distance_brackets, largest_distances, loss_brackets
 from skleak.influence.state import FitState
 from skleak.mechanisms import MOST_VALUES, Secret
 from skleak.reports import Promises, guarantee_obstacles, release_sensitivity
@@ -66,42 +66,59 @@ class LinearModelProblem:
             return state.whole_record
         return Columns(resolve_features(features, state.feature_names, state.n_features))
 
-    def secrets(self, features: Any) -> list[Secret]:
-        """Secrets of few values: a block of columns, or each column and the target for None."""
-        state, rows = self.state, self.participants
+    def block(self, features: Any) -> Secret:
+        """A block of columns, at the values that participating records have in it."""
+        state = self.state
+        columns = resolve_features(features, state.feature_names, state.n_features)
         names = feature_labels(state.feature_names, state.n_features)
-        if features is not None:
-            columns = resolve_features(features, state.feature_names, state.n_features)
-            blocks = [(columns, ", ".join(names[j] for j in columns))]
-        else:
-            blocks = [(np.array([j]), names[j]) for j in range(state.n_features)]
-        found = []
-        for columns, label in blocks:
-            values = np.unique(_dense(state.objective.X[rows][:, columns]), axis=0)
-            found.append(Secret(columns, values, label))
-        if features is None and state.private_target:
-            values = self._target_values()
-            found.append(Secret(None, values, "the target"))
-        # Values that most records have for themselves are those of a numeric column.
-        most = min(MOST_VALUES, len(rows) // 2)
-        return [secret for secret in found if 2 <= len(secret.values) <= most]
+        values = np.unique(self._entries_of(columns), axis=0)
+        return Secret(columns, values, ", ".join(names[j] for j in columns))
 
-    def numeric_secrets(self, features: Any) -> list[Secret]:
-        """Numeric columns of a block, or of the whole record for None, at values in their range."""
-        state, rows = self.state, self.participants
-        names = feature_labels(state.feature_names, state.n_features)
-        measured, most = self._measured(features), min(MOST_VALUES, len(rows) // 2)
-        indices = range(state.n_features) if measured.indices is None else measured.indices
-        columns: list[tuple[IntArray | None, FloatArray, str]] = [
-            (np.array([j]), _dense(state.objective.X[rows][:, [j]]), names[j]) for j in indices
-        ]
-        if measured.target and state.factor.n_target_directions == 1:
-            columns.append((None, state.objective.y[rows], "the target"))
-        return [
-            Secret(which, np.linspace(own.min(), own.max(), _GRID)[:, None], label)
-            for which, own, label in columns
-            if len(np.unique(own)) > most
-        ]
+    def secrets(self, features: Any) -> list[Secret]:
+        """A block of few values, else its columns of few; each column and the target for None."""
+        if features is None:
+            secrets = self._single_entries()
+        else:
+            block = self.block(features)
+            if self._has_few(block):
+                return [block]
+            secrets = [secret for secret in self._single_entries() if secret.is_in(block)]
+        return [secret for secret in secrets if self._has_few(secret)]
+
+    def entries(self) -> list[Secret]:
+        """Each column and a private target, at its values or, if they are many, in their range."""
+        found = []
+        for secret in self._single_entries():
+            if len(secret.values) > 1 and not self._has_few(secret):
+                ends = secret.values.min(), secret.values.max()
+                secret = replace(secret, values=np.linspace(*ends, _GRID)[:, None])
+            found.append(secret)
+        return [secret for secret in found if len(secret.values) > 1]
+
+    def _single_entries(self) -> list[Secret]:
+        found = [self.block([j]) for j in range(self.state.n_features)]
+        if self.state.private_target:
+            found.append(Secret(None, self._target_values(), "the target"))
+        return found
+
+    def _has_few(self, secret: Secret) -> bool:
+        """Return True for a secret of few values.
+
+        Values that most records have for themselves are those of a numeric column. One that a
+        single record has does not count: that record's own value must not settle what is few.
+        """
+        counts = np.bincount(self.attribute_codes(secret), minlength=len(secret.values))
+        n_values = len(counts) - bool(np.any(counts == 1))
+        return len(counts) > 1 and n_values <= min(MOST_VALUES, len(self.participants) // 2)
+
+    def _entries_of(self, columns: IntArray | None) -> FloatArray:
+        """Entries of the participating records, of shape (n, k); the target for None."""
+        objective, rows = self.state.objective, self.participants
+        if columns is None:
+            return objective.y[rows, None]
+        if sparse.issparse(objective.X):
+            return objective.X[:, columns].toarray()[rows]
+        return objective.X[np.ix_(rows, columns)]
 
     def _target_values(self) -> FloatArray:
         """Values that a target may have, of shape (n_values, 1)."""
@@ -114,11 +131,7 @@ class LinearModelProblem:
 
     def attribute_codes(self, secret: Secret) -> IntArray:
         """Position of each participating record's own value among those of the secret, (n,)."""
-        objective, rows = self.state.objective, self.participants
-        if secret.columns is None:
-            own = objective.y[rows, None]
-        else:
-            own = _dense(objective.X[rows][:, secret.columns])
+        own = self._entries_of(secret.columns)
         _, codes = np.unique(np.vstack([secret.values, own]), axis=0, return_inverse=True)
         codes = np.ravel(codes)
         position = np.empty(len(secret.values), dtype=np.intp)
@@ -151,30 +164,34 @@ class LinearModelProblem:
         given = self.state, self.participants, secret.columns, secret.values
         return loss_brackets(*given, self._measured(features), quantile)
 
-    def distance_brackets(self, secret: Secret) -> tuple[FloatArray, FloatArray] | None:
-        """Bounds on the largest distance between two values of a record; None if unknown.
-
-        None, too, where the values themselves are those of one record: without it there are fewer.
-        """
-        if not self._leakage.has_brackets or secret.columns is None:
+    def distance_brackets(
+        self, secret: Secret, attribute: Secret
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """Bounds on the largest distance of two values of an attribute; None if unknown."""
+        if not self._leakage.has_brackets:
             return None
-        encodings = self.encodings(secret.columns, secret.values)
-        distances = np.zeros(len(encodings))
-        for m in range(len(secret.values) - 1):
-            gaps = encodings[:, m + 1 :] - encodings[:, m, None]
-            distances = np.maximum(distances, np.linalg.norm(gaps, axis=2).max(axis=1))
-        given = self.state, self.participants, secret.columns, secret.values
-        low, high = distance_brackets(*given, distances)
-        own = self.attribute_codes(secret)
-        alone = np.bincount(own, minlength=len(secret.values))[own] == 1
-        return np.where(alone[:, None], 0.0, low), high
+        assert attribute.columns is not None
+        state, rows = self.state, self.participants
+        encodings = self.encodings(attribute.columns, attribute.values)
+        low, high = distance_brackets(
+            state,
+            rows,
+            (secret.columns, secret.values),
+            (attribute.columns, attribute.values),
+            largest_distances(encodings),
+        )
+        if secret.is_in(attribute):
+            # Without the only record that has a value there are fewer.
+            own = self.attribute_codes(secret)
+            alone = np.bincount(own, minlength=len(secret.values))[own] == 1
+            low = np.where(alone[:, None], 0.0, low)
+        return low, high
 
     def attribute_values(self, attribute: Any) -> tuple[Array, FloatArray]:
         """Distinct values of an attribute, (n_values, k), and how often each occurs."""
-        state, rows = self.state, self.participants
+        state = self.state
         columns = resolve_features(attribute, state.feature_names, state.n_features, "attribute")
-        block = _dense(state.objective.X[rows][:, columns])
-        values, inverse = np.unique(block, axis=0, return_inverse=True)
+        values, inverse = np.unique(self._entries_of(columns), axis=0, return_inverse=True)
         # A row is one person, whatever its weight.
         return values, np.bincount(np.ravel(inverse), minlength=len(values)).astype(float)
 
@@ -221,7 +238,3 @@ class LinearModelProblem:
             )
         sensitivity = release_sensitivity(self.state, self.promises)
         return sensitivity / float(np.sqrt(self.state.noise.smallest_variance))
-
-
-def _dense(block: Any) -> FloatArray:
-    return block.toarray() if sparse.issparse(block) else block

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from skleak.channels import GaussianChannel
 from skleak.mechanisms._goals import MOST_VALUES, FittedProblem, NoiseGoal, Secret
-from skleak.utils._typing import FloatArray
+from skleak.utils._typing import FloatArray, IntArray
 
 __all__ = ["MaxAdvantage"]
 
@@ -25,7 +25,8 @@ class MaxAdvantage(NoiseGoal):
     the given prior, guesses it from the release with an advantage (success beyond the best blind
     guess, over what is left to gain, [FANO23] eq. 1) of at most this. The noise that this needs
     depends on the data. It is rounded up to a power of the square root of two, and ``fit`` raises
-    where another value of the attribute in one record would have moved the rung.
+    where another value of the attribute in one record would have moved the rung. Other columns may
+    move it, and the report counts records that could.
 
     Parameters
     ----------
@@ -113,7 +114,7 @@ class MaxAdvantage(NoiseGoal):
         -------
         list of Secret
         """
-        return problem.secrets(self.attribute)
+        return [problem.block(self.attribute)]
 
     def brackets(
         self, problem: FittedProblem, secret: Secret
@@ -127,27 +128,30 @@ class MaxAdvantage(NoiseGoal):
         problem : FittedProblem
             The fit.
         secret : Secret
-            The secret.
+            The attribute, or another entry.
 
         Returns
         -------
         low, high : ndarray of shape (n, n_values), or None
             Bounds; None where none are known.
         """
+        attribute = problem.block(self.attribute)
         worst = isinstance(self.prior, str) and self.prior == "worst"
-        if not worst and len(secret.values) > 2:
+        if not worst and len(attribute.values) > 2:
             return None
-        found = problem.distance_brackets(secret)
+        found = problem.distance_brackets(secret, attribute)
         if found is None:
             return None
         factor: float | FloatArray = 1.0 / self._worst_distance
         if not worst:
-            factor = self._noise_per_distance(problem, secret)
+            own = problem.attribute_codes(attribute)
+            factor = self._noise_per_distance(own)
+            if not secret.is_in(attribute):  # nobody's attribute changes
+                factor = factor[np.arange(len(own)), own, None]
         return found[0] * factor, found[1] * factor
 
-    def _noise_per_distance(self, problem: FittedProblem, secret: Secret) -> FloatArray:
+    def _noise_per_distance(self, own: IntArray) -> FloatArray:
         """Noise needed for two values at distance one, had each record each, of shape (n, 2)."""
-        own = problem.attribute_codes(secret)
         counts = np.bincount(own, minlength=2)
         moved = counts + np.eye(2)[None, :, :] - np.eye(2)[:, None, :]  # from, to
         unit = np.array([[[0.0], [1.0]]])

@@ -51,6 +51,12 @@ class Secret:
     values: FloatArray
     label: str
 
+    def is_in(self, other: "Secret") -> bool:
+        """Return True if all its entries are among those of another secret."""
+        if self.columns is None or other.columns is None:
+            return self.columns is other.columns
+        return bool(np.all(np.isin(self.columns, other.columns)))
+
 
 class FittedProblem(Protocol):
     """Interface of a fit to noise goals, before noise is drawn."""
@@ -67,11 +73,14 @@ class FittedProblem(Protocol):
     def sensitivity(self) -> float:
         """Largest change by a record, over the noise at scale 1; ValueError if there is none."""
 
+    def block(self, features: Any) -> Secret:
+        """A block of columns, at the values that records have in it."""
+
     def secrets(self, features: Any) -> list[Secret]:
         """Secrets of few values in a block of columns, or in the whole record for None."""
 
-    def numeric_secrets(self, features: Any) -> list[Secret]:
-        """Numeric columns of a block, or of the whole record for None, at values in their range."""
+    def entries(self) -> list[Secret]:
+        """Each column and a private target, at its values or, if they are many, in their range."""
 
     def attribute_codes(self, secret: Secret) -> IntArray:
         """Position of each participating record's own value among those of the secret, (n,)."""
@@ -81,8 +90,10 @@ class FittedProblem(Protocol):
     ) -> tuple[FloatArray, FloatArray] | None:
         """Bounds on a quantile of the losses at unit noise, (n, n_values) each; None if unknown."""
 
-    def distance_brackets(self, secret: Secret) -> tuple[FloatArray, FloatArray] | None:
-        """Bounds on the largest distance between two values of a record; None if unknown."""
+    def distance_brackets(
+        self, secret: Secret, attribute: Secret
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """Bounds on the largest distance of two values of an attribute; None if unknown."""
 
     @property
     def n_parameters(self) -> int:
@@ -162,20 +173,6 @@ class NoiseGoal(BaseEstimator, ABC):
         """
         return []
 
-    def numeric_secrets(self, problem: FittedProblem) -> list[Secret]:
-        """Numeric secrets of the goal, at a few values within their range.
-
-        Parameters
-        ----------
-        problem : FittedProblem
-            The fit.
-
-        Returns
-        -------
-        list of Secret
-        """
-        return []
-
     def brackets(
         self, problem: FittedProblem, secret: Secret
     ) -> tuple[FloatArray, FloatArray] | None:
@@ -202,10 +199,10 @@ class MaxLeakage(NoiseGoal):
 
     The noise that this needs depends on the data. It is rounded up to a power of the square root
     of two, so that the largest loss lies between ``eta / sqrt(2)`` and ``eta``. ``fit`` raises
-    where another value of the block, or without ``features`` of any one column or the target, in
-    one record would have moved the rung: of those that have up to 64 values, and not more than
-    half as many as there are records. Numeric columns may move it, and the report counts records
-    that could.
+    where another value in one record would have moved the rung: of the block if it has few values,
+    else of one of its columns that has few; without ``features``, of any one column or the target.
+    Few are up to 64 values, and not more than half as many as there are records. Numeric columns
+    and those outside of the block may move it, and the report counts records that could.
 
     Parameters
     ----------
@@ -281,20 +278,6 @@ class MaxLeakage(NoiseGoal):
         list of Secret
         """
         return problem.secrets(self.features)
-
-    def numeric_secrets(self, problem: FittedProblem) -> list[Secret]:
-        """Numeric columns of the block, or of the whole record, and a numeric target.
-
-        Parameters
-        ----------
-        problem : FittedProblem
-            The fit.
-
-        Returns
-        -------
-        list of Secret
-        """
-        return problem.numeric_secrets(self.features)
 
     def brackets(
         self, problem: FittedProblem, secret: Secret

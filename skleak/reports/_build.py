@@ -32,7 +32,7 @@ def build_leakage_report(
     promises: Promises,
     groups: Array | None = None,
     estimator: str = "",
-    rung_moves: Mapping[str, int] | None = None,
+    rung_moves: Mapping[str, int | None] | None = None,
 ) -> LeakageReport:
     """Measure records, columns, groups and the whole data set, and say what it means.
 
@@ -54,9 +54,9 @@ def build_leakage_report(
         What is public knowledge of the fit, and where its noise came from.
     estimator : str, default=""
         Name of the estimator.
-    rung_moves : mapping of str to int, default=None
-        Under a goal that reads the records, how many of them may move the rung of the noise by a
-        value within the range of each numeric column.
+    rung_moves : mapping of str to int or None, default=None
+        Under a goal that reads the records, how many of them may move the rung of the noise by
+        another value of each entry that was not checked; None where they were not counted.
 
     Returns
     -------

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["assumptions", "findings"]
 
+_MOST_LISTED = 8
 # Shapes of the noise that are functions of the records.
 _FITTED_SHAPES = {
     "curvature": "the shape of the curvature of this fit",
@@ -239,14 +240,29 @@ def _rung(report: "LeakageReport") -> str:
         "would have given another one; that the fit was not refused is a function of the records, "
         "too, and not counted."
     )
-    moves, n = report.dataset["n_records_moving_rung"], report.dataset["n_records"]
-    if moves:
-        counts = ", ".join(f"{count} by {label}" for label, count in moves.items())
+    moves, n = report.dataset["n_records_moving_rung"] or {}, report.dataset["n_records"]
+    counted = {label: count for label, count in moves.items() if count is not None}
+    if counted:
+        most = sorted(counted.items(), key=lambda item: -item[1])
+        some = [f"{count} by {name}" for name, count in most if count > 0]
         told += (
-            f" Of numeric entries that is not so: at most this many of {n} records could move it "
-            f"by a value within the range of a column, as bounded at five values of each: {counts}."
+            " Other entries were not checked: by another value of one of them, within the range of "
+            "its column and, where it has many, as bounded at five values, at most this many of "
+            f"{n} records could move it: {_listed(some) or 'none'}."
+        )
+    if len(counted) < len(moves):
+        rest = [label for label in moves if label not in counted]
+        told += (
+            f" How many could by {_listed(rest)} was not counted, as no bounds are known for a "
+            "goal or a model of this kind, or there are too many records and columns: any may."
         )
     return told
+
+
+def _listed(items: list[str]) -> str:
+    """Join a list of names, and say how many more there are."""
+    more = len(items) - _MOST_LISTED
+    return ", ".join(items[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _bound(loss: float) -> str:

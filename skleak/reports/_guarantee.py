@@ -24,6 +24,8 @@ __all__ = [
     "release_sensitivity",
 ]
 
+_NOT_CONVERGED = "the solver did not reach the minimiser, whose sensitivity is known"
+
 
 @dataclass(frozen=True)
 class Promises:
@@ -111,6 +113,14 @@ class DifferentialPrivacy:
     rho: float = np.nan
     composed_mu: float = np.nan
     exact: bool = False
+
+    @property
+    def fails_on_records(self) -> bool:
+        """True if all was promised that a guarantee needs, and these records lack it all the same.
+
+        Then that there is none is a function of the records, and must not be published.
+        """
+        return self.reasons == (_NOT_CONVERGED,)
 
 
 def output_perturbation_guarantee(
@@ -214,7 +224,7 @@ def guarantee_obstacles(state: FitState, promises: Promises) -> list[str]:
             "'sample_weight')` says so)"
         )
     if not state.converged:
-        reasons.append("the solver did not reach the minimiser, whose sensitivity is known")
+        reasons.append(_NOT_CONVERGED)
     if state.noise.reads_data:
         reasons.append(
             f"the covariance of the noise ({state.noise.name!r}) is a function of the training "

@@ -49,8 +49,11 @@ class LeakageReport:
         reweighting), ``through_mean_mean_loss``, ``through_mean_max_loss``,
         ``through_covariance_mean_loss`` and ``through_covariance_max_loss`` (what the mean and the
         covariance of a release tell apart; None unless the covariance depends on the data),
-        ``group_spread`` (nan without groups) and ``most_exposed_records``
-        (positions, most exposed first).
+        ``group_spread`` (nan without groups), ``most_exposed_records``
+        (positions, most exposed first) and ``n_records_moving_rung`` (under a goal that reads the
+        records, for each column and target that `fit` did not check: how many records could have
+        moved the published noise scale by another value of it, at most; None for those that were
+        not counted).
     differential_privacy : DifferentialPrivacy
         The guarantee that holds, or why none does.
     findings : tuple of str

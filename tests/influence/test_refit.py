@@ -107,3 +107,17 @@ def test_bad_input(rng):
         candidate_encodings(model, X, y, 0, [0.0, np.nan])
     with pytest.raises(ValueError, match="index 9"):
         candidate_encodings(model, X, y, 9, [0.0, 1.0])
+
+
+def test_a_record_that_outweighs_all_others_far_from_the_fit(rng):
+    """Its loss at a far candidate is left out of the gradient: subtracted, it would take it all."""
+    X, y = make_problem(PrivatePoissonRegressor, rng, n=60, d=3)
+    X[0], y[0] = [1.0, 2.0, 60.0], 40
+    params = {"alpha": 1e-3, "fit_intercept": False}
+    model = PrivatePoissonRegressor(**params).fit(X, y)
+    ends = [-2.0, -0.5, 0.0, 0.5, 2.0]
+    for column in (1, 2):
+        (found,) = candidate_encodings(model, X[:1], y[:1], column, ends)
+        for encoding, value in zip(found, ends, strict=True):
+            expected = refit(PrivatePoissonRegressor, X, y, None, 0, column, value, **params)
+            np.testing.assert_allclose(encoding, expected, atol=1e-8)

@@ -4,12 +4,14 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn.datasets import load_diabetes
 
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
+    _rung,
 )
 from skleak.linear_model._rung import within_rung
 from skleak.mechanisms import MaxAdvantage, MaxLeakage, ladder_rung
@@ -150,6 +152,46 @@ def test_a_record_that_moves_the_rung_is_named():
         PrivateLinearRegression(goal).fit(as_frame(X), y)
 
 
+def goal_on_an_edge(make, needed):
+    """A goal between what two tables need is a rung: these are the needs at level 1, or 0.1."""
+    middle = np.sqrt(needed[0] * needed[1])
+    if make is MaxLeakage:
+        return MaxLeakage(middle, ["a", "c"])
+    distance = middle * 2.0 * norm.ppf(0.55)
+    rung = 2.0 ** (np.round(2.0 * np.log2(distance)) / 2.0)
+    return MaxAdvantage(2.0 * norm.cdf(distance / rung / 2.0) - 1.0, "b")
+
+
+@pytest.mark.parametrize("n_values", [12, 13])
+@pytest.mark.parametrize("make", [MaxLeakage, MaxAdvantage])
+def test_two_values_never_publish_two_rungs(make, n_values, rng):
+    """Of a block that holds a numeric column; of an attribute with a value for nearly everybody.
+
+    The other value is one that no other record has, and with more values than half as many as
+    records a column of `MaxLeakage` is numeric: the record's own must not settle whether it is.
+    """
+    X, y = make_table(PrivateLinearRegression, rng, 24)
+    column = 0 if make is MaxLeakage else 1
+    X[:, column] = np.arange(24) % n_values
+    goal = MaxLeakage(1.0, ["a", "c"]) if make is MaxLeakage else MaxAdvantage(0.1, "b")
+    tables, found = [], []
+    for row in (17, 20, 23):
+        other = X.copy()
+        other[row, column] = 50.0
+        tables.append((X, other))
+        fits = [PrivateLinearRegression().fit(as_frame(table), y) for table in (X, other)]
+        found.append([goal.noise_scale_of(fit) for fit in fits])
+    widest = int(np.argmax(np.abs(np.log([a / b for a, b in found]))))
+    assert found[widest][0] / found[widest][1] != pytest.approx(1.0, abs=1e-3)
+    model, refusals = PrivateLinearRegression(goal_on_an_edge(make, found[widest])), []
+    for table in tables[widest]:
+        try:
+            model.fit(as_frame(table), y)
+        except ValueError as error:
+            refusals.append(str(error))
+    assert any("give records away" in told for told in refusals)
+
+
 def test_a_value_that_one_record_has(rng):
     X, y = make_table(PrivateLinearRegression, rng, 150)
     X[:, 0] = 0.0
@@ -170,14 +212,14 @@ def test_brackets_hold_the_noise_of_whole_refits(kind, weighted, shaped, rng):
     ).fit(as_frame(X), y, rng.uniform(0.5, 2.0, size=60) if weighted else None)
     problem = model._fitted_problem()
     for goal in GOALS:
-        for secret in goal.secrets(problem):
+        for secret in [*goal.secrets(problem), *problem.entries()]:
             found = goal.brackets(problem, secret)
             if found is None:
                 continue
             model.noise_scale = goal
-            own = problem.attribute_codes(secret)
-            for i in (0, 1, 30):
-                for m in set(range(len(secret.values))) - {own[i]}:
+            own = problem._entries_of(secret.columns)
+            for i in (0, 30):
+                for m in np.flatnonzero(np.any(secret.values != own[i], axis=1))[[0, -1]]:
                     exact = model._needed_noise(problem.with_value(i, secret, secret.values[m]))
                     assert found[0][i, m] * (1 - 1e-8) <= exact <= found[1][i, m] * (1 + 1e-8)
 
@@ -216,22 +258,54 @@ def test_noise_found_on_public_data_reads_nothing_private(rng):
     assert model.release().provenance_["noise_goal"] is None
 
 
-def test_the_report_counts_records_whose_numbers_may_move_the_rung():
+def test_the_report_counts_records_whose_other_entries_may_move_the_rung():
     X, y = load_diabetes(return_X_y=True, as_frame=True)
     model = PrivateLinearRegression(MaxLeakage(0.6, ["bmi"])).fit(X, y)
     report = model.leakage_report()
     moves = report.dataset["n_records_moving_rung"]
-    assert list(moves) == ["bmi"]
-    told = next(line for line in report.assumptions if "calibrated to" in line)
-    assert f"{moves['bmi']} by bmi" in told
+    assert list(moves) == [*X.columns, "the target"]  # the goal is about a numeric column
+    for form in (report.to_text(), report.to_html(), report.to_json()):
+        assert f"{moves['bmi']} by bmi" in " ".join(form.split())
     # Whoever moves it is counted: no other record does, at the ends of the range.
-    ends, found = (X["bmi"].min(), X["bmi"].max()), 0
-    for row in range(0, 442, 40):
-        for end in ends:
-            other = X.copy()
-            other.loc[row, "bmi"] = end
-            found += (
-                model.set_params(noise_scale=model.noise_scale).fit(other, y).noise_scale_
-                != (report.dataset["noise_scale"])
-            )
-    assert found <= 2 * moves["bmi"]
+    for label in ("bmi", "sex", "the target"):
+        found = 0
+        for row in range(0, 442, 40):
+            for end in (min, max):
+                other, target = X.copy(), y.copy()
+                if label in X:
+                    other.loc[row, label] = end(X[label])
+                else:
+                    target[row] = end(y)
+                found += model.fit(other, target).noise_scale_ != report.dataset["noise_scale"]
+        assert found <= 2 * moves[label]
+
+
+@pytest.mark.parametrize(
+    ("options", "goal"),
+    [
+        ({"noise_covariance": "curvature"}, MaxLeakage(3.0, "c")),
+        ({"reweighting": "irfil"}, MaxLeakage(3.0, "c")),
+        ({}, MaxAdvantage(0.3, "b", prior="uniform")),
+    ],
+)
+def test_the_report_says_what_it_did_not_count(options, goal, rng):
+    X, y = make_table(PrivateLinearRegression, rng, 40)
+    model = PrivateLinearRegression(goal, alpha=0.3, **options).fit(as_frame(X), y)
+    report = model.leakage_report()
+    moves = report.dataset["n_records_moving_rung"]
+    assert set(moves.values()) == {None}
+    assert set(moves) == {"a", "b", "c", "the target"} - {getattr(goal, "attribute", None)}
+    for form in (report.to_text(), report.to_html(), report.to_json()):
+        form = " ".join(form.split())
+        assert f"How many could by {', '.join(moves)} was not counted" in form
+    assert '"n_records_moving_rung": {' in report.to_json()
+
+
+def test_the_report_counts_within_a_limit_of_work(monkeypatch, rng):
+    X, y = make_table(PrivateLinearRegression, rng, 40)
+    monkeypatch.setattr(_rung, "_MOST_COUNTING", 5 * 40**2 * 4)  # of 5 values, once
+    model = PrivateLinearRegression(MaxLeakage(0.6, "c")).fit(as_frame(X), y)
+    moves = model.leakage_report().dataset["n_records_moving_rung"]
+    assert moves["a"] is not None
+    assert moves["b"] is not None
+    assert moves["c"] is moves["the target"] is None

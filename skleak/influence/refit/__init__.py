@@ -1,7 +1,8 @@
 """Minimisers had a record been different or absent, without refitting."""
 
-from skleak.influence.refit._brackets import distance_brackets, loss_brackets
+from skleak.influence.refit._brackets import loss_brackets
 from skleak.influence.refit._candidates import candidate_encodings
+from skleak.influence.refit._distances import distance_brackets, largest_distances
 from skleak.influence.refit._hessians import candidate_inverse_hessians
 from skleak.influence.refit._shapes import candidate_shapes
 
@@ -10,5 +11,6 @@ __all__ = [
     "candidate_inverse_hessians",
     "candidate_shapes",
     "distance_brackets",
+    "largest_distances",
     "loss_brackets",
 ]

@@ -8,14 +8,6 @@ changes A to A' and M to M', for every record by a little:
 with ``A1 = (H + E)^-1``, E the change of rank two at the old minimiser. The curvature of the losses
 here changes by a factor of at most ``exp(|t|)`` over a step t of the predictor, so that
 ``A1^-1`` and ``A'^-1`` differ by at most ``k = exp(max |x.D|) - 1`` relative to either.
-
-The encodings of two values of record j, less those had record i another value, are a second
-difference: from ``z = w + D_i + D_j`` the changed fit is one step away, whose gradient is
-
-    G = E_i D_j + E_j D_i + sum_k s x (r(a + t_i + t_j) - r(a + t_i) - r(a + t_j) + r(a)) ,
-
-the E at integrated curvatures. With ``Q = ||G||`` in the norm of the inverse Hessian the minimiser
-lies within ``Q / (1 - k)`` of z in the norm of the Hessian, as F is convex.
 """
 
 from collections.abc import Callable
@@ -30,7 +22,7 @@ from skleak.influence.state._state import FitState
 from skleak.utils._blocks import dense_rows, row_blocks
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["distance_brackets", "loss_brackets"]
+__all__ = ["loss_brackets"]
 
 # Relative error of losses and distances that were computed.
 _ROUNDING = 1e-9
@@ -93,135 +85,6 @@ def loss_brackets(
     return (
         np.where(same, actual, np.maximum(np.nan_to_num(low, nan=0.0), 0.0)),
         np.where(same, actual, np.nan_to_num(high, nan=np.inf, posinf=np.inf)),
-    )
-
-
-def distance_brackets(
-    state: FitState,
-    rows: IntArray,
-    columns: IntArray,
-    values: FloatArray,
-    distances: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
-    """Bound the largest distance between two values of any record, had one another value.
-
-    Parameters
-    ----------
-    state : FitState
-        State of the fit; one predictor, noise of a fixed covariance and no reweighting.
-    rows : ndarray of int of shape (n,)
-        Training rows that take part.
-    columns : ndarray of int of shape (k,)
-        Columns of the attribute.
-    values : ndarray of shape (n_values, k)
-        Its values.
-    distances : ndarray of shape (n,)
-        Largest distance between the encodings of two values of each record, over the noise at
-        scale 1.
-
-    Returns
-    -------
-    low, high : ndarray of shape (n, n_values)
-        At unit noise. Entry ``[i, m]`` is for the data in which record i carries ``values[m]``.
-
-    Notes
-    -----
-    The distances of record i itself do not depend on its own value.
-
-    Examples
-    --------
-    >>> from skleak.influence import candidate_encodings
-    >>> from skleak.linear_model import PrivateLinearRegression
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(200, 3))
-    >>> X[:, 0] = X[:, 0] > 0
-    >>> y = X @ [1.0, 2.0, 0.0] + rng.normal(size=200)
-    >>> model = PrivateLinearRegression(1.0).fit(X, y)
-    >>> ends = candidate_encodings(model, X, y, 0, [0.0, 1.0])
-    >>> apart = np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1)
-    >>> state, values = model._confidential_state(), np.array([[0.0], [1.0]])
-    >>> low, high = distance_brackets(state, np.arange(200), np.array([0]), values, apart)
-    >>> bool(np.all(low <= apart.max()) and np.all(high >= apart.max()))
-    True
-    """
-    n, n_values = len(rows), len(values)
-    reach = Reach.of(state, rows, columns, values, columns)
-    pairs = _Pairs.of(state, rows, reach)
-    # Of two values one is the actual one; of more, both ends of a distance may move.
-    ends = 1.0 if n_values == 2 else 2.0
-    low, high = np.empty((n, n_values)), np.empty((n, n_values))
-    for m in range(n_values):
-        for block in row_blocks(n, n):
-            moved = ends * pairs.cross_differences(reach.take((block, m)))
-            moved[np.arange(len(moved)), np.arange(n)[block]] = 0.0
-            low[block, m] = (distances - moved).max(axis=1)
-            high[block, m] = (distances + moved).max(axis=1)
-    same = _is_own(state, rows, columns, values)
-    actual = float(distances.max())
-    low, high = np.maximum(low, 0.0) * (1.0 - _ROUNDING), high * (1.0 + _ROUNDING)
-    return np.where(same, actual, low), np.where(same, actual, high)
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """Bounds on second differences of the minimiser, over a changed record and all others.
-
-    Parameters
-    ----------
-    others : Reach
-        Of every record over all its values, of shape (n,).
-    quadratic : bool
-        The loss is.
-    longest : float
-        Largest leverage of a record, changed or not.
-    variance : float
-        Largest eigenvalue of A, in coordinates in which the noise is isotropic.
-    """
-
-    others: Reach
-    quadratic: bool
-    longest: float
-    variance: float
-
-    @classmethod
-    def of(cls, state: FitState, rows: IntArray, reach: Reach) -> "_Pairs":
-        table = _table_norms(state, rows)
-        longest = max(float(table.leverage.max()), float(reach.leverage.max()))
-        return cls(
-            reach.largest(), state.objective.loss.quadratic, longest, _largest_variance(state)
-        )
-
-    def cross_differences(self, changed: Reach) -> FloatArray:
-        """Norm of ``(w_ij - w_i) - (w_j - w)`` over the noise, (b, n) for changes of shape (b,)."""
-        i = changed.take(np.s_[:, None])
-        j = self.others
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            least = i.least + j.least - 1.0
-            inverse = np.where(least > 0.0, 1.0 / least, np.inf)
-            far = i.predictor + j.predictor + i.length * j.watched + j.length * i.watched
-            growth = 1.0 if self.quadratic else np.exp(far)
-            gradient = _crossing(i, j, growth) + _crossing(j, i, growth)
-            if not self.quadratic:
-                gradient += growth * np.minimum(i.predictor * j.energy, j.predictor * i.energy)
-            gradient *= np.sqrt(inverse)
-            if not self.quadratic:
-                reached = far + 2.0 * gradient * np.sqrt(inverse * self.longest)
-                change = np.expm1(reached)
-                gradient = np.where(change <= 0.5, gradient / (1.0 - change), np.inf)
-            result = gradient * np.sqrt(inverse * self.variance)
-        return np.nan_to_num(result, nan=np.inf, posinf=np.inf)
-
-
-def _crossing(i: Reach, j: Reach, growth: FloatArray | float) -> FloatArray:
-    """Bound ``E_i D_j`` in the norm of A, of shape (b, n)."""
-    along = i.length * j.watched  # of D_j along the change of x_i
-    own = np.sqrt(i.own_leverage)
-    curvature = i.curvature * growth
-    uneven = i.curvature_change + (growth - 1.0) * (2.0 * i.curvature + i.curvature_change)
-    return i.weight * (
-        curvature * np.sqrt(i.change_leverage) * (j.predictor + along)
-        + curvature * own * along
-        + uneven * own * j.predictor
     )
 
 

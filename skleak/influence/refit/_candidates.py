@@ -153,7 +153,7 @@ def _settle(
             return
         some = change.take(pending)
         at = result[active[pending]]
-        gradient = some.data_gradient(at) + some.own_gradient(at)
+        gradient = some.gradient(at)
         step = solver.take(pending).solve(gradient)
         result[active[pending]] -= step
         # The iteration is linear: the next step would be smaller than this one by the same

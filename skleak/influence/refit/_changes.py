@@ -154,8 +154,8 @@ class Change:
         new = (self.weight * r_new)[:, None] * self.new
         return new - (self.weight * r_old)[:, None] * self.old
 
-    def data_gradient(self, at: FloatArray) -> FloatArray:
-        """Unnormalised gradient of the training objective at many parameters, of shape (b, p)."""
+    def gradient(self, at: FloatArray) -> FloatArray:
+        """Unnormalised gradient of each changed objective at its parameters, of shape (b, p)."""
         objective = self.state.objective
         d = objective.X.shape[1]
         table = objective.X @ at[:, :d].T
@@ -164,11 +164,14 @@ class Change:
         table = objective.loss.inverse_link(table)
         table -= objective.y[:, None]
         table *= objective.weights[:, None]
+        # Left out, not subtracted: far from the fit it may be larger than all else by far.
+        table[self.row, np.arange(len(at))] = 0.0
         gradient = objective.total * objective.penalty * at
         gradient[:, :d] += (objective.X.T @ table).T
         if objective.fit_intercept:
             gradient[:, d] += table.sum(axis=0)
-        return gradient
+        r = objective.loss.residual(np.einsum("ij,ij->i", self.new, at), self.new_target)
+        return gradient + (self.weight * r)[:, None] * self.new
 
     def hessian(self) -> ChangedHessian:
         """``H' = H - k c x~ x~^T + k c' x~' x~'^T`` of every candidate."""
@@ -209,7 +212,7 @@ class Change:
 
 @dataclass(frozen=True)
 class TargetChange(Change):
-    """Candidates in which the target of a record changes, and nothing else.
+    """Candidates in which the target of a record changes, alone or with some columns.
 
     Parameters
     ----------
@@ -227,6 +230,8 @@ class TargetChange(Change):
         y: FloatArray,
         training_rows: IntArray,
         targets: FloatArray,
+        columns: IntArray | None = None,
+        values: FloatArray | None = None,
     ) -> Self:
         """Every record of a block with every target.
 
@@ -242,10 +247,15 @@ class TargetChange(Change):
             Their positions in the training data.
         targets : ndarray of shape (n_values,)
             Candidates.
+        columns : ndarray of int of shape (k,), default=None
+            Columns that change with the target.
+        values : ndarray of shape (n_values, k), default=None
+            What they become with each target.
         """
-        none = np.zeros(0, dtype=np.intp)
-        same = cls.of(state, X, y, training_rows, none, np.zeros((len(targets), 0)))
-        return replace(same, target=np.tile(targets, len(X)))
+        if columns is None or values is None:
+            columns, values = np.zeros(0, dtype=np.intp), np.zeros((len(targets), 0))
+        change = cls.of(state, X, y, training_rows, columns, values)
+        return replace(change, target=np.tile(targets, len(X)))
 
     @property
     def new_target(self) -> FloatArray:
@@ -255,7 +265,7 @@ class TargetChange(Change):
     @property
     def moves(self) -> BoolArray:
         """Mask of the candidates that differ from the record, of shape (b,)."""
-        return self.target != self.y
+        return super().moves | (self.target != self.y)
 
     def take(self, which: IntArray) -> Self:
         """Some of the candidates."""

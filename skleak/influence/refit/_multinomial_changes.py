@@ -36,17 +36,18 @@ class MultinomialChange(Change):
 
     def own_gradient(self, at: FloatArray) -> FloatArray:
         """Gradient of the new record's loss minus the old one's, at each candidate's parameters."""
-        loss, own = self.state.objective.loss, at[:, self._by_class]
-        gradient = np.empty_like(at)
-        gradient[:, self._by_class] = 0.0
-        for x, sign in ((self.new, 1.0), (self.old, -1.0)):
-            r = loss.residual(np.einsum("bkj,bj->bk", own, x), self.y)
-            r *= sign * self.weight[:, None]
-            gradient[:, self._by_class] += r[:, :, None] * x[:, None, :]
+        return self._record_gradient(self.new, at) - self._record_gradient(self.old, at)
+
+    def _record_gradient(self, x: FloatArray, at: FloatArray) -> FloatArray:
+        """Gradient of the loss of a record for each candidate, of shape (b, p)."""
+        own, gradient = at[:, self._by_class], np.empty_like(at)
+        r = self.state.objective.loss.residual(np.einsum("bkj,bj->bk", own, x), self.y)
+        r *= self.weight[:, None]
+        gradient[:, self._by_class] = r[:, :, None] * x[:, None, :]
         return gradient
 
-    def data_gradient(self, at: FloatArray) -> FloatArray:
-        """Unnormalised gradient of the training objective at many parameters, of shape (b, p)."""
+    def gradient(self, at: FloatArray) -> FloatArray:
+        """Unnormalised gradient of each changed objective at its parameters, of shape (b, p)."""
         objective, own = self.state.objective, at[:, self._by_class]
         (n, d), (b, n_classes, _) = objective.X.shape, own.shape
         table = objective.X @ own[:, :, :d].reshape(-1, d).T
@@ -55,6 +56,7 @@ class MultinomialChange(Change):
         table = objective.loss.inverse_link(table.reshape(-1, n_classes)).reshape(n, b, n_classes)
         table[np.arange(n), :, objective.y.astype(np.intp)] -= 1.0
         table *= objective.weights[:, None, None]
+        table[self.row, np.arange(b)] = 0.0
         flat = table.reshape(n, -1)
         data = np.empty_like(own)
         data[:, :, :d] = (objective.X.T @ flat).T.reshape(b, n_classes, d)
@@ -62,7 +64,7 @@ class MultinomialChange(Change):
             data[:, :, d] = flat.sum(axis=0).reshape(b, n_classes)
         gradient = objective.total * objective.penalty * at
         gradient[:, self._by_class] += data
-        return gradient
+        return gradient + self._record_gradient(self.new, at)
 
     def hessian(self) -> ChangedHessian:
         """``H' = H - k C (x) x~ x~^T + k C' (x) x~' x~'^T`` of every candidate."""

@@ -1,0 +1,242 @@
+"""Proven bounds on what one changed entry of one record does to distances of encodings.
+
+The encodings of two values of record j, less those had record i another value, are a second
+difference: from ``z = w + D_i + D_j`` the changed fit is one step away, whose gradient is
+
+    G = E_i D_j + E_j D_i + sum_k s x (r(a + t_i + t_j) - r(a + t_i) - r(a + t_j) + r(a)) ,
+
+the E at integrated curvatures; record i may have changed in other columns than j, or in its target.
+With ``Q = ||G||`` in the norm of the inverse Hessian the minimiser
+lies within ``Q / (1 - k)`` of z in the norm of the Hessian, as F is convex.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skleak.influence.refit._brackets import _ROUNDING, _is_own, _largest_variance, _table_norms
+from skleak.influence.refit._candidates import _TABLE_ELEMENTS, _encode, candidate_encodings
+from skleak.influence.refit._changes import Change, TargetChange
+from skleak.influence.refit._reach import Reach, Whitening
+from skleak.influence.state._state import FitState
+from skleak.utils._blocks import dense_rows, row_blocks
+from skleak.utils._typing import FloatArray, IntArray
+
+__all__ = ["distance_brackets", "largest_distances"]
+
+# Columns of what is changed, None for the target, and their values; and those of an attribute.
+Block = tuple[IntArray | None, FloatArray]
+Attribute = tuple[IntArray, FloatArray]
+
+
+def distance_brackets(
+    state: FitState,
+    rows: IntArray,
+    secret: Block,
+    attribute: Attribute,
+    distances: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Bound the largest distance between two values of an attribute, had one record another entry.
+
+    Parameters
+    ----------
+    state : FitState
+        State of the fit; one predictor, noise of a fixed covariance and no reweighting.
+    rows : ndarray of int of shape (n,)
+        Training rows that take part.
+    secret : tuple of ndarray of int of shape (k,) or None, and ndarray of shape (n_values, k)
+        Columns of what is changed, None for the target, and its values: those of the attribute
+        itself, or others.
+    attribute : tuple of ndarray of int of shape (l,) and ndarray of shape (n_ends, l)
+        Columns of the attribute, and its values.
+    distances : ndarray of shape (n,)
+        Largest distance between the encodings of two values of the attribute of each record, over
+        the noise at scale 1.
+
+    Returns
+    -------
+    low, high : ndarray of shape (n, n_values)
+        At unit noise. Entry ``[i, m]`` is for the data in which record i carries ``values[m]``.
+
+    Notes
+    -----
+    The distances of record i itself do not depend on its own attribute; had it another entry, they
+    are computed.
+
+    Examples
+    --------
+    >>> from skleak.influence import candidate_encodings
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> X[:, 0] = X[:, 0] > 0
+    >>> y = X @ [1.0, 2.0, 0.0] + rng.normal(size=200)
+    >>> model = PrivateLinearRegression(1.0).fit(X, y)
+    >>> apart = largest_distances(candidate_encodings(model, X, y, 0, [0.0, 1.0]))
+    >>> state, sex = model._confidential_state(), (np.array([0]), np.array([[0.0], [1.0]]))
+    >>> low, high = distance_brackets(state, np.arange(200), sex, sex, apart)
+    >>> bool(np.all(low <= apart.max()) and np.all(high >= apart.max()))
+    True
+    """
+    (columns, values), (ends, end_values) = secret, attribute
+    n, n_values = len(rows), len(values)
+    reach = Reach.of(state, rows, columns, values, ends)
+    own = np.repeat(distances[:, None], n_values, axis=1)
+    if columns is not None and np.array_equal(columns, ends):
+        others = reach
+    else:
+        others, steps = state.once(_Steps.of(rows, attribute))
+        if columns is not None:
+            others = replace(others, watched=np.linalg.norm(steps[:, :, columns], axis=2))
+        _measure_own(state, rows, secret, attribute, own)
+    pairs = _Pairs.of(state, rows, reach, others)
+    # Of two values one is the actual one; of more, both ends of a distance may move.
+    moving = 1.0 if len(end_values) == 2 else 2.0
+    # Records whose distance stays below that of another one are never the largest.
+    most = moving * pairs.cross_differences(reach.largest().take(np.s_[None]).largest())[0]
+    near = np.flatnonzero(distances + most >= np.sort(distances)[-2:][0])
+    pairs = replace(pairs, others=pairs.others.take(near))
+    low, high = own.copy(), own.copy()
+    for m in range(n_values):
+        for block in row_blocks(n, len(near)):
+            moved = moving * pairs.cross_differences(reach.take((block, m)))
+            itself = near == np.arange(n)[block, None]
+            for bounds, sign in ((low, -1.0), (high, 1.0)):
+                rest = np.where(itself, -np.inf, distances[near] + sign * moved)
+                bounds[block, m] = np.maximum(bounds[block, m], rest.max(axis=1))
+    same, actual = _is_own(state, rows, columns, values), float(distances.max())
+    low, high = np.maximum(low, 0.0) * (1.0 - _ROUNDING), high * (1.0 + _ROUNDING)
+    return np.where(same, actual, low), np.where(same, actual, high)
+
+
+def largest_distances(encodings: FloatArray) -> FloatArray:
+    """Largest distance between two values of each record, of encodings (n, n_values, p).
+
+    Parameters
+    ----------
+    encodings : ndarray of shape (n, n_values, p)
+        In coordinates in which the noise is isotropic.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> largest_distances(np.array([[[0.0, 0.0], [3.0, 4.0], [3.0, 0.0]]]))
+    array([5.])
+    """
+    result = np.zeros(len(encodings))
+    for m in range(encodings.shape[1] - 1):
+        gaps = encodings[:, m + 1 :] - encodings[:, m, None]
+        result = np.maximum(result, np.linalg.norm(gaps, axis=2).max(axis=1))
+    return result
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """How far the fit moves at every value of an attribute in some records, found once a fit."""
+
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    values: tuple[tuple[float, ...], ...]
+
+    @classmethod
+    def of(cls, rows: IntArray, attribute: Attribute) -> "_Steps":
+        columns, values = attribute
+        return cls(tuple(rows.tolist()), tuple(columns.tolist()), tuple(map(tuple, values)))
+
+    def __call__(self, state: FitState) -> tuple[Reach, FloatArray]:
+        """Reach with no column watched, (n, n_values), and steps, (n, n_values, p)."""
+        rows, columns, values = map(np.array, (self.rows, self.columns, self.values))
+        X, y = state.objective.X[rows], state.objective.y[rows]
+        encodings = candidate_encodings(state, X, y, columns, values, rows=rows)
+        reach = Reach.of(state, rows, columns, values, np.zeros(0, dtype=np.intp))
+        return reach, encodings - state.factor.coefficients
+
+
+def _measure_own(
+    state: FitState, rows: IntArray, secret: Block, attribute: Attribute, distances: FloatArray
+) -> None:
+    """Put in the largest distance of each record itself at other values, (n, n_values)."""
+    (columns, values), (ends, end_values) = secret, attribute
+    objective, n_ends = state.objective, len(end_values)
+    same = _is_own(state, rows, columns, values)
+    for m, value in enumerate(np.repeat(values[:, None], n_ends, axis=1)):
+        changed = np.flatnonzero(~same[:, m])
+        for block in row_blocks(len(changed), n_ends * Change.width(state), _TABLE_ELEMENTS):
+            some = rows[changed[block]]
+            X, y = dense_rows(objective.X[some], slice(None)), objective.y[some]
+            if columns is None:
+                change: Change = TargetChange.to(state, X, y, some, value[:, 0], ends, end_values)
+            else:
+                both = np.append(columns, ends), np.hstack([value, end_values])
+                change = Change.of(state, X, y, some, *both)
+            encodings = Whitening.of(state).steps(_encode(state, change))
+            encodings = encodings.reshape(len(some), n_ends, -1)
+            distances[changed[block], m] = largest_distances(encodings)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Bounds on second differences of the minimiser, over a changed record and all others.
+
+    Parameters
+    ----------
+    others : Reach
+        Of every record over all its values, of shape (n,).
+    quadratic : bool
+        The loss is.
+    longest : float
+        Largest leverage of a record, changed or not.
+    variance : float
+        Largest eigenvalue of A, in coordinates in which the noise is isotropic.
+    """
+
+    others: Reach
+    quadratic: bool
+    longest: float
+    variance: float
+
+    @classmethod
+    def of(cls, state: FitState, rows: IntArray, changed: Reach, others: Reach) -> "_Pairs":
+        leverages = _table_norms(state, rows).leverage, changed.leverage, others.leverage
+        return cls(
+            others.largest(),
+            state.objective.loss.quadratic,
+            max(float(each.max()) for each in leverages),
+            _largest_variance(state),
+        )
+
+    def cross_differences(self, changed: Reach) -> FloatArray:
+        """Norm of ``(w_ij - w_i) - (w_j - w)`` over the noise, (b, n) for changes of shape (b,)."""
+        i = changed.take(np.s_[:, None])
+        j = self.others
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            least = i.least + j.least - 1.0
+            inverse = np.where(least > 0.0, 1.0 / least, np.inf)
+            far = i.predictor + j.predictor + i.length * j.watched + j.length * i.watched
+            growth = 1.0 if self.quadratic else np.exp(far)
+            gradient = _crossing(i, j, growth) + _crossing(j, i, growth)
+            if not self.quadratic:
+                gradient += growth * np.minimum(i.predictor * j.energy, j.predictor * i.energy)
+            gradient *= np.sqrt(inverse)
+            if not self.quadratic:
+                reached = far + 2.0 * gradient * np.sqrt(inverse * self.longest)
+                change = np.expm1(reached)
+                gradient = np.where(change <= 0.5, gradient / (1.0 - change), np.inf)
+            result = gradient * np.sqrt(inverse * self.variance)
+        return np.nan_to_num(result, nan=np.inf, posinf=np.inf)
+
+
+def _crossing(i: Reach, j: Reach, growth: FloatArray | float) -> FloatArray:
+    """Bound ``E_i D_j`` in the norm of A, of shape (b, n)."""
+    along = i.length * j.watched  # of D_j along the change of x_i
+    own = np.sqrt(i.own_leverage)
+    curvature = i.curvature * growth
+    uneven = i.curvature_change + (growth - 1.0) * (2.0 * i.curvature + i.curvature_change)
+    return i.weight * (
+        curvature * np.sqrt(i.change_leverage) * (j.predictor + along)
+        + curvature * own * along
+        + uneven * own * j.predictor
+    )
