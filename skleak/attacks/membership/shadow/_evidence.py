@@ -92,9 +92,9 @@ def fit_evidence(
     -----
     Logistic regression of membership on the log-likelihood ratio of each record's own laws, bounded
     smoothly at ten nats, and on a monotone function of the rank of the score among all scores:
-    a normal quantile and steps. Weights are not negative, and have a normal prior of variance 1
-    around one for the ratio and zero for the rest. So a few records are judged by the ratio alone,
-    and many never much worse than by the best single threshold.
+    a normal quantile, whose weight is positive to break ties, and steps. Weights are not negative,
+    and have a normal prior of variance 1 around one for the ratio and zero for the rest. So a few
+    records are judged by the ratio alone, and many hardly worse than by the best single threshold.
 
     Examples
     --------
@@ -116,8 +116,8 @@ def fit_evidence(
     ratios = ratios_from_others(*known, residuals=residuals, groups=groups)
     features = _features(ratios, merit[groups], seen)
     weights = np.zeros(features.shape[-1])
-    # What is answered alike whoever was trained on tells nothing, be it good or bad.
-    if np.any(merit != merit[0]):
+    # Models that answer alike whoever they were trained on tell nothing, be it good or bad.
+    if np.any(scores != scores[0]):
         flat = features.reshape(-1, len(weights))
         weights = _fit_weights(flat, trained_on[groups].ravel())
     return Evidence(laws, residuals, seen, weights)
@@ -143,7 +143,7 @@ def _features(ratio: FloatArray, merit: FloatArray, seen: FloatArray) -> FloatAr
 def _fit_weights(features: FloatArray, member: Array) -> FloatArray:
     """Weights of a logistic regression around (1, 0, ..., 0), all but the last above a bound.
 
-    Newton's method on those weights that are not held at zero (Bertsekas 1982).
+    Newton's method on those weights that are not held at their bound (Bertsekas 1982).
     """
     # Without members, or without others, nothing is to be learnt.
     share = float(np.nan_to_num(logit(member.mean()), posinf=0.0, neginf=0.0))
