@@ -359,7 +359,7 @@ class LikelihoodRatioMembership(
 
         Parameters
         ----------
-        released, noise_scale
+        released, noise_scale : object
             As of `decision_function`.
 
         Returns
@@ -377,7 +377,7 @@ class LikelihoodRatioMembership(
 
         Parameters
         ----------
-        released, noise_scale
+        released, noise_scale : object
             As of `decision_function`.
 
         Returns
