@@ -68,42 +68,14 @@ def release_consistency(
 ) -> Consistency:
     """Test whether releases can be one of the hypotheses plus the noise that is stated.
 
-    Parameters
-    ----------
-    released : ndarray of shape (n_releases, p)
-        Parameters, in coordinates in which the noise is isotropic.
-    hypotheses : ndarray of shape (n_targets, n_values, p)
-        Noiseless parameters had a record another value; the true ones among them.
-    noise_scale : ndarray of shape (n_releases,)
-        Standard deviation of the noise on each parameter; there is no test where it is 0 or NaN.
-    error : float, default=0.0
-        Bound on the distance of the hypotheses from what they stand for.
+    Shapes: ``released`` (n_releases, p), parameters, in coordinates in which the noise is
+    isotropic; ``hypotheses`` (n_targets, n_values, p); ``noise_scale`` (n_releases,).
 
-    Returns
-    -------
-    Consistency
-
-    Notes
-    -----
     The squared distance of a release from the truth, over the variance, is chi-squared with p
     degrees of freedom, and that from the nearest hypothesis no larger. Its part orthogonal to the
     differences of the hypotheses of one record, k of them, is chi-squared with p - k where the
     truth is one of these, stochastically larger where it is not, and the largest such part of
     several records no smaller. So both tests hold for any number of hypotheses.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> hypotheses = rng.normal(size=(20, 2, 5))
-    >>> hypotheses[:, 0] = 0.0
-    >>> released = 0.1 * rng.normal(size=(3, 5))
-    >>> noise = np.full(3, 0.1)
-    >>> release_consistency(released, hypotheses, noise).p_value > 0.01
-    True
-    >>> release_consistency(released - 5.0, hypotheses, noise).p_value < 1e-6
-    True
-    >>> release_consistency(1e-4 * released, hypotheses, noise).p_value < 1e-6
-    True
     """
     _, n_values, p = hypotheses.shape
     noisy = noise_scale > 0.0
@@ -155,13 +127,7 @@ def ignoring_mismatches() -> Iterator[None]:
 def warn_of_mismatch(
     released: FloatArray, hypotheses: FloatArray, noise_scale: FloatArray, error: float
 ) -> None:
-    """Warn where no hypothesis of an attack goes with a release; see `release_consistency`.
-
-    Warns
-    -----
-    ReleaseMismatchWarning
-        At level `MISMATCH_LEVEL` over all releases together.
-    """
+    """Warn where no hypothesis of an attack goes with a release; see `release_consistency`."""
     found = release_consistency(released, hypotheses, noise_scale, error)
     if found.p_value > MISMATCH_LEVEL:
         return
@@ -199,13 +165,7 @@ def fitted_with_weights(estimator: Any) -> bool:
 
 
 def check_told(estimator: Any, *, told: bool) -> None:
-    """Refuse a model that was fitted with weights where the attack was not given them.
-
-    Raises
-    ------
-    ValueError
-        Also where the weights count for an attack, so that it would take the fit for another one.
-    """
+    """Refuse a model that was fitted with weights where the attack was not given them."""
     if not told and fitted_with_weights(estimator):
         name = type(estimator).__name__
         raise ValueError(
@@ -235,11 +195,6 @@ def weights_of_both(
     """Weights of training records and of other ones; ones for the latter where only they lack.
 
     The name is that of the argument with the latter; `others` is None where there are none.
-
-    Raises
-    ------
-    ValueError
-        For invalid weights, those of the other records alone, or without such records.
     """
     sample_weight, other_weight = given
     if other_weight is not None and (sample_weight is None or others is None):
@@ -257,13 +212,7 @@ def weights_of_both(
 
 
 def weight_argument(estimator: Any, sample_weight: FloatArray | None) -> dict[str, FloatArray]:
-    """Keyword of `fit` that takes the weights: in a pipeline that of its last step.
-
-    Raises
-    ------
-    AttackNotApplicableError
-        For a model that takes no weights.
-    """
+    """Keyword of `fit` that takes the weights: in a pipeline that of its last step."""
     if sample_weight is None:
         return {}
     pipeline = isinstance(estimator, Pipeline)
@@ -279,13 +228,7 @@ def weight_argument(estimator: Any, sample_weight: FloatArray | None) -> dict[st
 
 
 def attack_weights(attack: Any, **weights: FloatArray | None) -> dict[str, FloatArray]:
-    """Keywords of `fit` of an attack for the weights that there are.
-
-    Raises
-    ------
-    AttackNotApplicableError
-        For an attack that takes no weights, and would suppose another fit than there was.
-    """
+    """Keywords of `fit` of an attack for the weights that there are."""
     given = {name: value for name, value in weights.items() if value is not None}
     for name in given:
         if not has_fit_parameter(attack, name):

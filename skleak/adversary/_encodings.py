@@ -81,32 +81,7 @@ def fit_public_model(
 ) -> PublicModel:
     """Take an estimator apart into public preprocessing and a model without noise.
 
-    Parameters
-    ----------
-    estimator : estimator or Pipeline
-        Fitted or not. Preprocessing that is fitted is used as it is, else it is fitted here.
-    table : DataFrame or ndarray of shape (n, n_columns)
-        Raw records.
-    y : ndarray of shape (n,)
-        Targets.
-    any_covariance : bool, default=False
-        Whether the caller knows what to do with noise that is not isotropic.
-    weighted : bool, default=False
-        Whether the caller was told the sample weights of the fit.
-
-    Returns
-    -------
-    PublicModel
-
-    Raises
-    ------
-    AttackNotApplicableError
-        For a released model, which cannot be trained anew, and for noise that is not isotropic
-        unless the caller can do with it.
-    ValueError
-        For a model that was fitted with sample weights which the caller does not know.
-    TypeError
-        For an object that cannot be fitted.
+    Shapes: ``table`` (n, n_columns); ``y`` (n,).
     """
     model = last_step(estimator)
     if not hasattr(model, "fit"):
@@ -162,13 +137,7 @@ def _is_fitted(estimator: Any) -> bool:
 
 
 def model_parameters(model: Any) -> FloatArray:
-    """Coefficients, then the intercept where the model has one, of a fitted model.
-
-    Raises
-    ------
-    AttackNotApplicableError
-        For a model without coefficients.
-    """
+    """Coefficients, then the intercept where the model has one, of a fitted model."""
     model = last_step(model)
     if not hasattr(model, "coef_"):
         raise AttackNotApplicableError(
@@ -186,22 +155,8 @@ def candidate_rows(
 ) -> list[Any]:
     """Preprocessed records of the targets, once for every candidate value.
 
-    Parameters
-    ----------
-    model : PublicModel
-        Holds the fitted preprocessing.
-    table : DataFrame or ndarray of shape (n, n_columns)
-        Raw records.
-    targets : ndarray of int of shape (n_targets,)
-        Positions of the records under attack.
-    index : int
-        Position of the attribute.
-    candidates : ndarray of shape (n_values,) or (n_values, n_targets)
-        Values, the same for all targets or one for each.
-
-    Returns
-    -------
-    list of n_values tables of shape (n_targets, d)
+    Shapes: ``table`` (n, n_columns); ``targets`` (n_targets,); ``candidates`` (n_values,) or
+    (n_values, n_targets); returns (n_targets, d).
     """
     own = take_rows(table, targets)
     return [model.transform(with_attribute(own, index, value)) for value in candidates]
@@ -212,26 +167,9 @@ def closed_form_encodings(
 ) -> FloatArray:
     """Encodings without refitting, however the preprocessing spreads the attribute.
 
-    Parameters
-    ----------
-    state : FitState
-        The noiseless fit on all records.
-    targets : ndarray of int of shape (n_targets,)
-        Positions of the records under attack.
-    candidates : sequence of tables of shape (n_targets, d)
-        Preprocessed candidate rows, one table a value.
+    Shapes: ``targets`` (n_targets,); ``candidates`` (n_targets, d); returns (n_targets, n_values,
+    n_parameters).
 
-    Returns
-    -------
-    ndarray of shape (n_targets, n_values, n_parameters)
-
-    Raises
-    ------
-    AttackNotApplicableError
-        Where the model never sees the attribute.
-
-    Notes
-    -----
     Records that share their candidate rows, as all do under one-hot encoding and scaling, are
     done at once. Where an encoded column mixes the attribute with others (interactions), every
     record is a group of its own: correct, and slower.
@@ -252,22 +190,8 @@ def closed_form_shapes(
 ) -> FloatArray:
     """Shapes of the noise of the fits that `closed_form_encodings` gives the minimisers of.
 
-    Parameters
-    ----------
-    state : FitState
-        The noiseless fit on all records.
-    targets : ndarray of int of shape (n_targets,)
-        Positions of the records under attack.
-    candidates : sequence of tables of shape (n_targets, d)
-        Preprocessed candidate rows, one table a value.
-    encodings : ndarray of shape (n_targets, n_values, n_parameters)
-        What `closed_form_encodings` returned.
-    shape : {"curvature", "minimax"}
-        Kind of the shape, which depends on the data.
-
-    Returns
-    -------
-    ndarray of shape (n_targets, n_values, n_parameters, n_parameters)
+    Shapes: ``targets`` (n_targets,); ``candidates`` (n_targets, d); ``encodings`` (n_targets,
+    n_values, n_parameters); returns (n_targets, n_values, n_parameters, n_parameters).
     """
     result = np.empty((*encodings.shape, encodings.shape[-1]))
     for members, X, y, columns, values in _same_candidates(state, targets, candidates):
@@ -307,23 +231,7 @@ def check_smooth(
 ) -> None:
     """Check that the preprocessing is smooth in a quantity, between the nodes too.
 
-    Parameters
-    ----------
-    model : PublicModel
-        Holds the fitted preprocessing.
-    table : DataFrame or ndarray of shape (n, n_columns)
-        Raw records.
-    targets : ndarray of int of shape (n_targets,)
-        Positions of the records under attack.
-    index : int
-        Position of the attribute.
-    nodes : ndarray of shape (N_NODES, n_targets)
-        Chebyshev points of the quantity.
-
-    Raises
-    ------
-    AttackNotApplicableError
-        Where the polynomial through the nodes misses what the preprocessing gives between them.
+    Shapes: ``table`` (n, n_columns); ``targets`` (n_targets,); ``nodes`` (N_NODES, n_targets).
     """
     if model.preprocessing is None:
         return
@@ -351,13 +259,7 @@ def check_smooth(
 
 
 def check_seen(columns: IntArray) -> None:
-    """Check that the model sees the attribute, in the columns of `changed_columns`.
-
-    Raises
-    ------
-    AttackNotApplicableError
-        Where there is none.
-    """
+    """Check that the model sees the attribute, in the columns of `changed_columns`."""
     if not len(columns):
         raise AttackNotApplicableError(
             "The preprocessing drops the attribute: every candidate value gives the same input to "
@@ -368,17 +270,8 @@ def check_seen(columns: IntArray) -> None:
 def changed_columns(X: Any, candidates: Sequence[Any]) -> IntArray:
     """Encoded columns that depend on the attribute.
 
-    Parameters
-    ----------
-    X : table of shape (n_targets, d)
-        Preprocessed records of the targets.
-    candidates : sequence of tables of shape (n_targets, d)
-        Preprocessed candidate rows, one table a value.
-
-    Returns
-    -------
-    ndarray of int of shape (n_columns,)
-        Positions, ascending.
+    Shapes: ``X`` (n_targets, d); ``candidates`` (n_targets, d); returns (n_columns,): positions,
+    ascending.
     """
     changed = np.zeros(X.shape[1], dtype=bool)
     for rows in map(plain_table, candidates):

@@ -48,38 +48,12 @@ def gradient_norms(model: Any, X: Any, y: Array) -> FloatArray:
     The loss is the one the model minimises, without penalty: cross entropy, half the squared
     error, or the Poisson likelihood. Parameters are coefficients and, where fitted, intercepts.
 
-    Parameters
-    ----------
-    model : estimator or Pipeline
-        Fitted linear model or multi-layer perceptron. Of a pipeline, the last step is meant, and
-        the other steps transform the records; of a search over parameters, the best estimator.
-    X : records of shape (n, ...)
-        As the model takes them.
-    y : ndarray of shape (n,)
-        Targets or labels.
+    Shapes: ``X`` (n, ...); ``y`` (n,); returns (n,).
 
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Raises
-    ------
-    AttackNotApplicableError
-        For any other model, several targets, or labels the model has never seen.
-
-    Notes
-    -----
     With predictors ``a = W x + b`` the gradient is the outer product of the loss's derivative in
     ``a`` and ``(x, 1)``, so that its norm is the product of theirs. The same holds for each layer
     of a network, with the layer's input for ``x`` and the derivative propagated back from the last
     layer: no gradient is ever formed.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import LinearRegression
-    >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0.0, 3.0, 0.0])
-    >>> gradient_norms(LinearRegression().fit(X, y), X, y).round(3)
-    array([1.   , 2.828, 2.236])
     """
     X = select_columns(model, X)
     if hasattr(model, "fit"):
@@ -96,21 +70,7 @@ def gradient_norms(model: Any, X: Any, y: Array) -> FloatArray:
 def norms_by(function: GradientNorm | None, model: Any, X: Any, y: Array) -> FloatArray:
     """Norms by a function of the user's, checked, or in closed form where there is none.
 
-    Parameters
-    ----------
-    function : callable or None
-        Function of ``model, X, y`` that returns shape (n,).
-    model, X, y : object
-        As `gradient_norms` takes them.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Raises
-    ------
-    ValueError
-        For norms of another shape, negative ones, or NaN.
+    Returns (n,).
     """
     if function is None:
         return gradient_norms(model, X, y)

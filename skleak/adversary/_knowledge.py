@@ -63,26 +63,7 @@ class Secret:
 def as_table(X: Any) -> Any:
     """Return raw data as a DataFrame or a two-dimensional array, never a copy of the former.
 
-    Parameters
-    ----------
-    X : array-like or DataFrame of shape (n, n_columns)
-        Raw data.
-
-    Returns
-    -------
-    DataFrame or ndarray of shape (n, n_columns)
-
-    Raises
-    ------
-    TypeError
-        For sparse data.
-    ValueError
-        For data that are not a table of at least two records, or whose squares overflow.
-
-    Examples
-    --------
-    >>> as_table([[1, 2], [3, 4]]).shape
-    (2, 2)
+    Shapes: ``X`` (n, n_columns); returns (n, n_columns).
     """
     if sparse.issparse(X):
         raise TypeError(
@@ -126,26 +107,9 @@ def raw_column(table: Any, index: int) -> Array:
 def with_attribute(table: Any, index: int, values: Any) -> Any:
     """Return the records with one column replaced; the input is not changed.
 
-    Parameters
-    ----------
-    table : DataFrame or ndarray of shape (n, n_columns)
-        Raw records.
-    index : int
-        Position of the column.
-    values : scalar or ndarray of shape (n,)
-        New values.
-
-    Returns
-    -------
-    DataFrame or ndarray of shape (n, n_columns)
-        A column of pandas categories stays one; an integer column becomes one of floats where
-        the new values are not whole.
-
-    Examples
-    --------
-    >>> with_attribute(np.zeros((2, 2)), 1, 5.0)
-    array([[0., 5.],
-           [0., 5.]])
+    Shapes: ``table`` (n, n_columns); ``values`` (n,); returns (n, n_columns): A column of pandas
+    categories stays one; an integer column becomes one of floats where the new values are not
+    whole.
     """
     column = np.broadcast_to(np.asarray(values), table.shape[:1])
     if not isinstance(table, pd.DataFrame):
@@ -171,28 +135,7 @@ def without_attribute(table: Any, index: int) -> Any:
 def resolve_records(records: Any, n: int) -> IntArray:
     """Positions of the records under attack.
 
-    Parameters
-    ----------
-    records : None, slice, boolean mask or array-like of int
-        None is every record.
-    n : int
-        Number of records.
-
-    Returns
-    -------
-    ndarray of int of shape (n_targets,)
-
-    Raises
-    ------
-    ValueError
-        For a mask of the wrong length, positions out of range, or no record at all.
-    TypeError
-        For anything but positions.
-
-    Examples
-    --------
-    >>> resolve_records([0, -1], 5)
-    array([0, 4])
+    Returns (n_targets,).
     """
     if records is None:
         return np.arange(n)
@@ -227,28 +170,7 @@ def resolve_records(records: Any, n: int) -> IntArray:
 def find_secret(table: Any, attribute: Any, values: Any = None) -> Secret:
     """Read the sensitive column and decide which values an adversary considers.
 
-    Parameters
-    ----------
-    table : DataFrame or ndarray of shape (n, n_columns)
-        Raw records.
-    attribute : str or int
-        Name or position of the column.
-    values : array-like of shape (n_values,) or None, default=None
-        Candidate values. None takes those in the column. A column of numbers is then a quantity
-        where it has more than 64 distinct values, or where they are not whole numbers and there
-        are more than the square root of the number of records.
-
-    Returns
-    -------
-    Secret
-
-    Raises
-    ------
-    TypeError
-        Where the attribute is not one column, or its values cannot be ordered.
-    ValueError
-        For an unknown or single-valued attribute, missing values, more than 64 categories, or
-        candidate values that lack one that occurs.
+    Shapes: ``table`` (n, n_columns); ``values`` (n_values,).
     """
     if not is_single_feature(attribute):
         raise TypeError(
@@ -335,22 +257,7 @@ def range_of_others(column: FloatArray) -> tuple[FloatArray, FloatArray]:
 def ranges_of_others(X: Any, rows: IntArray) -> tuple[FloatArray, FloatArray]:
     """Range of every column among the records other than each of some, widened likewise.
 
-    Parameters
-    ----------
-    X : ndarray or sparse matrix of shape (n, d)
-        Records as the model sees them.
-    rows : ndarray of int of shape (n_targets,)
-        Positions of the records that do not count for themselves.
-
-    Returns
-    -------
-    low, high : ndarray of shape (n_targets, d)
-
-    Examples
-    --------
-    >>> low, high = ranges_of_others(np.array([[0.0], [2.0], [9.0]]), np.array([2]))
-    >>> low, high
-    (array([[-1.]]), array([[3.]]))
+    Shapes: ``X`` (n, d); ``rows`` (n_targets,); returns ``low``, ``high`` (n_targets, d).
     """
     low, high = np.empty((2, len(rows), X.shape[1]))
     by_column = X.tocsc() if sparse.issparse(X) else X
@@ -363,12 +270,6 @@ def ranges_of_others(X: Any, rows: IntArray) -> tuple[FloatArray, FloatArray]:
 
 
 def widened(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """A range, wider by half its width on both sides, and never empty.
-
-    Examples
-    --------
-    >>> widened(np.array([0.0]), np.array([2.0]))
-    (array([-1.]), array([3.]))
-    """
+    """A range, wider by half its width on both sides, and never empty."""
     width = np.maximum(high - low, _SQUARE_ROOT_OF_ROUND_OFF * (1.0 + np.abs(high)))
     return low - 0.5 * width, high + 0.5 * width

@@ -21,15 +21,7 @@ _SHORTEST = 1e-9
 def reconstruct_unknown(missing: MissingGradient) -> FloatArray:
     """Record and target where neither is known: as many equations as unknowns.
 
-    Parameters
-    ----------
-    missing : MissingGradient
-        With an intercept.
-
-    Returns
-    -------
-    ndarray of shape (n_targets, d + 1)
-        The target last.
+    Returns (n_targets, d + 1): the target last.
     """
     r = missing.gradient[:, -1:]
     x = missing.gradient[:, :-1] / r
@@ -41,14 +33,7 @@ def reconstruct_unknown(missing: MissingGradient) -> FloatArray:
 def reconstruct_known(missing: MissingGradient) -> FloatArray:
     """Likeliest record given the target; see the notes of `InformedReconstruction`.
 
-    Parameters
-    ----------
-    missing : MissingGradient
-        With an intercept.
-
-    Returns
-    -------
-    ndarray of shape (n_targets, d)
+    Returns (n_targets, d).
     """
     w_pen = missing.w[:, :-1]
     seen = np.column_stack([_along(missing.gradient[:, :-1], w_pen), missing.gradient[:, -1]])
@@ -71,18 +56,9 @@ def reconstruct_known(missing: MissingGradient) -> FloatArray:
 def reconstruct_roots(missing: MissingGradient) -> FloatArray:
     """Records that a gradient without an intercept allows, given the target.
 
-    Parameters
-    ----------
-    missing : MissingGradient
-        Without an intercept.
+    Returns (2, n_targets, d): one for each solution ``a`` of ``r(a) a = g.w``; equal where there
+    is but one.
 
-    Returns
-    -------
-    ndarray of shape (2, n_targets, d)
-        One for each solution ``a`` of ``r(a) a = g.w``; equal where there is but one.
-
-    Notes
-    -----
     The gradient ``g = r x`` has the direction of the record, and ``g.w = r(a) a`` tells the
     prediction ``a = x.w``. The left side falls and then rises in ``a``, for each of the losses,
     so that each arm holds at most one solution. Where noise leaves an arm without one,

@@ -23,13 +23,7 @@ __all__ = [
 
 
 def as_records(X: Any, name: str) -> Any:
-    """Records as the model is to be asked about them: DataFrames and sparse matrices stay so.
-
-    Raises
-    ------
-    ValueError
-        Where there is no axis of records, or no record.
-    """
+    """Records as the model is to be asked about them: DataFrames and sparse matrices stay so."""
     if sparse.issparse(X):
         X = X.tocsr()
     elif not hasattr(X, "columns"):
@@ -40,13 +34,7 @@ def as_records(X: Any, name: str) -> Any:
 
 
 def as_targets(y: Any, X: Any, name: str) -> Array:
-    """Targets or labels of the records, one each, of shape (n,), none of them missing.
-
-    Raises
-    ------
-    ValueError
-        For missing targets or labels, or another number of them than of records.
-    """
+    """Targets or labels of the records, one each, of shape (n,), none of them missing."""
     if y is None:
         raise ValueError(
             f"`{name}` is needed: an adversary who tests whether a record was trained on knows "
@@ -72,12 +60,7 @@ def check_coding(y: Array, classes: Any) -> None:
     A label that a model has not seen is no fault, nor is a class of which there is no candidate;
     the two together are what -1 and 1 in place of 0 and 1 look like.
 
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Labels.
-    classes : array-like of shape (n_classes,)
-        ``classes_`` of the model.
+    Shapes: ``y`` (n,); ``classes`` (n_classes,).
     """
     own, known = set(y.tolist()), set(np.asarray(classes).tolist())
     if own - known and known - own:
@@ -92,15 +75,7 @@ def check_coding(y: Array, classes: Any) -> None:
 
 
 def released_models(released: Any) -> tuple[list[Any], bool]:
-    """Models under attack, and whether a single one was given.
-
-    Raises
-    ------
-    TypeError
-        For anything but fitted models.
-    ValueError
-        For an empty list.
-    """
+    """Models under attack, and whether a single one was given."""
     if _answers(released):
         return [released], True
     models = list(released) if isinstance(released, list | tuple) else [released]
@@ -126,11 +101,6 @@ def as_reference(
     """Reference records and their targets, with the columns of the candidates, or None.
 
     The name is that of the candidates, in messages.
-
-    Raises
-    ------
-    ValueError
-        For one of the two alone, other columns than those of the candidates, or invalid targets.
     """
     if X is None:
         if y is not None:
@@ -156,13 +126,7 @@ def as_reference(
 
 
 def as_membership(truth: Any, shape: tuple[int, ...]) -> IntArray:
-    """Truth of every pair of model and candidate, 1 for members, of the shape of the guesses.
-
-    Raises
-    ------
-    ValueError
-        For another shape, or entries other than 0 and 1.
-    """
+    """Truth of every pair of model and candidate, 1 for members, of the shape of the guesses."""
     members = np.asarray(truth)
     if members.shape not in (shape, shape[-1:]):
         raise ValueError(

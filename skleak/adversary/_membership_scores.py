@@ -33,13 +33,7 @@ _ROUND_OFF = 1e-12
 
 
 def is_probabilistic(model: Any) -> bool:
-    """Return True if a model gives probabilities of classes; else it is a regressor.
-
-    Raises
-    ------
-    AttackNotApplicableError
-        For a classifier without probabilities.
-    """
+    """Return True if a model gives probabilities of classes; else it is a regressor."""
     if hasattr(model, "predict_proba"):
         return True
     if hasattr(model, "classes_"):
@@ -54,23 +48,8 @@ def is_probabilistic(model: Any) -> bool:
 def classification_scores(model: Any, X: Any, y: Array, statistic: Statistic) -> FloatArray:
     """Scores of records under a classifier.
 
-    Parameters
-    ----------
-    model : classifier
-        Fitted, with ``predict_proba``.
-    X : records of shape (n, ...)
-        As the model takes them.
-    y : ndarray of shape (n,)
-        True labels.
-    statistic : {"loss", "likelihood", "modified_entropy"}
-        See `MembershipInference`.
+    Shapes: ``X`` (n, ...); ``y`` (n,); returns (n,).
 
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Notes
-    -----
     An unseen label has probability 0. A logarithm of 0 counts as -708.4, that of the smallest
     normal float, so that all scores are finite.
     """
@@ -95,28 +74,7 @@ def regression_scores(
 ) -> FloatArray:
     """Scores of records under a regressor.
 
-    Parameters
-    ----------
-    model : regressor
-        Fitted.
-    X : records of shape (n, ...)
-        As the model takes them.
-    y : ndarray of shape (n,)
-        True targets.
-    statistic : {"loss", "likelihood"}
-        See `MembershipInference`.
-    scale : float or None, default=None
-        Standard deviation of the Gaussian likelihood, in units of the target; None takes the
-        root mean square of the residuals of these records.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Raises
-    ------
-    AttackNotApplicableError
-        For a statistic that only classifiers have.
+    Shapes: ``X`` (n, ...); ``y`` (n,); returns (n,).
     """
     if statistic == "modified_entropy":
         raise AttackNotApplicableError(
@@ -139,18 +97,7 @@ def finite(scores: FloatArray) -> FloatArray:
 
 
 def reference_rank(prior: float, n_reference: int) -> int:
-    """Return the rank, from the largest, of the reference score that a member must exceed.
-
-    Raises
-    ------
-    ValueError
-        Where there are too few of them for the prior.
-
-    Examples
-    --------
-    >>> reference_rank(0.1, 99)
-    10
-    """
+    """Return the rank, from the largest, of the reference score that a member must exceed."""
     rank = int(np.floor(prior * (n_reference + 1) * (1.0 + _ROUND_OFF)))
     if rank < 1:
         raise ValueError(
@@ -162,14 +109,6 @@ def reference_rank(prior: float, n_reference: int) -> int:
 
 
 def calibrated_threshold(scores: FloatArray, prior: float) -> float:
-    """Least float above the reference score of `reference_rank`: ties with it are no members.
-
-    Examples
-    --------
-    >>> scores = np.arange(9.0)
-    >>> threshold = calibrated_threshold(scores, 0.2)
-    >>> np.sum(scores >= threshold)
-    np.int64(1)
-    """
+    """Least float above the reference score of `reference_rank`: ties with it are no members."""
     place = len(scores) - reference_rank(prior, len(scores))
     return float(np.nextafter(np.partition(scores, place)[place], np.inf))

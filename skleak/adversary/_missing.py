@@ -22,25 +22,7 @@ def objective_of(
 ) -> Objective:
     """Training objective on all records, of which the adversary knows all but one.
 
-    Parameters
-    ----------
-    model : PublicModel
-        How the model is trained; it is not changed.
-    X : table of shape (n, d)
-        Preprocessed records.
-    y : ndarray of shape (n,)
-        Targets.
-    sample_weight : ndarray of shape (n,), default=None
-        Weights of the records in the fit.
-
-    Returns
-    -------
-    Objective
-
-    Raises
-    ------
-    AttackNotApplicableError
-        For an estimator whose training objective is not known, or has a predictor per class.
+    Shapes: ``X`` (n, d); ``y`` (n,); ``sample_weight`` (n,).
     """
     if not model.has_closed_form:
         raise AttackNotApplicableError(
@@ -103,14 +85,7 @@ class MissingGradient:
     def of(cls, objective: Objective, w: FloatArray, targets: IntArray) -> "MissingGradient":
         """Of all targets at one release: every product with the data is one of matrices.
 
-        Parameters
-        ----------
-        objective : Objective
-            Training objective on all records.
-        w : ndarray of shape (p,)
-            Released parameters.
-        targets : ndarray of int of shape (n_targets,)
-            Positions of the records under attack.
+        Shapes: ``w`` (p,); ``targets`` (n_targets,).
         """
         a = objective.predictor(w)
         total = objective.total * objective.gradient(w, a)
@@ -131,14 +106,7 @@ class MissingGradient:
     def each(cls, objective: Objective, w: FloatArray, targets: IntArray) -> "MissingGradient":
         """Of every target at a release of its own; tables of shape (n, n_targets) are formed.
 
-        Parameters
-        ----------
-        objective : Objective
-            Training objective on all records.
-        w : ndarray of shape (n_targets, p)
-            Released parameters.
-        targets : ndarray of int of shape (n_targets,)
-            Positions of the records under attack, which may repeat.
+        Shapes: ``w`` (n_targets, p); ``targets`` (n_targets,).
         """
         n, own = len(objective.y), (targets, np.arange(len(targets)))
         weight = weights_of(objective, targets)[:, None]

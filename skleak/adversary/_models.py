@@ -38,34 +38,7 @@ def fit_shell(
 ) -> Shell:
     """Fit once what many releases are put into.
 
-    Parameters
-    ----------
-    model : PublicModel
-        How the model is trained.
-    X : table of shape (n, d)
-        Preprocessed records.
-    y : ndarray of shape (n,)
-        Targets.
-    sample_weight : ndarray of shape (n,), default=None
-        Weights of the records, so that the model states that it had some.
-
-    Returns
-    -------
-    Shell
-
-    Raises
-    ------
-    AttackNotApplicableError
-        For a model without coefficients.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.linear_model import Ridge
-    >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 3.0])
-    >>> shell = fit_shell(PublicModel(None, Ridge(), 0.0), X, y)
-    >>> [float(m.predict(X)[-1]) for m in models_with(shell, np.array([[1.0, 0.5], [2.0, 0.0]]))]
-    [3.5, 6.0]
+    Shapes: ``X`` (n, d); ``y`` (n,); ``sample_weight`` (n,).
     """
     weights = weight_argument(model.template, sample_weight)
     fitted = clone(model.template).fit(X, y, **weights)
@@ -81,17 +54,8 @@ def fit_shell(
 def models_with(shell: Shell, parameters: FloatArray) -> Iterator[Any]:
     """Models that predict with given parameters, one after the other.
 
-    Parameters
-    ----------
-    shell : Shell
-        Of `fit_shell`; it is not changed.
-    parameters : ndarray of shape (n_releases, n_parameters)
-        Coefficients, then the intercept where there is one.
-
-    Yields
-    ------
-    estimator
-        With ``predict`` and ``score`` on preprocessed records.
+    Shapes: ``parameters`` (n_releases, n_parameters); yields: with ``predict`` and ``score`` on
+    preprocessed records.
     """
     coef, intercept = shell.model.coef_, getattr(shell.model, "intercept_", 0.0)
     size = np.size(coef)

@@ -32,27 +32,8 @@ _N_FOLDS = 5
 def attribute_prior(prior: Any, known: Any, y: Any, secret: Secret, targets: IntArray) -> Array:
     """Prior of every target's attribute, from all records but its own.
 
-    Parameters
-    ----------
-    prior : {"marginal", "uniform", "conditional"} or array of shape (M,) or (n_targets, M)
-        Which prior.
-    known : DataFrame or ndarray of shape (n, n_columns - 1)
-        The other columns.
-    y : ndarray of shape (n,) or None
-        Their targets, known to the adversary.
-    secret : Secret
-        A categorical attribute.
-    targets : ndarray of int of shape (n_targets,)
-        Positions of the records under attack.
-
-    Returns
-    -------
-    ndarray of shape (n_targets, M)
-
-    Raises
-    ------
-    ValueError
-        For an unknown name, or an array that is not a prior.
+    Shapes: ``prior`` (M,) or (n_targets, M); ``known`` (n, n_columns - 1); ``y`` (n,); ``targets``
+    (n_targets,); returns (n_targets, M).
     """
     codes, n_values = secret.codes, 0 if secret.values is None else len(secret.values)
     if isinstance(prior, str):
@@ -81,25 +62,7 @@ def marginal_prior(codes: IntArray, n_values: int) -> FloatArray:
     With a record's own value among the counts, the prior would tell it. Its vote is spread
     evenly over the values instead, which also leaves a value that nobody else carries possible.
 
-    Parameters
-    ----------
-    codes : ndarray of int of shape (n,)
-        Value of every record.
-    n_values : int
-        Number of values M.
-
-    Returns
-    -------
-    ndarray of shape (n, M)
-        ``(count of m among the others + 1 / M) / n``.
-
-    Examples
-    --------
-    >>> marginal_prior(np.array([0, 0, 1, 1]), 2)
-    array([[0.375, 0.625],
-           [0.375, 0.625],
-           [0.625, 0.375],
-           [0.625, 0.375]])
+    Shapes: ``codes`` (n,); returns (n, M): ``(count of m among the others + 1 / M) / n``.
     """
     counts = np.bincount(codes, minlength=n_values).astype(np.float64)
     others = np.tile(counts, (len(codes), 1))
@@ -115,28 +78,8 @@ def conditional_prior(
     The probabilities of a record come from a classifier that was fitted on other folds, and the
     folds do not look at the secret.
 
-    Parameters
-    ----------
-    classifier : classifier
-        Unfitted, with ``predict_proba``.
-    known : DataFrame or ndarray of shape (n, n_columns - 1)
-        The other columns.
-    y : ndarray of shape (n,) or None
-        The targets of the model, which the adversary knows; None leaves them out.
-    codes : ndarray of int of shape (n,)
-        Value of every record.
-    n_values : int
-        Number of values M.
-
-    Returns
-    -------
-    ndarray of shape (n, M)
-        Positive: a share of 1 / n_train is spread evenly, as for the marginal prior.
-
-    Raises
-    ------
-    TypeError
-        For a classifier without probabilities.
+    Shapes: ``known`` (n, n_columns - 1); ``y`` (n,); ``codes`` (n,); returns (n, M): positive: a
+    share of 1 / n_train is spread evenly, as for the marginal prior.
     """
     if not hasattr(classifier, "predict_proba"):
         raise TypeError(

@@ -28,26 +28,8 @@ def refit_encodings(
 ) -> FloatArray:
     """Encodings by brute force: one fit for every target and candidate value.
 
-    Parameters
-    ----------
-    template : estimator
-        Unfitted model without noise.
-    X : table of shape (n, d)
-        Preprocessed records.
-    y : ndarray of shape (n,)
-        Targets.
-    targets : ndarray of int of shape (n_targets,)
-        Positions of the records under attack.
-    candidates : sequence of tables of shape (n_targets, d)
-        Preprocessed candidate rows, one table a value.
-    n_jobs : int or None
-        Number of parallel jobs, as in joblib.
-    sample_weight : ndarray of shape (n,), default=None
-        How many times each record counts.
-
-    Returns
-    -------
-    ndarray of shape (n_targets, n_values, n_parameters)
+    Shapes: ``X`` (n, d); ``y`` (n,); ``targets`` (n_targets,); ``candidates`` (n_targets, d);
+    ``sample_weight`` (n,); returns (n_targets, n_values, n_parameters).
     """
     X, weights = plain_table(X), weight_argument(template, sample_weight)
     tables = [dense_table(plain_table(rows)) for rows in candidates]
@@ -93,33 +75,9 @@ def refit_pipelines(
 ) -> FloatArray:
     """Encodings by refitting everything, preprocessing and reweighting included.
 
-    Parameters
-    ----------
-    estimator : estimator or Pipeline
-        Fitted or not; clones of it are fitted.
-    table : DataFrame or ndarray of shape (n, n_columns)
-        Raw records.
-    y : ndarray of shape (n,)
-        Targets.
-    targets : ndarray of int of shape (n_targets,)
-        Positions of the records under attack.
-    index : int
-        Position of the attribute.
-    candidates : ndarray of shape (n_values,) or (n_values, n_targets)
-        Values, the same for all targets or one for each.
-    n_jobs : int or None
-        Number of parallel jobs, as in joblib.
-    sample_weight : ndarray of shape (n,), default=None
-        How many times each record counts in the last step.
-
-    Returns
-    -------
-    ndarray of shape (n_targets, n_values, n_parameters)
-
-    Raises
-    ------
-    AttackNotApplicableError
-        Where the number of encoded columns depends on the record.
+    Shapes: ``table`` (n, n_columns); ``y`` (n,); ``targets`` (n_targets,); ``candidates``
+    (n_values,) or (n_values, n_targets); ``sample_weight`` (n,); returns (n_targets, n_values,
+    n_parameters).
     """
     template = noiseless(estimator)
     weights = weight_argument(template, sample_weight)

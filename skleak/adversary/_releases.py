@@ -77,15 +77,7 @@ class ReleaseKind:
         return cls(classes, None if raw is None else raw.tolist(), labels)
 
     def check(self, released: Any) -> None:
-        """Refuse a model of another class, columns or classes.
-
-        Raises
-        ------
-        AttackNotApplicableError
-            For a model of another class.
-        ValueError
-            For other columns or classes, or another order of them.
-        """
+        """Refuse a model of another class, columns or classes."""
         model = last_step(released)
         if not isinstance(model, self.classes):
             known = " or ".join(one.__name__ for one in self.classes)
@@ -141,36 +133,7 @@ def read_releases(
 ) -> Releases:
     """Read parameters and noise from releases in any form.
 
-    Parameters
-    ----------
-    released : estimator, pipeline, sequence of them, or array
-        An array has shape (n_parameters,) or (n_releases, n_parameters).
-    n_parameters : int
-        Width of the encodings.
-    noise_scale : float, array-like of shape (n_releases,) or None
-        Noise of the releases. None takes what each release states, and the default for arrays.
-    default_noise : float
-        Noise of arrays; NaN where it is not known.
-    noise_covariance : {"isotropic", "given", "curvature", "minimax"}, default="isotropic"
-        Kind of covariance of the noise that the attack supposes.
-    kind : ReleaseKind or None, default=None
-        What models are taken; None takes any with as many parameters.
-    weighted : bool, default=False
-        Whether the attack was told the sample weights of the fit.
-
-    Returns
-    -------
-    Releases
-
-    Raises
-    ------
-    ValueError
-        For a wrong width, values that are not finite, or a noise scale that is negative, of the
-        wrong shape or not known; for a model of other columns or classes, or one fitted with
-        sample weights that the attack does not know.
-    AttackNotApplicableError
-        For a model without coefficients, of another class, or with noise of another kind of
-        covariance.
+    Shapes: ``noise_scale`` (n_releases,).
     """
     single = count_releases(released) is None
     if is_model(released) or (len(released) and is_model(released[0])):
@@ -195,27 +158,7 @@ def read_each(
 ) -> Releases:
     """Read releases of which every target has its own.
 
-    Parameters
-    ----------
-    released : array-like of shape (n_releases, n_targets, n_parameters)
-        Entry ``[r, i]`` is of a game about target i. An array of floats is not copied.
-    n_targets : int
-        Number of records under attack.
-    n_parameters : int
-        Width of the encodings.
-    noise_scale : float, array-like of shape (n_releases,) or None
-        Noise of the releases; None takes the default.
-    default_noise : float
-        Noise of arrays; NaN where it is not known.
-
-    Returns
-    -------
-    Releases
-
-    Raises
-    ------
-    ValueError
-        As `read_releases` does.
+    Shapes: ``released`` (n_releases, n_targets, n_parameters); ``noise_scale`` (n_releases,).
     """
     array = check_each(np.asarray(released, dtype=np.float64), n_targets)
     if array.shape[2] != n_parameters:
@@ -235,13 +178,7 @@ def read_each(
 
 
 def check_each(released: Any, n_targets: int) -> Any:
-    """Check that every target has releases of its own; return them.
-
-    Raises
-    ------
-    ValueError
-        For anything but shape (n_releases, n_targets, n_parameters), or no release at all.
-    """
+    """Check that every target has releases of its own; return them."""
     shape = np.shape(released)
     if len(shape) != 3 or shape[1] != n_targets or not shape[0]:
         raise ValueError(

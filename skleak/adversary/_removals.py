@@ -59,34 +59,8 @@ def removal_obstacle(model: Any, y: Any) -> str:
 def removal_steps(objective: Objective, w: FloatArray, targets: IntArray) -> FloatArray:
     """Compute the steps of the minimiser when each of many records is removed.
 
-    Parameters
-    ----------
-    objective : Objective
-        Training objective on all records, without a reweighting.
-    w : ndarray of shape (p,)
-        Its minimiser.
-    targets : ndarray of int of shape (n_targets,)
-        Positions of the records to remove, one at a time, each with all of its weight.
-
-    Returns
-    -------
-    ndarray of shape (n_targets, p)
-        Minimiser without the record minus ``w``; zero for a record of weight zero.
-
-    Raises
-    ------
-    AttackNotApplicableError
-        Where there is no unique minimiser without a record.
-
-    Examples
-    --------
-    >>> from skleak.losses import SquaredLoss
-    >>> X, y, one = np.ones((3, 1)), np.array([0.0, 1.0, 5.0]), np.ones(3)
-    >>> objective = Objective(X, y, SquaredLoss(), 0.0, False, one, one)
-    >>> removal_steps(objective, np.array([2.0]), np.arange(3)).round(6)
-    array([[ 1. ],
-           [ 0.5],
-           [-1.5]])
+    Shapes: ``w`` (p,); ``targets`` (n_targets,); returns (n_targets, p): minimiser without the
+    record minus ``w``; zero for a record of weight zero.
     """
     weights = objective.sample_weight[targets]
     steps = np.zeros((len(targets), len(w)))
@@ -311,16 +285,7 @@ def _error_left(
 def _settle(removal: Removal, steps: FloatArray, left: FloatArray, factor: FloatArray) -> None:
     """Chord steps on the exact gradient until they vanish; refit what does not settle.
 
-    Parameters
-    ----------
-    removal : Removal
-        Of b records.
-    steps : ndarray of shape (b, p)
-        Steps so far, improved in place.
-    left : ndarray of shape (b,)
-        Their error, about.
-    factor : ndarray of shape (b,)
-        Factor by which a step reduces it, at most.
+    Shapes: ``steps`` (b, p); ``left`` (b,); ``factor`` (b,).
     """
     floor = _ROUND_OFF * max(1.0, float(np.linalg.norm(removal.w)))
     limit = _TOLERANCE * np.linalg.norm(steps, axis=1) + floor

@@ -14,13 +14,7 @@ _MOST_ENTRIES = 1 << 27
 
 
 def check_size(n_targets: int, n_values: int, n_parameters: int) -> None:
-    """Check that the covariances of all candidates fit into memory.
-
-    Raises
-    ------
-    AttackNotApplicableError
-        Where they do not.
-    """
+    """Check that the covariances of all candidates fit into memory."""
     entries = n_targets * n_values * n_parameters**2
     if entries > _MOST_ENTRIES:
         raise AttackNotApplicableError(
@@ -65,17 +59,8 @@ class ShapedHypotheses:
     def scores(self, released: FloatArray, variance: FloatArray) -> FloatArray:
         """Log-likelihoods of releases that are about all targets.
 
-        Parameters
-        ----------
-        released : ndarray of shape (n_rows, p), or (n_rows, n_targets, p) of each target's own
-            Parameters.
-        variance : ndarray of shape (n_rows,)
-            Square of the noise scale.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_targets, n_values)
-            But for a constant of every release.
+        Shapes: ``released`` (n_rows, p), or (n_rows, n_targets, p); ``variance`` (n_rows,);
+        returns (n_rows, n_targets, n_values): but for a constant of every release.
         """
         n_targets, n_values, _ = self.encodings.shape
         scores = np.empty((len(released), n_targets, n_values))

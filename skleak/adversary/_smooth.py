@@ -23,20 +23,7 @@ _NEWTON_STEPS = 4
 def chebyshev_nodes(low: FloatArray, high: FloatArray) -> FloatArray:
     """Chebyshev points with both ends of an interval.
 
-    Parameters
-    ----------
-    low, high : ndarray of shape (n,)
-        Ends of the intervals.
-
-    Returns
-    -------
-    ndarray of shape (N_NODES, n)
-        Ascending.
-
-    Examples
-    --------
-    >>> chebyshev_nodes(np.array([0.0]), np.array([2.0])).ravel()[[0, 16, 32]]
-    array([0., 1., 2.])
+    Shapes: ``low``, ``high`` (n,); returns (N_NODES, n): ascending.
     """
     nodes = np.asarray(chebyshev.chebpts2(N_NODES))
     return np.asarray(low + (high - low) * (0.5 * (nodes[:, None] + 1.0)), dtype=np.float64)
@@ -51,19 +38,7 @@ def chebyshev_coefficients() -> FloatArray:
 def interpolation_matrix(points: FloatArray) -> FloatArray:
     """Matrix from values at the nodes to values at points of [-1, 1].
 
-    Parameters
-    ----------
-    points : ndarray of shape (k,)
-        Where to evaluate the interpolating polynomial.
-
-    Returns
-    -------
-    ndarray of shape (k, N_NODES)
-
-    Examples
-    --------
-    >>> interpolation_matrix(np.array([1.0])).round(12).ravel()[-1]
-    np.float64(1.0)
+    Shapes: ``points`` (k,); returns (k, N_NODES).
     """
     terms = chebyshev.chebvander(points, N_NODES - 1)
     return np.asarray(terms @ chebyshev_coefficients(), dtype=np.float64)
@@ -72,21 +47,8 @@ def interpolation_matrix(points: FloatArray) -> FloatArray:
 def maximize(values: FloatArray) -> FloatArray:
     """Find the maxima on [-1, 1] of the polynomials through values at the nodes.
 
-    Parameters
-    ----------
-    values : ndarray of shape (k, N_NODES)
-        One function a row.
-
-    Returns
-    -------
-    ndarray of shape (k,)
-        The best point of a grid, refined by Newton steps that stay within one grid cell of it.
-
-    Examples
-    --------
-    >>> nodes = np.polynomial.chebyshev.chebpts2(N_NODES)
-    >>> maximize(-((nodes[None, :] - 0.3) ** 2)).round(9)
-    array([0.3])
+    Shapes: ``values`` (k, N_NODES); returns (k,): the best point of a grid, refined by Newton
+    steps that stay within one grid cell of it.
     """
     # Only differences matter, and they may be tiny beside the values.
     values = values - values.max(axis=1, keepdims=True)

@@ -150,26 +150,7 @@ JMLR 2011.
 def with_shared_doc(cls: Class) -> Class:
     """Fill ``{parameters}``, ``{attributes}``, ``{notes}`` and ``{references}`` of a docstring.
 
-    Parameters
-    ----------
-    cls : type
-        Class whose docstring holds the placeholders at its base indentation.
-
-    Returns
-    -------
-    type
-        The same class.
-
-    Examples
-    --------
-    >>> @with_shared_doc
-    ... class Example:
-    ...     '''One line.
-    ...
-    ...     {notes}
-    ...     '''
-    >>> Example.__doc__.splitlines()[2].strip()
-    'Notes'
+    Returns: the same class.
     """
     doc = cleandoc(cls.__doc__ or "")
     for name, text in _PARTS.items():

@@ -42,19 +42,7 @@ _EVEN = 1e-6
 def solve(estimator: Any, objective: Objective) -> tuple[FitState, int]:
     """Minimise the objective of an estimator.
 
-    Parameters
-    ----------
-    estimator : PrivateLinearModel
-        Holds ``max_iter``, ``tol``, ``noise_scale`` and ``private_target``.
-    objective : Objective
-        Validated training data and penalty.
-
-    Returns
-    -------
-    state : FitState
-        Confidential state of the fit.
-    n_iter : int
-        Newton steps.
+    Returns ``state``: confidential state of the fit; ``n_iter``: newton steps.
     """
     minimum = minimize(objective, max_iter=estimator.max_iter, tol=estimator.tol)
     if not minimum.converged:
@@ -67,25 +55,9 @@ def solve_reweighted(
 ) -> tuple[FitState, int, list[float]]:
     """Find the weights that a rule makes of the leakage, and the fit under them.
 
-    Parameters
-    ----------
-    estimator : PrivateLinearModel
-        Holds the limits of the solver.
-    objective : Objective
-        Validated training data and penalty, with factors of one.
-    rule : WeightRule
-        What is balanced, and the weights that follow from it.
-    reweighting : Reweighting
-        Holds the limits of the search.
-
-    Returns
-    -------
-    state : FitState
-        Confidential state of the fit under the weights found.
-    n_iter : int
-        Newton steps of the refit that was kept.
-    history : list of float
-        Relative spread of what the rule balances at each refit.
+    Returns ``state``: confidential state of the fit under the weights found; ``n_iter``: newton
+    steps of the refit that was kept; ``history``: relative spread of what the rule balances at
+    each refit.
     """
     search = _Search(estimator, objective, rule, reweighting)
     with (
@@ -218,21 +190,7 @@ class _Search:
 def weight_rule(
     reweighting: Reweighting, indices: IntArray | None, private_target: bool
 ) -> WeightRule:
-    """State what a reweighting balances, and how.
-
-    Parameters
-    ----------
-    reweighting : Reweighting
-        Kind of reweighting, and its norm.
-    indices : ndarray of int or None
-        Columns whose leakage is balanced; None for the whole record.
-    private_target : bool
-        Whether the target belongs to the whole record.
-
-    Returns
-    -------
-    WeightRule
-    """
+    """State what a reweighting balances, and how."""
     columns = Columns(target=private_target) if indices is None else Columns(indices)
     if isinstance(reweighting, EvenTotal):
         return WeightRule.total(columns, reweighting.norm)
@@ -242,18 +200,7 @@ def weight_rule(
 def warn_if_uneven(state: FitState, losses: FloatArray) -> None:
     """Say how far the total leakage is from equal, where a reweighting was to even it.
 
-    Parameters
-    ----------
-    state : FitState
-        State of a fit.
-    losses : ndarray of shape (n,)
-        Total leakage of the whole record of each training record.
-
-    Warns
-    -----
-    UnevenLeakageWarning
-        Where the relative spread of it per unit of sample weight, which is what the reweighting
-        evens, is above 1e-6.
+    Shapes: ``losses`` (n,).
     """
     rule, objective = state.balanced, state.objective
     if rule is None or rule.name != "total" or state.noise_scale == 0.0:

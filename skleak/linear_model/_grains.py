@@ -50,24 +50,7 @@ def leakage(
 ) -> "FloatArray | float | pd.Series":
     """Fisher information loss at one grain; see ``PrivateLinearModel.fisher_information_loss``.
 
-    Parameters
-    ----------
-    state : FitState
-        State of the fit.
-    X : ndarray or CSR of shape (n, d)
-        Validated records.
-    y : ndarray of shape (n,)
-        Encoded targets.
-    per : {"record", "feature", "dataset", "group"}
-        Grain.
-    query : Query
-        What is unknown.
-    groups : ndarray of shape (n,) or None
-        Labels, for ``per="group"`` and only there.
-
-    Returns
-    -------
-    ndarray, float or Series
+    Shapes: ``X`` (n, d); ``y`` (n,); ``groups`` (n,).
     """
     if per not in _GRAINS:
         raise ValueError(f"`per` must be one of {list(_GRAINS)}; got {per!r}.")
@@ -95,21 +78,8 @@ def feature_blocks(
 ) -> tuple[list[Columns], list[str]]:
     """Blocks of a table of columns, and their labels.
 
-    Parameters
-    ----------
-    features : object
-        None for every column; else a list whose items are columns, or lists that form a block.
-    names : ndarray of str or None
-        Column names.
-    n_features : int
-        Number of columns.
-
-    Returns
-    -------
-    blocks : list of Columns
-        One per column of the table.
-    labels : list of str
-        The column's name, or the names of a block joined by " + ".
+    Returns ``blocks``: one per column of the table; ``labels``: the column's name, or the names of
+    a block joined by " + ".
     """
     items: list[Any]
     if features is None:
@@ -129,23 +99,7 @@ def feature_blocks(
 def group_labels(groups: Any, X: Any, names: Array | None) -> Array:
     """Group label of each record.
 
-    Parameters
-    ----------
-    groups : array-like of shape (n,), str or int
-        Labels, or the column that holds them.
-    X : ndarray or CSR of shape (n, d)
-        The records.
-    names : ndarray of str or None
-        Column names of the model.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Raises
-    ------
-    ValueError
-        For no groups, a wrong length, or missing labels.
+    Shapes: ``groups`` (n,); ``X`` (n, d); returns (n,).
     """
     if groups is None:
         raise ValueError(

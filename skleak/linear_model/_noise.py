@@ -18,26 +18,7 @@ _MOST_PARAMETERS = 400
 
 
 def noise_shape(estimator: Any, objective: Objective) -> NoiseShape:
-    """Shape of the noise of an estimator, before anything is solved.
-
-    Parameters
-    ----------
-    estimator : PrivateLinearModel
-        Holds ``noise_covariance`` and ``reweighting``.
-    objective : Objective
-        Validated training data.
-
-    Returns
-    -------
-    NoiseShape
-
-    Raises
-    ------
-    ValueError
-        For a shape that is unknown, no covariance, or that the fit cannot account for.
-    TypeError
-        For a matrix that does not hold real numbers.
-    """
+    """Shape of the noise of an estimator, before anything is solved."""
     value = estimator.noise_covariance
     n_parameters = objective.X.shape[1] + objective.fit_intercept
     try:
@@ -70,19 +51,7 @@ def noise_shape(estimator: Any, objective: Objective) -> NoiseShape:
 
 
 def draw_release(state: FitState, random_state: Any) -> GridRelease:
-    """Draw the release: the minimiser plus ``sigma L z`` with ``L L^T = S``, on the public grid.
-
-    Parameters
-    ----------
-    state : FitState
-        State of the fit.
-    random_state : None, int, RandomState or Generator
-        Source of the noise.
-
-    Returns
-    -------
-    GridRelease
-    """
+    """Draw the release: the minimiser plus ``sigma L z`` with ``L L^T = S``, on the public grid."""
     root = None if state.noise.is_identity else noise_root(state)
     return release_on_grid(state.factor.coefficients, state.noise_scale, random_state, root)
 
@@ -90,14 +59,7 @@ def draw_release(state: FitState, random_state: Any) -> GridRelease:
 def noise_standard_errors(state: FitState) -> FloatArray | None:
     """Standard error that the noise adds to each parameter; None where the data set its shape.
 
-    Parameters
-    ----------
-    state : FitState
-        State of the fit.
-
-    Returns
-    -------
-    ndarray of shape (p,) or None
+    Returns (p,).
     """
     if state.noise.reads_data:
         return None

@@ -169,17 +169,7 @@ _ADVICE = (
 def within_rung(
     low: FloatArray, high: FloatArray, rung: float, edge: float
 ) -> tuple[BoolArray, BoolArray]:
-    """Masks of the brackets of noise scales that certainly have a rung, and certainly have not.
-
-    Parameters
-    ----------
-    low, high : ndarray
-        Bounds on noise scales.
-    rung : float
-        The rung.
-    edge : float
-        Relative distance from an end of the rung that counts as on it.
-    """
+    """Masks of the brackets of noise scales that certainly have a rung, and certainly have not."""
     below = rung / np.sqrt(2.0)
     inside = (low > below * (1.0 + edge)) & (high < rung * (1.0 - edge))
     outside = (high < below * (1.0 - edge)) | (low > rung * (1.0 + edge))

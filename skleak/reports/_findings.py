@@ -20,17 +20,7 @@ _FITTED_SHAPES = {
 
 
 def findings(report: "LeakageReport") -> tuple[str, ...]:
-    """Put the report's numbers into sentences, most important first.
-
-    Parameters
-    ----------
-    report : LeakageReport
-        A report whose numbers are complete.
-
-    Returns
-    -------
-    tuple of str
-    """
+    """Put the report's numbers into sentences, most important first."""
     return (
         *_exposure(report),
         *_fairness(report),
@@ -41,19 +31,7 @@ def findings(report: "LeakageReport") -> tuple[str, ...]:
 
 
 def assumptions(report: "LeakageReport", batch: RecordBatch) -> tuple[str, ...]:
-    """Under which conditions the findings hold.
-
-    Parameters
-    ----------
-    report : LeakageReport
-        A report whose numbers are complete.
-    batch : RecordBatch
-        How the records take part in the fit.
-
-    Returns
-    -------
-    tuple of str
-    """
+    """Under which conditions the findings hold."""
     lines = [
         "The bounds are for unbiased attackers. One who guesses from prior knowledge is biased and "
         "may have a smaller error, which the model did not cause.",

@@ -24,19 +24,7 @@ _N_GROUPS = 30
 
 
 def to_html(report: "LeakageReport", embedded: bool = False) -> str:
-    """Write a report as HTML that needs nothing else: no script, no font, no picture.
-
-    Parameters
-    ----------
-    report : LeakageReport
-        The report.
-    embedded : bool, default=False
-        A fragment for a notebook, with its own styles, instead of a whole page.
-
-    Returns
-    -------
-    str
-    """
+    """Write a report as HTML that needs nothing else: no script, no font, no picture."""
     template = _environment().get_template("leakage_report.html.j2")
     records = report.records
     present = records["sample_weight"].to_numpy() > 0.0

@@ -24,18 +24,10 @@ _SCHEMA_VERSION = 1
 def to_dict(report: "LeakageReport") -> dict[str, Any]:
     """Turn a report into plain dictionaries, lists, strings and numbers.
 
-    Parameters
-    ----------
-    report : LeakageReport
-        The report.
-
-    Returns
-    -------
-    dict
-        ``schema``, ``schema_version``, ``skleak`` (version), ``confidential``, ``estimator``,
-        ``dataset``, ``differential_privacy``, ``findings``, ``assumptions``, and ``features``,
-        ``groups`` and ``records`` as lists with one dictionary per row. Infinite and undefined
-        numbers are None.
+    Returns ``schema``, ``schema_version``, ``skleak`` (version), ``confidential``, ``estimator``,
+    ``dataset``, ``differential_privacy``, ``findings``, ``assumptions``, and ``features``,
+    ``groups`` and ``records`` as lists with one dictionary per row. Infinite and undefined numbers
+    are None.
     """
     guarantee = report.differential_privacy
     return {
@@ -66,15 +58,7 @@ def to_dict(report: "LeakageReport") -> dict[str, Any]:
 def to_json(report: "LeakageReport") -> str:
     """Write a report as strict JSON: what `to_dict` returns, one entry of it a line.
 
-    Parameters
-    ----------
-    report : LeakageReport
-        The report.
-
-    Returns
-    -------
-    str
-        ASCII, without NaN and Infinity.
+    Returns: ASCII, without NaN and Infinity.
     """
     entries = (
         f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}"
@@ -86,22 +70,7 @@ def to_json(report: "LeakageReport") -> str:
 def write(text: str, path: "str | Path | None") -> str:
     """Write a confidential text as a UTF-8 file that only its owner may read.
 
-    Parameters
-    ----------
-    text : str
-        What to write.
-    path : str, Path or None
-        File to write or replace; None writes nothing.
-
-    Returns
-    -------
-    str
-        The text.
-
-    Raises
-    ------
-    OSError
-        Where the folder does not exist or cannot be written to; an older file is then untouched.
+    Returns: the text.
     """
     if path is None:
         return text

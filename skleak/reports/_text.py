@@ -33,15 +33,7 @@ _N_GROUPS = 8
 def to_text(report: "LeakageReport") -> str:
     """Write a report for a terminal.
 
-    Parameters
-    ----------
-    report : LeakageReport
-        The report.
-
-    Returns
-    -------
-    str
-        Lines of at most 88 columns, without control characters.
+    Returns: lines of at most 88 columns, without control characters.
     """
     lines = [*_head(report), *_section("What the numbers say", _bullets(report.findings))]
     if report.dataset["converged"]:

@@ -28,7 +28,7 @@ _TABLE_ELEMENTS = 1 << 23
 
 
 def categorical_only(attack: Any) -> bool:
-    """Whether a fitted attack has a posterior: a quantity has none, only a likeliest value."""
+    """Return True if a fitted attack has a posterior: a quantity has a likeliest value only."""
     if getattr(attack, "numeric_", False):
         raise AttributeError(
             "A numeric attribute is guessed by maximum likelihood, which has no probabilities. "

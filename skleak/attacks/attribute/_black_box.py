@@ -31,7 +31,7 @@ __all__ = ["BlackBoxAttributeInference"]
 
 
 def _has_posterior(attack: Any) -> bool:
-    """Whether the criterion is a probability rather than an order of the candidates."""
+    """Return True if the criterion is a probability rather than an order of the candidates."""
     if attack.criterion in ("accuracy", "loss", "gradient"):
         raise AttributeError(
             f"criterion={attack.criterion!r} puts the candidate values in an order, and gives them "
@@ -265,7 +265,7 @@ default="performance"
         return scores
 
     def _takes_raw(self, model: Any) -> bool:
-        """Whether a release holds the preprocessing."""
+        """Return True if a release holds the preprocessing."""
         if isinstance(unwrapped(model), Pipeline):
             return True
         names = getattr(model, "feature_names_in_", None)

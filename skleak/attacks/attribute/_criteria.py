@@ -41,31 +41,14 @@ _LOG_HALF = np.log(0.5)
 
 
 def classifies(model: Any) -> bool:
-    """Whether a model answers with labels or their probabilities rather than with numbers."""
+    """Return True if a model answers with labels or their probabilities and not with numbers."""
     if hasattr(model, "predict_proba") or hasattr(model, "classes_"):
         return True
     return hasattr(model, "__sklearn_tags__") and bool(is_classifier(model))
 
 
 def check_applicable(criterion: Criterion, model: Any, numeric: bool) -> None:
-    """Check that a model has what the criterion compares.
-
-    Parameters
-    ----------
-    criterion : str
-        See `BlackBoxAttributeInference`.
-    model : estimator
-        Fitted or released.
-    numeric : bool
-        Whether the attribute is a quantity.
-
-    Raises
-    ------
-    AttackNotApplicableError
-        Where it has not.
-    ValueError
-        For probabilities of nobody knows which labels.
-    """
+    """Check that a model has what the criterion compares."""
     name = type(model).__name__
     if not classifies(model):
         if criterion == "accuracy":
@@ -99,23 +82,8 @@ def check_applicable(criterion: Criterion, model: Any, numeric: bool) -> None:
 def log_likelihoods(model: Any, X: Any, codes: IntArray, *, precise: bool) -> FloatArray:
     """Logarithm of the probability that a classifier gives to the true label of every record.
 
-    Parameters
-    ----------
-    model : classifier
-        With ``predict_proba``.
-    X : records of shape (n, ...)
-        As the model takes them.
-    codes : ndarray of int of shape (n,)
-        Position of the true label among ``classes_``, -1 for one the model has never seen.
-    precise : bool
-        Whether probabilities that round to 0 or 1 are told apart: from ``predict_log_proba``
-        where the model has it, and near 1 from the sum of the others. Else the logarithm is that
-        of ``predict_proba`` as it is.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        In nats, at most 0; minus infinity for probability 0 and labels never seen.
+    Shapes: ``X`` (n, ...); ``codes`` (n,); returns (n,): in nats, at most 0; minus infinity for
+    probability 0 and labels never seen.
     """
     rows = np.arange(len(codes))
     if precise and hasattr(model, "predict_log_proba"):
@@ -158,23 +126,8 @@ def _log_class_probabilities(model: Any, X: Any) -> FloatArray:
 def accuracy_scores(y: Array, own: Array, targets: IntArray) -> FloatArray:
     """1 where a candidate prediction is the target's label and 0 elsewhere.
 
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Labels of all records.
-    own : ndarray of shape (n_targets, n_values)
-        Predictions under the candidate values.
-    targets : ndarray of int of shape (n_targets,)
-        Positions of the targets.
-
-    Returns
-    -------
-    ndarray of shape (n_targets, n_values)
-
-    Raises
-    ------
-    TypeError
-        For labels of another kind than the predictions.
+    Shapes: ``y`` (n,); ``own`` (n_targets, n_values); ``targets`` (n_targets,); returns
+    (n_targets, n_values).
     """
     return np.asarray(attack_success(own.T, y[targets]).T, dtype=np.float64)
 
@@ -185,23 +138,8 @@ def confusion_scores(y: Array, known: Array, own: Array, targets: IntArray) -> F
     Read off the confusion matrix of the other records; one imagined record for each predicted
     label is spread evenly over the true ones, so that nothing is impossible.
 
-    Parameters
-    ----------
-    y, known : ndarray of shape (n,)
-        Labels of all records, and what is predicted of them.
-    own : ndarray of shape (n_targets, n_values)
-        Predictions under the candidate values.
-    targets : ndarray of int of shape (n_targets,)
-        Positions of the targets.
-
-    Returns
-    -------
-    ndarray of shape (n_targets, n_values)
-
-    Raises
-    ------
-    TypeError
-        For labels of another kind than the predictions.
+    Shapes: ``y``, ``known`` (n,); ``own`` (n_targets, n_values); ``targets`` (n_targets,); returns
+    (n_targets, n_values).
     """
     attack_success(known[:1], y[:1])
     # By hashing, not sorting: labels may be strings, and there are many at every release.
@@ -262,24 +200,8 @@ def squared_scores(y: FloatArray, own: Array, targets: Array) -> FloatArray:
 def ties_by_prior(scores: FloatArray, prior: FloatArray, *, logarithmic: bool) -> IntArray:
     """Position of the largest score; of several the one of largest prior, then the first.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (..., n_targets, n_values)
-        Minus infinity is allowed.
-    prior : ndarray of shape (n_targets, n_values)
-        Prior of every target.
-    logarithmic : bool
-        Whether scores are logarithms, whose absolute rather than relative error is round-off.
-
-    Returns
-    -------
-    ndarray of int of shape (..., n_targets)
-
-    Examples
-    --------
-    >>> scores = np.array([[1.0, 1.0, 0.0], [2.0, 1.0, 2.0]])
-    >>> ties_by_prior(scores, np.full((2, 3), [0.2, 0.3, 0.5]), logarithmic=False)
-    array([1, 2])
+    Shapes: ``scores`` (..., n_targets, n_values); ``prior`` (n_targets, n_values); returns (...,
+    n_targets).
     """
     best = scores.max(axis=-1, keepdims=True)
     size = np.abs(np.where(np.isfinite(best), best, 0.0))

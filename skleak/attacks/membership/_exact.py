@@ -61,13 +61,7 @@ class ExactTest:
         return ENCODING_ERROR * max(1.0, float(np.linalg.norm(self.own)))
 
     def read(self, released: Any, noise_scale: Any = None) -> Releases:
-        """Releases in any form; see `read_releases`.
-
-        Raises
-        ------
-        AttackNotApplicableError, ValueError
-            As of `read_releases`.
-        """
+        """Releases in any form; see `read_releases`."""
         noise = noise_scale, self.noise_scale
         told = self.weighted
         return read_releases(released, len(self.own), *noise, kind=self.kind, weighted=told)
@@ -183,27 +177,7 @@ def fit_exact_test(
 ) -> ExactTest:
     """Compute what would have been released, without noise, with and without each target.
 
-    Parameters
-    ----------
-    estimator : estimator or Pipeline
-        Fitted or not.
-    table : table of shape (n, n_columns)
-        Raw training records.
-    y : ndarray of shape (n,)
-        Targets.
-    targets : ndarray of int of shape (n_targets,)
-        Positions of the records under attack.
-    sample_weight : ndarray of shape (n,), default=None
-        Weights of the records in the fit; a target is there with all of its weight, or not.
-
-    Returns
-    -------
-    ExactTest
-
-    Raises
-    ------
-    AttackNotApplicableError
-        Where there is no exact test, or no unique minimiser without a target.
+    Shapes: ``table`` (n, n_columns); ``y`` (n,); ``targets`` (n_targets,); ``sample_weight`` (n,).
     """
     weighted = sample_weight is not None
     model = fit_public_model(estimator, table, y, weighted=weighted)

@@ -17,24 +17,7 @@ _ROUND_OFF = 1e-13
 def leverages(X: FloatArray) -> FloatArray:
     """``h_j = x_j^T (X^T X)^-1 x_j``, exactly 1 where it is so but for rounding.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Design.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Raises
-    ------
-    ValueError
-        For a design without full column rank.
-
-    Examples
-    --------
-    >>> leverages(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 3.0]]))
-    array([0.5, 0.5, 1. ])
+    Shapes: ``X`` (n, d); returns (n,).
     """
     n, d = X.shape
     # Columns in units of their length: a rank does not depend on units.
@@ -54,32 +37,15 @@ def leverages(X: FloatArray) -> FloatArray:
 def member_rates(h: FloatArray, threshold: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Probability that the log-likelihood ratio of membership exceeds a threshold.
 
-    Parameters
-    ----------
-    h : ndarray of shape (n,)
-        Leverages, in [0, 1].
-    threshold : float or ndarray of shape (n,)
-        The threshold.
+    Shapes: ``h`` (n,); ``threshold`` (n,); returns ``fresh``, ``trained`` (n,): under no
+    membership (independent pairs) and under membership (correlation ``sqrt(h)``).
 
-    Returns
-    -------
-    fresh, trained : ndarray of shape (n,)
-        Under no membership (independent pairs) and under membership (correlation ``sqrt(h)``).
-
-    Notes
-    -----
     Along the axes of the correlation ``rho = sqrt(h)`` the pair is ``(P, Q)``, of unit variances
     for independent pairs and of variances ``1 + rho`` and ``1 - rho`` otherwise. The ratio exceeds
     the threshold t where ``rho P^2 / (1 + rho) - rho Q^2 / (1 - rho) > k = 2 t + log(1 - h)``. With
     half the squared radius exponential and the angle ``psi / 2`` uniform, that has
     probability ``exp(-k / (2 a))`` at an angle of coefficient a, where a is
     ``rho (cos psi - rho) / (1 - h)`` for independent pairs and ``rho cos psi`` for others.
-
-    Examples
-    --------
-    >>> fresh, trained = member_rates(np.array([0.0, 0.5, 1.0]), 0.0)
-    >>> fresh.round(4), trained.round(4)
-    (array([0.    , 0.4862, 0.    ]), array([0.    , 0.7922, 1.    ]))
     """
     fresh, trained = np.empty(len(h)), np.empty(len(h))
     threshold = np.broadcast_to(np.asarray(threshold, dtype=np.float64), h.shape)
@@ -91,28 +57,12 @@ def member_rates(h: FloatArray, threshold: npt.ArrayLike) -> tuple[FloatArray, F
 def member_power(h: FloatArray, rate: FloatArray) -> FloatArray:
     """Largest share of members that any test of a false positive rate finds.
 
-    Parameters
-    ----------
-    h : ndarray of shape (n,)
-        Leverages, in [0, 1].
-    rate : ndarray of shape (n,)
-        False positive rates, in [0, 1].
+    Shapes: ``h`` (n,); ``rate`` (n,); returns (n,): that of the likelihood-ratio test at the
+    threshold of that rate (Neyman and Pearson).
 
-    Returns
-    -------
-    ndarray of shape (n,)
-        That of the likelihood-ratio test at the threshold of that rate (Neyman and Pearson).
-
-    Notes
-    -----
     The coefficient of `member_rates` is largest at ``rho / (1 + rho)`` and least at
     ``-rho / (1 - rho)``, so that the rate of a threshold lies between two exponentials: their
     thresholds enclose the one sought.
-
-    Examples
-    --------
-    >>> member_power(np.array([0.0, 0.5, 1.0]), np.full(3, 0.1)).round(4)
-    array([0.1   , 0.2688, 1.    ])
     """
     # Without leverage nothing but a coin tells members; with leverage 1 they are all found.
     power = np.where(h < 1.0, rate, 1.0)

@@ -17,13 +17,7 @@ _ROUND_OFF = 1e-12
 
 
 def check_rate(false_positive_rate: npt.ArrayLike) -> FloatArray:
-    """One rate, of shape (), or several, of shape (k,), in [0, 1].
-
-    Raises
-    ------
-    ValueError
-        For anything else.
-    """
+    """One rate, of shape (), or several, of shape (k,), in [0, 1]."""
     rate = np.asarray(false_positive_rate, dtype=np.float64)
     if rate.ndim > 1 or not np.all((rate >= 0.0) & (rate <= 1.0)):
         raise ValueError(
@@ -34,13 +28,7 @@ def check_rate(false_positive_rate: npt.ArrayLike) -> FloatArray:
 
 
 def check_positions(rows: Any, n: int) -> IntArray:
-    """Positions in a design of n rows, as an array of integers.
-
-    Raises
-    ------
-    ValueError
-        For anything but whole numbers from 0 to n - 1, in at most one dimension.
-    """
+    """Positions in a design of n rows, as an array of integers."""
     array = np.asarray(rows)
     if array.dtype.kind not in "iu" or array.ndim > 1 or not np.all((array >= 0) & (array < n)):
         raise ValueError(
@@ -51,13 +39,7 @@ def check_positions(rows: Any, n: int) -> IntArray:
 
 
 def check_responses(s: Any) -> FloatArray:
-    """Finite numbers, in at most one dimension.
-
-    Raises
-    ------
-    ValueError
-        For anything else.
-    """
+    """Finite numbers, in at most one dimension."""
     array = np.asarray(s, dtype=np.float64)
     if array.ndim > 1 or not np.all(np.isfinite(array)):
         raise ValueError(f"`s` must be one finite number or one for each test; got {s!r}.")

@@ -186,7 +186,7 @@ def attribute_gain(
 
 
 def _exchanges(control: str, attack: Any) -> bool:
-    """Whether each control record takes the place of a training record."""
+    """Return True if each control record takes the place of a training record."""
     if control not in ("auto", "sample", "exchange"):
         raise ValueError(f"`control` must be 'auto', 'sample' or 'exchange'; got {control!r}.")
     if control == "exchange" and not hasattr(attack, "records"):

@@ -197,7 +197,7 @@ def play_errors(
 
 
 def plays_each(attack: Any) -> bool:
-    """Whether an attack is asked about one target a release, which is cheap for these.
+    """Return True if an attack is asked about one target a release, which is cheap for these.
 
     Only the library's own attacks are trusted to answer there as in `predict`: a subclass may
     have changed it.

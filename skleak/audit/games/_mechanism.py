@@ -56,7 +56,7 @@ class MeasuredNoise:
 
     @property
     def as_stated(self) -> bool:
-        """Whether all checks of the noise were passed."""
+        """True if all checks of the noise were passed."""
         return all(check.passed for check in self.checks)
 
 

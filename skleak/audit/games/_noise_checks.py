@@ -45,7 +45,7 @@ class NoiseCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether the noise may be what is stated."""
+        """True if the noise may be what is stated."""
         return self.p_value > LEVEL
 
 

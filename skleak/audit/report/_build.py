@@ -206,7 +206,7 @@ def _preprocessing(auditor: Any) -> str:
 
 
 def _guesses_target(auditor: Any, subject: Subject) -> bool:
-    """Whether an attack on whole records reconstructs the targets of the model too."""
+    """Return True if an attack on whole records reconstructs the targets of the model too."""
     d = subject.secrets.shape[-1]
     return subject.kind == "record" and any(
         getattr(attack, "n_reconstructed_", d) > d for attack in auditor.attacks_.values()

@@ -242,7 +242,7 @@ def _beyond_chance(report: "AuditReport", source: str) -> int:
 
 
 def _gives_away(row: Any) -> bool:
-    """Whether the gap alone gives an attack more than a word's worth."""
+    """Return True if the gap alone gives an attack more than a word's worth."""
     return _sure_advantage(row) >= WORTH_A_WORD
 
 

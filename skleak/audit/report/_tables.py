@@ -34,7 +34,7 @@ _SAME = 1e-9
 
 
 def counts_success(report: "AuditReport") -> bool:
-    """Whether guesses are right or wrong, rather than numbers off by an error."""
+    """Return True if guesses are right or wrong, rather than numbers off by an error."""
     return report.kind in ("categorical", "membership")
 
 

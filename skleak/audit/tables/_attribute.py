@@ -243,7 +243,7 @@ def _ratio_interval(outcome: Outcome, level: float) -> Interval:
 
 
 def _is_biased(design: Design, outcome: Outcome) -> bool:
-    """Whether the mean errors are too large to come from the noise of finitely many releases.
+    """Return True if the mean errors are larger than the noise of so many releases explains.
 
     Were there no bias, the mean square of a record over the variance of a mean would be a weighted
     mean of chi-squared variables, of which a single one has the heaviest tail. A median lies in it

@@ -53,7 +53,7 @@ class Columns:
 
     @property
     def is_single(self) -> bool:
-        """Whether the block is one column."""
+        """True if the block is one column."""
         return (
             self.indices is not None
             and len(self.indices) == 1

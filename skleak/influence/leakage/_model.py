@@ -135,17 +135,17 @@ class LeakageModel(ABC):
 
     @property
     def has_brackets(self) -> Capability:
-        """Whether it is bounded what one changed record does to the leakage of all others."""
+        """True if it is bounded what one changed record does to the leakage of all others."""
         return Capability(self._no_brackets or self._several)
 
     @property
     def has_equal_noise(self) -> Capability:
-        """Whether the covariance of the noise is the same under every value of a record."""
+        """True if the covariance of the noise is the same under every value of a record."""
         return Capability(self._no_equal_noise)
 
     @property
     def takes_shaped_noise(self) -> Capability:
-        """Whether it is known what such a fit leaks under noise of a covariance of its own."""
+        """True if it is known what such a fit leaks under noise of a covariance of its own."""
         return Capability(self._no_shaped_noise or self._several)
 
     @property

@@ -221,7 +221,7 @@ class _Anderson:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the last step was a plain one, for lack of memory."""
+        """True if the last step was a plain one, for lack of memory."""
         return not self.changes
 
     def step(self, x: FloatArray, f: FloatArray, damping: float) -> FloatArray:

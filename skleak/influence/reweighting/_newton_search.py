@@ -86,7 +86,7 @@ class NewtonSearch(Generic[State]):
 
     @property
     def is_active(self) -> bool:
-        """Whether the last weights were proposed by this search."""
+        """True if the last weights were proposed by this search."""
         return self._origin is not None
 
     def propose(
@@ -137,7 +137,7 @@ class NewtonSearch(Generic[State]):
             self._damping = min(1.0, self._damping, _LARGEST_CHANGE / largest)
 
     def _is_due(self, history: list[float]) -> bool:
-        """Whether it may begin, and the acceleration would take long."""
+        """Return True if it may begin, and the acceleration would take long."""
         if len(history) < self._earliest or not np.isfinite(min(history)):
             return False
         if self.eager:

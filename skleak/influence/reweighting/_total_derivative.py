@@ -61,7 +61,7 @@ class TotalDerivative:
 
     @property
     def unbounded(self) -> bool:
-        """Whether the weights have no derivative, so that no finite number bounds the leakage."""
+        """True if the weights have no derivative, so that no finite number bounds the leakage."""
         return self.adjoint is None and not max(self.deviation, self.residual) < np.inf
 
     @property

@@ -69,12 +69,12 @@ class NoiseShape:
 
     @property
     def reads_data(self) -> bool:
-        """Whether the covariance is a function of the training records."""
+        """True if the covariance is a function of the training records."""
         return self.name in ("curvature", "minimax")
 
     @property
     def is_identity(self) -> bool:
-        """Whether the noise is isotropic, by name or by number."""
+        """True if the noise is isotropic, by name or by number."""
         if self.matrix is None:
             return self.name == "isotropic"
         return np.array_equal(self.matrix, self.matrix[0, 0] * np.eye(len(self.matrix)))

@@ -71,40 +71,14 @@ def fit_evidence(
 ) -> Evidence:
     """Learn what scores tell, from models whose members are known.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_models, n_targets)
-        Scores under shadow models.
-    trained_on : ndarray of bool of shape (n_models, n_targets)
-        Whether the model was trained on the target.
-    variance, limit, residuals
-        As of `fit_laws`. Of residuals those near zero speak for membership.
-    groups : ndarray of int of shape (n_groups, n_together)
-        Positions of the models that are attacked in turn, to learn what counts. Those of a group
-        are left out together, as models trained on complements have to be: of one of them the
-        other tells what it was trained on.
+    Shapes: ``scores`` (n_models, n_targets); ``trained_on`` (n_models, n_targets); ``groups``
+    (n_groups, n_together).
 
-    Returns
-    -------
-    Evidence
-
-    Notes
-    -----
     Logistic regression of membership on the log-likelihood ratio of each record's own laws, bounded
     smoothly at ten nats, and on a monotone function of the rank of the score among all scores:
     a normal quantile, whose weight is positive to break ties, and steps. Weights are not negative,
     and have a normal prior of variance 1 around one for the ratio and zero for the rest. So a few
     records are judged by the ratio alone, and many hardly worse than by the best single threshold.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> trained_on = rng.random((40, 5)) < 0.5
-    >>> evidence = fit_evidence(
-    ...     rng.normal(3.0 * trained_on), trained_on, groups=np.arange(40)[:, None]
-    ... )
-    >>> evidence.log_ratio(np.array([3.0, 3.0, 3.0, 0.0, 0.0])) > 0.0
-    array([ True,  True,  True, False, False])
     """
     laws = fit_laws(scores, trained_on, variance, limit, residuals=residuals)
     merit = _merit(scores, limit, residuals)

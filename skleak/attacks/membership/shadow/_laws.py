@@ -74,17 +74,7 @@ class ScoreLaws:
     def surprise(self, scores: FloatArray, *, two_ends: bool) -> FloatArray:
         """Minus the log probability that a model without the record speaks as much for it.
 
-        Parameters
-        ----------
-        scores : ndarray of shape (..., n_targets)
-            Scores under the models attacked.
-        two_ends : bool
-            Whether membership shows in scores near zero (residuals) rather than in large ones.
-
-        Returns
-        -------
-        ndarray of shape (..., n_targets)
-            In nats, at least 0, finite.
+        Shapes: ``scores`` (..., n_targets); returns (..., n_targets): in nats, at least 0, finite.
         """
         scores = self._bounded(scores)
         mean, scale = self.means[:, 0], self.scales[:, 0]
@@ -110,29 +100,7 @@ def fit_laws(
 ) -> ScoreLaws:
     """Fit the two laws of every target.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_models, n_targets)
-        Scores under shadow models.
-    trained_on : ndarray of bool of shape (n_models, n_targets) or None
-        Whether the model was trained on the target; None where none was.
-    variance : {"auto", "per_record", "global"}
-        See `LikelihoodRatioMembership`.
-    limit : float, default=inf
-        What infinite scores count as; see `score_limit`.
-    residuals : bool, default=False
-        Whether zero is a perfect fit, of a probability of its own.
-
-    Returns
-    -------
-    ScoreLaws
-
-    Examples
-    --------
-    >>> scores = np.array([[0.0, 5.0], [2.0, 9.0], [1.0, 7.0]])
-    >>> laws = fit_laws(scores, None, "per_record")
-    >>> laws.means[:, 0], laws.scales[:, 0]
-    (array([1., 7.]), array([1., 2.]))
+    Shapes: ``scores`` (n_models, n_targets); ``trained_on`` (n_models, n_targets).
     """
     laws = _Tally(scores, trained_on, limit, residuals).laws(variance)
     if trained_on is not None:
@@ -156,30 +124,9 @@ def ratios_from_others(
 ) -> FloatArray:
     """Log-likelihood ratios of some models by laws that all the others teach.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_models, n_targets)
-        Scores under shadow models.
-    trained_on : ndarray of bool of shape (n_models, n_targets)
-        Whether the model was trained on the target. Its own row tells nothing about a model.
-    variance, limit, residuals
-        As of `fit_laws`.
-    groups : ndarray of int of shape (n_groups, n_together)
-        Positions of the models asked. Those of a group are left out together.
-
-    Returns
-    -------
-    ndarray of shape (n_groups, n_together, n_targets)
-        As `fit_laws` without the group gives it.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> trained_on = rng.random((40, 5)) < 0.5
-    >>> scores = rng.normal(3.0 * trained_on)
-    >>> ratios = ratios_from_others(scores, trained_on, "auto", groups=np.arange(40)[:, None])
-    >>> bool(np.mean((ratios[:, 0] > 0.0) == trained_on) > 0.85)
-    True
+    Shapes: ``scores`` (n_models, n_targets); ``trained_on`` (n_models, n_targets); ``groups``
+    (n_groups, n_together); returns (n_groups, n_together, n_targets): as `fit_laws` without the
+    group gives it.
     """
     tally = _Tally(scores, trained_on, limit, residuals)
     ratios = np.empty((*groups.shape, scores.shape[1]))

@@ -22,22 +22,7 @@ _LARGEST_SEED = 2**31 - 1
 
 
 def shadow_template(estimator: Any) -> Any:
-    """Unfitted copy that charges no ledger, at any depth: a shadow model is never released.
-
-    Parameters
-    ----------
-    estimator : estimator or Pipeline
-        Fitted or not. Noise stays as it is: it is part of what makes scores spread.
-
-    Returns
-    -------
-    estimator
-
-    Raises
-    ------
-    AttackNotApplicableError
-        For a released model, which cannot be trained anew.
-    """
+    """Unfitted copy that charges no ledger, at any depth: a shadow model is never released."""
     if hasattr(last_step(estimator), "provenance_"):
         raise AttackNotApplicableError(
             "`estimator` is a released model, which does not know how it was trained. Pass the "
@@ -73,26 +58,7 @@ def balanced_halves(
     trained on; the next model is trained on the others. So every record is in exactly half of an
     even number of training sets, and a class of two or more records is in all of them.
 
-    Parameters
-    ----------
-    strata : ndarray of shape (n_records,) or None
-        Classes of the records; None where there are none.
-    n_records, n_models : int
-        How many there are.
-    generator : Generator
-        Source of the coins.
-
-    Returns
-    -------
-    ndarray of bool of shape (n_models, n_records)
-
-    Examples
-    --------
-    >>> halves = balanced_halves(None, 5, 4, np.random.default_rng(0))
-    >>> halves.sum(axis=0)
-    array([2, 2, 2, 2, 2])
-    >>> sorted(halves.sum(axis=1).tolist())
-    [2, 2, 3, 3]
+    Shapes: ``strata`` (n_records,); returns (n_models, n_records).
     """
     codes = np.zeros(n_records, dtype=np.intp) if strata is None else pd.factorize(strata)[0]
     halves = np.empty((n_models, n_records), dtype=bool)
@@ -118,34 +84,8 @@ def shadow_scores(
 ) -> FloatArray:
     """Train shadow models, ask each about the targets, and keep the scores alone.
 
-    Parameters
-    ----------
-    template : estimator
-        Of `shadow_template`.
-    records : Records of shape (n, ...)
-        What training sets are taken from, with the weights of the fits.
-    halves : ndarray of bool of shape (n_models, n)
-        Training set of every model.
-    asked : Records of shape (n_targets, ...)
-        Those under attack.
-    statistic : callable or None
-        As of `record_scores`.
-    generators : sequence of Generator
-        One for each model.
-    n_jobs : int or None
-        Number of parallel jobs, as in joblib.
-    verbose : int
-        Above 0, a progress bar.
-
-    Returns
-    -------
-    ndarray of shape (n_models, n_targets)
-        The same for every `n_jobs`.
-
-    Raises
-    ------
-    ValueError
-        Where a model cannot be trained, or cannot answer.
+    Shapes: ``records`` (n, ...); ``halves`` (n_models, n); ``asked`` (n_targets, ...); returns
+    (n_models, n_targets): the same for every `n_jobs`.
     """
     tasks = (
         delayed(_scores_of_one)(template, records, half, asked, statistic, generator)

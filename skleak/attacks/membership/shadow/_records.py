@@ -62,22 +62,8 @@ def known_records(
 ) -> tuple[Records, Records | None]:
     """Candidates and reference records, None where there are none, from what `fit` was given.
 
-    Parameters
-    ----------
-    X, y, X_reference, y_reference : records of shape (n, ...), array-like of shape (n,)
-        As passed by the user.
-    weights : pair of array-like of shape (n,) or None
-        Sample weights of the candidates and of the reference records.
-
-    Returns
-    -------
-    candidates : Records
-    reference : Records or None
-
-    Raises
-    ------
-    ValueError
-        For invalid records, targets or weights.
+    Shapes: ``X``, ``y``, ``X_reference``, ``y_reference`` (n, ...); ``weights`` (n,); returns
+    ``candidates``; ``reference``.
     """
     X = as_records(X, "X")
     y = as_targets(y, X, "y")
@@ -98,22 +84,8 @@ def pick(X: Any, rows: IntArray) -> Any:
 def stack_records(X: Any, X_reference: Any) -> Any:
     """Candidates and reference records below one another.
 
-    Parameters
-    ----------
-    X : records of shape (n, ...)
-        As of `as_records`.
-    X_reference : records of shape (m, ...)
-        With the columns of X, in their order.
-
-    Returns
-    -------
-    records of shape (n + m, ...)
-        Columns of pandas categories have the categories of both.
-
-    Raises
-    ------
-    TypeError
-        Where one of the two has names of columns and the other has none.
+    Shapes: ``X`` (n, ...); ``X_reference`` (m, ...); returns (n + m, ...): columns of pandas
+    categories have the categories of both.
     """
     if sparse.issparse(X) or sparse.issparse(X_reference):
         return sparse.vstack([sparse.csr_array(X), sparse.csr_array(X_reference)], format="csr")
@@ -144,24 +116,12 @@ def _with_shared_categories(one: Any, other: Any) -> list[Any]:
 
 
 def plain_targets(y: Array) -> Array:
-    """Numbers and booleans that came as objects as what they are: models are not trained on those.
-
-    Examples
-    --------
-    >>> plain_targets(np.array([1, 0], dtype=object)).dtype.kind
-    'i'
-    """
+    """Return numbers and booleans that came as objects as what they are, to train models on."""
     return np.asarray(pd.Series(y).infer_objects()) if y.dtype.kind == "O" else y
 
 
 def stack_targets(y: Array, y_reference: Array) -> Array:
-    """Targets of candidates and of reference records, shape (n + m,).
-
-    Raises
-    ------
-    ValueError
-        Where one of the two holds numbers and the other does not: numbers would become strings.
-    """
+    """Targets of candidates and of reference records, shape (n + m,)."""
     numbers = [part.dtype.kind in "biufc" for part in (y, y_reference)]
     if numbers[0] != numbers[1]:
         raise ValueError(
@@ -172,13 +132,7 @@ def stack_targets(y: Array, y_reference: Array) -> Array:
 
 
 def check_labels(y: Array, y_reference: Array) -> None:
-    """Check that candidates and reference records have labels in common.
-
-    Raises
-    ------
-    ValueError
-        Where they have none: one of the two is coded in another way.
-    """
+    """Check that candidates and reference records have labels in common."""
     if set(y.tolist()).isdisjoint(y_reference.tolist()):
         raise ValueError(
             "`y` and `y_reference` have no label in common. Pass labels in one coding, and "
@@ -187,13 +141,7 @@ def check_labels(y: Array, y_reference: Array) -> None:
 
 
 def check_apart(X: Any, y: Array, X_reference: Any, y_reference: Array) -> None:
-    """Warn where candidates are among the reference records too, by value.
-
-    Raises
-    ------
-    ValueError
-        Where most candidates are: they were passed twice.
-    """
+    """Warn where candidates are among the reference records too, by value."""
     common = np.isin(_record_keys(X, y), _record_keys(X_reference, y_reference))
     if 2 * common.sum() > len(common):
         raise ValueError(

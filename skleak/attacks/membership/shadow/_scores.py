@@ -27,26 +27,7 @@ def record_scores(
 ) -> FloatArray:
     """Scores of some records under one model.
 
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    X, y : records of shape (n, ...), ndarray of shape (n,)
-        Records and their true targets or labels.
-    statistic : callable or None
-        None takes the log odds ``log(p_y / (1 - p_y))`` of a classifier, infinite where a
-        probability is 0 or 1, and ``y`` minus the prediction of a regressor.
-    strict : bool, default=True
-        Whether labels of which the model knows none raise, or have probability 0.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Raises
-    ------
-    ValueError
-        For answers that are NaN, or not one for each record.
+    Shapes: ``X``, ``y`` (n, ...); returns (n,).
     """
     if statistic is not None:
         scores = np.asarray(statistic(model, select_columns(model, X), y), dtype=np.float64)
@@ -82,24 +63,10 @@ def _log_odds(model: Any, X: Any, y: Array, strict: bool) -> FloatArray:
 def score_limit(scores: FloatArray) -> float:
     """What infinite log odds count as: beyond all finite ones, by a factor of two in the odds.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_models, n_targets)
-        Scores under shadow models.
+    Shapes: ``scores`` (n_models, n_targets).
 
-    Returns
-    -------
-    float
-
-    Notes
-    -----
     A forest of 100 trees answers 0 or 1 where the next answer is 0.01 or 0.99: that is about
     half of it, and no certainty.
-
-    Examples
-    --------
-    >>> round(float(np.exp(-score_limit(np.array([[np.inf, 1.0, np.log(0.01 / 0.99)]])))), 4)
-    0.0051
     """
     inside = np.abs(scores[np.isfinite(scores)])
     return float(inside.max(initial=1.0) + np.log(2.0))

@@ -81,23 +81,7 @@ class ShadowTest:
     def evidence(self, released: Any) -> FloatArray:
         """Log-likelihood ratio, offline minus the log of the p-value.
 
-        Parameters
-        ----------
-        released : estimator, pipeline, or list of them
-            Fitted or released models under attack.
-
-        Returns
-        -------
-        ndarray of shape (n_targets,) or (n_models, n_targets)
-            Finite.
-
-        Raises
-        ------
-        TypeError
-            For anything but fitted models.
-        ValueError
-            For a model of other columns or labels than the shadow models, or one fitted with
-            sample weights that the attack does not know.
+        Returns (n_targets,) or (n_models, n_targets): finite.
         """
         models, single = released_models(released)
         for model in models:
@@ -142,26 +126,7 @@ def fit_shadow_test(
 ) -> ShadowTest:
     """Train shadow models and fit the laws of the scores of every target.
 
-    Parameters
-    ----------
-    estimator : estimator or Pipeline
-        Fitted or not.
-    candidates : Records
-        Records that may be members.
-    reference : Records or None
-        Other records of the population; needed offline.
-    targets : ndarray of int of shape (n_targets,)
-        Positions of the candidates under attack.
-    plan : ShadowPlan
-        Which models.
-    random_state : None, int, RandomState or Generator
-        Seed.
-    n_jobs, verbose : int
-        See `shadow_scores`.
-
-    Returns
-    -------
-    ShadowTest
+    Shapes: ``targets`` (n_targets,).
     """
     template = shadow_template(estimator)
     weighted = candidates.weights is not None

@@ -80,12 +80,12 @@ class MembershipSubject:
 
     @property
     def classifies(self) -> bool:
-        """Whether labels are predicted."""
+        """True if labels are predicted."""
         return bool(is_classifier(self.trained))
 
     @property
     def has_noise(self) -> bool:
-        """Whether the estimator adds noise of its own."""
+        """True if the estimator adds noise of its own."""
         return "noise_scale" in last_step(self.trained).get_params(deep=False)
 
     def weight_argument(self, rows: Any = slice(None)) -> dict[str, FloatArray]:
