@@ -45,8 +45,8 @@ class Evidence:
         Whether membership shows in scores near zero rather than in large ones.
     seen : ndarray of shape (n_models * n_targets,)
         How good scores of all targets were, ascending.
-    weights : ndarray of shape (n_steps + 3,)
-        Of the ratio, the rank, its steps, and one; none but the last is negative.
+    weights : ndarray of shape (2 * n_steps + 2,)
+        Of the ratio, the rank, its steps up and its steps down; none is negative.
     """
 
     laws: ScoreLaws
@@ -79,6 +79,7 @@ def fit_evidence(
     a normal quantile, whose weight is positive to break ties, and steps. Weights are not negative,
     and have a normal prior of variance 1 around one for the ratio and zero for the rest. So a few
     records are judged by the ratio alone, and many hardly worse than by the best single threshold.
+    The best rank never speaks against membership, nor the worst for it.
     """
     laws = fit_laws(scores, trained_on, variance, limit, residuals=residuals)
     merit = _merit(scores, limit, residuals)
@@ -103,19 +104,20 @@ def _merit(scores: FloatArray, limit: float, residuals: bool) -> FloatArray:
 
 
 def _features(ratio: FloatArray, merit: FloatArray, seen: FloatArray) -> FloatArray:
-    """What speaks for membership, of shape (..., n_targets, n_steps + 3)."""
+    """What speaks for membership, of shape (..., n_targets, 2 * n_steps + 2)."""
     below, up_to = (np.searchsorted(seen, merit, side=side) for side in ("left", "right"))
     share = np.clip(below + up_to, 1, 2 * len(seen) - 1) / (2 * len(seen))
     edges = seen[(_STEPS * len(seen)).astype(np.intp)]
-    # A step that all are on is none.
-    steps = (merit[..., None] >= edges) & (edges > seen[0])
+    above = merit[..., None] >= edges
+    # Up for who is on a step, and down for the others; a step that all are on is none.
+    steps = [above & (edges > seen[0]), np.where(above, 0.0, -1.0)]
     near = ratio / np.hypot(1.0, ratio / _FARTHEST)
-    columns = [near[..., None], ndtri(share)[..., None], steps, np.ones((*ratio.shape, 1))]
+    columns = [near[..., None], ndtri(share)[..., None], *steps]
     return np.concatenate(columns, axis=-1)
 
 
 def _fit_weights(features: FloatArray, member: Array) -> FloatArray:
-    """Weights of a logistic regression around (1, 0, ..., 0), all but the last above a bound.
+    """Weights of a logistic regression around (1, 0, ..., 0), none of them negative.
 
     Newton's method on those weights that are not held at their bound (Bertsekas 1982).
     """
@@ -124,7 +126,7 @@ def _fit_weights(features: FloatArray, member: Array) -> FloatArray:
     center = np.zeros(features.shape[1])
     center[0] = 1.0
     least = np.zeros(len(center))
-    least[[1, -1]] = _TIE_BREAKER, -np.inf
+    least[1] = _TIE_BREAKER
 
     def cost(weights: FloatArray) -> float:
         odds = features @ weights + share
