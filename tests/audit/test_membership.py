@@ -566,18 +566,27 @@ def test_what_is_surely_reached_is_below_the_best_attack(rng):
 
 
 def gain_of_the_ratio(model, X, y, seed):
-    """By how much its areas and rates exceed those of the loss; it must not lose significantly."""
+    """By how much its areas and rates exceed those of the loss, and how exact an audit is.
+
+    Beyond the audit's own interval it must not lose.
+    """
     options = {"attacks": ["loss", "likelihood_ratio"], "random_state": seed, "n_releases": 20}
     auditor = audit(model, X, y, **options)
     loss, ratio = row(auditor, "loss"), row(auditor, "likelihood_ratio")
     for name in ("success", "tpr_at_1pct_fpr"):
         assert ratio[f"{name}_high"] >= loss[name]
-    return [ratio[name] - loss[name] for name in ("auc", "tpr_at_1pct_fpr", "success")]
+    gain = [ratio[name] - loss[name] for name in ("auc", "tpr_at_1pct_fpr", "success")]
+    return [*gain, 0.5 * (ratio["success_high"] - ratio["success_low"])]
 
 
 def assert_no_loss(gains):
-    """Means over audits of several seeds: what an audit can tell apart is ten times as much."""
-    assert np.all(np.mean(gains, axis=0) > -0.02)
+    """Mean gains over audits of several seeds are not negative beyond the interval of a mean.
+
+    The interval is that of the success of one attack; differences of two attacks on the same
+    releases, and areas, spread less.
+    """
+    *mean, half = np.mean(gains, axis=0)
+    assert np.all(np.array(mean) > -half / np.sqrt(len(gains)))
 
 
 FOUR = {
@@ -597,6 +606,9 @@ def test_the_likelihood_ratio_does_not_lose_to_the_loss(name):
     # A forest's odds are infinite for many members: what they count as decides whether it sees any.
     if name == "forest":
         assert np.mean(gains, axis=0)[0] > 0.03
+    # All of a tree's members have the best score: the ratio cannot be right less often.
+    if name == "tree":
+        assert np.mean(gains, axis=0)[2] > -1e-3
 
 
 @pytest.mark.slow
