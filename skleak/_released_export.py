@@ -91,7 +91,7 @@ class ExportMixin:
         ValueError
             As `from_json` does.
         """
-        classes = {each.__name__: each for each in _subclasses(cls)}
+        classes = {subclass.__name__: subclass for subclass in _subclasses(cls)}
         if kind not in classes:
             raise ValueError(f"Expected a document of {sorted(classes)}; got one of {kind!r}.")
         return classes[kind]._from_content(content)
@@ -138,7 +138,7 @@ def as_scikit_learn(released: Any, counterpart: Any) -> Any:
 
 
 def _subclasses(cls: Any) -> set[Any]:
-    below = {each for child in cls.__subclasses__() for each in _subclasses(child)}
+    below = {grandchild for child in cls.__subclasses__() for grandchild in _subclasses(child)}
     return below if cls._counterpart is None else {cls, *below}
 
 

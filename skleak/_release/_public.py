@@ -122,7 +122,7 @@ def _learned_by_encoder(step: Any) -> str | None:
         return opaque
     check_is_fitted(step)
     again = public_copy(step)
-    names = [list(each.get_feature_names_out()) for each in (step, again)]
+    names = [list(fitted.get_feature_names_out()) for fitted in (step, again)]
     if names[0] != names[1]:
         return (
             f"its columns are named {names[0]}, and not {names[1]}, by the type that the records "
@@ -202,7 +202,7 @@ def _variables(code: types.CodeType) -> set[str]:
     names = {
         step.argval for step in dis.get_instructions(code) if step.opname.startswith("LOAD_GLOBAL")
     }
-    within = [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    within = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
     return names.union(*map(_variables, within))
 
 

@@ -21,8 +21,8 @@ __all__ = [
     "MISMATCH_LEVEL",
     "Consistency",
     "attack_weights",
-    "check_told",
     "check_weights",
+    "check_weights_known",
     "fitted_with_weights",
     "ignoring_mismatches",
     "release_consistency",
@@ -164,9 +164,9 @@ def fitted_with_weights(estimator: Any) -> bool:
     return bool(made.get("sample_weight", False))
 
 
-def check_told(estimator: Any, *, told: bool) -> None:
+def check_weights_known(estimator: Any, *, weighted: bool) -> None:
     """Refuse a model that was fitted with weights where the attack was not given them."""
-    if not told and fitted_with_weights(estimator):
+    if not weighted and fitted_with_weights(estimator):
         name = type(estimator).__name__
         raise ValueError(
             f"The {name} was fitted with sample weights; this attack was fitted without them, and "

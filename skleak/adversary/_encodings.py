@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.adversary._consistency import check_told
+from skleak.adversary._consistency import check_weights_known
 from skleak.adversary._knowledge import take_rows, with_attribute
 from skleak.adversary._smooth import interpolation_matrix
 from skleak.exceptions import AttackNotApplicableError
@@ -94,7 +94,7 @@ def fit_public_model(
             "`estimator` is a released model, which does not know how it was trained. Pass the "
             "private estimator to the attack, and the released model to `predict`."
         )
-    check_told(model, told=weighted)
+    check_weights_known(model, weighted=weighted)
     covariance = getattr(model, "noise_covariance", "isotropic")
     if not any_covariance and not (isinstance(covariance, str) and covariance == "isotropic"):
         raise AttackNotApplicableError(

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import is_classifier
 
-from skleak.adversary._consistency import check_told
+from skleak.adversary._consistency import check_weights_known
 from skleak.adversary._encodings import PublicModel, last_step
 from skleak.adversary._knowledge import column_names
 from skleak.exceptions import AttackNotApplicableError
@@ -141,7 +141,7 @@ def read_releases(
         for model in models:
             if kind is not None:
                 kind.check(model)
-            check_told(last_step(model), told=weighted)
+            check_weights_known(last_step(model), weighted=weighted)
             _check_covariance(last_step(model), noise_covariance)
         parameters = np.stack([_parameters(last_step(m), n_parameters) for m in models])
         stated = np.array([float(getattr(last_step(m), "noise_scale_", 0.0)) for m in models])

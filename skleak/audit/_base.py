@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.adversary._consistency import check_told, check_weights
+from skleak.adversary._consistency import check_weights, check_weights_known
 from skleak.adversary._knowledge import as_table, column_names
 from skleak.utils._confidential import ConfidentialMixin
 from skleak.utils._sklearn_compat import HasMethods, Interval, StrOptions, fit_context
@@ -101,7 +101,7 @@ class BaseAuditor(ConfidentialMixin, BaseEstimator):
         try:
             table, y = self._validate(X, y)
             weights = check_weights(sample_weight, table)
-            check_told(self.estimator, told=weights is not None)
+            check_weights_known(self.estimator, weighted=weights is not None)
             self._audit(table, y, weights, X_test, y_test)
         except BaseException:
             # The audit before, if there was one, stays whole beside what is finished of this one.

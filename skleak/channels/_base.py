@@ -313,7 +313,7 @@ class Channel(ABC):
                [1.0326, 0.    ]])
         """
         orders = check_order(order)
-        values = [self._divergence(float(each), pairwise) for each in orders.ravel()]
+        values = [self._divergence(float(value), pairwise) for value in orders.ravel()]
         axis = -3 if pairwise else -1
         return as_result(np.stack(values, axis=axis) if orders.ndim else values[0])
 

@@ -222,12 +222,12 @@ def _kept(options: Options) -> str:
 @contextmanager
 def _warnings_in_one_line() -> Iterator[None]:
     """Tell every warning once, without the place in the code that gave it."""
-    told: set[str] = set()
+    shown: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *_: object) -> None:
         text = one_line(message)
-        if text not in told:
-            told.add(text)
+        if text not in shown:
+            shown.add(text)
             complain(f"skleak audit: warning: {text}")
 
     with warnings.catch_warnings():

@@ -117,9 +117,9 @@ def prepare(
         notes.append(note)
     notes.append(_split_note(X, X_test))
     transformers = _transformers(numeric, categories)
-    told = (tuple(notes), decisions.lines())
+    messages = (tuple(notes), decisions.lines())
     return Prepared(
-        X, y, X_test, y_test, transformers, sensitive, n_values, answer, *told, rows=places
+        X, y, X_test, y_test, transformers, sensitive, n_values, answer, *messages, rows=places
     )
 
 

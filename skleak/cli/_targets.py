@@ -80,7 +80,7 @@ def read_target(column: "pd.Series[Any]", name: str, model: str) -> tuple[Target
     values = _labels(column, name) if model == "logistic" else _numbers(column, name, model)
     shown = ""
     if model == "logistic":
-        labels = [shorten(each, 20) for each in np.unique(values)]
+        labels = [shorten(value, 20) for value in np.unique(values)]
         first, last = labels[:-1], labels[-1]
         shown = f" ({', '.join(first[:4])}{', …' if len(first) > 4 else ''} and {last})"
     note = f"Target: `{shorten(name, 40)}`{shown}; {_CALLED[model]}{why}."

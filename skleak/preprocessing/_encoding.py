@@ -136,7 +136,7 @@ class PublicOneHotEncoder(PublicTransformer):
         # Fitted on the categories themselves, each column filled up with its first: what
         # scikit-learn takes from a table (the type of a column) is then public as well.
         longest = max(map(len, categories))
-        rows = [np.append(each, [each[0]] * (longest - len(each))) for each in categories]
+        rows = [np.append(values, [values[0]] * (longest - len(values))) for values in categories]
         names = getattr(self, "feature_names_in_", None)
         public = pd.DataFrame(np.stack(rows, axis=1), columns=names, dtype=object)
         self.encoder_ = encoder.set_output(transform="default").fit(public)
@@ -229,7 +229,7 @@ class PublicOneHotEncoder(PublicTransformer):
 
     def _checked_categories(self) -> list[Array]:
         shared = not isinstance(self.categories, Mapping) and not any(
-            pd.api.types.is_list_like(each) for each in self.categories
+            pd.api.types.is_list_like(values) for values in self.categories
         )
         checked = []
         for index, given in enumerate(by_column(self, "categories", shared)):

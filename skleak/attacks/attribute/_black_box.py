@@ -205,8 +205,8 @@ default="performance"
         if missing(y):
             raise ValueError("`y` must not hold missing values; drop those records first.")
         self._weights = weights = check_weights(sample_weight, table)
-        told = weights is not None
-        model = fit_public_model(self.estimator, table, y, any_covariance=True, weighted=told)
+        weighted = weights is not None
+        model = fit_public_model(self.estimator, table, y, any_covariance=True, weighted=weighted)
         if secret.numeric:
             check_smooth(model, table, self.records_, secret.index, self._candidates)
         own = take_rows(table, self.records_)
@@ -279,7 +279,7 @@ default="performance"
         return label_positions(self._labels, model.classes_)[self._label_codes]
 
     def _answers(self, model: Any, X: Any, records: IntArray, codes: IntArray | None) -> Array:
-        """What the model says about rows that may be these training records, of shape (n,)."""
+        """Ask the model about rows that may be these training records; shape (n,)."""
         if self.criterion == "gradient":
             return self._gradient_norms(model, X, records, codes)
         if codes is None or self.criterion in ("performance", "accuracy"):

@@ -104,7 +104,7 @@ def log_likelihoods(model: Any, X: Any, codes: IntArray, *, precise: bool) -> Fl
 
 
 def _log_class_probabilities(model: Any, X: Any) -> FloatArray:
-    """What ``predict_log_proba`` returns, checked, of shape (n, n_classes)."""
+    """Check and return ``predict_log_proba``, of shape (n, n_classes)."""
     with np.errstate(divide="ignore"):
         answer = model.predict_log_proba(select_columns(model, X))
     logs = check_numbers("predict_log_proba(X)", answer)

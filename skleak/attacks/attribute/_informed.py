@@ -191,8 +191,8 @@ class InformedAttributeInference(AttributeAttack):
 
     def _read(self, released: Any, noise_scale: Any) -> tuple[Releases, int, bool]:
         p = self._objective.n_parameters
-        told = self._weights is not None
-        releases = read_releases(released, p, None, 0.0, kind=self._kind, weighted=told)
+        weighted = self._weights is not None
+        releases = read_releases(released, p, None, 0.0, kind=self._kind, weighted=weighted)
         return releases, len(releases.parameters), releases.single
 
     def _read_each(self, released: Any, noise_scale: Any) -> tuple[Releases, int]:

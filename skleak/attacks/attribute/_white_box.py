@@ -333,8 +333,8 @@ class WhiteBoxAttributeInference(AttributeAttack):
     def _read(self, released: Any, noise_scale: Any) -> tuple[Releases, int, bool]:
         p = self.encodings_.shape[-1]
         noise = noise_scale, self.noise_scale_, self._noise.name
-        told = self._weights is not None
-        releases = read_releases(released, p, *noise, self._kind, weighted=told)
+        weighted = self._weights is not None
+        releases = read_releases(released, p, *noise, self._kind, weighted=weighted)
         releases = self._whitened(releases)
         if self._shaped is None and not self.numeric_:
             error = ENCODING_ERROR * max(1.0, float(np.linalg.norm(self._points.mean(axis=(0, 1)))))

@@ -23,7 +23,7 @@ __all__ = ["ExactRates", "ExactTest", "fit_exact_test"]
 
 @dataclass(frozen=True)
 class ExactTest:
-    """What a model would be, without noise, with and without each target. Confidential.
+    """Noiseless parameters with and without each target. Confidential.
 
     Parameters
     ----------
@@ -63,8 +63,8 @@ class ExactTest:
     def read(self, released: Any, noise_scale: Any = None) -> Releases:
         """Releases in any form; see `read_releases`."""
         noise = noise_scale, self.noise_scale
-        told = self.weighted
-        return read_releases(released, len(self.own), *noise, kind=self.kind, weighted=told)
+        weighted = self.weighted
+        return read_releases(released, len(self.own), *noise, kind=self.kind, weighted=weighted)
 
     def log_ratio(self, releases: Releases) -> FloatArray:
         """Log-likelihood with the record minus that without, of shape (n_releases, n_targets)."""

@@ -10,7 +10,7 @@ from scipy.special import expit, logit
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.adversary._consistency import check_told, weights_of_both
+from skleak.adversary._consistency import check_weights_known, weights_of_both
 from skleak.adversary._encodings import last_step
 from skleak.adversary._knowledge import as_table, resolve_records
 from skleak.adversary._removals import removal_obstacle
@@ -278,7 +278,7 @@ class LikelihoodRatioMembership(
         if self.method_ == "exact":
             records = self._fit_exact(X, y, weights)
         else:
-            check_told(self.estimator, told=sample_weight is not None)
+            check_weights_known(self.estimator, weighted=sample_weight is not None)
             records = self._fit_shadows(X, y, X_reference, y_reference, weights)
         self._remember_columns(records)
         self.classes_ = np.arange(2)
@@ -315,7 +315,7 @@ class LikelihoodRatioMembership(
         return candidates.X
 
     def decision_function(self, released: Any, noise_scale: Any = None) -> FloatArray:
-        """How much speaks for each target having been trained on.
+        """Evidence that each target was a training record.
 
         Parameters
         ----------

@@ -158,8 +158,8 @@ class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, BaseEstimato
             self.feature_names_in_ = names
         self.records_ = resolve_records(self.records, table.shape[0])
         self._weights = weights = check_weights(sample_weight, table)
-        told = weights is not None
-        model = fit_public_model(self.estimator, table, y, any_covariance=True, weighted=told)
+        weighted = weights is not None
+        model = fit_public_model(self.estimator, table, y, any_covariance=True, weighted=weighted)
         if not getattr(model.template, "fit_intercept", True):
             raise AttackNotApplicableError(
                 "Without an intercept the record's gradient tells its direction but not its "

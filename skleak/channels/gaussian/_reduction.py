@@ -77,8 +77,10 @@ class Hypotheses:
         root = np.linalg.cholesky(covariances.mean(axis=0))
         gaps = means - means[0]
         gaps = linalg.solve_triangular(root, (gaps - gaps.mean(axis=0)).T, lower=True).T
-        half = np.stack([linalg.solve_triangular(root, each, lower=True) for each in covariances])
-        shapes = np.stack([linalg.solve_triangular(root, each.T, lower=True) for each in half])
+        half = np.stack(
+            [linalg.solve_triangular(root, covariance, lower=True) for covariance in covariances]
+        )
+        shapes = np.stack([linalg.solve_triangular(root, block.T, lower=True) for block in half])
         shapes = 0.5 * (shapes + shapes.transpose(0, 2, 1))
         variances = np.median(np.linalg.eigvalsh(shapes), axis=1)
         excess = shapes - variances[:, None, None] * np.eye(d)
@@ -159,13 +161,13 @@ class Hypotheses:
         if np.isinf(order):
             with np.errstate(divide="ignore", invalid="ignore"):
                 moved = np.where(gaps > 0.0, gaps / -excess, 0.0)
-                each = np.where(excess <= 0.0, 0.5 * (moved - np.log1p(excess)), np.inf)
-            return np.sum(each, axis=1)
+                terms = np.where(excess <= 0.0, 0.5 * (moved - np.log1p(excess)), np.inf)
+            return np.sum(terms, axis=1)
         mixed = 1.0 + (1.0 - order) * excess
         with np.errstate(divide="ignore", invalid="ignore"):
             logarithms = np.log(mixed) / (order - 1.0) + np.log1p(excess)
-            each = 0.5 * (order * gaps / mixed - logarithms)
-        return np.sum(np.where(mixed > 0.0, each, np.inf), axis=1)
+            terms = 0.5 * (order * gaps / mixed - logarithms)
+        return np.sum(np.where(mixed > 0.0, terms, np.inf), axis=1)
 
     @cached_property
     def _transforms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -285,7 +287,7 @@ def interval_success(means: FloatArray, scales: FloatArray, prior: FloatArray) -
         )
     weights = constant + linear * inner[:, None] - square * inner[:, None] ** 2
     guess = weights.argmax(axis=1)
-    low, high = ((each - means[guess]) / scales[guess] for each in (ends[:-1], ends[1:]))
+    low, high = ((end - means[guess]) / scales[guess] for end in (ends[:-1], ends[1:]))
     # On the side where both are small, so that tails keep their digits.
     share = np.where(low > 0.0, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low))
     return float(prior[guess] @ share)
@@ -294,7 +296,7 @@ def interval_success(means: FloatArray, scales: FloatArray, prior: FloatArray) -
 def _roots(a: FloatArray, b: FloatArray, c: FloatArray) -> FloatArray:
     """Real roots of ``a y^2 + b y + c``, without cancellation."""
     inside = b**2 - 4.0 * a * c
-    a, b, c, inside = (each[inside >= 0.0] for each in (a, b, c, inside))
+    a, b, c, inside = (array[inside >= 0.0] for array in (a, b, c, inside))
     q = -0.5 * (b + np.copysign(np.sqrt(inside), b))
     with np.errstate(divide="ignore", invalid="ignore"):
         roots = np.concatenate([q / a, c / q])

@@ -230,7 +230,7 @@ class UnequalGaussianChannel(Channel):
 
     @property
     def _equal(self) -> bool:
-        return all(each.equal for each in self._hypotheses)
+        return all(hypotheses.equal for hypotheses in self._hypotheses)
 
     def _whitened(self, hypotheses: Hypotheses) -> GaussianChannel:
         """The channel of a record whose covariances are all the mean one."""
@@ -244,7 +244,7 @@ class UnequalGaussianChannel(Channel):
         )
 
     def _divergences_from(self, secret: int, order: float) -> FloatArray:
-        table = np.array([each.divergences(secret, order) for each in self._hypotheses])
+        table = np.array([hypotheses.divergences(secret, order) for hypotheses in self._hypotheses])
         return table if self.n_records is not None else table[0]
 
     def _success(self, prior: npt.ArrayLike | None) -> tuple[Array, Array]:
@@ -278,12 +278,12 @@ class UnequalGaussianChannel(Channel):
         priors = np.broadcast_to(p, (n, self.n_values))
         records = self._hypotheses if self.n_records is not None else self._hypotheses * n
         value, error, rest = np.zeros(n), np.zeros(n), []
-        for i, each in enumerate(records):
-            if each.on_a_line and not each.equal:
-                value[i] = line(each, priors[i])
-            elif each.equal or each.nearly_equal:
-                value[i], error[i] = equal(self._whitened(each.averaged()), priors[i])
-            if not (each.equal or each.on_a_line):
+        for i, record in enumerate(records):
+            if record.on_a_line and not record.equal:
+                value[i] = line(record, priors[i])
+            elif record.equal or record.nearly_equal:
+                value[i], error[i] = equal(self._whitened(record.averaged()), priors[i])
+            if not (record.equal or record.on_a_line):
                 rest.append(i)
         for dimension in sorted({records[i].dimension for i in rest}):
             chosen = np.array([i for i in rest if records[i].dimension == dimension])
@@ -308,7 +308,7 @@ class UnequalGaussianChannel(Channel):
         Where covariances differ little, only the difference to a channel with equal ones is
         sampled, at the same nodes: it varies little, and the rest is known.
         """
-        averages = [each.averaged() if each.nearly_equal else None for each in records]
+        averages = [record.averaged() if record.nearly_equal else None for record in records]
 
         def integral(points: FloatArray, priors: FloatArray, nodes: FloatArray) -> FloatArray:
             result = np.empty(len(points))
@@ -333,14 +333,14 @@ class UnequalGaussianChannel(Channel):
         """Those of the whitened channel where all covariances are equal; none elsewhere."""
         if not self._equal:
             return []
-        channels = [self._whitened(each) for each in self._hypotheses]
+        channels = [self._whitened(hypotheses) for hypotheses in self._hypotheses]
         if self.n_records is None:
             return channels[0]._own_bounds(prior)
         n = self.n_records
         priors = (
             [prior] * n if isinstance(prior, int) else np.broadcast_to(prior, (n, self.n_values))
         )
-        tables = [each._own_bounds(row) for each, row in zip(channels, priors, strict=True)]
+        tables = [channel._own_bounds(row) for channel, row in zip(channels, priors, strict=True)]
         return [
             rows[0]._replace(advantage=np.array([row.advantage for row in rows]))
             for rows in zip(*tables, strict=True)

@@ -99,12 +99,12 @@ def fit_evidence(
 
 
 def _merit(scores: FloatArray, limit: float, residuals: bool) -> FloatArray:
-    """How good a score is, whatever the record: larger for members."""
+    """Orient scores: larger for members, whatever the record."""
     return -np.abs(scores) if residuals else np.clip(scores, -limit, limit)
 
 
 def _features(ratio: FloatArray, merit: FloatArray, seen: FloatArray) -> FloatArray:
-    """What speaks for membership, of shape (..., n_targets, 2 * n_steps + 2)."""
+    """Terms of the evidence for membership, of shape (..., n_targets, 2 * n_steps + 2)."""
     below, up_to = (np.searchsorted(seen, merit, side=side) for side in ("left", "right"))
     share = np.clip(below + up_to, 1, 2 * len(seen) - 1) / (2 * len(seen))
     edges = seen[(_STEPS * len(seen)).astype(np.intp)]

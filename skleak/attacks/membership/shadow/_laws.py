@@ -107,8 +107,8 @@ def fit_laws(
         return laws
     # Nothing is known of members.
     means, scales = (
-        np.concatenate([each, np.full(each.shape, np.nan)], axis=-1)
-        for each in (laws.means, laws.scales)
+        np.concatenate([table, np.full(table.shape, np.nan)], axis=-1)
+        for table in (laws.means, laws.scales)
     )
     return ScoreLaws(means, scales, laws.counts, limit)
 
@@ -158,28 +158,28 @@ class _Tally:
         self.apart = scores / self.unit - self.center / self.unit
         sides = [np.ones(scores.shape, bool)] if trained_on is None else [~trained_on, trained_on]
         self.sides = np.stack(sides)
-        self.sums = [each.sum(axis=1, dtype=float) for each in self._parts(slice(None))]
+        self.sums = [part.sum(axis=1, dtype=float) for part in self._parts(slice(None))]
 
     def _parts(self, models: Any) -> Iterator[Array]:
         """Terms of the sums of some models, each of shape (n_sides, *shape, n_targets)."""
         sides, zero, apart = self.sides[:, models], self.zero[models], self.apart[models]
         yield sides & zero
-        for each in (1.0, apart, apart**2):
-            yield np.where(sides & ~zero, each, 0.0)
+        for power in (1.0, apart, apart**2):
+            yield np.where(sides & ~zero, power, 0.0)
 
     def laws(self, variance: Variance, without: IntArray | None = None) -> ScoreLaws:
         """Laws from all models, or from all but each group of shape (n_groups, n_together)."""
         sums = self.sums
         if without is not None:
             own = (part.sum(axis=2, keepdims=True) for part in self._parts(without))
-            sums = [total[:, None, None] - each for total, each in zip(sums, own, strict=True)]
+            sums = [total[:, None, None] - part for total, part in zip(sums, own, strict=True)]
         zeros, counts, totals, squares = sums
         means = totals / np.maximum(counts, 1.0)
         scales = _scales(counts, squares - counts * means**2, variance, self.apart)
         means = np.where(counts > 0.0, self.center + self.unit * means, 0.0)
         perfect = _shares(zeros, zeros + counts)
         means, scales, counts, perfect = (
-            np.moveaxis(each, 0, -1) for each in (means, self.unit * scales, counts, perfect)
+            np.moveaxis(table, 0, -1) for table in (means, self.unit * scales, counts, perfect)
         )
         known = perfect if self.residuals else None
         return ScoreLaws(means, scales, counts, self.limit, known, self.tolerance)

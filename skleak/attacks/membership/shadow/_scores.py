@@ -61,7 +61,7 @@ def _log_odds(model: Any, X: Any, y: Array, strict: bool) -> FloatArray:
 
 
 def score_limit(scores: FloatArray) -> float:
-    """What infinite log odds count as: beyond all finite ones, by a factor of two in the odds.
+    """Return the score that stands for infinite log odds: above all finite ones by log 2.
 
     Shapes: ``scores`` (n_models, n_targets).
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skleak.adversary._consistency import check_told, weight_argument
+from skleak.adversary._consistency import check_weights_known, weight_argument
 from skleak.adversary._membership_records import released_models
 from skleak.adversary._membership_scores import is_probabilistic
 from skleak.attacks.membership.shadow._evidence import Evidence, fit_evidence
@@ -25,7 +25,7 @@ __all__ = ["ShadowPlan", "ShadowTest", "fit_shadow_test"]
 
 @dataclass(frozen=True)
 class ShadowPlan:
-    """Which shadow models are trained, and what they are asked.
+    """Design of the shadow models: their records, and the score asked of them.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class ShadowPlan:
 
 @dataclass(frozen=True)
 class ShadowTest:
-    """What shadow models tell of every target. Confidential.
+    """Evidence of the shadow models about every target. Confidential.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class ShadowTest:
         """
         models, single = released_models(released)
         for model in models:
-            check_told(model, told=self.weighted)
+            check_weights_known(model, weighted=self.weighted)
         scores = np.stack([self._scores(model) for model in models])
         if self.evidence_of is None:
             residuals = self.plan.statistic is None and not self.probabilistic
