@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from skleak._released import CountRegressionMixin
 from skleak.exceptions import AttackNotApplicableError
 from skleak.losses import LogisticLoss, PoissonLoss, SoftmaxLoss, SquaredLoss
-from skleak.metrics._record_losses import label_positions, select_columns
 from skleak.utils._blocks import row_blocks
+from skleak.utils._predictions import label_positions, select_columns
 from skleak.utils._typing import Array, FloatArray
 
 __all__ = ["gradient_norms", "norms_by", "unwrapped"]

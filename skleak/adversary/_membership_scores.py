@@ -6,7 +6,7 @@ import numpy as np
 
 from skleak.adversary._membership_records import check_coding
 from skleak.exceptions import AttackNotApplicableError
-from skleak.metrics._record_losses import (
+from skleak.utils._predictions import (
     class_probabilities,
     complements,
     label_positions,

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skleak.adversary._knowledge import Secret, take_rows
-from skleak.channels._validation import check_prior
+from skleak.utils._arguments import check_prior
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 __all__ = [

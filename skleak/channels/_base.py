@@ -16,14 +16,8 @@ from skleak.channels._bounds_table import (
     information_bound_bounds,
     information_bounds,
 )
-from skleak.channels._validation import (
-    advantage_from_success,
-    check_order,
-    check_prior,
-    is_uniform,
-    likeliest,
-)
-from skleak.utils._arguments import as_result, check_integers
+from skleak.channels._validation import advantage_from_success, check_order, likeliest
+from skleak.utils._arguments import as_result, check_integers, check_prior, is_uniform
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 
 __all__ = ["Channel", "repeat_secrets"]

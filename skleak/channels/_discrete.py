@@ -7,8 +7,7 @@ from skleak.bounds import dp_advantage
 from skleak.channels._base import Channel, repeat_secrets
 from skleak.channels._bounds_table import Bound
 from skleak.channels._divergence import relative_entropy, renyi_divergence
-from skleak.channels._validation import SUM_TOLERANCE, check_prior
-from skleak.utils._arguments import check_finite, check_integers
+from skleak.utils._arguments import SUM_TOLERANCE, check_finite, check_integers, check_prior
 from skleak.utils._random import make_generator
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 

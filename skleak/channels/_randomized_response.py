@@ -10,8 +10,7 @@ from skleak.channels._base import Channel, repeat_secrets
 from skleak.channels._bounds_table import Bound
 from skleak.channels._discrete import differential_privacy_bounds
 from skleak.channels._divergence import relative_entropy
-from skleak.channels._validation import check_count, check_prior, is_uniform
-from skleak.utils._arguments import as_result, check_integers
+from skleak.utils._arguments import as_result, check_count, check_integers, check_prior, is_uniform
 from skleak.utils._random import make_generator
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 

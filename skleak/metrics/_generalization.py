@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from skleak.metrics._checks import check_level
 from skleak.metrics._intervals import ROUND_OFF, mean_interval
 from skleak.metrics._record_losses import Loss, record_losses
+from skleak.utils._arguments import check_level
 from skleak.utils._typing import FloatArray
 
 __all__ = ["GeneralizationGap", "generalization_gap"]

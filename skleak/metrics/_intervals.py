@@ -12,8 +12,8 @@ from scipy import stats
 
 from skleak.metrics._betting import lower_limit
 from skleak.metrics._bounded_mean import upper_limit
-from skleak.metrics._checks import check_counts, check_level, missing
-from skleak.utils._arguments import as_result, check_numbers
+from skleak.metrics._counts import check_counts
+from skleak.utils._arguments import as_result, check_level, check_numbers, has_missing
 from skleak.utils._typing import FloatArray
 
 __all__ = ["Interval", "binomial_interval", "clustered_interval", "mean_interval"]
@@ -291,7 +291,7 @@ def _cluster_means(values: FloatArray, clusters: npt.ArrayLike | None) -> FloatA
             f"`clusters` must have one label per value, shape ({len(values)},); got shape "
             f"{labels.shape}."
         )
-    if missing(labels):
+    if has_missing(labels):
         raise ValueError("`clusters` must not hold missing labels; drop those values first.")
     found, member, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     sums = np.zeros((len(found), *values.shape[1:]))

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from skleak.metrics._checks import check_counts, check_level
-from skleak.utils._arguments import as_result, broadcast, check_in_range, check_numbers
+from skleak.metrics._counts import check_counts
+from skleak.utils._arguments import as_result, broadcast, check_in_range, check_level, check_numbers
 
 __all__ = ["multiplicity_correction", "p_value_exceeds", "simultaneous_confidence_level"]
 

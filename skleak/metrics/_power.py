@@ -4,8 +4,8 @@ import numpy as np
 from scipy import stats
 
 from skleak.metrics._betting import log_capital, stakes
-from skleak.metrics._checks import check_counts, check_level
-from skleak.utils._arguments import check_in_range
+from skleak.metrics._counts import check_counts
+from skleak.utils._arguments import check_in_range, check_level
 from skleak.utils._typing import BoolArray
 
 __all__ = ["detectable_excess"]

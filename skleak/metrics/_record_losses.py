@@ -1,4 +1,4 @@
-"""Losses of single records under a fitted model, and the probabilities they come from."""
+"""Losses of single records under a fitted model."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,142 +6,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skleak.metrics._checks import missing
 from skleak.metrics._scores import attack_success
-from skleak.utils._arguments import check_numbers
-from skleak.utils._typing import Array, FloatArray, IntArray
+from skleak.utils._arguments import check_numbers, has_missing
+from skleak.utils._predictions import (
+    check_rows,
+    class_probabilities,
+    complements,
+    label_positions,
+    log_probabilities,
+    predictions,
+    residuals,
+    with_unseen,
+)
+from skleak.utils._typing import Array, FloatArray
 
-__all__ = [
-    "class_probabilities",
-    "complements",
-    "label_positions",
-    "log_probabilities",
-    "predictions",
-    "record_losses",
-    "residuals",
-    "select_columns",
-    "with_unseen",
-]
-
-# Stands in for a probability of zero: the largest loss is -log of it, 708.4, and finite.
-SMALLEST = np.finfo(np.float64).tiny
-# Probabilities in single precision sum to one no better than this.
-SUM_TOLERANCE = 1e-3
+__all__ = ["Loss", "record_losses"]
 
 Loss = Callable[[Any, Any, Any], npt.ArrayLike]
-
-
-def select_columns(model: Any, X: Any) -> Any:
-    """Columns of a DataFrame by the names that the model was fitted on; other data unchanged."""
-    names = getattr(model, "feature_names_in_", None)
-    if names is None or not hasattr(X, "columns"):
-        return X
-    present = list(X.columns)
-    absent = [name for name in names if name not in present]
-    if absent:
-        raise ValueError(
-            f"The records lack columns that the model was fitted on: {absent[:5]}; got "
-            f"{present[:10]}. Pass the raw columns, under the names of the training data."
-        )
-    return X if present == list(names) else X[list(names)]
-
-
-def label_positions(labels: Array, classes: Any) -> IntArray:
-    """Position of every label among the classes of a model, -1 where it has none of the kind.
-
-    Shapes: ``labels`` (n,); ``classes`` (n_classes,); returns (n,).
-    """
-    known = np.asarray(classes).tolist()
-    lookup = {label: position for position, label in enumerate(known)}
-    positions = np.array([lookup.get(label, -1) for label in labels.tolist()], dtype=np.intp)
-    if np.all(positions < 0):
-        raise ValueError(
-            "The model knows none of the labels; expected some of its classes. "
-            "Pass labels in the coding of the training data."
-        )
-    return positions
-
-
-def class_probabilities(model: Any, X: Any) -> FloatArray:
-    """Probabilities of the classes for every record, checked, of shape (n, n_classes)."""
-    if not hasattr(model, "predict_proba"):
-        raise ValueError(
-            f"This needs class probabilities, and {type(model).__name__} has no `predict_proba`. "
-            "Pass a fitted classifier that has, for instance through CalibratedClassifierCV."
-        )
-    p = check_numbers("predict_proba(X)", model.predict_proba(select_columns(model, X)))
-    # Asked for only now: what is not fitted has said so.
-    if not hasattr(model, "classes_"):
-        raise ValueError(
-            f"{type(model).__name__} has no `classes_`, without which nobody knows whose "
-            "probabilities these are. Set it to the labels in the order of the columns."
-        )
-    if p.ndim != 2 or p.shape[1] != len(model.classes_):
-        raise ValueError(
-            "`predict_proba` must return shape (n_records, n_classes) with one column for each "
-            f"of `classes_`; got shape {p.shape}. Models of several targets have to be taken one "
-            "target at a time."
-        )
-    total = p.sum(axis=1, keepdims=True)
-    if np.any(p < 0.0) or np.any(np.abs(total - 1.0) > SUM_TOLERANCE):
-        raise ValueError(
-            "`predict_proba` must return probabilities, not negative and with sum 1 in every "
-            f"row; got entries from {p.min():g} and sums from {total.min():g} to {total.max():g}."
-        )
-    return p / total
-
-
-def with_unseen(p: FloatArray, positions: IntArray) -> FloatArray:
-    """Append a class of probability zero where there are unseen labels: position -1 is its own."""
-    return np.column_stack([p, np.zeros(len(p))]) if np.any(positions < 0) else p
-
-
-def complements(p: FloatArray) -> FloatArray:
-    """``1 - p``, for the largest entry of a row without cancellation as the sum of the others."""
-    q = 1.0 - p
-    largest = p.argmax(axis=1)[:, None]
-    others = p.copy()
-    np.put_along_axis(others, largest, 0.0, axis=1)
-    np.put_along_axis(q, largest, others.sum(axis=1, keepdims=True), axis=1)
-    return q
-
-
-def log_probabilities(p: FloatArray, q: FloatArray) -> FloatArray:
-    """``log(p)`` from ``p`` and ``q = 1 - p``, accurate at both ends and never below -708.4."""
-    near_one = np.log1p(-np.minimum(q, 0.5))
-    return np.where(q < 0.5, near_one, np.log(np.maximum(p, SMALLEST)))
-
-
-def predictions(model: Any, X: Any) -> Array:
-    """Predict, in the form that the losses take, of shape (n,)."""
-    if not hasattr(model, "predict"):
-        raise ValueError(
-            f"This needs predictions, and {type(model).__name__} has no `predict`. Pass a fitted "
-            "model."
-        )
-    predicted = np.asarray(model.predict(select_columns(model, X)))
-    if predicted.ndim == 2 and predicted.shape[1] == 1:
-        predicted = predicted[:, 0]
-    if predicted.ndim != 1:
-        raise ValueError(
-            f"`predict` must return one value for each record; got shape {predicted.shape}. "
-            "Models of several targets have to be taken one target at a time."
-        )
-    return predicted
-
-
-def residuals(model: Any, X: Any, y: Array) -> FloatArray:
-    """Target minus prediction of every record, of shape (n,); numbers are needed of both."""
-    predicted = predictions(model, X)
-    if np.asarray(predicted).dtype.kind not in "biuf" or y.dtype.kind in "USm":
-        raise TypeError(
-            "A squared error needs numbers; got predictions of dtype "
-            f"{predicted.dtype} and targets of dtype {y.dtype}. Use the log loss for classifiers, "
-            "or convert the targets."
-        )
-    true = check_numbers("y", y, finite=True, empty=False)
-    _check_rows(predicted, true)
-    return true - check_numbers("predict(X)", predicted, empty=False)
 
 
 def record_losses(model: Any, X: Any, y: Any, loss: str | Loss) -> FloatArray:
@@ -155,13 +36,13 @@ def record_losses(model: Any, X: Any, y: Any, loss: str | Loss) -> FloatArray:
             "Targets must have shape (n_records,) with at least one record; got shape "
             f"{labels.shape}. Use `y.ravel()` for a single column."
         )
-    if missing(labels):
+    if has_missing(labels):
         raise ValueError("Targets must not hold missing values; drop those records first.")
     if loss == "log_loss":
         return _log_losses(model, X, labels)
     if loss == "zero_one":
         predicted = predictions(model, X)
-        _check_rows(predicted, labels)
+        check_rows(predicted, labels)
         return 1.0 - attack_success(predicted, labels)[0]
     if loss == "squared":
         return residuals(model, X, labels) ** 2
@@ -171,22 +52,14 @@ def record_losses(model: Any, X: Any, y: Any, loss: str | Loss) -> FloatArray:
             f"got {loss!r}."
         )
     losses = check_numbers("loss(model, X, y)", loss(model, X, y), finite=True, empty=False)
-    _check_rows(losses, labels)
+    check_rows(losses, labels)
     return losses
 
 
 def _log_losses(model: Any, X: Any, labels: Array) -> FloatArray:
     p = class_probabilities(model, X)
-    _check_rows(p[:, 0], labels)
+    check_rows(p[:, 0], labels)
     positions = label_positions(labels, model.classes_)
     p = with_unseen(p, positions)
     rows = np.arange(len(p))
     return -log_probabilities(p[rows, positions], complements(p)[rows, positions])
-
-
-def _check_rows(values: Array, y: Array) -> None:
-    if values.shape != y.shape:
-        raise ValueError(
-            f"There must be one target for each record; got {len(y)} targets, and values of "
-            f"shape {values.shape} for the records."
-        )

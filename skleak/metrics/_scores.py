@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skleak.metrics._checks import missing
 from skleak.metrics._intervals import Interval
-from skleak.utils._arguments import as_result, broadcast, check_in_range, check_numbers
+from skleak.utils._arguments import as_result, broadcast, check_in_range, check_numbers, has_missing
 from skleak.utils._typing import Array, FloatArray
 
 __all__ = [
@@ -64,7 +63,7 @@ def attack_success(guesses: npt.ArrayLike, secrets: npt.ArrayLike) -> npt.NDArra
                 f"`{name}` must have shape (n_releases, n_records) or (n_records,) and not be "
                 f"empty; got shape {array.shape}."
             )
-        if missing(array):
+        if has_missing(array):
             raise ValueError(f"`{name}` must not hold missing values; drop those records first.")
     guessed = np.atleast_2d(guessed)
     if true.shape not in (guessed.shape, guessed.shape[1:]):

@@ -1,6 +1,7 @@
 """Checks of arguments, name first: every message says what is wanted, what came, and what to do."""
 
 from collections.abc import Iterable
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -9,20 +10,28 @@ import numpy.typing as npt
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 __all__ = [
+    "SUM_TOLERANCE",
     "as_result",
     "broadcast",
     "check_at_least",
     "check_choice",
+    "check_count",
     "check_finite",
     "check_in_range",
     "check_integers",
+    "check_level",
     "check_numbers",
+    "check_prior",
     "check_real",
     "check_scalar",
+    "has_missing",
+    "is_uniform",
 ]
 
 # By how much round-off may take a number below its least value.
 _ROUND_OFF = 1e-12
+# How far a prior may sum from 1: the round-off of a float32 table, and no more.
+SUM_TOLERANCE = 1e-6
 
 
 def as_result(array: npt.ArrayLike) -> Any:
@@ -155,3 +164,68 @@ def check_integers(name: str, values: npt.ArrayLike, n_values: int) -> IntArray:
         wrong = array.min() if array.min() < 0 else array.max()
         raise ValueError(f"`{name}` must lie in 0, ..., {n_values - 1}; got {wrong}.")
     return array.astype(np.intp, copy=False)
+
+
+def check_level(confidence_level: float) -> float:
+    """Return a confidence level as a float strictly between 0 and 1."""
+    if not isinstance(confidence_level, Real):
+        raise TypeError(
+            f"`confidence_level` must be one number in (0, 1); got {confidence_level!r}."
+        )
+    level = float(confidence_level)
+    if not 0.0 < level < 1.0:
+        raise ValueError(
+            f"`confidence_level` must lie strictly between 0 and 1; got {level:g}. "
+            "Pass 0.95 for 95 percent."
+        )
+    return level
+
+
+def has_missing(array: Array) -> bool:
+    """Return True if an array of any type holds NaN, NaT, None or pandas.NA."""
+    try:
+        absent = array != array
+        if array.dtype.kind == "O":
+            absent = absent | (array == np.array(None))
+        return bool(np.any(absent))
+    except TypeError:  # pandas.NA has no truth value
+        return True
+
+
+def is_uniform(prior: object) -> bool:
+    """Return True if a prior is given as None or as the number of values, hence uniform."""
+    return prior is None or (isinstance(prior, Integral) and not isinstance(prior, bool))
+
+
+def check_count(prior: object, n_values: int) -> int:
+    """Validate a uniform prior, None or the number of values, and return that number."""
+    if prior is not None and prior != n_values:
+        raise ValueError(
+            "`prior` as an integer is uniform on that many values and must equal the channel's "
+            f"{n_values}; got {prior}. Pass None for the uniform prior."
+        )
+    return n_values
+
+
+def check_prior(prior: npt.ArrayLike | None, n_values: int) -> FloatArray:
+    """Validate a prior on the secret and normalise its round-off.
+
+    Shapes: ``prior`` (M,) or (n, M); returns (M,) or (n, M).
+    """
+    if is_uniform(prior):
+        return np.full(check_count(prior, n_values), 1.0 / n_values)
+    array = check_finite("prior", prior)
+    if array.ndim not in (1, 2) or array.shape[-1] != n_values or array.size == 0:
+        raise ValueError(
+            f"`prior` must have shape ({n_values},) or (n, {n_values}), one probability for each "
+            f"value of the secret; got shape {array.shape}."
+        )
+    if array.min() < 0:
+        raise ValueError(f"`prior` must not be negative; got an entry of {array.min():.4g}.")
+    total = array.sum(axis=-1, keepdims=True)
+    worst = float(total.flat[np.abs(total - 1).argmax()])
+    if abs(worst - 1) > SUM_TOLERANCE:
+        raise ValueError(
+            f"`prior` must sum to 1; got {worst:.6g}. Pass counts through `prior / prior.sum()`."
+        )
+    return array / total

@@ -12,7 +12,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skleak.metrics import mean_interval
 from skleak.metrics._generalization import GeneralizationGap, generalization_gap
-from skleak.metrics._record_losses import complements, log_probabilities, record_losses
+from skleak.metrics._record_losses import record_losses
+from skleak.utils._predictions import complements, log_probabilities
 
 
 def records(rng, n=200, d=4):

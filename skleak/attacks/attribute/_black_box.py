@@ -19,11 +19,9 @@ from skleak.adversary._releases import count_releases, is_model, read_each, read
 from skleak.attacks.attribute import _criteria as criteria
 from skleak.attacks.attribute._base import AttributeAttack, categorical_only
 from skleak.attacks.attribute._criteria import Criterion
-from skleak.metrics._checks import (
-    missing,
-)
-from skleak.metrics._record_losses import label_positions, predictions, select_columns
+from skleak.utils._arguments import has_missing
 from skleak.utils._confidential import leaves_whole
+from skleak.utils._predictions import label_positions, predictions, select_columns
 from skleak.utils._sklearn_compat import HasMethods, StrOptions, fit_context
 from skleak.utils._typing import Array, FloatArray, IntArray
 
@@ -202,7 +200,7 @@ default="performance"
             For a numeric attribute that the preprocessing bins.
         """
         table, y, secret = self._know(X, y)
-        if missing(y):
+        if has_missing(y):
             raise ValueError("`y` must not hold missing values; drop those records first.")
         self._weights = weights = check_weights(sample_weight, table)
         weighted = weights is not None

@@ -8,16 +8,16 @@ from sklearn.base import is_classifier
 
 from skleak.exceptions import AttackNotApplicableError
 from skleak.metrics import attack_success
-from skleak.metrics._record_losses import (
+from skleak.utils._arguments import (
+    check_numbers,
+)
+from skleak.utils._predictions import (
     SUM_TOLERANCE,
     class_probabilities,
     complements,
     log_probabilities,
     select_columns,
     with_unseen,
-)
-from skleak.utils._arguments import (
-    check_numbers,
 )
 from skleak.utils._typing import Array, FloatArray, IntArray
 

@@ -19,8 +19,8 @@ from skleak.adversary._membership_records import (
 from skleak.adversary._membership_scores import Statistic
 from skleak.attacks.membership._rates import MembershipRates
 from skleak.attacks.membership._raw_records import RawRecords
-from skleak.metrics._record_losses import residuals
 from skleak.utils._confidential import ConfidentialMixin, leaves_whole
+from skleak.utils._predictions import residuals
 from skleak.utils._sklearn_compat import Interval, NoMetadataRequests, StrOptions, fit_context
 from skleak.utils._typing import Array, FloatArray, IntArray
 

@@ -20,9 +20,7 @@ from skleak.audit.gain._control_samples import (
 )
 from skleak.audit.gain._difference import difference_interval, paired_interval, success_interval
 from skleak.audit.gain._gain import AttributeGain
-from skleak.metrics._checks import (
-    check_level,
-)
+from skleak.utils._arguments import check_level
 from skleak.utils._typing import FloatArray
 
 __all__ = ["attribute_gain"]

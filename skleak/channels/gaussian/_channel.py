@@ -9,11 +9,10 @@ import numpy.typing as npt
 from skleak.bounds import gdp_advantage, tradeoff_advantage
 from skleak.channels._base import Channel, repeat_secrets
 from skleak.channels._bounds_table import Bound
-from skleak.channels._validation import check_prior
 from skleak.channels.gaussian._hull import hull_coordinates, squared_distances_from
 from skleak.channels.gaussian._integrals import gaussian_information, gaussian_success
 from skleak.channels.gaussian._sampling import Sampling
-from skleak.utils._arguments import check_finite
+from skleak.utils._arguments import check_finite, check_prior
 from skleak.utils._random import make_generator
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 

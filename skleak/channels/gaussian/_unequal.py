@@ -9,7 +9,6 @@ from scipy.special import entr
 
 from skleak.channels._base import Channel, repeat_secrets
 from skleak.channels._bounds_table import Bound
-from skleak.channels._validation import check_prior
 from skleak.channels.gaussian._channel import GaussianChannel
 from skleak.channels.gaussian._reduction import (
     Hypotheses,
@@ -19,7 +18,7 @@ from skleak.channels.gaussian._reduction import (
     top_posterior_over_cube,
 )
 from skleak.channels.gaussian._sampling import Sampling, sampled_integral
-from skleak.utils._arguments import check_finite
+from skleak.utils._arguments import check_finite, check_prior
 from skleak.utils._random import make_generator
 from skleak.utils._typing import Array, FloatArray, RandomState
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from skleak.adversary._membership_records import check_coding
 from skleak.adversary._membership_scores import is_probabilistic
-from skleak.metrics._record_losses import (
+from skleak.utils._predictions import (
     class_probabilities,
     complements,
     label_positions,
