@@ -22,6 +22,7 @@ from skleak.bounds._tradeoff import (
     optimized_center,
     tradeoff_advantage,
 )
+from skleak.bounds._van_trees import van_trees_mse
 
 __all__ = [
     "advantage_to_success",
@@ -45,4 +46,5 @@ __all__ = [
     "renyi_projection_advantage",
     "success_to_advantage",
     "tradeoff_advantage",
+    "van_trees_mse",
 ]

@@ -10,6 +10,7 @@ from skleak.utils._arguments import as_result, check_at_least, check_numbers
 from skleak.utils._typing import FloatArray
 
 __all__ = [
+    "check_information",
     "cramer_rao_mse",
     "fisher_information_loss_mse",
     "hammersley_chapman_robbins_mse",
@@ -61,7 +62,8 @@ def cramer_rao_mse(
     -----
     Assumptions: the attacker knows all but z; the density of the release is differentiable in z
     (Gaussian noise is enough). Biased attackers, for instance ones with a prior, may err less than
-    the unbiased bound. Eigenvalues below ``d`` machine epsilons of the largest count as zero.
+    the unbiased bound. Eigenvalues below ``d`` machine epsilons of the largest count as zero,
+    once each coordinate is in units of its own information.
 
     Examples
     --------
@@ -72,7 +74,7 @@ def cramer_rao_mse(
     >>> cramer_rao_mse([[4.0, 0.0], [0.0, 0.0]], bias_jacobian=[[0, 0], [0, -1]])
     0.125
     """
-    information = _check_information(fisher_information)
+    information = check_information("fisher_information", fisher_information)
     d = information.shape[-1]
     slope = np.eye(d)
     if bias_jacobian is not None:
@@ -90,40 +92,46 @@ def cramer_rao_mse(
         bias_jacobian=slope.shape[:-2],
         squared_bias=bias.shape,
     )
-    values, vectors = np.linalg.eigh(information)
+    # In units in which each coordinate has information one: those of the user do not matter.
+    diagonal = np.diagonal(information, axis1=-2, axis2=-1)
+    units = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
+    values, vectors = np.linalg.eigh(information * units[..., :, None] * units[..., None, :])
     top = np.maximum(values[..., -1:], 0.0)
     if np.any(values < -1e-8 * top) or np.any(values[..., -1] < 0.0):
         raise ValueError(
-            "`fisher_information` must be positive semi-definite; got an eigenvalue "
-            f"{values.min():g}."
+            "`fisher_information` must be positive semi-definite; got an eigenvalue below "
+            "zero."
         )
-    moved = ((slope @ vectors) ** 2).sum(axis=-2)
+    directions = units[..., :, None] * vectors
+    moved = ((slope @ directions) ** 2).sum(axis=-2)
     eps = np.finfo(float).eps
     singular = values <= d * eps * top
     # Motion at the level of round-off is none: the bound must not become infinite by it.
-    still = moved <= eps * (slope**2).sum(axis=(-2, -1))[..., np.newaxis]
+    lengths = (slope**2).sum(axis=(-2, -1))[..., None] * (directions**2).sum(axis=-2)
     terms = np.where(
-        singular, np.where(still, 0.0, np.inf), moved / np.where(singular, 1.0, values)
+        singular,
+        np.where(moved <= eps * lengths, 0.0, np.inf),
+        moved / np.where(singular, 1.0, values),
     )
     return as_result(terms.sum(axis=-1) / d + bias)
 
 
-def _check_information(fisher_information: npt.ArrayLike) -> FloatArray:
+def check_information(name: str, value: npt.ArrayLike) -> FloatArray:
     """Return symmetric finite matrices of shape (..., d, d)."""
-    information = check_numbers("fisher_information", fisher_information)
+    information = check_numbers(name, value)
     if information.ndim == 0:
         information = information.reshape(1, 1)
     if information.ndim < 2 or information.shape[-1] != information.shape[-2]:
         raise ValueError(
-            "`fisher_information` must be a number or square matrices of shape (..., d, d); got "
+            f"`{name}` must be a number or square matrices of shape (..., d, d); got "
             f"shape {information.shape}. Pass n scalar informations as shape (n, 1, 1)."
         )
     if not np.all(np.isfinite(information)):
-        raise ValueError("`fisher_information` must be finite; got infinite entries.")
+        raise ValueError(f"`{name}` must be finite; got infinite entries.")
     flipped = np.swapaxes(information, -1, -2)
     scale = np.abs(information).max(axis=(-2, -1), keepdims=True)
     if np.any(np.abs(information - flipped) > 1e-8 * scale):
-        raise ValueError("`fisher_information` must be symmetric; it differs from its transpose.")
+        raise ValueError(f"`{name}` must be symmetric; it differs from its transpose.")
     return 0.5 * (information + flipped)
 
 

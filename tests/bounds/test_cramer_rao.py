@@ -65,6 +65,18 @@ def test_singular_information_is_infinite_where_the_mean_moves(rng):
     assert cramer_rao_mse(np.zeros((2, 2)), -np.eye(2), 0.3) == 0.3
 
 
+def test_units_of_the_coordinates_do_not_matter(rng):
+    """In other units a coordinate is not told less: 1e-20 of the largest is no zero."""
+    assert cramer_rao_mse(np.diag([1e20, 1.0])) == pytest.approx(0.5)
+    assert cramer_rao_mse(np.diag([1e-20, 0.0])) == np.inf
+    assert cramer_rao_mse(np.diag([1e-20, 0.0]), -np.diag([0.0, 1.0])) == pytest.approx(5e19)
+    _, information, _ = linear_release(rng)
+    variances = np.diag(np.linalg.inv(information))
+    units = np.array([1e-80, 1.0, 1e90])
+    found = cramer_rao_mse(information * np.outer(units, units))
+    assert found == pytest.approx((variances / units**2).mean())
+
+
 def test_scalar_information_and_batches(rng):
     assert cramer_rao_mse(4.0) == 0.25
     assert cramer_rao_mse(4.0, -0.5, 0.1) == pytest.approx(0.0625 + 0.1)
