@@ -25,6 +25,7 @@ from skleak.accounting._gaussian import (
 )
 from skleak.accounting._sensitivity import output_perturbation_sensitivity
 from skleak.accounting._subsampled import subsampled_gaussian_epsilon
+from skleak.accounting._subsampled_fisher import subsampled_fisher_factors
 from skleak.accounting.ledger._ledger import LeakageLedger
 from skleak.accounting.ledger._total import LeakageTotal
 
@@ -49,5 +50,6 @@ __all__ = [
     "output_perturbation_sensitivity",
     "rdp",
     "rounded_sensitivity",
+    "subsampled_fisher_factors",
     "subsampled_gaussian_epsilon",
 ]
