@@ -1,5 +1,9 @@
-"""What several folders of tests share: options in one dictionary, scikit-learn's checks."""
+"""What several folders of tests share: options, cases, scikit-learn's checks."""
 
+import functools
+import inspect
+
+import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -26,3 +30,38 @@ def assert_scikit_learn_checks_pass(estimator):
         if result["status"] not in ("passed", "skipped")
     ]
     assert not faults, estimator
+
+
+def mostly_slow(cases, *quick):
+    """Cases for ``parametrize``, of which all but those at the given places are slow tests."""
+    cases = list(cases)
+    chosen = {place % len(cases) for place in quick or (0,)}
+    return [case if k in chosen else _slow(case) for k, case in enumerate(cases)]
+
+
+def _slow(case):
+    values = case if isinstance(case, tuple) else (case,)
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def every(names, cases):
+    """Run a test for every case in one go; a failure names its case. For many that are cheap."""
+    names = [name.strip() for name in names.split(",")]
+    cases = [case if len(names) > 1 else (case,) for case in cases]
+
+    def decorate(test):
+        @functools.wraps(test)
+        def run(*args, **kwargs):
+            for case in cases:
+                try:
+                    test(*args, **kwargs, **dict(zip(names, case, strict=True)))
+                except BaseException as error:
+                    error.add_note(f"in the case {dict(zip(names, case, strict=True))}")
+                    raise
+
+        signature = inspect.signature(test)
+        rest = [value for name, value in signature.parameters.items() if name not in names]
+        run.__signature__ = signature.replace(parameters=rest)
+        return run
+
+    return decorate
