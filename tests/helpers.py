@@ -1,6 +1,11 @@
-"""Options of estimators in one flat dictionary, as tests merge them."""
+"""What several folders of tests share: options, cases, scikit-learn's checks."""
 
+import functools
+import inspect
+
+import pytest
 from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
 
 from skleak.mechanisms import as_reweighting
 
@@ -13,3 +18,50 @@ def flat(**options):
         params = {name.removeprefix("reweighting__"): value for name, value in inner.items()}
         options["reweighting"] = clone(reweighting).set_params(**params)
     return options
+
+
+def assert_scikit_learn_checks_pass(estimator):
+    """Run every check of scikit-learn on one estimator, and name all that fail."""
+    results = check_estimator(estimator, on_skip=None, on_fail=None)
+    assert len(results) > 30
+    faults = [
+        f"{result['check_name']}: {result['exception']!r}"
+        for result in results
+        if result["status"] not in ("passed", "skipped")
+    ]
+    assert not faults, estimator
+
+
+def mostly_slow(cases, *quick):
+    """Cases for ``parametrize``, of which all but those at the given places are slow tests."""
+    cases = list(cases)
+    chosen = {place % len(cases) for place in quick or (0,)}
+    return [case if k in chosen else _slow(case) for k, case in enumerate(cases)]
+
+
+def _slow(case):
+    values = case if isinstance(case, tuple) else (case,)
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def every(names, cases):
+    """Run a test for every case in one go; a failure names its case. For many that are cheap."""
+    names = [name.strip() for name in names.split(",")]
+    cases = [case if len(names) > 1 else (case,) for case in cases]
+
+    def decorate(test):
+        @functools.wraps(test)
+        def run(*args, **kwargs):
+            for case in cases:
+                try:
+                    test(*args, **kwargs, **dict(zip(names, case, strict=True)))
+                except BaseException as error:
+                    error.add_note(f"in the case {dict(zip(names, case, strict=True))}")
+                    raise
+
+        signature = inspect.signature(test)
+        rest = [value for name, value in signature.parameters.items() if name not in names]
+        run.__signature__ = signature.replace(parameters=rest)
+        return run
+
+    return decorate

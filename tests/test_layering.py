@@ -27,7 +27,7 @@ LAYER_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
 # What a late import inside a function may reach above its layer: a result that draws itself.
 LATE_UPWARD = {("reports", "plotting"), ("channels", "plotting"), ("audit", "plotting")}
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
-
+TREES = {path: ast.parse(path.read_text()) for path in MODULES}
 
 # Inside a package, from the lowest: a file imports from its own folder or from a lower one.
 INSIDE = {
@@ -63,19 +63,20 @@ def _imports(tree):
                 yield name, parts[1], id(node) in top
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_go_down(path):
-    part = _part(path)
-    assert part in LAYER_OF, f"{part} has no layer: add it to LAYERS"
-    for name, target, at_top in _imports(ast.parse(path.read_text())):
-        if target == part:
-            if path.name != "__init__.py":
-                own_init = f"skleak.{part}"
-                assert name != own_init, f"{path} imports its own __init__"
-            continue
-        if not at_top and (part, target) in LATE_UPWARD:
-            continue
-        assert LAYER_OF[target] < LAYER_OF[part], f"{path} imports upward: {name}"
+def test_imports_go_down():
+    faults = []
+    for path in MODULES:
+        part = _part(path)
+        assert part in LAYER_OF, f"{part} has no layer: add it to LAYERS"
+        for name, target, at_top in _imports(TREES[path]):
+            if target == part:
+                if path.name != "__init__.py" and name == f"skleak.{part}":
+                    faults.append(f"{path} imports its own __init__")
+            elif not at_top and (part, target) in LATE_UPWARD:
+                continue
+            elif LAYER_OF[target] >= LAYER_OF[part]:
+                faults.append(f"{path} imports upward: {name}")
+    assert not faults
 
 
 def _sub(module):
@@ -97,13 +98,14 @@ def _upward(part, sub, tree):
     return found
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in MODULES if _part(path) in INSIDE], ids=lambda path: str(path)
-)
-def test_imports_go_down_inside_a_package(path):
-    part, sub = path.relative_to(ROOT).with_suffix("").parts[:2]
-    if sub in INSIDE[part]:
-        assert not _upward(part, sub, ast.parse(path.read_text()))
+def test_imports_go_down_inside_a_package():
+    faults = {}
+    for path in MODULES:
+        part, *sub = path.relative_to(ROOT).with_suffix("").parts[:2]
+        if part in INSIDE and sub[0] in INSIDE[part]:
+            faults[path] = _upward(part, sub[0], TREES[path])
+    assert faults
+    assert not {path: names for path, names in faults.items() if names}
 
 
 def _circles(sources):
@@ -194,7 +196,7 @@ def test_bounds_know_only_numpy_and_scipy():
     for path in MODULES:
         if _part(path) not in {"bounds", "metrics"}:
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(TREES[path]):
             names = []
             if isinstance(node, ast.ImportFrom):
                 names = [node.module]

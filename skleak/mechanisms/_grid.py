@@ -9,6 +9,7 @@ grid, and everything up to the released integers is exact.
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from importlib.metadata import version
 
 import numpy as np
@@ -275,7 +276,13 @@ def _in_doubles(integers: Array) -> tuple[Array, int]:
 
 def _sampler(random_state: RandomState, root: FloatArray | None) -> str:
     """Source of the noise, in words."""
-    source = f"discrete Gaussian, OpenDP {version('opendp')}"
-    if random_state is not None:
-        source = "rounded Gaussian, NumPy, seeded"
+    source = "rounded Gaussian, NumPy, seeded"
+    if random_state is None:
+        source = f"discrete Gaussian, OpenDP {_opendp_version()}"
     return source if root is None else f"{source}; shaped by a root, rounded"
+
+
+@cache
+def _opendp_version() -> str:
+    """Version of the installed package, which takes reading its metadata."""
+    return version("opendp")

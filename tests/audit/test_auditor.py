@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
@@ -73,7 +74,7 @@ def same(first, second):
 
 
 @pytest.mark.parametrize("secrets", ["actual", "drawn"])
-@pytest.mark.parametrize("attribute", ["gene", "sex"])
+@pytest.mark.parametrize("attribute", mostly_slow(["gene", "sex"], 0))
 def test_tables_of_categories(attribute, secrets, rng):
     X, y = make_table(rng)
     options = {"bounds": "all", "noise_scales": [0.3, 0.0, 0.02], "attacks": "default"}
@@ -221,7 +222,7 @@ CODES = {
 }
 
 
-@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+@pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"], 1))
 def test_coding_of_the_secret_changes_nothing(secrets, rng):
     codes, ages = rng.integers(0, 2, 20), rng.normal(size=20)
     y = codes + ages + rng.normal(size=20)
@@ -276,7 +277,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", mostly_slow(MODELS, 1, 2))
 def test_foreign_estimators_are_refitted(name, rng):
     X, y = make_table(rng, n=18)
     if name == "logistic":
@@ -348,7 +349,7 @@ def test_nothing_is_charged_to_a_ledger(tmp_path, rng):
     assert model.ledger is ledger
 
 
-@pytest.mark.parametrize("n", range(3, 11))
+@pytest.mark.parametrize("n", mostly_slow(range(3, 11), 0, 1, 4))
 @pytest.mark.parametrize("secrets", ["actual", "drawn"])
 def test_few_records(n, secrets, rng):
     X = np.column_stack([np.r_[0, 1, rng.integers(0, 2, n - 2)], rng.normal(size=n)])
@@ -359,7 +360,7 @@ def test_few_records(n, secrets, rng):
     assert EXCEEDED not in set(auditor.results_["verdict"])
 
 
-@pytest.mark.parametrize("n_releases", [1, 2])
+@pytest.mark.parametrize("n_releases", mostly_slow([1, 2], 0))
 def test_few_releases(n_releases, rng):
     X, y = make_table(rng)
     for secrets in ("actual", "drawn"):
@@ -406,7 +407,9 @@ def test_targets_in_any_form(rng):
         np.testing.assert_allclose(own[column], tables[0].records_[column], rtol=1e-4)
 
 
-@pytest.mark.parametrize("prior", ["uniform", "marginal", "conditional", [0.2, 0.3, 0.5]])
+@pytest.mark.parametrize(
+    "prior", mostly_slow(["uniform", "marginal", "conditional", [0.2, 0.3, 0.5]], 2, 3)
+)
 def test_priors(prior, rng):
     X, y = make_table(rng)
     auditor = audit(X, y, prior=prior, secrets="drawn", noise_scales=0.1, attacks="default")
@@ -489,7 +492,9 @@ def test_attacks_in_any_form(rng):
     assert audit(X, y, attacks="informed").results_["attack"].tolist() == ["informed"] * 2
 
 
-@pytest.mark.parametrize("bounds", ["bayes", "tradeoff", "fano", ["gdp", "bayes"], []])
+@pytest.mark.parametrize(
+    "bounds", mostly_slow(["bayes", "tradeoff", "fano", ["gdp", "bayes"], []], 3, 4)
+)
 def test_choice_of_bounds(bounds, rng):
     X, y = make_table(rng, n=12)
     auditor = audit(X, y, bounds=bounds, attacks="white_box")

@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -178,7 +179,7 @@ CODINGS = {
 
 
 @pytest.mark.parametrize("coding", CODINGS)
-@pytest.mark.parametrize("criterion", ["performance", "proba", "accuracy"])
+@pytest.mark.parametrize("criterion", mostly_slow(["performance", "proba", "accuracy"], 0))
 def test_codings_of_the_secret(coding, criterion, rng):
     X, y = people(rng, 300)
     X["gene"] = CODINGS[coding](X["gene"])
@@ -235,13 +236,17 @@ def linear_data(rng, n=120):
 
 @pytest.mark.parametrize(
     "make",
-    [
-        lambda model: WhiteBoxAttributeInference(model, 0),
-        lambda model: InformedAttributeInference(model, 0),
-        lambda model: PriorAttack(0),
-        lambda model: ImputationAttack(0),
-        lambda model: BlackBoxAttributeInference(model, 0),
-    ],
+    mostly_slow(
+        [
+            lambda model: WhiteBoxAttributeInference(model, 0),
+            lambda model: InformedAttributeInference(model, 0),
+            lambda model: PriorAttack(0),
+            lambda model: ImputationAttack(0),
+            lambda model: BlackBoxAttributeInference(model, 0),
+        ],
+        0,
+        1,
+    ),
     ids=["white", "informed", "prior", "imputation", "black"],
 )
 def test_every_attack_against_one_release_and_several(make, rng):
@@ -484,7 +489,9 @@ def test_the_result_is_of_intervals(rng):
         assert isinstance(getattr(gain, name), Interval)
 
 
-@pytest.mark.parametrize("attack", [WhiteBoxAttributeInference, InformedAttributeInference])
+@pytest.mark.parametrize(
+    "attack", mostly_slow([WhiteBoxAttributeInference, InformedAttributeInference], 0)
+)
 def test_a_control_record_takes_the_place_of_a_training_record(attack, rng):
     X, y = people(rng, 70)
     y = (X["gene"] == "A") + rng.normal(size=70)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import make_column_transformer
@@ -64,8 +65,10 @@ def row(auditor, attack, noise=None):
     return table.iloc[0]
 
 
-@pytest.mark.parametrize("model", [PrivateLinearRegression, PrivateLogisticRegression])
-@pytest.mark.parametrize("prior", [0.5, 0.3])
+@pytest.mark.parametrize(
+    "model", mostly_slow([PrivateLinearRegression, PrivateLogisticRegression], 1)
+)
+@pytest.mark.parametrize("prior", mostly_slow([0.5, 0.3], 1))
 def test_drawn_is_the_exact_test(model, prior, binary):
     X, y = binary
     noise = [0.05, 0.5]
@@ -137,9 +140,10 @@ def test_drawn_attacks_on_models_stay_below(binary):
 
 
 @pytest.mark.parametrize(
-    "model", [PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegressor]
+    "model",
+    mostly_slow([PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegressor], 1),
 )
-@pytest.mark.parametrize("prior", [0.5, 0.35])
+@pytest.mark.parametrize("prior", mostly_slow([0.5, 0.35], 1))
 def test_the_exact_attack_reaches_bayes(model, prior, binary):
     X, y = binary
     auditor = audit(model(), X, y, noise_scales=0.2, n_releases=60, prior=prior)
@@ -149,6 +153,7 @@ def test_the_exact_attack_reaches_bayes(model, prior, binary):
     assert (auditor.results_["verdict"] == CONSISTENT).all()
 
 
+@pytest.mark.slow
 def test_bayes_is_the_mean_over_all_training_sets(rng):
     """Against every subset of a few records, weighted by its probability."""
     X, y = rng.normal(size=(8, 1)), rng.normal(size=8)
@@ -196,7 +201,7 @@ class Quiet(PrivateLogisticRegression):
         return super()._confidential_state().at_noise(self.noise_scale)
 
 
-@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+@pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"], 1))
 def test_half_the_noise_is_found(secrets, binary):
     X, y = binary
     with pytest.warns(PrivacyLeakWarning, match="does not add the noise"):
@@ -249,7 +254,7 @@ def test_an_attack_that_reads_the_secret_is_found(binary):
     assert found["bayes"] < 0.7
 
 
-@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+@pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"], 1))
 def test_differential_privacy_is_above_bayes(secrets, binary):
     auditor = audit(
         PrivateLogisticRegression(alpha=0.1, fit_intercept=False, data_norm=1.0 + 1e-9),
@@ -356,7 +361,7 @@ def pipeline(model):
     return make_pipeline(encode, model)
 
 
-@pytest.mark.parametrize("refit", [True, False])
+@pytest.mark.parametrize("refit", mostly_slow([True, False], 0))
 @pytest.mark.parametrize("model", [LogisticRegression(), PrivateLogisticRegression(noise_scale=1)])
 def test_pipelines_on_frames(refit, model, frame):
     X, y = frame
@@ -393,13 +398,17 @@ def test_public_preprocessing_is_fitted_once(frame):
 
 @pytest.mark.parametrize(
     "labels",
-    [
-        lambda codes: codes == 1,
-        lambda codes: np.array(["no", "yes"])[codes],
-        lambda codes: np.array(["no", "yes"], dtype=object)[codes],
-        lambda codes: codes + 1,
-        lambda codes: pd.Categorical.from_codes(codes, ["no", "yes"]),
-    ],
+    mostly_slow(
+        [
+            lambda codes: codes == 1,
+            lambda codes: np.array(["no", "yes"])[codes],
+            lambda codes: np.array(["no", "yes"], dtype=object)[codes],
+            lambda codes: codes + 1,
+            lambda codes: pd.Categorical.from_codes(codes, ["no", "yes"]),
+        ],
+        1,
+        4,
+    ),
 )
 def test_codings_of_labels_do_not_matter(labels, binary):
     X, codes = binary
@@ -411,13 +420,19 @@ def test_codings_of_labels_do_not_matter(labels, binary):
 
 @pytest.mark.parametrize(
     "model",
-    [
-        PrivateLogisticRegression(noise_scale=0.5),
-        PrivateLogisticRegression(noise_scale=0.5, reweighting="irfil"),
-        PrivateLogisticRegression(noise_scale=0.5, reweighting="total"),
-        PrivateLinearRegression(noise_scale=0.5, noise_covariance=np.diag([1.0, 2.0, 1.0, 1.0])),
-        PrivateLinearRegression(noise_scale=0.5, noise_covariance="curvature"),
-    ],
+    mostly_slow(
+        [
+            PrivateLogisticRegression(noise_scale=0.5),
+            PrivateLogisticRegression(noise_scale=0.5, reweighting="irfil"),
+            PrivateLogisticRegression(noise_scale=0.5, reweighting="total"),
+            PrivateLinearRegression(
+                noise_scale=0.5, noise_covariance=np.diag([1.0, 2.0, 1.0, 1.0])
+            ),
+            PrivateLinearRegression(noise_scale=0.5, noise_covariance="curvature"),
+        ],
+        0,
+        4,
+    ),
     ids=["multinomial", "irfil", "total", "covariance", "curvature"],
 )
 def test_private_models_without_an_exact_test(model, rng):
@@ -489,7 +504,7 @@ def test_candidates_that_are_no_targets_are_always_trained_on(binary):
     assert auditor.records_["n_games"].sum() == 20 * 15
 
 
-@pytest.mark.parametrize("prior", [0.25, 0.75])
+@pytest.mark.parametrize("prior", mostly_slow([0.25, 0.75], 0))
 def test_the_prior_is_the_share_of_members(prior, noise_labels):
     options = {"prior": prior, "attacks": "loss", "n_releases": 40}
     X, y = noise_labels
@@ -597,7 +612,7 @@ FOUR = {
 }
 
 
-@pytest.mark.parametrize("name", FOUR)
+@pytest.mark.parametrize("name", mostly_slow(FOUR, 1))
 def test_the_likelihood_ratio_does_not_lose_to_the_loss(name):
     """Nor beyond the audit's own 95 % interval in any audit, nor on average over three."""
     X, y = make_classification(80, 8, n_informative=5, flip_y=0.2, random_state=0)
@@ -626,7 +641,10 @@ def test_the_likelihood_ratio_does_not_lose_to_the_loss_on_real_data(name, task)
 
 
 @pytest.mark.parametrize(
-    "model", [KNeighborsClassifier(1), KNeighborsRegressor(1), DecisionTreeRegressor(max_depth=4)]
+    "model",
+    mostly_slow(
+        [KNeighborsClassifier(1), KNeighborsRegressor(1), DecisionTreeRegressor(max_depth=4)], 2
+    ),
 )
 def test_the_likelihood_ratio_copes_with_ties_and_copies(model, rng):
     """Records of few values, many of them copies, of which any member hides the others."""

@@ -6,6 +6,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -161,29 +162,35 @@ def test_tables(secrets, data):
 
 
 def test_bounds_are_chosen(data):
-    drawn = make(secrets="drawn", bounds=["fano", "dp"]).fit(*data)
+    options = {"attacks": "exact", "noise_scales": 0.3}
+    drawn = make(secrets="drawn", bounds=["fano", "dp"], **options).fit(*data)
     assert drawn.report_.settings["bounds"] == ("dp", "fano")
     assert "tradeoff" not in drawn.results_
-    actual = make(bounds="bayes").fit(*data)
+    actual = make(bounds="bayes", **options).fit(*data)
     assert actual.report_.settings["bounds"] == ("bayes",)
-    none = make(bounds=[]).fit(*data)
+    none = make(bounds=[], **options).fit(*data)
     assert (none.results_["verdict"] == "bound vacuous").all()
     assert "No bound was computed." in none.report_.to_text()
 
 
-@pytest.mark.parametrize("secrets", ["actual", "drawn"])
-@pytest.mark.parametrize("model", [PrivateLogisticRegression(), DecisionTreeClassifier()])
+@pytest.mark.parametrize(
+    ("model", "secrets"),
+    [
+        (PrivateLogisticRegression(), "actual"),
+        (PrivateLogisticRegression(), "drawn"),
+        (DecisionTreeClassifier(), "actual"),
+    ],
+)
 def test_workers_do_not_matter(secrets, model, data):
-    if secrets == "drawn" and isinstance(model, DecisionTreeClassifier):
-        return
-    one = make(model, secrets=secrets).fit(*data)
+    options = {"secrets": secrets, "noise_scales": 0.3}
+    one = make(model, **options).fit(*data)
     with joblib.parallel_config("threading"):
-        same(one, make(model, secrets=secrets, n_jobs=2).fit(*data))
-    same(one, make(model, secrets=secrets, n_jobs=None).fit(*data))
-    other = make(model, secrets=secrets, random_state=1).fit(*data)
+        same(one, make(model, n_jobs=2, **options).fit(*data))
+    other = make(model, random_state=1, **options).fit(*data)
     assert not other.results_["success"].equals(one.results_["success"])
 
 
+@pytest.mark.slow
 def test_processes_do_not_matter(data):
     one = make(attacks=["loss", "exact"]).fit(*data)
     with joblib.parallel_config("loky"):
@@ -230,16 +237,16 @@ def test_a_checkpoint_goes_on(error, data, tmp_path, monkeypatch):
 
 def test_a_checkpoint_of_another_audit_is_refused(data, tmp_path):
     path = tmp_path / "audit.npz"
-    make(checkpoint=path, secrets="drawn", prior=0.4).fit(*data)
-    before = make(checkpoint=path, secrets="drawn", prior=0.4).fit(*data)
-    same(before, make(secrets="drawn", prior=0.4).fit(*data))
-    for options in ({"prior": 0.5}, {"secrets": "actual", "prior": 0.4}):
+    options = {"secrets": "drawn", "prior": 0.4, "noise_scales": 0.3}
+    first = make(checkpoint=path, **options).fit(*data)
+    same(first, make(checkpoint=path, **options).fit(*data))
+    for others in ({"prior": 0.5}, {"secrets": "actual"}):
         with pytest.raises(ValueError, match="is of another audit"):
-            make(checkpoint=path, **{"secrets": "drawn"} | options).fit(*data)
+            make(checkpoint=path, **options | others).fit(*data)
 
 
 def test_cloning_and_refitting(data):
-    auditor = make(prior=0.3)
+    auditor = make(DecisionTreeClassifier(), prior=0.3)
     copy = clone(auditor)
     assert copy.get_params()["prior"] == 0.3
     first = auditor.fit(*data).results_
@@ -275,41 +282,40 @@ def test_a_plot_needs_a_fit():
         make().plot()
 
 
-def reports(data):
-    X, y = data
-    yield make().fit(X, y).report_
-    yield make(noise_scales=0.5).fit(X, y, X, y).report_
-    yield make(secrets="drawn").fit(X, y).report_
-    yield make(DecisionTreeClassifier()).fit(X, y).report_
-    yield (
-        make(DecisionTreeClassifier(), records=slice(10), n_releases=2, prior=0.9).fit(X, y).report_
-    )
+FORMS = {
+    "levels": {},
+    "tested": {"noise_scales": 0.5},
+    "drawn": {"secrets": "drawn"},
+    "tree": {"model": DecisionTreeClassifier()},
+    "few": {"model": DecisionTreeClassifier(), "records": slice(10), "n_releases": 2, "prior": 0.9},
+}
 
 
-def test_reports_in_every_form(data, read_page):
-    for report in reports(data):
-        assert report.kind == "membership"
-        whole = json.loads(report.to_json())
-        assert whole["schema"] == "skleak.audit_report"
-        assert whole["attribute"] is None
-        assert whole["settings"]["membership_prior"] in (0.5, 0.9)
-        assert {"record", "n_games", "distance", "bayes", "prior"} <= set(whole["records"][0])
-        assert set(COLUMNS) <= set(whole["results"][0])
-        text = report.to_text()
-        assert "CONFIDENTIAL" in text
-        assert max(map(len, text.splitlines())) <= 88
-        for embedded in (False, True):
-            page = read_page(to_html(report, embedded=embedded))
-            for sentence in (*report.findings, *report.assumptions):
-                assert " ".join(sentence.replace("`", "").split()) in page.words
-            assert "imputation" not in page.words.lower()
-            assert "secrets are drawn" not in page.words
-        assert "safe" not in page.words.lower()
-        assert "nan" not in page.words.split()
-        display = report.plot()
-        assert isinstance(display, AuditDisplay)
-        display.figure_.canvas.draw()
-        pd.testing.assert_frame_equal(report.to_frame(), report.results)
+@pytest.mark.parametrize("form", mostly_slow(FORMS, 2, 4))
+def test_reports_in_every_form(form, data, read_page):
+    report = make(**FORMS[form]).fit(*data, *(data if form == "tested" else ())).report_
+    assert report.kind == "membership"
+    whole = json.loads(report.to_json())
+    assert whole["schema"] == "skleak.audit_report"
+    assert whole["attribute"] is None
+    assert whole["settings"]["membership_prior"] in (0.5, 0.9)
+    assert {"record", "n_games", "distance", "bayes", "prior"} <= set(whole["records"][0])
+    assert set(COLUMNS) <= set(whole["results"][0])
+    text = report.to_text()
+    assert "CONFIDENTIAL" in text
+    assert max(map(len, text.splitlines())) <= 88
+    for embedded in (False, True):
+        page = read_page(to_html(report, embedded=embedded))
+        for sentence in (*report.findings, *report.assumptions):
+            assert " ".join(sentence.replace("`", "").split()) in page.words
+        assert "imputation" not in page.words.lower()
+        assert "secrets are drawn" not in page.words
+    assert "safe" not in page.words.lower()
+    assert "nan" not in page.words.split()
+    display = report.plot()
+    assert isinstance(display, AuditDisplay)
+    display.figure_.canvas.draw()
+    pd.testing.assert_frame_equal(report.to_frame(), report.results)
 
 
 def test_the_summary_says_it_in_plain_words(data):
@@ -340,7 +346,8 @@ def test_most_exposed_records_are_named_with_care(data):
 def test_reports_hold_no_records(data):
     X, y = data
     X = X + 1234.5
-    for report in (make().fit(X, y).report_, make(secrets="drawn").fit(X, y).report_):
+    for options in ({"attacks": "loss"}, {"secrets": "drawn"}):
+        report = make(noise_scales=0.3, **options).fit(X, y).report_
         for form in (report.to_json(), report.to_html(), report.to_text()):
             for number in np.unique(X)[:20]:
                 assert f"{number:.4f}" not in form

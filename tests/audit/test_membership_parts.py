@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from scipy import stats
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score, roc_curve
@@ -39,7 +40,7 @@ def problem(rng, model, n=40, heavy=10.0):
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
 def test_with_and_without_are_refits(model, fit_intercept, rng):
     X, y = problem(rng, model)
     estimator = model(alpha=0.05, fit_intercept=fit_intercept, noise_scale=0.0)
@@ -207,6 +208,7 @@ def test_equal_statistics_tell_nothing(value, rng):
     np.testing.assert_allclose(odds, np.log(1.0 / 3.0))
 
 
+@pytest.mark.slow
 def test_noise_is_no_evidence(rng):
     """Each release is judged by what is chance in others: neither better nor worse than a coin."""
     right, areas, tpr = [], [], []
@@ -241,6 +243,7 @@ def test_rates_without_scores_or_members_are_not_known():
     assert np.isnan(rates(np.zeros((2, 3)), everyone, everyone, 0.95)).all()
 
 
+@pytest.mark.slow
 def test_intervals_of_rates_cover(rng):
     """Releases of which each has its own shift: the interval counts releases, not records."""
     true = 1.0 - stats.norm.cdf(stats.norm.isf(0.01, scale=np.sqrt(1.25)), 2.0, np.sqrt(1.25))

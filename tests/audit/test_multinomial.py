@@ -51,6 +51,7 @@ def test_an_attribute_from_no_noise_to_much(trees):
     assert "<html" in report.to_html().lower()
 
 
+@pytest.mark.slow
 def test_a_quantity(trees):
     X, y = trees
     auditor = LeakageAuditor(_pipe(), "dose", noise_scales=[1e-6], n_releases=10, random_state=0)

@@ -136,6 +136,7 @@ def test_a_fault_is_not_taken_for_another(fault, names, rng):
         assert failed(rng, fault(rng, 100, 6)) == names
 
 
+@pytest.mark.slow
 def test_p_values_are_no_smaller_than_uniform_ones(rng):
     """Where a p-value is a bound, small ones are rarer than their size says."""
     found = [

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_allclose
 
 from skleak.attacks import BlackBoxAttributeInference, WhiteBoxAttributeInference
@@ -24,7 +25,7 @@ def shape(rng):
     return root @ root.T
 
 
-@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+@pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"], 1))
 def test_games_are_played_with_the_covariance(secrets, table, shape):
     X, y = table
     model = PrivateLinearRegression(0.1, noise_covariance=shape)

@@ -4,6 +4,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 
 from skleak.audit import LeakageAuditor
 from skleak.linear_model import PrivateLinearRegression
@@ -35,6 +36,7 @@ def test_workers_do_not_matter(secrets, data):
     same(one, fit(data, secrets=secrets, n_jobs=None))
 
 
+@pytest.mark.slow
 def test_processes_do_not_matter(data):
     attacks = ["prior", "white_box", "black_box", "informed"]
     options = {"bounds": ["bayes", "tradeoff"], "attacks": attacks}
@@ -45,6 +47,7 @@ def test_processes_do_not_matter(data):
     joblib.externals.loky.get_reusable_executor().shutdown(wait=True)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_cluster_does_not_matter(data):
     distributed = pytest.importorskip("distributed")
@@ -68,7 +71,8 @@ def test_the_number_of_levels_and_attacks_does_not_change_a_cell(data):
 
 
 @pytest.mark.parametrize(
-    "attribute, secrets", [(0, "actual"), (0, "drawn"), (1, "actual"), (None, "actual")]
+    "attribute, secrets",
+    mostly_slow([(0, "actual"), (0, "drawn"), (1, "actual"), (None, "actual")], 1),
 )
 def test_seeds_matter_for_all_that_is_drawn(attribute, secrets, data):
     options = {"secrets": secrets, "n_releases": 30}
@@ -96,7 +100,7 @@ def test_no_seed_is_fresh_entropy(data):
     assert entropy[0] != entropy[1]
 
 
-@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
+@pytest.mark.parametrize("make", mostly_slow([np.random.default_rng, np.random.RandomState], 0))
 def test_generators_are_taken_and_advanced(make, data):
     generator = make(5)
     first = fit(data, random_state=generator)

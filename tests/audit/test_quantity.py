@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from numpy.polynomial import chebyshev
 from numpy.testing import assert_allclose
 from sklearn.base import clone
@@ -34,7 +35,7 @@ def by_refits(model, X, y, weights, step=1e-5):
     return np.linalg.norm(ends[0] - ends[1]) / (2.0 * step)
 
 
-@pytest.mark.parametrize("far", [1.0, 6.0, 60.0])
+@pytest.mark.parametrize("far", mostly_slow([1.0, 6.0, 60.0], 1))
 def test_the_loss_about_an_outlier_is_that_of_refits(far, rng):
     """A value outside of the range of the others is on no polynomial through theirs."""
     X = rng.normal(size=(30, 3))
@@ -57,6 +58,7 @@ def test_the_loss_about_an_outlier_is_that_of_refits(far, rng):
         assert np.isinf(found.hypotheses.errors[0]) == (far > 1.0)
 
 
+@pytest.mark.slow
 def test_a_loss_that_refits_do_not_tell_is_not_known(rng):
     X = rng.normal(size=(30, 3))
     X[0, 1] = 60.0

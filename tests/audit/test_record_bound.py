@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_allclose
 from scipy import sparse
 
@@ -133,7 +134,7 @@ def test_weights_that_follow_the_data_are_counted(reweighting, private_target, r
     assert_allclose(found[0], cramer_rao_mse(jacobian.T @ jacobian), rtol=1e-4)
 
 
-@pytest.mark.parametrize("known_target", [True, False])
+@pytest.mark.parametrize("known_target", mostly_slow([True, False], 1))
 @pytest.mark.parametrize("estimator", [PrivateLinearRegression, PrivatePoissonRegressor])
 def test_the_best_attack_meets_the_bound(estimator, known_target, rng):
     """It inverts the optimality conditions, and is unbiased where the noise is small."""

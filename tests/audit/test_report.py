@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 
 from skleak.audit.report._findings import assumptions, findings
 from skleak.audit.report._report import AuditReport
@@ -171,11 +172,14 @@ CHANGES = [
 @pytest.mark.parametrize("kind", ["categorical", "numeric", "record"])
 @pytest.mark.parametrize(
     "options",
-    [
-        {"noise": (0.0, 1e-3)},
-        {"noise": (0.5,), "bounds": ()},
-        {"noise": (1e-3, 1.1e-3), "attacks": ("mine",), "n_targets": 1},
-    ],
+    mostly_slow(
+        [
+            {"noise": (0.0, 1e-3)},
+            {"noise": (0.5,), "bounds": ()},
+            {"noise": (1e-3, 1.1e-3), "attacks": ("mine",), "n_targets": 1},
+        ],
+        0,
+    ),
     ids=str,
 )
 def test_every_form_copes_with_any_numbers(make_audit, read_page, change, kind, options):

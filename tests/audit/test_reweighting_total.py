@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import flat
+from helpers import flat, mostly_slow
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
@@ -73,7 +73,7 @@ def audit(model, X, y, attribute="gene", **options):
         return LeakageAuditor(model, attribute, **options).fit(X, y)
 
 
-@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+@pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"], 0))
 def test_no_bound_is_exceeded(estimator, secrets, make_table):
     X, y = make_table(estimator)
     options = {"secrets": secrets, "prior": "uniform", "records": range(4)}
@@ -94,6 +94,7 @@ def test_no_bound_is_exceeded(estimator, secrets, make_table):
         assert np.all(np.abs(table["success"] - bound) <= 4.0 * error + 1.0 / games)
 
 
+@pytest.mark.slow
 def test_what_is_audited_is_the_total_leakage(make_table):
     X, y = make_table(PrivateLinearRegression)
     model = total(PrivateLinearRegression)
@@ -111,7 +112,7 @@ def test_what_is_audited_is_the_total_leakage(make_table):
     assert np.abs(records["bayes"] - irfil["bayes"]).max() > 1e-3
 
 
-@pytest.mark.parametrize("attribute", ["age", None])
+@pytest.mark.parametrize("attribute", mostly_slow(["age", None], 1))
 def test_cramer_rao_bounds_count_the_weights(attribute, make_table):
     X, y = make_table(PrivateLinearRegression)
     model = total(PrivateLinearRegression)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, Ridge
@@ -85,7 +86,7 @@ def test_a_model_with_weights_is_not_audited_without_them(name, problem):
         auditor.set_params(estimator=pipeline).fit(X, y)
 
 
-@pytest.mark.parametrize("name", AUDITORS)
+@pytest.mark.parametrize("name", mostly_slow(AUDITORS, 0, 1))
 def test_only_ratios_of_weights_count(name, problem):
     X, y, weights = problem
     weights = weights + 0.5 * (weights == 0.0)  # a training set of weight zero is none
@@ -153,7 +154,7 @@ def test_pair_test_of_equal_weights_is_that_of_none(problem):
     assert_allclose(one.steps, other.steps, rtol=1e-5, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["attribute", "records", "membership", "drawn"])
+@pytest.mark.parametrize("name", mostly_slow(["attribute", "records", "membership", "drawn"], 1, 2))
 def test_in_a_pipeline_weights_go_to_the_last_step(name, problem):
     X, y, weights = problem
     weights[5] = 0.5
@@ -218,7 +219,7 @@ def test_invalid_weights(name, wrong, problem):
         clone(AUDITORS[name]).fit(X, y, sample_weight=weights)
 
 
-@pytest.mark.parametrize("name", ["attribute", "drawn"])
+@pytest.mark.parametrize("name", mostly_slow(["attribute", "drawn"], 1))
 def test_a_checkpoint_of_other_weights_is_of_another_audit(name, problem, tmp_path):
     X, y, weights = problem
     auditor = clone(AUDITORS[name]).set_params(checkpoint=tmp_path / "audit.npz")

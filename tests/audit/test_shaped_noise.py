@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.compose import make_column_transformer
 from sklearn.model_selection import train_test_split
@@ -165,8 +166,8 @@ def test_both_terms_make_a_loss(rng):
     assert_allclose(alone[2] ** 2, np.linalg.eigvalsh(covariance[2])[-1])
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+@pytest.mark.parametrize("shape", mostly_slow(SHAPES, 1))
+@pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"], 1))
 def test_bayes_value_is_that_of_the_white_box(shape, secrets, table):
     X, y = table
     model = PrivateLinearRegression(0.3, noise_covariance=shape)
@@ -194,7 +195,7 @@ def test_bayes_value_is_that_of_the_white_box(shape, secrets, table):
     assert auditor.report_.settings["noise_covariance"] == shape
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", mostly_slow(SHAPES, 1))
 def test_tables_have_the_losses_of_both_terms(shape, table):
     X, y = table
     model = PrivateLinearRegression(noise_covariance=shape)
@@ -290,7 +291,7 @@ def test_games_are_those_of_the_estimator(model, shape, rng):
     assert abs(played - bayes) < SIGMAS * np.sqrt(0.25 / 4000)
 
 
-@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+@pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"], 0))
 def test_strings_and_booleans(secrets, patients):
     X, y = patients
     pipeline = make_pipeline(
@@ -307,6 +308,7 @@ def test_strings_and_booleans(secrets, patients):
         assert not (auditor.results_["verdict"] == "bound exceeded").any()
 
 
+@pytest.mark.slow
 def test_near_the_identity_it_is_the_audit_of_isotropic_noise(rng):
     X = np.column_stack([np.where(np.arange(32) % 2, 1.0, -1.0), np.repeat([1.0, -1.0], 16)])
     y = X @ [1.0, 2.0] + rng.normal(size=32)
@@ -327,7 +329,7 @@ def test_near_the_identity_it_is_the_audit_of_isotropic_noise(rng):
     assert_allclose(shaped.records_["bayes"], plain.records_["bayes"], atol=2e-3)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", mostly_slow(SHAPES, 0))
 def test_quantities_have_the_bound_of_both_terms(shape, table):
     X, y = table
     X = X + np.array([0.0, 3.0, 0.0])
@@ -465,7 +467,7 @@ def test_what_is_not_audited(table):
         auditor.fit(X, y)
 
 
-@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+@pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"], 0))
 def test_jobs_and_checkpoints_do_not_matter(secrets, table, tmp_path):
     X, y = table
     model = PrivateLinearRegression(0.3, noise_covariance="minimax")
@@ -491,6 +493,7 @@ def test_without_noise_nothing_is_bounded(table):
         assert (auditor.records_["bayes"] == 1.0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_a_gene_of_patients_who_are_exposed(iwpc):
     """At an equal rise of the objective, shaped noise hides the gene better."""

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
@@ -69,7 +70,7 @@ def test_is_the_likeliest_record(estimator, shape, rng):
         assert_allclose(record, best.x, rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("estimator", mostly_slow(ESTIMATORS, 0))
 def test_reaches_the_bound_of_the_covariance(estimator, shape, rng):
     X, y = make_problem(estimator, rng)
     fitted, w = noiseless(estimator, X, y)
@@ -120,7 +121,7 @@ def test_releases_of_other_noise_are_refused(shape, rng):
         attack.predict(PrivateLinearRegression(0.1).fit(X, y))
 
 
-@pytest.mark.parametrize("known_target", [True, False])
+@pytest.mark.parametrize("known_target", mostly_slow([True, False], 1))
 def test_audit_of_whole_records(known_target, shape, rng):
     X, y = make_problem(PrivateLinearRegression, rng)
     model = PrivateLinearRegression(0.1, alpha=0.01, noise_covariance=shape)

@@ -13,6 +13,7 @@ from skleak.audit import LeakageAuditor
 from skleak.cli._audit import usual_noise
 
 QUICK = ("--n-releases", "5", "--quiet", "--seed", "1")
+ONE = ("--noise-scale", "1")
 
 
 def test_an_audit_says_what_it_did_and_writes_a_page(data, tmp_path, run):
@@ -65,27 +66,49 @@ def test_it_is_the_audit_that_the_library_makes(data, tmp_path, run):
     "arguments",
     [
         ("--target", "ill", "--sensitive", "city {x}", "--prior", "conditional"),
-        ("--target", "ill", "--sensitive", "height (cm)"),
-        ("--target", "cost", "--sensitive", "height (cm)"),
+        pytest.param(("--target", "ill", "--sensitive", "height (cm)"), marks=pytest.mark.slow),
+        pytest.param(("--target", "cost", "--sensitive", "height (cm)"), marks=pytest.mark.slow),
         ("--target", "cost"),
-        ("--target", "ill", "--prior", "uniform"),
+        pytest.param(("--target", "ill", "--prior", "uniform"), marks=pytest.mark.slow),
         ("--target", "gene", "--model", "poisson", "--sensitive", "smoker?"),
         ("--target", "cost", "--sensitive", "smoker?", "--secrets", "drawn"),
-        ("--target", "cost", "--sensitive", "smoker?", "--reweighting", "irfil"),
-        ("--target", "cost", "--sensitive", "smoker?", "--reweighting", "total"),
+        pytest.param(
+            ("--target", "cost", "--sensitive", "smoker?", "--reweighting", "irfil"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            ("--target", "cost", "--sensitive", "smoker?", "--reweighting", "total"),
+            marks=pytest.mark.slow,
+        ),
         ("--target", "ill", "--sensitive", "smoker?", "--reweighting", "total"),
-        ("--target", "cost", "--sensitive", "smoker?", "--noise-scale", "0", "--test-size", "0"),
-        ("--target", "cost", "--sensitive", "smoker?", "--max-records", "10", "--n-jobs", "1"),
+        pytest.param(
+            (
+                "--target",
+                "cost",
+                "--sensitive",
+                "smoker?",
+                "--noise-scale",
+                "0",
+                "--test-size",
+                "0",
+            ),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            ("--target", "cost", "--sensitive", "smoker?", "--max-records", "10", "--n-jobs", "1"),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=" ".join,
 )
 def test_all_kinds_of_audits_run_without_a_warning(data, tmp_path, run, arguments):
-    code, text, err = run("audit", data, *arguments, "--out", tmp_path, *QUICK)
+    code, text, err = run("audit", data, *ONE, *arguments, "--out", tmp_path, *QUICK)
     assert (code, err) == (0, "")
     assert "What the numbers say" in text
     assert os.path.exists(tmp_path / "skleak-audit.html")
 
 
+@pytest.mark.slow
 def test_the_total_leakage_is_evened_where_that_is_asked_for(data, tmp_path, run):
     """With the noise that is asked for, and the recipe of what was audited."""
     out = {name: tmp_path / f"{name}.json" for name in ("total", "irfil")}
@@ -117,7 +140,7 @@ def test_an_unknown_reweighting(data, tmp_path, run):
 
 def test_a_subset_is_attacked_and_said(data, tmp_path, run):
     out = tmp_path / "r.json"
-    arguments = ("--target", "cost", "--sensitive", "smoker?", "--max-records", "7")
+    arguments = ("--target", "cost", *ONE, "--sensitive", "smoker?", "--max-records", "7")
     _, text, _ = run("audit", data, *arguments, "--out", out, *QUICK)
     assert "Attacked: 7 records of 47, chosen at random" in text
     assert json.loads(out.read_text())["settings"]["n_targets"] == 7
@@ -140,7 +163,7 @@ def test_the_limit_decides_the_exit_code(data, tmp_path, run):
 
 
 def test_the_progress_bar_is_on_standard_error(data, tmp_path, run):
-    arguments = ("--target", "cost", "--sensitive", "smoker?", "--out", tmp_path)
+    arguments = ("--target", "cost", *ONE, "--sensitive", "smoker?", "--out", tmp_path)
     code, text, err = run("audit", data, *arguments, "--n-releases", "5")
     assert code == 0
     assert "cell" in err
@@ -149,7 +172,7 @@ def test_the_progress_bar_is_on_standard_error(data, tmp_path, run):
 
 def test_an_interrupted_audit_goes_on_from_its_checkpoint(data, tmp_path, run, monkeypatch):
     path, out = tmp_path / "c.npz", tmp_path / "r.json"
-    arguments = ("audit", data, "--target", "cost", "--sensitive", "smoker?", "--out", out)
+    arguments = ("audit", data, "--target", "cost", *ONE, "--sensitive", "smoker?", "--out", out)
     arguments += ("--n-releases", "5", "--quiet", "--checkpoint", path)
 
     class Stopped(joblib.Parallel):
@@ -253,7 +276,7 @@ def test_warnings_are_told_in_one_line(data, tmp_path, run, monkeypatch):
         return fit(self, *data)
 
     monkeypatch.setattr(LeakageAuditor, "fit", warn)
-    arguments = ("--target", "cost", "--sensitive", "smoker?", "--out", tmp_path)
+    arguments = ("--target", "cost", *ONE, "--sensitive", "smoker?", "--out", tmp_path)
     code, _, err = run("audit", data, *arguments, *QUICK)
     assert (code, err) == (0, "skleak audit: warning: something odd\n")
 
@@ -264,13 +287,14 @@ def test_a_report_that_cannot_be_written_is_still_on_the_terminal(data, tmp_path
 
     monkeypatch.setattr(os, "replace", fail)
     out = tmp_path / "r.html"
-    arguments = ("--target", "cost", "--sensitive", "smoker?", "--out", out)
+    arguments = ("--target", "cost", *ONE, "--sensitive", "smoker?", "--out", out)
     code, text, err = run("audit", data, *arguments, *QUICK)
     assert code == 2
     assert "What the numbers say" in text
     assert err == f"skleak audit: error: cannot write '{out}': Permission denied\n"
 
 
+@pytest.mark.slow
 def test_a_reader_who_stops_early_changes_no_exit_code(data, tmp_path):
     command = [sys.executable, "-m", "skleak", "audit", data, "--target", "cost", *QUICK]
     command += ["--sensitive", "smoker?", "--noise-scale", "0", "--fail-above", "0"]
@@ -292,6 +316,7 @@ def test_usual_noise_goes_with_the_target_and_the_records(model):
         assert usual_noise(model, 1000.0 * y)[0] == pytest.approx(1000.0 * levels[0])
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_warfarin_dosing(tmp_path, run):
     folder = os.environ.get("SKLEAK_DATA", os.path.expanduser("~/skleak_data"))

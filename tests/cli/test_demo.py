@@ -6,9 +6,12 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_diabetes
+from sklearn.model_selection import train_test_split
 
 import skleak
-from skleak.cli import main
+from skleak.cli import _demo, main
+from skleak.linear_model import PrivateLinearRegression
 
 BOTH = ["skleak-audit.html", "skleak-report.html"]
 
@@ -16,6 +19,23 @@ BOTH = ["skleak-audit.html", "skleak-report.html"]
 @pytest.fixture(autouse=True)
 def few_releases(monkeypatch):
     monkeypatch.setattr("skleak.cli._demo._N_RELEASES", 5)
+
+
+@pytest.fixture(scope="module")
+def audited():
+    """The audit of one demo with noise of scale 3, for demos whose audit is not the question."""
+    X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    data = train_test_split(X.astype({"sex": int}), y, random_state=1)
+    X_train, X_test, y_train, y_test = data
+    model = _demo._pipeline(PrivateLinearRegression(3.0, alpha=0.1))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(_demo, "_N_RELEASES", 5)
+        return _demo._audit(model, 3.0, (X_train, y_train, X_test, y_test))
+
+
+@pytest.fixture
+def no_audit(audited, monkeypatch):
+    monkeypatch.setattr(_demo, "_audit", lambda *_: audited)
 
 
 def test_demo_reports_on_the_terminal_and_as_html(tmp_path, run):
@@ -43,6 +63,7 @@ def test_demo_reports_on_the_terminal_and_as_html(tmp_path, run):
     assert sorted(os.listdir(tmp_path)) == ["r-audit.html", "r.html"]
 
 
+@pytest.mark.usefixtures("no_audit")
 def test_demo_has_a_useful_model_whose_noise_is_never_the_same(tmp_path, run):
     scores = []
     for _ in range(5):
@@ -54,6 +75,7 @@ def test_demo_has_a_useful_model_whose_noise_is_never_the_same(tmp_path, run):
     assert len(set(scores)) > 1
 
 
+@pytest.mark.usefixtures("no_audit")
 def test_demo_writes_into_a_folder_and_by_default_into_the_current_one(tmp_path, run, monkeypatch):
     (tmp_path / "folder").mkdir()
     assert run("demo", "--out", str(tmp_path / "folder"))[0] == 0
@@ -67,6 +89,7 @@ def leakage(out):
     return float(re.search(r"Fisher information loss: mean ([\d.]+)", out)[1])
 
 
+@pytest.mark.usefixtures("no_audit")
 def test_twice_the_noise_is_half_the_leakage(tmp_path, run):
     small, large = (
         leakage(run("demo", "--noise-scale", scale, "--out", str(tmp_path))[1])
@@ -75,6 +98,7 @@ def test_twice_the_noise_is_half_the_leakage(tmp_path, run):
     assert small == pytest.approx(2.0 * large, rel=0.01)
 
 
+@pytest.mark.usefixtures("no_audit")
 def test_irfil_shows_the_spread_before_and_after(tmp_path, run):
     code, out, err = run("demo", "--irfil", "--out", str(tmp_path))
     assert (code, err) == (0, "")
@@ -122,6 +146,7 @@ def test_bad_arguments_get_one_line_and_code_2(tmp_path, monkeypatch, run, argum
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.usefixtures("no_audit")
 def test_a_report_that_cannot_be_written_gets_one_line_and_code_2(tmp_path, monkeypatch, run):
     def fail(*_):
         raise PermissionError(13, "Permission denied", "a draft")
@@ -143,6 +168,7 @@ def test_version_and_help(run):
         assert option in out
 
 
+@pytest.mark.usefixtures("no_audit")
 def test_a_terminal_without_block_letters_is_served(tmp_path, monkeypatch):
     screen = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(screen, encoding="ascii"))
@@ -152,6 +178,7 @@ def test_a_terminal_without_block_letters_is_served(tmp_path, monkeypatch):
     assert "?" not in shown
 
 
+@pytest.mark.slow
 def test_a_reader_who_stops_early_sees_no_traceback(tmp_path):
     command = [sys.executable, "-m", "skleak", "demo", "--out", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -175,6 +202,7 @@ def test_demo_ends_with_an_audit_at_more_noise_and_at_less(tmp_path, run):
     assert "Leakage audit" in page
 
 
+@pytest.mark.slow
 def test_the_audit_of_the_demo_needs_no_extra(tmp_path):
     code = (
         "import sys; sys.modules['matplotlib'] = sys.modules['dp_accounting'] = None\n"

@@ -1,7 +1,7 @@
 """scikit-learn's own checks of a transformer: all of them, none expected to fail."""
 
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from helpers import assert_scikit_learn_checks_pass
 
 from skleak.preprocessing import (
     PublicImputer,
@@ -29,6 +29,6 @@ TRANSFORMERS = [
     "ignore:Found unknown categories",
     "ignore:Can't check dok sparse matrix",
 )
-@parametrize_with_checks(TRANSFORMERS)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
+@pytest.mark.parametrize("transformer", TRANSFORMERS, ids=repr)
+def test_scikit_learn_checks(transformer):
+    assert_scikit_learn_checks_pass(transformer)
