@@ -15,14 +15,14 @@ TRAIN = b"""\
 31, Private, 100, HS-grad, 9, Married-spouse-absent, Sales, Unmarried, White, Female, 0, 0, 30, Peru, <=50K
 60, Local-gov, 100, HS-grad, 9, Separated, Sales, Unmarried, White, Female, 0, 0, 35, Cuba, <=50K
 
-"""
+"""  # noqa: E501
 TEST = b"""\
 |1x3 Cross validator
 25, Private, 400, HS-grad, 9, Separated, Sales, Unmarried, White, Male, 0, 0, 40, Peru, <=50K.
 38, Private, 100, HS-grad, 9, Married-civ-spouse, Sales, Husband, White, Male, 30, 10, 50, Peru, >50K.
 44, Private, 200, HS-grad, 9, Married-civ-spouse, Sales, Husband, White, Male, 0, 0, 40, ?, >50K.
 
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture
@@ -164,6 +164,7 @@ class TestReal:
             assert len(X) == n_records
             assert X.notna().all(axis=1).sum() == n_complete
 
+    @pytest.mark.slow
     def test_against_scikit_learn(self, adult):
         raw = fetch_adult(download_if_missing=False).data
         raw_test = fetch_adult(subset="test", download_if_missing=False).data
