@@ -99,8 +99,7 @@ def cramer_rao_mse(
     top = np.maximum(values[..., -1:], 0.0)
     if np.any(values < -1e-8 * top) or np.any(values[..., -1] < 0.0):
         raise ValueError(
-            "`fisher_information` must be positive semi-definite; got an eigenvalue below "
-            "zero."
+            "`fisher_information` must be positive semi-definite; got an eigenvalue below zero."
         )
     directions = units[..., :, None] * vectors
     moved = ((slope @ directions) ** 2).sum(axis=-2)

@@ -160,6 +160,7 @@ def _kept(column: "pd.Series[Any]") -> Array:
 
 
 def _named_missing(table: pd.DataFrame, nominal: Sequence[str]) -> pd.DataFrame:
+    table = table.copy()
     for name in nominal:
         column = table[name]
         table[name] = column.where(column.notna(), missing_label(column)).astype(object)

@@ -22,6 +22,12 @@ NEGLIGIBLE = 1e-15
 FIRST_STEP = 0.25
 MAX_HALVINGS = 8
 ACCURACY = 1e-9
+# Of the saddlepoint, whose place hardly matters.
+NEAR = 1e-6
+MOST_STEPS = 60
+# Points of the contour that are looked at together, and what they may hold in memory.
+MOST_AT_ONCE = 8
+ELEMENTS = 2**15
 # Brackets are exact; this keeps round-off at their ends from hiding the change of sign.
 MARGIN = 1e-9
 
@@ -64,20 +70,40 @@ def _log_distribution(y: FloatArray, deficits: FloatArray) -> FloatArray:
     ``y`` has shape (m,), `deficits` has shape (m, n) and row maxima 1. With independent
     exponential ``E`` it is the event ``E_0 + sum_i (1 - deficits_i / y) E_i >= 0``.
     """
-    n = deficits.shape[-1]
     slopes = np.concatenate([np.ones((len(y), 1)), 1.0 - deficits / y[:, np.newaxis]], axis=1)
-
-    def stationary(s: FloatArray, row: IntArray) -> FloatArray:
-        scaled = slopes[row] * s[:, np.newaxis]
-        return (scaled / (1.0 - scaled)).sum(axis=-1) - 1.0
-
-    ends = np.full(len(y), 1.0 / (n + 2.0)), np.full(len(y), (n + 1.0) / (n + 2.0))
-    s = elementwise.find_root(stationary, ends, args=(np.arange(len(y)),)).x
+    s = _saddlepoint(slopes)
     room = 1.0 - slopes * s[:, np.newaxis]
     ratios = slopes / room
     width = 1.0 / np.sqrt((ratios**2).sum(axis=-1) + s**-2.0)
     area = _contour_integral(ratios * width[:, np.newaxis], width / s)
     return -np.log(room).sum(axis=-1) - np.log(s) + np.log(width * area / np.pi)
+
+
+def _saddlepoint(slopes: FloatArray) -> FloatArray:
+    """Zero s of ``sum_j slopes_j / (1 - slopes_j s) - 1 / s`` in (0, 1), per row.
+
+    Any other s in (0, 1) would give the same integral, with more oscillation. What is increasing
+    has one zero: Newton's steps, and halves of the bracket where one leaves it.
+
+    Shapes: ``slopes`` (m, n + 1), the first column 1 and none above; returns (m,).
+    """
+    n = slopes.shape[1] - 1
+    low, high = np.full(len(slopes), 1.0 / (n + 2.0)), np.full(len(slopes), (n + 1.0) / (n + 2.0))
+    s = 0.5 * (low + high)
+    for _ in range(MOST_STEPS):
+        ratios = slopes / (1.0 - slopes * s[:, np.newaxis])
+        value = ratios.sum(axis=1) - 1.0 / s
+        low, high = np.where(value <= 0.0, s, low), np.where(value >= 0.0, s, high)
+        # Times s (1 - s), as the poles at both ends would shorten the steps.
+        weight = s * (1.0 - s)
+        slope = weight * ((ratios**2).sum(axis=1) + s**-2.0) + (1.0 - 2.0 * s) * value
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = weight * value / slope
+        inside = (s - step > low) & (s - step < high)
+        previous, s = s, np.where(inside, s - step, 0.5 * (low + high))
+        if np.all(np.abs(s - previous) <= NEAR * weight):
+            break
+    return s
 
 
 def _contour_integral(ratios: FloatArray, pole: FloatArray) -> FloatArray:
@@ -101,12 +127,15 @@ def _sum_along_contour(
     ratios: FloatArray, pole: FloatArray, start: float, step: float
 ) -> FloatArray:
     total = np.zeros(len(pole))
-    for u in np.arange(start, LARGEST_U, step):
+    points = np.arange(start, LARGEST_U, step)
+    at_once = int(np.clip(ELEMENTS // ratios.size, 1, MOST_AT_ONCE))
+    for u in np.split(points, range(at_once, len(points), at_once)):
         t = np.sinh(u)
-        scaled = ratios * t
-        log_size = -0.5 * (np.log1p(scaled**2).sum(axis=-1) + np.log1p((pole * t) ** 2))
+        scaled = ratios[:, np.newaxis] * t[:, np.newaxis]  # (m, len(u), n + 1)
+        turned = pole[:, np.newaxis] * t
+        log_size = -0.5 * (np.log1p(scaled**2).sum(axis=-1) + np.log1p(turned**2))
         size = np.exp(log_size) * np.cosh(u)
-        total += size * np.cos(np.arctan(scaled).sum(axis=-1) - np.arctan(pole * t))
-        if np.all(size < NEGLIGIBLE):
+        total += (size * np.cos(np.arctan(scaled).sum(axis=-1) - np.arctan(turned))).sum(axis=1)
+        if np.all(size[:, -1] < NEGLIGIBLE):
             break
     return total

@@ -77,7 +77,16 @@ def attack_success(guesses: npt.ArrayLike, secrets: npt.ArrayLike) -> npt.NDArra
             f"`guesses` hold {_listed(guessed_kinds)} and `secrets` hold {_listed(true_kinds)}: no "
             "guess could be right. Pass both in the encoding of the raw data."
         )
+    if "O" in (guessed.dtype.kind, true.dtype.kind):
+        guessed, true = _objects(guessed), _objects(true)
     return np.asarray(guessed == true, dtype=bool)
+
+
+def _objects(array: Array) -> Array:
+    """Return dates as objects that are dates: NumPy would make integers of nanoseconds."""
+    if array.dtype.kind not in "mM":
+        return array
+    return np.fromiter(array.ravel(), dtype=object, count=array.size).reshape(array.shape)
 
 
 def _kinds(array: Array) -> set[str]:

@@ -104,6 +104,7 @@ def test_concurrent_writers_lose_nothing(path, start, n_writers):
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_writers", [3, pytest.param(10, marks=pytest.mark.slow)])
 def test_a_race_never_passes_the_ceiling(path, start, n_writers):
     # One of them sets the ceiling that binds, as they race to make the file; 17 releases of loss

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from scipy.special import expit, log_expit
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -65,7 +66,9 @@ CLASSIFIERS = [
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::skleak.exceptions.PrivacyLeakWarning")
 @pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda m: type(m).__name__)
-@pytest.mark.parametrize("criterion", ["proba", "likelihood", "loss", "accuracy"])
+@pytest.mark.parametrize(
+    "criterion", mostly_slow(["proba", "likelihood", "loss", "accuracy"], 0, 1)
+)
 def test_classifiers_by_hand(model, criterion, rng):
     X = make_records(rng)
     y = make_labels(X, rng)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from scipy import sparse
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
@@ -57,8 +58,8 @@ def games(attack, rng, scale, n_releases=5):
 
 
 @elsewhere
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("estimator", mostly_slow(ESTIMATORS, 1))
+@pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
 @pytest.mark.parametrize("attribute", ["gene", "dose"])
 def test_each_is_the_guess_about_that_target(
     estimator, fit_intercept, attribute, make_table, make_pipe, rng

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import Ridge
@@ -68,8 +69,8 @@ class Dense(StandardScaler):
         return X.toarray()
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("estimator", mostly_slow(ESTIMATORS, 0))
+@pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
 def test_own_value_never_enters(estimator, fit_intercept, make_table, make_pipe, rng):
     """The secret of a target is permuted among the values, all other records fixed."""
     X, y = make_table(estimator)
@@ -208,6 +209,7 @@ def test_errors(make_table, make_pipe):
         attack.predict_each(np.zeros((2, 8)))
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_iwpc(iwpc):
     """Exact without noise, and below the white box: 1.00, 0.99 and 0.54 at these scales."""

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from helpers import mostly_slow
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -313,7 +314,7 @@ REGRESSORS = {
 }
 
 
-@pytest.mark.parametrize("name", REGRESSORS)
+@pytest.mark.parametrize("name", mostly_slow(REGRESSORS, 0, 3, 5))
 def test_regressors_of_any_kind(name, make_attack, rng):
     X = rng.normal(size=(N, 34))
     y = X[:, 0] + rng.normal(size=N)

@@ -79,6 +79,7 @@ def test_the_white_box_finds_the_secret_without_noise_and_the_prior_in_noise(
     assert_allclose(probabilities, attack.prior_, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_quantity(trees, make_pipe):
     X, y = trees
     pipe = make_pipe(PrivateLogisticRegression(1e-7, random_state=0)).fit(X, y)

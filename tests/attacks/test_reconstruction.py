@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
@@ -40,7 +41,7 @@ def test_exact_without_noise(estimator, known_target, rng):
     assert attack.score(model, X if known_target else (X, y)) > -1e-12
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("estimator", mostly_slow(ESTIMATORS, 0))
 def test_known_target_reaches_the_cramer_rao_bound(estimator, rng):
     X, y = make_problem(estimator, rng)
     model = estimator(noise_scale=0).fit(X, y)

@@ -552,6 +552,7 @@ def test_releases_of_models_with_shaped_noise(make_table, make_pipe, rng):
     np.testing.assert_array_equal(*[each.predict_proba(released) for each in attacks])
 
 
+@pytest.mark.slow
 def test_quantities_under_shaped_noise(make_table, make_pipe, rng):
     X, y = make_table()
     for covariance in ("curvature", "minimax", _shape(rng, 8)):
@@ -568,6 +569,7 @@ def test_quantities_under_shaped_noise(make_table, make_pipe, rng):
         assert abs(guess - grid[np.argmax(logs)]) <= grid[1] - grid[0]
 
 
+@pytest.mark.slow
 def test_shaped_noise_that_is_not_attacked(make_table, make_pipe, rng, monkeypatch):
     X, y = make_table()
     for kind in ("minimax", "curvature"):

@@ -137,7 +137,7 @@ def noiseless_ridge(X, y, alpha):
     return np.linalg.solve(A.T @ A + penalty, A.T @ y)
 
 
-@pytest.mark.parametrize("one_hot", [True, False])
+@pytest.mark.parametrize("one_hot", mostly_slow([True, False], 1))
 def test_bayes_and_eta_by_independent_computation(one_hot, rng):
     X, y = make_table(rng)
     pipe = make_pipe(PrivateLinearRegression(0.05, alpha=0.1, random_state=0), one_hot)
@@ -248,7 +248,9 @@ def test_coding_of_the_labels_changes_nothing(rng):
     same(first, audit(X, pd.Series(np.array(["no", "yes"])[labels], dtype="category"), model=pipe))
 
 
-@pytest.mark.parametrize("noise", [np.float64(0.1), 0.1, [0.1], (0.1, 0.1), pd.Series([0.1])])
+@pytest.mark.parametrize(
+    "noise", mostly_slow([np.float64(0.1), 0.1, [0.1], (0.1, 0.1), pd.Series([0.1])], 1, 4)
+)
 def test_noise_scales_in_any_form(noise, rng):
     X, y = make_table(rng, n=10)
     table = audit(X, y, noise_scales=noise, attacks="white_box").results_
@@ -312,6 +314,7 @@ def test_reweighting_is_audited_in_all(rng):
     assert np.abs(auditor.records_["bayes"] - plain.records_["bayes"]).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_cramer_rao_bounds_of_reweighted_models_count_the_weights(rng):
     X, y = make_table(rng)
     model = PrivateLinearRegression(alpha=0.1, reweighting=IRFIL(tol=1e-9, max_iter=100))
@@ -338,6 +341,7 @@ def test_counts(rng):
     assert auditor.results_.query("attack == 'white_box'")["success"].item() > 0.8
 
 
+@pytest.mark.slow
 def test_nothing_is_charged_to_a_ledger(tmp_path, rng):
     X, y = make_table(rng)
     ledger = LeakageLedger(tmp_path / "ledger", max_leakage=1e-9)
@@ -478,6 +482,7 @@ def test_utility_on_records_of_its_own(rng):
         auditor.fit(X, y, X_test)
 
 
+@pytest.mark.slow
 def test_attacks_in_any_form(rng):
     X, y = make_table(rng)
     model = make_pipe(PrivateLinearRegression(alpha=0.1))

@@ -205,6 +205,7 @@ def test_checkpoints_of_other_data_are_refused(data, tmp_path):
         make(path=path).fit(X, y, X[:5], y[:5])
 
 
+@pytest.mark.slow
 def test_long_parameters_are_compared_whole(data, tmp_path):
     """Their text is cut short, and would be equal."""
     path = tmp_path / "audit.npz"
@@ -220,6 +221,7 @@ def test_long_parameters_are_compared_whole(data, tmp_path):
     make(copy.deepcopy(attacks[0]), path).fit(*data)
 
 
+@pytest.mark.slow
 def test_seed_and_ledger_of_the_estimator_do_not_count(data, tmp_path):
     path = tmp_path / "audit.npz"
     for seed in (None, 3, np.random.default_rng(0)):

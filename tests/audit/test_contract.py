@@ -101,6 +101,7 @@ def test_a_fitted_auditor_travels(data):
     pd.testing.assert_frame_equal(restored.fit(*data).results_, auditor.results_)
 
 
+@pytest.mark.slow
 def test_forms_of_the_input(data):
     X, y = data
     first = make().fit(X, y)

@@ -103,6 +103,7 @@ def test_false_alarms_are_as_rare_as_stated(rng):
     assert np.all(np.mean(alarms, axis=0) <= 0.025 + 3 * np.sqrt(0.025 / 200))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("p", "q"), [(0.5, 0.5), (0.1, 0.1), (0.9, 0.4), (0.02, 0.02)])
 def test_coverage_for_one_model(p, q, rng):
     misses = []
@@ -191,6 +192,7 @@ def test_codings_of_the_secret(coding, criterion, rng):
     assert gain.leakage.estimate > 0.05
 
 
+@pytest.mark.slow
 def test_values_of_either_sample_are_candidates_in_both(rng):
     X, y = people(rng, 300)
     train, control = X[X["gene"] != "C"], X[X["gene"] == "A"]
@@ -218,6 +220,7 @@ def test_values_of_either_sample_are_candidates_in_both(rng):
         assert attribute_gain(attack, pipe, *data).n_control == 40
 
 
+@pytest.mark.slow
 def test_columns_of_control_records_in_another_order(rng):
     pipe, (X, y, X_control, y_control) = memorizer(rng, 200)
     attack = BlackBoxAttributeInference(pipe, "gene", criterion="proba")
@@ -548,6 +551,7 @@ def test_false_alarms_of_a_white_box(noise, rng):
     assert np.all(np.mean(alarms, axis=0) <= 0.025 + 3 * np.sqrt(0.025 / 100))
 
 
+@pytest.mark.slow
 def test_any_attack_may_be_exchanged(rng):
     pipe, data = memorizer(rng, 80)
     attack = BlackBoxAttributeInference(pipe, "gene", criterion="likelihood", prior="uniform")

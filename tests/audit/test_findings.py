@@ -296,6 +296,7 @@ def test_findings_of_an_empty_audit(make_audit):
     assert findings(empty) == ("No attack was played: the audit says nothing.",)
 
 
+@pytest.mark.slow
 def test_nothing_is_ever_called_safe(make_audit):
     for kind in ("categorical", "numeric", "record"):
         for secrets in ("actual", "drawn"):

@@ -80,6 +80,7 @@ def test_facts_are_marked(data, model):
         assert set(outcome["counts"]) <= {0, 3}
 
 
+@pytest.mark.slow
 def test_blocks_do_not_change_the_games(data, model, monkeypatch):
     X, y = data
     white = WhiteBoxAttributeInference(model, 0).fit(X, y)
@@ -140,6 +141,7 @@ class Own(WhiteBoxAttributeInference):
     pass
 
 
+@pytest.mark.slow
 def test_attacks_that_read_a_release_whole_play_a_thousand_games(data, model):
     X, y = data
     attack = BlackBoxAttributeInference(model, 0).fit(X, y)

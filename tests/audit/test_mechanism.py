@@ -148,6 +148,7 @@ def test_honest_estimators_pass(estimator, scale, rng):
     np.testing.assert_array_equal(noise, scale)
 
 
+@pytest.mark.slow
 def test_irfil_passes(rng):
     X, y = make_data(rng)
     with warnings.catch_warnings():

@@ -99,6 +99,7 @@ def test_drawn_is_the_exact_test(model, prior, binary):
     assert (records["verdict"] == CONSISTENT).all()
 
 
+@pytest.mark.slow
 def test_drawn_rates_are_exact_where_records_are_alike(rng):
     """Of one target there is one threshold: the power of the test at one false alarm in 100."""
     X, y = rng.normal(size=(30, 2)), rng.normal(size=30)
@@ -119,6 +120,7 @@ def test_drawn_rates_are_exact_where_records_are_alike(rng):
     assert found["n_games"] == 2000
 
 
+@pytest.mark.slow
 def test_drawn_attacks_on_models_stay_below(binary):
     X, y = binary
     auditor = audit(
@@ -299,6 +301,7 @@ def test_a_constant_model_tells_nothing(noise_labels):
     assert np.allclose(auditor.results_["auc"], 0.5, atol=0.03)
 
 
+@pytest.mark.slow
 def test_a_better_attack_than_those_played_is_announced(noise_labels):
     class Blind:
         def fit(self, X, y, X_reference=None, y_reference=None):
@@ -460,6 +463,7 @@ def test_many_classes_have_a_bound_from_differential_privacy(rng):
     assert "modified_entropy" in set(auditor.results_["attack"])
 
 
+@pytest.mark.slow
 def test_noise_is_added_to_models_that_have_coefficients(noise_labels):
     X, y = noise_labels
     auditor = audit(LogisticRegression(C=1e4), X, y, noise_scales=[0.0, 1.0, 100.0])
@@ -471,6 +475,7 @@ def test_noise_is_added_to_models_that_have_coefficients(noise_labels):
         audit(DecisionTreeClassifier(), X, y, noise_scales=[0.0, 1.0])
 
 
+@pytest.mark.slow
 def test_members_are_the_same_at_all_noise_levels(binary):
     X, y = binary
     options = {"n_releases": 6, "attacks": ["exact"]}
@@ -527,6 +532,7 @@ def test_few_releases_calibrate_on_reference_records(noise_labels):
     assert one.results_["lower_bound"].iloc[0] == 0.5
 
 
+@pytest.mark.slow
 def test_a_seed_that_is_fixed_in_the_estimator_is_drawn_anew(noise_labels):
     X, y = noise_labels
     free, fixed = (

@@ -25,6 +25,7 @@ def shape(rng):
     return root @ root.T
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"], 1))
 def test_games_are_played_with_the_covariance(secrets, table, shape):
     X, y = table
@@ -77,6 +78,7 @@ def test_the_noise_is_measured(table, shape):
     assert_allclose(np.cov(colored(root, draws).T), root @ root.T, atol=0.1)
 
 
+@pytest.mark.slow
 def test_half_the_noise_is_a_warning(table, shape):
     class Half(PrivateLinearRegression):
         def fit(self, X, y, sample_weight=None):

@@ -132,6 +132,7 @@ def test_cramer_rao_bounds_count_the_weights(attribute, make_table):
     np.testing.assert_allclose(auditor.records_["cramer_rao"], bound, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_an_honest_mechanism_is_not_accused(make_table, estimator):
     X, y = make_table(estimator)
     auditor = audit(total(estimator), X, y, n_releases=2, noise_scales=0.1, records=[0, 1])
@@ -200,7 +201,7 @@ def test_membership_has_no_exact_test(reweighting, rng):
         attack.expected_score()
 
 
-@pytest.mark.parametrize("reweighting", ["irfil", "total"])
+@pytest.mark.parametrize("reweighting", mostly_slow(["irfil", "total"], 1))
 def test_membership_audits(reweighting, rng):
     X = rng.normal(size=(40, 3))
     y = (X[:, 0] + rng.normal(size=40) > 0.0).astype(int)

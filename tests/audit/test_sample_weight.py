@@ -56,6 +56,7 @@ def parameters(model):
     return np.append(model.coef_, model.intercept_)
 
 
+@pytest.mark.slow
 def test_white_box_reaches_its_bayes_success_and_does_not_pass_it(problem):
     X, y, weights = problem
     settings = {"attacks": "white_box", "secrets": "drawn", "n_releases": 400, "random_state": 0}
@@ -174,6 +175,7 @@ def test_in_a_pipeline_weights_go_to_the_last_step(name, problem):
     pd.testing.assert_frame_equal(piped[columns], plain[columns], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_any_estimator_with_weights_can_be_audited_for_membership(problem):
     X, y, weights = problem
     weights[5] = 0.5

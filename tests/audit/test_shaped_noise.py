@@ -166,6 +166,7 @@ def test_both_terms_make_a_loss(rng):
     assert_allclose(alone[2] ** 2, np.linalg.eigvalsh(covariance[2])[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", mostly_slow(SHAPES, 1))
 @pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"], 1))
 def test_bayes_value_is_that_of_the_white_box(shape, secrets, table):
@@ -329,6 +330,7 @@ def test_near_the_identity_it_is_the_audit_of_isotropic_noise(rng):
     assert_allclose(shaped.records_["bayes"], plain.records_["bayes"], atol=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", mostly_slow(SHAPES, 0))
 def test_quantities_have_the_bound_of_both_terms(shape, table):
     X, y = table
@@ -349,6 +351,7 @@ def test_quantities_have_the_bound_of_both_terms(shape, table):
     assert first["success"] > 0.99
 
 
+@pytest.mark.slow
 def test_half_the_noise_is_found(table):
     class Half(PrivateLinearRegression):
         def fit(self, X, y, sample_weight=None):
@@ -369,7 +372,7 @@ def test_half_the_noise_is_found(table):
     assert auditor.results_["verdict"].iloc[0] == "bound exceeded"
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", mostly_slow(SHAPES, 0))
 def test_isotropic_noise_instead_is_found(shape, table):
     class Isotropic(PrivateLinearRegression):
         """States a covariance, and adds noise of the same mean square in all directions."""
@@ -413,6 +416,7 @@ def test_a_game_with_half_the_noise_exceeds_the_bound(table):
     assert success[1] > bayes + SIGMAS * error
 
 
+@pytest.mark.slow
 def test_attacks_suppose_the_same_noise(table):
     X, y = table
     models = {

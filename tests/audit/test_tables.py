@@ -155,6 +155,7 @@ def test_a_verdict_rests_on_the_proven_interval():
     assert tuple(row[["success", "success_low", "success_high"]]) == pytest.approx(shown)
 
 
+@pytest.mark.slow
 def test_detectable_excess_of_a_row():
     drawn = dataclasses.replace(DESIGN, drawn=True, verdict_level=0.95)
     games = {"hits": np.array(60), "games": np.array(100)}

@@ -27,7 +27,7 @@ def two_boundaries(points, prior, secret):
     limits = lengths / 2 + np.log(prior[secret] / prior[rest]) / lengths
     correlation = gaps[0] @ gaps[1] / lengths.prod()
     cov = [[1.0, correlation], [correlation, 1.0]]
-    return multivariate_normal([0.0, 0.0], cov, abseps=1e-12, releps=1e-12).cdf(limits)
+    return multivariate_normal.cdf(limits, [0.0, 0.0], cov, abseps=1e-12, releps=1e-12)
 
 
 @pytest.mark.parametrize("p", [0.5, 0.2, 0.999])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_allclose
 from scipy import integrate, stats
 
@@ -65,7 +66,7 @@ def test_the_bayes_value_is_that_of_simulated_attacks(rng, n_values, d):
 
 
 @pytest.mark.parametrize("normalized", [False, True])
-@pytest.mark.parametrize("n_values, d", [(2, 12), (3, 30), (2, 100)])
+@pytest.mark.parametrize("n_values, d", mostly_slow([(2, 12), (3, 30), (2, 100)], 1))
 def test_low_rank_differences_are_reduced_exactly(rng, n_values, d, normalized):
     channel = _low_rank(rng, n_values, d, normalized)
     hypotheses = channel._hypotheses[0]
@@ -222,6 +223,7 @@ def test_bounds_lie_above_the_bayes_value(rng, n_values, d):
         assert information <= channel.mutual_information_bound(prior) + 4.0 * error
 
 
+@pytest.mark.slow
 def test_records_at_once(rng):
     singles = [_random(rng, 3, 4), _low_rank(rng, 3, 4, True), _low_rank(rng, 3, 4, False)]
     together = UnequalGaussianChannel(

@@ -164,6 +164,7 @@ class TestReal:
             assert len(X) == n_records
             assert X.notna().all(axis=1).sum() == n_complete
 
+    @pytest.mark.slow
     def test_against_scikit_learn(self, adult):
         raw = fetch_adult(download_if_missing=False).data
         raw_test = fetch_adult(subset="test", download_if_missing=False).data

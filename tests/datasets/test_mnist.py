@@ -115,6 +115,7 @@ def test_missing(tmp_path, network):
 
 
 @pytest.mark.data
+@pytest.mark.slow
 class TestReal:
     def test_counts(self, mnist01):
         assert mnist01.X_train.shape == (12665, 20)

@@ -254,6 +254,7 @@ class TestReal:
         assert np.bincount(real.data["strokes"].astype(int)).tolist() == [0, 8308, 2671, 12, 1]
         assert (real.data["duration"].min(), real.data["duration"].max()) == (9, 231)
 
+    @pytest.mark.slow
     def test_digits_are_recognisable(self, real):
         """The movement tells the digit of writers never seen: 1-nearest neighbour, 97 percent."""
         path = real.data[[*X_NAMES, *Y_NAMES]].to_numpy()

@@ -62,6 +62,7 @@ def test_ends_where_there_are_no_such_weights():
     assert losses.std() / losses.mean() == pytest.approx(min(history), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_turns_back_from_weights_without_a_minimiser():
     # Hardly a penalty, and weights that leave almost separable records.
     X, y = heavy_tailed("logistic", 17)

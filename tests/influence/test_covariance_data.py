@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from scipy import linalg
 
 from skleak.influence.jacobian import Columns, record_norms
@@ -178,7 +179,7 @@ def _of_refits(state, i, h=1e-3):
     return first, 0.5 * np.einsum("ij,ajk,kl,bli->ab", precision, dS, precision, dS)
 
 
-@pytest.mark.parametrize("alpha", [1e-2, 1e-4])
+@pytest.mark.parametrize("alpha", mostly_slow([1e-2, 1e-4], 0))
 def test_refits_of_the_record_that_moves_the_minimax_shape_most(iwpc, alpha):
     state = _fit(iwpc, alpha)
     X, y = state.objective.X, state.objective.y
@@ -193,6 +194,7 @@ def test_refits_of_the_record_that_moves_the_minimax_shape_most(iwpc, alpha):
     assert losses.covariance.max() == pytest.approx(0.0606 if alpha == 1e-2 else 0.332, rel=5e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "alpha, first, rises, factor",
     [(1e-2, 1.3706, [1e-4, 1e-3, 1e-2, 1e-1, 3e-1], 5.5), (1e-4, 1.5762, [1e-4, 1e-2, 3e-2], 13.0)],

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_allclose
 from scipy import optimize, sparse
 
@@ -40,10 +41,12 @@ def _worst(problem, state, columns, shape):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 1))
 @pytest.mark.parametrize(
     "columns",
-    [Columns(target=True), Columns(), Columns(np.array([1])), Columns(np.array([0, 2]))],
+    mostly_slow(
+        [Columns(target=True), Columns(), Columns(np.array([1])), Columns(np.array([0, 2]))], 0, 2
+    ),
     ids=["whole", "columns", "one", "two"],
 )
 def test_certificate(make_problem, rng, kind, fit_intercept, columns):
@@ -67,7 +70,7 @@ def test_certificate(make_problem, rng, kind, fit_intercept, columns):
         assert _worst(problem, state, columns, trial) >= found.lower_bound * (1.0 - 1e-9)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, 0))
 def test_brute_force(make_problem, kind):
     problem = make_problem(kind, n=12, d=2, fit_intercept=False)
     state, columns = _state(problem), Columns(target=True)

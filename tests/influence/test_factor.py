@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_allclose
 
 from skleak.influence.jacobian import Columns, FitFactor, feature_norms
@@ -27,14 +28,14 @@ def _check(problem, records=(0, 3), copies=1.0, step=1e-3, rtol=1e-6):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("weighted", mostly_slow([True, False], 0))
 def test_jacobian_is_the_derivative_of_the_minimiser(make_problem, kind, fit_intercept, weighted):
     _check(make_problem(kind, fit_intercept=fit_intercept, weighted=weighted))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n, d", [(4, 7), (2, 3), (8, 1), (3, 1)])
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("n, d", mostly_slow([(4, 7), (2, 3), (8, 1), (3, 1)], 1, 2))
+@pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
 def test_few_records_and_one_column(make_problem, kind, n, d, fit_intercept):
     problem = make_problem(kind, n=n, d=d, fit_intercept=fit_intercept, alpha=0.1)
     _check(problem, records=(0, 1))
@@ -49,9 +50,11 @@ def test_all_copies_of_a_record_move_together(make_problem, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("alpha", [1e-2, 1e-12, 0.0])
+@pytest.mark.parametrize("alpha", mostly_slow([1e-2, 1e-12, 0.0], 1))
 @pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("scale", [[1e6, 1.0, 1e-6], [1e-6] * 3, [1e6] * 3], ids=str)
+@pytest.mark.parametrize(
+    "scale", mostly_slow([[1e6, 1.0, 1e-6], [1e-6] * 3, [1e6] * 3], 0), ids=str
+)
 def test_columns_in_any_units(make_problem, kind, alpha, fit_intercept, scale):
     # Enough records for classes that overlap without a penalty.
     problem = make_problem(
@@ -75,7 +78,7 @@ def test_columns_far_from_zero(make_problem, kind, offset):
     _check(make_problem(kind, offset=np.array([offset, 0.0, -offset])))
 
 
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
 def test_saturated_classes(make_problem, rng, fit_intercept):
     X = 30.0 * rng.normal(size=(14, 2))
     y = (X[:, 0] > 0.0).astype(float)

@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_allclose
 from scipy import sparse
 
@@ -79,7 +80,7 @@ def _check(problem, rtol=RTOL):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
 @pytest.mark.parametrize("n, d", [(30, 6), (5, 9), (8, 1), (3, 2)])
 def test_random_problems(make_problem, kind, fit_intercept, n, d):
     for alpha in (1e-4, 1e-1):

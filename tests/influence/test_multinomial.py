@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.special import softmax
@@ -36,8 +37,8 @@ def _check_derivative(problem, records=(0, 9), copies=1.0, rtol=1e-6):
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("weighted", [True, False])
-@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("weighted", mostly_slow([True, False], 0))
+@pytest.mark.parametrize("n_classes", mostly_slow([2, 3, 5], 1))
 def test_jacobian_is_the_derivative_of_the_minimiser(
     make_multinomial, fit_intercept, weighted, n_classes
 ):
@@ -46,13 +47,14 @@ def test_jacobian_is_the_derivative_of_the_minimiser(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("alpha", [0.0, 1e-10])
 def test_jacobian_without_a_penalty(make_multinomial, fit_intercept, alpha):
     _check_derivative(make_multinomial(150, 2, 3, alpha=alpha, fit_intercept=fit_intercept))
 
 
-@pytest.mark.parametrize("n, d", [(5, 7), (6, 1)])
+@pytest.mark.parametrize("n, d", mostly_slow([(5, 7), (6, 1)], 1))
 def test_few_records_and_one_column(make_multinomial, n, d):
     _check_derivative(make_multinomial(n, d, 3, alpha=0.1), records=(0, 4))
 
@@ -149,7 +151,7 @@ def _check_norms(problem, rtol=RTOL):
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("n, d, n_classes", [(40, 6, 10), (30, 4, 3), (20, 1, 4), (7, 9, 3)])
-@pytest.mark.parametrize("alpha", [1e-4, 1e-1])
+@pytest.mark.parametrize("alpha", mostly_slow([1e-4, 1e-1], 0))
 def test_norms_equal_those_of_dense_matrices(
     make_multinomial, fit_intercept, n, d, n_classes, alpha
 ):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_allclose
 from scipy import sparse
 
@@ -27,9 +28,9 @@ def _refit(problem, row, columns, value):
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("n_classes", [3, 7])
+@pytest.mark.parametrize("n_classes", mostly_slow([3, 7], 0))
 @pytest.mark.parametrize("alpha", [1e-3, 1.0])
-@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("make", mostly_slow([np.asarray, sparse.csr_array], 1))
 def test_equal_brute_force_refits(make_multinomial, fit_intercept, n_classes, alpha, make):
     problem = make_multinomial(50, 4, n_classes, alpha=alpha, fit_intercept=fit_intercept)
     values = [0.0, 1.0, 7.0]
@@ -60,6 +61,7 @@ def test_without_a_penalty(make_multinomial):
         assert_allclose(encodings[row, 0], _refit(problem, row, 0, 0.5), atol=1e-9, rtol=0)
 
 
+@pytest.mark.slow
 def test_far_candidates_are_refitted(make_multinomial):
     problem = make_multinomial(40, 3, 4, alpha=0.1)
     encodings = candidate_encodings(_state(problem), problem.X, problem.y, 1, [1e3, -1e4])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import every, mostly_slow
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
@@ -79,11 +80,11 @@ def spread_of(losses, s):
 # The direction.
 
 
-@pytest.mark.parametrize("norm", ["spectral", "trace"])
-@pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("kind", LOSSES)
-@pytest.mark.parametrize("name", RULES)
+@every("norm", ["spectral", "trace"])
+@every("block", BLOCKS)
+@every("fit_intercept", [True, False])
+@every("kind", LOSSES)
+@every("name", RULES)
 def test_the_leakage_answers_as_the_direction_says(
     make_problem, name, kind, fit_intercept, block, norm
 ):
@@ -201,7 +202,7 @@ def test_convergence_is_quadratic(make_problem, kind):
     assert np.all(following <= np.maximum(30.0 * before**2, 1e-12))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", mostly_slow(range(4), 0))
 @pytest.mark.parametrize("block", ["record", "columns", "trace"])
 @pytest.mark.parametrize("kind", LOSSES)
 def test_weak_penalties_and_heavy_tails(kind, block, seed):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
@@ -32,7 +33,7 @@ def check(model, **options):
 
 
 @pytest.mark.parametrize("alpha", [1e-2, 1e-5])
-@pytest.mark.parametrize("gene", [False, True])
+@pytest.mark.parametrize("gene", mostly_slow([False, True], 1))
 def test_iwpc(iwpc, alpha, gene):
     X, y = iwpc
     block = [name for name in X if name.startswith("vkorc1")] if gene else None
@@ -42,8 +43,8 @@ def test_iwpc(iwpc, alpha, gene):
     assert len(model.reweighting_history_) <= 18
 
 
-@pytest.mark.parametrize("alpha", [1e-2, 1e-5])
-@pytest.mark.parametrize("gene", [False, True])
+@pytest.mark.parametrize("alpha", mostly_slow([1e-2, 1e-5], 1))
+@pytest.mark.parametrize("gene", mostly_slow([False, True], 1))
 def test_iwpc_by_the_rule_that_evens_the_total(iwpc, alpha, gene):
     X, y = iwpc
     block = [name for name in X if name.startswith("vkorc1")] if gene else None
@@ -59,6 +60,7 @@ def test_iwpc_by_the_rule_that_evens_the_total(iwpc, alpha, gene):
     assert np.std(levels) <= 1e-6 * np.mean(levels)
 
 
+@pytest.mark.slow
 def test_iwpc_agrees_with_the_acceleration_alone(iwpc):
     X, y = iwpc
     options = {"alpha": 1e-2, "max_iter": 200, "tol": 1e-13}

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from helpers import flat
+from helpers import flat, mostly_slow
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
@@ -77,8 +77,8 @@ def loose(estimator, X, y, weights=None, **options):
 
 
 @pytest.mark.parametrize("options", BALANCED.values(), ids=BALANCED)
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("estimator", mostly_slow(ESTIMATORS, 1))
+@pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
 def test_refits_of_the_whole_algorithm(estimator, options, fit_intercept, rng):
     X, y, weights = make_data(estimator, rng)
     if estimator is PrivateLogisticRegression and "reweighting__features" in options:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import flat
+from helpers import flat, mostly_slow
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
@@ -113,10 +113,10 @@ def _converged_problem(kind, rng, **options):
     raise AssertionError("no data with a fixed point")
 
 
-@pytest.mark.parametrize("target", [True, False])
+@pytest.mark.parametrize("target", mostly_slow([True, False], 0))
 @pytest.mark.parametrize("balance", BALANCES)
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
+@pytest.mark.parametrize("kind", mostly_slow(MODELS, 1))
 def test_against_refits_of_the_whole_algorithm(kind, fit_intercept, balance, target, rng):
     options = {"fit_intercept": fit_intercept, "private_target": target, **BALANCES[balance]}
     model, state, derivative = _converged_problem(kind, rng, **options)
@@ -130,7 +130,7 @@ def test_against_refits_of_the_whole_algorithm(kind, fit_intercept, balance, tar
 
 @pytest.mark.parametrize("target", [True, False])
 @pytest.mark.parametrize("balance", BALANCES)
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", mostly_slow(MODELS, 2))
 def test_the_two_solvers_agree(kind, balance, target, rng):
     _, state, dense = _converged_problem(kind, rng, private_target=target, **BALANCES[balance])
     krylov = total_derivative(state, solver="krylov")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import flat
+from helpers import flat, mostly_slow
 from sklearn.base import clone
 
 from skleak.influence import candidate_encodings
@@ -69,6 +69,7 @@ def test_total_over_conditional(ratios):
     assert np.mean(ratio > 1.0) > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantile", [0.0, 0.5, 1.0])
 def test_refits_of_the_whole_algorithm_on_real_records(whole_record, ratios, quantile):
     state, derivative, ratio = ratios
@@ -93,7 +94,7 @@ def test_refits_of_the_whole_algorithm_on_real_records(whole_record, ratios, qua
     assert np.linalg.norm(expected, 2) / conditional == pytest.approx(ratio[i], rel=1e-4)
 
 
-@pytest.mark.parametrize("quantile", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("quantile", mostly_slow([0.0, 0.5, 1.0], 2))
 def test_refits_of_the_other_rule_on_real_records(evened, evened_ratios, quantile, rng):
     """In the direction of largest leakage, which is that of the loss, and in another."""
     state, derivative, ratio = evened_ratios
@@ -135,6 +136,7 @@ def test_the_error_is_a_few_times_the_deviation(whole_record, ratios):
     assert error.max() <= 10.0 * deviation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["whole_record", "evened"])
 def test_encodings_are_refits_of_the_whole_algorithm(name, iwpc, request):
     """A gene of two patients, one of them among those whom it would move most."""

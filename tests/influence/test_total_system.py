@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from helpers import flat
+from helpers import every, flat, mostly_slow
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
@@ -78,11 +78,11 @@ def _slope(function, h=1e-5):
     return (8.0 * near - far) / (12.0 * h)
 
 
-@pytest.mark.parametrize("norm", ["spectral", "trace"])
-@pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("kind", LOSSES)
-@pytest.mark.parametrize("name", RULES)
+@every("norm", ["spectral", "trace"])
+@every("block", BLOCKS)
+@every("fit_intercept", [True, False])
+@every("kind", LOSSES)
+@every("name", RULES)
 def test_gradient_of_the_balanced_norm(name, kind, fit_intercept, block, norm, rng):
     d, rule = 3, RULES[name](BLOCKS[block], norm)
     p = d + fit_intercept
@@ -235,7 +235,7 @@ class ClosedSystem:
 
 
 @pytest.mark.parametrize("balance", [{}, {"reweighting__norm": "trace"}], ids=["record", "trace"])
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("reweighting", RULES)
 def test_against_implicit_differentiation_by_hand(reweighting, kind, fit_intercept, balance, rng):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import every
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import fsolve
 
@@ -39,7 +40,7 @@ def mean_of(values, kappa, copies):
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-@pytest.mark.parametrize("seed", CASES)
+@every("seed", CASES)
 def test_the_level_keeps_the_sum_of_the_weights(rule, seed):
     kappa, copies, given = random_norms(seed)
     level = rule.level(given, kappa, copies)
@@ -57,7 +58,7 @@ def test_the_level_keeps_the_sum_of_the_weights(rule, seed):
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-@pytest.mark.parametrize("seed", CASES)
+@every("seed", CASES)
 def test_under_its_own_weights_a_rule_finds_all_losses_equal(rule, seed):
     kappa, copies, given = random_norms(seed)
     leaks = (kappa > 0.0) & (copies > 0.0)
@@ -72,7 +73,7 @@ def test_under_its_own_weights_a_rule_finds_all_losses_equal(rule, seed):
     assert relative_spread(others[kappa > 0.0], copies[kappa > 0.0]) > 1e-3
 
 
-@pytest.mark.parametrize("seed", CASES)
+@every("seed", CASES)
 def test_irfil_is_the_level_over_the_norm(seed):
     kappa, copies, given = random_norms(seed)
     rule, leaks = WeightRule(), kappa > 0.0
@@ -85,7 +86,7 @@ def test_irfil_is_the_level_over_the_norm(seed):
     assert_array_equal(rule.follows(kappa, level), leaks.astype(float))
 
 
-@pytest.mark.parametrize("seed", CASES)
+@every("seed", CASES)
 def test_bounded_weights_by_their_definition(seed):
     kappa, copies, given = random_norms(seed)
     rule = WeightRule(most=3.0)
@@ -104,7 +105,7 @@ def test_bounded_weights_by_their_definition(seed):
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-@pytest.mark.parametrize("seed", CASES)
+@every("seed", CASES)
 def test_follows_is_minus_the_slope_of_the_weights(rule, seed):
     kappa, copies, given = random_norms(seed)
     level = rule.level(given, kappa, copies)

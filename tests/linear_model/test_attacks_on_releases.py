@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import every
 from scipy import sparse
 from scipy.stats import norm
 
@@ -40,9 +41,9 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("noise", [0.3, GaussianDP(1.0), EpsilonDelta(1.0, 1e-6)], ids=repr)
-@pytest.mark.parametrize("classes", [["ill", "well"], ["ill", "well", "unknown"]])
+@every("form", FORMS)
+@every("noise", [0.3, GaussianDP(1.0), EpsilonDelta(1.0, 1e-6)])
+@every("classes", [["ill", "well"], ["ill", "well", "unknown"]])
 def test_neighbours_differ_in_nothing_else(form, noise, classes, rng):
     """One row is replaced by zeros, by one at the promised norm, and the label of its own."""
     X, y = _records(rng)
@@ -116,6 +117,7 @@ def test_no_replacement_moves_the_parameters_by_more_than_is_stated(n_classes, r
     assert 0.2 < worst <= 1.0
 
 
+@pytest.mark.slow
 def test_the_sum_over_the_classes_tells_no_more_than_is_stated(rng):
     """Noiseless parameters sum to zero over the classes: their sum in a release is noise alone.
 

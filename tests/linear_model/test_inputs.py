@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
@@ -44,7 +45,7 @@ CONTAINERS = {
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
-@pytest.mark.parametrize("reweighting", [None, "irfil", "total"])
+@pytest.mark.parametrize("reweighting", mostly_slow([None, "irfil", "total"], 0))
 def test_containers_of_records(estimator_class, data, container, reweighting):
     options = {"reweighting": reweighting, "alpha": 0.3}
     expected = _fit(estimator_class, data.X, data.y, **options)

@@ -24,6 +24,7 @@ def test_losses_compose_over_fits(tmp_path):
     np.testing.assert_allclose(total.fisher_information_loss.max(), expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_grid_search_spends_one_release_per_fit(tmp_path):
     path = tmp_path / "ledger.sqlite"
     LeakageLedger(path)

@@ -87,6 +87,7 @@ def test_labels_of_any_kind(trees, labels):
     assert_allclose(model.fisher_information_loss(X, y), model.fisher_information_loss_)
 
 
+@pytest.mark.slow
 def test_noise_on_every_parameter(trees):
     X, y, _ = trees
     quiet = PrivateLogisticRegression(0).fit(X, y)

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import linalg, sparse, stats
 from sklearn.base import clone
@@ -69,7 +70,7 @@ def _covariance(model):
     return model.noise_scale_**2 * shape * len(shape) / np.trace(shape)
 
 
-@pytest.mark.parametrize("kind", ["given", *FITTED])
+@pytest.mark.parametrize("kind", mostly_slow(["given", *FITTED], 1))
 def test_the_noise_has_the_covariance_stated(estimator_class, data, rng, kind):
     given = _shape(rng, 5)
     value = given if kind == "given" else kind
@@ -162,7 +163,7 @@ def _features(model, X, y, fit, step=1e-4):
 
 
 @pytest.mark.parametrize("kind", FITTED)
-@pytest.mark.parametrize("noise_scale", [0.3, 30.0])
+@pytest.mark.parametrize("noise_scale", mostly_slow([0.3, 30.0], 0))
 def test_both_terms_are_counted(numbers, noise_scale, kind):
     X, y = numbers.X[:12, :2], numbers.y[:12]
 
@@ -188,7 +189,7 @@ def test_both_terms_are_counted(numbers, noise_scale, kind):
 
 
 @pytest.mark.parametrize("kind", FITTED)
-@pytest.mark.parametrize("noise_scale", [0.3, 30.0])
+@pytest.mark.parametrize("noise_scale", mostly_slow([0.3, 30.0], 0))
 def test_joint_loss_of_losses_with_a_third_derivative(noise_scale, counts, kind):
     X, y = counts.X[:10, :2] / 3.0, counts.y[:10] + 0.5
 

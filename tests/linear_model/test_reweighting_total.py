@@ -508,6 +508,7 @@ def test_noise_is_calibrated_to_the_leakage_in_all(estimator_class, data):
     assert total(model, features=1).max() == pytest.approx(0.2, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_an_advantage_is_bounded_as_for_any_reweighting(numbers):
     X = numbers.X.copy()
     X[:, 0] = X[:, 0] > 0.0

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from scipy.stats import norm
 from sklearn.datasets import load_diabetes
 
@@ -90,10 +91,18 @@ def attack(model, X, y, column, rows, values):
 
 @pytest.mark.parametrize(
     ("kind", "goal"),
-    [
-        *((PrivateLinearRegression, goal) for goal in GOALS),
-        *((kind, goal) for kind in KINDS[1:] for goal in (GOALS[0], GOALS[4])),
-    ],
+    mostly_slow(
+        [
+            *((PrivateLinearRegression, goal) for goal in GOALS),
+            *((kind, goal) for kind in KINDS[1:] for goal in (GOALS[0], GOALS[4])),
+        ],
+        0,
+        1,
+        3,
+        4,
+        8,
+        10,
+    ),
     ids=str,
 )
 def test_no_public_field_tells_values_of_few_apart(kind, goal, rng):
@@ -104,7 +113,9 @@ def test_no_public_field_tells_values_of_few_apart(kind, goal, rng):
     assert not told
 
 
-@pytest.mark.parametrize("options", [{"reweighting": "irfil"}, {"noise_covariance": "curvature"}])
+@pytest.mark.parametrize(
+    "options", mostly_slow([{"reweighting": "irfil"}, {"noise_covariance": "curvature"}], 1)
+)
 def test_no_public_field_under_reweighting_and_shaped_noise(options, rng):
     X, y = make_table(PrivateLinearRegression, rng, 40)
     model = PrivateLinearRegression(MaxLeakage(3.0, "a"), alpha=0.3, **options)
@@ -159,7 +170,7 @@ def goal_on_an_edge(make, needed):
     return MaxAdvantage(2.0 * norm.cdf(distance / rung / 2.0) - 1.0, "b")
 
 
-@pytest.mark.parametrize("n_values", [12, 13])
+@pytest.mark.parametrize("n_values", mostly_slow([12, 13], 1))
 @pytest.mark.parametrize("make", [MaxLeakage, MaxAdvantage])
 def test_two_values_never_publish_two_rungs(make, n_values, rng):
     """Of a block that holds a numeric column; of an attribute with a value for nearly everybody.
@@ -198,8 +209,8 @@ def test_a_value_that_one_record_has(rng):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("shaped", [False, True])
+@pytest.mark.parametrize("weighted", mostly_slow([False, True], 1))
+@pytest.mark.parametrize("shaped", mostly_slow([False, True], 0))
 def test_brackets_hold_the_noise_of_whole_refits(kind, weighted, shaped, rng):
     X, y = make_table(kind, rng, 60)
     X[0] = [1.0, 2.0, 4.0]
@@ -255,6 +266,7 @@ def test_noise_found_on_public_data_reads_nothing_private(rng):
     assert model.release().provenance_["noise_goal"] is None
 
 
+@pytest.mark.slow
 def test_the_report_counts_records_whose_other_entries_may_move_the_rung():
     X, y = load_diabetes(return_X_y=True, as_frame=True)
     model = PrivateLinearRegression(MaxLeakage(0.6, ["bmi"])).fit(X, y)

@@ -168,6 +168,7 @@ def test_leakage_under_a_reweighting_is_that_of_whole_rows(make_data, rng, rewei
         assert_allclose(unit, unit.mean(), rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_several_classes(make_data, rng):
     X, _, _ = make_data(PrivateLinearRegression, rng, n=16, d=3)
     y, weights = np.arange(16) % 3, rng.uniform(0.3, 3.0, size=16)

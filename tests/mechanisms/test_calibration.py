@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
@@ -94,8 +95,8 @@ def calibrated(goal, X, y):
 
 
 class TestMaxAdvantage:
-    @pytest.mark.parametrize("target", [0.01, 0.2, 0.7])
-    @pytest.mark.parametrize("prior", ["uniform", "marginal"])
+    @pytest.mark.parametrize("target", mostly_slow([0.01, 0.2, 0.7], 1))
+    @pytest.mark.parametrize("prior", mostly_slow(["uniform", "marginal"], 1))
     def test_two_values_against_refits_and_the_closed_form(self, target, prior, rng):
         X, y = categorical_problem(rng)
         model = calibrated(MaxAdvantage(target, 0, prior=prior), X, y)

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from helpers import every
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kstest, norm
@@ -64,9 +65,9 @@ class TestGrid:
 
 @pytest.mark.parametrize("random_state", SOURCES)
 class TestRelease:
-    @pytest.mark.parametrize("noise_scale", [1e-200, 1e-6, 0.1, 1.0, 7.0, 1e6, 1e200])
-    @pytest.mark.parametrize("size", [0.0, 1e-250, 1.0, 1e5, 1e14, 1e290])
-    @pytest.mark.parametrize("shaped", [False, True])
+    @every("noise_scale", [1e-200, 1e-6, 0.1, 1.0, 7.0, 1e6, 1e200])
+    @every("size", [0.0, 1e-250, 1.0, 1e5, 1e14, 1e290])
+    @every("shaped", [False, True])
     def test_multiples_of_the_step(self, noise_scale, size, shaped, random_state, rng):
         parameters = size * rng.normal(size=5)
         root = rng.normal(size=(5, 3)) if shaped else None

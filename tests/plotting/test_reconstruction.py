@@ -3,6 +3,7 @@ import sys
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from helpers import mostly_slow
 
 from skleak.attacks import InformedReconstruction
 from skleak.bounds import fisher_information_loss_mse
@@ -155,7 +156,7 @@ def test_images_are_the_extremes_by_bound(display):
     assert display.axes_.ravel().tolist() == axes.ravel().tolist()
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5])
+@pytest.mark.parametrize("n", mostly_slow([1, 2, 3, 5], 2))
 def test_images_of_few_records_are_each_shown_once(rng, n):
     X = rng.uniform(size=(n, 12))
     display = ReconstructionDisplay(X, X, np.ones(n), np.ones(n), image_shape=(2, 2, 3))

@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import every
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.preprocessing import Normalizer
@@ -31,8 +32,8 @@ def test_rows_by_hand(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS[:2], ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize("scale", [1e-320, 1e-200, 1.0, 1e200, 1.7e308])
-@pytest.mark.parametrize("d", [1, 3, 300])
+@every("scale", [1e-320, 1e-200, 1.0, 1e200, 1.7e308])
+@every("d", [1, 3, 300])
 def test_norms_hold_without_round_off(kind, scale, d, rng):
     """In exact arithmetic: neither overflow nor rounding takes a row beyond the norm."""
     norm = 0.7 * scale if scale < 1.0 else 0.7

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
@@ -48,7 +49,7 @@ def _target(X):
 
 
 @pytest.mark.parametrize("n_records", [40, pytest.param(200, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("sparse_output", [False, True])
+@pytest.mark.parametrize("sparse_output", mostly_slow([False, True], 1))
 def test_no_raw_record_moves_the_model_beyond_its_sensitivity(
     n_records, sparse_output, rng, make_patients, strange_records
 ):

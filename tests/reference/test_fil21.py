@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 from skleak.linear_model import IRFIL, PrivateLinearRegression, PrivateLogisticRegression
 
-pytestmark = pytest.mark.data
+pytestmark = [pytest.mark.data, pytest.mark.slow]
 
 # Of one misclassified test record of 2,115, in percent.
 ONE_RECORD = 100.0 / 2115

@@ -54,6 +54,7 @@ def test_iwpc_record(iwpc, target):
     assert _spread(model.conditional_fisher_information_loss_) <= 1e-8
 
 
+@pytest.mark.slow
 def test_mnist(mnist01):
     linear = PrivateLinearRegression(alpha=0.0, fit_intercept=False)
     _fit(linear, mnist01.X_train, 2.0 * mnist01.y_train - 1.0)
@@ -63,6 +64,7 @@ def test_mnist(mnist01):
         assert _spread(model.conditional_fisher_information_loss_) <= 1e-8
 
 
+@pytest.mark.slow
 def test_adult_married(adult):
     model = PrivateLinearRegression(alpha=1e-3, reweighting=IRFIL(features=["married"]))
     _fit(model, adult.X_train, adult.y_train)

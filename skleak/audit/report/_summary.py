@@ -12,6 +12,7 @@ from skleak.audit.report._tables import (
     counts_success,
     imputation_error,
     levels,
+    median,
     prior_error,
     record_advantages,
     tightest,
@@ -133,8 +134,8 @@ def _half(report: "AuditReport", noise: float, row: pd.Series) -> str:
     """The median record, as a few hopeless ones can make up all of a mean."""
     at = report.records[report.records["noise_scale"] == noise]
     column = f"mse_{row['attack']}"
-    median = at[column].astype(float).median() if column in at else np.nan
-    return "" if np.isnan(median) else f", below {number(root(median))} for half of the records"
+    half = median(at[column].astype(float)) if column in at else np.nan
+    return "" if np.isnan(half) else f", below {number(root(half))} for half of the records"
 
 
 def noise_choice(report: "AuditReport", best: pd.DataFrame) -> str:

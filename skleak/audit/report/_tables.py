@@ -19,6 +19,7 @@ __all__ = [
     "floor_advantages",
     "imputation_error",
     "levels",
+    "median",
     "prior_error",
     "record_advantages",
     "relative_errors",
@@ -188,7 +189,13 @@ def _median_over_guess(report: "AuditReport", noise: float, attack: str) -> floa
         return np.nan
     at = records[records["noise_scale"] == noise]
     prior = at["prior"].astype(float)
-    return float((at[column].astype(float) / prior.where(prior > 0.0)).median())
+    return median(at[column].astype(float) / prior.where(prior > 0.0))
+
+
+def median(values: pd.Series) -> float:
+    """Median of what is known; NaN, and no warning of an older pandas, where nothing is."""
+    known = values.dropna()
+    return float(known.median()) if len(known) else np.nan
 
 
 def best_rows(report: "AuditReport") -> pd.DataFrame:

@@ -170,11 +170,17 @@ def _record_keys(X: Any, y: Array) -> Array:
         columns = [by_place[:, j] for j in range(table.shape[1])]
     for column in [*columns, y]:
         values = np.asarray(column)
-        # Numbers by value, whatever their type; pandas takes both zeros for one.
-        plain = values.astype(np.float64) if values.dtype.kind in "biuf" else values
-        hashable = plain if plain.dtype.kind == "f" else plain.astype(object)
+        numbers = values.dtype.kind in "biuf"
+        hashable = _plain_numbers(values) if numbers else values.astype(object)
         keys = keys * _MULTIPLIER + pd.util.hash_array(hashable)
     return keys
+
+
+def _plain_numbers(values: Array) -> FloatArray:
+    """Numbers by value, whatever their type: one zero, and one NaN."""
+    numbers = values.astype(np.float64) + 0.0
+    numbers[np.isnan(numbers)] = np.nan
+    return numbers
 
 
 def _sparse_keys(X: Any) -> Array:
@@ -182,7 +188,7 @@ def _sparse_keys(X: Any) -> Array:
     table.sum_duplicates()
     table.eliminate_zeros()
     places = np.split(table.indices.astype(np.int64), table.indptr[1:-1])
-    values = np.split(table.data, table.indptr[1:-1])
+    values = np.split(_plain_numbers(table.data), table.indptr[1:-1])
     rows = zip(places, values, strict=True)
     keys = [hash((place.tobytes(), value.tobytes())) for place, value in rows]
     return np.array(keys, dtype=np.int64).view(np.uint64)
