@@ -90,8 +90,9 @@ def test_where_it_cannot_be_played(rng):
     attack = InformedReconstruction(PrivateLinearRegression(), known_target=False).fit(X, y)
     with pytest.raises(ValueError, match="4 parameters a release"):
         attack.predict(np.zeros((2, 3)))
-    with pytest.raises(ValueError, match=r"`truth=\(X, y\)`"):
-        attack.score(np.ones(4), X)
+    for truth in (X, (X,), (X, y, y)):
+        with pytest.raises(ValueError, match=r"`truth=\(X, y\)`"):
+            attack.score(np.ones(4), truth)
 
 
 def test_diverging_guesses_stay_in_the_range_of_the_others(rng):
