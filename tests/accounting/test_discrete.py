@@ -159,6 +159,20 @@ class TestEpsilonDelta:
                 mu, epsilon, n_parameters=2, relative_step=ratio
             )
 
+    def test_delta_is_that_of_the_proof(self):
+        """On coarse grids too, where the slack counts: the formula of the module's docstring."""
+        mu, epsilon, reach = 1.0, 3.0, 37.0
+        for ratio, p in ((0.01, 400), (0.3, 2), (1.0, 1)):
+            distance = mu + np.sqrt(p) * ratio
+            c = 1.0 + 2.0 * np.exp(-2.0 * (np.pi / ratio) ** 2 * np.arange(1, 4) ** 2).sum()
+            total = np.sqrt(p) * (1.0 + ratio / 2.0) + distance + reach
+            slack = (p + total**2) * ratio**2 / 24.0 + p * np.log(c)
+            # Left of zero the curve rises by no more than the argument falls.
+            near = gaussian_delta(distance, max(epsilon - slack, 0.0)) + max(slack - epsilon, 0.0)
+            bound = np.exp(p * ratio**2 / 24.0) * (near + np.exp(-0.5 * reach**2))
+            found = discrete_gaussian_delta(mu, epsilon, n_parameters=p, relative_step=ratio)
+            assert found == pytest.approx(min(bound, 1.0), rel=1e-9)
+
     def test_the_gaussian_itself_would_be_too_small(self):
         # Why mu-GDP is not claimed: at the same distance the discrete Gaussian can be worse.
         ratio = 0.05

@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeRegressor
 from skleak.attacks import ImputationAttack, PriorAttack
 
 
-def test_prior_attack_guesses_the_most_frequent_value(make_table):
+def test_prior_attack_guesses_the_most_frequent_value(make_table, monkeypatch):
     X, y = make_table()
     attack = PriorAttack("gene").fit(X, y)
     top = X["gene"].value_counts().idxmax()
@@ -18,6 +18,8 @@ def test_prior_attack_guesses_the_most_frequent_value(make_table):
     assert attack.score(None, X["gene"]) == np.mean(X["gene"] == top)
     np.testing.assert_allclose(attack.predict_proba(), attack.prior_)
     assert attack.predict(np.zeros((3, 7))).shape == (3, len(X))
+    monkeypatch.setattr("skleak.attacks.attribute._base._TABLE_ELEMENTS", 400)  # two at a time
+    assert attack.predict(np.zeros((7, 1))).shape == (7, len(X))
 
 
 def test_imputation_beats_the_prior_where_columns_are_correlated(make_table, rng):
@@ -75,5 +77,10 @@ def test_contract(make_table):
         assert copy.fit(X, y).predict().shape == (2,)
         assert X.equals(kept)
         assert copy.feature_names_in_.tolist() == list(X)
+        codes = X[["age", "dose"]].assign(gene=X["gene"] == "A").to_numpy(dtype=float)
+        unnamed = copy.set_params(attribute=2).fit(codes, y)
+        assert not hasattr(unnamed, "feature_names_in_")
+        assert unnamed.n_features_in_ == 3
+        copy = clone(attack).set_params(records=[1, 2]).fit(X, y)
         with pytest.raises(ValueError, match="each of the 2 targets"):
             copy.score(None, X["gene"])

@@ -35,6 +35,14 @@ def test_releases_are_no_metadata(attack):
     assert not any(getattr(routing, method).requests for method in ("fit", "predict", "score"))
 
 
+def test_raw_records_and_their_targets_are_taken():
+    for attack in set(ATTACKS) - {attacks.GaussianLinearMembership}:
+        tags = attack.__new__(attack).__sklearn_tags__()
+        takes = tags.input_tags
+        assert (tags.target_tags.required, takes.string, takes.categorical) == (True, True, True)
+        assert takes.allow_nan == (attack is not attacks.InformedReconstruction)
+
+
 def test_attacks_that_are_subclassed_request_nothing_either():
     class Own(attacks.PriorAttack):
         def predict(self, released=None, noise_scale=None, sample_weight=None):

@@ -389,6 +389,7 @@ def test_pipelines_frames_and_released_models(make_table, make_pipe):
     pipe = make_pipe(PrivateLinearRegression(1e-7)).fit(X, y)
     attack = LikelihoodRatioMembership(pipe).fit(X, y)
     assert list(attack.feature_names_in_) == list(X.columns)
+    assert attack.classes_.tolist() == [0, 1]
     assert attack.predict(pipe).all()
     assert attack.predict([pipe, pipe]).shape == (2, 60)
     model = pipe[-1]

@@ -48,7 +48,9 @@ def test_known_target_reaches_the_cramer_rao_bound(estimator, rng):
     scale, n_releases = 1e-7, 400
     noiseless = np.append(model.coef_, model.intercept_)
     released = noiseless + scale * rng.normal(size=(n_releases, 4))
-    errors = InformedReconstruction(model).fit(X, y).predict(released) - X
+    attack = InformedReconstruction(model).fit(X, y)
+    errors = attack.predict(released) - X
+    assert attack.score(released[:3], X) == pytest.approx(-np.mean(errors[:3] ** 2))
     jacobian = model._confidential_state().factor.jacobian(X, y)[:, :, :3]
     information = np.swapaxes(jacobian, 1, 2) @ jacobian / scale**2
     bound = np.diagonal(np.linalg.inv(information), axis1=1, axis2=2)
@@ -88,11 +90,15 @@ def test_where_it_cannot_be_played(rng):
         InformedReconstruction(Ridge()).fit(X, y)
     with pytest.raises(AttackNotApplicableError, match="Without an intercept"):
         InformedReconstruction(PrivateLinearRegression(fit_intercept=False)).fit(X, y)
-    attack = InformedReconstruction(PrivateLinearRegression(), known_target=False).fit(X, y)
+    attack = InformedReconstruction(PrivateLinearRegression(), known_target=False)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        attack.fit(X, y[1:])
+    attack.fit(X, y)
     with pytest.raises(ValueError, match="4 parameters a release"):
         attack.predict(np.zeros((2, 3)))
-    with pytest.raises(ValueError, match=r"`truth=\(X, y\)`"):
-        attack.score(np.ones(4), X)
+    for truth in (X, (X,), (X, y, y)):
+        with pytest.raises(ValueError, match=r"`truth=\(X, y\)`"):
+            attack.score(np.ones(4), truth)
 
 
 def test_diverging_guesses_stay_in_the_range_of_the_others(rng):

@@ -208,6 +208,14 @@ def test_infinite_odds_count_as_half_of_the_least():
     )
 
 
+def test_infinite_odds_are_no_small_odds():
+    """Where all finite scores are small, or none is finite, a sure answer counts as 2e to one."""
+    for finite in (np.inf, 0.9, -0.3, 0.0):
+        limit = score_limit(np.array([[np.inf, finite], [-np.inf, 0.1]]))
+        assert np.exp(limit) == pytest.approx(2.0 * np.e)
+    assert score_limit(np.array([[-3.0, np.inf]])) == pytest.approx(3.0 + np.log(2.0))
+
+
 def test_scores_at_the_ends_only():
     """A full tree answers 0 or 1: the ratio is finite and of the right sign."""
     scores = np.where(np.arange(16)[:, None] % 4 == 0, -np.inf, np.inf)

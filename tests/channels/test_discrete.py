@@ -59,6 +59,7 @@ def test_posterior_and_samples(rng):
     frequencies = np.stack([np.bincount(row, minlength=6) for row in releases]) / 50_000
     assert np.all(np.abs(frequencies - table) <= 5 * np.sqrt(table / 50_000))
     assert channel.sample(2, random_state=0).shape == ()
+    assert channel.sample([2, 0], n_releases=0, random_state=0).shape == (2, 0)
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -1,0 +1,75 @@
+"""Bounds on what one changed entry does to leakage and distances of all records, by refits."""
+
+import numpy as np
+import pytest
+
+from skleak.influence import candidate_encodings
+from skleak.influence.jacobian import Columns
+from skleak.influence.noise._fixed import fixed_losses
+from skleak.influence.refit import distance_brackets, largest_distances, loss_brackets
+from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+
+
+@pytest.fixture(params=[PrivateLinearRegression, PrivateLogisticRegression])
+def make_fit(request, rng):
+    """Factory of states of the fit on ``n`` records, one entry of column 1 changed if told so."""
+
+    def make(n):
+        X = rng.normal(size=(n, 3))
+        X[:, 0] = X[:, 0] > 0.0
+        y = X @ [1.0, -1.0, 0.5] + rng.logistic(size=n)
+        y = y if request.param is PrivateLinearRegression else (y > 0).astype(int)
+        weights = rng.integers(1, 3, size=n).astype(float)
+
+        def fit(i=None, value=None):
+            changed = X.copy()
+            if i is not None:
+                changed[i, 1] = value
+            return request.param(1.0, alpha=0.1).fit(changed, y, weights)._confidential_state()
+
+        return fit
+
+    return make
+
+
+def check(low, high, values, now, measure):
+    """Refits of the records that move most lie within brackets that are narrow at the median."""
+    for i in {0, low[:, 1].argmax(), high[:, 1].argmax(), low[:, 0].argmin()}:
+        for m, value in enumerate(values[:, 0]):
+            assert low[i, m] <= measure(i, value) <= high[i, m]
+    middle = np.median(low, axis=0), np.median(high, axis=0)
+    np.testing.assert_allclose(middle, now, rtol=0.15)
+    assert np.all(middle[0] <= now)
+    assert np.all(now <= middle[1])
+
+
+@pytest.mark.parametrize("quantile", [1.0, 0.5])
+def test_losses(make_fit, quantile):
+    n, measured, values = 2000, Columns(), np.array([[-0.5], [4.0]])
+    fit = make_fit(n)
+
+    def measure(*changed):
+        state = fit(*changed)
+        losses = fixed_losses(state.at_noise(1.0), state.training, [measured])[:, 0]
+        return np.quantile(losses, quantile, method="higher")
+
+    now = measure()
+    bounds = loss_brackets(fit(), np.arange(n), np.array([1]), values, measured, quantile)
+    check(*bounds, values, now, measure)
+    # At the second value a few records leak more than any did before.
+    assert quantile < 1.0 or bounds[0][:, 1].max() > now
+
+
+@pytest.mark.parametrize("ends", [[[0.0], [1.0]], [[0.0], [0.4], [1.0]]])
+def test_distances(make_fit, ends):
+    n, values, attribute = 400, np.array([[-0.5], [3.0]]), (np.array([0]), np.array(ends))
+    fit = make_fit(n)
+
+    def measure(*changed):
+        state = fit(*changed)
+        rows, (X, y) = np.arange(n), (state.objective.X, state.objective.y)
+        return largest_distances(candidate_encodings(state, X, y, *attribute, rows=rows))
+
+    now, secret = measure(), (np.array([1]), values)
+    bounds = distance_brackets(fit(), np.arange(n), secret, attribute, now)
+    check(*bounds, values, now.max(), lambda *changed: measure(*changed).max())
