@@ -46,7 +46,7 @@ class SoftmaxLoss:
 
     def inverse_link(self, a: FloatArray) -> FloatArray:
         """Probability of each class, of shape (n, K)."""
-        return np.asarray(softmax(a, axis=1))
+        return np.asarray(softmax(a, axis=-1))
 
     def residual(self, a: FloatArray, y: FloatArray) -> FloatArray:
         """First derivative in ``a``, probability minus indicator, of shape (n, K).

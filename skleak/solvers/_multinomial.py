@@ -13,8 +13,8 @@ import numpy as np
 
 from skleak.losses import SoftmaxLoss
 from skleak.solvers._objective import Objective
-from skleak.utils._blocks import dense_rows, row_blocks
-from skleak.utils._linalg import ScaledCholesky, augment
+from skleak.utils._blocks import Blocks, add
+from skleak.utils._linalg import ScaledCholesky, augment, transpose_product
 from skleak.utils._typing import Array, Data, FloatArray, IntArray
 
 __all__ = ["MultinomialHessian", "MultinomialObjective", "by_class"]
@@ -93,18 +93,10 @@ class MultinomialObjective(Objective):
     loss: SoftmaxLoss  # type: ignore[assignment]
     n_classes: int
 
-    @property
-    def n_parameters(self) -> int:
-        """Number of coefficients of all classes, the intercepts included."""
-        return self.n_classes * (int(self.X.shape[1]) + self.fit_intercept)
-
-    @property
-    def penalty(self) -> FloatArray:
-        """``alpha`` on the coefficients, zero on the intercepts."""
-        penalty = np.full(self.n_parameters, self.alpha)
-        if self.fit_intercept:
-            penalty[-self.n_classes :] = 0.0
-        return penalty
+    @cached_property
+    def layout(self) -> IntArray:
+        """Positions of the parameters by column and class, of shape (d~, K)."""
+        return by_class(self.n_classes, self.X.shape[1], self.fit_intercept).T
 
     def initial(self) -> FloatArray:
         """Return the start of a fit: the best lone intercepts, of shape (p,)."""
@@ -114,22 +106,6 @@ class MultinomialObjective(Objective):
             w[-self.n_classes :] = logs - logs.mean()
         return w
 
-    def predictor(self, w: FloatArray) -> FloatArray:
-        """``W x_i + b`` for every record, of shape (n, K)."""
-        w = w[self._by_class]
-        d = self.X.shape[1]
-        return self.X @ w[:, :d].T + (w[:, d] if self.fit_intercept else 0.0)
-
-    def transpose_product(self, values: FloatArray) -> FloatArray:
-        """``sum_i values_ik x~_i`` for every class k, of shape (p,), from values of (n, K)."""
-        product = np.ravel((self.X.T @ values).T)
-        return np.append(product, values.sum(axis=0)) if self.fit_intercept else product
-
-    def gradient(self, w: FloatArray, a: FloatArray) -> FloatArray:
-        """Gradient at ``w``, whose predictor is ``a``, of shape (p,)."""
-        residual = self.loss.residual(a, self.y) * self.weights[:, None]
-        return self.transpose_product(residual) / self.total + self.penalty * w
-
     def hessian(self, a: FloatArray) -> "MultinomialHessian":
         """Factor of the unnormalised Hessian ``H = N F''`` at predictor ``a``."""
         p = self.loss.inverse_link(a)
@@ -138,48 +114,35 @@ class MultinomialObjective(Objective):
             self.X, p, self.weights, ridge, self.fit_intercept, self._center
         )
 
-    def value_round_off(self, w: FloatArray, a: FloatArray) -> float:
-        """Difference of objectives below which it is only rounding noise."""
-        reach = 1.0 + float(np.max(self._reach(w)))
-        sizes = 1.0 + np.abs(self.loss.residual(a, self.y)).sum(axis=1)
-        noise = reach * float(self.weights @ sizes) / self.total + abs(self.value(w, a))
-        return float(16.0 * np.finfo(float).eps * noise)
+    def _minus_targets(self, means: FloatArray, y: FloatArray) -> FloatArray:
+        """Turn probabilities of shape (n, b, K) into residuals, in place."""
+        means[np.arange(len(y)), :, y.astype(np.intp)] -= 1.0
+        return means
 
-    def gradient_round_off(self, w: FloatArray, a: FloatArray) -> float:
-        """Norm below which a computed gradient is only rounding noise."""
-        own, d, p = np.abs(w[self._by_class]), self.X.shape[1], self.loss.inverse_link(a)
-        # Terms of the predictor may cancel: its error is that of their sizes, not of the sum.
-        terms = abs(self.X) @ own[:, :d].T + (own[:, d] if self.fit_intercept else 0.0)
+    @property
+    def _target_sizes(self) -> FloatArray:
+        return np.ones(len(self.y))
+
+    def _residual_sizes(self, a: FloatArray, terms: FloatArray) -> FloatArray:
+        p = self.loss.inverse_link(a)
         size = np.abs(self.loss.residual(a, self.y))
         size += p * ((1.0 - 2.0 * p) * terms + np.sum(p * terms, axis=1, keepdims=True))
         size[np.arange(len(size)), self.y.astype(np.intp)] += 1.0
-        values = size * (self.weights / self.total)[:, None]
-        sums = np.ravel((abs(self.X).T @ values).T)
-        if self.fit_intercept:
-            sums = np.append(sums, values.sum(axis=0))
-        return float(16.0 * np.finfo(float).eps * np.linalg.norm(sums + self.penalty * np.abs(w)))
-
-    def _reach(self, w: FloatArray) -> FloatArray:
-        """Bound on the predictor of each class, of shape (K,)."""
-        own, d = np.abs(w[self._by_class]), self.X.shape[1]
-        return own[:, :d] @ self._largest + (own[:, d] if self.fit_intercept else 0.0)
-
-    @cached_property
-    def _by_class(self) -> IntArray:
-        return by_class(self.n_classes, self.X.shape[1], self.fit_intercept)
+        return size
 
     @cached_property
     def _center(self) -> tuple[FloatArray, Array]:
         """Mean of every column where there is an intercept, and which columns are constant."""
-        n, d = self.X.shape
+        d = self.X.shape[1]
         if not self.fit_intercept:
             return np.zeros(d), np.zeros(d, dtype=bool)
-        mean, squares, sizes = self.weights @ self.X / self.weights.sum(), np.zeros(d), np.zeros(d)
-        for rows in row_blocks(n, d):
-            block, weights = dense_rows(self.X, rows), self.weights[rows]
-            squares += weights @ (block - mean) ** 2
-            sizes += weights @ block**2
-        return mean, squares <= _ROUND_OFF**2 * sizes
+
+        def squares(X: FloatArray, weights: FloatArray, mean: FloatArray) -> FloatArray:
+            return np.stack([weights @ (X - mean) ** 2, weights @ X**2])
+
+        mean = transpose_product(self.X, self.weights) / self.weights.sum()
+        spread, sizes = Blocks.of(self.X, self.weights).map_reduce(squares, add, mean)
+        return mean, spread <= _ROUND_OFF**2 * sizes
 
 
 @dataclass(frozen=True)
@@ -315,23 +278,29 @@ def _edges(
     first, second = np.triu_indices(p.shape[1], 1)
     size = X.shape[1] + fit_intercept
     row, column = np.triu_indices(size)
-    mean, constant = center
     wide = size > _WIDE
-    edges = np.zeros((len(first), size, size))
-    sums = np.zeros((len(first), 0 if wide else len(row)))
-    for rows in row_blocks(X.shape[0], max(size if wide else len(row), len(first)), _ELEMENTS):
-        records = dense_rows(X, rows)
+
+    def sums(
+        X: FloatArray, p: FloatArray, weights: FloatArray, mean: FloatArray, constant: Array
+    ) -> FloatArray:
         if fit_intercept:
-            records = records - mean
-            records[:, constant] = 0.0  # and not noise
-        x = augment(records, fit_intercept)
-        pairs = p[rows][:, first] * p[rows][:, second] * weights[rows, None]
-        if wide:
-            for edge, pair in zip(edges, np.sqrt(pairs).T, strict=True):
-                scaled = x * pair[:, None]
-                edge += scaled.T @ scaled
-        else:
-            sums += pairs.T @ (x[:, row] * x[:, column])
-    if not wide:
-        edges[:, row, column] = edges[:, column, row] = sums
+            X = X - mean
+            X[:, constant] = 0.0  # and not noise
+        x = augment(X, fit_intercept)
+        pairs = p[:, first] * p[:, second] * weights[:, None]
+        if not wide:
+            return pairs.T @ (x[:, row] * x[:, column])
+        edges = np.empty((len(first), size, size))
+        for edge, root in zip(edges, np.sqrt(pairs).T, strict=True):
+            scaled = x * root[:, None]
+            edge[:] = scaled.T @ scaled
+        return edges
+
+    width = max(size if wide else len(row), len(first))
+    blocks = Blocks.of(X, p, weights, width=width, elements=_ELEMENTS)
+    found = blocks.map_reduce(sums, add, *center)
+    if wide:
+        return found
+    edges = np.empty((len(first), size, size))
+    edges[:, row, column] = edges[:, column, row] = found
     return edges

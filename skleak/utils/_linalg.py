@@ -5,10 +5,19 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, sparse
 
-from skleak.utils._blocks import row_blocks
+from skleak.utils._blocks import Blocks, add
 from skleak.utils._typing import Data, FloatArray
 
-__all__ = ["ScaledCholesky", "SingularMatrixError", "augment", "centered_gram", "weighted_gram"]
+__all__ = [
+    "ScaledCholesky",
+    "SingularMatrixError",
+    "augment",
+    "centered_gram",
+    "largest_entries",
+    "product",
+    "transpose_product",
+    "weighted_gram",
+]
 
 # Entries of one block of a Gram product: 32 MB, large enough for BLAS-3 to run at full speed.
 _GRAM_ELEMENTS = 1 << 22
@@ -29,6 +38,29 @@ def augment(X: FloatArray, fit_intercept: bool) -> FloatArray:
     Shapes: ``X`` (n, d); returns (n, d + 1) or (n, d).
     """
     return np.column_stack([X, np.ones(len(X))]) if fit_intercept else X
+
+
+def product(X: Data, w: FloatArray) -> FloatArray:
+    """``X w`` for w of shape (d,) or (d, k)."""
+    return Blocks.of(X, width=0, keep_sparse=True).map(lambda X, w: X @ w, w)
+
+
+def transpose_product(X: Data, values: FloatArray) -> FloatArray:
+    """``X^T values`` for values of shape (n,) or (n, k)."""
+    blocks = Blocks.of(X, values, width=0, keep_sparse=True)
+    return blocks.map_reduce(lambda X, values: X.T @ values, add)
+
+
+def largest_entries(X: Data) -> FloatArray:
+    """Largest absolute entry of every column, of shape (d,)."""
+
+    def largest(X: Data) -> FloatArray:
+        low, high = X.min(axis=0), X.max(axis=0)
+        if sparse.issparse(X):
+            low, high = np.ravel(low.toarray()), np.ravel(high.toarray())
+        return np.maximum(np.abs(low), np.abs(high))
+
+    return Blocks.of(X, width=0, keep_sparse=True).map_reduce(largest, np.maximum)
 
 
 def weighted_gram(X: Data, weights: FloatArray) -> FloatArray:
@@ -52,7 +84,7 @@ def centered_gram(X: Data, weights: FloatArray) -> tuple[FloatArray, FloatArray]
     total = weights.sum()
     if not total > 0.0:
         return np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
-    shift = weights @ X / total
+    shift = transpose_product(X, weights) / total
     gram, edge = _shifted_gram(X, weights, shift)
     if sparse.issparse(X):
         squares = np.diag(gram)
@@ -69,18 +101,19 @@ def centered_gram(X: Data, weights: FloatArray) -> tuple[FloatArray, FloatArray]
 
 def _shifted_gram(X: Data, weights: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
     """``sum weights (x - shift)(x - shift)^T`` and ``sum weights (x - shift)``; no shift if CSR."""
-    n, d = X.shape
-    if sparse.issparse(X):
-        return (X.T @ (X.multiply(weights[:, None]))).toarray(), X.T @ weights
-    gram, edge = np.zeros((d, d)), np.zeros(d)
-    for rows in row_blocks(n, d, _GRAM_ELEMENTS):
+
+    def sums(X: Data, weights: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if sparse.issparse(X):
+            return (X.T @ (X.multiply(weights[:, None]))).toarray(), X.T @ weights
         # The square root keeps the product symmetric, which halves its cost.
-        root = np.sqrt(weights[rows])
-        scaled = X[rows] - shift
+        root = np.sqrt(weights)
+        scaled = X - shift
         scaled *= root[:, None]
-        gram += scaled.T @ scaled
-        edge += scaled.T @ root
-    return gram, edge
+        return scaled.T @ scaled, scaled.T @ root
+
+    width = 0 if sparse.issparse(X) else X.shape[1]
+    blocks = Blocks.of(X, weights, width=width, elements=_GRAM_ELEMENTS, keep_sparse=True)
+    return blocks.map_reduce(sums, add, shift)
 
 
 def _shift_columns(
@@ -90,16 +123,14 @@ def _shift_columns(
     columns = np.flatnonzero(shift)
     if not len(columns):
         return
-    own = np.zeros((len(columns), len(columns)))
-    gram[:, columns] = 0.0
-    edge[columns] = 0.0
-    for rows in row_blocks(X.shape[0], len(columns), _GRAM_ELEMENTS):
-        block = X[rows]
-        shifted = block[:, columns].toarray() - shift[columns]
-        scaled = shifted * weights[rows, None]
-        gram[:, columns] += block.T @ scaled
-        own += shifted.T @ scaled
-        edge[columns] += scaled.sum(axis=0)
+
+    def sums(X: Data, weights: FloatArray, shift: FloatArray) -> tuple[FloatArray, ...]:
+        shifted = X[:, columns].toarray() - shift
+        scaled = shifted * weights[:, None]
+        return X.T @ scaled, shifted.T @ scaled, scaled.sum(axis=0)
+
+    blocks = Blocks.of(X, weights, width=len(columns), elements=_GRAM_ELEMENTS, keep_sparse=True)
+    gram[:, columns], own, edge[columns] = blocks.map_reduce(sums, add, shift[columns])
     gram[columns] = gram[:, columns].T
     gram[np.ix_(columns, columns)] = own
 

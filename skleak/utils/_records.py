@@ -9,6 +9,7 @@ import pandas as pd
 from scipy import sparse
 
 from skleak.utils._features import feature_labels
+from skleak.utils._linalg import largest_entries
 from skleak.utils._typing import Array, Data, FloatArray
 
 __all__ = ["check_magnitudes", "check_table", "row_label", "values_withheld"]
@@ -40,7 +41,7 @@ def check_magnitudes(
         )
     limit = _LARGEST / np.sqrt(max(1.0, total))
     labels = feature_labels(names, X.shape[1])
-    for sizes, named in ((_largest(X), labels), (np.abs(y).max(keepdims=True), None)):
+    for sizes, named in ((largest_entries(X), labels), (np.abs(y).max(keepdims=True), None)):
         if np.any(sizes > limit):
             which = "The target" if named is None else f"Column {named[int(np.argmax(sizes))]!r}"
             raise _too_large(which, limit)
@@ -64,14 +65,6 @@ def check_table(table: Any) -> None:
         finite = values[np.isfinite(values)]
         if finite.size and max(finite.max(), -finite.min()) > _LARGEST:
             raise _too_large(f"Column {label!r}", _LARGEST)
-
-
-def _largest(X: Data) -> FloatArray:
-    """Largest absolute entry of every column, of shape (d,)."""
-    low, high = X.min(axis=0), X.max(axis=0)
-    if sparse.issparse(X):
-        low, high = np.ravel(low.toarray()), np.ravel(high.toarray())
-    return np.maximum(np.abs(low), np.abs(high))
 
 
 def _too_large(what: str, limit: float) -> ValueError:

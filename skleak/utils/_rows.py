@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from skleak.utils._blocks import dense_rows, row_blocks
+from skleak.utils._blocks import Blocks
 from skleak.utils._typing import Array, Data, FloatArray
 
 __all__ = ["row_keys", "same_rows"]
@@ -27,9 +27,10 @@ def row_keys(X: Data, y: FloatArray) -> Array:
 
     Shapes: ``X`` (n, d); ``y`` (n,); returns (n,).
     """
-    keys = np.empty(X.shape[0], dtype=np.uint64)
-    for rows in row_blocks(X.shape[0], X.shape[1]):
+
+    def hashed(X: FloatArray, y: FloatArray) -> Array:
         # Adding zero turns -0.0 into 0.0, which is equal but has other bits.
-        table = pd.DataFrame(np.column_stack([dense_rows(X, rows), y[rows]]) + 0.0)
-        keys[rows] = pd.util.hash_pandas_object(table, index=False).to_numpy()
-    return keys
+        table = pd.DataFrame(np.column_stack([X, y]) + 0.0)
+        return pd.util.hash_pandas_object(table, index=False).to_numpy()
+
+    return Blocks.of(X, y).map(hashed)

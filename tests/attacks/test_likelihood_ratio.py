@@ -9,8 +9,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 
 from skleak.accounting import gaussian_delta, output_perturbation_sensitivity
-from skleak.adversary import _removals
-from skleak.adversary._removals import removal_obstacle, removal_steps
+from skleak.adversary._removals import removal_obstacle
 from skleak.attacks.membership._likelihood_ratio import LikelihoodRatioMembership
 from skleak.bounds import (
     advantage_to_success,
@@ -19,6 +18,9 @@ from skleak.bounds import (
     membership_advantage_dp,
 )
 from skleak.exceptions import AttackNotApplicableError
+from skleak.influence.refit import _chord, _removals, removal_steps
+from skleak.influence.refit._neighbors import Neighbors
+from skleak.influence.refit._third_order import contraction, error_bound, second_order_change
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -54,10 +56,10 @@ def refits(template, X, y, targets):
 def way(request, monkeypatch):
     """Each of the ways by which an encoding may be found, and how close it then comes."""
     if request.param != "tensor":
-        monkeypatch.setattr(_removals, "_tensor_pays", lambda *_: False)
+        monkeypatch.setattr(_removals, "tensor_pays", lambda *_: False)
         monkeypatch.setattr(_removals, "_TOLERANCE", 1e-10)
     if request.param == "refits":
-        monkeypatch.setattr(_removals, "_MAX_CHORD_STEPS", 0)
+        monkeypatch.setattr(_chord, "_MAX_STEPS", 0)
     return 1e-6 if request.param == "tensor" else 1e-8
 
 
@@ -138,12 +140,12 @@ def test_the_bound_on_the_error_holds(estimator, units, rng, monkeypatch):
     w, rows = state.factor.coefficients, np.arange(300)
     monkeypatch.setattr(_removals, "_TOLERANCE", 1e-11)
     exact = removal_steps(state.objective, w, rows)
-    removal = _removals.Removal.of(state.objective, w, rows)
-    steps = removal.solve(removal.first)
-    factor = _removals._contraction(removal, steps)
+    removal = Neighbors.without(state.objective, w, rows)
+    steps = removal.first_steps()
+    factor = contraction(removal, steps)
     assert np.median(factor) < 0.1
-    correction = _removals._third_order(removal, steps)
-    bound = _removals._error_left(removal, steps, correction, factor)
+    correction = second_order_change(removal, steps)
+    bound = error_bound(removal, steps, correction, factor)
     error = np.linalg.norm(steps - correction - exact, axis=1)
     certain = factor < 0.5
     assert np.all(error[certain] <= bound[certain] + 1e-12)

@@ -22,8 +22,7 @@ def _state(problem, noise_scale=1.0):
 def _matrices(state, X, y, columns, **options):
     noise = CurvatureNoise.of(state, **options)
     frame = noise.frame(columns)
-    parts = [records.information(frame) for _, records in noise.records(X, y)]
-    return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
+    return noise.records(X, y).information(frame)
 
 
 def curvature_losses(state, *arguments):
@@ -271,7 +270,8 @@ def test_blocks_and_sparse_records(make_problem, kind, monkeypatch):
     batch = state.batch(problem.X, problem.y)
     blocks = [Columns(target=True), Columns(np.array([0]))]
     expected = curvature_losses(state, batch, blocks).total
-    monkeypatch.setattr("skleak.influence.noise._curvature._ELEMENTS", 100)
+    for module in ("_curvature", "_terms"):
+        monkeypatch.setattr(f"skleak.influence.noise.{module}._ELEMENTS", 100)
     X = sparse.csr_array(problem.X)
     sparse_state = replace(state, objective=replace(problem.objective, X=X))
     found = curvature_losses(sparse_state, replace(batch, X=X), blocks).total

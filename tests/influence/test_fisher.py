@@ -246,7 +246,7 @@ def test_blocks_of_rows_do_not_show(make_problem, monkeypatch):
     whole = record_norms(*args, Columns(target=True))
     joint = joint_norm(*args, problem.s, Columns(target=True))
     monkeypatch.setattr(
-        "skleak.influence.jacobian._norms.row_blocks",
+        "skleak.utils._blocks.row_blocks",
         lambda n, *_: (slice(i, min(i + 3, n)) for i in range(0, n, 3)),
     )
     assert_allclose(record_norms(*args, Columns(target=True)), whole, rtol=1e-13)

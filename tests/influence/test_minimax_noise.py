@@ -37,8 +37,7 @@ def _state(problem, noise_scale=1.0):
 def _matrices(state, X, y, columns):
     noise = MinimaxNoise.of(state)
     frame = noise.frame(columns)
-    parts = [records.information(frame) for _, records in noise.records(X, y)]
-    return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
+    return noise.records(X, y).information(frame)
 
 
 def _shape(hessian, moments):
@@ -332,7 +331,7 @@ def test_columns_far_from_zero(make, rng, kind):
     for each in (moved, problem):
         noise = MinimaxNoise.of(_state(each))
         frame = noise.frame(Columns())
-        _, records = next(noise.records(each.X, each.y))
+        records = noise.records(each.X, each.y)
         own, _ = records._own(False)
         pair.append((noise.axes, records._between(frame, own, *records.arms())))
     for found, expected in zip(*pair, strict=True):
@@ -347,7 +346,7 @@ def test_blocks_and_sparse_records(make, kind, monkeypatch):
     batch = state.batch(problem.X, problem.y)
     blocks = [WHOLE, Columns(np.array([0]))]
     expected = covariance_losses(state, batch, blocks, noise=MinimaxNoise.of(state))
-    for module in ("_minimax", "_minimax_coordinates"):
+    for module in ("_terms", "_minimax_coordinates"):
         monkeypatch.setattr(f"skleak.influence.noise.{module}._ELEMENTS", 100)
     X = sparse.csr_array(problem.X)
     thin = replace(state, objective=replace(problem.objective, X=X))

@@ -228,7 +228,7 @@ def test_blocks_of_rows_do_not_show(make_multinomial, monkeypatch):
 
     whole = measure()
     monkeypatch.setattr(
-        "skleak.influence.jacobian._multinomial.row_blocks",
+        "skleak.utils._blocks.row_blocks",
         lambda n, *_: (slice(i, min(i + 3, n)) for i in range(0, n, 3)),
     )
     for found, expected in zip(measure(), whole, strict=True):

@@ -12,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from skleak.adversary._consistency import ENCODING_ERROR, warn_of_mismatch
 from skleak.adversary._encodings import PublicModel, fit_public_model
 from skleak.adversary._releases import ReleaseKind, Releases, read_releases
-from skleak.adversary._removals import removal_obstacle, removal_steps
+from skleak.adversary._removals import removal_obstacle
 from skleak.attacks.membership._rates import check_rate
 from skleak.exceptions import AttackNotApplicableError
+from skleak.influence.refit import removal_steps
 from skleak.influence.state import FitState
 from skleak.utils._typing import Array, FloatArray, IntArray
 

@@ -13,7 +13,7 @@ Y, of F and of the pairs of residuals with Q. Then the ``d + K - 1`` eigenvalues
 which are what takes longest for more columns than K^2.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,7 @@ from scipy import linalg
 
 from skleak.influence.jacobian._multinomial_factor import MultinomialFactor, label_directions
 from skleak.influence.jacobian._norms import Columns, Norm, feature_norms, joint_norm, record_norms
-from skleak.utils._blocks import dense_rows, row_blocks
+from skleak.utils._blocks import Blocks, add, dense, row_blocks
 from skleak.utils._typing import Data, FloatArray, IntArray
 
 __all__ = ["MultinomialFactor"]  # with its norms registered
@@ -41,15 +41,10 @@ def _record_norms(
     norm: Norm = "spectral",
 ) -> FloatArray:
     parts = _Parts.of(factor, columns)
-    result = np.empty(X.shape[0])
-    for rows in parts.blocks(X.shape[0]):
-        block = parts.of_records(dense_rows(X, rows), y[rows])
-        if norm == "spectral":
-            squares = block.largest()
-        else:
-            squares = block.trace() / columns.count(factor.n_features, factor.n_target_directions)
-        result[rows] = np.sqrt(squares)
-    return result
+    if norm == "spectral":
+        return np.sqrt(parts.map(_Block.largest, X, y))
+    count = columns.count(factor.n_features, factor.n_target_directions)
+    return np.sqrt(parts.map(_Block.trace, X, y) / count)
 
 
 @feature_norms.register
@@ -65,9 +60,7 @@ def _feature_norms(
     if single:
         indices = np.array([blocks[k].indices[0] for k in single])  # type: ignore[index]
         parts = _Parts.of(factor, Columns(indices), separate=True)
-        for rows in parts.blocks(X.shape[0]):
-            squares = parts.of_records(dense_rows(X, rows), y[rows]).diagonal()
-            table[rows.start : rows.stop, single] = np.sqrt(squares)
+        table[:, single] = np.sqrt(parts.map(_Block.diagonal, X, y))
     for k, block in enumerate(blocks):
         if k not in single:
             table[:, k] = _record_norms(factor, X, y, block, norm)
@@ -87,13 +80,9 @@ def _joint_norm(
     m = len(parts.root)
     n_columns = X.shape[0] * columns.count(factor.n_features, factor.n_target_directions)
     if norm == "trace":
-        squares = 0.0
-        for rows in parts.blocks(X.shape[0]):
-            trace = parts.of_records(dense_rows(X, rows), y[rows]).trace()
-            squares += float(weights[rows] @ trace)
-        return float(np.sqrt(squares))
+        return float(np.sqrt(weights @ parts.map(_Block.trace, X, y)))
     if n_columns <= m:  # a few records, as in a small group: their Jacobians side by side
-        jacobians = parts.dense(dense_rows(X, slice(None)), y) * np.sqrt(weights)[:, None, None]
+        jacobians = parts.dense(dense(X), y) * np.sqrt(weights)[:, None, None]
         return float(linalg.norm(np.concatenate(list(jacobians), axis=1), 2))
     joint = parts.gram(X, y, weights)
     largest = linalg.eigvalsh(joint, subset_by_index=[m - 1, m - 1])[0]
@@ -147,11 +136,12 @@ class _Parts:
         own = factor.weights @ basis
         return cls(factor, others, basis, directions, root, own, first, second, squares, cross)
 
-    def blocks(self, n_rows: int) -> Iterator[slice]:
-        """Slices of records of which all tables fit."""
+    def map(self, measure: "Callable[[_Block], FloatArray]", X: Data, y: FloatArray) -> FloatArray:
+        """Measure all records, in blocks of which all tables fit."""
         m, n, size = self.root.shape
         k = self.basis.shape[1] + self.directions.shape[1]
-        return row_blocks(n_rows, max(n * m, k**2, n * n * size), _ELEMENTS)
+        blocks = Blocks.of(X, y, width=max(n * m, k**2, n * n * size), elements=_ELEMENTS)
+        return blocks.map(lambda X, y: measure(self.of_records(X, y)))
 
     def of_records(self, X: FloatArray, y: FloatArray) -> "_Block":
         """Compute the products of a dense block of records."""
@@ -174,27 +164,28 @@ class _Parts:
         m, n, size = self.root.shape
         d, row, column = self.factor.n_features, *np.triu_indices(size)
         label = self.directions @ self.directions.T
-        pairs, rr = np.zeros((len(self.first), len(row))), np.zeros((n, n))
-        mixed = np.zeros((n * size, n * d))
-        for rows in row_blocks(X.shape[0], max(len(row), n * size), _ELEMENTS):
-            x, r, c, _ = self.factor.derivatives(dense_rows(X, rows), y[rows])
+
+        def sums(X: FloatArray, y: FloatArray, weight: FloatArray) -> tuple[FloatArray, ...]:
+            x, r, c, _ = self.factor.derivatives(X, y)
             r, v = r[:, self.others], c[:, self.others] @ self.weights
-            weight = weights[rows]
             inner = (v @ v.swapaxes(1, 2) + label) * weight[:, None, None]
-            pairs += inner[:, self.first, self.second].T @ (x[:, row] * x[:, column])
-            rr += (r * weight[:, None]).T @ r
+            pairs = inner[:, self.first, self.second].T @ (x[:, row] * x[:, column])
             # [(k, i), (l, j)]: x~_i V_kj meets r_l E_j.
             left = ((v @ self.basis.T) * weight[:, None, None]).transpose(0, 2, 1)
             some = np.einsum("ai,aq->aiq", x, r).reshape(len(x), -1)
-            table = some.T @ left.reshape(len(x), -1)
-            mixed += table.reshape(size, n, d, n).transpose(3, 0, 1, 2).reshape(n * size, n * d)
+            return pairs, (r * weight[:, None]).T @ r, some.T @ left.reshape(len(x), -1)
+
+        width = max(len(row), n * size)
+        blocks = Blocks.of(X, y, weights, width=width, elements=_ELEMENTS)
+        pairs, rr, mixed = blocks.map_reduce(sums, add)
+        mixed = mixed.reshape(size, n, d, n).transpose(3, 0, 1, 2)
         inside = np.zeros((n, size, n, size))
         for pair, i, j in zip(pairs, self.first, self.second, strict=True):
             square = np.empty((size, size))
             square[row, column] = square[column, row] = pair
             inside[i, :, j] = inside[j, :, i] = square
-        inside[:, :, :, :d] += mixed.reshape(n, size, n, d)
-        inside[:, :d] += mixed.reshape(n, size, n, d).transpose(2, 3, 0, 1)
+        inside[:, :, :, :d] += mixed
+        inside[:, :d] += mixed.transpose(2, 3, 0, 1)
         inside[:, :d, :, :d] += np.einsum("kl,ij->kilj", rr, self.basis @ self.basis.T)
         flat = self.root.reshape(m, -1)
         joint = flat @ inside.reshape(n * size, n * size) @ flat.T

@@ -17,7 +17,7 @@ from scipy import linalg
 
 from skleak.influence.jacobian._factor import FitFactor
 from skleak.influence.jacobian._secular import largest_eigenvalue
-from skleak.utils._blocks import dense_rows, row_blocks
+from skleak.utils._blocks import Blocks, add, row_blocks
 from skleak.utils._typing import Data, FloatArray, IntArray
 
 __all__ = ["Columns", "Norm", "feature_norms", "joint_norm", "record_norms"]
@@ -114,22 +114,17 @@ def record_norms(
     array([0.4472])
     """
     parts = _Parts.of(factor, columns)
-    # In coordinates that make M M^T diagonal. Squared singular values of M keep all their digits.
-    vectors, values, _ = np.linalg.svd(parts.rest, full_matrices=True)
-    diagonal = np.zeros(len(vectors))
-    diagonal[len(vectors) - len(values) :] = values[::-1] ** 2
-    vectors = vectors[:, ::-1]
+    vectors, diagonal = parts.axes()
     turned, along = factor.response.T @ vectors, parts.along @ vectors
-    result = np.empty(X.shape[0])
-    for rows in row_blocks(X.shape[0], len(diagonal)):
-        r, p, h = parts.of_records(dense_rows(X, rows), y[rows], turned, along)
+
+    def squares(X: FloatArray, y: FloatArray) -> FloatArray:
+        r, p, h = parts.of_records(X, y, turned, along)
         if norm == "spectral":
-            squares = largest_eigenvalue(diagonal, r**2, p, h, along)
-        else:
-            squares = r**2 * diagonal.sum() + np.einsum("ij,ij->i", p, p) + h * (along @ along)
-            squares /= columns.count(factor.n_features)
-        result[rows] = np.sqrt(squares)
-    return result
+            return largest_eigenvalue(diagonal, r**2, p, h, along)
+        trace = r**2 * diagonal.sum() + np.einsum("ij,ij->i", p, p) + h * (along @ along)
+        return trace / columns.count(factor.n_features)
+
+    return np.sqrt(Blocks.of(X, y, width=len(diagonal)).map(squares))
 
 
 @singledispatch
@@ -171,9 +166,10 @@ def feature_norms(
     single = [k for k, block in enumerate(blocks) if block.is_single]
     if single:
         indices = np.array([blocks[k].indices[0] for k in single])  # type: ignore[index]
-        for rows in row_blocks(X.shape[0], len(factor.coefficients)):
-            squares = _single_columns(factor, dense_rows(X, rows), y[rows], indices)
-            table[rows.start : rows.stop, single] = np.sqrt(squares)
+        squares = Blocks.of(X, y, width=len(factor.coefficients)).map(
+            lambda X, y: _single_columns(factor, X, y, indices)
+        )
+        table[:, single] = np.sqrt(squares)
     for k, block in enumerate(blocks):
         if k not in single:
             table[:, k] = record_norms(factor, X, y, block, norm)
@@ -224,15 +220,15 @@ def joint_norm(
     """
     parts = _Parts.of(factor, columns)
     p = len(factor.response)
+
     # The Gram matrix of A x~, and not A times that of x~ times A: it would square the loss of
     # digits where A is ill-conditioned, as with more columns than records.
-    joint, rr, hh = np.zeros((p, p)), 0.0, 0.0
-    for rows in row_blocks(X.shape[0], p):
-        records, root = dense_rows(X, rows), np.sqrt(weights[rows])
-        r, own, h = parts.of_records(records, y[rows], factor.response.T, parts.along, root)
-        joint += own.T @ own
-        rr += float(r @ r)
-        hh += float(h.sum())
+    def sums(X: FloatArray, y: FloatArray, weights: FloatArray) -> tuple[FloatArray, float, float]:
+        root = np.sqrt(weights)
+        r, own, h = parts.of_records(X, y, factor.response.T, parts.along, root)
+        return own.T @ own, float(r @ r), float(h.sum())
+
+    joint, rr, hh = Blocks.of(X, y, weights, width=p).map_reduce(sums, add)
     joint += rr * (parts.rest @ parts.rest.T) + hh * np.outer(parts.along, parts.along)
     if norm == "trace":
         return float(np.sqrt(np.trace(joint)))
@@ -268,6 +264,14 @@ class _Parts:
         embedded = factor.response[:, : factor.n_features] @ basis
         along = embedded @ direction
         return cls(factor, columns.target, length, embedded - np.outer(along, direction), along)
+
+    def axes(self) -> tuple[FloatArray, FloatArray]:
+        """Coordinates, (p, p), in which ``M M^T`` is a diagonal, and that, ascending, (p,)."""
+        # Squared singular values of M keep all their digits.
+        vectors, values, _ = np.linalg.svd(self.rest, full_matrices=True)
+        diagonal = np.zeros(len(vectors))
+        diagonal[len(vectors) - len(values) :] = values[::-1] ** 2
+        return vectors[:, ::-1], diagonal
 
     def of_records(
         self,

@@ -24,7 +24,6 @@ As T is symmetric in its three indices, all inner products of the ``W_a`` follow
 many records, and O(n p^3) for the tensor. The second term does not fall with the noise scale.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -36,9 +35,9 @@ from skleak.influence.noise._covariance import inverse_hessian_root
 from skleak.influence.noise._terms import Frame
 from skleak.influence.state._batch import RecordBatch
 from skleak.influence.state._state import FitState
-from skleak.utils._blocks import dense_rows, row_blocks
+from skleak.utils._blocks import Blocks, add
 from skleak.utils._linalg import augment
-from skleak.utils._typing import Data, FloatArray
+from skleak.utils._typing import FloatArray
 
 __all__ = ["CurvatureNoise"]
 
@@ -93,11 +92,14 @@ class CurvatureNoise:
         a = objective.predictor(factor.coefficients)
         weights = objective.weights * objective.loss.third_derivative(a)
         p = len(root)
-        tensor = np.zeros((p, p * p))
-        for rows in row_blocks(len(a), p * p, _ELEMENTS):
-            x = augment(dense_rows(objective.X, rows), factor.fit_intercept) @ root
+
+        def sums(X: FloatArray, weights: FloatArray) -> FloatArray:
+            x = augment(X, factor.fit_intercept) @ root
             pairs = (x[:, :, None] * x[:, None, :]).reshape(len(x), p * p)
-            tensor += (x * weights[rows, None]).T @ pairs
+            return (x * weights[:, None]).T @ pairs
+
+        blocks = Blocks.of(objective.X, weights, width=p * p, elements=_ELEMENTS)
+        tensor = blocks.map_reduce(sums, add)
         return cls(factor, root, tensor.reshape(p, p, p), normalized)
 
     @cached_property
@@ -143,17 +145,15 @@ class CurvatureNoise:
         """The information of many records together."""
         return _Joint(self, batch, self.frame(columns), noise_scale)
 
-    def records(self, X: Data, y: FloatArray) -> Iterator[tuple[slice, "_Records"]]:
-        """Walk through records in blocks.
+    def records(self, X: FloatArray, y: FloatArray) -> "_Records":
+        """Prepare a dense block of records."""
+        return _Records.of(self, X, y)
 
-        Yields
-        ------
-        rows : slice
-        records : _Records
-        """
+    @property
+    def width(self) -> int:
+        """Entries of the largest table of a record."""
         p = len(self.root)
-        for rows in row_blocks(X.shape[0], p * (p + 1), _ELEMENTS):
-            yield rows, _Records.of(self, dense_rows(X, rows), y[rows])
+        return p * (p + 1)
 
 
 @dataclass(frozen=True)
@@ -288,21 +288,25 @@ class _Joint:
         pull = mean * vector[:p]
         if noise.tensor is not None:
             pull = pull + np.einsum("kij,ij->k", noise.tensor, metric) / np.sqrt(2.0)
-        moved, matrix = np.zeros(p), np.zeros((p, p))
-        batch, weights = self.batch, self.batch.factors**2
-        for rows in row_blocks(len(batch), 4 * p):
-            x, r, c, q = factor.derivatives(dense_rows(batch.X, rows), batch.y[rows])
+
+        def sums(
+            X: FloatArray, y: FloatArray, weights: FloatArray
+        ) -> tuple[FloatArray, FloatArray]:
+            x, r, c, q = factor.derivatives(X, y)
             third = factor.loss.third_derivative(x @ factor.coefficients)
             x = x @ root
             image, pulled = x @ metric, x @ pull
             along = third * np.einsum("ij,ij->i", image, x) / np.sqrt(2.0) - c * pulled
             t = (np.sqrt(2.0) * c[:, None] * image - r[:, None] * pull) @ edges.T
-            t = (t + along[:, None] * w) * weights[rows, None]
+            t = (t + along[:, None] * w) * weights[:, None]
             with_w, with_edges = t @ w, t @ edges
-            target = -q * pulled * weights[rows] if self.frame.target else np.zeros_like(q)
-            moved -= (c * with_w + q * target) @ x + r @ with_edges
+            target = -q * pulled * weights if self.frame.target else np.zeros_like(q)
             half = x.T @ (0.5 * (third * with_w)[:, None] * x + c[:, None] * with_edges)
-            matrix += half + half.T
+            return -(c * with_w + q * target) @ x - r @ with_edges, half + half.T
+
+        batch = self.batch
+        blocks = Blocks.of(batch.X, batch.y, batch.factors**2, width=4 * p)
+        moved, matrix = blocks.map_reduce(sums, add)
         if noise.tensor is not None:
             matrix += np.tensordot(moved, noise.tensor, axes=1)
         matrix /= np.sqrt(2.0)

@@ -1,6 +1,5 @@
 """Noise of the minimax shape with equal weights, and what records tell under it."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,13 +9,9 @@ from skleak.influence.jacobian._norms import Columns
 from skleak.influence.noise._minimax_coordinates import MinimaxCoordinates
 from skleak.influence.noise._minimax_records import MinimaxFrame, MinimaxJoint, MinimaxRecords
 from skleak.influence.state._batch import RecordBatch
-from skleak.utils._blocks import dense_rows, row_blocks
-from skleak.utils._typing import Data, FloatArray
+from skleak.utils._typing import FloatArray
 
 __all__ = ["MinimaxNoise"]
-
-# Entries of the largest table of one block of records: 16 MB.
-_ELEMENTS = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -62,14 +57,12 @@ class MinimaxNoise(MinimaxCoordinates):
         """The information of many records together."""
         return MinimaxJoint.of(self, batch, columns, noise_scale)
 
-    def records(self, X: Data, y: FloatArray) -> Iterator[tuple[slice, MinimaxRecords]]:
-        """Walk through records in blocks.
+    def records(self, X: FloatArray, y: FloatArray) -> MinimaxRecords:
+        """Prepare a dense block of records."""
+        return MinimaxRecords.of(self, X, y)
 
-        Yields
-        ------
-        rows : slice
-        records : MinimaxRecords
-        """
+    @property
+    def width(self) -> int:
+        """Entries of the largest table of a record."""
         p = len(self.axes)
-        for rows in row_blocks(X.shape[0], 4 * p * (p + 1), _ELEMENTS):
-            yield rows, MinimaxRecords.of(self, dense_rows(X, rows), y[rows])
+        return 4 * p * (p + 1)

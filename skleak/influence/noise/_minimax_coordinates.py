@@ -54,8 +54,7 @@ from skleak.influence.jacobian._factor import FitFactor
 from skleak.influence.noise._covariance import inverse_hessian_root
 from skleak.influence.state._state import FitState
 from skleak.solvers import Objective
-from skleak.utils._blocks import dense_rows, row_blocks
-from skleak.utils._linalg import augment
+from skleak.utils._blocks import Blocks, add
 from skleak.utils._typing import FloatArray
 
 __all__ = [
@@ -171,16 +170,19 @@ class MinimaxCoordinates:
         check_no_reweighting(objective)
         triangle = inverse_hessian_root(state)
         length = float(factor.weights @ factor.weights)
-        p = len(triangle)
-        moments, edge, rest = np.zeros((p, p)), np.zeros(p), 0.0
-        for rows in row_blocks(len(objective.y), p, _ELEMENTS):
-            x, r, c, q = factor.derivatives(dense_rows(objective.X, rows), objective.y[rows])
-            x, s = x @ triangle, objective.sample_weight[rows]
+
+        def sums(
+            X: FloatArray, y: FloatArray, s: FloatArray
+        ) -> tuple[FloatArray, FloatArray, float]:
+            x, r, c, q = factor.derivatives(X, y)
+            x = x @ triangle
             alpha, beta, gamma = influence_weights(r, c, q, length)
             half = x * np.sqrt(s * alpha)[:, None]
-            moments += half.T @ half
-            edge += (s * beta) @ x
-            rest += float(s @ gamma)
+            return half.T @ half, (s * beta) @ x, float(s @ gamma)
+
+        records = objective.X, objective.y, objective.sample_weight
+        blocks = Blocks.of(*records, width=len(triangle), elements=_ELEMENTS)
+        moments, edge, rest = blocks.map_reduce(sums, add)
         features = triangle[: factor.n_features]
         along = np.outer(edge, features.T @ factor.weights)
         moments += along + along.T + rest * (features.T @ features)
@@ -232,28 +234,29 @@ class MinimaxCoordinates:
 
         What a step of the minimiser along k does to all records' moments and curvature.
         """
-        p, loss, X = len(self.axes), self.objective.loss, self.objective.X
-        length = float(self.factor.weights @ self.factor.weights)
-        gram, squares = np.zeros((p, p)), np.zeros((p, p))
-        edge, rest, tensor = np.zeros(p), np.zeros(p), np.zeros((p, p * p))
+        p, objective, factor = len(self.axes), self.objective, self.factor
+        loss, length = objective.loss, float(factor.weights @ factor.weights)
         both = np.stack([self.through_moments.ravel(), self.through_hessian.ravel()])
-        for rows in row_blocks(len(self.objective.y), 1 if loss.quadratic else p * p, _ELEMENTS):
-            records = dense_rows(X, rows)
-            _, r, c, _ = self.factor.derivatives(records, self.objective.y[rows])
-            x = augment(records, self.factor.fit_intercept)
-            third = loss.third_derivative(x @ self.factor.coefficients)
+
+        def sums(X: FloatArray, y: FloatArray, s: FloatArray) -> tuple[FloatArray, ...]:
+            x, r, c, _ = factor.derivatives(X, y)
+            third = loss.third_derivative(x @ factor.coefficients)
             x = x @ self.root
-            weighted = self.objective.sample_weight[rows, None] * x
-            gram += (weighted * (third * r + c**2)[:, None]).T @ x
-            squares += (weighted * c[:, None] ** 2).T @ x
-            edge += (c * r) @ weighted
-            rest += 2.0 * (r * c) @ weighted
-            if not loss.quadratic:
-                pairs = (x[:, :, None] * x[:, None, :]).reshape(len(x), p * p)
-                pairs *= np.column_stack([2.0 * c * third * length, -third]) @ both
-                tensor += weighted.T @ pairs
-        tensor += self._through_minimizer(gram, squares, edge, rest)
-        return tensor
+            weighted = s[:, None] * x
+            gram = (weighted * (third * r + c**2)[:, None]).T @ x
+            squares = (weighted * c[:, None] ** 2).T @ x
+            moments = gram, squares, (c * r) @ weighted, 2.0 * (r * c) @ weighted
+            if loss.quadratic:
+                return moments
+            pairs = (x[:, :, None] * x[:, None, :]).reshape(len(x), p * p)
+            pairs *= np.column_stack([2.0 * c * third * length, -third]) @ both
+            return *moments, weighted.T @ pairs
+
+        records = objective.X, objective.y, objective.sample_weight
+        width = 1 if loss.quadratic else p * p
+        found = Blocks.of(*records, width=width, elements=_ELEMENTS).map_reduce(sums, add)
+        tensor = self._through_minimizer(*found[:4])
+        return tensor if loss.quadratic else tensor + found[4]
 
     def _through_minimizer(
         self, gram: FloatArray, squares: FloatArray, edge: FloatArray, rest: FloatArray

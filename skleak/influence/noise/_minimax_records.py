@@ -28,7 +28,7 @@ from skleak.influence.jacobian._norms import Columns
 from skleak.influence.noise._minimax_coordinates import MinimaxCoordinates
 from skleak.influence.noise._terms import Frame
 from skleak.influence.state._batch import RecordBatch
-from skleak.utils._blocks import dense_rows, row_blocks
+from skleak.utils._blocks import Blocks, add
 from skleak.utils._typing import FloatArray
 
 __all__ = ["MinimaxFrame", "MinimaxJoint", "MinimaxRecords"]
@@ -251,19 +251,21 @@ class MinimaxJoint:
         # A step of the minimiser tells by itself, and by what it does to all records.
         pull = mean * vector[:p] + noise.tensor @ metric.ravel()
         left, right = noise.through_moments * metric, noise.through_hessian * metric
-        moved = np.zeros(p)
-        through = np.zeros((2, p, p))
-        batch, weights = self.batch, self.batch.factors[:, None] ** 2
-        for rows in row_blocks(len(batch), 4 * p):
-            records = MinimaxRecords.of(noise, dense_rows(batch.X, rows), batch.y[rows])
-            t, target = self._told(records, pull, left, right)
-            moved += self._gather(records, weights[rows], t, target, through)
+
+        def sums(X: FloatArray, y: FloatArray, factors: FloatArray) -> tuple[FloatArray, ...]:
+            records = MinimaxRecords.of(noise, X, y)
+            t, target = self._products(records, pull, left, right)
+            return self._gather(records, factors[:, None] ** 2, t, target)
+
+        batch = self.batch
+        blocks = Blocks.of(batch.X, batch.y, batch.factors, width=4 * p)
+        moved, *through = blocks.map_reduce(sums, add)
         matrix = through[0] * noise.through_moments - through[1] * noise.through_hessian
         matrix += (moved @ noise.tensor).reshape(p, p)
         matrix -= np.einsum("ij,ij->", noise.metric, matrix) * np.eye(p)
         return np.concatenate([mean * moved, matrix.ravel() / np.sqrt(2.0)])
 
-    def _told(
+    def _products(
         self, records: MinimaxRecords, pull: FloatArray, left: FloatArray, right: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Product of the rows of F, of shape (b, k), and of the target's, (b,), with a vector."""
@@ -287,17 +289,16 @@ class MinimaxJoint:
         weights: FloatArray,
         t: FloatArray,
         target: FloatArray,
-        through: FloatArray,
-    ) -> FloatArray:
-        """Sum of the rows of F by these factors: the step, and into ``through`` the rest."""
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Sum of the rows of F by these factors: the step, and what E and F are multiplied by."""
         noise, x, c, r = self.noise, records.x, records.c, records.r
         t, target = weights * t, weights[:, 0] * target * records.q
         with_w, with_edges = t @ self.frame.w, t @ self.frame.edges
         alpha, beta, gamma = records.own_weights()
         u, v = records.arms()
-        half = x.T @ (0.5 * (alpha * with_w)[:, None] * x) + u.T @ with_edges
-        half += np.outer((beta * with_w + c * target) @ x, noise.along)
-        through[0] += half + half.T + (gamma @ with_w + 2.0 * r @ target) * noise.features
-        half = x.T @ (0.5 * (records.third * with_w)[:, None] * x) + v.T @ with_edges
-        through[1] += half + half.T
-        return np.asarray(-((c * with_w + target) @ x + r @ with_edges))
+        moments = x.T @ (0.5 * (alpha * with_w)[:, None] * x) + u.T @ with_edges
+        moments += np.outer((beta * with_w + c * target) @ x, noise.along)
+        hessian = x.T @ (0.5 * (records.third * with_w)[:, None] * x) + v.T @ with_edges
+        flat = (gamma @ with_w + 2.0 * r @ target) * noise.features
+        moved = -((c * with_w + target) @ x + r @ with_edges)
+        return np.asarray(moved), moments + moments.T + flat, hessian + hessian.T

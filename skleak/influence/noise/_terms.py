@@ -10,7 +10,7 @@ shape to say (`_curvature`, `_minimax`): here both terms become losses. A row of
 s moves ``w`` and ``C`` s omega times as far as one of unit weight: both terms take its square.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,9 +20,13 @@ from skleak.influence.jacobian._factor import FitFactor
 from skleak.influence.jacobian._norms import Columns, Norm, feature_norms
 from skleak.influence.state._batch import RecordBatch
 from skleak.influence.state._state import FitState
-from skleak.utils._typing import Data, FloatArray
+from skleak.utils._blocks import Blocks
+from skleak.utils._typing import FloatArray
 
 __all__ = ["DataShape", "Frame", "JointTerms", "LossTerms", "covariance_losses", "noise_scales"]
+
+# Entries of the largest table of one block of records: 16 MB.
+_ELEMENTS = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -83,8 +87,12 @@ class DataShape(Protocol):
     def frame(self, columns: Columns) -> Any:
         """What `RecordTerms.information` needs to know of a block of columns."""
 
-    def records(self, X: Data, y: FloatArray) -> Iterator[tuple[slice, RecordTerms]]:
-        """Walk through records in blocks."""
+    def records(self, X: FloatArray, y: FloatArray) -> RecordTerms:
+        """Prepare a dense block of records."""
+
+    @property
+    def width(self) -> int:
+        """Entries of the largest table of a record."""
 
     def joint(self, batch: RecordBatch, columns: Columns, noise_scale: float) -> JointTerms:
         """Return the information of records together, each with its own weight."""
@@ -153,25 +161,31 @@ def covariance_losses(
     d, sigma, factors = state.n_features, state.noise_scale, batch.factors
     X, y = batch.X, batch.y
     mean = feature_norms(noise.mean_factor, X, y, blocks, norm) * factors[:, None]
-    covariance, total = np.zeros_like(mean), np.zeros_like(mean)
     single = [k for k, block in enumerate(blocks) if block.is_single]
     others = [k for k in range(len(blocks)) if k not in single]
     frames = {k: noise.frame(blocks[k]) for k in others}
     if single:
         indices = [blocks[k].indices[0] for k in single]  # type: ignore[index]
         together = noise.frame(Columns(np.array(indices)))
-    for rows, records in noise.records(X, y):
-        squares = factors[rows, None, None] ** 2
+
+    def both(X: FloatArray, y: FloatArray, factors: FloatArray) -> FloatArray:
+        """Squares of the second loss and of the total one, of shape (b, 2, n_blocks)."""
+        records, squares = noise.records(X, y), factors[:, None, None] ** 2
+        result = np.empty((len(y), 2, len(blocks)))
         if single:
-            first, second = records.information(together)
-            first, second = (np.diagonal(squares * term, 0, 1, 2) for term in (first, second))
-            covariance[rows, single] = np.maximum(second, 0.0)
-            total[rows, single] = np.maximum(_over_noise(first, sigma) + second, 0.0)
+            terms = (squares * term for term in records.information(together))
+            first, second = (np.diagonal(term, 0, 1, 2) for term in terms)
+            result[:, 0, single] = np.maximum(second, 0.0)
+            result[:, 1, single] = np.maximum(_over_noise(first, sigma) + second, 0.0)
         for k in others:
             first, second = (squares * term for term in records.information(frames[k]))
-            covariance[rows, k] = _squares(second, norm, blocks[k].count(d))
-            both = _over_noise(first, sigma) + second
-            total[rows, k] = _squares(both, norm, blocks[k].count(d))
+            count = blocks[k].count(d)
+            result[:, 0, k] = _squares(second, norm, count)
+            result[:, 1, k] = _squares(_over_noise(first, sigma) + second, norm, count)
+        return result
+
+    walk = Blocks.of(X, y, factors, width=noise.width, elements=_ELEMENTS)
+    covariance, total = np.moveaxis(walk.map(both), 1, 0)
     return LossTerms(np.sqrt(_over_noise(mean**2, sigma)), np.sqrt(covariance), np.sqrt(total))
 
 
@@ -206,10 +220,11 @@ def noise_scales(
     >>> round(float(losses.total.max()), 6)
     2.0
     """
-    frame, result = noise.frame(columns), np.empty(len(batch))
-    squares = batch.factors**2
-    for rows, records in noise.records(batch.X, batch.y):
-        first, second = (squares[rows, None, None] * term for term in records.information(frame))
+    frame = noise.frame(columns)
+
+    def scales(X: FloatArray, y: FloatArray, factors: FloatArray) -> FloatArray:
+        terms = noise.records(X, y).information(frame)
+        first, second = (factors[:, None, None] ** 2 * term for term in terms)
         values, vectors = np.linalg.eigh(second)
         left, largest = eta**2 - values, np.full(len(values), np.inf)
         some = np.flatnonzero(np.all(left > 0.0, axis=1))
@@ -218,8 +233,10 @@ def noise_scales(
         shaped = root.transpose(0, 2, 1) @ first[some] @ root
         largest[some] = np.linalg.eigvalsh(shaped)[:, -1]
         # From the private side, by this margin.
-        result[rows] = np.sqrt(np.maximum(largest, 0.0)) * (1.0 + 1e-12)
-    return result
+        return np.sqrt(np.maximum(largest, 0.0)) * (1.0 + 1e-12)
+
+    walk = Blocks.of(batch.X, batch.y, batch.factors, width=noise.width, elements=_ELEMENTS)
+    return walk.map(scales)
 
 
 def _over_noise(information: FloatArray, noise_scale: float) -> FloatArray:

@@ -19,7 +19,7 @@ from skleak.influence.jacobian._norms import Columns
 from skleak.influence.noise._fixed import fixed_losses
 from skleak.influence.refit._reach import Reach, Whitening, leverages
 from skleak.influence.state._state import FitState
-from skleak.utils._blocks import dense_rows, row_blocks
+from skleak.utils._blocks import Blocks, dense, row_blocks
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["loss_brackets"]
@@ -101,15 +101,16 @@ class _TableNorms:
 
 def _table_norms(state: FitState, rows: IntArray) -> _TableNorms:
     objective, whitening = state.objective, Whitening.of(state)
-    numbers = np.empty((4, len(rows)))
-    for block in row_blocks(len(rows), objective.n_parameters):
-        some = rows[block]
-        X = dense_rows(objective.X[some], slice(None))
-        _, r, c, _ = state.factor.derivatives(X, objective.y[some])
+
+    def norms(X: FloatArray, y: FloatArray) -> FloatArray:
+        _, r, c, _ = state.factor.derivatives(X, y)
         leverage, images = leverages(state.factor, X)
         image = np.linalg.norm(whitening.steps(images), axis=1)
-        numbers[:, block] = c, np.abs(r), leverage, image
-    return _TableNorms(objective.weights[rows], *numbers)
+        return np.column_stack([c, np.abs(r), leverage, image])
+
+    width = objective.n_parameters
+    numbers = Blocks.of(objective.X, objective.y, width=width, rows=rows).map(norms)
+    return _TableNorms(objective.weights[rows], *numbers.T)
 
 
 def _additive_error(
@@ -160,7 +161,7 @@ def _own_losses(
     losses = np.empty((len(rows), len(values)))
     for block in row_blocks(len(rows), objective.n_parameters):
         own = state.training.take(rows[block])
-        X, y = dense_rows(own.X, slice(None)).copy(), own.y
+        X, y = dense(own.X).copy(), own.y
         for m, value in enumerate(values):
             if columns is None:
                 y = np.full(len(own), value[0])
@@ -178,7 +179,7 @@ def _is_own(
     objective = state.objective
     if columns is None:
         return np.asarray(objective.y[rows, None] == values[:, 0])
-    block = dense_rows(objective.X[rows][:, columns], slice(None))
+    block = dense(objective.X[rows][:, columns])
     return np.all(block[:, None, :] == values, axis=2)
 
 

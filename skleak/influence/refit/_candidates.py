@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from skleak.influence.jacobian._multinomial_factor import MultinomialFactor
-from skleak.influence.refit._changes import Change, ChangedHessian
+from skleak.influence.refit._changes import Change
+from skleak.influence.refit._chord import ChordSolver
 from skleak.influence.refit._multinomial_changes import MultinomialChange
 from skleak.influence.refit._reweighted import reweighted_encodings
 from skleak.influence.state._state import FitState
@@ -26,7 +27,6 @@ __all__ = ["candidate_encodings"]
 _TABLE_ELEMENTS = 1 << 22
 # Error, relative to the coefficients, at which a candidate is settled.
 _TOLERANCE = 1e-11
-_MAX_CHORD_STEPS = 12
 
 
 def candidate_encodings(
@@ -119,6 +119,7 @@ def candidate_encodings(
 
 
 def _encode(state: FitState, change: Change) -> FloatArray:
+    """Encodings of candidates, of shape (b, p)."""
     w = state.factor.coefficients
     result = np.tile(w, (len(change.y), 1))
     active = np.flatnonzero(change.moves & (change.weight > 0.0))
@@ -127,43 +128,15 @@ def _encode(state: FitState, change: Change) -> FloatArray:
     change = change.take(active)
     # A step that overflows is not settled, and its candidate is refitted.
     with np.errstate(over="ignore", invalid="ignore"):
-        solver = change.hessian()
+        hessian = change.hessian()
         # At the old minimiser only the changed record's own gradient is left: no pass is needed.
-        step = solver.solve(change.own_gradient(result[active]))
-        result[active] -= step
+        steps = -hessian.solve(change.own_gradient(result[active]))
         if not state.objective.loss.quadratic:
-            _settle(state, change, solver, result, active, step)
+            limit = np.full(len(steps), _TOLERANCE * max(1.0, float(np.linalg.norm(w))))
+            solver = ChordSolver(hessian, change.gradient, change.refit)
+            solver.settle(steps, np.linalg.norm(steps, axis=1), limit)
+        result[active] += steps
     return result
-
-
-def _settle(
-    state: FitState,
-    change: Change,
-    solver: ChangedHessian,
-    result: FloatArray,
-    active: IntArray,
-    step: FloatArray,
-) -> None:
-    """Chord steps on the exact gradient until they vanish; refit what does not settle."""
-    limit = _TOLERANCE * max(1.0, float(np.linalg.norm(state.factor.coefficients)))
-    size = np.linalg.norm(step, axis=1)
-    pending = np.flatnonzero(~(size <= limit))
-    for _ in range(_MAX_CHORD_STEPS):
-        if not len(pending):
-            return
-        some = change.take(pending)
-        at = result[active[pending]]
-        gradient = some.gradient(at)
-        step = solver.take(pending).solve(gradient)
-        result[active[pending]] -= step
-        # The iteration is linear: the next step would be smaller than this one by the same
-        # factor as this one than the last.
-        last, size[pending] = size[pending], np.linalg.norm(step, axis=1)
-        ratio = size[pending] / last
-        left = size[pending] * np.where(ratio < 0.5, ratio, 1.0)
-        pending = pending[~(left <= limit)]
-    for k in pending.tolist():
-        result[active[k]] = change.refit(k)
 
 
 def _resolve(estimator_state: Any, X: Any, y: Any) -> tuple[FitState, Data, FloatArray]:

@@ -4,44 +4,15 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
-from scipy import sparse
 
 from skleak.influence.jacobian._factor import FitFactor
+from skleak.influence.refit._chord import ChangedHessian
 from skleak.influence.state._state import FitState
-from skleak.solvers import Objective, minimize
+from skleak.solvers import minimize
 from skleak.utils._linalg import augment
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["Change", "ChangedHessian", "TargetChange"]
-
-
-@dataclass(frozen=True)
-class ChangedHessian:
-    """``H' = H + U D U^T`` of every candidate, with U of low rank, inverted by Woodbury.
-
-    Parameters
-    ----------
-    inverse : ndarray of shape (p, p)
-        ``A``, the inverse of H.
-    basis : ndarray of shape (b, p, r)
-        ``A U``.
-    core : ndarray of shape (b, r, r)
-        ``(I + D U^T A U)^-1 D``.
-    """
-
-    inverse: FloatArray
-    basis: FloatArray
-    core: FloatArray
-
-    def take(self, which: IntArray) -> "ChangedHessian":
-        """Those of some candidates."""
-        return ChangedHessian(self.inverse, self.basis[which], self.core[which])
-
-    def solve(self, gradient: FloatArray) -> FloatArray:
-        """Solve ``H' x = gradient`` for every candidate, of shape (b, p)."""
-        inner = np.einsum("bpk,bp->bk", self.basis, gradient)
-        correction = np.einsum("bkl,bl->bk", self.core, inner)
-        return gradient @ self.inverse - np.einsum("bpk,bk->bp", self.basis, correction)
+__all__ = ["Change", "TargetChange"]
 
 
 @dataclass(frozen=True)
@@ -148,30 +119,20 @@ class Change:
 
     def own_gradient(self, at: FloatArray) -> FloatArray:
         """Gradient of the new record's loss minus the old one's, at each candidate's parameters."""
-        loss = self.state.objective.loss
-        r_old = loss.residual(np.einsum("ij,ij->i", self.old, at), self.y)
-        r_new = loss.residual(np.einsum("ij,ij->i", self.new, at), self.new_target)
-        new = (self.weight * r_new)[:, None] * self.new
-        return new - (self.weight * r_old)[:, None] * self.old
+        return self.new_gradient(at) - self._gradient(self.old, self.y, at)
 
-    def gradient(self, at: FloatArray) -> FloatArray:
-        """Unnormalised gradient of each changed objective at its parameters, of shape (b, p)."""
-        objective = self.state.objective
-        d = objective.X.shape[1]
-        table = objective.X @ at[:, :d].T
-        if objective.fit_intercept:
-            table += at[:, d]
-        table = objective.loss.inverse_link(table)
-        table -= objective.y[:, None]
-        table *= objective.weights[:, None]
-        # Left out, not subtracted: far from the fit it may be larger than all else by far.
-        table[self.row, np.arange(len(at))] = 0.0
-        gradient = objective.total * objective.penalty * at
-        gradient[:, :d] += (objective.X.T @ table).T
-        if objective.fit_intercept:
-            gradient[:, d] += table.sum(axis=0)
-        r = objective.loss.residual(np.einsum("ij,ij->i", self.new, at), self.new_target)
-        return gradient + (self.weight * r)[:, None] * self.new
+    def gradient(self, which: IntArray, steps: FloatArray) -> FloatArray:
+        """Unnormalised gradients of some candidates at the fit plus their steps, (k, p)."""
+        at, some = self.state.factor.coefficients + steps, self.take(which)
+        return self.state.objective.gradients(at, some.row) + some.new_gradient(at)
+
+    def new_gradient(self, at: FloatArray) -> FloatArray:
+        """Gradient of the loss of each variant, of shape (b, p)."""
+        return self._gradient(self.new, self.new_target, at)
+
+    def _gradient(self, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
+        r = self.state.objective.loss.residual(np.einsum("ij,ij->i", x, at), y)
+        return (self.weight * r)[:, None] * x
 
     def hessian(self) -> ChangedHessian:
         """``H' = H - k c x~ x~^T + k c' x~' x~'^T`` of every candidate."""
@@ -191,23 +152,10 @@ class Change:
         return ChangedHessian(self.state.factor.inverse_hessian, basis, core)
 
     def refit(self, k: int) -> FloatArray:
-        """Minimise anew with a candidate in place of the record."""
-        objective, d = self.state.objective, self.state.n_features
-        row = self.row[k]
-        others = np.delete(np.arange(len(objective.y)), row)
-        rest, new = objective.X[others], self.new[k : k + 1, :d]
-        if sparse.issparse(rest):
-            X = sparse.vstack([rest, sparse.csr_array(new)], format="csr")
-        else:
-            X = np.vstack([rest, new])
-        modified: Objective = replace(
-            objective,
-            X=X,
-            y=np.append(objective.y[others], self.new_target[k]),
-            sample_weight=np.append(objective.sample_weight[others], objective.sample_weight[row]),
-            reweights=np.append(objective.reweights[others], objective.reweights[row]),
-        )
-        return minimize(modified).coefficients
+        """Step to the minimiser with a candidate in place of the record, found anew."""
+        record = self.new[k, : self.state.n_features]
+        changed = self.state.objective.with_record(int(self.row[k]), record, self.new_target[k])
+        return minimize(changed).coefficients - self.state.factor.coefficients
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from skleak.influence.refit._candidates import _TABLE_ELEMENTS, _encode, candida
 from skleak.influence.refit._changes import Change, TargetChange
 from skleak.influence.refit._reach import Reach, Whitening
 from skleak.influence.state._state import FitState
-from skleak.utils._blocks import dense_rows, row_blocks
+from skleak.utils._blocks import dense, row_blocks
 from skleak.utils._typing import FloatArray, IntArray
 
 __all__ = ["distance_brackets", "largest_distances"]
@@ -166,7 +166,7 @@ def _measure_own(
         changed = np.flatnonzero(~same[:, m])
         for block in row_blocks(len(changed), n_ends * Change.width(state), _TABLE_ELEMENTS):
             some = rows[changed[block]]
-            X, y = dense_rows(objective.X[some], slice(None)), objective.y[some]
+            X, y = dense(objective.X[some]), objective.y[some]
             if columns is None:
                 change: Change = TargetChange.to(state, X, y, some, value[:, 0], ends, end_values)
             else:

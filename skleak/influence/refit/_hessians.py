@@ -1,10 +1,8 @@
 """The inverse Hessian had a record been different: the shape that noise would then have had."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from skleak.influence.jacobian._multinomial_factor import check_one_predictor
 from skleak.influence.refit._candidates import (
@@ -15,8 +13,7 @@ from skleak.influence.refit._candidates import (
 )
 from skleak.influence.refit._changes import Change
 from skleak.influence.state._state import FitState
-from skleak.solvers import Objective
-from skleak.utils._blocks import dense_rows
+from skleak.utils._blocks import dense
 from skleak.utils._features import resolve_features
 from skleak.utils._typing import Data, FloatArray, IntArray
 
@@ -92,15 +89,14 @@ def candidate_inverse_hessians(
     columns = resolve_features(attribute, state.feature_names, state.n_features, "attribute")
     values = _check_values(values, len(columns))
     rows = _training_rows(state, X, y) if rows is None else rows
-    dense = dense_rows(X, slice(None))
-    change = Change.of(state, dense, y, rows, columns, values)
+    change = Change.of(state, dense(X), y, rows, columns, values)
     p = len(state.factor.coefficients)
     if state.objective.loss.quadratic:
         result = _woodbury(change)
     else:
         encodings = candidate_encodings(*given, rows=rows) if encodings is None else encodings
         result = _refactorized(state, change, np.asarray(encodings).reshape(-1, p))
-    return result.reshape(len(dense), len(values), p, p)
+    return result.reshape(X.shape[0], len(values), p, p)
 
 
 def _woodbury(change: Change) -> FloatArray:
@@ -121,16 +117,6 @@ def _refactorized(state: FitState, change: Change, encodings: FloatArray) -> Flo
             result[k] = state.factor.inverse_hessian
             continue
         record = change.new[k, : state.n_features]
-        objective = _with_record(state.objective, int(change.row[k]), record)
+        objective = state.objective.with_record(int(change.row[k]), record)
         result[k] = objective.hessian(objective.predictor(encodings[k])).inverse()
     return result
-
-
-def _with_record(objective: Objective, row: int, record: FloatArray) -> Objective:
-    """The objective with another record in one row."""
-    if sparse.issparse(objective.X):
-        parts = [objective.X[:row], sparse.csr_array(record[None]), objective.X[row + 1 :]]
-        return replace(objective, X=sparse.vstack(parts, format="csr"))
-    X = objective.X.copy()
-    X[row] = record
-    return replace(objective, X=X)

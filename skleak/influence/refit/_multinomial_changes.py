@@ -6,7 +6,8 @@ import numpy as np
 
 from skleak.influence.jacobian._factor import FitFactor
 from skleak.influence.jacobian._multinomial_factor import MultinomialFactor
-from skleak.influence.refit._changes import Change, ChangedHessian
+from skleak.influence.refit._changes import Change
+from skleak.influence.refit._chord import ChangedHessian
 from skleak.influence.state._state import FitState
 from skleak.utils._typing import FloatArray, IntArray
 
@@ -34,37 +35,12 @@ class MultinomialChange(Change):
         p, n_classes = len(state.factor.coefficients), len(state.factor.weights)
         return n_classes * max(2 * p, state.objective.X.shape[0])
 
-    def own_gradient(self, at: FloatArray) -> FloatArray:
-        """Gradient of the new record's loss minus the old one's, at each candidate's parameters."""
-        return self._record_gradient(self.new, at) - self._record_gradient(self.old, at)
-
-    def _record_gradient(self, x: FloatArray, at: FloatArray) -> FloatArray:
-        """Gradient of the loss of a record for each candidate, of shape (b, p)."""
+    def _gradient(self, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
         own, gradient = at[:, self._by_class], np.empty_like(at)
-        r = self.state.objective.loss.residual(np.einsum("bkj,bj->bk", own, x), self.y)
+        r = self.state.objective.loss.residual(np.einsum("bkj,bj->bk", own, x), y)
         r *= self.weight[:, None]
         gradient[:, self._by_class] = r[:, :, None] * x[:, None, :]
         return gradient
-
-    def gradient(self, at: FloatArray) -> FloatArray:
-        """Unnormalised gradient of each changed objective at its parameters, of shape (b, p)."""
-        objective, own = self.state.objective, at[:, self._by_class]
-        (n, d), (b, n_classes, _) = objective.X.shape, own.shape
-        table = objective.X @ own[:, :, :d].reshape(-1, d).T
-        if objective.fit_intercept:
-            table += own[:, :, d].ravel()
-        table = objective.loss.inverse_link(table.reshape(-1, n_classes)).reshape(n, b, n_classes)
-        table[np.arange(n), :, objective.y.astype(np.intp)] -= 1.0
-        table *= objective.weights[:, None, None]
-        table[self.row, np.arange(b)] = 0.0
-        flat = table.reshape(n, -1)
-        data = np.empty_like(own)
-        data[:, :, :d] = (objective.X.T @ flat).T.reshape(b, n_classes, d)
-        if objective.fit_intercept:
-            data[:, :, d] = flat.sum(axis=0).reshape(b, n_classes)
-        gradient = objective.total * objective.penalty * at
-        gradient[:, self._by_class] += data
-        return gradient + self._record_gradient(self.new, at)
 
     def hessian(self) -> ChangedHessian:
         """``H' = H - k C (x) x~ x~^T + k C' (x) x~' x~'^T`` of every candidate."""

@@ -15,7 +15,7 @@ from skleak.influence.jacobian._factor import FitFactor
 from skleak.influence.refit._candidates import _TABLE_ELEMENTS, _encode
 from skleak.influence.refit._changes import Change, TargetChange
 from skleak.influence.state._state import FitState
-from skleak.utils._blocks import dense_rows, row_blocks
+from skleak.utils._blocks import dense, row_blocks
 from skleak.utils._linalg import augment
 from skleak.utils._typing import FloatArray, IntArray
 
@@ -131,7 +131,7 @@ class Reach:
         objective, parts = state.objective, []
         for block in row_blocks(len(rows), len(values) * Change.width(state), _TABLE_ELEMENTS):
             some = rows[block]
-            X, y = dense_rows(objective.X[some], slice(None)), objective.y[some]
+            X, y = dense(objective.X[some]), objective.y[some]
             if columns is None:
                 change: Change = TargetChange.to(state, X, y, some, values[:, 0])
             else:

@@ -14,16 +14,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
+from tqdm import tqdm
 
 from skleak.influence.jacobian._factor import FitFactor
 from skleak.influence.jacobian._norms import record_norms
+from skleak.influence.refit._chord import error_left
 from skleak.influence.reweighting._closed_system import ClosedSystem, Replacement
 from skleak.influence.reweighting._fixed_point import equalize
 from skleak.influence.reweighting._newton import newton_direction
 from skleak.influence.state._state import FitState
 from skleak.solvers import Minimum, Objective, minimize
-from skleak.utils._blocks import dense_rows, row_blocks, with_progress
-from skleak.utils._typing import Data, FloatArray, IntArray
+from skleak.utils._blocks import Blocks, dense, row_blocks
+from skleak.utils._typing import BoolArray, Data, FloatArray, IntArray
 from skleak.utils._warnings import outer_stacklevel
 
 __all__ = ["reweighted_encodings"]
@@ -79,14 +81,12 @@ def reweighted_encodings(
     refits = _Refits.of(state)
     n_values, w = len(values), state.factor.coefficients
     encodings = np.tile(w, (X.shape[0], n_values, 1))
-    active = []
-    for block in row_blocks(X.shape[0], n_values * X.shape[1]):
-        old = dense_rows(X, block)[:, columns]
-        differs = np.any(old[:, None, :] != values, axis=2)
-        differs &= (state.objective.sample_weight[rows[block]] > 0.0)[:, None]
-        record, value = np.nonzero(differs)
-        active.append(np.column_stack([block.start + record, value]))
-    pairs = np.concatenate(active)
+    present = state.objective.sample_weight[rows] > 0.0
+
+    def differs(X: FloatArray, present: BoolArray) -> BoolArray:
+        return np.any(X[:, columns][:, None, :] != values, axis=2) & present[:, None]
+
+    pairs = np.argwhere(Blocks.of(X, present, width=n_values * X.shape[1]).map(differs))
     blocks = row_blocks(len(pairs), refits.width, _ELEMENTS)
     is_long = len(pairs) * len(state.objective.y) * float(len(w)) ** 2 > _LONG
     if is_long:
@@ -97,12 +97,15 @@ def reweighted_encodings(
             UserWarning,
             stacklevel=outer_stacklevel(),
         )
-    for some in with_progress(blocks, len(pairs), "encodings", show=state.verbose or is_long):
-        i, m = pairs[some].T
-        new = dense_rows(state.objective.X[rows[i]], slice(None))
-        new[:, columns] = values[m]
-        for k, found in enumerate(refits.solve(rows[i], new)):
-            encodings[i[k], m[k]] = w + (found - refits.start)
+    hidden = not (state.verbose or is_long)
+    with tqdm(total=len(pairs), desc="encodings", leave=False, disable=hidden) as bar:
+        for some in blocks:
+            i, m = pairs[some].T
+            new = dense(state.objective.X[rows[i]])
+            new[:, columns] = values[m]
+            for k, found in enumerate(refits.solve(rows[i], new)):
+                encodings[i[k], m[k]] = w + (found - refits.start)
+            bar.update(len(i))
     refits.warn()
     return encodings
 
@@ -157,14 +160,14 @@ class _Refits:
         system = self.system
         if system is None:
             for row, record in zip(rows.tolist(), new, strict=True):
-                yield self._refit(_with_record(self.state.objective, row, record))
+                yield self._refit(self.state.objective.with_record(row, record))
             return
         with np.errstate(all="ignore"):  # what overflows does not settle
             change = system.replacement(rows, new)
         for k, row in enumerate(rows.tolist()):
             found = _settled(system, change, k, row, new[k])
             if found is None:
-                found = self._refit(_with_record(self.state.objective, row, new[k]))
+                found = self._refit(self.state.objective.with_record(row, new[k]))
             yield found
 
     def _refit(self, objective: Objective) -> FloatArray:
@@ -268,12 +271,8 @@ def _settled(
             except (np.linalg.LinAlgError, ValueError):
                 return None
             v, size = v - step, _sizes(system, step)
-            # The iteration is linear: the next step would be smaller than this one by the same
-            # factor as this one than the last.
-            ratio = size / last
-            left = size * np.where(ratio < 0.5, ratio, 1.0)
             limit = np.maximum(_TOLERANCE * _sizes(system, v), _ROUNDING * _scales(system))
-            if np.all(left <= limit):
+            if np.all(error_left(size, last) <= limit):
                 return system.factor.coefficients + system.coefficients(v)
             last = size
     return None
@@ -289,14 +288,3 @@ def _scales(system: ClosedSystem) -> FloatArray:
     w = system.factor.coefficients
     whitened = np.linalg.solve(system.balance.root, w)
     return np.array([np.linalg.norm(whitened) + np.sqrt(len(w)), np.linalg.norm(w)])
-
-
-def _with_record(objective: Objective, row: int, new: FloatArray) -> Objective:
-    """The training data with one record replaced."""
-    if sparse.issparse(objective.X):
-        X = objective.X.tolil(copy=True)
-        X[row] = new
-        return replace(objective, X=sparse.csr_array(X))
-    X = objective.X.copy()
-    X[row] = new
-    return replace(objective, X=X)

@@ -31,7 +31,7 @@ from skleak.influence.refit._candidates import (
 from skleak.influence.refit._changes import Change
 from skleak.influence.refit._hessians import candidate_inverse_hessians
 from skleak.influence.state._state import FitState
-from skleak.utils._blocks import dense_rows, row_blocks
+from skleak.utils._blocks import Blocks, add, dense, row_blocks
 from skleak.utils._features import resolve_features
 from skleak.utils._linalg import augment
 from skleak.utils._typing import Data, FloatArray, IntArray
@@ -140,8 +140,7 @@ def _minimax_shapes(
     check_one_predictor(state.factor)
     check_no_reweighting(state.objective)
     training = _training_rows(state, X, y) if rows is None else rows
-    dense = dense_rows(X, slice(None))
-    change = Change.of(state, dense, y, training, columns, values)
+    change = Change.of(state, dense(X), y, training, columns, values)
     points = np.asarray(encodings).reshape(len(change.y), -1)
     p = points.shape[1]
     whitened = _Whitened.of(state)
@@ -152,7 +151,7 @@ def _minimax_shapes(
             some, points[part]
         )
         result[part] = whitened.shapes(*pair)
-    return result.reshape(len(dense), len(values), p, p)
+    return result.reshape(X.shape[0], len(values), p, p)
 
 
 @dataclass(frozen=True)
@@ -217,39 +216,49 @@ class _Whitened:
     @property
     def _moments(self) -> tuple[FloatArray, FloatArray, float]:
         """``sum s x' x'^T``, ``sum s r x'`` and ``sum s r^2`` of the fit."""
-        objective, p = self.state.objective, len(self.root)
-        gram, edge, rest = np.zeros((p, p)), np.zeros(p), 0.0
-        for rows in row_blocks(len(objective.y), p, _ELEMENTS):
-            records = dense_rows(objective.X, rows)
-            x, r, _, _ = self.state.factor.derivatives(records, objective.y[rows])
-            x, s = x @ self.root, objective.weights[rows]
-            gram += (s[:, None] * x).T @ x
-            edge += (s * r) @ x
-            rest += float(s @ r**2)
-        return gram, edge, rest
+        objective, factor = self.state.objective, self.state.factor
+
+        def sums(
+            X: FloatArray, y: FloatArray, s: FloatArray
+        ) -> tuple[FloatArray, FloatArray, float]:
+            x, r, _, _ = factor.derivatives(X, y)
+            x = x @ self.root
+            return (s[:, None] * x).T @ x, (s * r) @ x, float(s @ r**2)
+
+        records = objective.X, objective.y, objective.weights
+        blocks = Blocks.of(*records, width=len(self.root), elements=_ELEMENTS)
+        return blocks.map_reduce(sums, add)
 
     def by_a_pass(self, change: Change, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The same for any loss, from the records one by one."""
-        objective, (b, p) = self.state.objective, points.shape
-        sums = _Sums(np.zeros((b, p, p)), np.zeros((b, p, p)), np.zeros((b, p)), np.zeros(b))
+        objective = self.state.objective
         length = np.sum(points[:, : self.state.n_features] ** 2, axis=1)
-        for rows in row_blocks(len(objective.y), max(b, p), _ELEMENTS):
-            x = augment(dense_rows(objective.X, rows), objective.fit_intercept)
-            s = np.repeat(objective.weights[rows, None], b, axis=1)
-            inside = np.flatnonzero((change.row >= rows.start) & (change.row < rows.stop))
-            s[change.row[inside] - rows.start, inside] = 0.0  # replaced below
-            a, white = x @ points.T, x @ self.root
-            weights = self._weights(a, objective.y[rows, None], s, length)
-            for k in range(b):
-                sums.add(k, white, *(each[:, k] for each in weights))
-        a = np.einsum("bi,bi->b", change.new, points)
+
+        def sums(
+            X: FloatArray, y: FloatArray, weights: FloatArray, position: IntArray
+        ) -> tuple[FloatArray, ...]:
+            x = augment(X, objective.fit_intercept)
+            s = np.repeat(weights[:, None], len(points), axis=1)
+            inside = np.flatnonzero(np.isin(change.row, position))
+            s[np.searchsorted(position, change.row[inside]), inside] = 0.0  # replaced below
+            c, alpha, beta, gamma = self._weights(x @ points.T, y[:, None], s, length)
+            white = x @ self.root
+            hessians = np.stack([(own[:, None] * white).T @ white for own in c.T])
+            moments = np.stack([(own[:, None] * white).T @ white for own in alpha.T])
+            return hessians, moments, beta.T @ white, gamma.sum(axis=0)
+
+        records = objective.X, objective.y, objective.weights, np.arange(len(objective.y))
+        blocks = Blocks.of(*records, width=max(points.shape), elements=_ELEMENTS)
+        hessians, moments, edges, rests = blocks.map_reduce(sums, add)
         white = change.new @ self.root
-        weights = self._weights(a, change.y, change.weight, length)
-        for k in range(b):
-            sums.add(k, white[k : k + 1], *(each[k : k + 1] for each in weights))
-        ridge = objective.total * objective.alpha * self.features
-        moments = self.assembled(sums.moments, sums.edges, sums.rests, points)
-        return sums.hessians + ridge, moments
+        own = np.einsum("bi,bi->b", change.new, points)
+        c, alpha, beta, gamma = self._weights(own, change.y, change.weight, length)
+        squares = white[:, :, None] * white[:, None, :]
+        hessians += c[:, None, None] * squares
+        hessians += objective.total * objective.alpha * self.features
+        moments += alpha[:, None, None] * squares
+        edges += beta[:, None] * white
+        return hessians, self.assembled(moments, edges, rests + gamma, points)
 
     def _weights(
         self, a: FloatArray, y: FloatArray, s: FloatArray, length: FloatArray
@@ -257,29 +266,4 @@ class _Whitened:
         """``s c``, ``s alpha``, ``s beta`` and ``s gamma`` of records."""
         loss = self.state.objective.loss
         r, c, q = loss.residual(a, y), loss.curvature(a), loss.cross(a)
-        return s * c, *(s * each for each in influence_weights(r, c, q, length))
-
-
-@dataclass(frozen=True)
-class _Sums:
-    """Sums over records for every candidate."""
-
-    hessians: FloatArray
-    moments: FloatArray
-    edges: FloatArray
-    rests: FloatArray
-
-    def add(
-        self,
-        k: int,
-        x: FloatArray,
-        c: FloatArray,
-        alpha: FloatArray,
-        beta: FloatArray,
-        gamma: FloatArray,
-    ) -> None:
-        """Add records to candidate k."""
-        self.hessians[k] += (c[:, None] * x).T @ x
-        self.moments[k] += (alpha[:, None] * x).T @ x
-        self.edges[k] += beta @ x
-        self.rests[k] += gamma.sum()
+        return s * c, *(s * weight for weight in influence_weights(r, c, q, length))

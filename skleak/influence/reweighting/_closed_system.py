@@ -24,13 +24,10 @@ from skleak.influence.reweighting._total_gradient import Balance, Gradients
 from skleak.influence.reweighting._total_system import AdjointSystem
 from skleak.influence.state._rule import WeightRule
 from skleak.solvers import Objective
-from skleak.utils._blocks import dense_rows, row_blocks
+from skleak.utils._blocks import Blocks, add
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["ClosedSystem", "Replacement"]
-
-# Entries of the largest table of one block of records: 16 MB.
-_ELEMENTS = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -155,13 +152,15 @@ class ClosedSystem:
         factor, level, hessian = self.at(v)
         t = objective.sample_weight * self.weights(objective, leaks, factor, level)
         root, penalty = self.balance.root, objective.total * objective.penalty
-        first = root.T @ (penalty * factor.coefficients)
-        second = hessian - (root.T * penalty) @ root
-        for rows in row_blocks(len(t), len(root)):
-            x, r, c, _ = factor.derivatives(dense_rows(objective.X, rows), objective.y[rows])
+
+        def sums(X: FloatArray, y: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
+            x, r, c, _ = factor.derivatives(X, y)
             x = x @ root
-            first += (t[rows] * r) @ x
-            second -= (x * (t[rows] * c)[:, None]).T @ x
+            return (t * r) @ x, (x * (t * c)[:, None]).T @ x
+
+        gradient, curvature = Blocks.of(objective.X, objective.y, t).map_reduce(sums, add)
+        first = root.T @ (penalty * factor.coefficients) + gradient
+        second = hessian - (root.T * penalty) @ root - curvature
         third = (t.sum() - objective.total) * self.system.level_scale
         i, j = self.system.upper
         return np.concatenate([first, second[i, j] * self.system.upper_scale, [third]])

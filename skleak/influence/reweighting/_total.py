@@ -21,18 +21,17 @@ as the target or the prediction of the record changes: then its own weight cance
 Where the fixed point has no derivative the total leakage is infinite.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from skleak.influence.jacobian._norms import Columns, Norm
 from skleak.influence.noise._fixed import fixed_joint_loss, fixed_losses, per_noise
 from skleak.influence.reweighting._total_derivative import TotalDerivative, total_derivative
-from skleak.influence.reweighting._total_gradient import Balance, Gradients
 from skleak.influence.reweighting._total_system import Adjoint
 from skleak.influence.state._batch import RecordBatch
 from skleak.influence.state._state import FitState
-from skleak.utils._blocks import dense_rows, row_blocks, with_progress
+from skleak.utils._blocks import Blocks, add, dense
 from skleak.utils._typing import FloatArray, IntArray
 
 __all__ = [
@@ -113,11 +112,14 @@ def total_feature_norms(
         return np.tile(np.where(batch.present, np.inf, 0.0)[:, None], len(blocks))
     if derivative.adjoint is None:
         return fixed_losses(state, batch, blocks, norm)
-    table, d = np.empty((len(batch), len(blocks))), state.n_features
-    for rows, jacobians in _jacobians(derivative, batch, show=state.verbose):
-        for k, block in enumerate(blocks):
-            table[rows, k] = _norms(_restricted(jacobians, block, d), norm, block.count(d))
-    return per_noise(table, state.noise_scale)
+    d = state.n_features
+
+    def norms(jacobians: FloatArray) -> FloatArray:
+        parts = ((_restricted(jacobians, block, d), block.count(d)) for block in blocks)
+        return np.column_stack([_norms(part, norm, count) for part, count in parts])
+
+    walk, jacobians = _walk(derivative.adjoint, batch, show=state.verbose), derivative.jacobians
+    return per_noise(walk.map(lambda *block: norms(jacobians(*block))), state.noise_scale)
 
 
 def total_joint_norm(
@@ -153,10 +155,13 @@ def total_joint_norm(
     if derivative.adjoint is None:
         return fixed_joint_loss(state, batch, columns, norm)
     p, d = len(state.factor.coefficients), state.n_features
-    joint = np.zeros((p, p))
-    for _, jacobians in _jacobians(derivative, batch, show=state.verbose):
-        flat = _restricted(jacobians, columns, d).transpose(1, 0, 2).reshape(p, -1)
-        joint += flat @ flat.T
+
+    def gram(*block: FloatArray) -> FloatArray:
+        jacobians = _restricted(derivative.jacobians(*block), columns, d)
+        flat = jacobians.transpose(1, 0, 2).reshape(p, -1)
+        return flat @ flat.T
+
+    joint = _walk(derivative.adjoint, batch, show=state.verbose).map_reduce(gram, add)
     if norm == "trace":
         unknowns = np.sum(batch.present) * columns.count(d)
         square = np.trace(joint) / unknowns if unknowns > 0 else 0.0
@@ -199,47 +204,22 @@ def total_jacobian(
             + " ".join(derivative.doubts)
         )
     if derivative.adjoint is None:
-        conditional = state.factor.jacobian(dense_rows(batch.X, slice(None)), batch.y)
+        conditional = state.factor.jacobian(dense(batch.X), batch.y)
         return conditional * batch.factors[:, None, None]
-    result = np.empty((len(batch), len(state.factor.coefficients), state.n_features + 1))
-    for some, jacobians in _jacobians(derivative, batch):
-        result[some] = jacobians
-    return result
+    return _walk(derivative.adjoint, batch).map(derivative.jacobians)
 
 
-def _jacobians(
-    derivative: TotalDerivative, batch: RecordBatch, *, show: bool = False
-) -> Iterator[tuple[slice, FloatArray]]:
-    """Total Jacobians of shape (b, p, d + 1) of blocks of records."""
-    balance, adjoint = derivative.balance, derivative.adjoint
-    if balance is None or adjoint is None:
-        return
-    p, n, factors = len(balance.root), len(batch), batch.factors
-    blocks = row_blocks(n, p * (p + 1), _ELEMENTS)
-    for rows in with_progress(blocks, n, "total leakage", show=show):
-        gradients = balance.gradients(dense_rows(batch.X, rows), batch.y[rows])
-        block = _block(balance, adjoint, gradients)
-        block *= factors[rows, None, None]
-        yield rows, block
-
-
-def _block(balance: Balance, adjoint: Adjoint, g: Gradients) -> FloatArray:
-    """Total Jacobians of a block of records of unit weight."""
-    w, d = balance.factor.weights, balance.factor.n_features
-    features = balance.root[:d].T
-    along, second_x, quadratic, by_weight = adjoint.products(g)
-    by_predictor = g.third[:, None] * quadratic - g.c[:, None] * along
-    by_predictor += g.predictor[:, None] * by_weight
-    b, p = along.shape
-    jacobians = np.empty((b, p, d + 1))
-    second_x *= 2.0 * g.c[:, None, None]
-    direct = (second_x.reshape(b * p, p) @ features).reshape(b, p, d)
-    direct += by_predictor[:, :, None] * w
-    direct -= g.r[:, None, None] * (adjoint.first @ features)
-    direct += by_weight[:, :, None] * (g.direct @ features)[:, None, :]
-    jacobians[:, :, :d] = direct
-    jacobians[:, :, d] = g.target[:, None] * by_weight - g.q[:, None] * along
-    return jacobians
+def _walk(adjoint: Adjoint, batch: RecordBatch, *, show: bool = False) -> Blocks:
+    """Records with their weights, in blocks of which the Jacobians fit."""
+    p = adjoint.first.shape[1]
+    return Blocks.of(
+        batch.X,
+        batch.y,
+        batch.factors,
+        width=p * (p + 1),
+        elements=_ELEMENTS,
+        task="total leakage" if show else "",
+    )
 
 
 def _restricted(jacobians: FloatArray, columns: Columns, n_features: int) -> FloatArray:

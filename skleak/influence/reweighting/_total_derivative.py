@@ -12,6 +12,7 @@ from skleak.influence.reweighting._fixed_point import relative_spread
 from skleak.influence.reweighting._total_gradient import Balance
 from skleak.influence.reweighting._total_system import Adjoint, AdjointSystem
 from skleak.influence.state._state import FitState
+from skleak.utils._typing import FloatArray
 from skleak.utils._warnings import outer_stacklevel
 
 __all__ = ["TotalDerivative", "fitted_derivative", "total_derivative"]
@@ -63,6 +64,28 @@ class TotalDerivative:
     def unbounded(self) -> bool:
         """True if the weights have no derivative, so that no finite number bounds the leakage."""
         return self.adjoint is None and not max(self.deviation, self.residual) < np.inf
+
+    def jacobians(self, X: FloatArray, y: FloatArray, factors: FloatArray) -> FloatArray:
+        """Total Jacobians of a dense block of records of such weights, of shape (b, p, d + 1)."""
+        balance, adjoint = self.balance, self.adjoint
+        assert balance is not None
+        assert adjoint is not None
+        g, w, d = balance.gradients(X, y), balance.factor.weights, balance.factor.n_features
+        features = balance.root[:d].T
+        along, second_x, quadratic, by_weight = adjoint.products(g)
+        by_predictor = g.third[:, None] * quadratic - g.c[:, None] * along
+        by_predictor += g.predictor[:, None] * by_weight
+        b, p = along.shape
+        jacobians = np.empty((b, p, d + 1))
+        second_x *= 2.0 * g.c[:, None, None]
+        direct = (second_x.reshape(b * p, p) @ features).reshape(b, p, d)
+        direct += by_predictor[:, :, None] * w
+        direct -= g.r[:, None, None] * (adjoint.first @ features)
+        direct += by_weight[:, :, None] * (g.direct @ features)[:, None, :]
+        jacobians[:, :, :d] = direct
+        jacobians[:, :, d] = g.target[:, None] * by_weight - g.q[:, None] * along
+        jacobians *= factors[:, None, None]
+        return jacobians
 
     @property
     def doubts(self) -> list[str]:

@@ -221,10 +221,7 @@ class Balance:
     def _axes(self) -> tuple[_Parts, FloatArray, FloatArray]:
         """Coordinates, and the diagonal, of the part of ``A Q Q^T A`` that records share."""
         parts = _Parts.of(self.rule.damped(self.factor), self.rule.columns)
-        axes, values, _ = np.linalg.svd(parts.rest, full_matrices=True)
-        diagonal = np.zeros(len(axes))
-        diagonal[len(axes) - len(values) :] = values[::-1] ** 2
-        return parts, axes[:, ::-1], diagonal
+        return parts, *parts.axes()
 
     def _top_vectors(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Largest singular value of ``A Q`` and its left vector, of shapes (b,) and (b, p)."""

@@ -22,7 +22,6 @@ over the data for all k at once. Up to about a hundred parameters it is cheaper 
 out and to factorise it.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,7 +30,7 @@ from scipy.sparse.linalg import LinearOperator, gmres
 
 from skleak.influence.reweighting._total_gradient import Balance, Gradients
 from skleak.solvers import Objective
-from skleak.utils._blocks import dense_rows, row_blocks, with_progress
+from skleak.utils._blocks import Blocks, add
 from skleak.utils._typing import FloatArray, IntArray
 
 __all__ = ["Adjoint", "AdjointSystem"]
@@ -159,35 +158,40 @@ class AdjointSystem:
 
     def _apply(self, adjoint: Adjoint) -> Adjoint:
         """Left-hand side of the system, one pass over the data."""
-        first, second = adjoint.first.copy(), adjoint.second.copy()
-        third = np.zeros(len(adjoint.third))
-        k, p = first.shape
-        for g, weights in self._blocks(k * p):
+        k, p = adjoint.first.shape
+
+        def sums(X: FloatArray, y: FloatArray, weights: FloatArray) -> tuple[FloatArray, ...]:
+            g = self.balance.gradients(X, y)
             _, _, quadratic, t = adjoint.products(g)
             t *= weights[:, None]
-            first -= ((weights * g.third)[:, None] * quadratic).T @ g.x + t.T @ g.coefficients
+            first = -((weights * g.third)[:, None] * quadratic).T @ g.x - t.T @ g.coefficients
+            second = (g.common @ t)[:, None, None] * self.balance.common
             for left, right in g.pairs:
                 outer = (t[:, :, None] * left[:, None, :]).reshape(len(t), k * p)
                 term = (outer.T @ right).reshape(k, p, p)
                 second += 0.5 * (term + term.transpose(0, 2, 1))
-            if np.any(g.common):
-                second += (g.common @ t)[:, None, None] * self.balance.common
-            third += t.sum(axis=0)
-        return Adjoint(first, second, third)
+            return first, second, t.sum(axis=0)
+
+        first, second, third = self._blocks(k * p).map_reduce(sums, add)
+        return Adjoint(first + adjoint.first, second + adjoint.second, third)
 
     def matrix(self) -> FloatArray:
         """The system written out, from what `_unpack` takes to what `_pack` gives."""
         p, size = self.n_parameters, self.size
-        matrix = np.eye(size)
-        matrix[-1, -1] = 0.0
-        for g, weights in self._blocks(2 * size):
+
+        def sums(X: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
+            g = self.balance.gradients(X, y)
             squares = self.symmetric(g.x, g.x)
-            matrix[:p, p:-1] -= (g.x * (weights * g.third)[:, None]).T @ squares
             reads = np.empty((len(weights), size))
             reads[:, :p] = (weights * g.r)[:, None] * g.x
             reads[:, p:-1] = -(weights * g.c)[:, None] * squares
             reads[:, -1] = weights * self.level_scale
-            matrix += self.weight_gradients(g).T @ reads
+            matrix = self.weight_gradients(g).T @ reads
+            matrix[:p, p:-1] -= (g.x * (weights * g.third)[:, None]).T @ squares
+            return matrix
+
+        matrix = self._blocks(2 * size).map_reduce(sums, add)
+        matrix[np.diag_indices(size - 1)] += 1.0
         return matrix
 
     def weight_gradients(self, g: Gradients) -> FloatArray:
@@ -205,16 +209,18 @@ class AdjointSystem:
         result *= g.follows[:, None]
         return result
 
-    def _blocks(self, width: int) -> Iterator[tuple[Gradients, FloatArray]]:
-        """Gradients and weights ``s omega`` of the records that take part, block by block."""
-        present = np.flatnonzero(self.objective.sample_weight > 0.0)
-        X, y, weights = self.objective.X, self.objective.y, self.objective.weights
-        blocks = row_blocks(len(present), width, _ELEMENTS)
-        task = "differentiating the reweighting"
-        for rows in with_progress(blocks, len(present), task, show=self.verbose):
-            some = present[rows]
-            block = dense_rows(X[some], slice(None))
-            yield self.balance.gradients(block, y[some]), weights[some]
+    def _blocks(self, width: int) -> Blocks:
+        """Records that take part, with their targets and weights ``s omega``."""
+        objective = self.objective
+        return Blocks.of(
+            objective.X,
+            objective.y,
+            objective.weights,
+            width=width,
+            elements=_ELEMENTS,
+            rows=np.flatnonzero(objective.sample_weight > 0.0),
+            task="differentiating the reweighting" if self.verbose else "",
+        )
 
     def _pack(self, adjoint: Adjoint) -> FloatArray:
         """Left-hand sides as vectors, of shape (K, size)."""

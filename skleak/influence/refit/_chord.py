@@ -1,0 +1,86 @@
+"""Minimisers of many objectives that differ from a fitted one in one record each, all at once.
+
+Each Hessian differs from that of the fit by a matrix of low rank: one factor serves all. A Newton
+step with it is exact for the squared loss. For other losses it is the start of a chord iteration:
+the factor stays, and the exact gradients over all data are matrix products for a whole block of
+objectives at once. What does not settle is minimised anew.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from skleak.utils._typing import FloatArray, IntArray
+
+__all__ = ["ChangedHessian", "ChordSolver", "error_left"]
+
+_MAX_STEPS = 12
+
+
+@dataclass(frozen=True)
+class ChangedHessian:
+    """``H' = H + U D U^T`` of b objectives, with U of low rank, inverted by Woodbury."""
+
+    inverse: FloatArray  # A, the inverse of H, (p, p)
+    basis: FloatArray  # A U, (b, p, r)
+    core: FloatArray  # (I + D U^T A U)^-1 D, (b, r, r)
+
+    def take(self, which: IntArray) -> "ChangedHessian":
+        """Those of some objectives."""
+        return ChangedHessian(self.inverse, self.basis[which], self.core[which])
+
+    def solve(self, gradient: FloatArray) -> FloatArray:
+        """Solve ``H' x = gradient`` for every objective, of shape (b, p)."""
+        inner = np.einsum("bpk,bp->bk", self.basis, gradient)
+        correction = np.einsum("bkl,bl->bk", self.core, inner)
+        return gradient @ self.inverse - np.einsum("bpk,bk->bp", self.basis, correction)
+
+
+@dataclass(frozen=True)
+class ChordSolver:
+    """Chord steps on exact gradients, for as long as each of b objectives needs them.
+
+    A minimiser is that of the fit plus a step; a step that overflows does not settle.
+    """
+
+    hessian: ChangedHessian
+    # Gradients of some objectives, each at its own step from the fit: both of shape (k, p).
+    gradient: Callable[[IntArray, FloatArray], FloatArray]
+    # The step of one objective, by a minimisation of its own.
+    refit: Callable[[int], FloatArray]
+
+    def settle(
+        self,
+        steps: FloatArray,
+        error: FloatArray,
+        limit: FloatArray,
+        contraction: FloatArray | None = None,
+    ) -> None:
+        """Improve steps (b, p) in place until their errors, bounded or last moves, are small.
+
+        Shapes: ``error``, ``limit``, ``contraction`` (b,), a lower bound on the rate.
+        """
+        rate = np.zeros(len(steps)) if contraction is None else contraction
+        size, pending = error.copy(), np.flatnonzero(~(error <= limit))
+        for _ in range(_MAX_STEPS):
+            if not len(pending):
+                return
+            gradient = self.gradient(pending, steps[pending])
+            change = self.hessian.take(pending).solve(gradient)
+            steps[pending] -= change
+            last, size[pending] = size[pending], np.linalg.norm(change, axis=1)
+            left = error_left(size[pending], last, rate[pending])
+            pending = pending[~(left <= limit[pending])]
+        for k in pending.tolist():
+            steps[k] = self.refit(k)
+
+
+def error_left(size: FloatArray, last: FloatArray, rate: "FloatArray | float" = 0.0) -> FloatArray:
+    """What is left to go after a chord step, from its size and that of the one before.
+
+    The iteration is linear: the next step would be smaller than this one by the same factor as
+    this one than the last, or by ``rate``, which is known to be no less. A slow one proves nothing.
+    """
+    ratio = np.maximum(size / last, rate)
+    return size * np.where(ratio < 0.5, ratio, 1.0)

@@ -1,0 +1,81 @@
+"""Corrections of a removal by the third derivatives of the losses, and bounds on what is left."""
+
+import numpy as np
+
+from skleak.influence.refit._neighbors import Neighbors
+from skleak.solvers import Objective
+from skleak.utils._blocks import Blocks, add
+from skleak.utils._linalg import augment
+from skleak.utils._typing import FloatArray
+
+__all__ = ["contraction", "error_bound", "second_order_change", "tensor_pays"]
+
+# Entries of one block of a table of products of columns: 32 MB.
+_TABLE_ELEMENTS = 1 << 22
+
+
+def tensor_pays(objective: Objective, n_removals: int) -> bool:
+    """Return True if the tensor fits in memory and costs less than a pass over the data."""
+    p, n = objective.n_parameters, len(objective.y)
+    return p**3 <= 2 * _TABLE_ELEMENTS and (n + n_removals) * p * p < 4 * n * n_removals
+
+
+def second_order_change(removal: Neighbors, steps: FloatArray) -> FloatArray:
+    """Compute the second-order change of steps by the third derivatives of the losses, (b, p)."""
+    rest = removal.rest
+    upper = np.triu_indices(rest.n_parameters)
+    twice = np.where(upper[0] == upper[1], 1.0, 2.0)
+    third = rest.sample_weight * rest.loss.third_derivative(rest.predictor(removal.w))
+
+    def products(x: FloatArray) -> FloatArray:
+        return x[:, upper[0]] * x[:, upper[1]]
+
+    def tensors(X: FloatArray, third: FloatArray) -> FloatArray:
+        x = augment(X, rest.fit_intercept)
+        return products(x).T @ (third[:, None] * x)
+
+    options = {"width": len(twice), "elements": _TABLE_ELEMENTS}
+    tensor = Blocks.of(rest.X, third, **options).map_reduce(tensors, add)
+    tensor *= 0.5 * twice[:, None]
+    second = Blocks.of(steps, **options).map(lambda steps: products(steps) @ tensor)
+    along = np.einsum("ij,ij->i", removal.x, steps)
+    second -= (0.5 * third[removal.rows] * along**2)[:, None] * removal.x
+    return removal.hessian.solve(second)
+
+
+def contraction(removal: Neighbors, steps: FloatArray) -> FloatArray:
+    """Bound on the factor by which the error of a step falls from one order to the next, (b,).
+
+    Third and fourth derivatives of the losses are at most the curvature. In the norm of the
+    Hessian the change of a prediction is ``|x.step| <= sqrt(x.A x) |step|``, so that the terms of
+    the next two orders, ``sum c (x.step)^2 x`` and ``sum c |x.step|^3 x``, are at most ``f |step|``
+    and ``f^2 |step|`` with ``f^2 = sum c (x.A x) (x.step)^2``, a quadratic form in the step.
+    """
+    rest = removal.rest
+    curvature = rest.sample_weight * rest.loss.curvature(rest.predictor(removal.w))
+
+    def forms(X: FloatArray, curvature: FloatArray) -> FloatArray:
+        x = augment(X, rest.fit_intercept)
+        reach = np.einsum("ij,ij->i", x @ removal.inverse, x)
+        return x.T @ ((curvature * reach)[:, None] * x)
+
+    form = Blocks.of(rest.X, curvature, width=rest.n_parameters).map_reduce(forms, add)
+    own = np.einsum("ij,ij->i", removal.x, removal.images)
+    along = np.einsum("ij,ij->i", removal.x, steps)
+    total = np.einsum("ij,ij->i", steps @ form, steps)
+    total += removal.curvature * own * along**2  # which is negative: the record is not there
+    return np.sqrt(np.maximum(total, 0.0) / removal.remaining)
+
+
+def error_bound(
+    removal: Neighbors, steps: FloatArray, correction: FloatArray, factor: FloatArray
+) -> FloatArray:
+    """Bound on the error after the correction by third derivatives, in Euclidean norm, (b,).
+
+    Left are the correction of the correction and the fourth derivatives, a sixth of ``f^2`` of the
+    step in the norm of the Hessian (a quarter, as derivatives change on the way).
+    """
+    size, change = removal.energy(steps), removal.energy(correction)
+    error = factor * (np.sqrt(change) + 0.25 * factor * np.sqrt(size))
+    widest = np.sqrt(np.linalg.eigvalsh(removal.inverse)[-1] / removal.remaining)
+    return widest * np.where(factor < 0.5, error, np.sqrt(size))
