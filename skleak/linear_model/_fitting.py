@@ -259,7 +259,7 @@ def _warn_not_converged(estimator: Any, minimum: Minimum) -> None:
         "unreliable. Raise `max_iter`, scale the columns, or raise `alpha`; without a penalty, "
         "separable data have no finite minimiser.",
         ConvergenceWarning,
-        stacklevel=6,  # over the wrapper of scikit-learn to the line that calls `fit`
+        stacklevel=outer_stacklevel(),
     )
 
 
@@ -272,5 +272,5 @@ def _warn_not_equalized(reweighting: Reweighting, spread: float, n_fits: int) ->
         f"above tol={reweighting.tol:g}: records do not leak the same. "
         f"{advice} the spread by a larger `tol`, as in {type(reweighting).__name__}(tol=...).",
         ConvergenceWarning,
-        stacklevel=6,  # over the wrapper of scikit-learn to the line that calls `fit`
+        stacklevel=outer_stacklevel(),
     )

@@ -42,7 +42,7 @@ def test_a_fit_beyond_the_ceiling_is_refused_before_noise(tmp_path, monkeypatch)
     def draw(*_):
         raise AssertionError("noise was drawn")
 
-    monkeypatch.setattr("skleak.linear_model._base.draw_release", draw)
+    monkeypatch.setattr("skleak.linear_model._releasing.draw_release", draw)
     with pytest.raises(AssertionError, match="noise was drawn"):
         clone(model).fit(X, y)  # within the ceiling
     assert ledger.total("default").n_releases == 2

@@ -22,7 +22,7 @@ from skleak.accounting import LeakageLedger
 from skleak.exceptions import LeakageBudgetError, NoGuaranteeError, PrivacyLeakWarning
 from skleak.influence.jacobian import FitFactor
 from skleak.influence.state import FitState
-from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression, _base
+from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 from skleak.solvers import Objective
 
 # A fit that evens its total leakage says how even it is, whenever that is asked for.
@@ -335,7 +335,7 @@ def test_an_interrupted_fit_leaves_the_one_before_whole(numbers, monkeypatch):
     def interrupted(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_base, "draw_release", interrupted)
+    monkeypatch.setattr(_releasing, "draw_release", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(numbers.X[:30, :2], y[:30])
     assert vars(model).keys() == before.keys()

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 from scipy import optimize, sparse
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
-from skleak.losses import LogisticLoss, PoissonLoss, SquaredLoss
-from skleak.solvers import Objective, SingularHessianError, minimize
+from skleak.losses import LogisticLoss, PoissonLoss, SoftmaxLoss, SquaredLoss
+from skleak.solvers import MultinomialObjective, Objective, SingularHessianError, minimize
 from skleak.solvers._hessian import HessianFactor
 
 LOSSES = {"squared": SquaredLoss(), "logistic": LogisticLoss(), "poisson": PoissonLoss()}
@@ -279,3 +279,24 @@ def test_the_factor_of_a_hessian(rng, fit_intercept):
     assert_allclose(factor.solve(b), np.linalg.solve(matrix, b), rtol=1e-11)
     assert_allclose(factor.inverse(), np.linalg.inv(matrix), rtol=1e-11)
     assert_allclose(factor.inverse(), factor.inverse().T, rtol=0.0, atol=0.0)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_gradients_at_many_parameters(n_classes, rng, monkeypatch):
+    X, y = rng.normal(size=(9, 2)), np.append([0.0, 1.0, n_classes - 1.0], rng.integers(2, size=6))
+    weights = rng.uniform(0.5, 2.0, size=(2, 9))
+    objective = Objective(X, y, LogisticLoss(), 0.3, True, *weights)
+    if n_classes > 2:
+        objective = MultinomialObjective(X, y, SoftmaxLoss(), 0.3, True, *weights, n_classes)
+    at = rng.normal(size=(4, objective.n_parameters))
+    rows = np.array([8, 0, 3, 3])
+    monkeypatch.setattr("skleak.solvers._objective._TABLE_ELEMENTS", 20)  # many blocks
+    for form in (np.asarray, sparse.csr_array):
+        moved = replace(objective, X=form(X))
+        found, without = moved.gradients(at), moved.gradients(at, rows)
+        for k, (w, row) in enumerate(zip(at, rows, strict=True)):
+            whole = objective.total * objective.gradient(w, objective.predictor(w))
+            assert_allclose(found[k], whole, rtol=1e-12)
+            own = objective.take([row])
+            own = own.total * replace(own, alpha=0.0).gradient(w, own.predictor(w))
+            assert_allclose(without[k], whole - own, rtol=1e-9, atol=1e-12)

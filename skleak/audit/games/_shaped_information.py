@@ -10,7 +10,7 @@ import numpy as np
 from scipy import linalg
 
 from skleak.influence.jacobian import Columns
-from skleak.influence.noise import fitted_noise
+from skleak.influence.noise import fitted_noise, information_terms
 from skleak.influence.state import FitState, RecordBatch
 from skleak.utils._typing import FloatArray
 
@@ -43,15 +43,7 @@ class ShapedInformation:
         cls, state: FitState, batch: RecordBatch, columns: Columns
     ) -> "ShapedInformation":
         """About a block of columns of records."""
-        noise = fitted_noise(state)
-        frame = noise.frame(columns)
-        squares = batch.factors**2
-        terms = [
-            [squares[rows, None, None] * term for term in records.information(frame)]
-            for rows, records in noise.records(batch.X, batch.y)
-        ]
-        mean, covariance = (np.concatenate(each) for each in zip(*terms, strict=True))
-        return cls(mean, covariance)
+        return cls(*information_terms(batch, columns, noise=fitted_noise(state)))
 
     @classmethod
     def of_a_quantity(

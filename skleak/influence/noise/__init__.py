@@ -7,12 +7,13 @@ from skleak.influence.noise._fitted import (
     noise_root,
 )
 from skleak.influence.noise._minimax_shape import MinimaxShape, minimax_shape
-from skleak.influence.noise._terms import LossTerms
+from skleak.influence.noise._terms import LossTerms, information_terms
 
 __all__ = [
     "LossTerms",
     "MinimaxShape",
     "fitted_noise",
+    "information_terms",
     "mean_factor",
     "minimax_shape",
     "noise_covariance",

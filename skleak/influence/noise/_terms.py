@@ -23,7 +23,15 @@ from skleak.influence.state._state import FitState
 from skleak.utils._blocks import Blocks
 from skleak.utils._typing import FloatArray
 
-__all__ = ["DataShape", "Frame", "JointTerms", "LossTerms", "covariance_losses", "noise_scales"]
+__all__ = [
+    "DataShape",
+    "Frame",
+    "JointTerms",
+    "LossTerms",
+    "covariance_losses",
+    "information_terms",
+    "noise_scales",
+]
 
 # Entries of the largest table of one block of records: 16 MB.
 _ELEMENTS = 1 << 21
@@ -187,6 +195,21 @@ def covariance_losses(
     walk = Blocks.of(X, y, factors, width=noise.width, elements=_ELEMENTS)
     covariance, total = np.moveaxis(walk.map(both), 1, 0)
     return LossTerms(np.sqrt(_over_noise(mean**2, sigma)), np.sqrt(covariance), np.sqrt(total))
+
+
+def information_terms(
+    batch: RecordBatch, columns: Columns, *, noise: DataShape
+) -> tuple[FloatArray, FloatArray]:
+    """Both terms of the information of each record at unit noise, (n, k, k) each. Confidential."""
+    frame = noise.frame(columns)
+
+    def terms(X: FloatArray, y: FloatArray, factors: FloatArray) -> FloatArray:
+        squares = factors[:, None, None] ** 2
+        return np.stack([squares * t for t in noise.records(X, y).information(frame)], axis=1)
+
+    blocks = Blocks.of(batch.X, batch.y, batch.factors, width=noise.width, elements=_ELEMENTS)
+    first, second = np.moveaxis(blocks.map(terms), 1, 0)
+    return first, second
 
 
 def noise_scales(

@@ -34,10 +34,11 @@ def second_order_change(removal: Neighbors, steps: FloatArray) -> FloatArray:
         x = augment(X, rest.fit_intercept)
         return products(x).T @ (third[:, None] * x)
 
-    options = {"width": len(twice), "elements": _TABLE_ELEMENTS}
-    tensor = Blocks.of(rest.X, third, **options).map_reduce(tensors, add)
+    width, elements = len(twice), _TABLE_ELEMENTS
+    tensor = Blocks.of(rest.X, third, width=width, elements=elements).map_reduce(tensors, add)
     tensor *= 0.5 * twice[:, None]
-    second = Blocks.of(steps, **options).map(lambda steps: products(steps) @ tensor)
+    blocks = Blocks.of(steps, width=width, elements=elements)
+    second = blocks.map(lambda steps: products(steps) @ tensor)
     along = np.einsum("ij,ij->i", removal.x, steps)
     second -= (0.5 * third[removal.rows] * along**2)[:, None] * removal.x
     return removal.hessian.solve(second)

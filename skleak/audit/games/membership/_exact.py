@@ -13,7 +13,7 @@ from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.refit import addition_steps, removal_steps
 from skleak.solvers import Objective, SingularHessianError, minimize
 from skleak.utils._linalg import SingularMatrixError
-from skleak.utils._typing import Data, FloatArray, IntArray
+from skleak.utils._typing import BoolArray, Data, FloatArray, IntArray
 
 __all__ = ["PairTest", "pair_test"]
 
@@ -38,7 +38,7 @@ class PairTest:
 
     own: FloatArray
     steps: FloatArray
-    member: Any
+    member: BoolArray
 
     @property
     def distances(self) -> FloatArray:

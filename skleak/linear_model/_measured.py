@@ -1,0 +1,238 @@
+"""What a private linear model says of its own leakage."""
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
+
+from skleak.influence.leakage import leakage_model
+from skleak.influence.state import FitState
+from skleak.linear_model import _grains
+from skleak.linear_model._calibration import LinearModelProblem
+from skleak.linear_model._fitting import warn_if_uneven
+from skleak.linear_model._parameters import LinearModelParameters
+from skleak.linear_model._rung import unchecked_moves
+from skleak.mechanisms import NoiseGoal
+from skleak.reports import LeakageReport, Promises, build_leakage_report
+from skleak.utils._records import values_withheld
+from skleak.utils._sklearn_compat import validate_data
+from skleak.utils._typing import Array, FloatArray
+
+__all__ = ["COMPUTED_ON_DEMAND", "MeasuredModel", "training_loss"]
+
+Norm = Literal["spectral", "trace"]
+
+# Attributes that `fit` leaves to first use where they are costly: under a reweighting.
+COMPUTED_ON_DEMAND = ("fisher_information_loss_", "diagonal_fisher_information_loss_")
+
+
+class MeasuredModel(LinearModelParameters):
+    """Leakage of the records of a fitted model, which keeps its confidential state."""
+
+    _state: FitState
+    _terms: Promises
+    _goal: NoiseGoal | None
+
+    @abstractmethod
+    def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
+        """Map targets of records to the numbers of the loss; ``fitted`` by classes of the fit."""
+
+    def _measure(self, state: FitState) -> dict[str, FloatArray]:
+        """Loss of every record; of a reweighted fit that which is cheap, the rest on demand."""
+        if state.balanced is None:
+            return {
+                "fisher_information_loss_": training_loss(state),
+                "diagonal_fisher_information_loss_": training_loss(state, "trace"),
+            }
+        conditional = training_loss(state, conditional=True)
+        return {"conditional_fisher_information_loss_": conditional}
+
+    @cached_property
+    def fisher_information_loss_(self) -> FloatArray:
+        """Fisher information loss of each training record. Confidential."""
+        state = self._confidential_state()
+        loss = training_loss(state)
+        warn_if_uneven(state, loss)
+        return loss
+
+    @cached_property
+    def diagonal_fisher_information_loss_(self) -> FloatArray:
+        """Root mean square of it over the unknowns of each training record. Confidential."""
+        return training_loss(self._confidential_state(), "trace")
+
+    def __dir__(self) -> Iterable[str]:
+        """Leave out what is not computed yet: whoever lists attributes does not ask for it."""
+        pending = {*COMPUTED_ON_DEMAND} - self.__dict__.keys()
+        names = [name for name in object.__dir__(self) if name not in pending]
+        return [name for name in names if hasattr(self, name)]  # as scikit-learn's estimators do
+
+    def _confidential_state(self) -> FitState:
+        check_is_fitted(self)
+        if not hasattr(self, "_state"):
+            raise NotFittedError(
+                f"This {type(self).__name__} was unpickled or copied, which drops its noiseless "
+                "coefficients, Hessian and training records: leakage can no longer be computed. "
+                "Ask for it on the estimator that was fitted, or fit again."
+            )
+        return self._state
+
+    def _records(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
+        """Validate records to measure; the training records where there are none."""
+        state = self._confidential_state()
+        if X is None and y is None:
+            return state.objective.X, state.objective.y
+        if X is None or y is None:
+            raise ValueError(
+                "Leakage depends on both the record and its target: pass `X` and `y` together, or "
+                "neither for the training records."
+            )
+        passed = X
+        with values_withheld(X, None):
+            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = sparse.csr_array(X) if sparse.issparse(X) else X
+        with values_withheld(None, y):
+            y = self._encode_targets(y, passed, fitted=True)
+        check_consistent_length(X, y)
+        return X, y
+
+    def fisher_information_loss(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        per: Literal["record", "feature", "dataset", "group"] = "record",
+        features: Any = None,
+        groups: Any = None,
+        norm: Norm = "spectral",
+        constrained: bool = False,
+        conditional: bool = False,
+    ) -> "FloatArray | float | pd.Series":
+        """Fisher information loss of records, columns, groups, or the whole data set.
+
+        The loss ``eta`` is the largest singular value of the influence Jacobian of what is
+        unknown, divided by the noise scale ([FIL21] eq. 16-17). An unbiased attacker who knows
+        everything else cannot estimate any direction of the unknown with a standard error below
+        ``1 / eta`` (Cramer-Rao), in units of the columns. With a ``noise_covariance`` it is the
+        square root of the largest eigenvalue of the Fisher information about the unknown; with
+        "curvature" or "minimax", that of mean and covariance of the release together.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, n_features), default=None
+            Records to measure; by default the training records. Training records carry their
+            weights of the fit; others are measured as if they took part with a weight of one.
+        y : array-like of shape (n,), default=None
+            Their targets.
+        per : {"record", "feature", "dataset", "group"}, default="record"
+            Grain. A group's loss is that of all its records together.
+        features : str, int, slice, mask or list, default=None
+            Columns that are unknown, by name or index. A list forms one block; with
+            ``per="feature"`` it lists the columns of the table, and a list within it forms a
+            block. By default all columns, and with ``private_target=True`` the target too.
+        groups : array-like of shape (n,), str or int, default=None
+            Label of each record's group, or the column that holds it. Needed by ``per="group"``.
+        norm : {"spectral", "trace"}, default="spectral"
+            Worst direction; or root mean square over the unknowns, the diagonal Fisher
+            information loss of [DRA22] 7.1.
+        constrained : bool, default=False
+            The block ``features`` is one-hot and its entries sum to one: measure only changes
+            that keep the sum, on the tangent of the simplex.
+        conditional : bool, default=False
+            Under a reweighting, hold its weights fixed ([FIL21] eq. 29). This is what "irfil"
+            makes equal, and not what is leaked: the weights, too, depend on the data.
+
+        Returns
+        -------
+        ndarray of shape (n,), ndarray of shape (n, n_columns), float or Series
+            For ``per="record"``, ``"feature"``, ``"dataset"`` and ``"group"`` (indexed by group
+            label). Infinite at ``noise_scale=0``.
+
+        Raises
+        ------
+        ValueError
+            For unknown columns, missing or misaligned groups, and blocks that are not one-hot; and
+            for a reweighted fit of too many parameters, unless ``conditional=True``.
+        NotFittedError
+            Before ``fit``, and after unpickling, which drops what is confidential.
+
+        Warns
+        -----
+        ConvergenceWarning
+            Where the reweighting is not at its fixed point, or that has no derivative: its
+            leakage is then unreliable.
+
+        Notes
+        -----
+        A row is one person. One of sample weight s moves the model s times as far as a record of
+        weight 1, and that is its loss; the same for joint losses, in which the squares of the
+        weights count. Whoever has several rows is a group: ask for ``per="group"``.
+        With a ``reweighting`` the loss is the total one: the weights are functions of the data,
+        and the whole algorithm is differentiated at its fixed point, at a cost of O(n p^3). It is
+        not equal for all records, and can be larger or smaller than the conditional one. What a
+        reweighting balances is leakage per unit of sample weight: a row leaks its weight times
+        that.
+        """
+        state = self._confidential_state()
+        X, y = self._records(X, y)
+        names = getattr(self, "feature_names_in_", None)
+        query = _grains.Query(names, features, norm, constrained, conditional)
+        labels = _grains.group_labels(groups, X, names) if per == "group" else None
+        return _grains.leakage(state, X, y, per, query, labels)
+
+    def leakage_report(
+        self, X: Any = None, y: Any = None, *, features: Any = None, groups: Any = None
+    ) -> LeakageReport:
+        """Report what the model leaks, for every record, column and group, in plain words.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, n_features), default=None
+            Records to report on; by default the training records.
+        y : array-like of shape (n,), default=None
+            Their targets.
+        features : list of str, int or list, default=None
+            Columns to report on; a list within the list forms one block. By default each column.
+        groups : array-like of shape (n,), str or int, default=None
+            Label of each record's group, or the column that holds it.
+
+        Returns
+        -------
+        LeakageReport
+            Confidential, as it holds the leakage of every record.
+        """
+        state = self._confidential_state()
+        X, y = self._records(X, y)
+        names = getattr(self, "feature_names_in_", None)
+        if groups is not None:
+            groups = _grains.group_labels(groups, X, names)
+        blocks, labels = _grains.feature_blocks(features, names, state.n_features)
+        return build_leakage_report(
+            state,
+            X,
+            y,
+            blocks=blocks,
+            labels=labels,
+            groups=groups,
+            estimator=type(self).__name__,
+            promises=self._terms,
+            rung_moves=None
+            if self._goal is None
+            else unchecked_moves(self._goal, self._fitted_problem(), state.noise_scale),
+        )
+
+    def _fitted_problem(self) -> LinearModelProblem:
+        """Return this fit as a noise goal sees it."""
+        return LinearModelProblem.of(self._confidential_state(), self._terms)
+
+
+def training_loss(
+    state: FitState, norm: Norm = "spectral", *, conditional: bool = False
+) -> FloatArray:
+    model = leakage_model(state)
+    return (model.conditional if conditional else model).record_loss(state.training, norm=norm)

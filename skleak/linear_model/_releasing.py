@@ -1,0 +1,208 @@
+"""How a private linear model becomes public: ledger, noise, release, pickle."""
+
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from skleak._released import ReleasedModel, warn_of_release
+from skleak.accounting import LeakageLedger
+from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
+from skleak.influence.state import FitState
+from skleak.linear_model._fitting import warn_if_uneven
+from skleak.linear_model._measured import COMPUTED_ON_DEMAND, MeasuredModel, training_loss
+from skleak.linear_model._noise import draw_release, noise_standard_errors
+from skleak.losses import PointwiseLoss
+from skleak.mechanisms import NoiseGoal, as_reweighting
+from skleak.reports import DifferentialPrivacy, Promises
+from skleak.utils._typing import FloatArray, RandomState
+
+__all__ = ["ReleasableModel"]
+
+
+class ReleasableModel(MeasuredModel):
+    """The trust boundary of a fitted model: what is charged, drawn, published and pickled."""
+
+    _loss: ClassVar[PointwiseLoss]
+    _released: ClassVar[type[ReleasedModel]]
+
+    coef_: FloatArray
+    intercept_: "float | FloatArray"
+    coef_noise_scale_: "FloatArray | None"
+    intercept_noise_scale_: "float | FloatArray | None"
+    _weighted: bool
+
+    def _promises(self) -> Promises:
+        """Collect what is public knowledge of this fit."""
+        return Promises(
+            self.data_norm,
+            frozenset([self.public] if isinstance(self.public, str) else self.public),
+            self._declares_classes,
+            self.tol,
+            self.random_state is not None,
+            repr(self.noise_scale) if self._noise_reads_data else None,
+            self._weighted,
+        )
+
+    @property
+    def _declares_classes(self) -> bool:
+        """True if no class was read off the labels; regressors have none."""
+        return True
+
+    @property
+    def _noise_reads_data(self) -> bool:
+        """True if the noise scale is calibrated to the training records."""
+        return isinstance(self.noise_scale, NoiseGoal) and self.noise_scale.data_dependent
+
+    def _provenance(self) -> dict[str, Any]:
+        """Return how the model is made, in public parameters."""
+        reweighting = as_reweighting(self.reweighting)
+        return {
+            "estimator": type(self).__name__,
+            "loss": self._loss.name,
+            "noise_covariance": self.noise_covariance
+            if isinstance(self.noise_covariance, str)
+            else "given",
+            "alpha": float(self.alpha),
+            "fit_intercept": bool(self.fit_intercept),
+            "reweighting": None if reweighting is None else reweighting.name,
+            "data_norm": self.data_norm,
+            "public": sorted(self._promises().public),
+            "tol": float(self.tol),
+            "noise_goal": repr(self.noise_scale) if self._noise_reads_data else None,
+        }
+
+    def _enter_in_ledger(
+        self, state: FitState, leakage: dict[str, FloatArray], guarantee: DifferentialPrivacy
+    ) -> None:
+        """Charge the data set before any noise is drawn; a refusal leaves nothing released."""
+        if self.ledger is None:
+            return
+        if "fisher_information_loss_" not in leakage:
+            leakage["fisher_information_loss_"] = training_loss(state)
+            warn_if_uneven(state, leakage["fisher_information_loss_"])
+        ledger = self.ledger
+        if not isinstance(ledger, LeakageLedger):
+            ledger = LeakageLedger.open(ledger)
+        if not state.converged:
+            raise ValueError(
+                "The fit did not converge: what it leaks is not known, and the ledger takes no "
+                "release of unknown leakage. Raise `max_iter` or `alpha`, or scale the columns."
+            )
+        losses = leakage["fisher_information_loss_"]
+        if self.random_state is not None:
+            # Noise from a seed or a generator can be drawn again, and then there is none.
+            losses = np.full_like(losses, np.inf)
+        ledger.record(
+            self.ledger_dataset,
+            losses,
+            mu=guarantee.composed_mu if guarantee.holds else None,
+            description={**self._provenance(), "noise_scale": state.noise_scale},
+            # Which rows a fit is given (a fold, a shuffled copy) is not for it to know.
+            aligned=False,
+        )
+
+    def _publish(
+        self, state: FitState, leakage: dict[str, FloatArray], guarantee: DifferentialPrivacy
+    ) -> None:
+        """Draw the noise and set the fitted attributes."""
+        self.noise_scale_ = state.noise_scale
+        for name in (*COMPUTED_ON_DEMAND, "conditional_fisher_information_loss_"):
+            self.__dict__.pop(name, None)
+        self.__dict__.update(leakage)
+        self._state = state
+        # A release and a report tell how the fit was made, whatever becomes of the parameters.
+        self._terms, self._guarantee = self._promises(), guarantee
+        self._goal = clone(self.noise_scale) if self._noise_reads_data else None
+        self._made_as = {
+            **self._provenance(),
+            # That there were weights is public; what they were is not stated.
+            "sample_weight": self._weighted,
+            "differential_privacy": _stated(guarantee),
+        }
+        drawn, errors = draw_release(state, self.random_state), noise_standard_errors(state)
+        self.noise_step_, self.noise_sampler_ = drawn.step, drawn.sampler
+        size = state.factor.weights.size
+        self.coef_, self.intercept_ = self._shaped(drawn.parameters, size)
+        if errors is None:
+            self.coef_noise_scale_ = self.intercept_noise_scale_ = None
+        else:
+            self.coef_noise_scale_, self.intercept_noise_scale_ = self._shaped(errors, size)
+
+    def _redraw(self, random_state: RandomState) -> None:
+        """Replace the release by another one of this very fit, as a fit with that seed draws it."""
+        state = self._confidential_state()
+        drawn = draw_release(state, random_state).parameters
+        self.coef_, self.intercept_ = self._shaped(drawn, state.factor.weights.size)
+
+    def _shaped(self, parameters: FloatArray, size: int) -> "tuple[FloatArray, float | FloatArray]":
+        """Split parameters into coefficients, the first ``size`` of them, and the intercept."""
+        return parameters[:size], float(parameters[size]) if len(parameters) > size else 0.0
+
+    def release(self, *, require_guarantee: bool = False) -> ReleasedModel:
+        """Return what may be published: the noisy model, and nothing else about the data.
+
+        Parameters
+        ----------
+        require_guarantee : bool, default=False
+            Raise unless a guarantee of differential privacy holds.
+
+        Returns
+        -------
+        ReleasedModel
+            Predicts like this estimator; pickles safely. It states sampler and step of the noise,
+            and the standard error that the noise adds to each coefficient.
+
+        Raises
+        ------
+        NoGuaranteeError
+            Where a guarantee is required and none holds; and where all was promised that one needs
+            but the solver did not converge, as its absence would tell that of the records.
+
+        Warns
+        -----
+        PrivacyLeakWarning
+            Where the noise is zero, or came from a seed or a generator that can be copied.
+        UserWarning
+            Where the step of the noise had to grow, as doubles hold no finer multiples.
+        """
+        check_is_fitted(self)
+        if require_guarantee and not self._guarantee.holds:
+            raise NoGuaranteeError(
+                "No differential-privacy guarantee holds for this release: "
+                f"{'; '.join(self._guarantee.reasons)}."
+            )
+        if self._guarantee.fails_on_records:
+            raise NoGuaranteeError(
+                "The solver did not converge, and a release without the guarantee that its other "
+                "parameters promise would tell that of these records. Raise `max_iter` or `alpha`, "
+                "or scale the columns, and fit again."
+            )
+        warn_of_release(
+            seeded=self._terms.seeded, noise_scale=self.noise_scale_, step=self.noise_step_
+        )
+        return self._released.of(self, self._made_as)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Drop what is confidential: a pickle travels."""
+        state = dict(super().__getstate__())
+        if state.pop("_state", None) is not None:
+            warnings.warn(
+                f"Pickling (or copying) an unreleased {type(self).__name__}: its noiseless "
+                "coefficients, Hessian and training records are dropped, but the leakage of "
+                "every record and any seed or generator (which can be run backwards) remain in "
+                "it, and are confidential. Pickle `estimator.release()` instead.",
+                PrivacyLeakWarning,
+                stacklevel=2,
+            )
+        return state
+
+
+def _stated(guarantee: DifferentialPrivacy) -> dict[str, Any] | None:
+    """The guarantee as a release may state it: a function of what was declared public."""
+    if not guarantee.holds:
+        return None
+    numbers = {name: getattr(guarantee, name) for name in ("epsilon", "delta", "rho", "exact")}
+    return {**numbers, "about": "replacement of one row of the table that the model received"}
