@@ -26,18 +26,10 @@ _GRID = 5
 
 @dataclass(frozen=True)
 class LinearModelProblem:
-    """A `skleak.mechanisms.FittedProblem` made from the state of a fit.
+    """A `skleak.mechanisms.FittedProblem` made from the state of a fit."""
 
-    Parameters
-    ----------
-    state : FitState
-        State of the fit, at unit noise.
-    promises : Promises
-        What is public knowledge of the fit.
-    """
-
-    state: FitState
-    promises: Promises
+    state: FitState  # state of the fit, at unit noise
+    promises: Promises  # what is public knowledge of the fit
 
     @classmethod
     def of(cls, state: FitState, promises: Promises) -> Self:

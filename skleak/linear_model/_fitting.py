@@ -223,12 +223,8 @@ def warn_if_uneven(state: FitState, losses: FloatArray) -> None:
 
 
 def _factor(objective: Objective, minimum: Minimum) -> FitFactor:
-    solution = minimum.coefficients, minimum.inverse_hessian
-    if isinstance(objective, MultinomialObjective):
-        return MultinomialFactor(
-            *solution, objective.loss, objective.fit_intercept, objective.n_classes
-        )
-    return FitFactor(*solution, objective.loss, objective.fit_intercept)
+    kind = MultinomialFactor if isinstance(objective, MultinomialObjective) else FitFactor
+    return kind.of(objective, minimum)
 
 
 def _state(

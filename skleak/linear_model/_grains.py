@@ -22,27 +22,13 @@ _GRAINS = ("record", "feature", "dataset", "group")
 
 @dataclass(frozen=True)
 class Query:
-    """Columns that an attacker is after, and the norm that measures them.
+    """Columns that an attacker is after, and the norm that measures them."""
 
-    Parameters
-    ----------
-    names : ndarray of str or None
-        Column names of the model.
-    features : object
-        Reference to columns; None for the whole record.
-    norm : {"spectral", "trace"}
-        Norm of the Jacobian.
-    constrained : bool
-        Whether blocks are measured on the tangent of the simplex.
-    conditional : bool
-        Whether the weights of a reweighting are held fixed.
-    """
-
-    names: Array | None
-    features: Any
-    norm: Norm
-    constrained: bool
-    conditional: bool
+    names: Array | None  # column names of the model
+    features: Any  # reference to columns; None for the whole record
+    norm: Norm  # norm of the Jacobian
+    constrained: bool  # whether blocks are measured on the tangent of the simplex
+    conditional: bool  # whether the weights of a reweighting are held fixed
 
 
 def leakage(

@@ -3,7 +3,6 @@
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils import check_array, column_or_1d
 
 from skleak._released import LinearRegressionMixin, ReleasedLinearRegression, ReleasedModel
 from skleak.linear_model._base import PrivateLinearModel
@@ -48,6 +47,4 @@ class PrivateLinearRegression(LinearRegressionMixin, PrivateLinearModel):
     _released: ClassVar[type[ReleasedModel]] = ReleasedLinearRegression
 
     def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
-        if fitted:
-            y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
         return np.array(y, dtype=np.float64).ravel()  # a copy: targets are kept

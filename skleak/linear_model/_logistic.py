@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from sklearn.utils import Tags, check_array, column_or_1d
+from sklearn.utils import Tags, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from skleak._released import ClassificationMixin, ReleasedLogisticRegression, ReleasedModel
@@ -139,7 +139,6 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
 
     def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
         if fitted:
-            y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
             self._check_known(y, records)
         else:
             y = column_or_1d(y, warn=True)

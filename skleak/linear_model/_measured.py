@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from skleak.influence.leakage import leakage_model
@@ -97,6 +98,7 @@ class MeasuredModel(LinearModelParameters):
             X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         X = sparse.csr_array(X) if sparse.issparse(X) else X
         with values_withheld(None, y):
+            y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
             y = self._encode_targets(y, passed, fitted=True)
         check_consistent_length(X, y)
         return X, y

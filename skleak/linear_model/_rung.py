@@ -37,23 +37,13 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class RungCheck:
-    """The search for records that another value would have moved to another rung.
-
-    Parameters
-    ----------
-    goal : NoiseGoal
-        The goal.
-    problem : LinearModelProblem
-        The fit.
-    needed : callable
-        Noise scale that the goal needs on another objective, by a whole fit.
-    search_tol : float, default=0.0
-        Relative spread at which a search for weights stops, where there is one.
-    """
+    """The search for records that another value would have moved to another rung."""
 
     goal: NoiseGoal
     problem: LinearModelProblem
+    # noise scale that the goal needs on another objective, by a whole fit
     needed: Callable[[Objective], float]
+    # relative spread at which a search for weights stops, where there is one
     search_tol: float = 0.0
 
     def foresee(self) -> None:

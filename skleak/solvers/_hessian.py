@@ -27,28 +27,11 @@ class HessianFactor:
 
     With an intercept, centring the columns at their mean ``m`` under the weights ``v`` makes
     ``H`` block-diagonal: the centred matrix and the sum of the weights.
-
-    Parameters
-    ----------
-    columns : ScaledCholesky
-        Factor of the (centred) matrix of the columns, of shape (d, d).
-    mean : ndarray of shape (d,) or None
-        ``m``; None without an intercept.
-    total : float
-        Sum of the weights ``v``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.array([[1.0], [3.0]])
-    >>> HessianFactor.of(X, np.ones(2), ridge=0.0, fit_intercept=True).inverse()
-    array([[ 0.5, -1. ],
-           [-1. ,  2.5]])
     """
 
-    columns: ScaledCholesky
-    mean: FloatArray | None
-    total: float
+    columns: ScaledCholesky  # factor of the (centred) matrix of the columns, of shape (d, d)
+    mean: FloatArray | None  # ``m``; None without an intercept, (d,)
+    total: float  # sum of the weights ``v``
 
     @classmethod
     def of(cls, X: Data, weights: FloatArray, ridge: float, fit_intercept: bool) -> "HessianFactor":

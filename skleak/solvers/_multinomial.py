@@ -154,36 +154,15 @@ class MultinomialHessian:
     them. It vanishes on parameters that are the same for all classes. With the parameters of one
     class, the reference, held at zero, what is left is regular, and its inverse B gives the
     pseudo-inverse of H as ``Pi B Pi``, where Pi subtracts the mean over the classes.
-
-    Parameters
-    ----------
-    grounded : ScaledCholesky
-        Factor of the matrix of all classes but the reference, class by class, the columns
-        centred, of shape ((K - 1) d~, (K - 1) d~).
-    mean : ndarray of shape (d,)
-        What was subtracted from the columns; zero without an intercept.
-    reference : int
-        The class held at zero.
-    n_classes : int
-        K.
-    fit_intercept : bool
-        Whether the last parameter of a class is an intercept.
-
-    Examples
-    --------
-    >>> X, p, one = np.ones((3, 1)), np.full((3, 3), 1 / 3), np.ones(3)
-    >>> center = np.zeros(1), np.array([False])
-    >>> MultinomialHessian.of(X, p, one, 0.0, False, center).inverse().round(3)
-    array([[ 0.667, -0.333, -0.333],
-           [-0.333,  0.667, -0.333],
-           [-0.333, -0.333,  0.667]])
     """
 
+    # factor of the matrix of all classes but the reference, class by class, the columns centred, of
+    # shape ((K - 1) d~, (K - 1) d~)
     grounded: ScaledCholesky
-    mean: FloatArray
-    reference: int
-    n_classes: int
-    fit_intercept: bool
+    mean: FloatArray  # what was subtracted from the columns; zero without an intercept, (d,)
+    reference: int  # the class held at zero
+    n_classes: int  # K
+    fit_intercept: bool  # whether the last parameter of a class is an intercept
 
     @classmethod
     def of(

@@ -141,17 +141,10 @@ class ScaledCholesky:
 
     The scaling makes the factor, and the verdict of singularity, independent of the units of
     the columns: a column in cents is as good as one in millions.
-
-    Parameters
-    ----------
-    factor : ndarray of shape (p, p)
-        Lower Cholesky factor of ``S^-1 M S^-1``.
-    scale : ndarray of shape (p,)
-        Diagonal of ``S``.
     """
 
-    factor: FloatArray
-    scale: FloatArray
+    factor: FloatArray  # lower Cholesky factor of ``S^-1 M S^-1``, (p, p)
+    scale: FloatArray  # diagonal of ``S``, (p,)
 
     @classmethod
     def of(cls, matrix: FloatArray) -> "ScaledCholesky":

@@ -87,7 +87,7 @@ def test_blocks_of_candidates_do_not_show(make_multinomial, monkeypatch):
     problem = make_multinomial(30, 3, 4)
     args = _state(problem), problem.X, problem.y, 0, [0.0, 2.0]
     whole = candidate_encodings(*args)
-    monkeypatch.setattr("skleak.influence.refit._candidates._TABLE_ELEMENTS", 1)
+    monkeypatch.setattr("skleak.influence.refit._candidates.TABLE_ELEMENTS", 1)
     assert_allclose(candidate_encodings(*args), whole, atol=1e-11)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from scipy import linalg
 
 from skleak.losses import PointwiseLoss
+from skleak.solvers import Minimum, Objective
 from skleak.utils._linalg import ScaledCholesky, augment
 from skleak.utils._typing import FloatArray
 
@@ -15,7 +16,7 @@ __all__ = ["FitFactor"]
 
 @dataclass(frozen=True)
 class FitFactor:
-    """What a fit leaves behind: the minimiser and the inverse Hessian. Confidential.
+    """Minimiser and inverse Hessian, all that a fit leaves behind. Confidential.
 
     With ``x~ = [x, 1]`` (or ``x`` without intercept), ``u = A x~`` and the derivatives r, c, q of
     the loss in predictor space, the influence of one copy of a record on the minimiser is
@@ -30,34 +31,20 @@ class FitFactor:
     ``K^T K = A S^-1 A``. Any such K serves, and is the ``response`` that norms of Jacobians are
     computed from. Triangular ones keep the digits of columns in units far apart, as a symmetric
     root would not.
-
-    Parameters
-    ----------
-    coefficients : ndarray of shape (p,)
-        Noiseless minimiser, the intercept last where there is one.
-    inverse_hessian : ndarray of shape (p, p)
-        ``A``, the inverse of the unnormalised Hessian ``N F''``.
-    loss : PointwiseLoss
-        The loss that was minimised.
-    fit_intercept : bool
-        Whether the last parameter is an intercept.
-    shaped : ndarray of shape (p, p) or None, default=None
-        ``K`` under noise of a shape of its own; None for isotropic noise, where it is ``A``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skleak.losses import SquaredLoss
-    >>> factor = FitFactor(np.array([2.0]), np.array([[0.2]]), SquaredLoss(), False)
-    >>> factor.jacobian(np.array([[1.0]]), np.array([2.0]))[0]
-    array([[-0.4,  0.2]])
     """
 
-    coefficients: FloatArray
-    inverse_hessian: FloatArray
+    coefficients: FloatArray  # noiseless minimiser, the intercept last where there is one, (p,)
+    inverse_hessian: FloatArray  # ``A``, the inverse of the unnormalised Hessian ``N F''``, (p, p)
     loss: PointwiseLoss
-    fit_intercept: bool
+    fit_intercept: bool  # whether the last parameter is an intercept
+    # ``K`` under noise of a shape of its own; None for isotropic noise, where it is ``A``, (p, p)
     shaped: FloatArray | None = field(default=None, kw_only=True)
+
+    @classmethod
+    def of(cls, objective: Objective, minimum: Minimum) -> "FitFactor":
+        """Of a minimisation."""
+        solution = minimum.coefficients, minimum.inverse_hessian
+        return cls(*solution, objective.loss, objective.fit_intercept)
 
     @property
     def response(self) -> FloatArray:
@@ -73,17 +60,6 @@ class FitFactor:
 
         Where S, of shape (p, p), depends on the training data, what the factor measures is the
         first of two terms: leakage through the mean of the release alone.
-
-        Returns
-        -------
-        FitFactor
-
-        Examples
-        --------
-        >>> from skleak.losses import SquaredLoss
-        >>> factor = FitFactor(np.array([2.0]), np.array([[0.2]]), SquaredLoss(), False)
-        >>> factor.under_noise(np.array([[4.0]])).response
-        array([[0.1]])
         """
         cholesky = ScaledCholesky.of(shape)
         root = cholesky.factor * cholesky.scale[:, None]
@@ -115,11 +91,8 @@ class FitFactor:
     def jacobian(self, X: FloatArray, y: FloatArray) -> FloatArray:
         """Dense Jacobians of a few records, for checks and for ill-conditioned ones.
 
-        Returns
-        -------
-        ndarray of shape (n, p, d + 1)
-            Derivative of the minimiser with respect to ``[x, y]``, at omega = 1; over the noise,
-            up to a rotation, where it has a shape of its own.
+        Returns (n, p, d + 1): derivative of the minimiser with respect to ``[x, y]``, at omega = 1;
+        over the noise, up to a rotation, where it has a shape of its own.
         """
         x, r, c, q = self.derivatives(X, y)
         u = x @ self.response.T

@@ -91,7 +91,7 @@ def _joint_norm(
 
 @dataclass(frozen=True)
 class _Parts:
-    """What the Jacobians of all records over a block of columns have in common.
+    """Parts that the Jacobians of all records over a block of columns have in common.
 
     The block has k directions, the columns of ``basis``, and ``directions`` for the label.
     """

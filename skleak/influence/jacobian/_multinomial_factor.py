@@ -9,7 +9,7 @@ from scipy import linalg
 
 from skleak.influence.jacobian._factor import FitFactor
 from skleak.losses import SoftmaxLoss
-from skleak.solvers import by_class
+from skleak.solvers import Minimum, MultinomialObjective, Objective, by_class
 from skleak.utils._linalg import augment
 from skleak.utils._typing import FloatArray, IntArray
 
@@ -23,17 +23,10 @@ class Root:
     The gradient of a record is such a change: its parts of all classes but one, the reference,
     say everything. ``A`` times it is ``root`` times these parts, but for a rotation that no norm
     of a Jacobian feels.
-
-    Parameters
-    ----------
-    root : ndarray of shape (m, K - 1, d~)
-        With m = (K - 1) d~.
-    others : ndarray of int of shape (K - 1,)
-        All classes but the reference.
     """
 
-    root: FloatArray
-    others: IntArray
+    root: FloatArray  # with m = (K - 1) d~, (m, K - 1, d~)
+    others: IntArray  # all classes but the reference, (K - 1,)
 
 
 @dataclass(frozen=True)
@@ -55,30 +48,17 @@ class MultinomialFactor(FitFactor):
     ``A`` is its inverse on the changes that sum to zero, where every J lies. Noise on all
     parameters covers more than that: what it adds along the rest is independent of the records
     and of the noise in the range of J, so ``J^T J / sigma^2`` is exact.
-
-    Parameters
-    ----------
-    coefficients : ndarray of shape (p,)
-        Noiseless minimiser: coefficients class by class, then the intercepts.
-    inverse_hessian : ndarray of shape (p, p)
-        ``A``, the pseudo-inverse of the unnormalised Hessian ``N F''``.
-    loss : SoftmaxLoss
-        The loss that was minimised.
-    fit_intercept : bool
-        Whether the last K parameters are intercepts.
-    n_classes : int
-        Number of classes, K.
-
-    Examples
-    --------
-    >>> w, inverse = np.zeros(3), np.eye(3) - 1 / 3
-    >>> factor = MultinomialFactor(w, inverse, SoftmaxLoss(), False, 3)
-    >>> factor.jacobian(np.array([[1.0]]), np.array([0.0]))[0, :, 0].round(3)
-    array([ 0.667, -0.333, -0.333])
     """
 
     loss: SoftmaxLoss  # type: ignore[assignment]
-    n_classes: int
+    n_classes: int  # number of classes, K
+
+    @classmethod
+    def of(cls, objective: Objective, minimum: Minimum) -> "MultinomialFactor":
+        """Of a minimisation."""
+        assert isinstance(objective, MultinomialObjective)
+        solution = minimum.coefficients, minimum.inverse_hessian
+        return cls(*solution, objective.loss, objective.fit_intercept, objective.n_classes)
 
     @property
     def n_features(self) -> int:
@@ -112,10 +92,8 @@ class MultinomialFactor(FitFactor):
     def jacobian(self, X: FloatArray, y: FloatArray) -> FloatArray:
         """Dense Jacobians of a few records, for checks and for ill-conditioned ones.
 
-        Returns
-        -------
-        ndarray of shape (n, p, d + K - 1)
-            Derivative of the minimiser with respect to ``[x, y]``, at omega = 1.
+        Returns (n, p, d + K - 1): derivative of the minimiser with respect to ``[x, y]``, at omega
+        = 1.
         """
         x, r, c, _ = self.derivatives(X, y)
         d, n = self.n_features, len(x)
@@ -147,13 +125,7 @@ class MultinomialFactor(FitFactor):
 
 
 def check_one_predictor(factor: FitFactor) -> None:
-    """Refuse a fit with one predictor for each class.
-
-    Raises
-    ------
-    ValueError
-        For a fit with several predictors.
-    """
+    """Refuse a fit with one predictor for each class."""
     if isinstance(factor, MultinomialFactor):
         raise ValueError(
             "Noise of a shape of its own is for models with one predictor; got one with a "
@@ -164,14 +136,6 @@ def check_one_predictor(factor: FitFactor) -> None:
 def label_directions(n_classes: int) -> FloatArray:
     """Orthonormal directions in the simplex of class probabilities.
 
-    Returns
-    -------
-    ndarray of shape (K, K - 1)
-        Every column sums to zero.
-
-    Examples
-    --------
-    >>> bool(np.allclose(np.abs(label_directions(2)), np.sqrt(0.5)))
-    True
+    Returns (K, K - 1): every column sums to zero.
     """
     return linalg.null_space(np.ones((1, n_classes)))

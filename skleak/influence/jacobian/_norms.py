@@ -30,25 +30,12 @@ _CANCELLATION = 1e-5
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a record an attacker is after.
+    """Columns of a record that an attacker is after."""
 
-    Parameters
-    ----------
-    indices : ndarray of shape (k,) or None, default=None
-        Columns of X that form one block; None for all of them, empty for the target alone.
-    target : bool, default=False
-        Whether the target belongs to the block.
-    constrained : bool, default=False
-        Measure on the tangent of the simplex: the block is one-hot and its entries sum to one.
-
-    Examples
-    --------
-    >>> Columns(target=True).count(3)
-    4
-    """
-
+    # columns of X that form one block; None for all of them, empty for the target alone, (k,)
     indices: IntArray | None = None
-    target: bool = False
+    target: bool = False  # whether the target belongs to the block
+    # measure on the tangent of the simplex: the block is one-hot and its entries sum to one
     constrained: bool = False
 
     @property
@@ -86,32 +73,8 @@ def record_norms(
 ) -> FloatArray:
     """Norm of every record's Jacobian over a block of columns.
 
-    Parameters
-    ----------
-    factor : FitFactor
-        State of the fit.
-    X : ndarray or CSR of shape (n, d)
-        Records.
-    y : ndarray of shape (n,)
-        Targets.
-    columns : Columns
-        The block.
-    norm : {"spectral", "trace"}, default="spectral"
-        Largest singular value; or root mean square over the columns of the block, the
-        diagonal Fisher information loss of [DRA22] 7.1.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Change of the parameters per unit change of the record.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skleak.losses import SquaredLoss
-    >>> factor = FitFactor(np.array([2.0]), np.array([[0.2]]), SquaredLoss(), False)
-    >>> record_norms(factor, np.array([[1.0]]), np.array([2.0]), Columns(target=True)).round(4)
-    array([0.4472])
+    Shapes: ``X`` (n, d); ``y`` (n,); returns (n,): change of the parameters per unit change of the
+    record.
     """
     parts = _Parts.of(factor, columns)
     vectors, diagonal = parts.axes()
@@ -137,30 +100,7 @@ def feature_norms(
 ) -> FloatArray:
     """Norms over several blocks, single columns by one matrix product for all.
 
-    Parameters
-    ----------
-    factor : FitFactor
-        State of the fit.
-    X : ndarray or CSR of shape (n, d)
-        Records.
-    y : ndarray of shape (n,)
-        Targets.
-    blocks : sequence of Columns
-        Blocks to measure, one column of the table each.
-    norm : {"spectral", "trace"}, default="spectral"
-        See `record_norms`; the same for a single column.
-
-    Returns
-    -------
-    ndarray of shape (n, len(blocks))
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skleak.losses import SquaredLoss
-    >>> factor = FitFactor(np.array([2.0]), np.array([[0.2]]), SquaredLoss(), False)
-    >>> feature_norms(factor, np.array([[1.0]]), np.array([2.0]), [Columns(np.array([0]))])
-    array([[0.4]])
+    Shapes: ``X`` (n, d); ``y`` (n,); returns (n, n_blocks).
     """
     table = np.empty((X.shape[0], len(blocks)))
     single = [k for k, block in enumerate(blocks) if block.is_single]
@@ -190,33 +130,7 @@ def joint_norm(
     ``||[J_1 ... J_n]||^2 = lambda_max(sum_i weights_i J_i J_i^T)``: time O(n d^2), where [FIL21]
     4.1 states O(d^3 n^2).
 
-    Parameters
-    ----------
-    factor : FitFactor
-        State of the fit.
-    X : ndarray or CSR of shape (n, d)
-        Records of the group.
-    y : ndarray of shape (n,)
-        Targets.
-    weights : ndarray of shape (n,)
-        ``s^2 omega^2`` for rows of sample weight s and reweighting factor omega.
-    columns : Columns
-        The block of columns that is unknown in every record.
-    norm : {"spectral", "trace"}, default="spectral"
-        Largest singular value; or the square root of the trace (not divided by a count).
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skleak.losses import SquaredLoss
-    >>> factor = FitFactor(np.array([2.0]), np.array([[0.2]]), SquaredLoss(), False)
-    >>> X, y = np.ones((4, 1)), np.full(4, 2.0)
-    >>> round(joint_norm(factor, X, y, np.ones(4), Columns(target=True)), 4)
-    0.8944
+    Shapes: ``X`` (n, d); ``y``, ``weights`` (n,).
     """
     parts = _Parts.of(factor, columns)
     p = len(factor.response)

@@ -38,33 +38,8 @@ def largest_eigenvalue(
 ) -> FloatArray:
     """Largest eigenvalue of ``rho diag(D) + p p^T + h g g^T``.
 
-    Parameters
-    ----------
-    diagonal : ndarray of shape (k,)
-        Non-negative and ascending, common to all records.
-    rho : ndarray of shape (n,)
-        Non-negative factor of each record.
-    p : ndarray of shape (n, k)
-        Vector of each record.
-    h : ndarray of shape (n,)
-        Non-negative factor of each record.
-    g : ndarray of shape (k,)
-        Vector common to all records.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        To a few units of round-off.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> one = np.ones(1)
-    >>> p, g = np.array([[1.0, 2.0]]), np.array([0.5, -1.0])
-    >>> dense = np.diag([1.0, 3.0]) + np.outer(p, p) + 2.0 * np.outer(g, g)
-    >>> fast = largest_eigenvalue(np.array([1.0, 3.0]), one, p, 2.0 * one, g)
-    >>> bool(np.isclose(fast[0], np.linalg.eigvalsh(dense)[-1]))
-    True
+    Shapes: ``diagonal``, ``g`` (k,); ``rho``, ``h`` (n,); ``p`` (n, k); returns (n,): to a few
+    units of round-off.
     """
     top = rho * diagonal[-1]
     pp, pg = np.einsum("ij,ij->i", p, p), np.sqrt(h) * (p @ g)
@@ -87,7 +62,7 @@ def _largest_of_two_by_two(a: FloatArray, b: FloatArray, c: FloatArray) -> Float
 
 @dataclass(frozen=True)
 class _Secular:
-    """What the secular equations of a block of records are made of."""
+    """Coefficients of the secular equations of a block of records."""
 
     gap: FloatArray  # rho (max D - D_j), (n, k)
     pp: FloatArray  # p_j^2, (n, k)
@@ -133,7 +108,7 @@ class _Secular:
         return 1.0 / _largest_of_two_by_two(a, b, self.h * (resolvent @ self.gg)) - 1.0
 
     def root(self, rise: FloatArray) -> FloatArray:
-        """Where each record's excess is zero; zero where nowhere."""
+        """Root of each record's excess; zero where there is none."""
         t = np.zeros(len(rise))
         low = np.full(len(rise), _NEGLIGIBLE)
         at_low = self.excess(low)

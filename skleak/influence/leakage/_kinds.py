@@ -24,13 +24,7 @@ _WEIGHTS_FOLLOW = "the weights of all records change with each"
 
 @dataclass(frozen=True)
 class FixedNoise(LeakageModel):
-    """Leakage through the minimiser alone: norms of its Jacobians over the noise.
-
-    Parameters
-    ----------
-    state : FitState
-        Without a reweighting, and with noise whose covariance does not depend on the data.
-    """
+    """Leakage through the minimiser alone: norms of its Jacobians over the noise."""
 
     def _losses(self, batch: RecordBatch, blocks: Sequence[Columns], norm: Norm) -> FloatArray:
         return fixed_losses(self.state, batch, blocks, norm)
@@ -41,13 +35,7 @@ class FixedNoise(LeakageModel):
 
 @dataclass(frozen=True)
 class FittedNoise(LeakageModel):
-    """Leakage through minimiser and covariance, where that is a function of the records, too.
-
-    Parameters
-    ----------
-    state : FitState
-        With noise of such a shape.
-    """
+    """Leakage through minimiser and covariance, where that is a function of the records, too."""
 
     _no_brackets = _no_equal_noise = "the covariance of the noise depends on the records"
 
@@ -76,18 +64,7 @@ class FittedNoise(LeakageModel):
 
 @dataclass(frozen=True)
 class Reweighted(LeakageModel):
-    """Leakage through minimiser and weights, which are functions of the records, too.
-
-    Parameters
-    ----------
-    state : FitState
-        With a reweighting, and isotropic noise.
-
-    Raises
-    ------
-    ValueError
-        For other noise.
-    """
+    """Leakage through minimiser and weights, which are functions of the records, too."""
 
     _no_brackets = _no_shaped_noise = _WEIGHTS_FOLLOW
 
@@ -125,30 +102,7 @@ class _HeldWeights(FixedNoise):
 
 
 def leakage_model(state: FitState) -> LeakageModel:
-    """Choose what the leakage of a fit is computed by.
-
-    Parameters
-    ----------
-    state : FitState
-        State of the fit.
-
-    Returns
-    -------
-    LeakageModel
-
-    Examples
-    --------
-    >>> from skleak.losses import SquaredLoss
-    >>> from skleak.influence.jacobian import FitFactor
-    >>> from skleak.solvers import Objective, minimize
-    >>> X, y, one = np.array([[1.0], [2.0]]), np.array([2.0, 4.0]), np.ones(2)
-    >>> objective = Objective(X, y, SquaredLoss(), 0.0, False, one, one)
-    >>> minimum = minimize(objective)
-    >>> factor = FitFactor(minimum.coefficients, minimum.inverse_hessian, SquaredLoss(), False)
-    >>> state = FitState(objective, factor, noise_scale=0.1, private_target=False)
-    >>> leakage_model(state).record_loss(state.training)
-    array([4., 8.])
-    """
+    """Choose what the leakage of a fit is computed by."""
     if state.balanced is not None:
         return Reweighted(state)
     return FittedNoise(state) if state.noise.reads_data else FixedNoise(state)

@@ -22,20 +22,9 @@ _SEVERAL = "the model has a predictor for each of several classes"
 
 @dataclass(frozen=True)
 class Capability:
-    """Something that can be computed of a fit, true unless a reason says why it cannot.
+    """Something that can be computed of a fit, true unless a reason says why it cannot."""
 
-    Parameters
-    ----------
-    missing : str, default=""
-        Why it cannot be computed.
-
-    Examples
-    --------
-    >>> bool(Capability()), bool(Capability("the weights follow the data"))
-    (True, False)
-    """
-
-    missing: str = ""
+    missing: str = ""  # why it cannot be computed
 
     def __bool__(self) -> bool:
         return not self.missing
@@ -51,14 +40,9 @@ class LeakageModel(ABC):
     Losses are measured over ``columns``, by default the whole record, or over several ``blocks`` of
     them; ``norm="spectral"`` is that in the worst direction, and ``"trace"`` the root mean square
     over all unknowns.
-
-    Parameters
-    ----------
-    state : FitState
-        State of the fit. Confidential.
     """
 
-    state: FitState
+    state: FitState  # state of the fit. Confidential
 
     # Why a kind lacks a capability; empty where it has it.
     _no_brackets: ClassVar[str] = ""

@@ -20,21 +20,9 @@ __all__ = [
 
 
 def hessian_matrix(state: FitState) -> FloatArray:
-    """Unnormalised Hessian ``H`` of a fit, by one pass over its records.
+    """Unnormalised Hessian ``H`` of a fit, by one pass over its records. Confidential.
 
-    Returns
-    -------
-    ndarray of shape (p, p)
-        ``sum s omega c x~ x~^T + N alpha P``. Confidential.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skleak.linear_model import PrivateLinearRegression
-    >>> model = PrivateLinearRegression(1.0, alpha=0.5).fit([[1.0], [3.0]], [0.0, 1.0])
-    >>> hessian_matrix(model._confidential_state())
-    array([[11.,  4.],
-           [ 4.,  2.]])
+    Returns (p, p): ``sum s omega c x~ x~^T + N alpha P``.
     """
     objective, w = state.objective, state.factor.coefficients
     weights = objective.weights * objective.loss.curvature(objective.predictor(w))
@@ -47,43 +35,18 @@ def hessian_matrix(state: FitState) -> FloatArray:
 
 
 def excess_loss(state: FitState, covariance: FloatArray) -> float:
-    """Expected rise of the training objective by noise, ``tr(H C) / (2 N)``.
+    """Expected rise of the training objective by noise, ``tr(H C) / (2 N)``. Confidential.
 
-    Returns
-    -------
-    float
-        In units of the objective. Exact for the squared loss, to second order in the noise for
-        others. Confidential.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skleak.linear_model import PrivateLinearRegression
-    >>> model = PrivateLinearRegression(1.0, alpha=0.5).fit([[1.0], [3.0]], [0.0, 1.0])
-    >>> excess_loss(model._confidential_state(), 0.1 * np.eye(2))
-    0.325
+    Exact for the squared loss, to second order in the noise for others.
     """
     hessian = hessian_matrix(state)
     return float(np.einsum("ij,ij->", hessian, covariance) / (2.0 * state.objective.total))
 
 
 def inverse_hessian_root(state: FitState) -> FloatArray:
-    """Lower triangular ``L`` with ``L L^T = A``, accurate for columns far from zero.
+    """Lower triangular ``L`` with ``L L^T = A``, accurate for columns far from zero. Confidential.
 
-    Returns
-    -------
-    ndarray of shape (p, p)
-        Confidential.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skleak.linear_model import PrivateLinearRegression
-    >>> model = PrivateLinearRegression(1.0, alpha=0.5).fit([[1.0], [3.0]], [0.0, 1.0])
-    >>> state = model._confidential_state()
-    >>> root = inverse_hessian_root(state)
-    >>> np.allclose(root @ root.T, state.factor.inverse_hessian)
-    True
+    Returns (p, p).
     """
     factor, d = state.factor, state.factor.n_features
     check_one_predictor(factor)

@@ -47,44 +47,18 @@ _ELEMENTS = 1 << 21
 
 @dataclass(frozen=True)
 class CurvatureNoise:
-    """What the leakage of all records under curvature-shaped noise has in common. Confidential.
-
-    Parameters
-    ----------
-    factor : FitFactor
-        State of the fit.
-    root : ndarray of shape (p, p)
-        ``L``.
-    tensor : ndarray of shape (p, p, p) or None
-        ``T_k`` for every whitened coordinate k; None where it is zero, as for the squared loss.
-    normalized : bool
-        Whether the noise is scaled by ``tr A`` of this fit, or by a number that is public.
-
-    Examples
-    --------
-    >>> from skleak.linear_model import PrivateLinearRegression
-    >>> model = PrivateLinearRegression(1.0, alpha=0.5).fit([[1.0], [3.0]], [0.0, 1.0])
-    >>> CurvatureNoise.of(model._confidential_state()).root.shape
-    (2, 2)
-    """
+    """Noise shaped by the curvature of the fit, and what records tell under it. Confidential."""
 
     factor: FitFactor
-    root: FloatArray
+    root: FloatArray  # ``L``, (p, p)
+    # ``T_k`` for every whitened coordinate k, (p, p, p); None where it is zero: for the squared loss.
     tensor: FloatArray | None
+    # whether the noise is scaled by ``tr A`` of this fit, or by a number that is public
     normalized: bool
 
     @classmethod
     def of(cls, state: FitState, *, normalized: bool = True) -> "CurvatureNoise":
-        """Whiten a fit and gather the third derivatives of its objective.
-
-        Parameters
-        ----------
-        state : FitState
-            State of the fit.
-        normalized : bool, default=True
-            Whether ``C = sigma^2 p A / tr A``; else ``C = tau A`` with tau public, and the first
-            term is that of ``tau = p sigma^2 / tr A`` all the same.
-        """
+        """Whiten a fit and gather the third derivatives of its objective."""
         factor, objective = state.factor, state.objective
         root = inverse_hessian_root(state)
         if objective.loss.quadratic:
@@ -133,7 +107,7 @@ class CurvatureNoise:
 
     @property
     def mean_factor(self) -> FitFactor:
-        """What measures the first term: leakage through the mean alone."""
+        """Measure of the first term: leakage through the mean alone."""
         response = np.sqrt(self.scale) * self.root.T
         return self.factor.with_response(response)
 
@@ -188,7 +162,7 @@ class _Records:
     def information(self, frame: Frame) -> tuple[FloatArray, FloatArray]:
         """Both terms of the information over a block of columns, each of shape (b, k, k)."""
         w, edges, target = frame.w, frame.edges, frame.target
-        moves = self._moves(w, edges, target)
+        moves = frame.moves(self.x, self.r, self.c, self.q)
         gram = self._gram(w, edges, target)
         if self.noise.normalized:
             p, metric = len(edges.T), self.noise.metric
@@ -198,16 +172,6 @@ class _Records:
             gram -= cross + cross.transpose(0, 2, 1)
         first = moves @ moves.transpose(0, 2, 1)
         return first * self.noise.scale, 0.5 * gram
-
-    def _moves(self, w: FloatArray, edges: FloatArray, target: bool) -> FloatArray:
-        """``L^-1 dw_a`` in rows, of shape (b, k, p)."""
-        k = len(w)
-        moves = np.empty((len(self.x), k + target, self.x.shape[1]))
-        moves[:, :k] = -(self.c[:, None] * self.x)[:, None, :] * w[:, None]
-        moves[:, :k] -= self.r[:, None, None] * edges
-        if target:
-            moves[:, k] = -self.q[:, None] * self.x
-        return moves
 
     def _functional(
         self, metric: FloatArray, w: FloatArray, edges: FloatArray, moves: FloatArray

@@ -29,25 +29,8 @@ def enclosing_design(points: FloatArray, weights: FloatArray, *, tol: float = 1e
     Minimises ``sum mu - tr M(mu)^(1/2)`` over ``mu >= 0``, which is the design up to a factor, by
     a primal-dual interior point method with the exact Hessian.
 
-    Parameters
-    ----------
-    points : ndarray of shape (m, p)
-        Points to be enclosed, with their negatives.
-    weights : ndarray of shape (m,)
-        Where to start; positive ones matter in proportion only.
-    tol : float, default=1e-9
-        Relative duality gap at which to stop.
-
-    Returns
-    -------
-    ndarray of shape (m,)
-        ``mu``, positive; ``2 M(mu)^(1/2)`` is the ellipsoid.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> enclosing_design(np.array([[1.0, 0.0], [0.0, 2.0]]), np.ones(2)).round(6)
-    array([0.25, 1.  ])
+    Shapes: ``points`` (m, p); ``weights`` (m,); returns (m,): ``mu``, positive; ``2 M(mu)^(1/2)``
+    is the ellipsoid.
     """
     size = float(np.sqrt(np.mean(np.sum(points**2, axis=1))))
     points = points / size

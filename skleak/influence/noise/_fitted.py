@@ -21,22 +21,7 @@ _SHAPES: dict[str, Callable[[FitState], DataShape]] = {
 
 
 def fitted_noise(state: FitState) -> DataShape:
-    """Return the shape of noise that is a function of the training records. Confidential.
-
-    Raises
-    ------
-    ValueError
-        For noise of another kind, or a fit that cannot have it.
-
-    Examples
-    --------
-    >>> from skleak.linear_model import PrivateLinearRegression
-    >>> model = PrivateLinearRegression(1.0, alpha=0.5, noise_covariance="curvature")
-    >>> state = model.fit([[1.0], [3.0]], [0.0, 1.0])._confidential_state()
-    >>> fitted_noise(state).shape.round(3)
-    array([[ 0.308, -0.615],
-           [-0.615,  1.692]])
-    """
+    """Return the shape of noise that is a function of the training records. Confidential."""
     return state.once(_find_shape)
 
 

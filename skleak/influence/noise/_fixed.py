@@ -21,19 +21,7 @@ def fixed_losses(
 ) -> FloatArray:
     """Fisher information loss of each record over several blocks, weights held fixed ([FIL21]).
 
-    Returns
-    -------
-    ndarray of shape (n, n_blocks)
-        Zero for a record of weight zero, which is not in the fit at all.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skleak.linear_model import PrivateLinearRegression
-    >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
-    >>> state = PrivateLinearRegression(1.0, alpha=0.5).fit(X, y)._confidential_state()
-    >>> fixed_losses(state, state.training, [Columns(target=True)])[:, 0].round(3)
-    array([0.726, 0.626, 0.196, 0.187])
+    Returns (n, n_blocks): zero for a record of weight zero, which is not in the fit at all.
     """
     _check_fixed(state)
     norms = feature_norms(mean_factor(state), batch.X, batch.y, blocks, norm)
@@ -46,10 +34,6 @@ def fixed_joint_loss(
     """Fisher information loss of all given records together, weights held fixed.
 
     The trace norm is over all unknowns, records times columns.
-
-    Returns
-    -------
-    float
     """
     _check_fixed(state)
     batch = batch.take(np.flatnonzero(batch.present))

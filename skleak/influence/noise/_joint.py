@@ -34,24 +34,6 @@ def covariance_joint_loss(
     """Fisher information loss of all given records together, through mean and covariance.
 
     See `covariance_losses`; the trace norm is over all unknowns, records times columns.
-
-    Returns
-    -------
-    float
-        Confidential.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skleak.linear_model import PrivateLinearRegression
-    >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
-    >>> from skleak.influence.noise._curvature import CurvatureNoise
-    >>> model = PrivateLinearRegression(0.3, alpha=0.5, noise_covariance="curvature").fit(X, y)
-    >>> state, whole = model._confidential_state(), Columns(target=True)
-    >>> batch, noise = state.training, CurvatureNoise.of(state)
-    >>> joint = covariance_joint_loss(state, batch, whole, noise=noise)
-    >>> bool(joint >= covariance_losses(state, batch, [whole], noise=noise).total.max())
-    True
     """
     batch = batch.take(np.flatnonzero(batch.present))
     if not len(batch):

@@ -16,18 +16,9 @@ __all__ = ["MinimaxNoise"]
 
 @dataclass(frozen=True)
 class MinimaxNoise(MinimaxCoordinates):
-    """What the leakage of all records under the shape ``A # M`` has in common. Confidential.
+    """Leakage of all records under the shape ``A # M``. Confidential.
 
     See `MinimaxCoordinates` for its parameters.
-
-    Examples
-    --------
-    >>> from skleak.linear_model import PrivateLinearRegression
-    >>> X, y = [[0.0], [1.0], [3.0], [4.0]], [0.0, 2.0, 2.0, 5.0]
-    >>> model = PrivateLinearRegression(1.0, alpha=0.5).fit(X, y)
-    >>> noise = MinimaxNoise.of(model._confidential_state())
-    >>> round(float(np.trace(noise.shape)), 12)
-    2.0
     """
 
     @property
@@ -45,7 +36,7 @@ class MinimaxNoise(MinimaxCoordinates):
 
     @property
     def mean_factor(self) -> FitFactor:
-        """What measures the first term: leakage through the mean alone."""
+        """Measure of the first term: leakage through the mean alone."""
         response = np.sqrt(self.scale / self.axes)[:, None] * self.root.T
         return self.factor.with_response(response)
 

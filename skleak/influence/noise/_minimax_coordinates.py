@@ -71,13 +71,7 @@ _SINGULAR = 1e-11
 
 
 def check_no_reweighting(objective: Objective) -> None:
-    """Refuse an objective with reweighting factors, whose dependence on the data is not counted.
-
-    Raises
-    ------
-    ValueError
-        Where a record that takes part has a factor other than one.
-    """
+    """Refuse an objective with reweighting factors, whose dependence on the data is not counted."""
     if np.any(objective.reweights[objective.sample_weight > 0.0] != 1.0):
         raise ValueError(
             "The minimax shape is for fits without a reweighting; got factors other than 1. Use "
@@ -88,39 +82,14 @@ def check_no_reweighting(objective: Objective) -> None:
 def influence_weights(
     r: FloatArray, c: FloatArray, q: FloatArray, length: FloatArray | float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """``alpha``, ``beta`` and ``gamma`` of records in the formula of B.
-
-    Returns
-    -------
-    tuple of three ndarrays
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> influence_weights(np.array([2.0]), np.array([1.0]), np.array([-1.0]), 3.0)
-    (array([4.]), array([2.]), array([4.]))
-    """
+    """``alpha``, ``beta`` and ``gamma`` of records in the formula of B."""
     return c**2 * length + q**2, c * r, r**2
 
 
 def squared_axes(moments: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Eigenvalues ``z^2`` and eigenvectors of ``L^T B L``, of one fit or of many.
 
-    Returns
-    -------
-    values : ndarray of shape (..., p)
-        Ascending, all positive.
-    vectors : ndarray of shape (..., p, p)
-
-    Raises
-    ------
-    ValueError
-        Where there is a direction in which no record moves the model.
-
-    Examples
-    --------
-    >>> squared_axes(np.diag([1.0, 4.0]))[0]
-    array([1., 4.])
+    Returns ``values`` (..., p): ascending, all positive; ``vectors`` (..., p, p).
     """
     values, vectors = np.linalg.eigh(moments)
     if not np.all(values[..., 0] > _SINGULAR * values[..., -1]):
@@ -135,37 +104,17 @@ def squared_axes(moments: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 @dataclass(frozen=True)
 class MinimaxCoordinates:
-    """Coordinates of a fit in which the shape ``A # M`` is a diagonal. Confidential.
+    """Coordinates of a fit in which the shape ``A # M`` is a diagonal. Confidential."""
 
-    Parameters
-    ----------
-    objective : Objective
-        Training records.
-    factor : FitFactor
-        State of the fit.
-    triangle : ndarray of shape (p, p)
-        Lower triangular root of A.
-    rotation : ndarray of shape (p, p)
-        Q; ``L`` is the triangle times Q.
-    axes : ndarray of shape (p,)
-        ``z``.
-    """
-
-    objective: Objective
+    objective: Objective  # training records
     factor: FitFactor
-    triangle: FloatArray
-    rotation: FloatArray
-    axes: FloatArray
+    triangle: FloatArray  # lower triangular root of A, (p, p)
+    rotation: FloatArray  # Q; ``L`` is the triangle times Q, (p, p)
+    axes: FloatArray  # ``z``, (p,)
 
     @classmethod
     def of(cls, state: FitState) -> Self:
-        """Whiten a fit, and weigh the directions by what moves along them.
-
-        Raises
-        ------
-        ValueError
-            For a reweighted fit, or one that no record moves in some direction.
-        """
+        """Whiten a fit, and weigh the directions by what moves along them."""
         objective, factor = state.objective, state.factor
         check_no_reweighting(objective)
         triangle = inverse_hessian_root(state)

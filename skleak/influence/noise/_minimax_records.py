@@ -36,19 +36,10 @@ __all__ = ["MinimaxFrame", "MinimaxJoint", "MinimaxRecords"]
 
 @dataclass(frozen=True)
 class MinimaxFrame(Frame):
-    """A block of columns, with what all records share.
+    """A block of columns, with what all records share."""
 
-    Parameters
-    ----------
-    w, edges, target
-        As in `Frame`.
-    gram : ndarray of shape (k, k)
-        ``<R(l_a), R(l_b)>``.
-    tables : tuple of two ndarrays of shape (k, k, p)
-        ``(E o R(l_b)) l_a`` and ``(F o R(l_b)) l_a``.
-    """
-
-    gram: FloatArray
+    gram: FloatArray  # ``<R(l_a), R(l_b)>``, (k, k)
+    # ``(E o R(l_b)) l_a`` and ``(F o R(l_b)) l_a``, (k, k, p)
     tables: tuple[FloatArray, FloatArray]
 
     @classmethod
@@ -70,21 +61,11 @@ class MinimaxFrame(Frame):
 
 @dataclass(frozen=True)
 class MinimaxRecords:
-    """A block of b records, at omega = 1 and unit noise scale.
+    """A block of b records, at omega = 1 and unit noise scale."""
 
-    Parameters
-    ----------
-    noise : MinimaxCoordinates
-        What they have in common.
-    x : ndarray of shape (b, p)
-        ``x'``.
-    r, c, q, third : ndarray of shape (b,)
-        Derivatives of the loss.
-    """
-
-    noise: MinimaxCoordinates
-    x: FloatArray
-    r: FloatArray
+    noise: MinimaxCoordinates  # what they have in common
+    x: FloatArray  # ``x'``, (b, p)
+    r: FloatArray  # derivatives of the loss: r, c, q and c', (b,)
     c: FloatArray
     q: FloatArray
     third: FloatArray
@@ -129,7 +110,7 @@ class MinimaxRecords:
         )
         cross = delta[:, :, None] * (trace - 0.5 * len(noise.axes) * delta)[:, None, :]
         gram -= cross + cross.transpose(0, 2, 1)
-        moves = self._moves(frame)
+        moves = frame.moves(self.x, self.r, self.c, self.q) / np.sqrt(noise.axes)
         return noise.scale * (moves @ moves.transpose(0, 2, 1)), 0.5 * gram
 
     def _own(self, with_target: bool) -> tuple[FloatArray, FloatArray | None]:
@@ -200,39 +181,18 @@ class MinimaxRecords:
         crossed += (edges * diagonal[:, None]) @ edges.T
         return np.asarray(gram + 2.0 * crossed)
 
-    def _moves(self, frame: MinimaxFrame) -> FloatArray:
-        """``diag(z)^(-1/2) L^-1 dw_a`` in rows, of shape (b, k, p)."""
-        k = len(frame.w)
-        moves = np.empty((len(self.x), k + frame.target, self.x.shape[1]))
-        moves[:, :k] = -(self.c[:, None] * self.x)[:, None, :] * frame.w[:, None]
-        moves[:, :k] -= self.r[:, None, None] * frame.edges
-        if frame.target:
-            moves[:, k] = -self.q[:, None] * self.x
-        return moves / np.sqrt(self.noise.axes)
-
 
 @dataclass(frozen=True)
 class MinimaxJoint:
     """``F^T F`` of records with weights, on a vector of p and a symmetric p x p matrix.
 
     A row of F is the whitened change of the mean over sigma, and ``(U_a - <G, U_a> I) / sqrt(2)``.
-
-    Parameters
-    ----------
-    noise : MinimaxCoordinates
-        What the records have in common.
-    batch : RecordBatch
-        Records, each times its own weight.
-    frame : Frame
-        What is unknown of each.
-    noise_scale : float
-        ``sigma``.
     """
 
-    noise: MinimaxCoordinates
-    batch: RecordBatch
-    frame: Frame
-    noise_scale: float
+    noise: MinimaxCoordinates  # what the records have in common
+    batch: RecordBatch  # records, each times its own weight
+    frame: Frame  # what is unknown of each
+    noise_scale: float  # ``sigma``
 
     @classmethod
     def of(

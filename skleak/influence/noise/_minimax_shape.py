@@ -265,7 +265,7 @@ class _Records:
     def atoms(
         self, z: FloatArray, squares: FloatArray, above: float
     ) -> tuple[FloatArray, IntArray]:
-        """Where the records that stick out most do so."""
+        """Points in which the records that stick out most do so, and their owners."""
         out = np.flatnonzero(squares > above)
         most = 2 * len(self.root)
         if len(out) > most:

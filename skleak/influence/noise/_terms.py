@@ -39,21 +39,11 @@ _ELEMENTS = 1 << 21
 
 @dataclass(frozen=True)
 class Frame:
-    """A block of columns in the coordinates of a fit, the same for all records.
+    """A block of columns in the coordinates of a fit, the same for all records."""
 
-    Parameters
-    ----------
-    w : ndarray of shape (k,)
-        Coefficients of the directions of the block.
-    edges : ndarray of shape (k, p)
-        ``l_a = L^T e_a`` in rows, for a root L of the inverse Hessian.
-    target : bool
-        Whether the target belongs to the block.
-    """
-
-    w: FloatArray
-    edges: FloatArray
-    target: bool
+    w: FloatArray  # coefficients of the directions of the block, (k,)
+    edges: FloatArray  # ``l_a = L^T e_a`` in rows, for a root L of the inverse Hessian, (k, p)
+    target: bool  # whether the target belongs to the block
 
     @classmethod
     def of(cls, columns: Columns, factor: FitFactor, root: FloatArray) -> "Frame":
@@ -61,6 +51,13 @@ class Frame:
         basis = columns.basis(factor.n_features)
         edges = basis.T @ root[: factor.n_features]
         return cls(basis.T @ factor.weights, edges, columns.target)
+
+    def moves(self, x: FloatArray, r: FloatArray, c: FloatArray, q: FloatArray) -> FloatArray:
+        """``L^-1 dw_a`` of records in rows, of shape (b, k, p), from ``x'`` and derivatives."""
+        moves = -(c[:, None] * x)[:, None, :] * self.w[:, None] - r[:, None, None] * self.edges
+        if not self.target:
+            return moves
+        return np.concatenate([moves, -(q[:, None] * x)[:, None]], axis=1)
 
 
 class RecordTerms(Protocol):
@@ -90,10 +87,10 @@ class DataShape(Protocol):
 
     @property
     def mean_factor(self) -> FitFactor:
-        """What measures the first term: leakage through the mean alone."""
+        """Measure of the first term: leakage through the mean alone."""
 
     def frame(self, columns: Columns) -> Any:
-        """What `RecordTerms.information` needs to know of a block of columns."""
+        """Prepare a block of columns for `RecordTerms.information`."""
 
     def records(self, X: FloatArray, y: FloatArray) -> RecordTerms:
         """Prepare a dense block of records."""
@@ -108,26 +105,13 @@ class DataShape(Protocol):
 
 @dataclass(frozen=True)
 class LossTerms:
-    """Fisher information losses by what carries the information. Confidential.
+    """Fisher information losses by what carries the information. Confidential."""
 
-    Parameters
-    ----------
-    mean : ndarray of shape (n, n_blocks)
-        Loss through the mean of the release, as if the covariance were fixed.
-    covariance : ndarray of shape (n, n_blocks)
-        Loss through the covariance alone; the noise scale does not lower it.
-    total : ndarray of shape (n, n_blocks)
-        The leakage: square root of the largest eigenvalue of the sum of both matrices.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> LossTerms(np.array([[3.0]]), np.array([[4.0]]), np.array([[5.0]])).total
-    array([[5.]])
-    """
-
+    # loss through the mean of the release, as if the covariance were fixed, (n, n_blocks)
     mean: FloatArray
+    # loss through the covariance alone; the noise scale does not lower it, (n, n_blocks)
     covariance: FloatArray
+    # the leakage: square root of the largest eigenvalue of the sum of both matrices, (n, n_blocks)
     total: FloatArray
 
 
@@ -144,27 +128,9 @@ def covariance_losses(
     Reweighting factors are held fixed: under a reweighting the losses are conditional on its
     weights. The noise scale is that of the state, and ``noise`` the shape of its noise.
 
-    Returns
-    -------
-    LossTerms
-        Of the whole weight of each record. Confidential.
+    Of the whole weight of each record.
 
-    Notes
-    -----
     Time O(n p^3), and the eigenvalues of a matrix of the size of the block for each record.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skleak.linear_model import PrivateLinearRegression
-    >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
-    >>> from skleak.influence.noise._curvature import CurvatureNoise
-    >>> model = PrivateLinearRegression(0.3, alpha=0.5, noise_covariance="curvature").fit(X, y)
-    >>> state, whole = model._confidential_state(), Columns(target=True)
-    >>> noise = CurvatureNoise.of(state)
-    >>> losses = covariance_losses(state, state.training, [whole], noise=noise)
-    >>> bool(np.all(losses.total >= np.maximum(losses.mean, losses.covariance)))
-    True
     """
     d, sigma, factors = state.n_features, state.noise_scale, batch.factors
     X, y = batch.X, batch.y
@@ -224,24 +190,7 @@ def noise_scales(
     ``F1 / sigma^2 + F2 <= eta^2`` holds, as matrices, from the largest eigenvalue of
     ``(eta^2 - F2)^-1 F1`` on.
 
-    Returns
-    -------
-    ndarray of shape (n,)
-        Infinite where the covariance alone tells that much. Confidential.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skleak.linear_model import PrivateLinearRegression
-    >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
-    >>> from skleak.influence.noise._minimax import MinimaxNoise
-    >>> model = PrivateLinearRegression(0.3, alpha=0.5, noise_covariance="minimax").fit(X, y)
-    >>> state, whole = model._confidential_state(), Columns(target=True)
-    >>> batch, noise = state.training, MinimaxNoise.of(state)
-    >>> scale = noise_scales(batch, whole, 2.0, noise=noise).max()
-    >>> losses = covariance_losses(state.at_noise(scale), batch, [whole], noise=noise)
-    >>> round(float(losses.total.max()), 6)
-    2.0
+    Returns (n,): infinite where the covariance alone tells that much.
     """
     frame = noise.frame(columns)
 

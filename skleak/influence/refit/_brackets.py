@@ -17,7 +17,7 @@ import numpy as np
 
 from skleak.influence.jacobian._norms import Columns
 from skleak.influence.noise._fixed import fixed_losses
-from skleak.influence.refit._reach import Reach, Whitening, leverages
+from skleak.influence.refit._reach import Reach, leverages
 from skleak.influence.state._state import FitState
 from skleak.utils._blocks import Blocks, dense, row_blocks
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
@@ -38,37 +38,9 @@ def loss_brackets(
 ) -> tuple[FloatArray, FloatArray]:
     """Bound a quantile of the losses of all records, had one of them another value of a secret.
 
-    Parameters
-    ----------
-    state : FitState
-        State of the fit; one predictor, noise of a fixed covariance and no reweighting.
-    rows : ndarray of int of shape (n,)
-        Training rows that take part.
-    columns : ndarray of int of shape (k,) or None
-        Columns of the secret; None for the target.
-    values : ndarray of shape (n_values, k)
-        Its values.
-    measured : Columns
-        Columns over which the loss is measured.
-    quantile : float in (0, 1], default=1.0
-        Share of the records that stay below; the higher of two neighbours.
-
-    Returns
-    -------
-    low, high : ndarray of shape (n, n_values)
-        At unit noise. Entry ``[i, m]`` is for the data in which record i carries ``values[m]``.
-
-    Examples
-    --------
-    >>> from skleak.linear_model import PrivateLinearRegression
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(200, 3))
-    >>> X[:, 0] = X[:, 0] > 0
-    >>> model = PrivateLinearRegression(1.0).fit(X, X @ [1.0, 2.0, 0.0] + rng.normal(size=200))
-    >>> state, values = model._confidential_state(), np.array([[0.0], [1.0]])
-    >>> low, high = loss_brackets(state, np.arange(200), np.array([0]), values, Columns())
-    >>> bool(np.all(low <= high)), low.shape
-    (True, (200, 2))
+    Shapes: ``rows`` (n,); ``columns`` (k,); ``values`` (n_values, k); returns ``low, high`` (n,
+    n_values): at unit noise. Entry ``[i, m]`` is for the data in which record i carries
+    ``values[m]``.
     """
     indices = np.arange(state.n_features) if measured.indices is None else measured.indices
     reach = Reach.of(state, rows, columns, values, indices)
@@ -100,12 +72,12 @@ class _TableNorms:
 
 
 def _table_norms(state: FitState, rows: IntArray) -> _TableNorms:
-    objective, whitening = state.objective, Whitening.of(state)
+    objective, noise = state.objective, state.noise
 
     def norms(X: FloatArray, y: FloatArray) -> FloatArray:
         _, r, c, _ = state.factor.derivatives(X, y)
         leverage, images = leverages(state.factor, X)
-        image = np.linalg.norm(whitening.steps(images), axis=1)
+        image = np.linalg.norm(noise.whitened(images), axis=1)
         return np.column_stack([c, np.abs(r), leverage, image])
 
     width = objective.n_parameters
@@ -117,9 +89,9 @@ def _additive_error(
     state: FitState, rows: IntArray, reach: Reach, indices: IntArray, target: bool
 ) -> FloatArray:
     """Largest change of a norm that does not scale with it, of shape (n, n_values)."""
-    inverse, whitening = state.factor.inverse_hessian, Whitening.of(state)
+    inverse, noise = state.factor.inverse_hessian, state.noise
     slope = float(np.linalg.norm(state.factor.weights[indices]))  # |w_S|
-    block = float(np.linalg.norm(whitening.steps(inverse[indices]), 2))  # ||A E_S||
+    block = float(np.linalg.norm(noise.whitened(inverse[indices]), 2))  # ||A E_S||
     root = float(np.sqrt(np.linalg.norm(inverse[np.ix_(indices, indices)], 2)))  # ||A^1/2 E_S||
     table = _table_norms(state, rows)
 
@@ -197,4 +169,5 @@ def _with_one_replaced(losses: FloatArray, own: FloatArray, rank: int) -> FloatA
 
 def _largest_variance(state: FitState) -> float:
     """Largest eigenvalue of A, in coordinates in which the noise is isotropic."""
-    return float(np.linalg.norm(Whitening.of(state).covariance(state.factor.inverse_hessian), 2))
+    noise = state.noise
+    return float(np.linalg.norm(noise.whitened(noise.whitened(state.factor.inverse_hessian).T), 2))

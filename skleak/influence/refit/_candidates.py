@@ -7,24 +7,25 @@ iteration with that Hessian, whose gradients over all data are matrix products f
 of candidates at once. A candidate equal to the record's own value is the fit itself.
 """
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
-from skleak.influence.jacobian._multinomial_factor import MultinomialFactor
+from skleak.influence.jacobian._multinomial_factor import MultinomialFactor, check_one_predictor
 from skleak.influence.refit._changes import Change
 from skleak.influence.refit._chord import ChordSolver
 from skleak.influence.refit._multinomial_changes import MultinomialChange
 from skleak.influence.refit._reweighted import reweighted_encodings
 from skleak.influence.state._state import FitState
-from skleak.utils._blocks import dense_rows, row_blocks
+from skleak.utils._blocks import Blocks, dense
 from skleak.utils._features import resolve_features
 from skleak.utils._typing import Data, FloatArray, IntArray
 
-__all__ = ["candidate_encodings"]
+__all__ = ["TABLE_ELEMENTS", "Candidates", "candidate_encodings", "encoded"]
 
 # Entries of the n x B table of predictors of a block of B candidates: 32 MB.
-_TABLE_ELEMENTS = 1 << 22
+TABLE_ELEMENTS = 1 << 22
 # Error, relative to the coefficients, at which a candidate is settled.
 _TOLERANCE = 1e-11
 
@@ -102,25 +103,71 @@ def candidate_encodings(
     >>> candidate_encodings(model, X, y, 0, [0.0, 1.0]).shape
     (50, 2, 4)
     """
-    state, X, y = _resolve(estimator_state, X, y)
-    columns = resolve_features(attribute, state.feature_names, state.n_features, "attribute")
-    values = _check_values(values, len(columns))
-    training_rows = _training_rows(state, X, y) if rows is None else rows
-    if state.balanced is not None:
-        return reweighted_encodings(state, X, training_rows, columns, values)
-    p = len(state.factor.coefficients)
-    encodings = np.empty((X.shape[0], len(values), p))
-    kind = MultinomialChange if isinstance(state.factor, MultinomialFactor) else Change
-    for part in row_blocks(X.shape[0], len(values) * kind.width(state), _TABLE_ELEMENTS):
-        block = dense_rows(X, part)
-        change = kind.of(state, block, y[part], training_rows[part], columns, values)
-        encodings[part] = _encode(state, change).reshape(len(block), len(values), p)
-    return encodings
+    return Candidates.of(estimator_state, X, y, attribute, values, rows).encodings()
 
 
-def _encode(state: FitState, change: Change) -> FloatArray:
-    """Encodings of candidates, of shape (b, p)."""
-    w = state.factor.coefficients
+@dataclass(frozen=True)
+class Candidates:
+    """Training records, and the values that an attribute of each might have had."""
+
+    state: FitState
+    X: Data  # (n, d)
+    y: FloatArray  # (n,)
+    rows: IntArray  # positions in the training data, (n,)
+    columns: IntArray  # of the attribute, (k,)
+    values: FloatArray  # (n_values, k)
+
+    @classmethod
+    def of(
+        cls,
+        estimator_state: Any,
+        X: Data,
+        y: Any,
+        attribute: Any,
+        values: Any,
+        rows: IntArray | None = None,
+    ) -> Self:
+        """Resolve the arguments of `candidate_encodings`, or say what is wrong with them."""
+        if isinstance(estimator_state, FitState):
+            state, y = estimator_state, np.asarray(y, dtype=float)
+        else:
+            X, y = estimator_state._records(X, y)
+            state = estimator_state._confidential_state()
+        columns = resolve_features(attribute, state.feature_names, state.n_features, "attribute")
+        values = _check_values(values, len(columns))
+        rows = _training_rows(state, X, y) if rows is None else rows
+        return cls(state, X, y, rows, columns, values)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of records, and of values."""
+        return self.X.shape[0], len(self.values)
+
+    def encodings(self) -> FloatArray:
+        """Minimisers, of shape (n, n_values, p)."""
+        state = self.state
+        if state.balanced is not None:
+            return reweighted_encodings(state, self.X, self.rows, self.columns, self.values)
+        kind = MultinomialChange if isinstance(state.factor, MultinomialFactor) else Change
+        width = len(self.values) * kind.width(state)
+
+        def encode(X: FloatArray, y: FloatArray, rows: IntArray) -> FloatArray:
+            found = encoded(kind.of(state, X, y, rows, self.columns, self.values))
+            return found.reshape(len(y), len(self.values), -1)
+
+        blocks = Blocks.of(self.X, self.y, self.rows, width=width, elements=TABLE_ELEMENTS)
+        return blocks.map(encode)
+
+    def changes(self) -> Change:
+        """All changes at once, for a model with one predictor."""
+        check_one_predictor(self.state.factor)
+        X = dense(self.X)
+        return Change.of(self.state, X, self.y, self.rows, self.columns, self.values)
+
+
+def encoded(change: Change) -> FloatArray:
+    """Minimisers with each of some changes, of shape (b, p)."""
+    state, w = change.state, change.state.factor.coefficients
     result = np.tile(w, (len(change.y), 1))
     active = np.flatnonzero(change.moves & (change.weight > 0.0))
     if not len(active):
@@ -137,13 +184,6 @@ def _encode(state: FitState, change: Change) -> FloatArray:
             solver.settle(steps, np.linalg.norm(steps, axis=1), limit)
         result[active] += steps
     return result
-
-
-def _resolve(estimator_state: Any, X: Any, y: Any) -> tuple[FitState, Data, FloatArray]:
-    if isinstance(estimator_state, FitState):
-        return estimator_state, X, np.asarray(y, dtype=float)
-    X, y = estimator_state._records(X, y)
-    return estimator_state._confidential_state(), X, y
 
 
 def _check_values(values: Any, n_columns: int) -> FloatArray:

@@ -17,31 +17,15 @@ __all__ = ["Change", "TargetChange"]
 
 @dataclass(frozen=True)
 class Change:
-    """Candidates of a block of records, flattened: record i becomes its m-th variant.
-
-    Parameters
-    ----------
-    state : FitState
-        State of the fit.
-    old, new : ndarray of shape (b, d~)
-        ``x~`` and its variant.
-    y : ndarray of shape (b,)
-        Target.
-    row : ndarray of int of shape (b,)
-        Position in the training data.
-    weight : ndarray of shape (b,)
-        ``s omega``.
-    a_old, a_new : ndarray of shape (b, p), or (b, p K) for K predictors
-        ``A x~`` of either.
-    """
+    """Candidates of a block of records, flattened: record i becomes its m-th variant."""
 
     state: FitState
-    old: FloatArray
-    new: FloatArray
-    y: FloatArray
-    row: IntArray
-    weight: FloatArray
-    a_old: FloatArray
+    old: FloatArray  # ``x~``, (b, d~)
+    new: FloatArray  # and its variant
+    y: FloatArray  # target, (b,)
+    row: IntArray  # position in the training data, (b,)
+    weight: FloatArray  # ``s omega``, (b,)
+    a_old: FloatArray  # ``A x~`` of either, (b, p), or (b, p K) for K predictors
     a_new: FloatArray
 
     @classmethod
@@ -56,20 +40,8 @@ class Change:
     ) -> Self:
         """Every record of a block with every value in its columns.
 
-        Parameters
-        ----------
-        state : FitState
-            State of the fit.
-        X : ndarray of shape (n, d)
-            Records.
-        y : ndarray of shape (n,)
-            Their targets.
-        training_rows : ndarray of int of shape (n,)
-            Their positions in the training data.
-        columns : ndarray of int of shape (k,)
-            Columns that change.
-        values : ndarray of shape (n_values, k)
-            Candidates.
+        Shapes: ``X`` (n, d); ``y``, ``training_rows`` (n,); ``columns`` (k,); ``values`` (n_values,
+        k).
         """
         inverse = cls.images(state.factor)
         old = augment(X, state.factor.fit_intercept)
@@ -86,7 +58,7 @@ class Change:
 
     @classmethod
     def images(cls, factor: FitFactor) -> FloatArray:
-        """What takes ``x~`` to ``A x~``: one row for each of its entries."""
+        """Matrix that takes ``x~`` to ``A x~``: one row for each of its entries."""
         return factor.inverse_hessian
 
     @classmethod
@@ -160,15 +132,9 @@ class Change:
 
 @dataclass(frozen=True)
 class TargetChange(Change):
-    """Candidates in which the target of a record changes, alone or with some columns.
+    """Candidates in which the target of a record changes, alone or with some columns."""
 
-    Parameters
-    ----------
-    target : ndarray of shape (b,)
-        The new target.
-    """
-
-    target: FloatArray = field(default_factory=lambda: np.empty(0))
+    target: FloatArray = field(default_factory=lambda: np.empty(0))  # the new target, (b,)
 
     @classmethod
     def to(
@@ -183,22 +149,8 @@ class TargetChange(Change):
     ) -> Self:
         """Every record of a block with every target.
 
-        Parameters
-        ----------
-        state : FitState
-            State of the fit.
-        X : ndarray of shape (n, d)
-            Records.
-        y : ndarray of shape (n,)
-            Their targets.
-        training_rows : ndarray of int of shape (n,)
-            Their positions in the training data.
-        targets : ndarray of shape (n_values,)
-            Candidates.
-        columns : ndarray of int of shape (k,), default=None
-            Columns that change with the target.
-        values : ndarray of shape (n_values, k), default=None
-            What they become with each target.
+        Shapes: ``X`` (n, d); ``y``, ``training_rows`` (n,); ``targets`` (n_values,); ``columns``
+        (k,); ``values`` (n_values, k).
         """
         if columns is None or values is None:
             columns, values = np.zeros(0, dtype=np.intp), np.zeros((len(targets), 0))

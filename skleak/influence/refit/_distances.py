@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skleak.influence.refit._brackets import _ROUNDING, _is_own, _largest_variance, _table_norms
-from skleak.influence.refit._candidates import _TABLE_ELEMENTS, _encode, candidate_encodings
+from skleak.influence.refit._candidates import TABLE_ELEMENTS, candidate_encodings, encoded
 from skleak.influence.refit._changes import Change, TargetChange
-from skleak.influence.refit._reach import Reach, Whitening
+from skleak.influence.refit._reach import Reach
 from skleak.influence.state._state import FitState
 from skleak.utils._blocks import dense, row_blocks
 from skleak.utils._typing import FloatArray, IntArray
@@ -38,45 +38,12 @@ def distance_brackets(
 ) -> tuple[FloatArray, FloatArray]:
     """Bound the largest distance between two values of an attribute, had one record another entry.
 
-    Parameters
-    ----------
-    state : FitState
-        State of the fit; one predictor, noise of a fixed covariance and no reweighting.
-    rows : ndarray of int of shape (n,)
-        Training rows that take part.
-    secret : tuple of ndarray of int of shape (k,) or None, and ndarray of shape (n_values, k)
-        Columns of what is changed, None for the target, and its values: those of the attribute
-        itself, or others.
-    attribute : tuple of ndarray of int of shape (l,) and ndarray of shape (n_ends, l)
-        Columns of the attribute, and its values.
-    distances : ndarray of shape (n,)
-        Largest distance between the encodings of two values of the attribute of each record, over
-        the noise at scale 1.
+    Shapes: ``rows``, ``distances`` (n,); ``secret`` (k,); ``attribute`` (l,); returns ``low, high``
+    (n, n_values): at unit noise. Entry ``[i, m]`` is for the data in which record i carries
+    ``values[m]``.
 
-    Returns
-    -------
-    low, high : ndarray of shape (n, n_values)
-        At unit noise. Entry ``[i, m]`` is for the data in which record i carries ``values[m]``.
-
-    Notes
-    -----
     The distances of record i itself do not depend on its own attribute; had it another entry, they
     are computed.
-
-    Examples
-    --------
-    >>> from skleak.influence import candidate_encodings
-    >>> from skleak.linear_model import PrivateLinearRegression
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(200, 3))
-    >>> X[:, 0] = X[:, 0] > 0
-    >>> y = X @ [1.0, 2.0, 0.0] + rng.normal(size=200)
-    >>> model = PrivateLinearRegression(1.0).fit(X, y)
-    >>> apart = largest_distances(candidate_encodings(model, X, y, 0, [0.0, 1.0]))
-    >>> state, sex = model._confidential_state(), (np.array([0]), np.array([[0.0], [1.0]]))
-    >>> low, high = distance_brackets(state, np.arange(200), sex, sex, apart)
-    >>> bool(np.all(low <= apart.max()) and np.all(high >= apart.max()))
-    True
     """
     (columns, values), (ends, end_values) = secret, attribute
     n, n_values = len(rows), len(values)
@@ -112,19 +79,7 @@ def distance_brackets(
 def largest_distances(encodings: FloatArray) -> FloatArray:
     """Largest distance between two values of each record, of encodings (n, n_values, p).
 
-    Parameters
-    ----------
-    encodings : ndarray of shape (n, n_values, p)
-        In coordinates in which the noise is isotropic.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Examples
-    --------
-    >>> largest_distances(np.array([[[0.0, 0.0], [3.0, 4.0], [3.0, 0.0]]]))
-    array([5.])
+    Shapes: ``encodings`` (n, n_values, p); returns (n,).
     """
     result = np.zeros(len(encodings))
     for m in range(encodings.shape[1] - 1):
@@ -135,7 +90,7 @@ def largest_distances(encodings: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class _Steps:
-    """How far the fit moves at every value of an attribute in some records, found once a fit."""
+    """Steps of the fit at every value of an attribute in some records, found once a fit."""
 
     rows: tuple[int, ...]
     columns: tuple[int, ...]
@@ -164,7 +119,7 @@ def _measure_own(
     same = _is_own(state, rows, columns, values)
     for m, value in enumerate(np.repeat(values[:, None], n_ends, axis=1)):
         changed = np.flatnonzero(~same[:, m])
-        for block in row_blocks(len(changed), n_ends * Change.width(state), _TABLE_ELEMENTS):
+        for block in row_blocks(len(changed), n_ends * Change.width(state), TABLE_ELEMENTS):
             some = rows[changed[block]]
             X, y = dense(objective.X[some]), objective.y[some]
             if columns is None:
@@ -172,31 +127,19 @@ def _measure_own(
             else:
                 both = np.append(columns, ends), np.hstack([value, end_values])
                 change = Change.of(state, X, y, some, *both)
-            encodings = Whitening.of(state).steps(_encode(state, change))
+            encodings = state.noise.whitened(encoded(change))
             encodings = encodings.reshape(len(some), n_ends, -1)
             distances[changed[block], m] = largest_distances(encodings)
 
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Bounds on second differences of the minimiser, over a changed record and all others.
+    """Bounds on second differences of the minimiser, over a changed record and all others."""
 
-    Parameters
-    ----------
-    others : Reach
-        Of every record over all its values, of shape (n,).
-    quadratic : bool
-        The loss is.
-    longest : float
-        Largest leverage of a record, changed or not.
-    variance : float
-        Largest eigenvalue of A, in coordinates in which the noise is isotropic.
-    """
-
-    others: Reach
+    others: Reach  # of every record over all its values, of shape (n,)
     quadratic: bool
-    longest: float
-    variance: float
+    longest: float  # largest leverage of a record, changed or not
+    variance: float  # largest eigenvalue of A, in coordinates in which the noise is isotropic
 
     @classmethod
     def of(cls, state: FitState, rows: IntArray, changed: Reach, others: Reach) -> "_Pairs":

@@ -24,7 +24,7 @@ class MultinomialChange(Change):
 
     @classmethod
     def images(cls, factor: FitFactor) -> FloatArray:
-        """What takes ``x~`` to ``A (I (x) x~)``, of shape (d~, p K)."""
+        """Matrix that takes ``x~`` to ``A (I (x) x~)``, of shape (d~, p K)."""
         assert isinstance(factor, MultinomialFactor)
         inverse = factor.inverse_hessian[:, factor.by_class]  # (p, K, d~)
         return inverse.transpose(2, 0, 1).reshape(inverse.shape[2], -1)

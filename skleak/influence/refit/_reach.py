@@ -9,99 +9,41 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy import linalg
 
 from skleak.influence.jacobian._factor import FitFactor
-from skleak.influence.refit._candidates import _TABLE_ELEMENTS, _encode
+from skleak.influence.refit._candidates import TABLE_ELEMENTS, encoded
 from skleak.influence.refit._changes import Change, TargetChange
+from skleak.influence.state._shape import NoiseShape
 from skleak.influence.state._state import FitState
 from skleak.utils._blocks import dense, row_blocks
 from skleak.utils._linalg import augment
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["Reach", "Whitening"]
+__all__ = ["Reach", "leverages"]
 
 # What rounding may take from a norm that is the root of a difference of squares.
 _ROUNDING = 1e-7
 
 
 @dataclass(frozen=True)
-class Whitening:
-    """Coordinates in which noise of a fixed covariance is isotropic.
-
-    Parameters
-    ----------
-    root : ndarray of shape (p, p) or None
-        ``L`` with ``S = L L^T``; None for the identity.
-    """
-
-    root: FloatArray | None
-
-    @classmethod
-    def of(cls, state: FitState) -> Self:
-        noise = state.noise
-        return cls(None if noise.matrix is None or noise.is_identity else noise.matrix_root)
-
-    def steps(self, points: FloatArray) -> FloatArray:
-        """``L^-1 v`` of vectors of parameters, the last axis of ``points``."""
-        if self.root is None:
-            return points
-        flat = points.reshape(-1, len(self.root)).T
-        return np.asarray(linalg.solve_triangular(self.root, flat, lower=True).T).reshape(
-            points.shape
-        )
-
-    def gradients(self, x: FloatArray) -> FloatArray:
-        """``L^T x`` of vectors that are dual to parameters, the last axis of ``x``."""
-        return x if self.root is None else x @ self.root
-
-    def covariance(self, inverse: FloatArray) -> FloatArray:
-        """``L^-1 A L^-T``."""
-        return inverse if self.root is None else self.steps(self.steps(inverse).T)
-
-
-@dataclass(frozen=True)
 class Reach:
-    """Norms of the change of every candidate, each of shape (b,), or (n, n_values) in the end.
+    """Norms of the change of every candidate, each of shape (b,), or (n, n_values) in the end."""
 
-    Parameters
-    ----------
-    least : ndarray
-        A lower bound on ``H + E`` relative to H; at most 0 where there is none.
-    operator : ndarray
-        ``||I - A' H||`` for ``A' = (H + E)^-1``, in the spectral norm.
-    predictor : ndarray
-        Largest change ``|x.D|`` of the predictor of a record, the changed one included.
-    watched : ndarray
-        ``|D_S|`` for the columns that are watched.
-    energy : ndarray
-        ``sqrt(D^T H D)``.
-    weight, length : ndarray
-        ``s omega`` of the record, and how far its entries move.
-    curvature, curvature_change : ndarray
-        ``c`` of the changed record at the old minimiser, and by how much it differs.
-    residual : ndarray
-        ``|r|`` of the changed record at the old minimiser.
-    leverage, own_leverage, change_leverage : ndarray
-        ``x^T A x`` of the changed record, the record and their difference.
-    image : ndarray
-        ``|A x|`` of the changed record.
-    """
-
-    least: FloatArray
-    operator: FloatArray
+    least: FloatArray  # A lower bound on ``H + E`` relative to H; at most 0 where there is none
+    operator: FloatArray  # ``||I - A' H||`` for ``A' = (H + E)^-1``, in the spectral norm
+    # largest change ``|x.D|`` of the predictor of a record, the changed one included
     predictor: FloatArray
-    watched: FloatArray
-    energy: FloatArray
-    weight: FloatArray
-    length: FloatArray
-    curvature: FloatArray
-    curvature_change: FloatArray
-    residual: FloatArray
-    leverage: FloatArray
-    own_leverage: FloatArray
-    change_leverage: FloatArray
-    image: FloatArray
+    watched: FloatArray  # ``|D_S|`` for the columns that are watched
+    energy: FloatArray  # ``sqrt(D^T H D)``
+    weight: FloatArray  # ``s omega`` of the record
+    length: FloatArray  # how far its entries move
+    curvature: FloatArray  # ``c`` of the changed record at the old minimiser
+    curvature_change: FloatArray  # by how much that differs from the record's own
+    residual: FloatArray  # ``|r|`` of the changed record at the old minimiser
+    leverage: FloatArray  # ``x^T A x`` of the changed record
+    own_leverage: FloatArray  # of the record
+    change_leverage: FloatArray  # of their difference
+    image: FloatArray  # ``|A x|`` of the changed record
 
     @classmethod
     def of(
@@ -114,47 +56,33 @@ class Reach:
     ) -> Self:
         """Every value of a secret in some records, each number of shape (n, n_values).
 
-        Parameters
-        ----------
-        state : FitState
-            State of the fit; one predictor, noise of a fixed covariance and no reweighting.
-        rows : ndarray of int of shape (n,)
-            Training rows.
-        columns : ndarray of int of shape (k,) or None
-            Columns of the secret; None for the target.
-        values : ndarray of shape (n_values, k)
-            Its values.
-        watched : ndarray of int
-            Columns whose coefficients are watched.
+        Shapes: ``rows`` (n,); ``columns`` (k,); ``values`` (n_values, k).
         """
-        whitening = Whitening.of(state)
         objective, parts = state.objective, []
-        for block in row_blocks(len(rows), len(values) * Change.width(state), _TABLE_ELEMENTS):
+        for block in row_blocks(len(rows), len(values) * Change.width(state), TABLE_ELEMENTS):
             some = rows[block]
             X, y = dense(objective.X[some]), objective.y[some]
             if columns is None:
                 change: Change = TargetChange.to(state, X, y, some, values[:, 0])
             else:
                 change = Change.of(state, X, y, some, columns, values)
-            parts.append(cls._of_changes(state, whitening, change, watched))
+            parts.append(cls._of_changes(state, change, watched))
         names = [field.name for field in fields(cls)]
         shape = (len(rows), len(values))
         return cls(*(np.concatenate([getattr(p, n) for p in parts]).reshape(shape) for n in names))
 
     @classmethod
-    def _of_changes(
-        cls, state: FitState, whitening: Whitening, change: Change, watched: IntArray
-    ) -> Self:
+    def _of_changes(cls, state: FitState, change: Change, watched: IntArray) -> Self:
         loss, w = state.objective.loss, state.factor.coefficients
-        step = _encode(state, change) - w
+        step = encoded(change) - w
         a_old, a_new = change.old @ w, change.new @ w
         c_old, c_new = loss.curvature(a_old), loss.curvature(a_new)
         predictor, energy = _sizes(state, change, step)
         difference = change.new - change.old
-        images = whitening.steps(change.a_new)
+        images = state.noise.whitened(change.a_new)
         return cls(
             least=_least(change, c_old, c_new),
-            operator=_operator(whitening, change),
+            operator=_operator(state.noise, change),
             predictor=predictor,
             watched=np.linalg.norm(step[:, watched], axis=1),
             energy=energy,
@@ -217,11 +145,11 @@ def _least(change: Change, c_old: FloatArray, c_new: FloatArray) -> FloatArray:
     return np.minimum(mean - root, 1.0) - _ROUNDING
 
 
-def _operator(whitening: Whitening, change: Change) -> FloatArray:
+def _operator(noise: NoiseShape, change: Change) -> FloatArray:
     """Spectral norm of ``A U core U^T`` in whitened coordinates, of shape (b,)."""
     hessian = change.hessian()
-    images = whitening.steps(hessian.basis.transpose(0, 2, 1))
-    pair = whitening.gradients(np.stack([change.old, change.new], axis=1))
+    images = noise.whitened(hessian.basis.transpose(0, 2, 1))
+    pair = noise.whitened_dual(np.stack([change.old, change.new], axis=1))
     left, right = images @ images.transpose(0, 2, 1), pair @ pair.transpose(0, 2, 1)
     product = left @ hessian.core @ right @ hessian.core.transpose(0, 2, 1)
     mean = 0.5 * np.trace(product, axis1=1, axis2=2)

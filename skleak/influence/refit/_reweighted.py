@@ -54,29 +54,8 @@ def reweighted_encodings(
 ) -> FloatArray:
     """Encodings of candidates in a reweighted fit; see `candidate_encodings`.
 
-    Parameters
-    ----------
-    state : FitState
-        State of the fit.
-    X : ndarray or CSR of shape (n, d)
-        Training records to encode.
-    rows : ndarray of int of shape (n,)
-        Their positions in the training data.
-    columns : ndarray of int of shape (k,)
-        Columns that change.
-    values : ndarray of shape (n_values, k)
-        Candidates.
-
-    Returns
-    -------
-    ndarray of shape (n, n_values, p)
-
-    Warns
-    -----
-    ConvergenceWarning
-        Where there is no fixed point, or it was not reached.
-    UserWarning
-        Where it takes long; a progress bar is shown then.
+    Shapes: ``X`` (n, d); ``rows`` (n,); ``columns`` (k,); ``values`` (n_values, k); returns (n,
+    n_values, p).
     """
     refits = _Refits.of(state)
     n_values, w = len(values), state.factor.coefficients
@@ -177,14 +156,6 @@ class _Refits:
         base, copies = objective.reweights, objective.sample_weight
         start = self.state.factor.coefficients
 
-        def factor_of(minimum: Minimum) -> FitFactor:
-            return FitFactor(
-                minimum.coefficients,
-                minimum.inverse_hessian,
-                objective.loss,
-                objective.fit_intercept,
-            )
-
         def weights(factors: FloatArray) -> FloatArray:
             product = base * factors
             return product * (copies.sum() / (copies @ product))
@@ -194,14 +165,14 @@ class _Refits:
             omega = weights(factors)
             minimum = minimize(objective.reweighted(omega), start=start, tol=_ROUNDING)
             start = minimum.coefficients
-            kappa = rule.norms(factor_of(minimum), objective.X, objective.y)
+            kappa = rule.norms(FitFactor.of(objective, minimum), objective.X, objective.y)
             return rule.losses(omega, kappa, copies), minimum
 
         def newton(
             factors: FloatArray, minimum: Minimum, residual: FloatArray, rtol: float
         ) -> FloatArray:
             now = objective.reweighted(weights(factors))
-            factor = factor_of(minimum)
+            factor = FitFactor.of(objective, minimum)
             return newton_direction(now, factor, rule, residual, rtol=rtol).change
 
         result = equalize(
@@ -284,7 +255,7 @@ def _sizes(system: ClosedSystem, v: FloatArray) -> FloatArray:
 
 
 def _scales(system: ClosedSystem) -> FloatArray:
-    """What rounding noise of either is relative to."""
+    """Sizes to which rounding noise of either is relative."""
     w = system.factor.coefficients
     whitened = np.linalg.solve(system.balance.root, w)
     return np.array([np.linalg.norm(whitened) + np.sqrt(len(w)), np.linalg.norm(w)])

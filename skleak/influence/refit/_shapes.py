@@ -15,24 +15,17 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from skleak.influence.jacobian._multinomial_factor import check_one_predictor
 from skleak.influence.noise._covariance import inverse_hessian_root
 from skleak.influence.noise._minimax_coordinates import (
     check_no_reweighting,
     influence_weights,
     squared_axes,
 )
-from skleak.influence.refit._candidates import (
-    _check_values,
-    _resolve,
-    _training_rows,
-    candidate_encodings,
-)
+from skleak.influence.refit._candidates import Candidates
 from skleak.influence.refit._changes import Change
-from skleak.influence.refit._hessians import candidate_inverse_hessians
+from skleak.influence.refit._hessians import inverse_hessians
 from skleak.influence.state._state import FitState
-from skleak.utils._blocks import Blocks, add, dense, row_blocks
-from skleak.utils._features import resolve_features
+from skleak.utils._blocks import Blocks, add, row_blocks
 from skleak.utils._linalg import augment
 from skleak.utils._typing import Data, FloatArray, IntArray
 
@@ -59,88 +52,30 @@ def candidate_shapes(
     ``values[m]``: together with the encodings it makes the hypotheses of an attacker on noise
     whose covariance depends on the data. All copies of a weighted record change together.
 
-    Parameters
-    ----------
-    estimator_state : FitState or fitted private estimator
-        State of the fit; its own noise plays no part.
-    X : ndarray or CSR of shape (n, d)
-        Training records, all or, as the result is large, some of them.
-    y : ndarray of shape (n,)
-        Their targets.
-    attribute : str, int, slice, mask or list
-        Column of the attribute, or the block of its columns (one-hot).
-    values : array-like of shape (n_values,), or (n_values, k) for a block of k columns
-        Candidate values.
-    shape : {"curvature", "minimax"}
-        Kind of the shape.
-    encodings : ndarray of shape (n, n_values, p), default=None
-        What `candidate_encodings` returns for the same arguments, where it is known already.
-    rows : ndarray of int of shape (n,), default=None
-        Their positions in the training data. By default they are found by value, and of equal
-        rows the one of the largest weight is taken.
+    Shapes: ``X`` (n, d); ``y``, ``rows`` (n,); ``values`` (n_values,); ``encodings`` (n, n_values,
+    p); returns (n, n_values, p, p): with trace p.
 
-    Returns
-    -------
-    ndarray of shape (n, n_values, p, p)
-        With trace p. Confidential.
-
-    Raises
-    ------
-    ValueError
-        For records that are not in the training data, values of the wrong shape, a model with
-        several predictors, another kind of shape, or a minimax shape that is singular or of a
-        reweighted fit.
-
-    Notes
-    -----
     Squared loss: O(p^3) per candidate, exact. Other losses: one pass over the data per candidate,
     O(N p^2) for N training records.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skleak.linear_model import PrivateLinearRegression
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(50, 3))
-    >>> X[:, 0] = X[:, 0] > 0
-    >>> y = X @ [1.0, 2.0, 0.0] + rng.normal(size=50)
-    >>> model = PrivateLinearRegression().fit(X, y)
-    >>> candidate_shapes(model, X[:5], y[:5], 0, [0.0, 1.0], "minimax").shape
-    (5, 2, 4, 4)
     """
-    given = (estimator_state, X, y, attribute, values)
     if shape not in ("curvature", "minimax"):
         raise ValueError(
             f"`shape` must be 'curvature' or 'minimax'; got {shape!r}. Other noise has the same "
             "covariance under every value."
         )
+    candidates = Candidates.of(estimator_state, X, y, attribute, values, rows)
     if encodings is None:
-        encodings = candidate_encodings(*given, rows=rows)
-    if shape == "curvature":
-        result = candidate_inverse_hessians(*given, encodings=encodings, rows=rows)
-    else:
-        result = _minimax_shapes(*given, encodings, rows)
+        encodings = candidates.encodings()
+    found = inverse_hessians if shape == "curvature" else _minimax_shapes
+    result = found(candidates, encodings)
     p = result.shape[-1]
     return result * (p / np.trace(result, axis1=2, axis2=3))[:, :, None, None]
 
 
-def _minimax_shapes(
-    estimator_state: Any,
-    X: Data,
-    y: FloatArray,
-    attribute: Any,
-    values: Any,
-    encodings: FloatArray,
-    rows: IntArray | None,
-) -> FloatArray:
+def _minimax_shapes(candidates: Candidates, encodings: FloatArray) -> FloatArray:
     """``A # A B A`` of every candidate, up to a factor, of shape (n, n_values, p, p)."""
-    state, X, y = _resolve(estimator_state, X, y)
-    columns = resolve_features(attribute, state.feature_names, state.n_features, "attribute")
-    values = _check_values(values, len(columns))
-    check_one_predictor(state.factor)
+    state, change = candidates.state, candidates.changes()
     check_no_reweighting(state.objective)
-    training = _training_rows(state, X, y) if rows is None else rows
-    change = Change.of(state, dense(X), y, training, columns, values)
     points = np.asarray(encodings).reshape(len(change.y), -1)
     p = points.shape[1]
     whitened = _Whitened.of(state)
@@ -151,26 +86,16 @@ def _minimax_shapes(
             some, points[part]
         )
         result[part] = whitened.shapes(*pair)
-    return result.reshape(X.shape[0], len(values), p, p)
+    return result.reshape(*candidates.shape, p, p)
 
 
 @dataclass(frozen=True)
 class _Whitened:
-    """A fit in coordinates in which its Hessian is the identity.
-
-    Parameters
-    ----------
-    state : FitState
-        State of the fit.
-    root : ndarray of shape (p, p)
-        ``L``, lower triangular.
-    features : ndarray of shape (p, p)
-        ``P'``.
-    """
+    """A fit in coordinates in which its Hessian is the identity."""
 
     state: FitState
-    root: FloatArray
-    features: FloatArray
+    root: FloatArray  # ``L``, lower triangular, (p, p)
+    features: FloatArray  # ``P'``, (p, p)
 
     @classmethod
     def of(cls, state: FitState) -> "_Whitened":

@@ -32,25 +32,13 @@ __all__ = ["ClosedSystem", "Replacement"]
 
 @dataclass(frozen=True)
 class Replacement:
-    """Records replaced by candidates, one each, and how the linearised system changes.
+    """Records replaced by candidates, one each, and how the linearised system changes."""
 
-    Parameters
-    ----------
-    step : ndarray of shape (b, size)
-        First step: the solution with all other records linearised.
-    images, reads : ndarray of shape (b, size, 4)
-        The change of the matrix, ``U reads^T``, with ``images`` the solutions for ``U``.
-    core : ndarray of shape (b, 4, 4)
-        ``I + reads^T images``, of Woodbury's formula.
-    leaks : ndarray of bool of shape (b,)
-        Whether the candidate's weight follows its leakage.
-    """
-
-    step: FloatArray
-    images: FloatArray
+    step: FloatArray  # first step: the solution with all other records linearised, (b, size)
+    images: FloatArray  # solutions for U, where the matrix changes by ``U reads^T``, (b, size, 4)
     reads: FloatArray
-    core: FloatArray
-    leaks: BoolArray
+    core: FloatArray  # ``I + reads^T images``, of Woodbury's formula, (b, 4, 4)
+    leaks: BoolArray  # whether the candidate's weight follows its leakage, (b,)
 
     def correct(self, k: int, solution: FloatArray) -> FloatArray:
         """Solution of the system of candidate k from that of the unchanged one."""
@@ -60,26 +48,13 @@ class Replacement:
 
 @dataclass(frozen=True)
 class ClosedSystem:
-    """Residuals of the closed system around a point, and their derivative there.
+    """Residuals of the closed system around a point, and their derivative there."""
 
-    Parameters
-    ----------
-    objective : Objective
-        Training records with the weights of the point.
-    factor : FitFactor
-        Minimiser and inverse Hessian of the point.
-    level : float
-        To which leakage is balanced, at unit noise.
-    rule : WeightRule
-        What is balanced, and the weights that follow from it.
-    leaks : ndarray of bool of shape (n,)
-        Records whose weight follows their leakage; of others, which cannot leak, it is fixed.
-    """
-
-    objective: Objective
-    factor: FitFactor
-    level: float
-    rule: WeightRule
+    objective: Objective  # training records with the weights of the point
+    factor: FitFactor  # minimiser and inverse Hessian of the point
+    level: float  # to which leakage is balanced, at unit noise
+    rule: WeightRule  # what is balanced, and the weights that follow from it
+    # records whose weight follows their leakage; of others, which cannot leak, it is fixed, (n,)
     leaks: BoolArray
 
     @classmethod
@@ -117,13 +92,7 @@ class ClosedSystem:
         return v[..., : len(self.balance.root)] @ self.balance.root.T
 
     def at(self, v: FloatArray) -> tuple[FitFactor, float, FloatArray]:
-        """Factor, level, and Hessian in coordinates of the point, a step ``v`` away.
-
-        Raises
-        ------
-        LinAlgError
-            Where that Hessian is not positive definite.
-        """
+        """Factor, level, and Hessian in coordinates of the point, a step ``v`` away."""
         p = len(self.balance.root)
         entries = v[p:-1] / self.system.upper_scale
         hessian = np.eye(p)
@@ -204,7 +173,7 @@ class ClosedSystem:
         return Replacement(-step, images, reads, core, leaks)
 
     def _own(self, g: Gradients, t: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """What records write into the equations, and which changes of the unknowns they read.
+        """Parts that records write into the equations, and which changes of the unknowns they read.
 
         The first of either is through the predictor, the second through the logarithm of the
         weight; the latter's write is also the record's own part of the equations.

@@ -24,31 +24,12 @@ State = TypeVar("State")
 
 @dataclass(frozen=True)
 class Equalized(Generic[State]):
-    """Result of `equalize`.
+    """Result of `equalize`."""
 
-    Parameters
-    ----------
-    reweights : ndarray of shape (n,)
-        The factors ``omega`` of the best step.
-    losses : ndarray of shape (n,)
-        What they make every record leak.
-    state : object
-        What the caller's ``measure`` returned with them.
-    history : list of float
-        Relative spread of the losses at each step, the first that of the start.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> result = equalize(lambda w: (w * np.array([1.0, 3.0]), None), np.ones(2))
-    >>> [round(spread, 6) for spread in result.history]
-    [0.5, 0.0]
-    """
-
-    reweights: FloatArray
-    losses: FloatArray
-    state: State
-    history: list[float]
+    reweights: FloatArray  # the factors ``omega`` of the best step, (n,)
+    losses: FloatArray  # what they make every record leak, (n,)
+    state: State  # what the caller's ``measure`` returned with them
+    history: list[float]  # relative spread of the losses at each step, the first that of the start
 
     @property
     def spread(self) -> float:
@@ -59,22 +40,7 @@ class Equalized(Generic[State]):
 def relative_spread(losses: FloatArray, sample_weight: FloatArray) -> float:
     """Standard deviation of the losses over their mean; records of weight zero do not count.
 
-    Parameters
-    ----------
-    losses : ndarray of shape (n,)
-        Leakage of each record.
-    sample_weight : ndarray of shape (n,)
-        How many times each record counts.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> relative_spread(np.array([1.0, 3.0, 9.0]), np.array([1.0, 1.0, 0.0]))
-    0.5
+    Shapes: ``losses``, ``sample_weight`` (n,).
     """
     present = sample_weight > 0.0
     losses, weights = losses[present], sample_weight[present]
@@ -258,7 +224,7 @@ class _Accelerated(Generic[State]):
             self.best = step
 
     def propose(self) -> FloatArray:
-        """Where to go from the last fit, or from the best one if that was no improvement."""
+        """Return the next weights, from the last fit or from the best one if that was no improvement."""
         if self.last is self.best:
             self.damping = 1.0
         elif self.memory:

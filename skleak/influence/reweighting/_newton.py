@@ -42,27 +42,11 @@ _LARGEST_BASIS = 100
 
 @dataclass(frozen=True)
 class NewtonDirection:
-    """Result of `newton_direction`.
+    """Result of `newton_direction`."""
 
-    Parameters
-    ----------
-    change : ndarray of shape (n,)
-        Change of ``log omega``; zero for records of weight zero.
-    n_products : int
-        Products with the linearised system, each of them one pass over the data.
-    residual : float
-        Relative residual of that system.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> NewtonDirection(np.zeros(2), 5, 1e-3).n_products
-    5
-    """
-
-    change: FloatArray
-    n_products: int
-    residual: float
+    change: FloatArray  # change of ``log omega``; zero for records of weight zero, (n,)
+    n_products: int  # products with the linearised system, each of them one pass over the data
+    residual: float  # relative residual of that system
 
 
 def newton_direction(
@@ -75,43 +59,13 @@ def newton_direction(
 ) -> NewtonDirection:
     """Change of the log weights that would equalise the leakage, were it linear in them.
 
-    Parameters
-    ----------
-    objective : Objective
-        Training records with their present weights.
-    factor : FitFactor
-        The fit under these weights.
-    rule : WeightRule
-        What is balanced, and the weights that follow from it.
-    residual : ndarray of shape (n,)
-        By how much the logarithm of what is balanced (`WeightRule.losses`) is to change for each
-        record, up to a common constant.
-    rtol : float, default=1e-2
-        Relative residual of the linear system at which to stop.
+    The ``residual`` (n,) is by how much the logarithm of what is balanced (`WeightRule.losses`) is
+    to change for each record, up to a common constant. Where the linear system was not solved to
+    the relative residual ``rtol``, the direction may be a poor one.
 
-    Returns
-    -------
-    NewtonDirection
-        Where the linear system was not solved to ``rtol``, the direction may be a poor one.
-
-    Notes
-    -----
     The leakage of a record that cannot leak does not answer to anything; its weight changes by
     its residual. One gradient of all norms, O(n p^2), and O(n p^2) a product; the memory is
     bounded, and where the tables of all records pass 1 GB they are computed anew in every product.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skleak.losses import SquaredLoss
-    >>> from skleak.solvers import minimize
-    >>> X, y, one = np.array([[1.0], [2.0]]), np.array([2.0, 5.0]), np.ones(2)
-    >>> objective = Objective(X, y, SquaredLoss(), 0.5, False, one, one)
-    >>> minimum = minimize(objective)
-    >>> factor = FitFactor(minimum.coefficients, minimum.inverse_hessian, SquaredLoss(), False)
-    >>> wanted = np.array([0.1, -0.1])
-    >>> newton_direction(objective, factor, WeightRule(), wanted).change.round(3)
-    array([ 0.095, -0.095])
     """
     level = 1.0  # plays no part where weights are unbounded
     if np.isfinite(rule.most):
@@ -141,7 +95,7 @@ def newton_direction(
 
 @dataclass(frozen=True)
 class _Rows:
-    """What the linearisation needs of a block of records."""
+    """Tables of a block of records for the linearisation."""
 
     x: FloatArray
     coefficients: FloatArray

@@ -28,29 +28,13 @@ _LARGEST_RTOL, _SMALLEST_RTOL = 0.1, 1e-10
 
 @dataclass(frozen=True)
 class Step(Generic[State]):
-    """One fit of the iteration.
+    """One fit of the iteration."""
 
-    Parameters
-    ----------
-    spread : float
-        Relative spread of the losses.
-    log_weights : ndarray of shape (n_present,)
-        Logarithms of the factors of the records that take part.
-    residual : ndarray of shape (n_present,)
-        What the logarithms of their losses lack to the mean.
-    reweights : ndarray of shape (n,)
-        Factors of all records.
-    losses : ndarray of shape (n,)
-        What they make every record leak.
-    state : object
-        State of the fit.
-    """
-
-    spread: float
-    log_weights: FloatArray
-    residual: FloatArray
-    reweights: FloatArray
-    losses: FloatArray
+    spread: float  # relative spread of the losses
+    log_weights: FloatArray  # logarithms of the factors of the records that take part, (n_present,)
+    residual: FloatArray  # what the logarithms of their losses lack to the mean, (n_present,)
+    reweights: FloatArray  # factors of all records, (n,)
+    losses: FloatArray  # what they make every record leak, (n,)
     state: State
 
 
@@ -60,23 +44,12 @@ class NewtonSearch(Generic[State]):
 
     A step that does not lower the spread is halved, along the same direction. Where that does not
     help, the search ends. It may begin anew from another fit, after a wait that doubles each time.
-
-    Parameters
-    ----------
-    newton : callable
-        Finds the direction.
-    present : ndarray of bool of shape (n,)
-        Which records take part.
-    tol : float
-        Spread to be reached.
-    eager : bool
-        Whether to begin at once, and not only where the acceleration is slow.
     """
 
-    newton: Direction[State]
-    present: Array
-    tol: float
-    eager: bool
+    newton: Direction[State]  # finds the direction
+    present: Array  # which records take part, (n,)
+    tol: float  # spread to be reached
+    eager: bool  # whether to begin at once, and not only where the acceleration is slow
     _start: Step[State] | None = None  # fit at which the last search began
     _origin: Step[State] | None = None  # fit at which the present direction was found
     _change: FloatArray | None = None
@@ -92,21 +65,10 @@ class NewtonSearch(Generic[State]):
     def propose(
         self, step: Step[State], start: Step[State], history: list[float]
     ) -> FloatArray | None:
-        """Next log weights.
+        """Return the next log weights, (n_present,); None where the acceleration should go on.
 
-        Parameters
-        ----------
-        step : Step
-            The last fit.
-        start : Step
-            Where to begin: the best fit of the accelerated iteration.
-        history : list of float
-            Spreads of all fits.
-
-        Returns
-        -------
-        ndarray of shape (n_present,) or None
-            None where the accelerated iteration should go on.
+        ``start`` is where to begin, the best fit of the accelerated iteration, and ``history`` has
+        the spreads of all fits.
         """
         if self._origin is None:
             if start is self._start or not self._is_due(history):

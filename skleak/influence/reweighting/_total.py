@@ -59,23 +59,8 @@ def total_norms(
 ) -> FloatArray:
     """Total Fisher information loss of each record over a block of columns.
 
-    Returns
-    -------
-    ndarray of shape (n,)
-        Loss of the whole weight of each at the noise scale of the fit; the counterpart of
-        `fixed_losses`. Of records that are not training records: as if one took part in this fit.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skleak.linear_model import PrivateLinearRegression
-    >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
-    >>> model = PrivateLinearRegression(1.0, alpha=0.5, reweighting="irfil").fit(X, y)
-    >>> state = model._confidential_state()
-    >>> fixed_losses(state, state.training, [Columns(target=True)])[:, 0].round(3)
-    array([0.553, 0.553, 0.553, 0.553])
-    >>> total_norms(state, state.training).round(3)
-    array([0.725, 0.53 , 0.634, 0.493])
+    Returns (n,): loss of the whole weight of each at the noise scale of the fit; the counterpart of
+    `fixed_losses`. Of records that are not training records: as if one took part in this fit.
     """
     columns = state.whole_record if columns is None else columns
     return total_feature_norms(state, batch, [columns], norm, derivative=derivative)[:, 0]
@@ -93,19 +78,8 @@ def total_feature_norms(
 
     Here and below ``derivative`` is that of the state, where it is known already.
 
-    Returns
-    -------
-    ndarray of shape (n, n_blocks)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skleak.linear_model import PrivateLinearRegression
-    >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
-    >>> model = PrivateLinearRegression(1.0, alpha=0.5, reweighting="irfil").fit(X, y)
-    >>> state, blocks = model._confidential_state(), [Columns(np.array([0])), Columns(target=True)]
-    >>> total_feature_norms(state, state.training, blocks).shape
-    (4, 2)
+    Of the whole weight of each, at the noise scale of the fit; returns (n, n_blocks). Of records
+    that are not training records: as if one took part in this fit.
     """
     derivative = total_derivative(state) if derivative is None else derivative
     if derivative.unbounded:
@@ -130,24 +104,7 @@ def total_joint_norm(
     *,
     derivative: TotalDerivative | None = None,
 ) -> float:
-    """Total Fisher information loss of all given records together.
-
-    Returns
-    -------
-    float
-        The counterpart of `fixed_joint_loss`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skleak.linear_model import PrivateLinearRegression
-    >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
-    >>> model = PrivateLinearRegression(1.0, alpha=0.5, reweighting="irfil").fit(X, y)
-    >>> state = model._confidential_state()
-    >>> each = total_norms(state, state.training)
-    >>> bool(total_joint_norm(state, state.training) >= each.max())
-    True
-    """
+    """Total Fisher information loss of all given records together."""
     columns = state.whole_record if columns is None else columns
     derivative = total_derivative(state) if derivative is None else derivative
     if derivative.unbounded:
@@ -175,26 +132,8 @@ def total_jacobian(
 ) -> FloatArray:
     """Dense total Jacobians of a few training records.
 
-    Returns
-    -------
-    ndarray of shape (k, p, d + 1)
-        Derivative of the noiseless minimiser of the whole algorithm with respect to ``[x, y]``
-        of the record, all of its weight; zero for a record of weight zero.
-
-    Raises
-    ------
-    ValueError
-        Where there is none.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skleak.linear_model import PrivateLinearRegression
-    >>> X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0.0, 2.0, 2.0, 5.0])
-    >>> model = PrivateLinearRegression(1.0, alpha=0.5, reweighting="irfil").fit(X, y)
-    >>> total_jacobian(model._confidential_state(), np.array([2])).round(3)
-    array([[[-0.524, -0.024],
-            [-0.307,  0.354]]])
+    Returns (k, p, d + 1): derivative of the noiseless minimiser of the whole algorithm with respect
+    to ``[x, y]`` of the record, all of its weight; zero for a record of weight zero.
     """
     batch = state.training.take(rows)
     derivative = total_derivative(state) if derivative is None else derivative

@@ -29,36 +29,17 @@ _LARGEST_RESIDUAL = 1e-6
 
 @dataclass(frozen=True)
 class TotalDerivative:
-    """How a reweighted minimiser depends on the data, prepared for all records. Confidential.
+    """Derivative of a reweighted minimiser, prepared for all records. Confidential."""
 
-    Parameters
-    ----------
-    balance : Balance or None
-        What is balanced; None where the weights do not depend on the data, and the total
-        Jacobian is the conditional one.
-    adjoint : Adjoint or None
-        Solution of the adjoint system, None together with ``balance``.
-    spread : float
-        Relative standard deviation of what is balanced: how far the fit is from the fixed point.
-    deviation : float
-        Largest relative deviation of it from its mean, over all records.
-    residual : float
-        Relative residual of the adjoint system.
-    converged : bool
-        Whether the minimiser is one.
-
-    Examples
-    --------
-    >>> TotalDerivative(None, None, 0.0, 0.0, 0.0, True).doubts
-    []
-    """
-
+    # what is balanced; None where the weights do not depend on the data, and the total Jacobian is
+    # the conditional one
     balance: Balance | None
-    adjoint: Adjoint | None
+    adjoint: Adjoint | None  # solution of the adjoint system, None together with ``balance``
+    # relative standard deviation of what is balanced: how far the fit is from the fixed point
     spread: float
-    deviation: float
-    residual: float
-    converged: bool
+    deviation: float  # largest relative deviation of it from its mean, over all records
+    residual: float  # relative residual of the adjoint system
+    converged: bool  # whether the minimiser is one
 
     @property
     def unbounded(self) -> bool:
@@ -181,15 +162,6 @@ def fitted_derivative(state: FitState) -> TotalDerivative:
 
     Where the fixed point is singular, any change of the data may move them without bound: then
     the total leakage is infinite. Whatever makes it unreliable is a warning, once.
-
-    Returns
-    -------
-    TotalDerivative
-
-    Warns
-    -----
-    ConvergenceWarning
-        Where there are doubts.
     """
     return state.once(_find_derivative)
 

@@ -29,87 +29,49 @@ __all__ = ["Balance", "Gradients"]
 # Relative residual above which an eigenvector is computed anew by a dense method.
 _EIGENVECTOR_RESIDUAL = 1e-11
 
+# x, r, c, third and q of `Gradients`.
+_Losses = tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
+
 
 @dataclass(frozen=True)
 class Gradients:
-    """Derivatives of ``log kappa`` for a block of records, in coordinates where ``H = I``.
+    """Derivatives of ``log kappa`` for a block of records, in coordinates where ``H = I``."""
 
-    Parameters
-    ----------
-    x : ndarray of shape (b, p)
-        ``F^T x~``.
-    r, c, third, q : ndarray of shape (b,)
-        Derivatives of the loss in the predictor; ``third`` is that of ``c``.
-    kappa : ndarray of shape (b,)
-        The norm itself. Where it is zero, all derivatives are set to zero: the weight of a
-        record that cannot leak is not determined by its leakage.
-    follows : ndarray of shape (b,)
-        By how much the logarithm of the weight follows minus that of kappa, between 0 and 1.
-    predictor : ndarray of shape (b,)
-        Derivative through the predictor ``a``, all of it.
-    direct : ndarray of shape (b, p)
-        ``F direct`` is the derivative with respect to x other than through the predictor.
-    target : ndarray of shape (b,)
-        Derivative with respect to y, ``o_y``.
-    coefficients : ndarray of shape (b, p)
-        ``F^T h``.
-    pairs : list of (ndarray, ndarray)
-        ``S`` is the symmetric part of the sum of ``left right^T``, plus ``common`` times the
-        matrix `Balance.common`. Each factor has shape (b, p), or (1, p) if all records share it.
-    common : ndarray of shape (b,)
-        See ``pairs``.
-    """
-
-    x: FloatArray
-    r: FloatArray
+    x: FloatArray  # ``F^T x~``, (b, p)
+    r: FloatArray  # derivatives of the loss: r, c, c' and q, (b,)
     c: FloatArray
     third: FloatArray
     q: FloatArray
+    # The norm itself, (b,). Where it is zero, all derivatives are zero: the weight of a record that
+    # cannot leak is not determined by its leakage.
     kappa: FloatArray
+    # By how much the logarithm of the weight follows minus that of kappa, between 0 and 1, (b,).
     follows: FloatArray
-    predictor: FloatArray
+    predictor: FloatArray  # derivative through the predictor ``a``, all of it, (b,)
+    # ``F direct`` is the derivative with respect to x other than through the predictor, (b, p)
     direct: FloatArray
-    target: FloatArray
-    coefficients: FloatArray
+    target: FloatArray  # derivative with respect to y, ``o_y``, (b,)
+    coefficients: FloatArray  # ``F^T h``, (b, p)
+    # ``S`` is the symmetric part of the sum of ``left right^T``, plus ``common`` times the matrix
+    # `Balance.common`. Each factor has shape (b, p), or (1, p) if all records share it.
     pairs: list[tuple[FloatArray, FloatArray]]
-    common: FloatArray
+    common: FloatArray  # (b,)
 
 
 @dataclass(frozen=True)
 class Balance:
-    """What a reweighting balances, with the matrices that all records share.
-
-    Parameters
-    ----------
-    factor : FitFactor
-        State of the fit.
-    rule : WeightRule
-        What is balanced, and the weights that follow from it.
-    level : float
-        To which it is balanced, at unit noise. Plays no part where weights are unbounded.
-    root : ndarray of shape (p, p)
-        ``F`` with ``A = F F^T``.
-    gram : ndarray of shape (p, p)
-        ``F^T F``.
-    block : ndarray of shape (p, p)
-        ``F^T E_S E_S^T F``.
-    weights : ndarray of shape (p,)
-        ``F^T E_S w_S``.
-    length : float
-        ``|w_S|``.
-    common : ndarray of shape (p, p)
-        Symmetric part of ``block gram``.
-    """
+    """Norm that a reweighting balances, with the matrices that all records share."""
 
     factor: FitFactor
-    rule: WeightRule
+    rule: WeightRule  # what is balanced, and the weights that follow from it
+    # To which it is balanced, at unit noise. Plays no part where weights are unbounded.
     level: float
-    root: FloatArray
-    gram: FloatArray
-    block: FloatArray
-    weights: FloatArray
-    length: float
-    common: FloatArray
+    root: FloatArray  # ``F`` with ``A = F F^T``, (p, p)
+    gram: FloatArray  # ``F^T F``, (p, p)
+    block: FloatArray  # ``F^T E_S E_S^T F``, (p, p)
+    weights: FloatArray  # ``F^T E_S w_S``, (p,)
+    length: float  # ``|w_S|``
+    common: FloatArray  # symmetric part of ``block gram``, (p, p)
 
     @classmethod
     def of(cls, factor: FitFactor, rule: WeightRule, level: float = 1.0) -> "Balance":
@@ -143,9 +105,7 @@ class Balance:
             return self._spectral(losses, kappa, vectors @ self.root)
         return self._trace(losses)
 
-    def _spectral(
-        self, losses: tuple[FloatArray, ...], kappa: FloatArray, g: FloatArray
-    ) -> Gradients:
+    def _spectral(self, losses: _Losses, kappa: FloatArray, g: FloatArray) -> Gradients:
         """From ``u`` as ``g = F^T u``: then ``A u = F g``."""
         x, r, c, third, q = losses
         f = self.rule.residual_factor
@@ -163,11 +123,7 @@ class Balance:
         direct = (c * v_w + qt * v_y) * inverse
         u = direct[:, None] * x + (damped * inverse)[:, None] * v_s  # F^-1 u = F^T Q v / kappa
         return Gradients(
-            x,
-            r,
-            c,
-            third,
-            q,
+            *losses,
             kappa=kappa,
             follows=self.rule.follows(kappa, self.level),
             predictor=predictor,
@@ -178,7 +134,7 @@ class Balance:
             common=np.zeros(len(x)),
         )
 
-    def _trace(self, losses: tuple[FloatArray, ...]) -> Gradients:
+    def _trace(self, losses: _Losses) -> Gradients:
         x, r, c, third, q = losses
         f = self.rule.residual_factor
         damped = f * r
@@ -202,11 +158,7 @@ class Balance:
             + (c * damped * inverse)[:, None] * (gram_x @ self.block)
         )
         return Gradients(
-            x,
-            r,
-            c,
-            third,
-            q,
+            *losses,
             kappa=norms,
             follows=self.rule.follows(norms, self.level),
             predictor=predictor,

@@ -44,36 +44,19 @@ _KRYLOV_TOL, _KRYLOV_PRODUCTS = 1e-10, 300
 
 @dataclass(frozen=True)
 class Adjoint:
-    """One adjoint for each of K quantities, in coordinates where ``H = I``.
+    """One adjoint for each of K quantities, in coordinates where ``H = I``."""
 
-    Parameters
-    ----------
-    first : ndarray of shape (K, p)
-        Multiplies the first equation.
-    second : ndarray of shape (K, p, p)
-        Multiplies the second, symmetric.
-    third : ndarray of shape (K,)
-        Multiplies the third.
-    """
-
-    first: FloatArray
-    second: FloatArray
-    third: FloatArray
+    first: FloatArray  # multiplies the first equation, (K, p)
+    second: FloatArray  # multiplies the second, symmetric, (K, p, p)
+    third: FloatArray  # multiplies the third, (K,)
 
     def products(self, g: Gradients) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Contract with a block of records.
 
-        Returns
-        -------
-        along : ndarray of shape (b, K)
-            ``first . x``.
-        second_x : ndarray of shape (b, K, p)
-            ``second x``.
-        quadratic : ndarray of shape (b, K)
-            ``x . second x``.
-        by_weight : ndarray of shape (b, K)
-            Effect of minus the logarithm of the record's kappa through its weight, per copy and
-            at omega = 1; zero where the weight does not follow kappa.
+        Returns ``along`` (b, K): ``first . x``; ``second_x`` (b, K, p): ``second x``; ``quadratic``
+        (b, K): ``x . second x``; ``by_weight`` (b, K): effect of minus the logarithm of the
+        record's kappa through its weight, per copy and at omega = 1; zero where the weight does not
+        follow kappa.
         """
         b, (k, p) = len(g.x), self.first.shape
         along = g.x @ self.first.T
@@ -86,21 +69,11 @@ class Adjoint:
 
 @dataclass(frozen=True)
 class AdjointSystem:
-    """The system, for the records and weights of a fit.
+    """The system, for the records and weights of a fit."""
 
-    Parameters
-    ----------
-    objective : Objective
-        Training records with the weights of the fixed point.
-    balance : Balance
-        What the reweighting balances.
-    verbose : bool, default=False
-        Whether to show the progress of a pass over the data.
-    """
-
-    objective: Objective
-    balance: Balance
-    verbose: bool = False
+    objective: Objective  # training records with the weights of the fixed point
+    balance: Balance  # what the reweighting balances
+    verbose: bool = False  # whether to show the progress of a pass over the data
 
     @property
     def n_parameters(self) -> int:

@@ -18,29 +18,12 @@ class RecordBatch:
 
     A row is one person. For the fit a weight of 2 is the record twice; the person behind it has
     one unknown value all the same, which moves both.
-
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, d)
-        Records.
-    y : ndarray of shape (n,)
-        Targets.
-    sample_weight : ndarray of shape (n,)
-        ``s``: how many times each record counts in the fit.
-    reweights : ndarray of shape (n,)
-        ``omega``: its reweighting factor.
-
-    Examples
-    --------
-    >>> X, y = np.array([[1.0], [2.0]]), np.array([0.0, 1.0])
-    >>> RecordBatch(X, y, np.array([1.0, 4.0]), np.array([0.5, 1.5])).factors
-    array([0.5, 6. ])
     """
 
-    X: Data
-    y: FloatArray
-    sample_weight: FloatArray
-    reweights: FloatArray
+    X: Data  # records, (n, d)
+    y: FloatArray  # targets, (n,)
+    sample_weight: FloatArray  # ``s``: how many times each record counts in the fit, (n,)
+    reweights: FloatArray  # ``omega``: its reweighting factor, (n,)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -64,23 +47,9 @@ class RecordBatch:
 
 @dataclass(frozen=True)
 class TrainingLookup:
-    """Finds records in the training data.
+    """Finds records in the training data."""
 
-    Parameters
-    ----------
-    objective : Objective
-        Training records. Confidential.
-
-    Examples
-    --------
-    >>> from skleak.losses import SquaredLoss
-    >>> X, y, one = np.array([[1.0], [2.0]]), np.array([2.0, 4.0]), np.ones(2)
-    >>> lookup = TrainingLookup(Objective(X, y, SquaredLoss(), 0.0, False, one, one))
-    >>> lookup.rows(np.array([[2.0], [3.0]]), np.array([4.0, 4.0]))
-    array([ 1, -1])
-    """
-
-    objective: Objective
+    objective: Objective  # training records. Confidential
 
     def rows(self, X: Data, y: FloatArray) -> IntArray:
         """Position of each record in the training data, -1 where it is not there.
@@ -88,9 +57,7 @@ class TrainingLookup:
         The training data as a whole are themselves, row by row. Other records are found by
         value; a training row of weight zero took no part, so that one like it is new.
 
-        Returns
-        -------
-        ndarray of int of shape (n,)
+        Returns (n,).
         """
         if same_rows(X, self.objective.X) and np.array_equal(y, self.objective.y):
             return np.arange(X.shape[0])

@@ -37,34 +37,14 @@ _ACCURACY, _LARGEST_MEAN = 1e-14, 0.9
 
 @dataclass(frozen=True)
 class WeightRule:
-    """Weights ``omega = level / hypot(kappa, level / most)`` of balanced norms kappa.
+    """Weights ``omega = level / hypot(kappa, level / most)`` of balanced norms kappa."""
 
-    Parameters
-    ----------
-    columns : Columns, default=None
-        What is balanced; by default all columns without the target.
-    norm : {"spectral", "trace"}, default="spectral"
-        In which norm.
-    residual_factor : float, default=1.0
-        By which the residual enters the balanced norm.
-    most : float, default=inf
-        Bound of all weights, relative to their mean of one.
-    name : {"irfil", "total"}, default="irfil"
-        What users call it.
-
-    Examples
-    --------
-    >>> rule = WeightRule(most=2.0)
-    >>> kappa = np.array([0.0, 0.1, 1.0, 2.0])
-    >>> rule.weights(kappa, 1.0).round(3)
-    array([1.   , 1.961, 0.894, 0.485])
-    """
-
+    # what is balanced; by default all columns without the target
     columns: Columns = field(default_factory=Columns)
-    norm: Norm = "spectral"
-    residual_factor: float = 1.0
-    most: float = np.inf
-    name: Literal["irfil", "total"] = "irfil"
+    norm: Norm = "spectral"  # in which norm
+    residual_factor: float = 1.0  # by which the residual enters the balanced norm
+    most: float = np.inf  # bound of all weights, relative to their mean of one
+    name: Literal["irfil", "total"] = "irfil"  # what users call it
 
     @classmethod
     def total(cls, columns: Columns, norm: Norm) -> Self:
@@ -74,19 +54,12 @@ class WeightRule:
     def norms(self, factor: FitFactor, X: Data, y: FloatArray) -> FloatArray:
         """``kappa`` of each record: the balanced norm at omega = 1 and unit noise.
 
-        Returns
-        -------
-        ndarray of shape (n,)
+        Returns (n,).
         """
         return record_norms(self.damped(factor), X, y, self.columns, self.norm)
 
     def damped(self, factor: FitFactor) -> FitFactor:
-        """The factor whose Jacobians are balanced.
-
-        Returns
-        -------
-        FitFactor
-        """
+        """The factor whose Jacobians are balanced."""
         if self.residual_factor == 1.0:
             return factor
         solution = factor.coefficients, factor.inverse_hessian
@@ -95,9 +68,7 @@ class WeightRule:
     def weights(self, kappa: FloatArray, level: float) -> FloatArray:
         """``omega`` of records; one for those that cannot leak what is balanced.
 
-        Returns
-        -------
-        ndarray of shape (n,)
+        Returns (n,).
         """
         leaks = kappa > 0.0
         size = np.hypot(kappa, level / self.most)
@@ -106,23 +77,18 @@ class WeightRule:
     def follows(self, kappa: FloatArray, level: float) -> FloatArray:
         """Minus the derivative of ``log omega`` in ``log kappa``, and that in ``log level``.
 
-        Returns
-        -------
-        ndarray of shape (n,)
-            Between 0, for a weight that is fixed or at its bound, and 1, for ``level / kappa``.
+        Returns (n,): between 0, for a weight that is fixed or at its bound, and 1, for ``level /
+        kappa``.
         """
         size = np.hypot(kappa, level / self.most)
         share = np.divide(kappa, size, out=np.zeros_like(kappa), where=kappa > 0.0)
         return np.asarray(share**2)
 
     def losses(self, reweights: FloatArray, kappa: FloatArray, copies: FloatArray) -> FloatArray:
-        """What the rule makes equal: ``omega hypot(kappa, level / most)``.
+        """Losses that the rule makes equal: ``omega hypot(kappa, level / most)``.
 
-        Returns
-        -------
-        ndarray of shape (n,)
-            With unbounded weights, the leakage were the weights fixed. Equal to the level for all
-            records that leak, if the factors are those of the rule.
+        Returns (n,): with unbounded weights, the leakage were the weights fixed. Equal to the level
+        for all records that leak, if the factors are those of the rule.
         """
         floor = self.level(reweights, kappa, copies) / self.most if np.isfinite(self.most) else 0.0
         return np.where(kappa > 0.0, reweights * np.hypot(kappa, floor), 0.0)
@@ -130,10 +96,7 @@ class WeightRule:
     def level(self, reweights: FloatArray, kappa: FloatArray, copies: FloatArray) -> float:
         """The level under which the weights of the rule have the sum that they have now.
 
-        Returns
-        -------
-        float
-            Zero where no record leaks.
+        Returns zero where no record leaks.
         """
         some = (kappa > 0.0) & (copies > 0.0)
         if not np.any(some):

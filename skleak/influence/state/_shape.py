@@ -1,6 +1,7 @@
 """Which covariance the noise of a fit has, up to its scale."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -18,45 +19,19 @@ _ASYMMETRY = 1e-8
 
 @dataclass(frozen=True)
 class NoiseShape:
-    """Covariance of the noise over its variance, ``S`` with ``tr S = p``.
+    """Covariance of the noise over its variance, ``S`` with ``tr S = p``."""
 
-    Parameters
-    ----------
-    name : {"isotropic", "given", "curvature", "minimax"}, default="isotropic"
-        The identity; a matrix that does not depend on the data; or one that does: ``p A / tr A``
-        of the fit itself, or the minimax shape with equal weights (see `skleak.influence.noise`).
-    matrix : ndarray of shape (p, p) or None, default=None
-        ``S`` where it is given, symmetric positive definite of trace p.
-
-    Examples
-    --------
-    >>> NoiseShape.of([[2.0, 0.0], [0.0, 6.0]], 2).matrix
-    array([[0.5, 0. ],
-           [0. , 1.5]])
-    >>> NoiseShape.of("curvature", 2).name
-    'curvature'
-    """
-
+    # the identity; a matrix that does not depend on the data; or one that does: ``p A / tr A`` of
+    # the fit itself, or the minimax shape with equal weights (see `skleak.influence.noise`)
     name: Literal["isotropic", "given", "curvature", "minimax"] = "isotropic"
+    # ``S`` where it is given, symmetric positive definite of trace p, (p, p)
     matrix: FloatArray | None = None
 
     @classmethod
     def of(cls, value: Any, n_parameters: int) -> "NoiseShape":
         """From the parameter of an estimator.
 
-        Parameters
-        ----------
-        value : {"isotropic", "curvature", "minimax"} or array-like of shape (p, p)
-            Name, or a matrix known up to a factor.
-        n_parameters : int
-            p.
-
-        Raises
-        ------
-        ValueError
-            For another name, another shape, or a matrix that is not symmetric positive definite.
-        TypeError
-            For a matrix that does not hold real numbers.
+        Shapes: ``value`` (p, p).
         """
         if not isinstance(value, str):
             return cls("given", given_shape(value, n_parameters))
@@ -88,7 +63,7 @@ class NoiseShape:
         # Less what rounding may have added to it.
         return float(max(values[0] - 1e-14 * len(values) * values[-1], 0.0))
 
-    @property
+    @cached_property
     def matrix_root(self) -> FloatArray:
         """Lower triangular ``L`` with ``L L^T = S`` where it is given, of shape (p, p)."""
         if self.matrix is None:
@@ -97,8 +72,12 @@ class NoiseShape:
         root: FloatArray = cholesky.factor * cholesky.scale[:, None]
         return root
 
+    def whitened_dual(self, x: FloatArray) -> FloatArray:
+        """Gradients and records, of shape (..., p), in the coordinates of `whitened`."""
+        return x if self.matrix is None or self.is_identity else x @ self.matrix_root
+
     def whitened(self, points: FloatArray) -> FloatArray:
-        """Points of shape (..., p) in coordinates in which noise of a given shape is isotropic."""
+        """Parameters of shape (..., p) in coordinates in which given noise is isotropic."""
         if self.matrix is None or self.is_identity:
             return points
         root = self.matrix_root
@@ -112,30 +91,7 @@ ISOTROPIC = NoiseShape()
 def given_shape(shape: npt.ArrayLike, p: int) -> FloatArray:
     """A covariance from public knowledge, scaled to a trace of p.
 
-    Parameters
-    ----------
-    shape : array-like of shape (p, p)
-        Symmetric positive definite, known up to a factor.
-    p : int
-        Number of parameters.
-
-    Returns
-    -------
-    ndarray of shape (p, p)
-        Exactly symmetric.
-
-    Raises
-    ------
-    ValueError
-        For another shape, or a matrix that is not symmetric positive definite.
-    TypeError
-        For a matrix that does not hold real numbers.
-
-    Examples
-    --------
-    >>> given_shape([[2, 0], [0, 2]], 2)
-    array([[1., 0.],
-           [0., 1.]])
+    Shapes: ``shape`` (p, p); returns (p, p): exactly symmetric.
     """
     matrix = _check_symmetric(np.asarray(shape), p)
     try:

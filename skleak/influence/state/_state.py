@@ -24,66 +24,26 @@ class FitState:
     """Everything about a fit that must not leave: training records, minimiser, inverse Hessian.
 
     What it leaks is for `skleak.influence.leakage` to say.
-
-    Parameters
-    ----------
-    objective : Objective
-        Training records with their weights, loss and penalty.
-    factor : FitFactor
-        Minimiser and inverse Hessian.
-    noise_scale : float
-        Standard deviation of the noise on each parameter; their root mean square where they
-        differ.
-    private_target : bool
-        Whether an attacker is after the target too.
-    balanced : WeightRule or None, default=None
-        What the reweighting balances and how, if there is one.
-    balanced_level : float, default=nan
-        The leakage to which it is balanced, at unit noise.
-    feature_names : ndarray of str or None, default=None
-        Column names, where the training data had them.
-    converged : bool, default=True
-        Whether the minimiser is one.
-    verbose : bool, default=False
-        Whether to show the progress of what takes long.
-    noise : NoiseShape, default=ISOTROPIC
-        Shape of the noise; another one only without a reweighting and for
-        one predictor.
-
-    Examples
-    --------
-    >>> from skleak.losses import SquaredLoss
-    >>> from skleak.solvers import minimize
-    >>> X, y, one = np.array([[1.0], [2.0]]), np.array([2.0, 4.0]), np.ones(2)
-    >>> objective = Objective(X, y, SquaredLoss(), 0.0, False, one, one)
-    >>> minimum = minimize(objective)
-    >>> factor = FitFactor(minimum.coefficients, minimum.inverse_hessian, SquaredLoss(), False)
-    >>> state = FitState(objective, factor, noise_scale=0.1, private_target=False)
-    >>> state.batch(X[1:], y[1:]).factors
-    array([1.])
     """
 
-    objective: Objective
-    factor: FitFactor
+    objective: Objective  # training records with their weights, loss and penalty
+    factor: FitFactor  # minimiser and inverse Hessian
+    # standard deviation of the noise on each parameter; their root mean square where they differ
     noise_scale: float
-    private_target: bool
-    balanced: WeightRule | None = None
-    balanced_level: float = np.nan
-    feature_names: Array | None = None
-    converged: bool = True
-    verbose: bool = False
+    private_target: bool  # whether an attacker is after the target too
+    balanced: WeightRule | None = None  # what the reweighting balances and how, if there is one
+    balanced_level: float = np.nan  # the leakage to which it is balanced, at unit noise
+    feature_names: Array | None = None  # column names, where the training data had them
+    converged: bool = True  # whether the minimiser is one
+    verbose: bool = False  # whether to show the progress of what takes long
+    # shape of the noise; another one only without a reweighting and for one predictor
     noise: NoiseShape = ISOTROPIC
     _found: dict[Callable[..., Any], Any] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
     def at_noise(self, noise_scale: float) -> "FitState":
-        """The same fit with noise of another scale; the two share what is costly to find.
-
-        Returns
-        -------
-        FitState
-        """
+        """The same fit with noise of another scale; the two share what is costly to find."""
         other = replace(self, noise_scale=noise_scale)
         object.__setattr__(other, "_found", self._found)
         return other
@@ -92,10 +52,6 @@ class FitState:
         """Return what a function finds of this fit, which is called once at all noise scales.
 
         It may read anything of the state but its noise scale.
-
-        Returns
-        -------
-        object
         """
         if find not in self._found:
             self._found[find] = find(self)
@@ -124,10 +80,6 @@ class FitState:
         Records of the training data carry their own weights. Others have a weight of one; under a
         reweighting their factor is the one its fixed point would give them,
         a function of what it would leak (`WeightRule`).
-
-        Returns
-        -------
-        RecordBatch
         """
         objective = self.objective
         rows = self.training_rows(X, y)
@@ -146,9 +98,7 @@ class FitState:
         The training data as a whole are themselves, row by row. Other records are found by
         value; a training row of weight zero took no part, so that one like it is new.
 
-        Returns
-        -------
-        ndarray of int of shape (n,)
+        Returns (n,).
         """
         return self.once(_lookup).rows(X, y)
 
