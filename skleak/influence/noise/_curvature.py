@@ -51,7 +51,7 @@ class CurvatureNoise:
 
     factor: FitFactor
     root: FloatArray  # ``L``, (p, p)
-    # ``T_k`` for every whitened coordinate k, (p, p, p); None where it is zero: for the squared loss.
+    # ``T_k`` for every whitened coordinate k, (p, p, p); None where it is zero: squared loss.
     tensor: FloatArray | None
     # whether the noise is scaled by ``tr A`` of this fit, or by a number that is public
     normalized: bool

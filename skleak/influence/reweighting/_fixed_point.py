@@ -224,7 +224,7 @@ class _Accelerated(Generic[State]):
             self.best = step
 
     def propose(self) -> FloatArray:
-        """Return the next weights, from the last fit or from the best one if that was no improvement."""
+        """Return the next weights, from the last fit or the best one if that was no improvement."""
         if self.last is self.best:
             self.damping = 1.0
         elif self.memory:
