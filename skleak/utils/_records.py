@@ -80,10 +80,10 @@ def values_withheld(X: Any, y: Any, name: str = "the target") -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError) as error:
-        told = _without_values(error, X, y, name)
-        if told is error:
+        safe = _without_values(error, X, y, name)
+        if safe is error:
             raise
-        raise told from None
+        raise safe from None
 
 
 def _without_values(error: Exception, X: Any, y: Any, name: str) -> Exception:

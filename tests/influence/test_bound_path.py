@@ -86,9 +86,9 @@ def quadratic(rule, kappa, bounds, fail=()):
     copies = np.ones(len(kappa))
 
     def solve(stage, start, tol, max_fits):
-        bounds.append(stage.most)
+        bounds.append(stage.largest_weight)
         assert max_fits >= 1
-        if any(low < stage.most < high for low, high in fail):
+        if any(low < stage.largest_weight < high for low, high in fail):
             tol, max_fits = 0.0, 1
 
         def measure(weights):
@@ -99,7 +99,9 @@ def quadratic(rule, kappa, bounds, fail=()):
     return solve
 
 
-@pytest.mark.parametrize("rule", [WeightRule(), WeightRule(most=7.0), WeightRule(most=1.2)])
+@pytest.mark.parametrize(
+    "rule", [WeightRule(), WeightRule(largest_weight=7.0), WeightRule(largest_weight=1.2)]
+)
 def test_the_weights_are_those_of_the_rule(rule, rng):
     kappa, bounds = np.exp(rng.normal(size=50)), []
     found = follow_bound(quadratic(rule, kappa, bounds), rule, np.ones(50), 1e-10, 200)
@@ -107,7 +109,7 @@ def test_the_weights_are_those_of_the_rule(rule, rng):
     assert found.spread <= 1e-10
     level = rule.level(np.ones(50), kappa, np.ones(50))
     assert_allclose(found.reweights, rule.weights(kappa, level), rtol=1e-8)
-    assert bounds[-1] == rule.most
+    assert bounds[-1] == rule.largest_weight
     assert bounds == sorted(bounds)
 
 

@@ -333,7 +333,7 @@ def test_columns_far_from_zero(make, rng, kind):
         frame = noise.frame(Columns())
         records = noise.records(each.X, each.y)
         own, _ = records._own(False)
-        pair.append((noise.axes, records._between(frame, own, *records.arms())))
+        pair.append((noise.axes, records._between(frame, own, *records.partners())))
     for found, expected in zip(*pair, strict=True):
         assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
 

@@ -56,7 +56,7 @@ def test_iwpc_by_the_rule_that_evens_the_total(iwpc, alpha, gene):
     plain.fit(X, np.asarray(y), sample_weight=model.sample_reweights_)
     rule, factor = model._confidential_state().balanced, plain._confidential_state().factor
     kappa = rule.norms(factor, X.to_numpy(dtype=float), np.asarray(y, dtype=float))
-    levels = kappa / np.sqrt(model.sample_reweights_**-2.0 - rule.most**-2.0)
+    levels = kappa / np.sqrt(model.sample_reweights_**-2.0 - rule.largest_weight**-2.0)
     assert np.std(levels) <= 1e-6 * np.mean(levels)
 
 

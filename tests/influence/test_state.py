@@ -103,7 +103,7 @@ def test_new_records_get_the_weight_of_the_fixed_point(problem, rng):
     assert_allclose(loss, level / NOISE, rtol=1e-12)
     rule = WeightRule.total(balanced, "trace")
     bounded = FitState(problem.objective, problem.factor, NOISE, True, rule, 1e9)
-    assert_allclose(bounded.batch(X, y).reweights, rule.most, rtol=1e-12)
+    assert_allclose(bounded.batch(X, y).reweights, rule.largest_weight, rtol=1e-12)
 
 
 def test_a_new_record_that_cannot_leak_has_a_finite_weight(make_problem):

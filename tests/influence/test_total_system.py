@@ -212,7 +212,7 @@ class ClosedSystem:
         for x, target, count in zip(X, y, copies, strict=True):
             args = (self.kind, hessian, w, o.fit_intercept, x, target)
             kappa = np.exp(_log_kappa(*args, s.balanced))
-            weight = count / np.hypot(kappa / level, 1.0 / s.balanced.most)
+            weight = count / np.hypot(kappa / level, 1.0 / s.balanced.largest_weight)
             full = np.append(x, 1.0) if o.fit_intercept else x
             a = full @ w
             r = (expit(a) if self.kind == "logistic" else np.exp(a)) - target

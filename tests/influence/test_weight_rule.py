@@ -14,8 +14,8 @@ from skleak.influence.state._rule import _LARGEST_MEAN
 RULES = {
     "irfil": WeightRule(),
     "total": WeightRule.total(Columns(), "spectral"),
-    "tight": WeightRule(most=1.2),
-    "loose": WeightRule(most=1e6),
+    "tight": WeightRule(largest_weight=1.2),
+    "loose": WeightRule(largest_weight=1e6),
 }
 CASES = range(40)
 
@@ -47,10 +47,10 @@ def test_the_level_keeps_the_sum_of_the_weights(rule, seed):
     weights = rule.weights(kappa, level)
     mean = mean_of(given, kappa, copies)
     # All weights at their bound have no larger mean than that: only then the sum is another.
-    expected = min(mean, _LARGEST_MEAN * rule.most)
+    expected = min(mean, _LARGEST_MEAN * rule.largest_weight)
     assert mean_of(weights, kappa, copies) == pytest.approx(expected, rel=1e-12)
-    if np.isfinite(rule.most):
-        assert weights.max() <= max(1.0, rule.most)
+    if np.isfinite(rule.largest_weight):
+        assert weights.max() <= max(1.0, rule.largest_weight)
     assert weights.min() > 0.0
     assert_array_equal(weights[kappa == 0.0], 1.0)
     order = np.argsort(kappa[kappa > 0.0])
@@ -89,14 +89,14 @@ def test_irfil_is_the_level_over_the_norm(seed):
 @every("seed", CASES)
 def test_bounded_weights_by_their_definition(seed):
     kappa, copies, given = random_norms(seed)
-    rule = WeightRule(most=3.0)
+    rule = WeightRule(largest_weight=3.0)
     level = rule.level(given, kappa, copies)
     leaks = kappa > 0.0
     expected = 1.0 / np.sqrt((kappa[leaks] / level) ** 2 + 1.0 / 9.0)
     assert_allclose(rule.weights(kappa, level)[leaks], expected, rtol=1e-14)
     # Without a bound they are those of IRFIL, which a large bound approaches.
     unbounded = WeightRule()
-    far = WeightRule(most=1e30)
+    far = WeightRule(largest_weight=1e30)
     assert_allclose(
         far.weights(kappa, far.level(given, kappa, copies)),
         unbounded.weights(kappa, unbounded.level(given, kappa, copies)),
@@ -171,12 +171,12 @@ def test_one_tiny_norm_takes_all_weight_without_a_bound_only():
     free, bounded = WeightRule(), WeightRule.total(Columns(), "spectral")
     assert free.weights(kappa, free.level(ones, kappa, ones))[0] > 99.0
     weights = bounded.weights(kappa, bounded.level(ones, kappa, ones))
-    assert weights[0] == pytest.approx(bounded.most)
+    assert weights[0] == pytest.approx(bounded.largest_weight)
     assert_allclose(weights[1:], (100.0 - weights[0]) / 99.0)
 
 
 def test_two_norms_by_another_solver():
-    kappa, copies, rule = np.array([0.2, 1.0]), np.array([1.0, 3.0]), WeightRule(most=2.0)
+    kappa, copies, rule = np.array([0.2, 1.0]), np.array([1.0, 3.0]), WeightRule(largest_weight=2.0)
 
     def lack(log_level):
         omega = 1.0 / np.sqrt((kappa / np.exp(log_level[0])) ** 2 + 0.25)
@@ -191,9 +191,9 @@ def test_what_the_two_rules_are(norm, make_problem, rng):
     columns = Columns(np.array([0, 1]), target=True)
     rule = WeightRule.total(columns, norm)
     assert (rule.columns, rule.norm, rule.name) == (columns, norm, "total")
-    assert (rule.residual_factor, rule.most) == (0.8, 4.0)
+    assert (rule.residual_factor, rule.largest_weight) == (0.8, 4.0)
     plain = WeightRule(columns, norm)
-    assert (plain.residual_factor, plain.most, plain.name) == (1.0, np.inf, "irfil")
+    assert (plain.residual_factor, plain.largest_weight, plain.name) == (1.0, np.inf, "irfil")
     assert WeightRule() == WeightRule(Columns(), "spectral")
     assert isinstance(rule, WeightRule)
     # Residuals are damped in the norm, and nowhere else.
@@ -207,7 +207,7 @@ def test_what_the_two_rules_are(norm, make_problem, rng):
 
 
 def test_a_mean_beyond_the_bound_is_cut():
-    kappa, ones, rule = np.array([1.0]), np.ones(1), WeightRule(most=2.0)
+    kappa, ones, rule = np.array([1.0]), np.ones(1), WeightRule(largest_weight=2.0)
     level = rule.level(np.array([5.0]), kappa, ones)
     assert_allclose(rule.weights(kappa, level), 1.8, rtol=1e-12)
 

@@ -22,7 +22,7 @@ from skleak.accounting import LeakageLedger
 from skleak.exceptions import LeakageBudgetError, NoGuaranteeError, PrivacyLeakWarning
 from skleak.influence.jacobian import FitFactor
 from skleak.influence.state import FitState
-from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression, _releasing
 from skleak.solvers import Objective
 
 # A fit that evens its total leakage says how even it is, whenever that is asked for.

@@ -78,8 +78,8 @@ class MinimaxRecords:
         third = factor.loss.third_derivative(x @ factor.coefficients)
         return cls(noise, x @ noise.root, r, c, q, third)
 
-    def arms(self) -> tuple[FloatArray, FloatArray]:
-        """``u`` and ``v``, each of shape (b, p)."""
+    def partners(self) -> tuple[FloatArray, FloatArray]:
+        """``u`` and ``v`` of shape (b, p), with which the edges ``l_a`` are paired in ``U_a``."""
         weights = self.noise.factor.weights
         alpha = self.c**2 * (weights @ weights) + self.q**2
         u = alpha[:, None] * self.x + (self.c * self.r)[:, None] * self.noise.along
@@ -95,7 +95,7 @@ class MinimaxRecords:
         """Both terms of the information over a block of columns, each of shape (b, k, k)."""
         noise, k = self.noise, len(frame.w)
         own, target = self._own(frame.target)
-        u, v = self.arms()
+        u, v = self.partners()
         gram = np.empty((len(self.x), k + frame.target, k + frame.target))
         gram[:, :k, :k] = self._between(frame, own, u, v)
         if target is not None:
@@ -105,8 +105,8 @@ class MinimaxRecords:
             gram[:, k, k] = np.einsum("bij,bij->b", target, target)
         # The scale of the noise, which depends on the record as well.
         trace, delta = (
-            self._functional(each, frame, own, target, u, v)
-            for each in (np.eye(len(noise.axes)), noise.metric)
+            self._functional(matrix, frame, own, target, u, v)
+            for matrix in (np.eye(len(noise.axes)), noise.metric)
         )
         cross = delta[:, :, None] * (trace - 0.5 * len(noise.axes) * delta)[:, None, :]
         gram -= cross + cross.transpose(0, 2, 1)
@@ -117,8 +117,10 @@ class MinimaxRecords:
         """``Q``, and ``U_y`` where it is wanted, each of shape (b, p, p)."""
         noise, x = self.noise, self.x
         b, p = x.shape
-        alpha, beta, gamma = (each[:, None, None] for each in self.own_weights())
-        c, q, r, third = (each[:, None, None] for each in (self.c, self.q, self.r, self.third))
+        alpha, beta, gamma = (weight[:, None, None] for weight in self.own_weights())
+        c, q, r, third = (
+            derivative[:, None, None] for derivative in (self.c, self.q, self.r, self.third)
+        )
         E, F = noise.through_moments, noise.through_hessian
         moved = (x @ noise.tensor).reshape(b, p, p)
         square = x[:, :, None] * x[:, None, :]
@@ -160,20 +162,25 @@ class MinimaxRecords:
     def _between(
         self, frame: MinimaxFrame, own: FloatArray, u: FloatArray, v: FloatArray
     ) -> FloatArray:
-        """``<U_a, U_b>`` of the columns, of shape (b, k, k)."""
+        """``<U_a, U_b>`` of the columns, of shape (b, k, k).
+
+        With ``U_a = w_a Q + S_a - r R(l_a)`` and ``S_a = E o sym(l_a, u) - F o sym(l_a, v)``.
+        """
         noise, w, edges = self.noise, frame.w, frame.edges
         E, F = noise.through_moments, noise.through_hessian
         b, k, p = len(u), *edges.shape
+        # w_a <Q, U_b>, half of the part with w_a w_b <Q, Q>, so that the transpose has the rest.
         own_rest = self._with(own, u, v) @ edges.T
         own_rest += 0.5 * np.einsum("bij,bij->b", own, own)[:, None] * w
         half = own_rest[:, :, None] * w
-        # <E o sym(l_a, u) - F o sym(l_a, v), R(l_b)>
+        # - r <S_a, R(l_b)>: what R does to the edges is the same for all records.
         tables = (u @ frame.tables[0].reshape(k * k, p).T).reshape(b, k, k)
         tables -= (v @ frame.tables[1].reshape(k * k, p).T).reshape(b, k, k)
         half -= 2.0 * self.r[:, None, None] * tables
         gram = half + half.transpose(0, 2, 1)
         gram += self.r[:, None, None] ** 2 * frame.gram
-        # The same with itself.
+        # <S_a, S_b> / 2: E and F act elementwise, so that a product of two symmetric pairs is a sum
+        # over squares of their entries, with both edges on one side or one on either.
         diagonal = (u**2) @ E**2 - 2.0 * (u * v) @ (E * F) + (v**2) @ F**2
         left, right = edges * u[:, None], edges * v[:, None]
         crossed = (left @ E**2 - right @ (E * F)) @ left.transpose(0, 2, 1)
@@ -231,7 +238,7 @@ class MinimaxJoint:
         """Product of the rows of F, of shape (b, k), and of the target's, (b,), with a vector."""
         noise, x, c, r = self.noise, records.x, records.c, records.r
         alpha, beta, gamma = records.own_weights()
-        u, v = records.arms()
+        u, v = records.partners()
         image = x @ left
         square, pair = np.einsum("bi,bi->b", image, x), image @ noise.along
         flat, pulled = float(np.sum(left * noise.features)), x @ pull
@@ -255,7 +262,7 @@ class MinimaxJoint:
         t, target = weights * t, weights[:, 0] * target * records.q
         with_w, with_edges = t @ self.frame.w, t @ self.frame.edges
         alpha, beta, gamma = records.own_weights()
-        u, v = records.arms()
+        u, v = records.partners()
         moments = x.T @ (0.5 * (alpha * with_w)[:, None] * x) + u.T @ with_edges
         moments += np.outer((beta * with_w + c * target) @ x, noise.along)
         hessian = x.T @ (0.5 * (records.third * with_w)[:, None] * x) + v.T @ with_edges

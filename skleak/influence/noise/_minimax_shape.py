@@ -267,9 +267,9 @@ class _Records:
     ) -> tuple[FloatArray, IntArray]:
         """Points in which the records that stick out most do so, and their owners."""
         out = np.flatnonzero(squares > above)
-        most = 2 * len(self.root)
-        if len(out) > most:
-            out = out[np.argpartition(squares[out], -most)[-most:]]
+        limit = 2 * len(self.root)
+        if len(out) > limit:
+            out = out[np.argpartition(squares[out], -limit)[-limit:]]
         values, vectors = np.linalg.eigh(z)
         half = (vectors / np.sqrt(values)).T
         found, owners, lengths = (

@@ -60,8 +60,8 @@ def distance_brackets(
     # Of two values one is the actual one; of more, both ends of a distance may move.
     moving = 1.0 if len(end_values) == 2 else 2.0
     # Records whose distance stays below that of another one are never the largest.
-    most = moving * pairs.cross_differences(reach.largest().take(np.s_[None]).largest())[0]
-    near = np.flatnonzero(distances + most >= np.sort(distances)[-2:][0])
+    farthest = moving * pairs.cross_differences(reach.largest().take(np.s_[None]).largest())[0]
+    near = np.flatnonzero(distances + farthest >= np.sort(distances)[-2:][0])
     pairs = replace(pairs, others=pairs.others.take(near))
     low, high = own.copy(), own.copy()
     for m in range(n_values):
@@ -147,7 +147,7 @@ class _Pairs:
         return cls(
             others.largest(),
             state.objective.loss.quadratic,
-            max(float(each.max()) for each in leverages),
+            max(float(values.max()) for values in leverages),
             _largest_variance(state),
         )
 

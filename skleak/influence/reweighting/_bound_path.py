@@ -63,12 +63,12 @@ def follow_bound(
     bound, step, fits = 1.0, _FIRST_STEP, 0
     while fits < max_fits and step >= _SMALLEST_STEP:
         higher = bound * step
-        if higher >= min(rule.most, _LARGEST_BOUND):
+        if higher >= min(rule.largest_weight, _LARGEST_BOUND):
             result = solve(rule, start, tol, min(2 * _MOST_FITS, max_fits - fits))
-            if result.spread <= max(tol, _ROUGH) or rule.most <= bound * _SMALLEST_STEP:
+            if result.spread <= max(tol, _ROUGH) or rule.largest_weight <= bound * _SMALLEST_STEP:
                 return result
         else:
-            rough = replace(rule, most=higher)
+            rough = replace(rule, largest_weight=higher)
             result = solve(rough, start, _ROUGH, min(_MOST_FITS, max_fits - fits))
         fits += len(result.history)
         if result.spread <= _ROUGH:

@@ -68,7 +68,7 @@ def newton_direction(
     bounded, and where the tables of all records pass 1 GB they are computed anew in every product.
     """
     level = 1.0  # plays no part where weights are unbounded
-    if np.isfinite(rule.most):
+    if np.isfinite(rule.largest_weight):
         kappa = rule.norms(factor, objective.X, objective.y)
         level = rule.level(objective.reweights, kappa, objective.sample_weight)
     system = _LinearizedWeights(objective, Balance.of(factor, rule, level))

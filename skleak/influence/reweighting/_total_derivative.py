@@ -190,13 +190,13 @@ def _check_size(state: FitState) -> None:
             "reweighting."
         )
     n, p = len(state.objective.y), len(state.factor.coefficients)
-    most = min(_LARGEST, int((_MOST_WORK / n) ** (1.0 / 3.0)))
-    if p > most:
+    largest = min(_LARGEST, int((_MOST_WORK / n) ** (1.0 / 3.0)))
+    if p > largest:
         raise ValueError(
             f"The leakage of a reweighted fit of {n} records with {p} parameters would take too "
             "long: the weights are functions of the data, and differentiating them costs time "
             "O(n p^3) in each of a dozen passes or more, and memory O(p^3). Expected at most "
-            f"{most} parameters. `conditional_fisher_information_loss_` is there, but holds the "
+            f"{largest} parameters. `conditional_fisher_information_loss_` is there, but holds the "
             "weights fixed, as [FIL21] does, and may be too small. Reduce the columns first "
             "(sklearn.decomposition.PCA), or drop the reweighting."
         )

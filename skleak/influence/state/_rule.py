@@ -6,7 +6,7 @@ But weights are functions of the data. What a record leaks through them is large
 a rule without them evens the total leakage, which counts it:
 
 - A small ``kappa`` asks for a huge weight. Such a record rules the Hessian, and by it all other
-  weights. So weights are bounded, smoothly: ``1 / omega^2 = (kappa / level)^2 + 1 / most^2``.
+  weights. So weights are bounded, smoothly: ``1 / omega^2 = (kappa / level)^2 + 1 / bound^2``.
 - A large residual r asks for a small weight, through the part ``r A E`` of the Jacobian. As such a
   record moves, its weight and its residual move against each other, which cancels part of what
   ``kappa`` counts; relative to it, others leak too much. So r enters by a factor below one.
@@ -37,13 +37,13 @@ _ACCURACY, _LARGEST_MEAN = 1e-14, 0.9
 
 @dataclass(frozen=True)
 class WeightRule:
-    """Weights ``omega = level / hypot(kappa, level / most)`` of balanced norms kappa."""
+    """Weights ``omega = level / hypot(kappa, level / largest_weight)`` of balanced norms kappa."""
 
     # what is balanced; by default all columns without the target
     columns: Columns = field(default_factory=Columns)
     norm: Norm = "spectral"  # in which norm
     residual_factor: float = 1.0  # by which the residual enters the balanced norm
-    most: float = np.inf  # bound of all weights, relative to their mean of one
+    largest_weight: float = np.inf  # bound of all weights, relative to their mean of one
     name: Literal["irfil", "total"] = "irfil"  # what users call it
 
     @classmethod
@@ -71,7 +71,7 @@ class WeightRule:
         Returns (n,).
         """
         leaks = kappa > 0.0
-        size = np.hypot(kappa, level / self.most)
+        size = np.hypot(kappa, level / self.largest_weight)
         return np.divide(level, size, out=np.ones_like(kappa), where=leaks)
 
     def follows(self, kappa: FloatArray, level: float) -> FloatArray:
@@ -80,17 +80,21 @@ class WeightRule:
         Returns (n,): between 0, for a weight that is fixed or at its bound, and 1, for ``level /
         kappa``.
         """
-        size = np.hypot(kappa, level / self.most)
+        size = np.hypot(kappa, level / self.largest_weight)
         share = np.divide(kappa, size, out=np.zeros_like(kappa), where=kappa > 0.0)
         return np.asarray(share**2)
 
     def losses(self, reweights: FloatArray, kappa: FloatArray, copies: FloatArray) -> FloatArray:
-        """Losses that the rule makes equal: ``omega hypot(kappa, level / most)``.
+        """Losses that the rule makes equal: ``omega hypot(kappa, level / largest_weight)``.
 
         Returns (n,): with unbounded weights, the leakage were the weights fixed. Equal to the level
         for all records that leak, if the factors are those of the rule.
         """
-        floor = self.level(reweights, kappa, copies) / self.most if np.isfinite(self.most) else 0.0
+        floor = (
+            self.level(reweights, kappa, copies) / self.largest_weight
+            if np.isfinite(self.largest_weight)
+            else 0.0
+        )
         return np.where(kappa > 0.0, reweights * np.hypot(kappa, floor), 0.0)
 
     def level(self, reweights: FloatArray, kappa: FloatArray, copies: FloatArray) -> float:
@@ -104,19 +108,19 @@ class WeightRule:
         kappa, copies = kappa[some], copies[some]
         # No weight can be larger than the bound, and so neither can their mean.
         wanted = float(np.average(reweights[some], weights=copies))
-        wanted = min(wanted, _LARGEST_MEAN * self.most)
+        wanted = min(wanted, _LARGEST_MEAN * self.largest_weight)
         low = float(np.log(wanted / np.average(1.0 / kappa, weights=copies)))
-        if not np.isfinite(self.most):
+        if not np.isfinite(self.largest_weight):
             return float(np.exp(low))
 
-        def lack(log_level: float) -> float:
+        def excess(log_level: float) -> float:
             weights = self.weights(kappa, np.exp(log_level))
             return float(np.average(weights, weights=copies)) - wanted
 
         high = low + 1.0
-        while lack(high) < 0.0:
+        while excess(high) < 0.0:
             high += 1.0
-        found = optimize.brentq(lack, low - 1e-9, high, xtol=_ACCURACY, rtol=_ACCURACY)
+        found = optimize.brentq(excess, low - 1e-9, high, xtol=_ACCURACY, rtol=_ACCURACY)
         return float(np.exp(found))
 
 
