@@ -10,7 +10,7 @@ from _common import Array
 from skleak.influence.jacobian import FitFactor
 from skleak.influence.jacobian._norms import Norm
 from skleak.influence.reweighting import relative_spread
-from skleak.influence.reweighting._total import total_norms
+from skleak.influence.reweighting._total import total_feature_norms
 from skleak.influence.reweighting._total_derivative import total_derivative
 from skleak.influence.state import FitState, WeightRule
 from skleak.solvers import minimize
@@ -71,7 +71,8 @@ class Problem:
         """Total leakage, were the multipliers ``omega kappa`` that the weights imply fixed."""
         derivative = total_derivative(state)  # what it doubts is that the multipliers are one
         columns = self.rule.columns
-        return total_norms(state, state.training, columns, self.norm, derivative=derivative)
+        batch, norm = state.training, self.norm
+        return total_feature_norms(state, batch, [columns], norm, derivative=derivative)[:, 0]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skleak.datasets import fetch_adult, fetch_iwpc
 from skleak.influence.leakage import leakage_model
-from skleak.influence.reweighting._total import total_jacobian, total_norms
+from skleak.influence.reweighting._total import total_feature_norms, total_jacobian
 from skleak.influence.reweighting._total_derivative import total_derivative
 from skleak.linear_model import IRFIL, PrivateLinearRegression, PrivateLogisticRegression
 
@@ -87,7 +87,8 @@ def all_norms(state: Any, solver: Literal["auto", "dense", "krylov"] = "auto") -
     derivative = total_derivative(state, solver=solver)
     if derivative.doubts:
         raise RuntimeError(" ".join(derivative.doubts))
-    return total_norms(state, state.training, derivative=derivative)
+    whole = [state.whole_record]
+    return total_feature_norms(state, state.training, whole, derivative=derivative)[:, 0]
 
 
 def refits(case: Case, X: Array, y: Array, entries: list[tuple[int, int]]) -> Array:

@@ -3,11 +3,14 @@
 import functools
 import inspect
 
+import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
+from skleak.influence.reweighting import total_feature_norms
 from skleak.mechanisms import as_reweighting
+from skleak.utils._linalg import weighted_gram
 
 
 def flat(**options):
@@ -65,3 +68,30 @@ def every(names, cases):
         return run
 
     return decorate
+
+
+def hessian_matrix(state):
+    """Unnormalised Hessian ``H`` of a fit, by one pass over its records."""
+    objective, w = state.objective, state.factor.coefficients
+    weights = objective.weights * objective.loss.curvature(objective.predictor(w))
+    d = objective.X.shape[1]
+    hessian = np.diag(objective.total * objective.penalty)
+    hessian[:d, :d] += weighted_gram(objective.X, weights)
+    if objective.fit_intercept:
+        hessian[d] = hessian[:, d] = objective.transpose_product(weights)
+    return hessian
+
+
+def excess_loss(state, covariance):
+    """Expected rise of the training objective by noise, ``tr(H C) / (2 N)``.
+
+    Exact for the squared loss, to second order in the noise for others.
+    """
+    hessian = hessian_matrix(state)
+    return float(np.einsum("ij,ij->", hessian, covariance) / (2.0 * state.objective.total))
+
+
+def total_norms(state, batch, columns=None, norm="spectral", *, derivative=None):
+    """Total loss of each record over one block of columns, by default the whole record."""
+    columns = state.whole_record if columns is None else columns
+    return total_feature_norms(state, batch, [columns], norm, derivative=derivative)[:, 0]

@@ -37,7 +37,9 @@ INSIDE = {
 # Sub-packages that do not see each other at all.
 STRANGERS = {"attacks"}
 # Packages of which no files stand in a circle, whatever the imports are made under.
-WITHOUT_CIRCLES = ["influence"]
+WITHOUT_CIRCLES = ["influence", "linear_model", "solvers"]
+# Packages that all others, and their own sub-packages, enter by what an ``__init__`` exports.
+FRONT_DOORS = {"influence", "linear_model", "losses", "solvers"}
 
 
 def _part(path):
@@ -77,6 +79,29 @@ def test_imports_go_down():
             elif LAYER_OF[target] >= LAYER_OF[part]:
                 faults.append(f"{path} imports upward: {name}")
     assert not faults
+
+
+def _private_doors(folder, tree):
+    """Imports of a file in a folder, as a module's name, from private files of another."""
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ImportFrom) or not node.module.startswith("skleak."):
+            continue
+        package, *inner = node.module.split(".")[1:]
+        if package not in FRONT_DOORS or node.module.rpartition(".")[0] == folder:
+            continue
+        names = [alias.name for alias in node.names if node.module != folder]
+        if any(name.startswith("_") for name in (*inner, *names)):
+            found.append(node.module)
+    return found
+
+
+def test_packages_are_entered_by_their_front_doors():
+    faults = {}
+    for path in MODULES:
+        folder = ".".join(("skleak", *path.parent.relative_to(ROOT).parts))
+        faults[path] = _private_doors(folder, TREES[path])
+    assert not {path: names for path, names in faults.items() if names}
 
 
 def _sub(module):
@@ -143,6 +168,11 @@ def test_no_circle_of_files(part):
 
 
 def test_planted_faults_are_found():
+    back_door = ast.parse("from skleak.influence.noise._terms import LossTerms")
+    assert _private_doors("skleak.influence.refit", back_door)
+    assert not _private_doors("skleak.influence.noise", back_door)
+    assert _private_doors("skleak.audit", ast.parse("from skleak.solvers import _erm"))
+    assert not _private_doors("skleak.audit", ast.parse("from skleak.solvers import minimize"))
     late = "def f():\n    from skleak.influence.leakage._kinds import Reweighted\n"
     typed = """
 from typing import TYPE_CHECKING

@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from skleak.influence.leakage import leakage_model
 from skleak.influence.state import FitState
-from skleak.linear_model import _grains
 from skleak.linear_model._calibration import LinearModelProblem
 from skleak.linear_model._fitting import warn_if_uneven
+from skleak.linear_model._grains import Query, feature_blocks, group_labels, leakage
 from skleak.linear_model._parameters import LinearModelParameters
 from skleak.linear_model._rung import unchecked_moves
 from skleak.mechanisms import NoiseGoal
@@ -183,9 +183,9 @@ class MeasuredModel(LinearModelParameters):
         state = self._confidential_state()
         X, y = self._records(X, y)
         names = getattr(self, "feature_names_in_", None)
-        query = _grains.Query(names, features, norm, constrained, conditional)
-        labels = _grains.group_labels(groups, X, names) if per == "group" else None
-        return _grains.leakage(state, X, y, per, query, labels)
+        query = Query(names, features, norm, constrained, conditional)
+        labels = group_labels(groups, X, names) if per == "group" else None
+        return leakage(state, X, y, per, query, labels)
 
     def leakage_report(
         self, X: Any = None, y: Any = None, *, features: Any = None, groups: Any = None
@@ -212,8 +212,8 @@ class MeasuredModel(LinearModelParameters):
         X, y = self._records(X, y)
         names = getattr(self, "feature_names_in_", None)
         if groups is not None:
-            groups = _grains.group_labels(groups, X, names)
-        blocks, labels = _grains.feature_blocks(features, names, state.n_features)
+            groups = group_labels(groups, X, names)
+        blocks, labels = feature_blocks(features, names, state.n_features)
         return build_leakage_report(
             state,
             X,

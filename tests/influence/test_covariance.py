@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers import excess_loss, hessian_matrix
 from numpy.testing import assert_allclose
 
 from skleak.influence.jacobian import Columns, feature_norms, joint_norm, record_norms
 from skleak.influence.noise import noise_covariance
 from skleak.influence.noise._covariance import (
-    excess_loss,
-    hessian_matrix,
     inverse_hessian_root,
 )
 from skleak.influence.noise._curvature import CurvatureNoise

@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import mostly_slow
+from helpers import excess_loss, hessian_matrix, mostly_slow
 from scipy import linalg
 
 from skleak.influence.jacobian import Columns, record_norms
 from skleak.influence.noise import noise_covariance
-from skleak.influence.noise._covariance import excess_loss, hessian_matrix
 from skleak.influence.noise._curvature import CurvatureNoise
 from skleak.influence.noise._minimax import MinimaxNoise
 from skleak.influence.noise._minimax_shape import minimax_shape

@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import mostly_slow
+from helpers import hessian_matrix, mostly_slow
 from numpy.testing import assert_allclose
 from scipy import optimize, sparse
 
 from skleak.influence.jacobian import Columns
 from skleak.influence.noise import noise_covariance
-from skleak.influence.noise._covariance import hessian_matrix
 from skleak.influence.noise._design import enclosing_design
 from skleak.influence.noise._minimax_shape import minimax_shape
 from skleak.influence.state import FitState

@@ -9,11 +9,16 @@ from scipy import sparse
 
 from skleak.channels.gaussian._unequal import UnequalGaussianChannel
 from skleak.influence import candidate_encodings
-from skleak.influence.refit._hessians import candidate_inverse_hessians
+from skleak.influence.refit._candidates import Candidates
+from skleak.influence.refit._hessians import inverse_hessians
 from skleak.influence.state import FitState
 from skleak.solvers import minimize
 
 KINDS = ["squared", "logistic", "poisson"]
+
+
+def candidate_inverse_hessians(*arguments, encodings=None):
+    return inverse_hessians(Candidates.of(*arguments), encodings)
 
 
 def _state(problem):

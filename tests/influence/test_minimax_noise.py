@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers import hessian_matrix
 from numpy.testing import assert_allclose
 from scipy import linalg, optimize, sparse
 
 from skleak.influence.jacobian import Columns, feature_norms
-from skleak.influence.noise._covariance import hessian_matrix
 from skleak.influence.noise._curvature import CurvatureNoise
 from skleak.influence.noise._joint import covariance_joint_loss
 from skleak.influence.noise._minimax import MinimaxNoise

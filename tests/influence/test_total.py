@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import flat, mostly_slow
+from helpers import flat, mostly_slow, total_norms
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
@@ -17,7 +17,6 @@ from skleak.influence.reweighting._total import (
     total_feature_norms,
     total_jacobian,
     total_joint_norm,
-    total_norms,
 )
 from skleak.influence.reweighting._total_derivative import total_derivative
 from skleak.linear_model import (

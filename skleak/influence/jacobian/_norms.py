@@ -20,7 +20,7 @@ from skleak.influence.jacobian._secular import largest_eigenvalue
 from skleak.utils._blocks import Blocks, add, row_blocks
 from skleak.utils._typing import Data, FloatArray, IntArray
 
-__all__ = ["Columns", "Norm", "feature_norms", "joint_norm", "record_norms"]
+__all__ = ["Columns", "JacobianParts", "Norm", "feature_norms", "joint_norm", "record_norms"]
 
 Norm = Literal["spectral", "trace"]
 
@@ -76,7 +76,7 @@ def record_norms(
     Shapes: ``X`` (n, d); ``y`` (n,); returns (n,): change of the parameters per unit change of the
     record.
     """
-    parts = _Parts.of(factor, columns)
+    parts = JacobianParts.of(factor, columns)
     vectors, diagonal = parts.axes()
     turned, along = factor.response.T @ vectors, parts.along @ vectors
 
@@ -132,7 +132,7 @@ def joint_norm(
 
     Shapes: ``X`` (n, d); ``y``, ``weights`` (n,).
     """
-    parts = _Parts.of(factor, columns)
+    parts = JacobianParts.of(factor, columns)
     p = len(factor.response)
 
     # The Gram matrix of A x~, and not A times that of x~ times A: it would square the loss of
@@ -151,7 +151,7 @@ def joint_norm(
 
 
 @dataclass(frozen=True)
-class _Parts:
+class JacobianParts:
     """The information of every record as a sum of squares, in which nothing cancels.
 
     With ``r A E_S = r A E_S (I - n n^T) + r (A E_S n) n^T`` along ``n = w_S / |w_S|``,
@@ -170,7 +170,7 @@ class _Parts:
     along: FloatArray  # m, of shape (p,)
 
     @classmethod
-    def of(cls, factor: FitFactor, columns: Columns) -> "_Parts":
+    def of(cls, factor: FitFactor, columns: Columns) -> "JacobianParts":
         basis = columns.basis(factor.n_features)
         w = basis.T @ factor.weights
         length = float(np.linalg.norm(w))

@@ -5,16 +5,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skleak.influence.jacobian._norms import Columns, Norm
+from skleak.influence.jacobian import Columns, Norm
 from skleak.influence.leakage._model import LeakageModel
-from skleak.influence.noise._fitted import fitted_noise
-from skleak.influence.noise._fixed import fixed_joint_loss, fixed_losses
-from skleak.influence.noise._joint import covariance_joint_loss
-from skleak.influence.noise._terms import LossTerms, covariance_losses, noise_scales
-from skleak.influence.reweighting._total import total_feature_norms, total_joint_norm
-from skleak.influence.reweighting._total_derivative import fitted_derivative
-from skleak.influence.state._batch import RecordBatch
-from skleak.influence.state._state import FitState
+from skleak.influence.noise import (
+    LossTerms,
+    covariance_joint_loss,
+    covariance_losses,
+    fitted_noise,
+    fixed_joint_loss,
+    fixed_losses,
+    noise_scales,
+)
+from skleak.influence.reweighting import fitted_derivative, total_feature_norms, total_joint_norm
+from skleak.influence.state import FitState, RecordBatch
 from skleak.utils._typing import FloatArray
 
 __all__ = ["FittedNoise", "FixedNoise", "Reweighted", "leakage_model"]

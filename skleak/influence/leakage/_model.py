@@ -8,11 +8,9 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from skleak.influence.jacobian._multinomial_factor import MultinomialFactor
-from skleak.influence.jacobian._norms import Columns, Norm
-from skleak.influence.noise._terms import LossTerms
-from skleak.influence.state._batch import RecordBatch
-from skleak.influence.state._state import FitState
+from skleak.influence.jacobian import Columns, MultinomialFactor, Norm
+from skleak.influence.noise import LossTerms
+from skleak.influence.state import FitState, RecordBatch
 from skleak.utils._typing import Array, FloatArray
 
 __all__ = ["Capability", "LeakageModel"]

@@ -1,46 +1,14 @@
-"""The Hessian of a fit, a root of its inverse, and what noise of a covariance costs.
-
-Output perturbation with ``C = sigma^2 S``, ``tr S = p``: ``sigma`` is the root mean square of the
-noise over the parameters, whatever the shape ``S``.
-"""
+"""A root of the inverse Hessian of a fit."""
 
 import numpy as np
 from scipy import linalg
 
-from skleak.influence.jacobian._multinomial_factor import check_one_predictor
-from skleak.influence.state._state import FitState
-from skleak.utils._linalg import ScaledCholesky, weighted_gram
+from skleak.influence.jacobian import check_one_predictor
+from skleak.influence.state import FitState
+from skleak.utils._linalg import ScaledCholesky
 from skleak.utils._typing import FloatArray
 
-__all__ = [
-    "excess_loss",
-    "hessian_matrix",
-    "inverse_hessian_root",
-]
-
-
-def hessian_matrix(state: FitState) -> FloatArray:
-    """Unnormalised Hessian ``H`` of a fit, by one pass over its records. Confidential.
-
-    Returns (p, p): ``sum s omega c x~ x~^T + N alpha P``.
-    """
-    objective, w = state.objective, state.factor.coefficients
-    weights = objective.weights * objective.loss.curvature(objective.predictor(w))
-    d = objective.X.shape[1]
-    hessian = np.diag(objective.total * objective.penalty)
-    hessian[:d, :d] += weighted_gram(objective.X, weights)
-    if objective.fit_intercept:
-        hessian[d] = hessian[:, d] = objective.transpose_product(weights)
-    return hessian
-
-
-def excess_loss(state: FitState, covariance: FloatArray) -> float:
-    """Expected rise of the training objective by noise, ``tr(H C) / (2 N)``. Confidential.
-
-    Exact for the squared loss, to second order in the noise for others.
-    """
-    hessian = hessian_matrix(state)
-    return float(np.einsum("ij,ij->", hessian, covariance) / (2.0 * state.objective.total))
+__all__ = ["inverse_hessian_root"]
 
 
 def inverse_hessian_root(state: FitState) -> FloatArray:

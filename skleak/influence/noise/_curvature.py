@@ -29,12 +29,10 @@ from functools import cached_property
 
 import numpy as np
 
-from skleak.influence.jacobian._factor import FitFactor
-from skleak.influence.jacobian._norms import Columns
+from skleak.influence.jacobian import Columns, FitFactor
 from skleak.influence.noise._covariance import inverse_hessian_root
 from skleak.influence.noise._terms import Frame
-from skleak.influence.state._batch import RecordBatch
-from skleak.influence.state._state import FitState
+from skleak.influence.state import FitState, RecordBatch
 from skleak.utils._blocks import Blocks, add
 from skleak.utils._linalg import augment
 from skleak.utils._typing import FloatArray

@@ -4,12 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from skleak.influence.jacobian._factor import FitFactor
-from skleak.influence.jacobian._multinomial_factor import check_one_predictor
+from skleak.influence.jacobian import FitFactor, check_one_predictor
 from skleak.influence.noise._curvature import CurvatureNoise
 from skleak.influence.noise._minimax import MinimaxNoise
 from skleak.influence.noise._terms import DataShape
-from skleak.influence.state._state import FitState
+from skleak.influence.state import FitState
 from skleak.utils._typing import FloatArray
 
 __all__ = ["fitted_noise", "mean_factor", "noise_covariance", "noise_root"]

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from skleak.influence.jacobian._norms import Columns, Norm, feature_norms, joint_norm
+from skleak.influence.jacobian import Columns, Norm, feature_norms, joint_norm
 from skleak.influence.noise._fitted import mean_factor
-from skleak.influence.state._batch import RecordBatch
-from skleak.influence.state._state import FitState
+from skleak.influence.state import FitState, RecordBatch
 from skleak.utils._typing import FloatArray
 
 __all__ = ["fixed_joint_loss", "fixed_losses", "per_noise"]

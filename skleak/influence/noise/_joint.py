@@ -11,10 +11,9 @@ for the tensor.
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from skleak.influence.jacobian._norms import Columns, Norm
+from skleak.influence.jacobian import Columns, Norm
 from skleak.influence.noise._terms import DataShape, covariance_losses
-from skleak.influence.state._batch import RecordBatch
-from skleak.influence.state._state import FitState
+from skleak.influence.state import FitState, RecordBatch
 from skleak.utils._typing import FloatArray
 
 __all__ = ["covariance_joint_loss"]

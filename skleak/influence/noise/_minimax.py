@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skleak.influence.jacobian._factor import FitFactor
-from skleak.influence.jacobian._norms import Columns
+from skleak.influence.jacobian import Columns, FitFactor
 from skleak.influence.noise._minimax_coordinates import MinimaxCoordinates
 from skleak.influence.noise._minimax_records import MinimaxFrame, MinimaxJoint, MinimaxRecords
-from skleak.influence.state._batch import RecordBatch
+from skleak.influence.state import RecordBatch
 from skleak.utils._typing import FloatArray
 
 __all__ = ["MinimaxNoise"]

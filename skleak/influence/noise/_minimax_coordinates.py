@@ -50,9 +50,9 @@ from typing import Self
 
 import numpy as np
 
-from skleak.influence.jacobian._factor import FitFactor
+from skleak.influence.jacobian import FitFactor
 from skleak.influence.noise._covariance import inverse_hessian_root
-from skleak.influence.state._state import FitState
+from skleak.influence.state import FitState
 from skleak.solvers import Objective
 from skleak.utils._blocks import Blocks, add
 from skleak.utils._typing import FloatArray

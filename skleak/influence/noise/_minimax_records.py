@@ -24,10 +24,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skleak.influence.jacobian._norms import Columns
+from skleak.influence.jacobian import Columns
 from skleak.influence.noise._minimax_coordinates import MinimaxCoordinates
 from skleak.influence.noise._terms import Frame
-from skleak.influence.state._batch import RecordBatch
+from skleak.influence.state import RecordBatch
 from skleak.utils._blocks import Blocks, add
 from skleak.utils._typing import FloatArray
 

@@ -29,10 +29,10 @@ from typing import Any
 
 import numpy as np
 
-from skleak.influence.jacobian._norms import Columns, record_norms
+from skleak.influence.jacobian import Columns, record_norms
 from skleak.influence.noise._covariance import inverse_hessian_root
 from skleak.influence.noise._design import enclosing_design
-from skleak.influence.state._state import FitState
+from skleak.influence.state import FitState
 from skleak.utils._blocks import dense_rows, row_blocks
 from skleak.utils._typing import Data, FloatArray, IntArray
 

@@ -16,10 +16,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from skleak.influence.jacobian._factor import FitFactor
-from skleak.influence.jacobian._norms import Columns, Norm, feature_norms
-from skleak.influence.state._batch import RecordBatch
-from skleak.influence.state._state import FitState
+from skleak.influence.jacobian import Columns, FitFactor, Norm, feature_norms
+from skleak.influence.state import FitState, RecordBatch
 from skleak.utils._blocks import Blocks
 from skleak.utils._typing import FloatArray
 

@@ -3,14 +3,12 @@
 from skleak.influence.refit._brackets import loss_brackets
 from skleak.influence.refit._candidates import candidate_encodings
 from skleak.influence.refit._distances import distance_brackets, largest_distances
-from skleak.influence.refit._hessians import candidate_inverse_hessians
 from skleak.influence.refit._removals import addition_steps, removal_steps
 from skleak.influence.refit._shapes import candidate_shapes
 
 __all__ = [
     "addition_steps",
     "candidate_encodings",
-    "candidate_inverse_hessians",
     "candidate_shapes",
     "distance_brackets",
     "largest_distances",

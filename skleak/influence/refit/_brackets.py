@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skleak.influence.jacobian._norms import Columns
-from skleak.influence.noise._fixed import fixed_losses
+from skleak.influence.jacobian import Columns
+from skleak.influence.noise import fixed_losses
 from skleak.influence.refit._reach import Reach, leverages
-from skleak.influence.state._state import FitState
+from skleak.influence.state import FitState
 from skleak.utils._blocks import Blocks, dense, row_blocks
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 

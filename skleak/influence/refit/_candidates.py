@@ -12,12 +12,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from skleak.influence.jacobian._multinomial_factor import MultinomialFactor, check_one_predictor
+from skleak.influence.jacobian import MultinomialFactor, check_one_predictor
 from skleak.influence.refit._changes import Change
 from skleak.influence.refit._chord import ChordSolver
 from skleak.influence.refit._multinomial_changes import MultinomialChange
 from skleak.influence.refit._reweighted import reweighted_encodings
-from skleak.influence.state._state import FitState
+from skleak.influence.state import FitState
 from skleak.utils._blocks import Blocks, dense
 from skleak.utils._features import resolve_features
 from skleak.utils._typing import Data, FloatArray, IntArray

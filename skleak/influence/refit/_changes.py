@@ -5,9 +5,9 @@ from typing import Self
 
 import numpy as np
 
-from skleak.influence.jacobian._factor import FitFactor
+from skleak.influence.jacobian import FitFactor
 from skleak.influence.refit._chord import ChangedHessian
-from skleak.influence.state._state import FitState
+from skleak.influence.state import FitState
 from skleak.solvers import minimize
 from skleak.utils._linalg import augment
 from skleak.utils._typing import BoolArray, FloatArray, IntArray

@@ -18,7 +18,7 @@ from skleak.influence.refit._brackets import _ROUNDING, _is_own, _largest_varian
 from skleak.influence.refit._candidates import TABLE_ELEMENTS, candidate_encodings, encoded
 from skleak.influence.refit._changes import Change, TargetChange
 from skleak.influence.refit._reach import Reach
-from skleak.influence.state._state import FitState
+from skleak.influence.state import FitState
 from skleak.utils._blocks import dense, row_blocks
 from skleak.utils._typing import FloatArray, IntArray
 

@@ -1,46 +1,26 @@
 """The inverse Hessian had a record been different: the shape that noise would then have had."""
 
-from typing import Any
-
 import numpy as np
 
 from skleak.influence.refit._candidates import Candidates
 from skleak.influence.refit._changes import Change
-from skleak.influence.state._state import FitState
-from skleak.utils._typing import Data, FloatArray, IntArray
+from skleak.influence.state import FitState
+from skleak.utils._typing import FloatArray
 
-__all__ = ["candidate_inverse_hessians", "inverse_hessians"]
+__all__ = ["inverse_hessians"]
 
 
-def candidate_inverse_hessians(
-    estimator_state: Any,
-    X: Data,
-    y: FloatArray,
-    attribute: Any,
-    values: Any,
-    *,
-    encodings: FloatArray | None = None,
-    rows: IntArray | None = None,
-) -> FloatArray:
+def inverse_hessians(candidates: Candidates, encodings: FloatArray | None = None) -> FloatArray:
     """Inverse Hessians of the fits with one record's attribute set to each value.
 
     Matrix ``[i, m]`` is the inverse of the unnormalised Hessian that the fit would have had with
-    record i carrying ``values[m]``: together with the encodings it makes the hypotheses of an
-    attacker on noise that is shaped by the curvature. All copies of a weighted record change
-    together. Under a reweighting the weights are held fixed.
-
-    Shapes: ``X`` (n, d); ``y``, ``rows`` (n,); ``values`` (n_values,); ``encodings`` (n, n_values,
-    p); returns (n, n_values, p, p).
+    record i carrying ``values[m]``: together with the encodings, found if they are not given, it
+    makes the hypotheses of an attacker on noise that is shaped by the curvature. Under a
+    reweighting the weights are held fixed.
 
     Squared loss: O(p^2) per candidate, exact. Other losses: one pass over the data per candidate,
     O(N p^2) for N training records, because the curvature of all of them changes.
     """
-    candidates = Candidates.of(estimator_state, X, y, attribute, values, rows)
-    return inverse_hessians(candidates, encodings)
-
-
-def inverse_hessians(candidates: Candidates, encodings: FloatArray | None) -> FloatArray:
-    """Inverse Hessians of candidates, whose encodings may be known already."""
     state, change = candidates.state, candidates.changes()
     p = len(state.factor.coefficients)
     if state.objective.loss.quadratic:

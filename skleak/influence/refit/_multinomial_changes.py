@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skleak.influence.jacobian._factor import FitFactor
-from skleak.influence.jacobian._multinomial_factor import MultinomialFactor
+from skleak.influence.jacobian import FitFactor, MultinomialFactor
 from skleak.influence.refit._changes import Change
 from skleak.influence.refit._chord import ChangedHessian
-from skleak.influence.state._state import FitState
+from skleak.influence.state import FitState
 from skleak.utils._typing import FloatArray, IntArray
 
 __all__ = ["MultinomialChange"]

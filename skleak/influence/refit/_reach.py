@@ -10,11 +10,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from skleak.influence.jacobian._factor import FitFactor
+from skleak.influence.jacobian import FitFactor
 from skleak.influence.refit._candidates import TABLE_ELEMENTS, encoded
 from skleak.influence.refit._changes import Change, TargetChange
-from skleak.influence.state._shape import NoiseShape
-from skleak.influence.state._state import FitState
+from skleak.influence.state import FitState, NoiseShape
 from skleak.utils._blocks import dense, row_blocks
 from skleak.utils._linalg import augment
 from skleak.utils._typing import FloatArray, IntArray

@@ -16,13 +16,10 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
-from skleak.influence.jacobian._factor import FitFactor
-from skleak.influence.jacobian._norms import record_norms
+from skleak.influence.jacobian import FitFactor, record_norms
 from skleak.influence.refit._chord import error_left
-from skleak.influence.reweighting._closed_system import ClosedSystem, Replacement
-from skleak.influence.reweighting._fixed_point import equalize
-from skleak.influence.reweighting._newton import newton_direction
-from skleak.influence.state._state import FitState
+from skleak.influence.reweighting import ClosedSystem, Replacement, equalize, newton_direction
+from skleak.influence.state import FitState
 from skleak.solvers import Minimum, Objective, minimize
 from skleak.utils._blocks import Blocks, dense, row_blocks
 from skleak.utils._typing import BoolArray, Data, FloatArray, IntArray

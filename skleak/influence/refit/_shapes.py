@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from skleak.influence.noise._covariance import inverse_hessian_root
-from skleak.influence.noise._minimax_coordinates import (
+from skleak.influence.noise import (
     check_no_reweighting,
     influence_weights,
+    inverse_hessian_root,
     squared_axes,
 )
 from skleak.influence.refit._candidates import Candidates
 from skleak.influence.refit._changes import Change
 from skleak.influence.refit._hessians import inverse_hessians
-from skleak.influence.state._state import FitState
+from skleak.influence.state import FitState
 from skleak.utils._blocks import Blocks, add, row_blocks
 from skleak.utils._linalg import augment
 from skleak.utils._typing import Data, FloatArray, IntArray

@@ -1,19 +1,26 @@
 """Weights that balance leakage, and the total leakage of fits under them."""
 
 from skleak.influence.reweighting._bound_path import follow_bound
+from skleak.influence.reweighting._closed_system import ClosedSystem, Replacement
 from skleak.influence.reweighting._fixed_point import Equalized, equalize, relative_spread
-from skleak.influence.reweighting._newton import NewtonDirection, newton_direction
-from skleak.influence.reweighting._total import total_jacobian
-from skleak.influence.reweighting._total_derivative import TotalDerivative, fitted_derivative
+from skleak.influence.reweighting._newton import newton_direction
+from skleak.influence.reweighting._total import (
+    total_feature_norms,
+    total_jacobian,
+    total_joint_norm,
+)
+from skleak.influence.reweighting._total_derivative import fitted_derivative
 
 __all__ = [
+    "ClosedSystem",
     "Equalized",
-    "NewtonDirection",
-    "TotalDerivative",
+    "Replacement",
     "equalize",
     "fitted_derivative",
     "follow_bound",
     "newton_direction",
     "relative_spread",
+    "total_feature_norms",
     "total_jacobian",
+    "total_joint_norm",
 ]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from skleak.influence.reweighting._fixed_point import Equalized, State
-from skleak.influence.state._rule import WeightRule
+from skleak.influence.state import WeightRule
 from skleak.utils._typing import FloatArray
 
 __all__ = ["follow_bound"]

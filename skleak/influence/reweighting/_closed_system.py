@@ -19,10 +19,10 @@ from typing import Any, Self
 import numpy as np
 from scipy import linalg
 
-from skleak.influence.jacobian._factor import FitFactor
+from skleak.influence.jacobian import FitFactor
 from skleak.influence.reweighting._total_gradient import Balance, Gradients
 from skleak.influence.reweighting._total_system import AdjointSystem
-from skleak.influence.state._rule import WeightRule
+from skleak.influence.state import WeightRule
 from skleak.solvers import Objective
 from skleak.utils._blocks import Blocks, add
 from skleak.utils._typing import BoolArray, FloatArray, IntArray

@@ -25,9 +25,9 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 
-from skleak.influence.jacobian._factor import FitFactor
+from skleak.influence.jacobian import FitFactor
 from skleak.influence.reweighting._total_gradient import Balance
-from skleak.influence.state._rule import WeightRule
+from skleak.influence.state import WeightRule
 from skleak.solvers import Objective
 from skleak.utils._blocks import dense_rows, row_blocks
 from skleak.utils._linalg import augment

@@ -25,12 +25,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from skleak.influence.jacobian._norms import Columns, Norm
-from skleak.influence.noise._fixed import fixed_joint_loss, fixed_losses, per_noise
+from skleak.influence.jacobian import Columns, Norm
+from skleak.influence.noise import fixed_joint_loss, fixed_losses, per_noise
 from skleak.influence.reweighting._total_derivative import TotalDerivative, total_derivative
 from skleak.influence.reweighting._total_system import Adjoint
-from skleak.influence.state._batch import RecordBatch
-from skleak.influence.state._state import FitState
+from skleak.influence.state import FitState, RecordBatch
 from skleak.utils._blocks import Blocks, add, dense
 from skleak.utils._typing import FloatArray, IntArray
 
@@ -38,7 +37,6 @@ __all__ = [
     "total_feature_norms",
     "total_jacobian",
     "total_joint_norm",
-    "total_norms",
 ]
 
 # Entries of the largest table of one block of records: 16 MB.
@@ -47,23 +45,6 @@ _ELEMENTS = 1 << 21
 # eigenvalue has not this relative error after that many steps.
 _SMALL = 16
 _POWER_TOLERANCE, _POWER_STEPS = 1e-13, 30
-
-
-def total_norms(
-    state: FitState,
-    batch: RecordBatch,
-    columns: Columns | None = None,
-    norm: Norm = "spectral",
-    *,
-    derivative: TotalDerivative | None = None,
-) -> FloatArray:
-    """Total Fisher information loss of each record over a block of columns.
-
-    Returns (n,): loss of the whole weight of each at the noise scale of the fit; the counterpart of
-    `fixed_losses`. Of records that are not training records: as if one took part in this fit.
-    """
-    columns = state.whole_record if columns is None else columns
-    return total_feature_norms(state, batch, [columns], norm, derivative=derivative)[:, 0]
 
 
 def total_feature_norms(

@@ -7,11 +7,11 @@ from typing import Literal
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skleak.influence.jacobian._norms import record_norms
+from skleak.influence.jacobian import record_norms
 from skleak.influence.reweighting._fixed_point import relative_spread
 from skleak.influence.reweighting._total_gradient import Balance
 from skleak.influence.reweighting._total_system import Adjoint, AdjointSystem
-from skleak.influence.state._state import FitState
+from skleak.influence.state import FitState
 from skleak.utils._typing import FloatArray
 from skleak.utils._warnings import outer_stacklevel
 

@@ -18,10 +18,8 @@ from functools import cached_property
 
 import numpy as np
 
-from skleak.influence.jacobian._factor import FitFactor
-from skleak.influence.jacobian._norms import _Parts
-from skleak.influence.jacobian._secular import largest_eigenvalue
-from skleak.influence.state._rule import WeightRule
+from skleak.influence.jacobian import FitFactor, JacobianParts, largest_eigenvalue
+from skleak.influence.state import WeightRule
 from skleak.utils._typing import FloatArray
 
 __all__ = ["Balance", "Gradients"]
@@ -170,9 +168,9 @@ class Balance:
         )
 
     @cached_property
-    def _axes(self) -> tuple[_Parts, FloatArray, FloatArray]:
+    def _axes(self) -> tuple[JacobianParts, FloatArray, FloatArray]:
         """Coordinates, and the diagonal, of the part of ``A Q Q^T A`` that records share."""
-        parts = _Parts.of(self.rule.damped(self.factor), self.rule.columns)
+        parts = JacobianParts.of(self.rule.damped(self.factor), self.rule.columns)
         return parts, *parts.axes()
 
     def _top_vectors(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -21,8 +21,7 @@ from typing import Literal, Self
 import numpy as np
 from scipy import optimize
 
-from skleak.influence.jacobian._factor import FitFactor
-from skleak.influence.jacobian._norms import Columns, Norm, record_norms
+from skleak.influence.jacobian import Columns, FitFactor, Norm, record_norms
 from skleak.utils._typing import Data, FloatArray
 
 __all__ = ["WeightRule"]

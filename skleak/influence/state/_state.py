@@ -6,8 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from skleak.influence.jacobian._factor import FitFactor
-from skleak.influence.jacobian._norms import Columns
+from skleak.influence.jacobian import Columns, FitFactor
 from skleak.influence.state._batch import RecordBatch, TrainingLookup
 from skleak.influence.state._rule import WeightRule
 from skleak.influence.state._shape import ISOTROPIC, NoiseShape
