@@ -42,7 +42,7 @@ _EVEN = 1e-6
 def solve(estimator: Any, objective: Objective) -> tuple[FitState, int]:
     """Minimise the objective of an estimator.
 
-    Returns ``state``: confidential state of the fit; ``n_iter``: newton steps.
+    Returns ``state``: confidential state of the fit; ``n_iter``: Newton steps.
     """
     minimum = minimize(objective, max_iter=estimator.max_iter, tol=estimator.tol)
     if not minimum.converged:
@@ -55,7 +55,7 @@ def solve_reweighted(
 ) -> tuple[FitState, int, list[float]]:
     """Find the weights that a rule makes of the leakage, and the fit under them.
 
-    Returns ``state``: confidential state of the fit under the weights found; ``n_iter``: newton
+    Returns ``state``: confidential state of the fit under the weights found; ``n_iter``: Newton
     steps of the refit that was kept; ``history``: relative spread of what the rule balances at
     each refit.
     """

@@ -38,9 +38,12 @@ def loss_brackets(
 ) -> tuple[FloatArray, FloatArray]:
     """Bound a quantile of the losses of all records, had one of them another value of a secret.
 
-    Shapes: ``rows`` (n,); ``columns`` (k,); ``values`` (n_values, k); returns ``low, high`` (n,
-    n_values): at unit noise. Entry ``[i, m]`` is for the data in which record i carries
-    ``values[m]``.
+    For one predictor, noise of a fixed covariance and no reweighting. ``rows`` are the training
+    rows that take part, ``columns`` None for the target, and ``quantile`` is the share of records
+    that stay below; the higher of two neighbours.
+
+    Shapes: ``rows`` (n,); ``columns`` (k,); ``values`` (n_values, k); returns (n, n_values) twice,
+    at unit noise: entry ``[i, m]`` is for the data in which record i carries ``values[m]``.
     """
     indices = np.arange(state.n_features) if measured.indices is None else measured.indices
     reach = Reach.of(state, rows, columns, values, indices)

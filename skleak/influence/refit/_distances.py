@@ -38,9 +38,13 @@ def distance_brackets(
 ) -> tuple[FloatArray, FloatArray]:
     """Bound the largest distance between two values of an attribute, had one record another entry.
 
-    Shapes: ``rows``, ``distances`` (n,); ``secret`` (k,); ``attribute`` (l,); returns ``low, high``
-    (n, n_values): at unit noise. Entry ``[i, m]`` is for the data in which record i carries
-    ``values[m]``.
+    For one predictor, noise of a fixed covariance and no reweighting. The ``secret`` is what is
+    changed in one of the training ``rows``: the attribute itself or something else. ``distances``
+    are the largest ones between the encodings of two values of the attribute of each record, over
+    the noise at scale 1.
+
+    Shapes: ``rows``, ``distances`` (n,); returns (n, n_values) twice, at unit noise: entry
+    ``[i, m]`` is for the data in which record i carries the m-th value of the secret.
 
     The distances of record i itself do not depend on its own attribute; had it another entry, they
     are computed.

@@ -99,7 +99,7 @@ class WeightRule:
     def level(self, reweights: FloatArray, kappa: FloatArray, copies: FloatArray) -> float:
         """The level under which the weights of the rule have the sum that they have now.
 
-        Returns zero where no record leaks.
+        Zero where no record leaks.
         """
         some = (kappa > 0.0) & (copies > 0.0)
         if not np.any(some):
