@@ -3,11 +3,11 @@
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from skleak.adversary._consistency import weight_argument
-from skleak.adversary._encodings import last_step
+from skleak.adversary._encodings import check_private, last_step
 from skleak.adversary._knowledge import as_table
 from skleak.adversary._models import Shell, fit_shell, models_with
 from skleak.audit.games._bounds import success_bounds
@@ -17,7 +17,7 @@ from skleak.audit.games._shaped_noise import ShapedNoise
 from skleak.audit.games._subject import Subject
 from skleak.audit.run._cells import Cell
 from skleak.audit.tables._attribute import Design, cell_key
-from skleak.exceptions import AttackNotApplicableError
+from skleak.utils import _copies
 from skleak.utils._typing import Array, FloatArray
 
 __all__ = ["evaluation_set", "noise_levels", "plan_cells", "without_ledger"]
@@ -28,16 +28,8 @@ _GAMES, _UTILITY = 0, 1
 
 def without_ledger(estimator: Any) -> Any:
     """Unfitted copy of an estimator or pipeline that charges no ledger: audits release nothing."""
-    copy = clone(estimator)
-    model = last_step(copy)
-    if hasattr(model, "provenance_"):
-        raise AttackNotApplicableError(
-            "`estimator` is a released model, which does not know how it was trained. Pass the "
-            "private estimator to the auditor."
-        )
-    if "ledger" in model.get_params(deep=False):
-        model.set_params(ledger=None)
-    return copy
+    check_private(estimator, "auditor")
+    return _copies.without_ledger(estimator)
 
 
 def noise_levels(noise_scales: Any, estimator: Any, subject: Subject) -> tuple[float, ...]:

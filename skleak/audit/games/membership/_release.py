@@ -21,9 +21,10 @@ from skleak.audit.games.membership._rates import normalized_losses
 from skleak.audit.games.membership._subject import REFERENCE_SHARE, MembershipSubject, pair_success
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.reports import Promises, output_perturbation_guarantee
+from skleak.utils._copies import seeded
 from skleak.utils._typing import Array, FloatArray, IntArray
 
-__all__ = ["dp_parameter", "fitted_once", "play_release", "seeded"]
+__all__ = ["dp_parameter", "fitted_once", "play_release"]
 
 # Streams of seeds of a release, beside those of noise levels in other audits.
 _MEMBERS, _TRAINING, _NOISE = range(10, 13)
@@ -95,17 +96,6 @@ def draw_members(subject: MembershipSubject, generator: np.random.Generator) -> 
     return (generator.random(n) < subject.prior) & attacked, attacked
 
 
-def seeded(estimator: Any, seed: np.random.SeedSequence) -> Any:
-    """Set all random states of an estimator and of what it holds, each to its own."""
-    names = sorted(
-        name
-        for name in estimator.get_params(deep=True)
-        if name == "random_state" or name.endswith("__random_state")
-    )
-    states = seed.generate_state(max(len(names), 1)).tolist()
-    return estimator.set_params(**dict(zip(names, states, strict=False))) if names else estimator
-
-
 def _releases(
     subject: MembershipSubject,
     levels: Sequence[float],
@@ -117,12 +107,12 @@ def _releases(
     weights = subject.weight_argument(rows)
     if subject.has_noise:
         for level in levels:
-            fresh = seeded(clone(subject.trained), seeds[_TRAINING])
+            fresh = seeded(subject.trained, seeds[_TRAINING].generate_state)
             last_step(fresh).set_params(noise_scale=level)
             fitted = _fit(fresh, X, y, weights)
             yield fitted, _released(fitted)
         return
-    fitted = _fit(seeded(clone(subject.trained), seeds[_TRAINING]), X, y, weights)
+    fitted = _fit(seeded(subject.trained, seeds[_TRAINING].generate_state), X, y, weights)
     draws = None
     for level in levels:
         if level == 0.0:

@@ -124,7 +124,7 @@ def study_membership(
     Shapes: ``table`` (n, n_columns); ``y`` (n,); ``sample_weight`` (n,); ``X_test``, ``y_test``
     (m, n_columns).
     """
-    estimator = _without_ledgers(auditor.estimator)
+    estimator = without_ledger(auditor.estimator)
     targets = resolve_records(auditor.records, table.shape[0])
     trained, preprocessing, X = estimator, None, table
     pipeline = isinstance(estimator, Pipeline) and len(estimator.steps) > 1
@@ -163,13 +163,6 @@ def _with_noise(subject: MembershipSubject) -> MembershipSubject:
     if shape.reads_data:
         shape = shape_of_fit(shape, fitted)
     return replace(subject, noise=shape, noiseless=own, objective=objective)
-
-
-def _without_ledgers(estimator: Any) -> Any:
-    """Unfitted copy that charges no ledger, however deep it is."""
-    copy = without_ledger(estimator)
-    ledgers = [name for name in copy.get_params(deep=True) if name.endswith("__ledger")]
-    return copy.set_params(**dict.fromkeys(ledgers))
 
 
 def _reference(X: Any, y: Any, preprocessing: Any) -> tuple[Any, Any, Array] | None:
