@@ -5,9 +5,11 @@ from os import PathLike
 from typing import Any, ClassVar, Literal
 
 from skleak.audit._base import BaseAuditor
-from skleak.audit.games._attribute import audit_attribute
+from skleak.audit.games._game import Game, Task
+from skleak.audit.games.attribute._game import AttributeGame
+from skleak.audit.games.records._game import RecordsGame
 from skleak.utils._sklearn_compat import StrOptions
-from skleak.utils._typing import Array, FloatArray, RandomState
+from skleak.utils._typing import Array, RandomState
 
 __all__ = ["LeakageAuditor"]
 
@@ -175,7 +177,5 @@ class LeakageAuditor(BaseAuditor):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _audit(
-        self, table: Any, y: Array, sample_weight: FloatArray | None, X_test: Any, y_test: Any
-    ) -> None:
-        audit_attribute(self, table, y, sample_weight, X_test, y_test)
+    def _game(self, task: Task) -> Game:
+        return RecordsGame(task) if task.attribute is None else AttributeGame(task)

@@ -6,9 +6,10 @@ from os import PathLike
 from typing import Any, ClassVar, Literal
 
 from skleak.audit._base import BaseAuditor
-from skleak.audit.games.membership._audit import audit_membership
+from skleak.audit.games._game import Game, Task
+from skleak.audit.games.membership._game import membership_game
 from skleak.utils._sklearn_compat import Interval
-from skleak.utils._typing import Array, FloatArray, RandomState
+from skleak.utils._typing import RandomState
 
 __all__ = ["MembershipAuditor"]
 
@@ -151,7 +152,5 @@ class MembershipAuditor(BaseAuditor):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _audit(
-        self, table: Any, y: Array, sample_weight: FloatArray | None, X_test: Any, y_test: Any
-    ) -> None:
-        audit_membership(self, table, y, sample_weight, X_test, y_test)
+    def _game(self, task: Task) -> Game:
+        return membership_game(task)

@@ -5,7 +5,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from skleak.utils._typing import IntArray
+from skleak.utils._typing import Array
 
 __all__ = ["seeded", "without_ledger"]
 
@@ -23,7 +23,7 @@ def without_ledger(estimator: Any) -> Any:
     return copy.set_params(**changed) if changed else copy
 
 
-def seeded(estimator: Any, draw: Callable[[int], IntArray]) -> Any:
+def seeded(estimator: Any, draw: Callable[[int], Array]) -> Any:
     """Unfitted copy whose every ``random_state``, at any depth, is a seed of its own.
 
     `draw` gives so many seeds.
@@ -56,6 +56,6 @@ def _quiet_grid(grid: Any) -> Any:
 
 def _quiet_values(values: Any) -> Any:
     """Candidates of a grid; what is no list of them, such as a distribution, holds no estimator."""
-    if not isinstance(values, list | tuple) and getattr(values, "dtype", None) != object:
+    if not isinstance(values, list | tuple) and getattr(values, "dtype", "") != "object":
         return values
     return [without_ledger(value) if hasattr(value, "get_params") else value for value in values]

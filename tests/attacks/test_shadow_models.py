@@ -37,6 +37,10 @@ class Memory(RegressorMixin, BaseEstimator):
         return np.array([float(x in self.seen_) for x in np.asarray(X)[:, 0].tolist()])
 
 
+def reseeded(model, rng):
+    return seeded(model, lambda n: rng.integers(2**31, size=n))
+
+
 def problem(rng, n=40, d=3):
     X = rng.normal(size=(n, d))
     return X, (X[:, 0] + rng.normal(size=n) > 0).astype(int)
@@ -131,18 +135,18 @@ def test_every_model_has_its_own_seeds(rng):
     template = make_pipeline(StandardScaler(), nested)
     seeds = []
     for generator in rng.spawn(5):
-        model = seeded(template, lambda n: generator.integers(2**31, size=n))
+        model = reseeded(template, generator)
         seeds += [model[-1].random_state, model[-1].estimator.random_state]
     assert len(set(seeds)) == 10
     assert template[-1].random_state == 3
     generators = [np.random.default_rng(7) for _ in range(2)]
-    twins = [seeded(template, lambda n: generator.integers(2**31, size=n))[-1].random_state for generator in generators]
+    twins = [reseeded(template, generator)[-1].random_state for generator in generators]
     assert twins[0] == twins[1]
 
 
 def test_an_estimator_without_seeds(rng):
     X, y = problem(rng)
-    assert seeded(Ridge(), lambda n: rng.integers(9, size=n)).random_state is not None
+    assert reseeded(Ridge(), rng).random_state is not None
     np.testing.assert_array_equal(scores_of(Memory(), X, y), scores_of(Memory(), X, y))
 
 

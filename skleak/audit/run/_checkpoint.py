@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from skleak.audit.games._game import Outcome
+from skleak.audit.tables._design import Outcome
 from skleak.utils._files import write_confidential
 from skleak.utils._typing import Array
 

@@ -9,16 +9,21 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from skleak.adversary._consistency import attack_weights, ignoring_mismatches
+from skleak.adversary._consistency import ignoring_mismatches
 from skleak.adversary._encodings import last_step, model_parameters, noiseless
 from skleak.adversary._knowledge import take_rows
 from skleak.adversary._models import Shell, models_with
 from skleak.attacks.membership.shadow._scores import record_scores
-from skleak.audit.games._game import Outcome
+from skleak.audit.games._game import fit_copy
 from skleak.audit.games.membership._attacks import MembershipAttack
 from skleak.audit.games.membership._exact import pair_test
-from skleak.audit.games.membership._rates import normalized_losses
-from skleak.audit.games.membership._subject import REFERENCE_SHARE, MembershipSubject, pair_success
+from skleak.audit.games.membership._subject import (
+    REFERENCE_SHARE,
+    MembershipSubject,
+    normalized_losses,
+)
+from skleak.audit.tables._design import Outcome
+from skleak.audit.tables._rates import pair_success
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.reports import Promises, output_perturbation_guarantee
 from skleak.utils._copies import seeded
@@ -176,13 +181,10 @@ def fitted_once(
 
     Shapes: ``raw_reference``, ``y_reference`` (m, n_columns).
     """
-    attack = each.attack
-    attack = clone(attack) if hasattr(attack, "get_params") else copy.deepcopy(attack)
     raw = take_rows(subject.raw, subject.targets)
     known = (raw, subject.y[subject.targets], raw_reference, y_reference)
     weights = None if subject.weights is None else subject.weights[subject.targets]
-    told = attack_weights(attack, sample_weight=weights)
-    return MembershipAttack("own", attack.fit(*known, **told) or attack)
+    return MembershipAttack("own", fit_copy(each.attack, *known, sample_weight=weights))
 
 
 class _View:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from skleak.adversary._consistency import ENCODING_ERROR
-from skleak.audit.games._noise_checks import NoiseCheck
+from skleak.audit.noise._checks import NoiseCheck
 from skleak.exceptions import ReleaseMismatchWarning
 from skleak.utils._typing import FloatArray
 from skleak.utils._warnings import outer_stacklevel

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from skleak.audit.games._mechanism import colored
+from skleak.audit.noise._mechanism import colored
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray, IntArray
 
