@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags, check_consistent_length, column_or_1d
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary._consistency import check_weights, check_weights_known
@@ -20,15 +20,21 @@ from skleak.audit.run._checkpoint import Checkpoint
 from skleak.audit.run._run import Run
 from skleak.utils._confidential import ConfidentialMixin
 from skleak.utils._copies import without_ledger
-from skleak.utils._sklearn_compat import HasMethods, Interval, StrOptions, fit_context
-from skleak.utils._typing import Array, FloatArray
+from skleak.utils._sklearn_compat import (
+    HasMethods,
+    Interval,
+    RawTableMixin,
+    StrOptions,
+    fit_context,
+)
+from skleak.utils._typing import Array, FloatArray, RandomState
 
 __all__ = ["BaseAuditor"]
 
 _FITTED = ("results_", "records_", "report_", "partial_results_", "feature_names_in_")
 
 
-class BaseAuditor(ConfidentialMixin, BaseEstimator):
+class BaseAuditor(ConfidentialMixin, RawTableMixin, BaseEstimator):
     """Check input, play the games of a subclass, and plot its report.
 
     A subclass has the parameters below and its own, and says in `_game` what is played. Nothing
@@ -50,6 +56,38 @@ class BaseAuditor(ConfidentialMixin, BaseEstimator):
         "verbose": ["verbose"],
         "random_state": ["random_state", np.random.Generator],
     }
+
+    def __init__(
+        self,
+        estimator: Any,
+        attacks: Any,
+        noise_scales: Any,
+        n_releases: int,
+        secrets: str,
+        prior: Any,
+        confidence_level: float,
+        bounds: Any,
+        records: Any,
+        refit_preprocessing: bool,
+        checkpoint: "str | PathLike[str] | None",
+        n_jobs: int | None,
+        verbose: int,
+        random_state: RandomState,
+    ) -> None:
+        self.estimator = estimator
+        self.attacks = attacks
+        self.noise_scales = noise_scales
+        self.n_releases = n_releases
+        self.secrets = secrets
+        self.prior = prior
+        self.confidence_level = confidence_level
+        self.bounds = bounds
+        self.records = records
+        self.refit_preprocessing = refit_preprocessing
+        self.checkpoint = checkpoint
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
 
     # Nested parameters are validated by the estimators themselves.
     @fit_context(prefer_skip_nested_validation=False)
@@ -184,12 +222,3 @@ class BaseAuditor(ConfidentialMixin, BaseEstimator):
         if names is not None:
             self.feature_names_in_ = names
         return table, y
-
-    def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that raw records are taken, and that targets are needed."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
-        tags.input_tags.allow_nan = True
-        return tags

@@ -160,22 +160,10 @@ class LeakageAuditor(BaseAuditor):
         verbose: int = 0,
         random_state: RandomState = None,
     ) -> None:
-        self.estimator = estimator
-        self.attribute = attribute
-        self.attacks = attacks
-        self.noise_scales = noise_scales
-        self.n_releases = n_releases
-        self.secrets = secrets
-        self.prior = prior
-        self.confidence_level = confidence_level
-        self.bounds = bounds
-        self.values = values
-        self.records = records
-        self.refit_preprocessing = refit_preprocessing
-        self.checkpoint = checkpoint
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+        game = (attacks, noise_scales, n_releases, secrets, prior, confidence_level, bounds)
+        play = (records, refit_preprocessing, checkpoint, n_jobs, verbose, random_state)
+        super().__init__(estimator, *game, *play)
+        self.attribute, self.values = attribute, values
 
     def _game(self, task: Task) -> Game:
         return RecordsGame(task) if task.attribute is None else AttributeGame(task)

@@ -137,20 +137,9 @@ class MembershipAuditor(BaseAuditor):
         verbose: int = 0,
         random_state: RandomState = None,
     ) -> None:
-        self.estimator = estimator
-        self.attacks = attacks
-        self.noise_scales = noise_scales
-        self.n_releases = n_releases
-        self.secrets = secrets
-        self.prior = prior
-        self.confidence_level = confidence_level
-        self.bounds = bounds
-        self.records = records
-        self.refit_preprocessing = refit_preprocessing
-        self.checkpoint = checkpoint
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+        game = (attacks, noise_scales, n_releases, secrets, prior, confidence_level, bounds)
+        play = (records, refit_preprocessing, checkpoint, n_jobs, verbose, random_state)
+        super().__init__(estimator, *game, *play)
 
     def _game(self, task: Task) -> Game:
         return membership_game(task)
