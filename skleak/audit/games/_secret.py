@@ -135,7 +135,6 @@ class SecretGame(Game):
         """Return the cells of one noise level: all attacks, and bounds where there are any."""
 
     def prepare(self, entropy: list[int]) -> None:
-        """Fit the attacks, and check the noise."""
         subject, task = self._subject, self.task
         self._entropy = entropy
         self.attacks = {name: self._fitted(name) for name in self._chosen}
@@ -174,19 +173,15 @@ class SecretGame(Game):
         return level_cells(self.design, releases, self._entropy, games)
 
     def results(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        """One row for each noise level and attack, of what is finished."""
         return (error_results if self.estimates else success_results)(self.design, outcomes)
 
     def records(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        """One row for each noise level and record under attack."""
         return (error_records if self.estimates else success_records)(self.design, outcomes)
 
     def checks(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        """One row for each comparison of the noise with what is stated of it."""
         return self._checks
 
     def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
-        """Return what the report states of the game."""
         prior, quiet = self.task.prior, outcomes[cell_key(0.0, "noiseless")]["utility"]
         return Facts(
             **self.shared_facts(),

@@ -1,7 +1,6 @@
 """One seeded trial of an attack: draw releases, let it guess, count what it got right."""
 
 import inspect
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ import numpy as np
 from skleak.adversary._consistency import ignoring_mismatches
 from skleak.attacks import ImputationAttack, PriorAttack, WhiteBoxAttributeInference
 from skleak.audit.noise._mechanism import colored
-from skleak.audit.noise._shaped import ShapedNoise, noise_of_each, noise_of_some
+from skleak.audit.noise._shaped import ShapedNoise
 from skleak.audit.tables._design import Outcome
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import Array, FloatArray, IntArray
@@ -81,52 +80,40 @@ def play_drawn(
     n_values); ``noise`` (p,) or (p, p); returns ``hits`` and ``games``, and ``counts`` of each
     target where each plays its own games.
     """
-    if plays_each(attack):
-        return _play_each(attack, encodings, values, prior, noise, noise_scale, n_releases, seed)
     generator = np.random.default_rng(seed)
-    n_targets, p = len(encodings), encodings.shape[-1]
+    n_targets, _, p = encodings.shape
+    if plays_each(attack):
+        everyone, counts = np.arange(n_targets), np.zeros(n_targets, dtype=np.int64)
+        for rows in row_blocks(n_releases, n_targets * p, _ELEMENTS):
+            secrets = draw_secrets(prior, _length(rows), generator)
+            if _ignores_releases(attack):
+                releases = np.broadcast_to(encodings[:, 0], (_length(rows), n_targets, p))
+            else:
+                draws = generator.normal(size=(_length(rows), n_targets, p))
+                if isinstance(noise, ShapedNoise):
+                    releases = noise.of_each(secrets, draws)
+                else:
+                    releases = colored(noise, draws)
+                releases += encodings[everyone, secrets]
+            guesses = attack.predict_each(releases, noise_scale)
+            counts += (guesses == values[secrets]).sum(axis=0)
+        played = np.array(n_releases * n_targets)
+        return {"counts": counts, "hits": np.array(counts.sum()), "games": played}
     games = max(n_releases, min(SINGLE_GAMES, n_releases * n_targets))
     targets = generator.integers(n_targets, size=games)
     secrets = draw_secrets(prior[targets], 1, generator)[0]
     hits = 0
     for rows in row_blocks(games, n_targets, _ELEMENTS):
-        means = encodings[targets[rows], secrets[rows]]
+        drawn = targets[rows], secrets[rows]
         draws = generator.normal(size=(_length(rows), p))
-        releases = means + noise_of_some(noise, targets[rows], secrets[rows], draws)
+        if isinstance(noise, ShapedNoise):
+            releases = encodings[drawn] + noise.of_some(*drawn, draws)
+        else:
+            releases = encodings[drawn] + colored(noise, draws)
         guesses = _guess(attack, releases, noise_scale, n_targets)
         own = guesses[np.arange(len(guesses)), targets[rows]]
         hits += int(np.sum(own == values[secrets[rows]]))
     return {"hits": np.array(hits), "games": np.array(games)}
-
-
-def _play_each(
-    attack: Any,
-    encodings: FloatArray,
-    values: Array,
-    prior: FloatArray,
-    noise: "FloatArray | ShapedNoise",
-    noise_scale: float,
-    n_releases: int,
-    seed: np.random.SeedSequence,
-) -> Outcome:
-    generator = np.random.default_rng(seed)
-    n_targets, _, p = encodings.shape
-    everyone, counts = np.arange(n_targets), np.zeros(n_targets, dtype=np.int64)
-    for rows in row_blocks(n_releases, n_targets * p, _ELEMENTS):
-        secrets = draw_secrets(prior, _length(rows), generator)
-        if _ignores_releases(attack):
-            releases = np.broadcast_to(encodings[:, 0], (_length(rows), n_targets, p))
-        else:
-            draws = generator.normal(size=(_length(rows), n_targets, p))
-            releases = noise_of_each(noise, secrets, draws)
-            releases += encodings[everyone, secrets]
-        guesses = attack.predict_each(releases, noise_scale)
-        counts += (guesses == values[secrets]).sum(axis=0)
-    return {
-        "counts": counts,
-        "hits": np.array(counts.sum()),
-        "games": np.array(n_releases * n_targets),
-    }
 
 
 def draw_secrets(prior: FloatArray, n_draws: int, generator: np.random.Generator) -> IntArray:
@@ -168,7 +155,8 @@ def play_errors(
     usable = (bound > 0.0) & (bound <= _SHARP * spread)
     by_release, ratios = [], []
     total, squares = np.zeros(truth.shape), np.zeros(len(truth))
-    for release in _releases(noiseless, noise, n_releases, generator):
+    for _ in range(n_releases):
+        release = noiseless + colored(noise, generator.normal(size=len(noiseless)))
         guess = _guess(attack, release[None], noise_scale, len(truth))
         error = _finite(guess.reshape(truth.shape) - truth)
         square = (error**2).mean(axis=1)
@@ -205,13 +193,6 @@ def plays_each(attack: Any) -> bool:
 
 def _ignores_releases(attack: Any) -> bool:
     return type(attack) in _BASELINES
-
-
-def _releases(
-    noiseless: FloatArray, noise: FloatArray, n_releases: int, generator: np.random.Generator
-) -> Iterator[FloatArray]:
-    for _ in range(n_releases):
-        yield noiseless + colored(noise, generator.normal(size=len(noiseless)))
 
 
 def _guess(attack: Any, releases: FloatArray, noise_scale: float, n_targets: int) -> Array:

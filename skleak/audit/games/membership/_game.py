@@ -90,19 +90,15 @@ class _MembershipGame(Game):
             self._noise, self._checks = noise_of_levels(trained, self.design.noise_scales, entropy)
 
     def results(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        """One row for each noise level and attack, of what is finished."""
         return membership_results(self.design, outcomes)
 
     def records(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        """One row for each noise level and candidate."""
         return membership_records(self.design, outcomes)
 
     def checks(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        """One row for each comparison of the noise with what is stated of it."""
         return self._checks
 
     def facts(self, outcomes: Mapping[str, Outcome]) -> MembershipFacts:
-        """Return what the report states of the game."""
         subject, tested = self.subject, self.subject.reference is not None
         reference = "test records" if tested else self.reference
         return MembershipFacts(
@@ -149,7 +145,6 @@ class _DrawnMembership(_MembershipGame):
     elsewhere, reference = "training records", "none"
 
     def prepare(self, entropy: list[int]) -> None:
-        """Fit the attacks, and check the noise."""
         subject, levels = self.subject, self.design.noise_scales
         self._entropy = entropy
         self._exact, self.attacks = fit_drawn_attacks(subject, self.task.estimator, self.played)

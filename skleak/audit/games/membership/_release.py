@@ -29,7 +29,7 @@ from skleak.reports import Promises, output_perturbation_guarantee
 from skleak.utils._copies import seeded
 from skleak.utils._typing import Array, FloatArray, IntArray
 
-__all__ = ["dp_parameter", "fitted_once", "play_release"]
+__all__ = ["answer", "behind", "dp_parameter", "fitted_once", "play_release"]
 
 # Streams of seeds of a release, beside those of noise levels in other audits.
 _MEMBERS, _TRAINING, _NOISE = range(10, 13)
@@ -93,7 +93,7 @@ def play_release(
 
 
 def draw_members(subject: MembershipSubject, generator: np.random.Generator) -> tuple[Array, Array]:
-    """Which candidates are members, and which are attacked rather than held out."""
+    """Draw the candidates that are members, and those that are attacked rather than held out."""
     n = len(subject.targets)
     attacked = np.ones(n, dtype=bool)
     if subject.reference is None:
@@ -107,7 +107,7 @@ def _releases(
     rows: IntArray,
     seeds: Mapping[int, np.random.SeedSequence],
 ) -> Iterator[tuple[Any, Any]]:
-    """What is trained at every level, and what of it is released."""
+    """Train at every level, and yield what is trained beside what of it is released."""
     X, y = take_rows(subject.X, rows), subject.y[rows]
     weights = subject.weight_argument(rows)
     if subject.has_noise:
@@ -144,7 +144,7 @@ def _fit(estimator: Any, X: Any, y: Array, weights: dict[str, FloatArray]) -> An
 
 
 def _released(fitted: Any) -> Any:
-    """What may be published, so that no attack can read more."""
+    """Release what may be published, so that no attack can read more."""
     model = last_step(fitted)
     if not hasattr(model, "release"):
         return fitted
@@ -188,17 +188,7 @@ def fitted_once(
 
 
 class _View:
-    """What attackers see of the records of one release.
-
-    Parameters
-    ----------
-    subject : MembershipSubject
-        What is audited.
-    attacks : dict
-        Attacks by name.
-    member, attacked : ndarray of bool of shape (n_targets,)
-        The draw.
-    """
+    """Records of one release, of which some are members, as attackers see them."""
 
     def __init__(
         self,
@@ -252,17 +242,12 @@ class _View:
             scores = each.attack.decision_function(model)
             calibrated = each.attack.threshold == "calibrated"
             return scores, each.attack.predict(model) if calibrated else None
-        with ignoring_mismatches():
-            return self._ask(each.attack, model)
+        return self._ask(each.attack, behind(self.subject.preprocessing, model))
 
     def _ask(self, attack: Any, model: Any) -> tuple[FloatArray | None, Array]:
         """Guesses, and scores where there are any, of an attack that was passed."""
-        subject = self.subject
-        if subject.preprocessing is not None:
-            steps = [*subject.preprocessing.steps, ("model", model)]
-            model = Pipeline(steps)
-        guesses = np.asarray(attack.predict(model))
-        _check_answer(attack, "predict", guesses, self.member)
+        n_targets = len(self.member)
+        guesses = answer(attack, "predict", model, n_targets)
         if not np.all((guesses == 0) | (guesses == 1)):
             raise ValueError(
                 f"{type(attack).__name__}.predict must return 1 for members and 0 for others, or "
@@ -270,9 +255,7 @@ class _View:
             )
         if not hasattr(attack, "decision_function"):
             return None, guesses
-        scores = np.asarray(attack.decision_function(model), dtype=float)
-        _check_answer(attack, "decision_function", scores, self.member)
-        return scores, guesses
+        return answer(attack, "decision_function", model, n_targets).astype(float), guesses
 
     def _gap(self, model: Any) -> float:
         """Mean normalised loss of attacked non-members less that of members; NaN without any."""
@@ -293,9 +276,20 @@ class _View:
         return float(quiet.score(*self.reference))
 
 
-def _check_answer(attack: Any, method: str, answer: Array, member: Array) -> None:
-    if answer.shape != member.shape:
+def behind(preprocessing: Any, model: Any) -> Any:
+    """Put a model behind the steps that count as public, where there are any."""
+    if preprocessing is None:
+        return model
+    return Pipeline([*preprocessing.steps, ("model", model)])
+
+
+def answer(attack: Any, method: str, model: Any, n_targets: int) -> Array:
+    """Ask an attack about all candidates, and check the shape of what it says."""
+    with ignoring_mismatches():
+        said = np.asarray(getattr(attack, method)(model))
+    if said.shape != (n_targets,):
         raise ValueError(
-            f"{type(attack).__name__}.{method} must return one number for each candidate, shape "
-            f"{member.shape}, from one model; got {answer.shape}."
+            f"{type(attack).__name__}.{method} must return one number for each of the {n_targets} "
+            f"candidates from one model; got shape {said.shape}."
         )
+    return said
