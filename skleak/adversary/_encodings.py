@@ -17,7 +17,7 @@ from skleak.exceptions import AttackNotApplicableError
 from skleak.influence import candidate_encodings
 from skleak.influence.refit import candidate_shapes
 from skleak.influence.state import FitState
-from skleak.utils._copies import without_ledger
+from skleak.utils._confidential import without_ledger
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 __all__ = [

@@ -13,7 +13,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skleak.adversary._knowledge import Secret, take_rows
 from skleak.utils._arguments import check_prior
-from skleak.utils._copies import without_ledger
+from skleak.utils._confidential import without_ledger
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 __all__ = [

@@ -18,8 +18,7 @@ from skleak.audit.games._game import Game, Task
 from skleak.audit.report._build import build_report, fingerprint
 from skleak.audit.run._checkpoint import Checkpoint
 from skleak.audit.run._run import Run
-from skleak.utils._confidential import ConfidentialMixin
-from skleak.utils._copies import without_ledger
+from skleak.utils._confidential import ConfidentialMixin, without_ledger
 from skleak.utils._sklearn_compat import (
     HasMethods,
     Interval,

@@ -23,7 +23,7 @@ from skleak.attacks.membership.shadow._models import (
 from skleak.attacks.membership.shadow._records import Records
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
-from skleak.utils._copies import seeded
+from skleak.utils._random import seeded
 
 
 class Memory(RegressorMixin, BaseEstimator):

@@ -24,7 +24,8 @@ from skleak.adversary._encodings import fit_public_model
 from skleak.attacks import ImputationAttack, LikelihoodRatioMembership, WhiteBoxAttributeInference
 from skleak.audit import LeakageAuditor, MembershipAuditor
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
-from skleak.utils._copies import seeded, without_ledger
+from skleak.utils._confidential import without_ledger
+from skleak.utils._random import seeded
 
 
 class Wrapped(MetaEstimatorMixin, RegressorMixin, BaseEstimator):

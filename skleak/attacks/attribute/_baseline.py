@@ -14,8 +14,7 @@ from skleak.adversary._consistency import check_weights
 from skleak.adversary._knowledge import Secret
 from skleak.adversary._releases import check_each, count_releases
 from skleak.attacks.attribute._base import AttributeAttack, categorical_only
-from skleak.utils._confidential import leaves_whole
-from skleak.utils._copies import without_ledger
+from skleak.utils._confidential import leaves_whole, without_ledger
 from skleak.utils._sklearn_compat import HasMethods, fit_context
 from skleak.utils._typing import Array, FloatArray
 

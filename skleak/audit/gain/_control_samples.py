@@ -21,7 +21,7 @@ from skleak.adversary._knowledge import (
     take_rows,
 )
 from skleak.metrics import attack_success, squared_errors
-from skleak.utils._copies import without_ledger
+from skleak.utils._confidential import without_ledger
 from skleak.utils._features import is_single_feature, resolve_features
 from skleak.utils._typing import Array, FloatArray
 

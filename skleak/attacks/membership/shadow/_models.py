@@ -13,7 +13,8 @@ from skleak.adversary._encodings import check_private
 from skleak.attacks.membership.shadow._records import Records
 from skleak.attacks.membership.shadow._scores import Statistic, record_scores
 from skleak.exceptions import AttackNotApplicableError
-from skleak.utils._copies import seeded, without_ledger
+from skleak.utils._confidential import without_ledger
+from skleak.utils._random import seeded
 from skleak.utils._typing import Array, BoolArray, FloatArray
 
 __all__ = ["balanced_halves", "shadow_scores", "shadow_template"]

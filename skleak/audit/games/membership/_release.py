@@ -26,7 +26,7 @@ from skleak.audit.tables._design import Outcome
 from skleak.audit.tables._rates import pair_success
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.reports import Promises, output_perturbation_guarantee
-from skleak.utils._copies import seeded
+from skleak.utils._random import seeded
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 __all__ = ["answer", "behind", "dp_parameter", "fitted_once", "play_release"]
