@@ -113,7 +113,7 @@ class SecretGame(Game):
             attacks=tuple(self._chosen),
             noise_scales=scales,
             bounds=() if self.estimates else bounds,
-            n_releases=task.n_releases,
+            n_releases=int(task.n_releases),
             drawn=task.drawn,
             confidence_level=level,
             verdict_level=simultaneous_confidence_level(level, n_verdicts),

@@ -19,7 +19,7 @@ def cell_key(noise_scale: float, name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """What is asked of every game: who is attacked, by what, at which levels."""
+    """Plan of any game: who is attacked, by what, at which levels."""
 
     targets: Any  # positions of the records under attack, (n_targets,)
     attacks: Any  # names of the attacks, in the order of the tables

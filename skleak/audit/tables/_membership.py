@@ -29,7 +29,7 @@ TPR = "tpr_at_1pct_fpr"
 
 @dataclass(frozen=True)
 class _Level:
-    """What all attacks of a level share, and what each did."""
+    """Games of all attacks at one level, and the numbers that these share."""
 
     games: Mapping[str, tuple[Played, Rates]]
     bounds: Mapping[str, float]

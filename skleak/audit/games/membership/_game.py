@@ -57,7 +57,9 @@ class _MembershipGame(Game):
     def __init__(self, task: Task) -> None:
         super().__init__(task)
         self.subject = subject = study(task)
-        self.played = choose_membership_attacks(task.attacks, subject, task.n_releases, task.drawn)
+        self.played = choose_membership_attacks(
+            task.attacks, subject, int(task.n_releases), task.drawn
+        )
         levels, bounds = membership_levels(task.noise_scales, subject), _asked(task.bounds)
         level, n_verdicts = task.confidence_level, len(self.played) * len(levels)
         self.design = MembershipDesign(
@@ -66,7 +68,7 @@ class _MembershipGame(Game):
             attacks={name: attack.rule for name, attack in self.played.items()},
             noise_scales=levels,
             bounds=tuple(name for name in bounds if task.drawn or name in ("dp", "bayes")),
-            n_releases=task.n_releases,
+            n_releases=int(task.n_releases),
             drawn=task.drawn,
             confidence_level=level,
             classifies=subject.classifies,
