@@ -33,11 +33,17 @@ TREES = {path: ast.parse(path.read_text()) for path in MODULES}
 INSIDE = {
     "influence": ["jacobian", "state", "noise", "reweighting", "refit", "leakage"],
     "attacks": ["attribute", "membership", "reconstruction"],
+    "audit": ["tables", "noise", "games", "run", "report", "gain", "_base"],
+    "audit.games": ["_game", "_levels", "_secret", "attribute", "membership", "records"],
 }
 # Sub-packages that do not see each other at all.
-STRANGERS = {"attacks"}
+STRANGERS = {
+    "attacks": {"attribute", "membership", "reconstruction"},
+    "audit.games": {"attribute", "membership", "records"},
+}
 # Packages of which no files stand in a circle, whatever the imports are made under.
-WITHOUT_CIRCLES = ["influence", "linear_model", "solvers"]
+WITHOUT_CIRCLES = [
+    "influence", "linear_model", "solvers", "audit.tables", "audit.noise", "audit.games", "audit.run"]
 # Packages that all others, and their own sub-packages, enter by what an ``__init__`` exports.
 FRONT_DOORS = {"influence", "linear_model", "losses", "solvers"}
 
@@ -104,21 +110,31 @@ def test_packages_are_entered_by_their_front_doors():
     assert not {path: names for path, names in faults.items() if names}
 
 
-def _sub(module):
-    return module.split(".")[2] if module.count(".") > 1 else None
+def _below(package, name):
+    """Name of what is directly inside of a package, of a module or of a thing in it."""
+    start = f"skleak.{package}."
+    return name.removeprefix(start).split(".")[0] if name.startswith(start) else None
 
 
-def _upward(part, sub, tree):
+def _upward(package, sub, tree):
     """Imports of a file of a sub-package from one above it, or beside it among strangers.
 
     Inside a package those under ``TYPE_CHECKING`` and inside functions count as well.
     """
-    order, found = INSIDE[part], []
-    for name, target, _ in _imports(tree):
-        other = _sub(name)
-        if target != part or other not in order or other == sub:
+    order, strangers = INSIDE[package], STRANGERS.get(package, ())
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+    found = []
+    for name in names:
+        other = _below(package, name)
+        if other not in order or other == sub:
             continue
-        if part in STRANGERS or order.index(other) > order.index(sub):
+        beside = sub in strangers and other in strangers
+        if beside or order.index(other) > order.index(sub):
             found.append(name)
     return found
 
@@ -126,10 +142,11 @@ def _upward(part, sub, tree):
 def test_imports_go_down_inside_a_package():
     faults = {}
     for path in MODULES:
-        part, *sub = path.relative_to(ROOT).with_suffix("").parts[:2]
-        if part in INSIDE and sub[0] in INSIDE[part]:
-            faults[path] = _upward(part, sub[0], TREES[path])
-    assert faults
+        module = ".".join(path.relative_to(ROOT.parent).with_suffix("").parts)
+        for package, order in INSIDE.items():
+            if (sub := _below(package, module)) in order:
+                faults[package, path] = _upward(package, sub, TREES[path])
+    assert {package for package, _ in faults} == set(INSIDE)
     assert not {path: names for path, names in faults.items() if names}
 
 
@@ -155,15 +172,14 @@ def _circles(sources):
     return sorted(graph)
 
 
-@pytest.mark.parametrize("part", WITHOUT_CIRCLES)
-def test_no_circle_of_files(part):
-    sources = {
-        ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(
-            ".__init__"
-        ): path.read_text()
-        for path in MODULES
-        if _part(path) == part
-    }
+@pytest.mark.parametrize("package", WITHOUT_CIRCLES)
+def test_no_circle_of_files(package):
+    sources = {}
+    for path in MODULES:
+        name = ".".join(path.relative_to(ROOT.parent).with_suffix("").parts)
+        if name.startswith(f"skleak.{package}."):
+            sources[name.removesuffix(".__init__")] = path.read_text()
+    assert len(sources) > 1
     assert not _circles(sources)
 
 
@@ -179,9 +195,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from skleak.influence.noise._terms import LossTerms
 """
-    assert _upward("influence", "noise", ast.parse(late)) == ["skleak.influence.leakage._kinds"]
-    assert _upward("influence", "state", ast.parse(typed)) == ["skleak.influence.noise._terms"]
+    upward = _upward("influence", "noise", ast.parse(late))
+    assert upward == ["skleak.influence.leakage._kinds.Reweighted"]
+    upward = _upward("influence", "state", ast.parse(typed))
+    assert upward == ["skleak.influence.noise._terms.LossTerms"]
     assert not _upward("influence", "reweighting", ast.parse(typed))
+    game = "from skleak.audit.games import membership\n"
+    for sub in ("records", "attribute", "_secret"):
+        assert _upward("audit.games", sub, ast.parse(game)) == ["skleak.audit.games.membership"]
+    assert not _upward("audit.games", "membership", ast.parse(game))
+    driver = "def f():\n    from skleak.audit.run._run import Run\n"
+    assert _upward("audit", "games", ast.parse(driver)) == ["skleak.audit.run._run.Run"]
+    assert not _upward("audit", "_base", ast.parse(driver))
     front = "from skleak.influence.noise import LossTerms\n"
     chain = {
         "skleak.influence.noise": typed,
@@ -196,10 +221,11 @@ if TYPE_CHECKING:
         assert "skleak.influence.leakage" not in _circles(broken)
 
 
-@pytest.mark.parametrize("part, order", INSIDE.items())
-def test_the_order_names_what_exists(part, order):
+@pytest.mark.parametrize("package, order", INSIDE.items())
+def test_the_order_names_what_exists(package, order):
+    folder = ROOT.joinpath(*package.split("."))
     for name in order:
-        assert (ROOT / part / name).is_dir() or (ROOT / part / f"{name}.py").is_file()
+        assert (folder / name).is_dir() or (folder / f"{name}.py").is_file()
 
 
 def test_no_folder_is_crowded():

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -18,12 +17,14 @@ from skleak.exceptions import AttackNotApplicableError
 from skleak.influence import candidate_encodings
 from skleak.influence.refit import candidate_shapes
 from skleak.influence.state import FitState
+from skleak.utils._confidential import without_ledger
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 __all__ = [
     "PublicModel",
     "candidate_rows",
     "changed_columns",
+    "check_private",
     "check_seen",
     "check_smooth",
     "closed_form_encodings",
@@ -76,6 +77,17 @@ def last_step(estimator: Any) -> Any:
     return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
 
 
+def check_private(
+    estimator: Any, where: str = "attack, and the released model to `predict`"
+) -> None:
+    """Refuse a released model in the place of the private estimator."""
+    if hasattr(last_step(estimator), "provenance_"):
+        raise AttackNotApplicableError(
+            "`estimator` is a released model, which does not know how it was trained. Pass the "
+            f"private estimator to the {where}."
+        )
+
+
 def fit_public_model(
     estimator: Any, table: Any, y: Any, *, any_covariance: bool = False, weighted: bool = False
 ) -> PublicModel:
@@ -89,11 +101,7 @@ def fit_public_model(
             "`estimator` must be an estimator or a pipeline that ends in one; got "
             f"{type(model).__name__}."
         )
-    if hasattr(model, "provenance_"):
-        raise AttackNotApplicableError(
-            "`estimator` is a released model, which does not know how it was trained. Pass the "
-            "private estimator to the attack, and the released model to `predict`."
-        )
+    check_private(model)
     check_weights_known(model, weighted=weighted)
     covariance = getattr(model, "noise_covariance", "isotropic")
     if not any_covariance and not (isinstance(covariance, str) and covariance == "isotropic"):
@@ -107,16 +115,16 @@ def fit_public_model(
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
         preprocessing = estimator[:-1]
         if not _is_fitted(preprocessing):
-            preprocessing = clone(preprocessing).fit(table, y)
+            preprocessing = without_ledger(preprocessing).fit(table, y)
     return PublicModel(preprocessing, noiseless(model), _declared_noise(model), covariance)
 
 
 def noiseless(estimator: Any) -> Any:
     """Unfitted copy of an estimator or pipeline that adds no noise and charges no ledger."""
-    copy = clone(estimator)
+    copy = without_ledger(estimator)
     model = last_step(copy)
     known = model.get_params(deep=False)
-    quiet = {"noise_scale": 0.0, "noise_covariance": "isotropic", "ledger": None, "verbose": 0}
+    quiet = {"noise_scale": 0.0, "noise_covariance": "isotropic", "verbose": 0}
     if "noise_scale" in known:
         model.set_params(**{name: value for name, value in quiet.items() if name in known})
     return copy

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
@@ -14,6 +13,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skleak.adversary._knowledge import Secret, take_rows
 from skleak.utils._arguments import check_prior
+from skleak.utils._confidential import without_ledger
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 __all__ = [
@@ -97,7 +97,7 @@ def conditional_prior(
         if len(present) == 1:
             guess[:, present] = 1.0
         else:
-            model = clone(classifier).fit(take_rows(features, train), codes[train])
+            model = without_ledger(classifier).fit(take_rows(features, train), codes[train])
             guess[:, model.classes_] = model.predict_proba(take_rows(features, test))
         prior[test] = (len(train) * guess + 1.0 / n_values) / (len(train) + 1)
     return prior

@@ -1,30 +1,43 @@
 """What the auditors share: the parameters that both have, their input, and the plot."""
 
+from abc import abstractmethod
+from dataclasses import fields
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags, check_consistent_length, column_or_1d
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary._consistency import check_weights, check_weights_known
+from skleak.adversary._encodings import check_private
 from skleak.adversary._knowledge import as_table, column_names
-from skleak.utils._confidential import ConfidentialMixin
-from skleak.utils._sklearn_compat import HasMethods, Interval, StrOptions, fit_context
-from skleak.utils._typing import Array, FloatArray
+from skleak.audit.games._game import Game, Task
+from skleak.audit.report._build import build_report, fingerprint
+from skleak.audit.run._checkpoint import Checkpoint
+from skleak.audit.run._run import Run
+from skleak.utils._confidential import ConfidentialMixin, without_ledger
+from skleak.utils._sklearn_compat import (
+    HasMethods,
+    Interval,
+    RawTableMixin,
+    StrOptions,
+    fit_context,
+)
+from skleak.utils._typing import Array, FloatArray, RandomState
 
 __all__ = ["BaseAuditor"]
 
 _FITTED = ("results_", "records_", "report_", "partial_results_", "feature_names_in_")
 
 
-class BaseAuditor(ConfidentialMixin, BaseEstimator):
+class BaseAuditor(ConfidentialMixin, RawTableMixin, BaseEstimator):
     """Check input, play the games of a subclass, and plot its report.
 
-    A subclass has the parameters below and its own, and plays its games in `_audit`, which sets the
-    fitted attributes.
+    A subclass has the parameters below and its own, and says in `_game` what is played. Nothing
+    else writes fitted attributes.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -42,6 +55,38 @@ class BaseAuditor(ConfidentialMixin, BaseEstimator):
         "verbose": ["verbose"],
         "random_state": ["random_state", np.random.Generator],
     }
+
+    def __init__(
+        self,
+        estimator: Any,
+        attacks: Any,
+        noise_scales: Any,
+        n_releases: int,
+        secrets: str,
+        prior: Any,
+        confidence_level: float,
+        bounds: Any,
+        records: Any,
+        refit_preprocessing: bool,
+        checkpoint: "str | PathLike[str] | None",
+        n_jobs: int | None,
+        verbose: int,
+        random_state: RandomState,
+    ) -> None:
+        self.estimator = estimator
+        self.attacks = attacks
+        self.noise_scales = noise_scales
+        self.n_releases = n_releases
+        self.secrets = secrets
+        self.prior = prior
+        self.confidence_level = confidence_level
+        self.bounds = bounds
+        self.records = records
+        self.refit_preprocessing = refit_preprocessing
+        self.checkpoint = checkpoint
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
 
     # Nested parameters are validated by the estimators themselves.
     @fit_context(prefer_skip_nested_validation=False)
@@ -111,6 +156,34 @@ class BaseAuditor(ConfidentialMixin, BaseEstimator):
             raise
         return self
 
+    def _audit(
+        self, table: Any, y: Array, sample_weight: FloatArray | None, X_test: Any, y_test: Any
+    ) -> None:
+        """Play the game of the parameters, and set the fitted attributes."""
+        check_private(self.estimator, "auditor")
+        asked = {field.name for field in fields(Task)} & set(self.get_params(deep=False))
+        parameters = {name: getattr(self, name) for name in asked}
+        data = {"table": table, "y": y, "X_test": X_test, "y_test": y_test}
+        parameters |= data | {"estimator": without_ledger(self.estimator)}
+        game = self._game(Task(**parameters, sample_weight=sample_weight))
+        store = None
+        if self.checkpoint is not None:
+            known = (table, y, game.design, X_test, y_test, sample_weight)
+            store = Checkpoint(self.checkpoint, fingerprint(self, *known))
+        run = Run(game, store, self.random_state)
+        try:
+            run.play(n_jobs=self.n_jobs, verbose=self.verbose)
+        finally:
+            self.partial_results_ = game.results(run.outcomes)
+        self.attacks_ = game.attacks
+        self.results_ = self.partial_results_
+        self.records_ = game.records(run.outcomes)
+        self.report_ = build_report(self, game, run.outcomes, run.entropy)
+
+    @abstractmethod
+    def _game(self, task: Task) -> Game:
+        """Return the game that is played."""
+
     def plot(self, ax: Any = None) -> Any:
         """Plot advantage against noise, with all bounds, and utility beside it.
 
@@ -131,12 +204,6 @@ class BaseAuditor(ConfidentialMixin, BaseEstimator):
         check_is_fitted(self, "report_")
         return self.report_.plot(ax=ax)
 
-    def _audit(
-        self, table: Any, y: Array, sample_weight: FloatArray | None, X_test: Any, y_test: Any
-    ) -> None:
-        """Play all games, and set the fitted attributes."""
-        raise NotImplementedError
-
     def _validate(self, X: Any, y: Any) -> tuple[Any, Array]:
         """Forget an earlier fit, and return the records (n, n_columns) and targets (n,)."""
         for name in _FITTED:
@@ -154,12 +221,3 @@ class BaseAuditor(ConfidentialMixin, BaseEstimator):
         if names is not None:
             self.feature_names_in_ = names
         return table, y
-
-    def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that raw records are taken, and that targets are needed."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
-        tags.input_tags.allow_nan = True
-        return tags

@@ -5,9 +5,11 @@ from os import PathLike
 from typing import Any, ClassVar, Literal
 
 from skleak.audit._base import BaseAuditor
-from skleak.audit.games._attribute import audit_attribute
+from skleak.audit.games._game import Game, Task
+from skleak.audit.games.attribute._game import AttributeGame
+from skleak.audit.games.records._game import RecordsGame
 from skleak.utils._sklearn_compat import StrOptions
-from skleak.utils._typing import Array, FloatArray, RandomState
+from skleak.utils._typing import Array, RandomState
 
 __all__ = ["LeakageAuditor"]
 
@@ -158,24 +160,10 @@ class LeakageAuditor(BaseAuditor):
         verbose: int = 0,
         random_state: RandomState = None,
     ) -> None:
-        self.estimator = estimator
-        self.attribute = attribute
-        self.attacks = attacks
-        self.noise_scales = noise_scales
-        self.n_releases = n_releases
-        self.secrets = secrets
-        self.prior = prior
-        self.confidence_level = confidence_level
-        self.bounds = bounds
-        self.values = values
-        self.records = records
-        self.refit_preprocessing = refit_preprocessing
-        self.checkpoint = checkpoint
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+        game = (attacks, noise_scales, n_releases, secrets, prior, confidence_level, bounds)
+        play = (records, refit_preprocessing, checkpoint, n_jobs, verbose, random_state)
+        super().__init__(estimator, *game, *play)
+        self.attribute, self.values = attribute, values
 
-    def _audit(
-        self, table: Any, y: Array, sample_weight: FloatArray | None, X_test: Any, y_test: Any
-    ) -> None:
-        audit_attribute(self, table, y, sample_weight, X_test, y_test)
+    def _game(self, task: Task) -> Game:
+        return RecordsGame(task) if task.attribute is None else AttributeGame(task)

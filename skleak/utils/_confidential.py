@@ -1,4 +1,4 @@
-"""What estimators that hold training records once they are fitted owe to those records."""
+"""What estimators owe to the records that they are fitted on, and audits to the ledger."""
 
 import threading
 import warnings
@@ -7,10 +7,13 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, TypeVar
 
+from sklearn.base import clone
+
 from skleak.exceptions import PrivacyLeakWarning
+from skleak.utils._random import deep_names
 from skleak.utils._sklearn_compat import ShownAttributesMixin
 
-__all__ = ["ConfidentialMixin", "leaves_whole", "to_own_workers"]
+__all__ = ["ConfidentialMixin", "leaves_whole", "to_own_workers", "without_ledger"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -68,3 +71,39 @@ def leaves_whole(fit: F) -> F:
             raise
 
     return wrapped  # type: ignore[return-value]
+
+
+def without_ledger(estimator: Any) -> Any:
+    """Unfitted copy that charges no ledger, at any depth: what it is trained for releases nothing.
+
+    Grids of searches count too, which may set a ledger, or hold estimators that have one.
+    """
+    copy = clone(estimator)
+    parameters = copy.get_params(deep=True)
+    silent = {
+        name: None for name in deep_names("ledger", parameters) if parameters[name] is not None
+    }
+    grids = {name: _quiet_grid(value) for name, value in parameters.items() if _is_grid(value)}
+    changed = grids | silent
+    return copy.set_params(**changed) if changed else copy
+
+
+def _is_grid(value: Any) -> bool:
+    several = value if isinstance(value, list | tuple) else [value]
+    return bool(several) and all(isinstance(each, dict) for each in several)
+
+
+def _quiet_grid(grid: Any) -> Any:
+    if isinstance(grid, list | tuple):
+        return [_quiet_grid(each) for each in grid]
+    silent = deep_names("ledger", grid)
+    return {
+        name: [None] if name in silent else _quiet_values(values) for name, values in grid.items()
+    }
+
+
+def _quiet_values(values: Any) -> Any:
+    """Candidates of a grid; what is no list of them, such as a distribution, holds no estimator."""
+    if not isinstance(values, list | tuple) and getattr(values, "dtype", "") != "object":
+        return values
+    return [without_ledger(value) if hasattr(value, "get_params") else value for value in values]

@@ -1,12 +1,15 @@
 """Seeds: fresh operating-system entropy by default, never NumPy's global state."""
 
+from collections.abc import Callable
 from numbers import Integral
+from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
-from skleak.utils._typing import RandomState
+from skleak.utils._typing import Array, RandomState
 
-__all__ = ["make_generator", "spawn_generators"]
+__all__ = ["deep_names", "make_generator", "seeded", "spawn_generators"]
 
 
 def make_generator(random_state: RandomState) -> np.random.Generator:
@@ -33,3 +36,20 @@ def spawn_generators(random_state: RandomState, n_children: int) -> list[np.rand
     Returns: the same list for the same seed, however the tasks are then scheduled.
     """
     return list(make_generator(random_state).spawn(n_children))
+
+
+def seeded(estimator: Any, draw: Callable[[int], Array]) -> Any:
+    """Unfitted copy whose every ``random_state``, at any depth, is a seed of its own.
+
+    `draw` gives so many seeds.
+    """
+    copy = clone(estimator)
+    names = deep_names("random_state", copy.get_params(deep=True))
+    if not names:
+        return copy
+    return copy.set_params(**dict(zip(names, map(int, draw(len(names))), strict=True)))
+
+
+def deep_names(name: str, parameters: dict[str, Any]) -> list[str]:
+    """Parameters of that name, at any depth, in an order that is always the same."""
+    return sorted(key for key in parameters if key == name or key.endswith(f"__{name}"))

@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 from sklearn.base import _fit_context as fit_context
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, Hidden, Interval, StrOptions
 from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
@@ -15,6 +16,7 @@ __all__ = [
     "Hidden",
     "Interval",
     "NoMetadataRequests",
+    "RawTableMixin",
     "ShownAttributesMixin",
     "StrOptions",
     "check_sample_weight",
@@ -69,6 +71,19 @@ class ShownAttributesMixin:
         for name in table.keys() - {*self._shown_attributes}:
             del table[name]
         return table
+
+
+class RawTableMixin:
+    """Mixin, left of `BaseEstimator`, of what is fitted on raw records and their targets."""
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn that raw records are taken, and that targets are needed."""
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.target_tags.required = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = True
+        return tags
 
 
 def output_container(estimator: Any) -> str | None:

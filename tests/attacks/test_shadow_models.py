@@ -16,7 +16,6 @@ from sklearn.tree import DecisionTreeClassifier
 from skleak.accounting import LeakageLedger
 from skleak.attacks import LikelihoodRatioMembership
 from skleak.attacks.membership.shadow._models import (
-    _with_own_seeds,
     balanced_halves,
     shadow_scores,
     shadow_template,
@@ -24,6 +23,7 @@ from skleak.attacks.membership.shadow._models import (
 from skleak.attacks.membership.shadow._records import Records
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+from skleak.utils._random import seeded
 
 
 class Memory(RegressorMixin, BaseEstimator):
@@ -35,6 +35,10 @@ class Memory(RegressorMixin, BaseEstimator):
 
     def predict(self, X):
         return np.array([float(x in self.seen_) for x in np.asarray(X)[:, 0].tolist()])
+
+
+def reseeded(model, rng):
+    return seeded(model, lambda n: rng.integers(2**31, size=n))
 
 
 def problem(rng, n=40, d=3):
@@ -131,18 +135,18 @@ def test_every_model_has_its_own_seeds(rng):
     template = make_pipeline(StandardScaler(), nested)
     seeds = []
     for generator in rng.spawn(5):
-        model = _with_own_seeds(template, generator)
+        model = reseeded(template, generator)
         seeds += [model[-1].random_state, model[-1].estimator.random_state]
     assert len(set(seeds)) == 10
     assert template[-1].random_state == 3
     generators = [np.random.default_rng(7) for _ in range(2)]
-    twins = [_with_own_seeds(template, generator)[-1].random_state for generator in generators]
+    twins = [reseeded(template, generator)[-1].random_state for generator in generators]
     assert twins[0] == twins[1]
 
 
 def test_an_estimator_without_seeds(rng):
     X, y = problem(rng)
-    assert _with_own_seeds(Ridge(random_state=None), rng).random_state is not None
+    assert reseeded(Ridge(), rng).random_state is not None
     np.testing.assert_array_equal(scores_of(Memory(), X, y), scores_of(Memory(), X, y))
 
 

@@ -268,7 +268,7 @@ def test_a_wrong_prior_is_found(rng):
 
 
 def test_a_bound_for_too_much_noise_is_found(data, monkeypatch):
-    import skleak.audit.run._plan as plan
+    import skleak.audit.games.attribute._game as plan
 
     true_bounds = plan.success_bounds
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from helpers import mostly_slow
+from scipy import stats
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -131,6 +132,35 @@ def test_coverage_for_several_models(records, models, rng):
         low, high = difference_interval(*tables, 0.9, bounded=True)[1:]
         misses.append([low > 0.0, high < 0.0])
     assert np.all(np.mean(misses, axis=0) < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 80))
+
+
+def test_the_spread_of_the_models_has_the_two_sided_quantile_of_student():
+    """Three models and three records, each with standard deviation 1, whose widths add in squares.
+
+    Each adds ``t / sqrt(3)``, with t the quantile for two degrees of freedom.
+    """
+    records = np.tile([-1.0, 0.0, 1.0], (3, 1))
+    both = records + np.array([0.0, 1.0, 2.0])[:, None]
+    # At 90 % the quantile is that of 95 % one-sided.
+    for level, t in ((0.95, 4.302652729749464), (0.9, 2.919985580353725)):
+        for found, parts in (
+            (success_interval(both, level, bounded=False), 2),
+            (difference_interval(both, records, level, bounded=False), 3),
+            (paired_interval(both, np.zeros((3, 3)), level, bounded=False), 2),
+        ):
+            half = t * np.sqrt(parts / 3.0)
+            assert found == pytest.approx((1.0, 1.0 - half, 1.0 + half), abs=1e-12)
+
+
+def test_coverage_where_models_differ_alone(rng):
+    """Student's interval of normal effects holds its level exactly: 90 % of 1,000, and not 95."""
+    records = 1e-9 * np.arange(3.0)
+    hits = 0
+    for one in rng.normal(size=(1000, 4, 1)):
+        tables = one + records, np.tile(records, (4, 1))
+        low, high = difference_interval(*tables, 0.9, bounded=False)[1:]
+        hits += low <= 0.0 <= high
+    assert stats.binomtest(hits, 1000, 0.9).pvalue > 1e-6
 
 
 def test_intervals_against_known_ones(rng):

@@ -11,7 +11,13 @@ from skleak.attacks import (
     PriorAttack,
     WhiteBoxAttributeInference,
 )
-from skleak.audit.games._game import draw_secrets, play_actual, play_drawn, play_errors, plays_each
+from skleak.audit.games._trials import (
+    draw_secrets,
+    play_actual,
+    play_drawn,
+    play_errors,
+    plays_each,
+)
 from skleak.channels import GaussianChannel
 from skleak.linear_model import PrivateLinearRegression
 from skleak.metrics import error_decomposition
@@ -97,7 +103,7 @@ def test_blocks_do_not_change_the_games(data, model, monkeypatch):
         ]
 
     whole = play()
-    monkeypatch.setattr("skleak.audit.games._game._ELEMENTS", 50)
+    monkeypatch.setattr("skleak.audit.games._trials._ELEMENTS", 50)
     for first, second in zip(whole, play(), strict=True):
         for name, value in first.items():
             np.testing.assert_allclose(value, second[name], err_msg=name)

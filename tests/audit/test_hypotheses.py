@@ -7,7 +7,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skleak.audit import LeakageAuditor, MembershipAuditor
-from skleak.audit.games._hypotheses import Hypotheses, check_distances
+from skleak.audit.noise._hypotheses import Hypotheses, check_distances
 from skleak.exceptions import ReleaseMismatchWarning
 from skleak.linear_model import PrivateLinearRegression
 

@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 
 from skleak.adversary._encodings import model_parameters
 from skleak.audit import LeakageAuditor
-from skleak.audit.games._mechanism import measured_noise
+from skleak.audit.noise._mechanism import measured_noise
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.linear_model import (
     PrivateLinearRegression,

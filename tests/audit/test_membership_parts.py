@@ -12,10 +12,10 @@ from skleak.attacks import LikelihoodRatioMembership
 from skleak.attacks.membership.shadow._evidence import fit_evidence
 from skleak.attacks.membership.shadow._scores import score_limit
 from skleak.audit.games.membership._exact import pair_test
-from skleak.audit.games.membership._rates import normalized_losses, rates
-from skleak.audit.games.membership._shadows import learned_guesses, likelihood_ratios
-from skleak.audit.games.membership._subject import pair_success
+from skleak.audit.games.membership._subject import normalized_losses
 from skleak.audit.tables._membership import surely_reached
+from skleak.audit.tables._rates import pair_success, rates
+from skleak.audit.tables._shadows import learned_guesses, likelihood_ratios
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,

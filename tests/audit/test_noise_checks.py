@@ -5,7 +5,7 @@ import pytest
 from helpers import mostly_slow
 from scipy import integrate, optimize, stats
 
-from skleak.audit.games._noise_checks import (
+from skleak.audit.noise._checks import (
     _shape,
     _tail,
     _with_drawn_moments,

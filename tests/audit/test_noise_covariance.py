@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from skleak.attacks import BlackBoxAttributeInference, WhiteBoxAttributeInference
 from skleak.audit import LeakageAuditor
-from skleak.audit.games._mechanism import colored, measured_noise
+from skleak.audit.noise._mechanism import colored, measured_noise
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
 from skleak.linear_model import PrivateLinearRegression
 

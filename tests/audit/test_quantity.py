@@ -11,8 +11,9 @@ from sklearn.linear_model import Ridge
 from skleak.adversary._encodings import model_parameters
 from skleak.adversary._smooth import N_NODES
 from skleak.audit import LeakageAuditor
-from skleak.audit.games._quantity import at_truth, slope_at_truth
-from skleak.audit.games._subject import study
+from skleak.audit.games._game import Task
+from skleak.audit.games.attribute._quantity import at_truth, slope_at_truth
+from skleak.audit.games.attribute._subject import study
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -21,9 +22,8 @@ from skleak.linear_model import (
 
 
 def subject(model, X, y, **options):
-    known = {"attribute": 1, "values": None, "targets": [0, 1, 2], "prior": "marginal"}
-    known |= {"drawn": False, "refit_preprocessing": False, "n_jobs": None}
-    return study(model, X, y, **known | options)
+    known = {"attribute": 1, "records": [0, 1, 2]}
+    return study(Task(estimator=model, table=X, y=y, **known | options))
 
 
 def by_refits(model, X, y, weights, step=1e-5):

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from skleak.attacks import InformedReconstruction
 from skleak.audit import LeakageAuditor
-from skleak.audit.games._record_bound import record_mse
+from skleak.audit.games.records._bound import record_mse
 from skleak.bounds import cramer_rao_mse
 from skleak.influence.noise import noise_covariance
 from skleak.linear_model import (

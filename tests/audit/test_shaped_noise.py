@@ -17,9 +17,9 @@ from skleak.attacks import (
 )
 from skleak.audit import LeakageAuditor
 from skleak.audit.games._bounds import BOUNDS, check_bounds, success_bounds
-from skleak.audit.games._game import play_drawn
-from skleak.audit.games._shaped_information import ShapedInformation
-from skleak.audit.games._shaped_noise import ShapedNoise
+from skleak.audit.games._trials import play_drawn
+from skleak.audit.games.attribute._information import ShapedInformation
+from skleak.audit.noise._shaped import ShapedNoise
 from skleak.channels import UnequalGaussianChannel
 from skleak.datasets import fetch_iwpc
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
@@ -90,7 +90,7 @@ def test_blocks_of_noise_do_not_matter(rng, monkeypatch):
     noise, draws = ShapedNoise(shapes, np.eye(4)), rng.normal(size=(7, 5, 4))
     targets, drawn = np.arange(5), secrets[0]
     whole = noise.of_each(secrets, draws), noise.of_some(targets, drawn, draws[0])
-    monkeypatch.setattr("skleak.audit.games._shaped_noise._ELEMENTS", 20)
+    monkeypatch.setattr("skleak.audit.noise._shaped._ELEMENTS", 20)
     assert_allclose(noise.of_each(secrets, draws), whole[0], rtol=1e-12)
     assert_allclose(noise.of_some(targets, drawn, draws[0]), whole[1], rtol=1e-12)
 

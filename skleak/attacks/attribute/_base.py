@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator
 from sklearn.metrics import r2_score
-from sklearn.utils import Tags, check_consistent_length, column_or_1d
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,7 +18,7 @@ from skleak.adversary._smooth import chebyshev_nodes, maximize
 from skleak.metrics import attack_success
 from skleak.utils._blocks import row_blocks
 from skleak.utils._confidential import ConfidentialMixin
-from skleak.utils._sklearn_compat import NoMetadataRequests, StrOptions
+from skleak.utils._sklearn_compat import NoMetadataRequests, RawTableMixin, StrOptions
 from skleak.utils._typing import Array, FloatArray
 
 __all__ = ["AttributeAttack", "categorical_only"]
@@ -37,7 +37,7 @@ def categorical_only(attack: Any) -> bool:
     return True
 
 
-class AttributeAttack(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
+class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, BaseEstimator):
     """Guess one column of the training records, given all else about them.
 
     A subclass computes in `fit` what the adversary knows once and for all, and says in `_scores`
@@ -272,12 +272,3 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
                 f"{self.values_.tolist()[0]!r}; got {truth.tolist()[0]!r}, and no guess could be "
                 "right. Pass the raw column that the attack was fitted on."
             ) from None
-
-    def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that raw records are taken, and that targets are needed."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
-        tags.input_tags.allow_nan = True
-        return tags

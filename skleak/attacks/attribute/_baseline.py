@@ -4,7 +4,6 @@ from abc import abstractmethod
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import cross_val_predict
 from sklearn.utils.metaestimators import available_if
@@ -15,7 +14,7 @@ from skleak.adversary._consistency import check_weights
 from skleak.adversary._knowledge import Secret
 from skleak.adversary._releases import check_each, count_releases
 from skleak.attacks.attribute._base import AttributeAttack, categorical_only
-from skleak.utils._confidential import leaves_whole
+from skleak.utils._confidential import leaves_whole, without_ledger
 from skleak.utils._sklearn_compat import HasMethods, fit_context
 from skleak.utils._typing import Array, FloatArray
 
@@ -292,4 +291,5 @@ class ImputationAttack(_Baseline):
         if regressor is None:
             regressor = _priors.on_encoded_columns(Ridge())
         features = _priors.known_features(known, y)
-        return cross_val_predict(clone(regressor), features, column, cv=_priors.folds(len(column)))
+        quiet, folds = without_ledger(regressor), _priors.folds(len(column))
+        return cross_val_predict(quiet, features, column, cv=folds)

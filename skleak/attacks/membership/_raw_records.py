@@ -6,11 +6,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
 from skleak.adversary._knowledge import column_names
+from skleak.utils._sklearn_compat import RawTableMixin
 
 __all__ = ["RawRecords"]
 
 
-class RawRecords(BaseEstimator):
+class RawRecords(RawTableMixin, BaseEstimator):
     """An attack that is fitted on raw records and their targets."""
 
     def _remember_columns(self, X: Any) -> None:
@@ -24,11 +25,7 @@ class RawRecords(BaseEstimator):
             self.feature_names_in_ = names
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that raw records are taken, and that targets are needed."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
-        tags.input_tags.allow_nan = True
+        """Tell scikit-learn that records may be sparse, too."""
+        tags: Tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags

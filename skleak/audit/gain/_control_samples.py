@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length, column_or_1d
@@ -22,6 +21,7 @@ from skleak.adversary._knowledge import (
     take_rows,
 )
 from skleak.metrics import attack_success, squared_errors
+from skleak.utils._confidential import without_ledger
 from skleak.utils._features import is_single_feature, resolve_features
 from skleak.utils._typing import Array, FloatArray
 
@@ -226,7 +226,7 @@ def _with_public_steps(estimator: Any, X: Any, y: Array) -> Any:
     try:
         check_is_fitted(estimator[:-1])
     except NotFittedError:
-        return Pipeline([*clone(estimator[:-1]).fit(X, y).steps, estimator.steps[-1]])
+        return Pipeline([*without_ledger(estimator[:-1]).fit(X, y).steps, estimator.steps[-1]])
     return estimator
 
 

@@ -19,12 +19,7 @@ def success_interval(outcomes: FloatArray, level: float, *, bounded: bool) -> In
     interval, Student's where it is not bounded), and the spread of the models adds to the width by
     the method of variance estimates recovery, with Student's quantile for their number.
     """
-    estimate, low, high = _over_records(outcomes, level, (0.0, 1.0) if bounded else None)
-    of_models = _over_models(outcomes.mean(axis=1), level)
-    below = np.hypot(estimate - low, of_models)
-    above = np.hypot(high - estimate, of_models)
-    ends = (0.0, 1.0) if bounded else (-np.inf, np.inf)
-    return _interval(estimate, below, above, ends)
+    return _one_sample(outcomes, level, (0.0, 1.0) if bounded else None)
 
 
 def difference_interval(
@@ -51,7 +46,7 @@ def difference_interval(
     of_models = _over_models(training.mean(axis=1) - control.mean(axis=1), level)
     below = np.hypot(np.hypot(first[0] - first[1], second[2] - second[0]), of_models)
     above = np.hypot(np.hypot(first[2] - first[0], second[0] - second[1]), of_models)
-    limits = (-1.0, 1.0) if bounded else (-np.inf, np.inf)
+    limits = (-1.0, 1.0) if bounded else None
     return _interval(first[0] - second[0], below, above, limits)
 
 
@@ -60,12 +55,15 @@ def paired_interval(one: FloatArray, other: FloatArray, level: float, *, bounded
 
     Shapes: ``one``, ``other`` (n_models, n_records).
     """
-    gaps = one - other
-    limits = (-1.0, 1.0) if bounded else (-np.inf, np.inf)
-    estimate, low, high = _over_records(gaps, level, (-1.0, 1.0) if bounded else None)
-    of_models = _over_models(gaps.mean(axis=1), level)
+    return _one_sample(one - other, level, (-1.0, 1.0) if bounded else None)
+
+
+def _one_sample(table: FloatArray, level: float, ends: tuple[float, float] | None) -> Interval:
+    """Interval of a mean over records and models, (n_models, n_records), within the ends."""
+    estimate, low, high = _over_records(table, level, ends)
+    of_models = _over_models(table.mean(axis=1), level)
     below, above = np.hypot(estimate - low, of_models), np.hypot(high - estimate, of_models)
-    return _interval(estimate, below, above, limits)
+    return _interval(estimate, below, above, ends)
 
 
 def _over_records(
@@ -89,6 +87,9 @@ def _over_models(means: FloatArray, level: float) -> float:
     return float(stats.t.isf(0.5 * (1.0 - level), n - 1) * means.std(ddof=1) / np.sqrt(n))
 
 
-def _interval(estimate: float, below: float, above: float, limits: tuple[float, float]) -> Interval:
+def _interval(
+    estimate: float, below: float, above: float, ends: tuple[float, float] | None
+) -> Interval:
+    limits = (-np.inf, np.inf) if ends is None else ends
     low, high = max(estimate - below, limits[0]), min(estimate + above, limits[1])
     return Interval(float(estimate), float(low), float(high))

@@ -16,7 +16,7 @@ __all__ = ["AttributeGain"]
 
 @dataclass(frozen=True, repr=False)
 class AttributeGain:
-    """How well an attribute is guessed of training records, of others, and without the model.
+    """Success of guesses of an attribute of training records, of others, and without the model.
 
     Objects of this kind come from `attribute_gain`. Rates are shares of right guesses; of a numeric
     attribute ``1 - mse / spread``, with one spread, the variance over both samples.
@@ -67,7 +67,7 @@ class AttributeGain:
 
     @property
     def verdict(self) -> str:
-        """What the interval of the leakage says, in words."""
+        """Verdict of the interval of the leakage, in words."""
         if self.leakage.low > 0.0:
             return f"leaks: {self._compared()}"
         if self.leakage.high < 0.0:

@@ -1,1 +1,1 @@
-"""Games that an audit plays: an attribute, whole records, membership."""
+"""Games that an audit plays, each a `Game`: an attribute, whole records, membership."""

@@ -1,248 +1,186 @@
-"""One seeded trial of an attack: draw releases, let it guess, count what it got right."""
+"""A game of an audit: what is secret, who attacks it, and what comes of it."""
 
-import inspect
-from collections.abc import Iterator
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
+import pandas as pd
+from sklearn.base import clone
 
-from skleak.adversary._consistency import ignoring_mismatches
-from skleak.attacks import ImputationAttack, PriorAttack, WhiteBoxAttributeInference
-from skleak.audit.games._mechanism import colored
-from skleak.audit.games._shaped_noise import ShapedNoise, noise_of_each, noise_of_some
-from skleak.utils._blocks import row_blocks
-from skleak.utils._typing import Array, FloatArray, IntArray
+from skleak.adversary._consistency import attack_weights
+from skleak.audit.tables._design import Design, Outcome
+from skleak.utils._typing import Array, FloatArray
 
-__all__ = ["Outcome", "draw_secrets", "play_actual", "play_drawn", "play_errors", "plays_each"]
+__all__ = ["Cell", "Facts", "Game", "Task", "fit_copy", "named_attacks", "own_copy"]
 
-# What is kept of a trial: a few small arrays by name.
-Outcome = dict[str, Array]
-
-_BASELINES = (PriorAttack, ImputationAttack)
-# Entries of one block of releases or of guesses: 64 MB.
-_ELEMENTS = 1 << 23
-# Games of an attack that must read a release whole, at least: all targets take turns.
-_SINGLE_GAMES = 1000
-# The bound for unbiased attacks is compared where it is at most this share of the spread. Elsewhere
-# what is known of the records decides, if only their range, and any sensible attack is biased.
-_SHARP = 0.1
-# Squared errors are cut here so that their sums stay finite: a guess this far off is just wrong.
-_FAR_OFF = 1e100
+# A function of a module and its arguments: it travels to another process.
+Cell = tuple[Callable[..., Outcome], tuple[Any, ...]]
 
 
-def play_actual(
-    attack: Any,
-    noiseless: FloatArray,
-    secrets: Array,
-    noise: FloatArray,
-    noise_scale: float,
-    n_releases: int,
-    seed: np.random.SeedSequence,
-) -> Outcome:
-    """Attack the data as they are: every release is about all records at once.
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """Parameters of an auditor, and the data that it was given. Confidential."""
 
-    Shapes: ``noiseless`` (p,); ``secrets`` (n_targets,); ``noise`` (p,) or (p, p); returns
-    ``shares``, of right guesses in each release; ``counts``, over releases, of each target;
-    ``hits`` and ``games``; ``exact``, whether the attack ignores the releases, so that its success
-    on these records is a fact.
+    estimator: Any  # unfitted, and without a ledger
+    table: Any  # raw records, (n, n_columns)
+    y: Array  # (n,)
+    sample_weight: FloatArray | None = None  # (n,)
+    X_test: Any = None
+    y_test: Any = None
+    attribute: Any = None
+    values: Any = None
+    attacks: Any = "default"
+    noise_scales: Any = None
+    n_releases: int = 100
+    secrets: str = "actual"
+    prior: Any = "marginal"
+    confidence_level: float = 0.95
+    bounds: Any = "all"
+    records: Any = None
+    refit_preprocessing: bool = False
+    n_jobs: int | None = None
+
+    @property
+    def drawn(self) -> bool:
+        """True if secrets are drawn anew rather than those of the data."""
+        return self.secrets == "drawn"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """Settings of a game as its report states them."""
+
+    n_records: int
+    n_columns: int
+    n_targets: int
+    n_releases: int
+    secrets: str
+    prior: str
+    values: list[Any]
+    confidence_level: float
+    verdict_level: float
+    bounds: tuple[str, ...]
+    attacks: tuple[str, ...]
+    utility_data: str
+    noiseless_utility: float
+    noise_covariance: str
+    target_counts: bool = False  # whether an attack guesses the target of the model as well
+
+
+class Game(ABC):
+    """One game of an audit, which `skleak.audit.run` plays.
+
+    The constructor learns what is under attack, refuses what cannot be audited, and sets `design`.
+    Then come `prepare`, the cells, which are played in any order and in any process, and the tables
+    of what is finished.
     """
-    generator = np.random.default_rng(seed)
-    shares, counts = [], np.zeros(len(secrets), dtype=np.int64)
-    for rows in row_blocks(n_releases, len(secrets), _ELEMENTS):
-        draws = generator.normal(size=(_length(rows), len(noiseless)))
-        releases = noiseless + colored(noise, draws)
-        right = _guess(attack, releases, noise_scale, len(secrets)) == secrets
-        shares.append(right.mean(axis=1))
-        counts += right.sum(axis=0)
-    return {
-        "shares": np.concatenate(shares),
-        "counts": counts,
-        "hits": np.array(counts.sum()),
-        "games": np.array(n_releases * len(secrets)),
-        "exact": np.array(_ignores_releases(attack)),
-    }
+
+    kind: str  # what is secret, in the words of the report
+    design: Design
+    attacks: Mapping[str, Any]  # by name, fitted where one fit serves all releases
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+
+    @abstractmethod
+    def prepare(self, entropy: list[int]) -> None:
+        """Fit the attacks, and check the noise; all seeds come from the entropy."""
+
+    @abstractmethod
+    def cells(self) -> dict[str, Cell]:
+        """Return what is to be played, by keys that stay the same in a checkpoint."""
+
+    @abstractmethod
+    def results(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+        """One row for each noise level and attack, of what is finished."""
+
+    @abstractmethod
+    def records(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+        """One row for each noise level and record under attack."""
+
+    @abstractmethod
+    def checks(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+        """One row for each comparison of the noise with what is stated of it."""
+
+    @abstractmethod
+    def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
+        """Return what the report states of the game."""
+
+    def shared_facts(self) -> dict[str, Any]:
+        """Return the facts that the task and the design tell of any game."""
+        task, design = self.task, self.design
+        return {
+            "n_records": len(task.y),
+            "n_columns": task.table.shape[1],
+            "n_targets": len(design.targets),
+            "n_releases": design.n_releases,
+            "secrets": task.secrets,
+            "confidence_level": float(design.confidence_level),
+            "verdict_level": float(design.verdict_level),
+            "attacks": tuple(design.attacks),
+        }
 
 
-def play_drawn(
-    attack: Any,
-    encodings: FloatArray,
-    values: Array,
-    prior: FloatArray,
-    noise: "FloatArray | ShapedNoise",
-    noise_scale: float,
-    n_releases: int,
-    seed: np.random.SeedSequence,
-) -> Outcome:
-    """Play the game of [FANO23] figure 1: the secret of one record is drawn from its prior.
-
-    Every release belongs to a game of its own, with fresh noise, so that all guesses are
-    independent. Attacks that can be asked about one target a release play `n_releases` games
-    for every target; others play at least a thousand games about targets drawn at random.
-
-    Shapes: ``encodings`` (n_targets, n_values, p); ``values`` (n_values,); ``prior`` (n_targets,
-    n_values); ``noise`` (p,) or (p, p); returns ``hits`` and ``games``, and ``counts`` of each
-    target where each plays its own games.
-    """
-    if plays_each(attack):
-        return _play_each(attack, encodings, values, prior, noise, noise_scale, n_releases, seed)
-    generator = np.random.default_rng(seed)
-    n_targets, p = len(encodings), encodings.shape[-1]
-    games = max(n_releases, min(_SINGLE_GAMES, n_releases * n_targets))
-    targets = generator.integers(n_targets, size=games)
-    secrets = draw_secrets(prior[targets], 1, generator)[0]
-    hits = 0
-    for rows in row_blocks(games, n_targets, _ELEMENTS):
-        means = encodings[targets[rows], secrets[rows]]
-        draws = generator.normal(size=(_length(rows), p))
-        releases = means + noise_of_some(noise, targets[rows], secrets[rows], draws)
-        guesses = _guess(attack, releases, noise_scale, n_targets)
-        own = guesses[np.arange(len(guesses)), targets[rows]]
-        hits += int(np.sum(own == values[secrets[rows]]))
-    return {"hits": np.array(hits), "games": np.array(games)}
-
-
-def _play_each(
-    attack: Any,
-    encodings: FloatArray,
-    values: Array,
-    prior: FloatArray,
-    noise: "FloatArray | ShapedNoise",
-    noise_scale: float,
-    n_releases: int,
-    seed: np.random.SeedSequence,
-) -> Outcome:
-    generator = np.random.default_rng(seed)
-    n_targets, _, p = encodings.shape
-    everyone, counts = np.arange(n_targets), np.zeros(n_targets, dtype=np.int64)
-    for rows in row_blocks(n_releases, n_targets * p, _ELEMENTS):
-        secrets = draw_secrets(prior, _length(rows), generator)
-        if _ignores_releases(attack):
-            releases = np.broadcast_to(encodings[:, 0], (_length(rows), n_targets, p))
-        else:
-            draws = generator.normal(size=(_length(rows), n_targets, p))
-            releases = noise_of_each(noise, secrets, draws)
-            releases += encodings[everyone, secrets]
-        guesses = attack.predict_each(releases, noise_scale)
-        counts += (guesses == values[secrets]).sum(axis=0)
-    return {
-        "counts": counts,
-        "hits": np.array(counts.sum()),
-        "games": np.array(n_releases * n_targets),
-    }
+def named_attacks(
+    attacks: Any,
+    default: Callable[[], Sequence[str]],
+    *,
+    known: Sequence[str],
+    names: Mapping[type, str],
+    reserved: Sequence[str],
+    kind: str = "",
+    about: str = "",
+    arguments: str = "X, y",
+) -> dict[str, Any]:
+    """Attacks by name, those of ours as strings; `names` are those of our classes."""
+    if isinstance(attacks, Mapping):
+        chosen = dict(attacks)
+    else:
+        if isinstance(attacks, str) and attacks == "default":
+            attacks = default()
+        single = isinstance(attacks, str) or hasattr(attacks, "predict")
+        chosen = {}
+        for attack in [attacks] if single else list(attacks):
+            own = names.get(type(attack), type(attack).__name__)
+            chosen[_free_name(attack if isinstance(attack, str) else own, chosen)] = attack
+    if not chosen:
+        raise ValueError("`attacks` must hold at least one attack; got none. Pass 'default'.")
+    for name, attack in chosen.items():
+        if isinstance(attack, str) and attack not in known:
+            of_kind = f" for a {kind} secret" if attack in names.values() else ""
+            raise ValueError(
+                f"`attacks`{about} must be 'default' or name some of {list(known)}, or hold "
+                f"attacks; got {attack!r}{of_kind}."
+            )
+        plays = hasattr(attack, "fit") and hasattr(attack, "predict")
+        if isinstance(attack, type) or not (isinstance(attack, str) or plays):
+            got = attack.__name__ if isinstance(attack, type) else type(attack).__name__
+            raise TypeError(
+                f"`attacks`{about} must hold names or attacks with `fit({arguments})` and "
+                f"`predict(released)`; got {got}."
+            )
+        if not isinstance(name, str) or name in reserved:
+            raise ValueError(
+                f"Attacks must be named by strings other than {', '.join(reserved)}; got {name!r}."
+            )
+    return chosen
 
 
-def draw_secrets(prior: FloatArray, n_draws: int, generator: np.random.Generator) -> IntArray:
-    """Draw secrets of all targets.
-
-    Shapes: ``prior`` (n_targets, n_values); returns (n_draws, n_targets): positions among the
-    values.
-    """
-    thresholds = np.cumsum(prior, axis=1)[:, :-1]
-    # Uniform on (0, 1]: a value of probability zero is never drawn.
-    uniform = 1.0 - generator.random((n_draws, len(prior)))
-    secrets = np.zeros(uniform.shape, dtype=np.intp)
-    for m in range(thresholds.shape[1]):
-        secrets += uniform > thresholds[:, m]
-    return secrets
+def _free_name(name: str, taken: Mapping[str, Any]) -> str:
+    free, k = name, 2
+    while free in taken:
+        free, k = f"{name}-{k}", k + 1
+    return free
 
 
-def play_errors(
-    attack: Any,
-    noiseless: FloatArray,
-    truth: FloatArray,
-    bound: FloatArray,
-    spread: float,
-    noise: FloatArray,
-    noise_scale: float,
-    n_releases: int,
-    seed: np.random.SeedSequence,
-) -> Outcome:
-    """Let an attack estimate numbers, and measure how far off it is.
-
-    Shapes: ``noiseless`` (p,); ``truth`` (n_targets, d); ``bound`` (n_targets,); ``noise`` (p,) or
-    (p, p); returns ``mse_by_release``, mean over targets; ``mse``, ``variance`` and
-    ``squared_bias`` of each target; ``bound``; ``games``; ``exact``, as in `play_actual`; and over
-    the targets whose bound is sharp (at most a tenth of the spread) ``ratio``, median of the error
-    over the bound; ``ratio_by_release``, mean of it in each release; ``bias_over_noise``, median
-    of the squared mean error over the variance of a mean of so many releases.
-    """
-    generator = np.random.default_rng(seed)
-    usable = (bound > 0.0) & (bound <= _SHARP * spread)
-    by_release, ratios = [], []
-    total, squares = np.zeros(truth.shape), np.zeros(len(truth))
-    for release in _releases(noiseless, noise, n_releases, generator):
-        guess = _guess(attack, release[None], noise_scale, len(truth))
-        error = _finite(guess.reshape(truth.shape) - truth)
-        square = (error**2).mean(axis=1)
-        total += error
-        squares += square
-        by_release.append(square.mean())
-        ratios.append((square[usable] / bound[usable]).mean() if usable.any() else np.nan)
-    mse, raw = squares / n_releases, ((total / n_releases) ** 2).mean(axis=1)
-    variance = np.full(len(truth), np.nan)
-    if n_releases > 1:
-        variance = np.maximum(mse - raw, 0.0) * (n_releases / (n_releases - 1))
-    return {
-        "mse_by_release": np.array(by_release),
-        "ratio_by_release": np.array(ratios),
-        "mse": mse,
-        "variance": variance,
-        "squared_bias": mse - variance,
-        "bound": bound,
-        "ratio": _median_ratio(mse, bound, usable),
-        "bias_over_noise": _median_ratio(raw, variance / n_releases, usable),
-        "games": np.array(n_releases * len(truth)),
-        "exact": np.array(_ignores_releases(attack)),
-    }
+def own_copy(attack: Any) -> Any:
+    """Unfitted copy of an attack that was passed."""
+    return clone(attack) if hasattr(attack, "get_params") else copy.deepcopy(attack)
 
 
-def plays_each(attack: Any) -> bool:
-    """Return True if an attack is asked about one target a release, which is cheap for these.
-
-    Only the library's own attacks are trusted to answer there as in `predict`: a subclass may
-    have changed it.
-    """
-    return type(attack) in (*_BASELINES, WhiteBoxAttributeInference)
-
-
-def _ignores_releases(attack: Any) -> bool:
-    return type(attack) in _BASELINES
-
-
-def _releases(
-    noiseless: FloatArray, noise: FloatArray, n_releases: int, generator: np.random.Generator
-) -> Iterator[FloatArray]:
-    for _ in range(n_releases):
-        yield noiseless + colored(noise, generator.normal(size=len(noiseless)))
-
-
-def _guess(attack: Any, releases: FloatArray, noise_scale: float, n_targets: int) -> Array:
-    stated = "noise_scale" in inspect.signature(attack.predict).parameters
-    with ignoring_mismatches():
-        guesses = attack.predict(releases, **({"noise_scale": noise_scale} if stated else {}))
-    guesses = np.asarray(guesses)
-    expected = (len(releases), n_targets)
-    if guesses.shape[:2] != expected:
-        raise ValueError(
-            f"{type(attack).__name__}.predict must return one guess for each release and target, "
-            f"shape {expected}; got {guesses.shape}. It was passed parameters of shape "
-            f"{releases.shape}."
-        )
-    return guesses
-
-
-def _finite(error: FloatArray) -> FloatArray:
-    far = np.sqrt(_FAR_OFF)
-    return np.clip(np.nan_to_num(error, nan=far, posinf=far, neginf=-far), -far, far)
-
-
-def _median_ratio(values: FloatArray, to: FloatArray, usable: Array) -> FloatArray:
-    """Median over the usable targets; an error of zero is none, whatever it is compared with."""
-    if not usable.any():
-        return np.array(np.nan)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.median(np.where(values > 0.0, values / to, 0.0)[usable])
-
-
-def _length(rows: slice) -> int:
-    return int(rows.stop - rows.start)
+def fit_copy(attack: Any, *known: Any, sample_weight: FloatArray | None) -> Any:
+    """Fitted copy of an attack that was passed; `fit` may return nothing."""
+    own = own_copy(attack)
+    return own.fit(*known, **attack_weights(own, sample_weight=sample_weight)) or own

@@ -2,6 +2,7 @@
 
 import hashlib
 import platform
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pickle import PicklingError
@@ -16,12 +17,13 @@ from sklearn.pipeline import Pipeline
 from skleak._version import __version__
 from skleak.adversary._encodings import last_step
 from skleak.adversary._knowledge import as_table, column_names
-from skleak.audit.games._game import Outcome
-from skleak.audit.games._subject import Subject
+from skleak.audit.games._game import Game
 from skleak.audit.report._assumptions import assumptions
 from skleak.audit.report._findings import findings
+from skleak.audit.report._membership_assumptions import membership_assumptions
+from skleak.audit.report._membership_words import membership_findings
 from skleak.audit.report._report import AuditReport
-from skleak.audit.tables._attribute import Design, cell_key
+from skleak.audit.tables._design import Design, Outcome
 from skleak.mechanisms import as_reweighting
 from skleak.utils._typing import Array, FloatArray
 
@@ -34,51 +36,33 @@ _LIBRARIES = ("numpy", "scipy", "scikit-learn", "pandas", "joblib")
 
 def build_report(
     auditor: Any,
-    subject: Subject,
-    design: Design,
-    cells: dict[str, Outcome],
-    table: Any,
+    game: Game,
+    outcomes: Mapping[str, Outcome],
     entropy: list[int],
-    tested: bool,
-    checks: pd.DataFrame,
 ) -> AuditReport:
-    """Put the results of an auditor into words.
-
-    Shapes: ``table`` (n, n_columns).
-    """
-    model = last_step(auditor.estimator)
-    categorical = design.kind == "categorical"
+    """Put the results of an auditor into words."""
+    model, table, y = last_step(auditor.estimator), game.task.table, game.task.y
     settings = {
-        "n_records": len(subject.y),
-        "n_columns": table.shape[1],
-        "n_targets": len(subject.targets),
-        "n_releases": design.n_releases,
-        "secrets": auditor.secrets,
-        "prior": auditor.prior if isinstance(auditor.prior, str) else "given",
-        "values": subject.values.tolist(),
-        "confidence_level": float(design.confidence_level),
-        "bounds": design.bounds if categorical else ("cramer_rao",),
-        "attacks": design.attacks,
+        **vars(game.facts(outcomes)),
         "utility_name": _utility_name(model),
-        "utility_data": "test records" if tested else "training records",
-        "noiseless_utility": float(cells[cell_key(0.0, "noiseless")]["utility"].mean()),
         "preprocessing": _preprocessing(auditor),
         "reweighting": _reweighting_name(model),
-        "noise_covariance": subject.noise.name,
-        "target_counts": _guesses_target(auditor, subject),
-        "verdict_level": float(design.verdict_level),
     }
     report = AuditReport(
         estimator=_name(auditor.estimator),
-        attribute=_attribute(auditor.attribute, table),
-        kind=design.kind,
+        attribute=_attribute(game.task.attribute, table),
+        kind=game.kind,
         results=auditor.results_.copy(),
         records=auditor.records_.copy(),
-        checks=checks,
+        checks=game.checks(outcomes),
         settings=settings,
-        reproducibility=_reproducibility(auditor, subject.y, table, entropy),
+        reproducibility=_reproducibility(auditor, y, table, entropy),
     )
-    return replace(report, findings=findings(report), assumptions=assumptions(report))
+    if game.kind == "membership":
+        found, assumed = membership_findings(report), membership_assumptions(report)
+    else:
+        found, assumed = findings(report), assumptions(report)
+    return replace(report, findings=found, assumptions=assumed)
 
 
 def fingerprint(
@@ -203,14 +187,6 @@ def _preprocessing(auditor: Any) -> str:
     if not isinstance(auditor.estimator, Pipeline) or len(auditor.estimator.steps) < 2:
         return "none"
     return "refitted" if auditor.refit_preprocessing else "public"
-
-
-def _guesses_target(auditor: Any, subject: Subject) -> bool:
-    """Return True if an attack on whole records reconstructs the targets of the model too."""
-    d = subject.secrets.shape[-1]
-    return subject.kind == "record" and any(
-        getattr(attack, "n_reconstructed_", d) > d for attack in auditor.attacks_.values()
-    )
 
 
 def _utility_name(model: Any) -> str:

@@ -1,18 +1,15 @@
 """Play the cells of an audit in parallel, and keep those that are finished."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from joblib import Parallel, delayed
 from tqdm import tqdm
 
-from skleak.audit.games._game import Outcome
+from skleak.audit.games._game import Cell
+from skleak.audit.tables._design import Outcome
 from skleak.utils._confidential import to_own_workers
 
-__all__ = ["Cell", "run_cells"]
-
-# A function of a module and its arguments: it travels to another process.
-Cell = tuple[Callable[..., Outcome], tuple[Any, ...]]
+__all__ = ["run_cells"]
 
 
 def run_cells(
@@ -21,7 +18,7 @@ def run_cells(
     *,
     n_jobs: int | None,
     verbose: int,
-    keep: Callable[[dict[str, Outcome]], None],
+    keep: Callable[[], None],
 ) -> dict[str, Exception]:
     """Run what is not done yet; every finished cell enters `done` at once.
 
@@ -47,7 +44,7 @@ def run_cells(
         for key, outcome, error in results:
             if error is None:
                 done[key] = outcome
-                keep(done)
+                keep()
             else:
                 failed[key] = error
             bar.update()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from skleak.audit.games._game import Outcome
+from skleak.audit.tables._design import Outcome
 from skleak.utils._files import write_confidential
 from skleak.utils._typing import Array
 
@@ -21,12 +21,8 @@ _HEADER = "header"
 class Checkpoint:
     """Finished cells of one audit, on disk. Confidential, as it tells what attacks got right.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file; it need not exist, its folder must.
-    fingerprint : dict
-        What decides the results, as JSON values. Cells of another audit are refused.
+    The folder of the file must exist. `fingerprint` is what decides the results; cells of another
+    audit are refused.
     """
 
     def __init__(self, path: "str | os.PathLike[str]", fingerprint: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Tables of an audit of membership from the outcomes of its cells."""
+"""Tables of a game of membership from the outcomes of its cells."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,90 +8,30 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from skleak.audit.games._game import Outcome
-from skleak.audit.games.membership._attacks import FEWEST_RELEASES
-from skleak.audit.games.membership._rates import Rates, rates
-from skleak.audit.games.membership._shadows import learned_guesses, likelihood_ratios
-from skleak.audit.games.membership._subject import pair_success
-from skleak.audit.tables._attribute import cell_key
-from skleak.audit.tables._verdicts import found_excess, record_verdicts, success_verdict
+from skleak.audit.tables._design import MembershipDesign, Outcome, cell_key
+from skleak.audit.tables._rates import Rates, pair_success, rates
+from skleak.audit.tables._rows import (
+    Played,
+    bounded_columns,
+    judged_columns,
+    record_table,
+    success_columns,
+)
+from skleak.audit.tables._shadows import FEWEST_RELEASES, learned_guesses, likelihood_ratios
 from skleak.bounds import membership_lower_bound_bounded
-from skleak.metrics import Interval, binomial_interval, mean_interval
+from skleak.metrics import Interval, mean_interval
 from skleak.utils._typing import Array, FloatArray
 
-__all__ = ["MembershipDesign", "membership_records", "membership_results", "release_key"]
+__all__ = ["membership_records", "membership_results", "release_key"]
 
 TPR = "tpr_at_1pct_fpr"
 
 
 @dataclass(frozen=True)
-class MembershipDesign:
-    """What the tables need to know of an audit of membership besides its outcomes.
-
-    Parameters
-    ----------
-    targets : ndarray of int of shape (n_targets,)
-        Positions of the candidates.
-    prior : float
-        Probability of membership.
-    attacks : dict of str to str
-        How each attack guesses, by name; see `MembershipAttack`.
-    noise_scales : tuple of float
-        Noise levels, ascending.
-    bounds : tuple of str
-        Columns of bounds.
-    n_releases : int
-        Releases, or games of each target.
-    drawn : bool
-        Whether one record at a time is drawn in or out.
-    confidence_level, verdict_level : float
-        Of the intervals shown, and of those behind the verdicts.
-    classifies : bool, default=True
-        Whether labels are predicted.
-    dp : tuple of float
-        For drawn records, Gaussian differential privacy at each level.
-    distances : ndarray of shape (n_targets,) or None
-        For drawn records, of the parameters with and without each target.
-    """
-
-    targets: Any
-    prior: float
-    attacks: Mapping[str, str]
-    noise_scales: tuple[float, ...]
-    bounds: tuple[str, ...]
-    n_releases: int
-    drawn: bool
-    confidence_level: float
-    verdict_level: float
-    classifies: bool = True
-    dp: tuple[float, ...] = ()
-    distances: FloatArray | None = None
-
-    @property
-    def baseline(self) -> float:
-        """Success of the prior alone."""
-        return max(self.prior, 1.0 - self.prior)
-
-
-@dataclass(frozen=True)
-class _Game:
-    """What one attack did at one level: intervals at the two levels, games, rates.
-
-    `shares` is the success by release, None where every game has a release of its own.
-    """
-
-    success: Interval
-    judged: Interval
-    n_games: int
-    rates: Rates
-    shares: FloatArray | None = None
-
-
-@dataclass(frozen=True)
 class _Level:
-    """What all attacks of a level share, and what each did."""
+    """Games of all attacks at one level, and the numbers that these share."""
 
-    games: Mapping[str, _Game]
+    games: Mapping[str, tuple[Played, Rates]]
     bounds: Mapping[str, float]
     errors: Mapping[str, float]
     gap: Interval
@@ -108,60 +48,30 @@ def membership_results(design: MembershipDesign, cells: Mapping[str, Outcome]) -
     rows = []
     for k, noise in enumerate(design.noise_scales):
         level = (_drawn_level if design.drawn else _actual_level)(design, cells, k)
-        for name, game in level.games.items():
-            rows.append({"noise_scale": noise, "attack": name} | _row(design, level, game))
+        for name, (played, rates_) in level.games.items():
+            row = _row(design, level, played, rates_)
+            rows.append({"noise_scale": noise, "attack": name} | row)
     return pd.DataFrame(rows)
 
 
 def membership_records(design: MembershipDesign, cells: Mapping[str, Outcome]) -> pd.DataFrame:
     """One row for each noise level and candidate."""
     columns = _drawn_records if design.drawn else _actual_records
-    parts = []
-    for k, noise in enumerate(design.noise_scales):
-        start = {
-            "noise_scale": np.full(len(design.targets), noise),
-            "record": design.targets,
-            "prior": design.baseline,
-        }
-        parts.append(pd.DataFrame(start | columns(design, cells, k)))
-    table = pd.concat(parts, ignore_index=True)
-    if design.drawn:
-        table["verdict"] = _record_verdicts(design, table)
-    return table
+    return record_table(design, lambda k: columns(design, cells, k), design.baseline)
 
 
-def _row(design: MembershipDesign, level: _Level, game: _Game) -> dict[str, Any]:
-    known = {name: value for name, value in level.bounds.items() if not np.isnan(value)}
-    name = min(known, key=lambda each: known[each], default=None)
-    tightest = np.nan if name is None else known[name]
-    error = 0.0 if name is None else level.errors.get(name, 0.0)
-    judged = success_verdict(
-        game.judged.low, game.judged.high, tightest, error, 0, design.verdict_level
-    )
-    names = ("success", "success_low", "success_high")
-    gains = ("advantage", "advantage_low", "advantage_high")
-    rest = 1.0 - design.baseline
+def _row(design: MembershipDesign, level: _Level, played: Played, found: Rates) -> dict[str, Any]:
     return {
-        **dict(zip(names, map(float, game.success), strict=True)),
-        "baseline": design.baseline,
-        **{
-            g: (float(s) - design.baseline) / rest for g, s in zip(gains, game.success, strict=True)
-        },
-        TPR: game.rates.tpr,
-        f"{TPR}_low": game.rates.tpr_low,
-        f"{TPR}_high": game.rates.tpr_high,
-        "auc": game.rates.auc,
+        **success_columns(played.shown, design.baseline),
+        TPR: found.tpr,
+        f"{TPR}_low": found.tpr_low,
+        f"{TPR}_high": found.tpr_high,
+        "auc": found.auc,
         "gap": level.gap.estimate,
         "gap_low": level.gap.low,
         "gap_high": level.gap.high,
         "lower_bound": surely_reached(level.gap, design.prior),
-        "verdict": judged,
-        "utility": level.utility,
-        "n_games": game.n_games,
-        "detectable_excess": found_excess(
-            game.shares, game.n_games, tightest, error, 0, design.verdict_level
-        ),
-        **level.bounds,
+        **judged_columns(design, played, level.bounds, level.errors, level.utility),
     }
 
 
@@ -189,16 +99,11 @@ def _actual_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int
             (design.verdict_level, "betting"),
         )
     )
-    games = {
-        name: _Game(
-            Interval(*(end[j] for end in success)),
-            Interval(*(end[j] for end in judged)),
-            int(attacked.sum()),
-            rates(scores, member, attacked, design.confidence_level),
-            shares[:, j],
-        )
-        for j, (name, (scores, _)) in enumerate(played.items())
-    }
+    games = {}
+    for j, (name, (scores, _)) in enumerate(played.items()):
+        shown, own = (Interval(*(end[j] for end in ends)) for ends in (success, judged))
+        found = rates(scores, member, attacked, design.confidence_level)
+        games[name] = Played(shown, own, int(attacked.sum()), shares[:, j]), found
     bayes = np.stack([each["bayes"][k] for each in done])
     dp = np.array([_pair(each["dp"][k], design.prior) for each in done])
     of_releases = {"dp": dp, "bayes": _mean(bayes, axis=1)}
@@ -266,56 +171,31 @@ def _drawn_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int)
         bounds["dp"] = _pair(design.dp[k], design.prior)
     lost = cells.get(cell_key(noise, "gap"))
     utility = cells.get(cell_key(noise, "utility"), {}).get("utility", np.array(np.nan))
+    outcomes = {name: cells.get(cell_key(noise, name)) for name in design.attacks}
+    # Games about different records spread no more than a binomial of their mean (Hoeffding 1956).
     games = {
-        name: _drawn_game(design, cells[cell_key(noise, name)])
-        for name in design.attacks
-        if cell_key(noise, name) in cells
+        name: (Played.of(design, found), Rates(*map(float, found["rates"])))
+        for name, found in outcomes.items()
+        if found is not None
     }
     gap = _difference(lost, design.confidence_level)
     return _Level(games, bounds, errors, gap, float(utility.mean()))
 
 
-def _drawn_game(design: MembershipDesign, outcome: Outcome) -> _Game:
-    hits, games = float(outcome["hits"]), float(outcome["games"])
-    # Games about different records spread no more than a binomial of their mean (Hoeffding 1956).
-    success, judged = (
-        binomial_interval(hits, games, level)
-        for level in (design.confidence_level, design.verdict_level)
-    )
-    return _Game(success, judged, int(games), Rates(*map(float, outcome["rates"])))
-
-
 def _drawn_records(
     design: MembershipDesign, cells: Mapping[str, Outcome], k: int
-) -> dict[str, Array]:
+) -> dict[str, Any]:
     noise = design.noise_scales[k]
-    bounds = cells[cell_key(noise, "bounds")]
     nothing = np.full(len(design.targets), np.nan)
-    others = [bounds[name] for name in design.bounds if name not in ("dp", "bayes")]
     distances = nothing if design.distances is None else design.distances
     with np.errstate(divide="ignore", invalid="ignore"):
         separation = np.where(distances > 0.0, distances / noise, distances)
-    columns = {
+    others = [name for name in design.bounds if name not in ("dp", "bayes")]
+    return {
         "n_games": np.full(len(design.targets), design.n_releases),
         "distance": separation,
-        "bayes": bounds["bayes"],
-        "tightest_bound": np.min(others, axis=0) if others else nothing,
+        **bounded_columns(design, cells, noise, others),
     }
-    for name in design.attacks:
-        counts = cells[cell_key(noise, name)].get("counts", nothing)
-        columns[f"success_{name}"] = counts / design.n_releases
-    return columns
-
-
-def _record_verdicts(design: MembershipDesign, table: pd.DataFrame) -> Array:
-    """Of every record in the games of its own; all records and levels are corrected together."""
-    columns = [f"success_{name}" for name in design.attacks]
-    played = [name for name in columns if table[name].notna().all()]
-    counts = np.zeros((1, len(table)))
-    if played:
-        counts = np.rint(table[played].to_numpy().T * design.n_releases)
-    bound = table["bayes"].to_numpy()
-    return record_verdicts(counts, design.n_releases, bound, design.confidence_level)
 
 
 def _difference(lost: Outcome | None, level: float) -> Interval:

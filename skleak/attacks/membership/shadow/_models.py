@@ -6,14 +6,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
-from sklearn.base import clone
 from tqdm import tqdm
 
 from skleak.adversary._consistency import weight_argument
-from skleak.adversary._encodings import last_step
+from skleak.adversary._encodings import check_private
 from skleak.attacks.membership.shadow._records import Records
 from skleak.attacks.membership.shadow._scores import Statistic, record_scores
 from skleak.exceptions import AttackNotApplicableError
+from skleak.utils._confidential import without_ledger
+from skleak.utils._random import seeded
 from skleak.utils._typing import Array, BoolArray, FloatArray
 
 __all__ = ["balanced_halves", "shadow_scores", "shadow_template"]
@@ -22,31 +23,9 @@ _LARGEST_SEED = 2**31 - 1
 
 
 def shadow_template(estimator: Any) -> Any:
-    """Unfitted copy that charges no ledger, at any depth: a shadow model is never released."""
-    if hasattr(last_step(estimator), "provenance_"):
-        raise AttackNotApplicableError(
-            "`estimator` is a released model, which does not know how it was trained. Pass the "
-            "private estimator to the attack, and the released model to `predict`."
-        )
-    template = clone(estimator)
-    parameters = template.get_params(deep=True)
-    silent = {name: None for name in _named("ledger", parameters) if parameters[name] is not None}
-    return template.set_params(**silent) if silent else template
-
-
-def _named(name: str, parameters: dict[str, Any]) -> list[str]:
-    """Parameters of that name, at any depth, in an order that is always the same."""
-    return sorted(key for key in parameters if key == name or key.endswith(f"__{name}"))
-
-
-def _with_own_seeds(template: Any, generator: np.random.Generator) -> Any:
-    """Clone whose every ``random_state``, at any depth, is drawn anew."""
-    model = clone(template)
-    seeds = {
-        key: int(generator.integers(_LARGEST_SEED))
-        for key in _named("random_state", model.get_params(deep=True))
-    }
-    return model.set_params(**seeds) if seeds else model
+    """Unfitted copy that charges no ledger: a shadow model is never released."""
+    check_private(estimator)
+    return without_ledger(estimator)
 
 
 def balanced_halves(
@@ -105,7 +84,7 @@ def _scores_of_one(
     generator: np.random.Generator,
 ) -> FloatArray:
     own = records.at(np.flatnonzero(half))
-    model = _with_own_seeds(template, generator)
+    model = seeded(template, lambda n: generator.integers(_LARGEST_SEED, size=n))
     try:
         model.fit(own.X, own.y, **weight_argument(model, own.weights))
         return record_scores(model, asked.X, asked.y, statistic, strict=False)

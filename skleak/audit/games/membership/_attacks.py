@@ -1,47 +1,31 @@
 """Which membership attacks an audit plays, and what each asks of a model."""
 
-import copy
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import clone
 
 from skleak.adversary._consistency import attack_weights
 from skleak.attacks import MembershipInference
+from skleak.audit.games._game import named_attacks, own_copy
 from skleak.audit.games.membership._subject import MembershipSubject
+from skleak.audit.tables._shadows import FEWEST_RELEASES
 from skleak.exceptions import AttackNotApplicableError
 
-__all__ = [
-    "FEWEST_RELEASES",
-    "MembershipAttack",
-    "choose_membership_attacks",
-]
+__all__ = ["MembershipAttack", "choose_membership_attacks"]
 
-Rule = Literal["score", "likelihood_ratio", "exact", "own"]
-
-SCORES = ("loss", "likelihood", "modified_entropy", "gradient_norm")
-NAMES = (*SCORES, "likelihood_ratio", "exact")
-# Fewer releases than these teach too little about the others.
-FEWEST_RELEASES = 8
+_SCORES = ("loss", "likelihood", "modified_entropy", "gradient_norm")
 _RESERVED = ("bounds", "noiseless", "utility", "gap")
 
 
 @dataclass(frozen=True)
 class MembershipAttack:
-    """An attack as an audit plays it.
+    """An attack as an audit plays it: how it guesses, and what scores or guesses, unfitted.
 
-    Parameters
-    ----------
-    rule : {"score", "likelihood_ratio", "exact", "own"}
-        How it guesses: by a threshold on a score, by the likelihood ratio of a confidence, by the
-        exact test, or by a ``predict`` of its own.
-    attack : attack or None
-        What scores or guesses; unfitted.
+    The rule "own" is that of a ``predict`` which was passed.
     """
 
-    rule: Rule
+    rule: Literal["score", "likelihood_ratio", "exact", "own"]
     attack: Any = None
 
 
@@ -49,24 +33,17 @@ def choose_membership_attacks(
     attacks: Any, subject: MembershipSubject, n_releases: int, drawn: bool
 ) -> dict[str, MembershipAttack]:
     """Attacks by name."""
-    if isinstance(attacks, str) and attacks == "default":
-        attacks = _default(subject, n_releases, drawn)
-    if isinstance(attacks, Mapping):
-        chosen = dict(attacks)
-    else:
-        single = isinstance(attacks, str) or hasattr(attacks, "predict")
-        chosen = {}
-        for attack in [attacks] if single else list(attacks):
-            chosen[_free_name(attack, chosen)] = attack
-    if not chosen:
-        raise ValueError("`attacks` must hold at least one attack; got none. Pass 'default'.")
-    made = {}
+    chosen = named_attacks(
+        attacks,
+        lambda: _default(subject, n_releases, drawn),
+        known=(*_SCORES, "likelihood_ratio", "exact"),
+        names={},
+        reserved=_RESERVED,
+        about=" on membership",
+        arguments="X_candidates, y_candidates, X_reference, y_reference",
+    )
+    made = {name: _made(attack, subject) for name, attack in chosen.items()}
     for name, attack in chosen.items():
-        if not isinstance(name, str) or name in _RESERVED:
-            raise ValueError(
-                f"Attacks must be named by strings other than {', '.join(_RESERVED)}; got {name!r}."
-            )
-        made[name] = _made(attack, subject)
         _check(made[name], attack, subject, n_releases, drawn)
     return made
 
@@ -84,24 +61,12 @@ def _default(subject: MembershipSubject, n_releases: int, drawn: bool) -> list[s
 
 def _made(attack: Any, subject: MembershipSubject) -> MembershipAttack:
     if isinstance(attack, str):
-        if attack not in NAMES:
-            raise ValueError(
-                "`attacks` on membership must be 'default' or name some of "
-                f"{list(NAMES)}, or hold attacks; got {attack!r}."
-            )
-        if attack in ("likelihood_ratio", "exact"):
+        if attack in ("exact", "likelihood_ratio"):
             return MembershipAttack("exact" if attack == "exact" else "likelihood_ratio")
-        # `attack` is one of the scores.
-        statistic: Any = attack
-        own = MembershipInference(statistic=statistic, prior=subject.prior)
-        return MembershipAttack("score", own)
-    if isinstance(attack, type) or not (hasattr(attack, "fit") and hasattr(attack, "predict")):
-        raise TypeError(
-            "`attacks` on membership must hold names or attacks with "
-            "`fit(X_candidates, y_candidates, X_reference, y_reference)` and `predict(released)`; "
-            f"got {attack.__name__ if isinstance(attack, type) else type(attack).__name__}."
-        )
-    own = clone(attack) if hasattr(attack, "get_params") else copy.deepcopy(attack)
+        statistic: Any = attack  # one of the scores
+        scores = MembershipInference(statistic=statistic, prior=subject.prior)
+        return MembershipAttack("score", scores)
+    own = own_copy(attack)
     attack_weights(own, sample_weight=subject.weights)  # raises where they cannot be told
     return MembershipAttack("own", own)
 
@@ -140,11 +105,3 @@ def _check(
             f"The attack {attack!r} needs class probabilities, and {name} has no `predict_proba`. "
             "Wrap it in CalibratedClassifierCV, or pass attacks of your own that read predictions."
         )
-
-
-def _free_name(attack: Any, taken: Mapping[str, Any]) -> str:
-    name = attack if isinstance(attack, str) else type(attack).__name__
-    free, k = name, 2
-    while free in taken:
-        free, k = f"{name}-{k}", k + 1
-    return str(free)

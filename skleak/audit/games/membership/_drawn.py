@@ -1,37 +1,32 @@
 """The game of membership about one record at a time: all others are known to be members."""
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
-from skleak.adversary._consistency import ignoring_mismatches
-from skleak.adversary._encodings import PublicModel, noiseless
 from skleak.adversary._knowledge import take_rows
-from skleak.adversary._models import Shell, fit_shell, models_with
+from skleak.adversary._models import Shell, models_with
 from skleak.attacks import LikelihoodRatioMembership
 from skleak.audit.games._bounds import success_bounds
-from skleak.audit.games._game import Outcome, draw_secrets
-from skleak.audit.games._mechanism import colored
+from skleak.audit.games._game import Cell
+from skleak.audit.games._levels import GAMES, GAP, seed_of
+from skleak.audit.games._trials import SINGLE_GAMES, draw_secrets
 from skleak.audit.games.membership._attacks import MembershipAttack
-from skleak.audit.games.membership._rates import normalized_losses, rates
-from skleak.audit.games.membership._release import fitted_once
-from skleak.audit.games.membership._subject import MembershipSubject
-from skleak.audit.run._cells import Cell
-from skleak.audit.run._plan import utility
-from skleak.audit.tables._attribute import cell_key
+from skleak.audit.games.membership._release import answer, behind, fitted_once
+from skleak.audit.games.membership._subject import MembershipSubject, normalized_losses
+from skleak.audit.noise._mechanism import colored
+from skleak.audit.tables._design import MembershipDesign, Outcome
+from skleak.audit.tables._rates import rates
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import Array, FloatArray
 
-__all__ = ["drawn_cells", "fit_drawn_attacks", "play_exact", "play_models"]
+__all__ = ["DrawnGames", "fit_drawn_attacks", "play_exact", "play_models"]
 
 _ELEMENTS = 1 << 23
-# Games about records that take turns, at least.
-_SINGLE_GAMES = 1000
 # Encodings are known to about this, relative to the parameters.
 _ROUND_OFF = 1e-10
-_GAMES, _UTILITY, _GAP = 0, 1, 3
 
 
 def fit_drawn_attacks(
@@ -58,64 +53,76 @@ def fit_drawn_attacks(
     return exact, fitted
 
 
-def drawn_cells(
-    subject: MembershipSubject,
-    design: Any,
-    exact: LikelihoodRatioMembership,
-    attacks: Mapping[str, Any],
-    passed: Collection[str],
-    noise: Mapping[float, FloatArray],
-    entropy: list[int],
-) -> dict[str, Cell]:
-    """All cells by key: attacks, bounds, gap and utility at every noise level."""
-    encodings = exact.encodings_
-    prior = np.broadcast_to([1.0 - subject.prior, subject.prior], (len(encodings), 2))
-    public = PublicModel(None, noiseless(subject.trained), 0.0)
-    shell = fit_shell(public, subject.X, subject.y, subject.weights)
-    where = (subject.X, subject.y) if subject.reference is None else subject.reference[1:]
-    own = (take_rows(subject.X, subject.targets), subject.y[subject.targets])
-    cells: dict[str, Cell] = {}
-    for k, level in enumerate(design.noise_scales):
-        streams = [
-            np.random.SeedSequence(entropy, spawn_key=(k, s)) for s in (_GAMES, _UTILITY, _GAP)
-        ]
+@dataclass(frozen=True)
+class DrawnGames:
+    """Parts that the games of all noise levels share; `passed` attacks are the caller's."""
+
+    subject: MembershipSubject
+    design: MembershipDesign
+    exact: LikelihoodRatioMembership
+    attacks: Mapping[str, Any]
+    passed: Collection[str]
+    shell: Shell
+    where: tuple[Any, Array]
+    entropy: list[int]
+
+    def at_level(self, k: int, scale: float, noise: FloatArray) -> dict[str, Cell]:
+        """Cells of attacks, bounds and the gap of losses at one noise level."""
+        subject, design, encodings = self.subject, self.design, self.exact.encodings_
+        prior = np.broadcast_to([1.0 - subject.prior, subject.prior], (len(encodings), 2))
         names = [name for name in design.bounds if name != "dp"]
-        cells[cell_key(level, "bounds")] = (success_bounds, (encodings, prior, level, names))
-        games = (encodings, prior, noise[level])
-        rest = (*games, design.n_releases, design.confidence_level, streams[0])
-        for name, attack in attacks.items():
-            if attack is exact:
-                cells[cell_key(level, name)] = (play_exact, (level, *rest))
+        cells: dict[str, Cell] = {"bounds": (success_bounds, (encodings, prior, scale, names))}
+        draws = _Draws(encodings, prior, noise)
+        seed = seed_of(self.entropy, k, GAMES)
+        rest = (draws, design.n_releases, design.confidence_level, seed)
+        for name, attack in self.attacks.items():
+            if attack is self.exact:
+                cells[name] = (play_exact, (scale, *rest))
                 continue
             # Attacks of ours ask the model, those that were passed all of the pipeline.
-            raw = subject.preprocessing if name in passed else None
-            cells[cell_key(level, name)] = (play_models, (attack, shell, raw, *rest))
-        arguments = (shell, *own, subject.classifies, where, *games, streams[2])
-        cells[cell_key(level, "gap")] = (drawn_losses, arguments)
-        quiet = encodings[0, 1]
-        releases = (shell, quiet, noise[level], design.n_releases, streams[1])
-        cells[cell_key(level, "utility")] = (utility, (*releases, *where))
-    none = (shell, quiet, np.zeros(len(quiet)), 1, streams[1])
-    cells[cell_key(0.0, "noiseless")] = (utility, (*none, *where))
-    return cells
+            raw = subject.preprocessing if name in self.passed else None
+            cells[name] = (play_models, (attack, self.shell, raw, *rest))
+        own = (take_rows(subject.X, subject.targets), subject.y[subject.targets])
+        asked = (self.shell, *own, subject.classifies, self.where)
+        cells["gap"] = (drawn_losses, (*asked, draws, seed_of(self.entropy, k, GAP)))
+        return cells
+
+
+@dataclass(frozen=True)
+class _Draws:
+    """Parameters without and with each target, (n_targets, 2, p), their prior, and the noise."""
+
+    encodings: FloatArray
+    prior: FloatArray  # (n_targets, 2)
+    noise: FloatArray  # (p,) or (p, p)
+
+    def models(
+        self, shell: Shell, n_games: int, seed: np.random.SeedSequence
+    ) -> Iterator[tuple[int, bool, Any]]:
+        """Draw for each game a target, whether it was trained on, and the released model."""
+        generator = np.random.default_rng(seed)
+        targets = generator.integers(len(self.encodings), size=n_games)
+        secrets = draw_secrets(self.prior[targets], 1, generator)[0]
+        draws = generator.normal(size=(n_games, self.encodings.shape[-1]))
+        releases = self.encodings[targets, secrets] + colored(self.noise, draws)
+        models = models_with(shell, releases)
+        for target, secret, model in zip(targets, secrets, models, strict=True):
+            yield int(target), bool(secret), model
 
 
 def play_exact(
     noise_scale: float,
-    encodings: FloatArray,
-    prior: FloatArray,
-    noise: FloatArray,
+    draws: _Draws,
     n_releases: int,
     confidence_level: float,
     seed: np.random.SeedSequence,
 ) -> Outcome:
     """Let the exact test guess, with releases of its own for every target.
 
-    Shapes: ``encodings`` (n_targets, 2, p); ``prior`` (n_targets, 2); ``noise`` (p,) or (p, p);
-    returns ``counts`` of right guesses of each target, ``hits`` and ``games``; ``rates``, see
-    `skleak.audit.games.membership._rates.Rates`.
+    Returns ``counts`` of right guesses of each target, ``hits`` and ``games``; ``rates``, see
+    `skleak.audit.tables._rates.Rates`.
     """
-    generator = np.random.default_rng(seed)
+    generator, encodings, prior = np.random.default_rng(seed), draws.encodings, draws.prior
     n_targets, _, p = encodings.shape
     everyone = np.arange(n_targets)
     own = encodings[:, 1]
@@ -128,7 +135,7 @@ def play_exact(
     for rows in row_blocks(n_releases, n_targets * p, _ELEMENTS):
         n = rows.stop - rows.start
         secrets = draw_secrets(prior, n, generator)
-        released = colored(noise, generator.normal(size=(n, n_targets, p)))
+        released = colored(draws.noise, generator.normal(size=(n, n_targets, p)))
         released += encodings[everyone, secrets] - own
         odds = half - np.einsum("rtp,tp->rt", released, steps)
         scores.append(odds / max(noise_scale, floor) ** 2 + log_odds)
@@ -148,9 +155,7 @@ def play_models(
     attack: Any,
     shell: Shell,
     preprocessing: Any,
-    encodings: FloatArray,
-    prior: FloatArray,
-    noise: FloatArray,
+    draws: _Draws,
     n_releases: int,
     confidence_level: float,
     seed: np.random.SeedSequence,
@@ -160,21 +165,22 @@ def play_models(
     Returns ``hits``, ``games`` and ``rates``.
     """
     members, guesses, scores = [], [], []
-    games = max(n_releases, min(_SINGLE_GAMES, n_releases * len(encodings)))
-    for target, member, model in _games(shell, encodings, prior, noise, games, seed):
-        asked = _behind(preprocessing, model)
+    n_targets = len(draws.encodings)
+    games = max(n_releases, min(SINGLE_GAMES, n_releases * n_targets))
+    for target, member, model in draws.models(shell, games, seed):
+        asked = behind(preprocessing, model)
         members.append(member)
-        guesses.append(bool(_answer(attack, "predict", asked, len(encodings))[target]))
+        guesses.append(bool(answer(attack, "predict", asked, n_targets)[target]))
         score = np.nan
         if hasattr(attack, "decision_function"):
-            score = _answer(attack, "decision_function", asked, len(encodings))[target]
+            score = answer(attack, "decision_function", asked, n_targets)[target]
         scores.append(float(score))
     truth = np.array(members)
-    each = (np.array(scores)[:, None], truth[:, None], np.ones((games, 1), dtype=bool))
+    columns = (np.array(scores)[:, None], truth[:, None], np.ones((games, 1), dtype=bool))
     return {
         "hits": np.array(np.sum(np.array(guesses) == truth)),
         "games": np.array(games),
-        "rates": np.array(rates(*each, confidence_level)),
+        "rates": np.array(rates(*columns, confidence_level)),
     }
 
 
@@ -184,9 +190,7 @@ def drawn_losses(
     y: Array,
     classifies: bool,
     reference: tuple[Any, Array],
-    encodings: FloatArray,
-    prior: FloatArray,
-    noise: FloatArray,
+    draws: _Draws,
     seed: np.random.SeedSequence,
 ) -> Outcome:
     """Losses of records that were drawn in or out, under the model that was released.
@@ -195,43 +199,8 @@ def drawn_losses(
     (games,).
     """
     losses, members = [], []
-    for target, member, model in _games(shell, encodings, prior, noise, _SINGLE_GAMES, seed):
+    for target, member, model in draws.models(shell, SINGLE_GAMES, seed):
         row = (take_rows(X, np.array([target])), y[[target]])
         losses.append(normalized_losses(model, *row, classifies, reference)[0])
         members.append(member)
     return {"losses": np.array(losses), "member": np.array(members)}
-
-
-def _games(
-    shell: Shell,
-    encodings: FloatArray,
-    prior: FloatArray,
-    noise: FloatArray,
-    n_games: int,
-    seed: np.random.SeedSequence,
-) -> Iterator[tuple[int, bool, Any]]:
-    """A target, whether it was trained on, and the model that was released; for each game."""
-    generator = np.random.default_rng(seed)
-    targets = generator.integers(len(encodings), size=n_games)
-    secrets = draw_secrets(prior[targets], 1, generator)[0]
-    draws = generator.normal(size=(n_games, encodings.shape[-1]))
-    releases = encodings[targets, secrets] + colored(noise, draws)
-    for target, secret, model in zip(targets, secrets, models_with(shell, releases), strict=True):
-        yield int(target), bool(secret), model
-
-
-def _behind(preprocessing: Any, model: Any) -> Any:
-    if preprocessing is None:
-        return model
-    return Pipeline([*preprocessing.steps, ("model", model)])
-
-
-def _answer(attack: Any, method: str, model: Any, n_targets: int) -> Array:
-    with ignoring_mismatches():
-        answer = np.asarray(getattr(attack, method)(model))
-    if answer.shape != (n_targets,):
-        raise ValueError(
-            f"{type(attack).__name__}.{method} must return one number for each of the {n_targets} "
-            f"candidates from one model; got shape {answer.shape}."
-        )
-    return answer

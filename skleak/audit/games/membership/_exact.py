@@ -23,22 +23,13 @@ _SAME = 1e-10
 
 @dataclass(frozen=True)
 class PairTest:
-    """Models with and without each candidate, given all other memberships. Confidential.
+    """Models with and without each candidate, given all other memberships. Confidential."""
 
-    Parameters
-    ----------
-    own : ndarray of shape (p,)
-        Parameters without noise on the members.
-    steps : ndarray of shape (n_targets, p)
-        Parameters without the candidate, minus those with it. One of the two is ``own``; infinite
-        where the other does not exist, and the release itself tells.
-    member : ndarray of bool of shape (n_targets,)
-        Whether it is the one with the candidate.
-    """
-
-    own: FloatArray
+    own: FloatArray  # parameters without noise on the members, (p,)
+    # Parameters without the candidate, minus those with it, (n_targets, p). One of the two is
+    # `own`; infinite where the other does not exist, and the release itself tells.
     steps: FloatArray
-    member: BoolArray
+    member: BoolArray  # whether `own` is the one with the candidate, (n_targets,)
 
     @property
     def distances(self) -> FloatArray:

@@ -9,21 +9,27 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from skleak.adversary._consistency import attack_weights, ignoring_mismatches
+from skleak.adversary._consistency import ignoring_mismatches
 from skleak.adversary._encodings import last_step, model_parameters, noiseless
 from skleak.adversary._knowledge import take_rows
 from skleak.adversary._models import Shell, models_with
 from skleak.attacks.membership.shadow._scores import record_scores
-from skleak.audit.games._game import Outcome
+from skleak.audit.games._game import fit_copy
 from skleak.audit.games.membership._attacks import MembershipAttack
 from skleak.audit.games.membership._exact import pair_test
-from skleak.audit.games.membership._rates import normalized_losses
-from skleak.audit.games.membership._subject import REFERENCE_SHARE, MembershipSubject, pair_success
+from skleak.audit.games.membership._subject import (
+    REFERENCE_SHARE,
+    MembershipSubject,
+    normalized_losses,
+)
+from skleak.audit.tables._design import Outcome
+from skleak.audit.tables._rates import pair_success
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.reports import Promises, output_perturbation_guarantee
+from skleak.utils._random import seeded
 from skleak.utils._typing import Array, FloatArray, IntArray
 
-__all__ = ["dp_parameter", "fitted_once", "play_release", "seeded"]
+__all__ = ["answer", "behind", "dp_parameter", "fitted_once", "play_release"]
 
 # Streams of seeds of a release, beside those of noise levels in other audits.
 _MEMBERS, _TRAINING, _NOISE = range(10, 13)
@@ -87,23 +93,12 @@ def play_release(
 
 
 def draw_members(subject: MembershipSubject, generator: np.random.Generator) -> tuple[Array, Array]:
-    """Which candidates are members, and which are attacked rather than held out."""
+    """Draw the candidates that are members, and those that are attacked rather than held out."""
     n = len(subject.targets)
     attacked = np.ones(n, dtype=bool)
     if subject.reference is None:
         attacked[generator.permutation(n)[: int(REFERENCE_SHARE * n)]] = False
     return (generator.random(n) < subject.prior) & attacked, attacked
-
-
-def seeded(estimator: Any, seed: np.random.SeedSequence) -> Any:
-    """Set all random states of an estimator and of what it holds, each to its own."""
-    names = sorted(
-        name
-        for name in estimator.get_params(deep=True)
-        if name == "random_state" or name.endswith("__random_state")
-    )
-    states = seed.generate_state(max(len(names), 1)).tolist()
-    return estimator.set_params(**dict(zip(names, states, strict=False))) if names else estimator
 
 
 def _releases(
@@ -112,17 +107,17 @@ def _releases(
     rows: IntArray,
     seeds: Mapping[int, np.random.SeedSequence],
 ) -> Iterator[tuple[Any, Any]]:
-    """What is trained at every level, and what of it is released."""
+    """Train at every level, and yield what is trained beside what of it is released."""
     X, y = take_rows(subject.X, rows), subject.y[rows]
     weights = subject.weight_argument(rows)
     if subject.has_noise:
         for level in levels:
-            fresh = seeded(clone(subject.trained), seeds[_TRAINING])
+            fresh = seeded(subject.trained, seeds[_TRAINING].generate_state)
             last_step(fresh).set_params(noise_scale=level)
             fitted = _fit(fresh, X, y, weights)
             yield fitted, _released(fitted)
         return
-    fitted = _fit(seeded(clone(subject.trained), seeds[_TRAINING]), X, y, weights)
+    fitted = _fit(seeded(subject.trained, seeds[_TRAINING].generate_state), X, y, weights)
     draws = None
     for level in levels:
         if level == 0.0:
@@ -149,7 +144,7 @@ def _fit(estimator: Any, X: Any, y: Array, weights: dict[str, FloatArray]) -> An
 
 
 def _released(fitted: Any) -> Any:
-    """What may be published, so that no attack can read more."""
+    """Release what may be published, so that no attack can read more."""
     model = last_step(fitted)
     if not hasattr(model, "release"):
         return fitted
@@ -186,27 +181,14 @@ def fitted_once(
 
     Shapes: ``raw_reference``, ``y_reference`` (m, n_columns).
     """
-    attack = each.attack
-    attack = clone(attack) if hasattr(attack, "get_params") else copy.deepcopy(attack)
     raw = take_rows(subject.raw, subject.targets)
     known = (raw, subject.y[subject.targets], raw_reference, y_reference)
     weights = None if subject.weights is None else subject.weights[subject.targets]
-    told = attack_weights(attack, sample_weight=weights)
-    return MembershipAttack("own", attack.fit(*known, **told) or attack)
+    return MembershipAttack("own", fit_copy(each.attack, *known, sample_weight=weights))
 
 
 class _View:
-    """What attackers see of the records of one release.
-
-    Parameters
-    ----------
-    subject : MembershipSubject
-        What is audited.
-    attacks : dict
-        Attacks by name.
-    member, attacked : ndarray of bool of shape (n_targets,)
-        The draw.
-    """
+    """Records of one release, of which some are members, as attackers see them."""
 
     def __init__(
         self,
@@ -260,17 +242,12 @@ class _View:
             scores = each.attack.decision_function(model)
             calibrated = each.attack.threshold == "calibrated"
             return scores, each.attack.predict(model) if calibrated else None
-        with ignoring_mismatches():
-            return self._ask(each.attack, model)
+        return self._ask(each.attack, behind(self.subject.preprocessing, model))
 
     def _ask(self, attack: Any, model: Any) -> tuple[FloatArray | None, Array]:
         """Guesses, and scores where there are any, of an attack that was passed."""
-        subject = self.subject
-        if subject.preprocessing is not None:
-            steps = [*subject.preprocessing.steps, ("model", model)]
-            model = Pipeline(steps)
-        guesses = np.asarray(attack.predict(model))
-        _check_answer(attack, "predict", guesses, self.member)
+        n_targets = len(self.member)
+        guesses = answer(attack, "predict", model, n_targets)
         if not np.all((guesses == 0) | (guesses == 1)):
             raise ValueError(
                 f"{type(attack).__name__}.predict must return 1 for members and 0 for others, or "
@@ -278,9 +255,7 @@ class _View:
             )
         if not hasattr(attack, "decision_function"):
             return None, guesses
-        scores = np.asarray(attack.decision_function(model), dtype=float)
-        _check_answer(attack, "decision_function", scores, self.member)
-        return scores, guesses
+        return answer(attack, "decision_function", model, n_targets).astype(float), guesses
 
     def _gap(self, model: Any) -> float:
         """Mean normalised loss of attacked non-members less that of members; NaN without any."""
@@ -301,9 +276,20 @@ class _View:
         return float(quiet.score(*self.reference))
 
 
-def _check_answer(attack: Any, method: str, answer: Array, member: Array) -> None:
-    if answer.shape != member.shape:
+def behind(preprocessing: Any, model: Any) -> Any:
+    """Put a model behind the steps that count as public, where there are any."""
+    if preprocessing is None:
+        return model
+    return Pipeline([*preprocessing.steps, ("model", model)])
+
+
+def answer(attack: Any, method: str, model: Any, n_targets: int) -> Array:
+    """Ask an attack about all candidates, and check the shape of what it says."""
+    with ignoring_mismatches():
+        said = np.asarray(getattr(attack, method)(model))
+    if said.shape != (n_targets,):
         raise ValueError(
-            f"{type(attack).__name__}.{method} must return one number for each candidate, shape "
-            f"{member.shape}, from one model; got {answer.shape}."
+            f"{type(attack).__name__}.{method} must return one number for each of the {n_targets} "
+            f"candidates from one model; got shape {said.shape}."
         )
+    return said

@@ -4,79 +4,58 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 from sklearn.base import clone, is_classifier
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_consistent_length, column_or_1d
 
 from skleak.adversary._consistency import weight_argument
 from skleak.adversary._encodings import last_step, model_parameters, noiseless
-from skleak.adversary._knowledge import as_table, resolve_records
+from skleak.adversary._knowledge import resolve_records
 from skleak.adversary._removals import removal_obstacle
-from skleak.audit.games._shaped_subject import shape_of_fit
-from skleak.audit.run._plan import without_ledger
+from skleak.audit.games._game import Task
+from skleak.audit.games._levels import noise_levels, reference_records
+from skleak.audit.noise._shape import shape_of_fit
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.state import NoiseShape
+from skleak.metrics._record_losses import record_losses
 from skleak.solvers import Objective
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 __all__ = [
     "MembershipSubject",
     "membership_levels",
-    "pair_success",
-    "study_membership",
+    "normalized_losses",
+    "study",
 ]
 
 # Share of the candidates that each release holds out as reference, without test records.
 REFERENCE_SHARE = 0.25
 _FEWEST = 8
+_SMALLEST = np.finfo(float).tiny
 
 
 @dataclass(frozen=True)
 class MembershipSubject:
-    """Candidates, how models are trained on some of them, and what is known. Confidential.
+    """Candidates, how models are trained on some of them, and what is known. Confidential."""
 
-    Parameters
-    ----------
-    trained : estimator
-        What is trained anew in each game, unfitted and without a ledger: the last step of a
-        pipeline, or all of it where the preprocessing is refitted.
-    preprocessing : Pipeline or None
-        Fitted steps that count as public.
-    raw, X, y : table of shape (n, n_columns), table of shape (n, d), ndarray of shape (n,)
-        Records as they are, as ``trained`` takes them, and their targets.
-    targets : ndarray of int of shape (n_targets,)
-        Positions of the candidates.
-    prior : float
-        Probability of membership.
-    reference : tuple or None
-        Raw records, records as ``trained`` takes them, and targets of records that no model was
-        trained on; None where each release holds out candidates.
-    obstacle : str
-        Why there is no exact test; empty where there is one.
-    noise : NoiseShape
-        Shape of the noise.
-    noiseless : ndarray of shape (p,) or None
-        Parameters without noise on all records, of a private model.
-    objective : Objective or None
-        Training objective on all records, where there is an exact test.
-    weights : ndarray of shape (n,) or None
-        Sample weights of the records in every fit.
-    """
-
+    # Trained anew in each game, unfitted and without a ledger: the last step of a pipeline, or all
+    # of it where the preprocessing is refitted. The fitted steps before it count as public.
     trained: Any
     preprocessing: Any
-    raw: Any
-    X: Any
-    y: Array
-    targets: IntArray
-    prior: float
+    raw: Any  # records as they are, (n, n_columns)
+    X: Any  # as `trained` takes them, (n, d)
+    y: Array  # (n,)
+    targets: IntArray  # positions of the candidates, (n_targets,)
+    prior: float  # probability of membership
+    # Raw records, records as `trained` takes them, and targets of records that no model was trained
+    # on; None where each release holds out candidates.
     reference: tuple[Any, Any, Array] | None
-    obstacle: str
+    obstacle: str  # why there is no exact test; empty where there is one
+    weights: FloatArray | None  # of the records in every fit, (n,)
     noise: NoiseShape = field(default_factory=NoiseShape)
+    # Of a private model: parameters without noise on all records, (p,), and the training objective
+    # on them where there is an exact test.
     noiseless: FloatArray | None = None
     objective: Objective | None = None
-    weights: FloatArray | None = None
 
     @property
     def classifies(self) -> bool:
@@ -111,44 +90,33 @@ class MembershipSubject:
         return int(REFERENCE_SHARE * len(self.targets))
 
 
-def study_membership(
-    auditor: Any,
-    table: Any,
-    y: Array,
-    sample_weight: FloatArray | None,
-    X_test: Any,
-    y_test: Any,
-) -> MembershipSubject:
-    """Learn what games of membership are about.
-
-    Shapes: ``table`` (n, n_columns); ``y`` (n,); ``sample_weight`` (n,); ``X_test``, ``y_test``
-    (m, n_columns).
-    """
-    estimator = _without_ledgers(auditor.estimator)
-    targets = resolve_records(auditor.records, table.shape[0])
+def study(task: Task) -> MembershipSubject:
+    """Learn what games of membership are about."""
+    estimator, table, y = task.estimator, task.table, task.y
+    targets = resolve_records(task.records, table.shape[0])
     trained, preprocessing, X = estimator, None, table
     pipeline = isinstance(estimator, Pipeline) and len(estimator.steps) > 1
-    if pipeline and not auditor.refit_preprocessing:
-        trained, preprocessing = last_step(estimator), estimator[:-1].fit(table, y)
+    if pipeline and not task.refit_preprocessing:
+        trained, preprocessing = last_step(estimator), clone(estimator[:-1]).fit(table, y)
         X = preprocessing.transform(table)
-    reference = _reference(X_test, y_test, preprocessing)
+    reference, test = None, reference_records(task.X_test, task.y_test)
+    if test is not None:
+        own = test[0] if preprocessing is None else preprocessing.transform(test[0])
+        reference = (test[0], own, test[1])
     obstacle = _obstacle(trained, y)
-    if auditor.secrets == "drawn" and obstacle:
+    if task.drawn and obstacle:
         raise AttackNotApplicableError(
             f"`secrets='drawn'` needs the exact test of membership: {obstacle}. Pass "
             "`secrets='actual'`, which trains anew for every release and takes any estimator."
         )
-    if reference is None and auditor.secrets == "actual" and len(targets) < _FEWEST:
+    if reference is None and not task.drawn and len(targets) < _FEWEST:
         raise ValueError(
             f"Without test records, a quarter of the candidates is held out of each release, which "
             f"takes at least {_FEWEST}; got {len(targets)}. Pass `X_test` and `y_test`, or more "
             "`records`."
         )
-    subject = MembershipSubject(
-        trained, preprocessing, table, X, y, targets, float(auditor.prior), reference, obstacle
-    )
-    subject = replace(subject, weights=sample_weight)
-    return _with_noise(subject)
+    known = (targets, float(task.prior), reference, obstacle, task.sample_weight)
+    return _with_noise(MembershipSubject(trained, preprocessing, table, X, y, *known))
 
 
 def _with_noise(subject: MembershipSubject) -> MembershipSubject:
@@ -165,23 +133,6 @@ def _with_noise(subject: MembershipSubject) -> MembershipSubject:
     return replace(subject, noise=shape, noiseless=own, objective=objective)
 
 
-def _without_ledgers(estimator: Any) -> Any:
-    """Unfitted copy that charges no ledger, however deep it is."""
-    copy = without_ledger(estimator)
-    ledgers = [name for name in copy.get_params(deep=True) if name.endswith("__ledger")]
-    return copy.set_params(**dict.fromkeys(ledgers))
-
-
-def _reference(X: Any, y: Any, preprocessing: Any) -> tuple[Any, Any, Array] | None:
-    if X is None:
-        return None
-    if y is None:
-        raise ValueError("`X_test` needs its targets: pass `y_test` too.")
-    raw, y = as_table(X), column_or_1d(y)
-    check_consistent_length(raw, y)
-    return raw, raw if preprocessing is None else preprocessing.transform(raw), y
-
-
 def _obstacle(trained: Any, y: Array) -> str:
     """Say why the exact test is not known; empty where it is."""
     if isinstance(trained, Pipeline):
@@ -191,37 +142,31 @@ def _obstacle(trained: Any, y: Array) -> str:
 
 def membership_levels(noise_scales: Any, subject: MembershipSubject) -> tuple[float, ...]:
     """Noise levels of an audit of membership, ascending."""
-    if noise_scales is None:
-        noise_scales = last_step(subject.trained).noise_scale if subject.has_noise else 0.0
-        if not np.isscalar(noise_scales):
-            weights = subject.weight_argument()
-            fitted = clone(subject.trained).fit(subject.X, subject.y, **weights)
-            noise_scales = last_step(fitted).noise_scale_
-    levels = np.unique(np.asarray(noise_scales, dtype=np.float64))
-    if not levels.size or not np.all((levels >= 0.0) & np.isfinite(levels)):
-        raise ValueError(
-            "`noise_scales` must hold finite numbers, zero or more; got "
-            f"{np.asarray(noise_scales).tolist()}."
-        )
+    trained = (subject.trained, subject.X, subject.y)
+    levels = noise_levels(noise_scales, *trained, subject.weights)
     if not subject.has_noise and levels[-1] > 0.0:
-        fitted = clone(subject.trained).fit(subject.X, subject.y, **subject.weight_argument())
+        fitted = clone(subject.trained).fit(*trained[1:], **subject.weight_argument())
         model = last_step(fitted)
         if not hasattr(model, "coef_"):
             raise AttackNotApplicableError(
                 f"`noise_scales` must be None or 0 for {type(model).__name__}: it adds no noise, "
                 "and has no `coef_` after `fit` to add some to. Leave `noise_scales` out."
             )
-    return tuple(levels.tolist())
+    return levels
 
 
-def pair_success(distance: FloatArray, prior: float) -> FloatArray:
-    """Success of the best test between N(0, 1) and N(distance, 1).
+def normalized_losses(
+    model: Any, X: Any, y: Array, classifies: bool, reference: tuple[Any, Array]
+) -> FloatArray:
+    """Loss of every record in [0, 1], of which a gap says what surely leaks.
 
-    Shapes: ``distance`` (...); returns (...): ``q Phi(D / 2 + l / D) + (1 - q) Phi(D / 2 - l /
-    D)`` with l the log odds of q.
+    Shapes: ``X``, ``y`` (n, d); returns (n,): 1 for a wrong label, else 0. Of a regressor the
+    squared error, cut at the median squared error of the reference records and divided by it: a
+    function of the record, the model and what the attacker knows anyway, as [BIL23] theorem 2
+    needs it.
     """
-    odds = np.log(prior) - np.log1p(-prior)
-    moved = np.where(distance > 0.0, distance, 1.0)
-    shift = odds / moved
-    right = prior * ndtr(0.5 * moved + shift) + (1.0 - prior) * ndtr(0.5 * moved - shift)
-    return np.where(distance > 0.0, right, max(prior, 1.0 - prior))
+    if classifies:
+        return record_losses(model, X, y, "zero_one")
+    losses = record_losses(model, X, y, "squared")
+    usual = float(np.median(record_losses(model, *reference, "squared")))
+    return np.minimum(losses / max(usual, _SMALLEST), 1.0)

@@ -13,13 +13,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skleak.adversary._consistency import weight_argument
 from skleak.adversary._encodings import model_parameters
-from skleak.audit.games._hypotheses import Hypotheses, warn_of_hypotheses
-from skleak.audit.games._noise_checks import NO_NOISE, NoiseCheck, check_noise
+from skleak.audit.noise._checks import NO_NOISE, NoiseCheck, check_noise
+from skleak.audit.noise._hypotheses import Hypotheses, warn_of_hypotheses
 from skleak.exceptions import PrivacyLeakWarning
-from skleak.utils._typing import FloatArray
+from skleak.influence.state import NoiseShape
+from skleak.utils._typing import Array, FloatArray
 from skleak.utils._warnings import outer_stacklevel
 
-__all__ = ["MeasuredNoise", "check_rows", "colored", "measured_noise", "noise_of_levels"]
+__all__ = ["MeasuredNoise", "Trained", "check_rows", "colored", "measured_noise", "noise_of_levels"]
 
 # Stream of the seeds of the checks at each noise level; games and utility have 0 and 1.
 _CHECKS = 2
@@ -32,21 +33,28 @@ _FEWEST_FITS, _MOST_FITS = 10, 100
 _N_FITS = 50
 
 
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """A model as an audit trains it, with its noise. Confidential."""
+
+    model: Any  # unfitted, with its noise
+    # Preprocessed records, their targets, and their weights in every fit, (n, d), (n,) and (n,).
+    X: Any
+    y: Array
+    weights: FloatArray | None
+    noiseless: FloatArray  # parameters without noise, (p,)
+    noise: NoiseShape  # with the matrix of the data as they are, where it follows the data
+    hypotheses: Hypotheses | None = None  # what attacks take for the parameters without noise
+
+
 @dataclass(frozen=True)
 class MeasuredNoise:
     """Noise of an estimator at one noise scale.
 
-    Parameters
-    ----------
-    noise : ndarray of shape (p,) or (p, p)
-        Standard deviation of the noise on each parameter, or a root of its covariance: as stated
-        where all checks were passed, else as measured.
-    checks : tuple of NoiseCheck
-        What was compared; none for an estimator that is taken at its word.
-    releases : ndarray of shape (n_fits, p)
-        Parameters of the fits that were compared.
-    held_against : NoiseCheck or None, default=None
-        Comparison of the releases with the hypotheses of attacks, where the noise is as stated.
+    `noise` (p,) or (p, p) is the standard deviation of the noise on each parameter, or a root of
+    its covariance: as stated where all checks were passed, else as measured. An estimator that is
+    taken at its word has no checks. `releases` (n_fits, p) are the fits that were compared, and
+    `held_against` their comparison with the hypotheses of attacks, where the noise is as stated.
     """
 
     noise: FloatArray
@@ -149,38 +157,26 @@ def _unit_noise(draws: FloatArray, dependent: bool) -> FloatArray:
 
 
 def noise_of_levels(
-    model: Any,
-    subject: Any,
-    noise_scales: Sequence[float],
-    entropy: list[int],
-    hypotheses: Hypotheses | None = None,
+    trained: Trained, noise_scales: Sequence[float], entropy: list[int]
 ) -> tuple[dict[float, FloatArray], pd.DataFrame]:
     """Noise on each parameter at every level, as the estimator really adds it.
 
     Returns ``noise`` (p,) or (p, p); ``checks``: A row for each noise level and check; see
     `AuditReport`.
     """
-    measured = {}
-    root = None if subject.noise.is_identity else subject.noise.matrix_root
+    model, measured = trained.model, {}
+    root = None if trained.noise.is_identity else trained.noise.matrix_root
+    known = (model, trained.X, trained.y, trained.noiseless)
+    rest = (root, trained.hypotheses, trained.weights)
     for k, scale in enumerate(noise_scales):
         seed = np.random.SeedSequence(entropy, spawn_key=(k, _CHECKS))
-        measured[scale] = measured_noise(
-            model,
-            subject.X,
-            subject.y,
-            subject.noiseless,
-            scale,
-            seed,
-            root,
-            hypotheses,
-            subject.weights,
-        )
-    wrong = {scale: each for scale, each in measured.items() if not each.as_stated}
+        measured[scale] = measured_noise(*known, scale, seed, *rest)
+    wrong = {scale: found for scale, found in measured.items() if not found.as_stated}
     if wrong:
         warnings.warn(_complaint(model, wrong), PrivacyLeakWarning, stacklevel=outer_stacklevel())
-    held = {scale: each.held_against for scale, each in measured.items()}
+    held = {scale: found.held_against for scale, found in measured.items()}
     warn_of_hypotheses(model, {scale: check for scale, check in held.items() if check is not None})
-    return {scale: each.noise for scale, each in measured.items()}, _table(measured)
+    return {scale: found.noise for scale, found in measured.items()}, _table(measured)
 
 
 def check_rows(noise_scale: float, n_releases: int, checks: Iterable[NoiseCheck]) -> pd.DataFrame:
@@ -194,8 +190,8 @@ def check_rows(noise_scale: float, n_releases: int, checks: Iterable[NoiseCheck]
 
 def _table(measured: "dict[float, MeasuredNoise]") -> pd.DataFrame:
     checks = {
-        scale: each.checks + (() if each.held_against is None else (each.held_against,))
-        for scale, each in measured.items()
+        scale: found.checks + (() if found.held_against is None else (found.held_against,))
+        for scale, found in measured.items()
     }
     tables = [check_rows(k, len(measured[k].releases), rows) for k, rows in checks.items() if rows]
     return pd.concat(tables, ignore_index=True) if tables else check_rows(0.0, 0, ())
@@ -203,11 +199,11 @@ def _table(measured: "dict[float, MeasuredNoise]") -> pd.DataFrame:
 
 def _complaint(model: Any, wrong: "dict[float, MeasuredNoise]") -> str:
     spreads = [
-        each.noise if each.noise.ndim == 1 else np.linalg.norm(each.noise, axis=1)
-        for each in wrong.values()
+        found.noise if found.noise.ndim == 1 else np.linalg.norm(found.noise, axis=1)
+        for found in wrong.values()
     ]
     measured = ", ".join(f"{spread.min():.3g} to {spread.max():.3g}" for spread in spreads)
-    failed = [check.name for each in wrong.values() for check in each.checks if not check.passed]
+    failed = [check.name for found in wrong.values() for check in found.checks if not check.passed]
     return (
         f"{type(model).__name__} does not add the noise that it states: measured were standard "
         f"deviations of {measured} where {', '.join(f'{scale:g}' for scale in wrong)} was stated. "

@@ -27,21 +27,11 @@ _SMALL, _ROUND_OFF = np.log(0.01), 1e-6
 
 @dataclass(frozen=True)
 class NoiseCheck:
-    """One comparison of the noise that an estimator adds with the noise that it states.
+    """One comparison of the noise that an estimator adds with the noise that it states."""
 
-    Parameters
-    ----------
-    name : str
-        What is compared.
-    statistic : float
-        What was measured.
-    p_value : float
-        At most this probability that noise as stated deviates as far.
-    """
-
-    name: str
+    name: str  # of what is compared
     statistic: float
-    p_value: float
+    p_value: float  # at most this probability that noise as stated deviates as far
 
     @property
     def passed(self) -> bool:

@@ -60,24 +60,12 @@ def record_mse(state: FitState, targets: IntArray, *, private_target: bool) -> F
 
 @dataclass(frozen=True)
 class _Geometry:
-    """What the bounds of all records of a fit have in common, in the notation of this file.
+    """Parts that the bounds of all records of a fit share, in the notation of this file."""
 
-    Parameters
-    ----------
-    weights : ndarray of shape (d,)
-        ``w``.
-    root : ndarray of shape (d, d)
-        ``R``.
-    center : ndarray of shape (d,)
-        ``v``.
-    edge : float
-        ``rho``; infinite without an intercept.
-    """
-
-    weights: FloatArray
-    root: FloatArray
-    center: FloatArray
-    edge: float
+    weights: FloatArray  # w, (d,)
+    root: FloatArray  # R, (d, d)
+    center: FloatArray  # v, (d,)
+    edge: float  # rho; infinite without an intercept
 
     @classmethod
     def of(cls, state: FitState) -> "_Geometry":

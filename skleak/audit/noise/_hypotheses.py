@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from skleak.adversary._consistency import ENCODING_ERROR
-from skleak.audit.games._noise_checks import NoiseCheck
+from skleak.audit.noise._checks import NoiseCheck
 from skleak.exceptions import ReleaseMismatchWarning
 from skleak.utils._typing import FloatArray
 from skleak.utils._warnings import outer_stacklevel
@@ -21,20 +21,15 @@ HYPOTHESES = "hypotheses"
 
 @dataclass(frozen=True)
 class Hypotheses:
-    """What attacks take for the parameters of the data as they are. Confidential.
+    """Parameters that attacks suppose for the data as they are. Confidential.
 
     An audit knows the secrets, and so which of the hypotheses of each attack is the true one: the
     releases are the same point plus noise, whatever is secret and however many values it has.
-
-    Parameters
-    ----------
-    points : ndarray of shape (n_targets, p)
-        Parameters without noise under the true value of every target.
-    errors : ndarray of shape (n_targets,)
-        Bounds on their distance from what they stand for; infinite where nothing is known.
     """
 
-    points: FloatArray
+    points: FloatArray  # without noise under the true value of every target, (n_targets, p)
+    # Bounds on their distance from what they stand for, (n_targets,); infinite where nothing is
+    # known.
     errors: FloatArray
 
     @classmethod

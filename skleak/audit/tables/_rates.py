@@ -1,14 +1,14 @@
 """Rates of guesses of membership over many releases, with intervals that count releases."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtr
 
 from skleak.metrics import binomial_interval
-from skleak.metrics._record_losses import record_losses
 from skleak.utils._typing import Array, FloatArray
 
-__all__ = ["FALSE_POSITIVE_RATE", "Rates", "normalized_losses", "rates"]
+__all__ = ["FALSE_POSITIVE_RATE", "Rates", "pair_success", "rates"]
 
 FALSE_POSITIVE_RATE = 0.01
 _ROUND_OFF = 1e-12
@@ -16,19 +16,10 @@ _N_RESAMPLES = 400
 # Pairs of release and record above which fewer resamples have to do.
 _MANY = 1 << 19
 _FEW_RESAMPLES = 100
-_SMALLEST = np.finfo(float).tiny
 
 
 class Rates(NamedTuple):
-    """True positive rate at one false positive in a hundred with its interval, and the area.
-
-    Parameters
-    ----------
-    tpr, tpr_low, tpr_high : float
-        True positive rate and its interval.
-    auc : float
-        Area under the receiver operating characteristic.
-    """
+    """True positive rate at one false positive in a hundred, its interval, and the area."""
 
     tpr: float
     tpr_low: float
@@ -83,18 +74,14 @@ def _area(weights: FloatArray, truth: Array, ends: Array) -> float:
     return float(np.trapezoid(true / true[-1], false / false[-1]))
 
 
-def normalized_losses(
-    model: Any, X: Any, y: Array, classifies: bool, reference: tuple[Any, Array]
-) -> FloatArray:
-    """Loss of every record in [0, 1], of which a gap says what surely leaks.
+def pair_success(distance: FloatArray, prior: float) -> FloatArray:
+    """Success of the best test between N(0, 1) and N(distance, 1).
 
-    Shapes: ``X``, ``y`` (n, d); returns (n,): 1 for a wrong label, else 0. Of a regressor the
-    squared error, cut at the median squared error of the reference records and divided by it: a
-    function of the record, the model and what the attacker knows anyway, as [BIL23] theorem 2
-    needs it.
+    Shapes: ``distance`` (...); returns (...): ``q Phi(D / 2 + l / D) + (1 - q) Phi(D / 2 - l /
+    D)`` with l the log odds of q.
     """
-    if classifies:
-        return record_losses(model, X, y, "zero_one")
-    losses = record_losses(model, X, y, "squared")
-    usual = float(np.median(record_losses(model, *reference, "squared")))
-    return np.minimum(losses / max(usual, _SMALLEST), 1.0)
+    odds = np.log(prior) - np.log1p(-prior)
+    moved = np.where(distance > 0.0, distance, 1.0)
+    shift = odds / moved
+    right = prior * ndtr(0.5 * moved + shift) + (1.0 - prior) * ndtr(0.5 * moved - shift)
+    return np.where(distance > 0.0, right, max(prior, 1.0 - prior))

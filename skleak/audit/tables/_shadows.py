@@ -14,7 +14,10 @@ from skleak.attacks.membership.shadow._evidence import fit_evidence
 from skleak.attacks.membership.shadow._scores import score_limit
 from skleak.utils._typing import Array, FloatArray
 
-__all__ = ["learned_guesses", "likelihood_ratios"]
+__all__ = ["FEWEST_RELEASES", "learned_guesses", "likelihood_ratios"]
+
+# Fewer releases than these teach too little about the others.
+FEWEST_RELEASES = 8
 
 
 def learned_guesses(scores: FloatArray, member: Array, attacked: Array) -> Array:

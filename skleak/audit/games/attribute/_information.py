@@ -21,13 +21,6 @@ __all__ = ["ShapedInformation"]
 class ShapedInformation:
     """Both terms of the Fisher information about every target, at unit noise. Confidential.
 
-    Parameters
-    ----------
-    mean : ndarray of shape (n_targets, k, k)
-        Through the mean of the release, over k directions of what is unknown.
-    covariance : ndarray of shape (n_targets, k, k)
-        Through the covariance of the noise.
-
     Examples
     --------
     >>> one = np.ones((1, 1, 1))
@@ -35,6 +28,8 @@ class ShapedInformation:
     array([5.])
     """
 
+    # Through the mean of the release, and through the covariance of the noise, over k directions of
+    # what is unknown, (n_targets, k, k).
     mean: FloatArray
     covariance: FloatArray
 

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from skleak.audit.games._mechanism import colored
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["ShapedNoise", "noise_of_each", "noise_of_some"]
+__all__ = ["ShapedNoise"]
 
 # Entries of the roots that are held at once: 32 MB.
 _ELEMENTS = 1 << 22
@@ -17,27 +16,12 @@ _ELEMENTS = 1 << 22
 
 @dataclass(frozen=True)
 class ShapedNoise:
-    """Noise whose covariance follows the data, had they been different. Confidential.
+    """Noise whose covariance follows the data, had they been different. Confidential."""
 
-    Parameters
-    ----------
-    shapes : ndarray of shape (n_targets, n_values, p, p)
-        Covariance ``S`` of the noise at unit noise scale under every value of every target.
-    inner : ndarray of shape (p, p)
-        What standard normal draws z are multiplied with first: the noise is ``R inner z``, with R
-        the lower triangular root of S. The noise scale times the identity, where the estimator
-        adds the noise that it states.
-
-    Examples
-    --------
-    >>> shapes = np.array([[[[1.0, 0.0], [0.0, 1.0]], [[1.6, 0.0], [0.0, 0.4]]]])
-    >>> ShapedNoise(shapes, 2.0 * np.eye(2)).of_some(
-    ...     np.array([0, 0]), np.array([0, 1]), np.ones((2, 2))
-    ... ).round(2)
-    array([[2.  , 2.  ],
-           [2.53, 1.26]])
-    """
-
+    # Covariance S at unit noise scale under every value of every target, (n_targets, n_values, p,
+    # p), and what standard normal draws z are multiplied with first, (p, p): the noise is
+    # ``R inner z``, with R the lower triangular root of S. The noise scale times the identity,
+    # where the estimator adds the noise that it states.
     shapes: FloatArray
     inner: FloatArray
 
@@ -80,28 +64,3 @@ class ShapedNoise:
             inner = draws[rows] @ self.inner.T
             noise[rows] = np.einsum("gij,gj->gi", roots, inner)
         return noise
-
-
-def noise_of_each(
-    noise: "FloatArray | ShapedNoise", secrets: IntArray, draws: FloatArray
-) -> FloatArray:
-    """Noise of games that every target plays, of shape (n_games, n_targets, p).
-
-    Shapes: ``noise`` (p,) or (p, p); ``secrets`` (n_games, n_targets); ``draws`` (n_games,
-    n_targets, p).
-    """
-    if isinstance(noise, ShapedNoise):
-        return noise.of_each(secrets, draws)
-    return colored(noise, draws)
-
-
-def noise_of_some(
-    noise: "FloatArray | ShapedNoise", targets: IntArray, secrets: IntArray, draws: FloatArray
-) -> FloatArray:
-    """Noise of games about one target each, of shape (n_games, p).
-
-    Shapes: ``noise`` (p,) or (p, p); ``targets``, ``secrets`` (n_games,); ``draws`` (n_games, p).
-    """
-    if isinstance(noise, ShapedNoise):
-        return noise.of_some(targets, secrets, draws)
-    return colored(noise, draws)

@@ -28,7 +28,7 @@ _ROUND_OFF = 1e-10
 def at_truth(
     nodes: FloatArray, low: FloatArray, high: FloatArray, truth: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """What is known at the nodes of a quantity, at its true value.
+    """Interpolate what is known at the nodes of a quantity, at its true value.
 
     Shapes: ``nodes`` (n_targets, N_NODES, p); ``low``, ``high``, ``truth`` (n_targets,); returns
     ``values`` (n_targets, p); ``errors`` (n_targets,): how far off they may be, from the last

@@ -1,0 +1,241 @@
+"""Games about a secret of every record, against noise on the parameters of a linear model."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone, is_classifier
+
+from skleak.adversary._consistency import weight_argument
+from skleak.adversary._encodings import PublicModel, fit_public_model, last_step
+from skleak.adversary._models import fit_shell
+from skleak.attacks import (
+    BlackBoxAttributeInference,
+    ImputationAttack,
+    InformedAttributeInference,
+    InformedReconstruction,
+    PriorAttack,
+    WhiteBoxAttributeInference,
+)
+from skleak.audit.games._bounds import check_bounds
+from skleak.audit.games._game import Cell, Facts, Game, Task, fit_copy, named_attacks
+from skleak.audit.games._levels import (
+    GAMES,
+    Releases,
+    level_cells,
+    noise_levels,
+    reference_records,
+    seed_of,
+)
+from skleak.audit.noise._mechanism import Trained, noise_of_levels
+from skleak.audit.tables._design import Outcome, SecretDesign, cell_key
+from skleak.audit.tables._secret import (
+    error_records,
+    error_results,
+    success_records,
+    success_results,
+)
+from skleak.exceptions import AttackNotApplicableError
+from skleak.influence.state import FitState, NoiseShape
+from skleak.metrics import simultaneous_confidence_level
+from skleak.utils._typing import Array, FloatArray, IntArray
+
+__all__ = ["SecretGame", "SecretSubject", "determination", "fit_quietly", "unit_state"]
+
+_NAMES = {
+    PriorAttack: "prior",
+    ImputationAttack: "imputation",
+    WhiteBoxAttributeInference: "white_box",
+    BlackBoxAttributeInference: "black_box",
+    InformedAttributeInference: "informed",
+    InformedReconstruction: "informed",
+}
+# Keys of cells that are no attacks.
+_RESERVED = ("bounds", "noiseless", "utility")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecretSubject(Trained):
+    """A model as it is trained, what is secret of its records, and what is known of it."""
+
+    public: PublicModel
+    targets: IntArray  # positions of the records under attack, (n_targets,)
+    secrets: Array  # true values, (n_targets,) or (n_targets, d)
+    # Fisher information loss at unit noise, (n_targets,): NaN where it is not known, and where the
+    # covariance of the noise follows the data: there it is no multiple of the noise, see `eta`.
+    unit_eta: FloatArray
+    baseline: float  # success of the prior
+    imputation: float  # success of imputation without the model
+    # Largest prior probability, or squared error of the mean of the others, (n_targets,).
+    prior_score: FloatArray
+    spread: float = 1.0  # variance of the numbers that are guessed; 1 for categories
+
+    def eta(self, noise_scale: float) -> FloatArray:
+        """Fisher information loss at a noise scale, of shape (n_targets,); NaN if not known."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.unit_eta > 0.0, self.unit_eta / noise_scale, self.unit_eta)
+
+
+class SecretGame(Game):
+    """A game that guesses values, or estimates numbers, from releases with noise of every level."""
+
+    design: SecretDesign
+    estimates: bool  # numbers, whose errors are measured
+
+    def __init__(
+        self, task: Task, subject: SecretSubject, known: Sequence[str], default: Sequence[str]
+    ) -> None:
+        super().__init__(task)
+        self._subject = subject
+        self._chosen = named_attacks(
+            task.attacks,
+            lambda: default,
+            known=sorted(known),
+            names=_NAMES,
+            reserved=_RESERVED,
+            kind=self.kind,
+        )
+        bounds = check_bounds(task.bounds, equal_noise=not subject.noise.reads_data)
+        if task.noise_scales is None and "noise_scale" not in subject.model.get_params(deep=False):
+            raise ValueError(
+                f"{type(subject.model).__name__} adds no noise of its own. Pass the standard "
+                "deviations of the noise to audit in `noise_scales`."
+            )
+        trained = (subject.model, subject.X, subject.y, subject.weights)
+        scales = noise_levels(task.noise_scales, *trained)
+        n_verdicts = len(self._chosen) * len(scales)
+        level = task.confidence_level
+        self.design = SecretDesign(
+            targets=subject.targets,
+            attacks=tuple(self._chosen),
+            noise_scales=scales,
+            bounds=() if self.estimates else bounds,
+            n_releases=int(task.n_releases),
+            drawn=task.drawn,
+            confidence_level=level,
+            verdict_level=simultaneous_confidence_level(level, n_verdicts),
+            etas={scale: subject.eta(scale) for scale in scales},
+            prior_score=subject.prior_score,
+            baseline=subject.baseline,
+            imputation=subject.imputation,
+            spread=subject.spread,
+        )
+
+    @abstractmethod
+    def made(self, name: str) -> Any:
+        """Return an attack of ours, fitted or not."""
+
+    @abstractmethod
+    def games(
+        self, scale: float, noise: FloatArray, seed: np.random.SeedSequence
+    ) -> Mapping[str, Cell]:
+        """Return the cells of one noise level: all attacks, and bounds where there are any."""
+
+    def prepare(self, entropy: list[int]) -> None:
+        subject, task = self._subject, self.task
+        self._entropy = entropy
+        self.attacks = {name: self._fitted(name) for name in self._chosen}
+        self._noise, self._checks = noise_of_levels(subject, self.design.noise_scales, entropy)
+        test = reference_records(task.X_test, task.y_test)
+        self._where = (subject.X, subject.y)
+        if test is not None:
+            self._where = subject.public.transform(test[0]), test[1]
+
+    def _fitted(self, name: str) -> Any:
+        attack, subject, task = self._chosen[name], self._subject, self.task
+        if not isinstance(attack, str):
+            _check_covariance(name, attack, subject)
+        else:
+            attack = self.made(attack)
+            # The encodings of the white box are those of the bounds, and were computed with them.
+            if hasattr(attack, "records_"):
+                return attack
+        return fit_copy(attack, task.table, task.y, sample_weight=subject.weights)
+
+    def cells(self) -> dict[str, Cell]:
+        """All attacks, the bounds and the utility at every noise level."""
+        subject = self._subject
+        X, y = self._where
+        labels = subject.y
+        if is_classifier(subject.model):
+            # Classes by number: strings take long to compare.
+            _, codes = np.unique(np.concatenate([labels, y]), return_inverse=True)
+            labels, y = codes[: len(labels)], codes[len(labels) :]
+        shell = fit_shell(subject.public, subject.X, labels, subject.weights)
+        releases = Releases(shell, subject.noiseless, self._noise, (X, y))
+
+        def games(k: int, scale: float, noise: FloatArray) -> Mapping[str, Cell]:
+            return self.games(scale, noise, seed_of(self._entropy, k, GAMES))
+
+        return level_cells(self.design, releases, self._entropy, games)
+
+    def results(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+        return (error_results if self.estimates else success_results)(self.design, outcomes)
+
+    def records(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+        return (error_records if self.estimates else success_records)(self.design, outcomes)
+
+    def checks(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+        return self._checks
+
+    def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
+        prior, quiet = self.task.prior, outcomes[cell_key(0.0, "noiseless")]["utility"]
+        return Facts(
+            **self.shared_facts(),
+            prior=prior if isinstance(prior, str) else "given",
+            values=getattr(self._subject, "values", np.empty(0)).tolist(),
+            bounds=("cramer_rao",) if self.estimates else self.design.bounds,
+            utility_data="training records" if self.task.X_test is None else "test records",
+            noiseless_utility=float(quiet.mean()),
+            noise_covariance=self._subject.noise.name,
+            target_counts=self._guesses_target(),
+        )
+
+    def _guesses_target(self) -> bool:
+        """Return True if an attack on whole records reconstructs the targets of the model too."""
+        return False
+
+
+def _check_covariance(name: str, attack: Any, subject: SecretSubject) -> None:
+    """Refuse an attack that supposes noise of another covariance than the games have."""
+    estimator = getattr(attack, "estimator", None)
+    if estimator is None or isinstance(attack, BlackBoxAttributeInference):  # predictions only
+        return
+    p, own = len(subject.noiseless), subject.noise
+    supposed = NoiseShape.of(getattr(last_step(estimator), "noise_covariance", "isotropic"), p)
+    if supposed.reads_data or own.reads_data:
+        # A function of the data: the matrices differ wherever the attack makes a hypothesis.
+        same = supposed.name == own.name
+    else:
+        supposed_matrix, matrix = (
+            np.eye(p) if shape.matrix is None else shape.matrix for shape in (supposed, own)
+        )
+        same = np.allclose(supposed_matrix, matrix)
+    if not same:
+        raise AttackNotApplicableError(
+            f"The attack {name!r} supposes noise of another covariance than that of the estimator "
+            "under audit. Give its estimator the same `noise_covariance`."
+        )
+
+
+def fit_quietly(task: Task) -> tuple[PublicModel, Any, Any]:
+    """Training as the adversary knows it, the preprocessed records, and the model without noise."""
+    public = fit_public_model(task.estimator, task.table, task.y, any_covariance=True)
+    X = public.transform(task.table)
+    weights = weight_argument(public.template, task.sample_weight)
+    return public, X, clone(public.template).fit(X, task.y, **weights)
+
+
+def unit_state(fitted: Any, noise: NoiseShape | None = None) -> FitState:
+    """State of a fit without noise, as if it had noise of scale 1 and of that shape."""
+    state: FitState = fitted._confidential_state()
+    state = state.at_noise(1.0)
+    return state if noise is None else replace(state, noise=noise)
+
+
+def determination(squared_errors: FloatArray, spread: float) -> float:
+    """Coefficient of determination of guesses; NaN where there is nothing to tell apart."""
+    return 1.0 - float(np.mean(squared_errors)) / spread if spread > 0.0 else float("nan")

@@ -1,0 +1,84 @@
+"""The game of one column: its values are guessed, or estimated where they are numbers."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from skleak.attacks import (
+    BlackBoxAttributeInference,
+    ImputationAttack,
+    InformedAttributeInference,
+    PriorAttack,
+)
+from skleak.audit.games._bounds import success_bounds
+from skleak.audit.games._game import Cell, Task
+from skleak.audit.games._secret import SecretGame
+from skleak.audit.games._trials import play_actual, play_drawn, play_errors
+from skleak.audit.games.attribute._subject import study
+from skleak.audit.noise._shaped import ShapedNoise
+from skleak.utils._typing import FloatArray
+
+__all__ = ["AttributeGame"]
+
+_NAMES = ("prior", "imputation", "white_box", "black_box")
+
+
+class AttributeGame(SecretGame):
+    """Guess or estimate a column of every record under attack, from releases of one model."""
+
+    def __init__(self, task: Task) -> None:
+        self.subject = study(task)
+        self.estimates = self.subject.numeric
+        self.kind = "numeric" if self.estimates else "categorical"
+        if self.estimates and task.drawn:
+            raise ValueError(
+                "`secrets='drawn'` redraws one of a few values from its prior; a numeric attribute "
+                "has infinitely many. Pass the values to choose from in `values`, or "
+                "`secrets='actual'`."
+            )
+        known = _NAMES if self.estimates else (*_NAMES, "informed")
+        # Labels cannot tell a quantity.
+        useless = self.estimates and is_classifier(self.subject.model)
+        super().__init__(task, self.subject, known, _NAMES[:-1] if useless else _NAMES)
+
+    def made(self, name: str) -> Any:
+        """Return an attack of ours; the white box is fitted already."""
+        task, subject = self.task, self.subject
+        column, own = task.attribute, {"values": task.values, "records": subject.targets}
+        # The prior of every target, computed once for all attacks.
+        prior: Any = "marginal" if self.estimates else subject.prior
+        makers: dict[str, Callable[[], Any]] = {
+            "prior": lambda: PriorAttack(column, prior=prior, **own),
+            "imputation": lambda: ImputationAttack(column, **own),
+            "white_box": lambda: subject.white_box,
+            "black_box": lambda: BlackBoxAttributeInference(
+                task.estimator, column, prior=prior, **own
+            ),
+            "informed": lambda: InformedAttributeInference(task.estimator, column, **own),
+        }
+        return makers[name]()
+
+    def games(
+        self, scale: float, noise: FloatArray, seed: np.random.SeedSequence
+    ) -> Mapping[str, Cell]:
+        """Return the cells of one noise level: all attacks, and bounds on guesses."""
+        subject = self.subject
+        rest = (noise, scale, self.design.n_releases, seed)
+        if self.estimates:
+            truth = subject.secrets.reshape(-1, 1)
+            known: Any = (subject.noiseless, truth, subject.mse(scale), subject.spread)
+            return {name: (play_errors, (a, *known, *rest)) for name, a in self.attacks.items()}
+        points = subject.white_box.encodings_
+        places = points if subject.shapes is not None else subject.noise.whitened(points)
+        bounds = (places, subject.prior, scale, self.design.bounds, subject.shapes)
+        cells: dict[str, Cell] = {"bounds": (success_bounds, bounds)}
+        if not self.design.drawn:
+            known = (subject.noiseless, subject.secrets, *rest)
+            return cells | {name: (play_actual, (a, *known)) for name, a in self.attacks.items()}
+        played: Any = noise
+        if subject.shapes is not None:
+            played = ShapedNoise.of(subject.shapes, subject.noise.matrix_root, noise)
+        known = (points, subject.values, subject.prior, played, *rest[1:])
+        return cells | {name: (play_drawn, (a, *known)) for name, a in self.attacks.items()}

@@ -1,0 +1,175 @@
+"""A column that is secret: its values, what is known of them, and what a release tells."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skleak.adversary._encodings import (
+    PublicModel,
+    candidate_rows,
+    changed_columns,
+    last_step,
+    model_parameters,
+    plain_table,
+)
+from skleak.adversary._knowledge import find_secret, range_of_others, take_rows
+from skleak.attacks import ImputationAttack, PriorAttack, WhiteBoxAttributeInference
+from skleak.audit.games._game import Task
+from skleak.audit.games._secret import SecretSubject, determination, fit_quietly, unit_state
+from skleak.audit.games.attribute._information import ShapedInformation
+from skleak.audit.games.attribute._quantity import at_truth, exact_slope, slope_at_truth
+from skleak.audit.noise._hypotheses import Hypotheses
+from skleak.audit.noise._shape import audited_shape, shape_of_fit
+from skleak.influence.jacobian import Columns
+from skleak.influence.leakage import leakage_model
+from skleak.influence.state import NoiseShape
+from skleak.utils._typing import Array, FloatArray, IntArray
+
+__all__ = ["AttributeSubject", "study"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttributeSubject(SecretSubject):
+    """A secret column. Confidential."""
+
+    values: Array  # candidate values, (n_values,); empty for a quantity
+    prior: FloatArray  # of every target, (n_targets, n_values)
+    # Fitted, with the parameters without noise under every value.
+    white_box: WhiteBoxAttributeInference
+    # Covariance of unit noise under every value, (n_targets, n_values, p, p), where it follows the
+    # data: those of the white box, which holds their inverse roots too, as much memory again.
+    shapes: FloatArray | None = None
+    information: ShapedInformation | None = None  # where the covariance follows the data
+
+    @property
+    def numeric(self) -> bool:
+        """True if the secret is a quantity rather than one of a few values."""
+        return not len(self.values)
+
+    def eta(self, noise_scale: float) -> FloatArray:
+        """Fisher information loss at a noise scale, of shape (n_targets,); NaN if not known."""
+        if self.information is not None:
+            return self.information.loss(noise_scale)
+        return super().eta(noise_scale)
+
+    def mse(self, noise_scale: float) -> FloatArray:
+        """Lower bound on the mean squared error of unbiased attacks on a quantity, (n_targets,)."""
+        with np.errstate(divide="ignore", over="ignore"):
+            if self.information is not None:
+                return 1.0 / self.information.loss(noise_scale) ** 2
+            return (1.0 / self.unit_eta**2) * noise_scale**2
+
+
+def study(task: Task) -> AttributeSubject:
+    """Fit the model without noise, and learn all that attacks are measured by."""
+    attribute, table, y, records = task.attribute, task.table, task.y, task.records
+    public, X, fitted = fit_quietly(task)
+    noise = audited_shape(public, fitted, attribute)
+    secret = find_secret(table, attribute, task.values)
+    white_box = WhiteBoxAttributeInference(
+        task.estimator,
+        attribute,
+        values=task.values,
+        prior="uniform" if secret.numeric else task.prior,
+        records=records,
+        refit_preprocessing=task.refit_preprocessing,
+        n_jobs=task.n_jobs,
+    ).fit(table, y, sample_weight=task.sample_weight)
+    if white_box._shaped is not None:
+        noise = shape_of_fit(noise, fitted)
+    shared: dict[str, Any] = {
+        "model": last_step(task.estimator),
+        "public": public,
+        "X": X,
+        "y": y,
+        "weights": task.sample_weight,
+        "noiseless": model_parameters(fitted),
+        "noise": noise,
+        "targets": white_box.records_,
+        "secrets": secret.column[white_box.records_],
+        "white_box": white_box,
+    }
+    imputation = ImputationAttack(attribute, values=task.values, records=records).fit(table, y)
+    if secret.numeric:
+        slope = None
+        if public.has_closed_form and not task.refit_preprocessing:
+            known = (public, table, shared["targets"], secret.index, secret.column)
+            slope = exact_slope(unit_state(fitted), *known)
+        mean = PriorAttack(attribute, records=records).fit(table, y)
+        return _quantity(shared, secret.column, mean.predict(), imputation.predict(), slope)
+    guess, known = imputation.prior_.argmax(axis=1), white_box.prior_
+    everyone, codes = np.arange(len(known)), secret.codes[white_box.records_]
+    # A secret that is drawn is guessed as often as its prior says.
+    right = known[everyone, guess] if task.drawn else guess == codes
+    rows, values = white_box.records_, white_box.values_
+    candidates = []
+    if public.has_closed_form:
+        candidates = candidate_rows(public, table, rows, secret.index, values)
+    return AttributeSubject(
+        **shared,
+        **_columns_loss(fitted, public, candidates, rows, noise),
+        hypotheses=Hypotheses.near(white_box.encodings_[everyone, codes]),
+        shapes=None if white_box._shaped is None else white_box._shaped.shapes,
+        values=values,
+        prior=known,
+        baseline=float(known.max(axis=1).mean()),
+        imputation=float(right.mean()),
+        prior_score=known.max(axis=1),
+    )
+
+
+def _quantity(
+    shared: dict[str, Any],
+    column: FloatArray,
+    mean: FloatArray,
+    imputed: FloatArray,
+    slope: FloatArray | None,
+) -> AttributeSubject:
+    rows, truth, white_box = shared["targets"], shared["secrets"], shared["white_box"]
+    low, high = (end[rows] for end in range_of_others(column))
+    nodes, shaped = white_box.encodings_, white_box._shaped
+    if slope is None:
+        slope = slope_at_truth(nodes, low, high, truth)
+    unit_eta = np.sqrt((shared["noise"].whitened(slope) ** 2).sum(axis=1))
+    information = None
+    if shaped is not None:
+        change = slope_at_truth(shaped.shapes, low, high, truth)
+        root = shared["noise"].matrix_root
+        information = ShapedInformation.of_a_quantity(slope, change, root)
+        unit_eta = np.full(len(rows), np.nan)
+    spread, prior_score = float(column.var()), (mean - truth) ** 2
+    return AttributeSubject(
+        **shared,
+        hypotheses=Hypotheses.near(*at_truth(nodes, low, high, truth)),
+        unit_eta=unit_eta,
+        information=information,
+        values=column[:0],
+        prior=np.empty((len(rows), 0)),
+        baseline=determination(prior_score, spread),
+        imputation=determination((imputed - truth) ** 2, spread),
+        prior_score=prior_score,
+        spread=spread,
+    )
+
+
+def _columns_loss(
+    fitted: Any, model: PublicModel, candidates: list[Any], targets: IntArray, noise: NoiseShape
+) -> dict[str, Any]:
+    """Fisher information loss of a subject, over the encoded columns of an attribute."""
+    not_known = np.full(len(targets), np.nan)
+    if not model.has_closed_form:
+        return {"unit_eta": not_known}
+    # What is fitted has no noise, of any shape.
+    state = unit_state(fitted, noise)
+    rows = take_rows(state.objective.X, targets)
+    tables = [plain_table(table) for table in candidates]
+    columns = changed_columns(rows, tables)
+    sums = np.stack([np.ravel(table[:, columns].sum(axis=1)) for table in tables])
+    one_hot = len(columns) > 1 and bool(np.allclose(sums, 1.0))
+    block = Columns(columns, constrained=one_hot)
+    batch = state.training.take(targets)
+    if noise.reads_data:
+        information = ShapedInformation.of_columns(state, batch, block)
+        return {"unit_eta": not_known, "information": information}
+    return {"unit_eta": leakage_model(state).record_loss(batch, block)}

@@ -1,0 +1,242 @@
+"""Games of membership: of one record at a time, or of random training sets."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skleak.adversary._consistency import ENCODING_ERROR
+from skleak.adversary._encodings import PublicModel, noiseless
+from skleak.adversary._models import fit_shell
+from skleak.audit.games._bounds import check_bounds
+from skleak.audit.games._game import Cell, Facts, Game, Task
+from skleak.audit.games._levels import Releases, level_cells
+from skleak.audit.games.membership._attacks import choose_membership_attacks
+from skleak.audit.games.membership._drawn import DrawnGames, fit_drawn_attacks
+from skleak.audit.games.membership._release import dp_parameter, fitted_once, play_release
+from skleak.audit.games.membership._subject import membership_levels, study
+from skleak.audit.noise._hypotheses import Hypotheses, check_distances, warn_of_hypotheses
+from skleak.audit.noise._mechanism import Trained, check_rows, noise_of_levels
+from skleak.audit.tables._design import MembershipDesign, Outcome, cell_key
+from skleak.audit.tables._membership import membership_records, membership_results, release_key
+from skleak.metrics import simultaneous_confidence_level
+from skleak.utils._typing import FloatArray
+
+__all__ = ["membership_game"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MembershipFacts(Facts):
+    """Settings of a game of membership as its report states them."""
+
+    membership_prior: float
+    reference: str
+    n_reference: int
+    n_always: int  # records that are in every training set
+    gap_loss: str
+    has_noise: bool
+    exact_test: str  # why there is none
+    unchecked: str  # what nothing was compared of, although releases had noise of the estimator
+
+
+def membership_game(task: Task) -> Game:
+    """Return the game that the secrets of a task ask for."""
+    return _DrawnMembership(task) if task.drawn else _ReleasedMembership(task)
+
+
+class _MembershipGame(Game):
+    """Tell who was trained on."""
+
+    kind = "membership"
+    design: MembershipDesign
+    elsewhere: str  # what utility is measured on without test records
+    reference: str  # what attacks are calibrated on then
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self.subject = subject = study(task)
+        self.played = choose_membership_attacks(
+            task.attacks, subject, int(task.n_releases), task.drawn
+        )
+        levels, bounds = membership_levels(task.noise_scales, subject), _asked(task.bounds)
+        level, n_verdicts = task.confidence_level, len(self.played) * len(levels)
+        self.design = MembershipDesign(
+            targets=subject.targets,
+            prior=subject.prior,
+            attacks={name: attack.rule for name, attack in self.played.items()},
+            noise_scales=levels,
+            bounds=tuple(name for name in bounds if task.drawn or name in ("dp", "bayes")),
+            n_releases=int(task.n_releases),
+            drawn=task.drawn,
+            confidence_level=level,
+            classifies=subject.classifies,
+            verdict_level=simultaneous_confidence_level(level, n_verdicts),
+        )
+        self._noise: dict[float, FloatArray] = {}
+        self._checks = pd.DataFrame()
+
+    def _check_noise(self, entropy: list[int], hypotheses: Hypotheses | None) -> None:
+        subject = self.subject
+        if subject.noiseless is not None:
+            trained = Trained(
+                model=subject.trained,
+                X=subject.X,
+                y=subject.y,
+                weights=subject.weights,
+                noiseless=subject.noiseless,
+                noise=subject.noise,
+                hypotheses=hypotheses,
+            )
+            self._noise, self._checks = noise_of_levels(trained, self.design.noise_scales, entropy)
+
+    def results(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+        return membership_results(self.design, outcomes)
+
+    def records(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+        return membership_records(self.design, outcomes)
+
+    def checks(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+        return self._checks
+
+    def facts(self, outcomes: Mapping[str, Outcome]) -> MembershipFacts:
+        subject, tested = self.subject, self.subject.reference is not None
+        reference = "test records" if tested else self.reference
+        return MembershipFacts(
+            **self.shared_facts(),
+            prior=f"{subject.prior:g}",
+            values=[],
+            bounds=self.design.bounds,
+            utility_data="test records" if tested else self.elsewhere,
+            noiseless_utility=self._noiseless_utility(outcomes),
+            noise_covariance=subject.noise.name,
+            membership_prior=subject.prior,
+            reference=reference,
+            n_reference=0 if reference == "none" else subject.n_reference,
+            n_always=len(subject.others),
+            gap_loss="zero_one" if subject.classifies else "clipped_squared",
+            has_noise=subject.has_noise,
+            exact_test=subject.obstacle,
+            unchecked=self._unchecked(),
+        )
+
+    def _noiseless_utility(self, outcomes: Mapping[str, Outcome]) -> float:
+        raise NotImplementedError
+
+    def _unchecked(self) -> str:
+        subject = self.subject
+        if not subject.has_noise or self.design.noise_scales[-1] == 0.0:
+            return ""
+        if subject.noiseless is None:
+            return (
+                "whether the estimator adds the noise that it states, since the audit does not "
+                "know its parameters without noise"
+            )
+        if subject.obstacle:
+            return (
+                "whether attacks suppose the training that the estimator does, since there is no "
+                "exact test to hold releases against"
+            )
+        return ""
+
+
+class _DrawnMembership(_MembershipGame):
+    """Draw one record at a time in or out: all others are known to be members."""
+
+    elsewhere, reference = "training records", "none"
+
+    def prepare(self, entropy: list[int]) -> None:
+        subject, levels = self.subject, self.design.noise_scales
+        self._entropy = entropy
+        self._exact, self.attacks = fit_drawn_attacks(subject, self.task.estimator, self.played)
+        self._check_noise(entropy, Hypotheses.near(self._exact.encodings_[:, 1]))
+        # What games about one record know without playing them.
+        model = noiseless(subject.trained).fit(subject.X, subject.y, **subject.weight_argument())
+        state = model._confidential_state()
+        dp = tuple(dp_parameter(subject.trained, state.at_noise(level)) for level in levels)
+        self.design = replace(self.design, dp=dp, distances=self._exact.distances_)
+
+    def cells(self) -> dict[str, Cell]:
+        """Attacks, bounds, gap and utility at every noise level."""
+        subject, quiet = self.subject, self._exact.encodings_[0, 1]
+        public = PublicModel(None, noiseless(subject.trained), 0.0)
+        shell = fit_shell(public, subject.X, subject.y, subject.weights)
+        where = (subject.X, subject.y) if subject.reference is None else subject.reference[1:]
+        games = DrawnGames(
+            subject,
+            self.design,
+            self._exact,
+            self.attacks,
+            [name for name, attack in self.played.items() if attack.rule == "own"],
+            shell,
+            where,
+            self._entropy,
+        )
+        releases = Releases(shell, quiet, self._noise, where)
+        return level_cells(self.design, releases, self._entropy, games.at_level)
+
+    def _noiseless_utility(self, outcomes: Mapping[str, Outcome]) -> float:
+        return float(outcomes[cell_key(0.0, "noiseless")]["utility"].mean())
+
+
+class _ReleasedMembership(_MembershipGame):
+    """Train on random members, release the model, and attack all candidates."""
+
+    elsewhere, reference = "held-out candidates", "held out"
+
+    def prepare(self, entropy: list[int]) -> None:
+        """Fit the attacks that one fit serves in all releases, and check the noise."""
+        subject = self.subject
+        self._entropy = entropy
+        self._check_noise(entropy, None)
+        if subject.reference is not None:
+            raw, _, known = subject.reference
+            for name, attack in self.played.items():
+                if attack.rule == "own":
+                    self.played[name] = fitted_once(attack, subject, raw, known)
+        self.attacks = {name: each.attack or each.rule for name, each in self.played.items()}
+
+    def cells(self) -> dict[str, Cell]:
+        """One release each."""
+        shared = (self.subject, self.played, self.design.noise_scales, self._entropy)
+        numbers = range(self.design.n_releases)
+        return {release_key(number): (play_release, (*shared, number)) for number in numbers}
+
+    def checks(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+        """Add how far the models of the games are from what the exact test takes them for.
+
+        Each is trained on members of its own. Where the noise is not as stated, that is what is
+        said.
+        """
+        checks, design, own = self._checks, self.design, self.subject.noiseless
+        if self.subject.objective is None or own is None:
+            return checks
+        off = np.stack([outcomes[release_key(r)]["off"] for r in range(design.n_releases)])
+        error = ENCODING_ERROR * max(1.0, float(np.linalg.norm(own)))
+        wrong = set(checks["noise_scale"][~checks["passed"].astype(bool)])
+        found = {
+            level: check_distances(off[:, k] / level, len(own), error / level)
+            for k, level in enumerate(design.noise_scales)
+            if level > 0.0 and level not in wrong
+        }
+        warn_of_hypotheses(self.subject.trained, found)
+        rows = [check_rows(level, design.n_releases, [check]) for level, check in found.items()]
+        order = pd.concat([checks, *rows]).sort_values("noise_scale", kind="stable")
+        return order.reset_index(drop=True)
+
+    def _noiseless_utility(self, outcomes: Mapping[str, Outcome]) -> float:
+        """Mean score of models without noise; NaN where the estimator adds none."""
+        # In the order of the releases, whichever was finished first.
+        scores = [float(outcomes[key]["noiseless"]) for key in self.cells()]
+        known = [score for score in scores if not np.isnan(score)]
+        return float(np.mean(known)) if known else np.nan
+
+
+def _asked(bounds: Any) -> tuple[str, ...]:
+    """Names of bounds: those of other audits, and ``dp``."""
+    if isinstance(bounds, str) and bounds == "all":
+        return ("dp", *check_bounds("all"))
+    names = [bounds] if isinstance(bounds, str) else list(bounds)
+    rest = check_bounds([name for name in names if name != "dp"])
+    return ("dp", *rest) if "dp" in names else rest

@@ -1,0 +1,129 @@
+"""The game of whole records: an adversary who knows all others reconstructs one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skleak.adversary._encodings import dense_table, last_step, model_parameters
+from skleak.adversary._knowledge import resolve_records, take_rows
+from skleak.attacks import InformedReconstruction
+from skleak.audit.games._game import Cell, Task
+from skleak.audit.games._secret import (
+    SecretGame,
+    SecretSubject,
+    determination,
+    fit_quietly,
+    unit_state,
+)
+from skleak.audit.games._trials import play_errors
+from skleak.audit.games.records._bound import record_mse
+from skleak.audit.noise._hypotheses import Hypotheses
+from skleak.audit.noise._shape import audited_shape
+from skleak.exceptions import AttackNotApplicableError
+from skleak.influence.leakage import leakage_model
+from skleak.solvers import MultinomialObjective
+from skleak.utils._typing import FloatArray
+
+__all__ = ["RecordsGame"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordSubject(SecretSubject):
+    """Whole records, as the model sees them. Confidential."""
+
+    labels: FloatArray  # targets of the model as numbers, (n_targets,)
+    # Lower bounds on the mean squared error of unbiased attacks at unit noise, (n_targets,): where
+    # the target of the model is known, and where it is reconstructed too.
+    unit_mse: FloatArray
+    unit_mse_with_target: FloatArray
+
+
+def study(task: Task) -> RecordSubject:
+    """Fit the model without noise, and learn what a release tells of records."""
+    public, X, fitted = fit_quietly(task)
+    noise = audited_shape(public, fitted, None)
+    if not public.has_closed_form:
+        raise AttackNotApplicableError(
+            "Without `attribute`, whole records are reconstructed from the training objective, "
+            f"which is not known for {type(last_step(fitted)).__name__}. Pass a private estimator "
+            "of skleak.linear_model, or name an `attribute`."
+        )
+    # What is fitted has no noise, of any shape.
+    state = unit_state(fitted, noise)
+    if isinstance(state.objective, MultinomialObjective):
+        raise AttackNotApplicableError(
+            f"The model tells {state.objective.n_classes} classes apart; whole records are audited "
+            "for two. Name an `attribute`, or make the target binary."
+        )
+    targets = resolve_records(task.records, task.table.shape[0])
+    truth = dense_table(take_rows(state.objective.X, targets))
+    everything = dense_table(state.objective.X)
+    mean_of_others = (everything.sum(axis=0) - truth) / (len(everything) - 1)
+    prior_score = ((mean_of_others - truth) ** 2).mean(axis=1)
+    spread = float(everything.var(axis=0).mean())
+    return RecordSubject(
+        model=last_step(task.estimator),
+        public=public,
+        X=X,
+        y=task.y,
+        weights=task.sample_weight,
+        noiseless=model_parameters(fitted),
+        noise=noise,
+        hypotheses=Hypotheses.near(state.factor.coefficients[None]),
+        targets=targets,
+        secrets=truth,
+        labels=state.objective.y[targets],
+        unit_eta=leakage_model(state).record_loss(state.training.take(targets)),
+        unit_mse=record_mse(state, targets, private_target=False),
+        unit_mse_with_target=record_mse(state, targets, private_target=True),
+        baseline=determination(prior_score, spread),
+        imputation=np.nan,
+        prior_score=prior_score,
+        spread=spread,
+    )
+
+
+class RecordsGame(SecretGame):
+    """Reconstruct records from releases of one model, each by one who knows all others."""
+
+    kind = "record"
+    estimates = True
+
+    def __init__(self, task: Task) -> None:
+        self.subject = study(task)
+        if task.drawn:
+            raise ValueError(
+                "`secrets='drawn'` redraws one of a few values from its prior; whole records have "
+                "no prior. Name an `attribute`, or pass `secrets='actual'`."
+            )
+        super().__init__(task, self.subject, ("informed",), ("informed",))
+
+    def made(self, name: str) -> Any:
+        """Return the attack of ours, which is not fitted."""
+        return InformedReconstruction(self.task.estimator, records=self.subject.targets)
+
+    def games(
+        self, scale: float, noise: FloatArray, seed: np.random.SeedSequence
+    ) -> Mapping[str, Cell]:
+        """Return the cells of one noise level, all attacks."""
+        subject = self.subject
+        rest = (subject.spread, noise, scale, self.design.n_releases, seed)
+        cells: dict[str, Cell] = {}
+        for name, attack in self.attacks.items():
+            truth, bound = subject.secrets, subject.unit_mse
+            if self._adds_target(attack):
+                truth = np.column_stack([truth, subject.labels])
+                bound = subject.unit_mse_with_target
+            known = (attack, subject.noiseless, truth, bound * scale**2)
+            cells[name] = (play_errors, (*known, *rest))
+        return cells
+
+    def _adds_target(self, attack: Any) -> bool:
+        """Return True if an attack reconstructs the target of the model too."""
+        d = self.subject.secrets.shape[1]
+        return bool(getattr(attack, "n_reconstructed_", d) > d)
+
+    def _guesses_target(self) -> bool:
+        return any(map(self._adds_target, self.attacks.values()))

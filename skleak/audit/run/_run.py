@@ -1,0 +1,90 @@
+"""Play any game anew or from its checkpoint, and keep what is finished whatever happens."""
+
+import time
+import warnings
+from typing import Any
+
+from skleak.audit.games._game import Game
+from skleak.audit.run._cells import run_cells
+from skleak.audit.run._checkpoint import Checkpoint
+from skleak.audit.tables._design import Outcome
+from skleak.exceptions import CheckpointWarning, IncompleteAuditWarning
+from skleak.utils._random import make_generator
+from skleak.utils._warnings import outer_stacklevel
+
+__all__ = ["Run"]
+
+# A checkpoint is written whole: with many cells, not more than this share of the time.
+_SHARE_OF_TIME = 0.1
+
+
+class Run:
+    """A game that is prepared: outcomes of finished cells by key, and the entropy of all seeds."""
+
+    def __init__(self, game: Game, store: Checkpoint | None, random_state: Any) -> None:
+        self.game, self.store = game, store
+        self.outcomes: dict[str, Outcome] = {}
+        entropy: list[int] | None = None
+        if store is not None:
+            self.outcomes, entropy = store.load()
+        if entropy is None:
+            entropy = make_generator(random_state).integers(0, 2**32, size=4).tolist()
+        self.entropy = entropy
+        game.prepare(entropy)
+        self._start, self._writing = time.monotonic(), 0.0
+        self._behind = False  # the file lacks cells
+        self._warned = False
+
+    def play(self, *, n_jobs: int | None, verbose: int) -> None:
+        """Play what is not finished; outcomes are kept even where a cell fails."""
+        cells = self.game.cells()
+        options: dict[str, Any] = {"n_jobs": n_jobs, "verbose": verbose, "keep": self._keep}
+        failed: dict[str, BaseException] = {}
+        try:
+            failed |= run_cells(cells, self.outcomes, **options)
+        except BaseException as error:  # an interrupt too: nothing that is finished is lost
+            failed[""] = error
+        if self._behind:
+            self._write()
+        if not failed:
+            return
+        again = ""
+        if self.store is not None and not self._behind:
+            again = f" Call `fit` again to go on from {str(self.store.path)!r}."
+        warnings.warn(
+            f"The audit is incomplete: {len(self.outcomes)} of {len(cells)} cells are finished, "
+            f"and their rows are in `partial_results_`.{again}",
+            IncompleteAuditWarning,
+            stacklevel=outer_stacklevel(),
+        )
+        raise next(iter(failed.values()))
+
+    def _keep(self) -> None:
+        """Write, unless that has taken too large a share of the time; the first is free."""
+        self._behind = True
+        if self._writing <= _SHARE_OF_TIME * (time.monotonic() - self._start):
+            self._write()
+
+    def _write(self) -> None:
+        if self.store is None:
+            return
+        began = time.monotonic()
+        try:
+            self.store.save(self.outcomes, self.entropy)
+            self._behind = False
+        except OSError as error:
+            self._warn(self.store, error)
+        finally:
+            self._writing += time.monotonic() - began
+
+    def _warn(self, store: Checkpoint, error: OSError) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        warnings.warn(
+            f"The checkpoint {str(store.path)!r} cannot be written ({error.strerror or error}). "
+            "The audit goes on, and tries again after each cell; if it is interrupted, what is not "
+            "in the file is played anew. Make the folder, or space in it.",
+            CheckpointWarning,
+            stacklevel=outer_stacklevel(),
+        )
