@@ -4,11 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skleak.audit.report._exposure import most_exposed, vulnerability
-from skleak.audit.report._findings import assumptions, findings
-from skleak.audit.report._format import attack_label, bound_label, code, percent
-from skleak.audit.report._tables import record_advantages, tightest
+from skleak.audit.report._assumptions import assumptions
+from skleak.audit.report._sentences import findings
 from skleak.metrics._verdict import CONSISTENT, EXCEEDED, VACUOUS
+from skleak.rendering._exposure import most_exposed, vulnerability
+from skleak.rendering._format import attack_label, bound_label, code, percent
+from skleak.rendering._results import record_advantages, tightest
 
 
 def _with_results(report, **columns):

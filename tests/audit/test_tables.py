@@ -15,10 +15,9 @@ from skleak.audit.tables._attribute import (
     records_table,
     results_table,
 )
-from skleak.audit.tables._groups import group_records
-from skleak.audit.tables._verdicts import BIASED
 from skleak.metrics import binomial_interval, detectable_excess, mean_interval
-from skleak.metrics._verdict import CONSISTENT, EXCEEDED, VACUOUS
+from skleak.metrics._verdict import BIASED, CONSISTENT, EXCEEDED, VACUOUS
+from skleak.rendering._groups import group_records
 
 DESIGN = Design(
     kind="categorical",

@@ -19,8 +19,8 @@ from skleak.adversary._knowledge import as_table, column_names
 from skleak.audit.games._game import Outcome
 from skleak.audit.games._subject import Subject
 from skleak.audit.report._assumptions import assumptions
-from skleak.audit.report._findings import findings
 from skleak.audit.report._report import AuditReport
+from skleak.audit.report._sentences import findings
 from skleak.audit.tables._attribute import Design, cell_key
 from skleak.mechanisms import as_reweighting
 from skleak.utils._typing import Array, FloatArray

@@ -9,6 +9,7 @@ import pandas as pd
 from skleak.adversary._encodings import last_step
 from skleak.audit.games._game import Outcome
 from skleak.audit.games.membership._subject import MembershipSubject
+from skleak.audit.report._assumptions import assumptions
 from skleak.audit.report._build import (
     _name,
     _preprocessing,
@@ -16,9 +17,8 @@ from skleak.audit.report._build import (
     _reweighting_name,
     _utility_name,
 )
-from skleak.audit.report._membership_assumptions import membership_assumptions
-from skleak.audit.report._membership_words import membership_findings
 from skleak.audit.report._report import AuditReport
+from skleak.audit.report._sentences import findings
 from skleak.audit.tables._attribute import cell_key
 from skleak.audit.tables._membership import MembershipDesign
 
@@ -75,11 +75,7 @@ def build_membership_report(
         settings=settings,
         reproducibility=_reproducibility(auditor, subject.y, subject.raw, entropy),
     )
-    return replace(
-        report,
-        findings=membership_findings(report),
-        assumptions=membership_assumptions(report),
-    )
+    return replace(report, findings=findings(report), assumptions=assumptions(report))
 
 
 def _unchecked(subject: MembershipSubject, design: MembershipDesign) -> str:
