@@ -12,7 +12,6 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skleak.audit import AuditReport, LeakageAuditor, MembershipAuditor
-from skleak.audit.report._exposure import most_exposed
 from skleak.cli._limit import judge
 from skleak.cli._preparation import Prepared, prepare
 from skleak.cli._reading import read_table
@@ -23,6 +22,7 @@ from skleak.linear_model import (
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
+from skleak.rendering._exposure import most_exposed
 from skleak.rendering._format import count, number, plural
 from skleak.utils._typing import Array, FloatArray
 

@@ -13,14 +13,13 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skleak.audit import AuditReport, LeakageAuditor
-from skleak.audit.report._format import percent
-from skleak.audit.report._tables import levels, tightest
 from skleak.cli._arguments import AUDIT_NAME, REPORT_NAME
 from skleak.cli._terminal import say, section, wrap, write
 from skleak.influence.reweighting import relative_spread
 from skleak.linear_model import PrivateLinearRegression
-from skleak.rendering._format import number
-from skleak.reports._text import _table
+from skleak.rendering._format import number, percent
+from skleak.rendering._results import levels, tightest
+from skleak.rendering._text import align
 
 __all__ = ["audit_path", "demo"]
 
@@ -127,7 +126,7 @@ def _attacked(audit: AuditReport) -> str:
         for noise in right.index
     ]
     header = ("noise", "prior", "imputation", "black box", "white box", "bound", "R^2")
-    table = "\n".join(_table(header, rows))
+    table = "\n".join(align(header, rows))
     meaning = (
         "The prior is what the other columns tell; imputation guesses from them without "
         "the model. No attack is right more often than the bound, on average over secrets drawn "

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from skleak.audit.report._format import percent
-from skleak.audit.report._tables import BASELINES, counts_success, tightest
 from skleak.metrics._verdict import EXCEEDED
-from skleak.rendering._format import number
+from skleak.rendering._format import number, percent
+from skleak.rendering._results import BASELINES, counts_success, tightest
 
 if TYPE_CHECKING:
     from skleak.audit import AuditReport

@@ -7,11 +7,13 @@ import numpy.typing as npt
 
 from skleak.utils._arguments import broadcast, check_numbers
 
-__all__ = ["CONSISTENT", "EXCEEDED", "VACUOUS", "verdict"]
+__all__ = ["BIASED", "CONSISTENT", "EXCEEDED", "VACUOUS", "verdict"]
 
 CONSISTENT = "consistent with the bound"
 EXCEEDED = "bound exceeded"
 VACUOUS = "bound vacuous"
+# The bound of Cramer and Rao for unbiased attacks says nothing against a biased one.
+BIASED = "below the unbiased bound"
 # Two computations of one number may differ by this much (relative to 1 or to the bound).
 ROUND_OFF = 1e-12
 

@@ -1,25 +1,22 @@
-"""What the displays of attacks share: a colour and marker for each attack, names, legends."""
+"""What the displays of attacks share: a colour and marker for each attack, names, noise."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from skleak.audit.report._format import attack_label
-from skleak.plotting._curves import INK
-from skleak.rendering._format import shorten
+from skleak.plotting._curves import plain_ticks
+from skleak.rendering import _palette as palette
+from skleak.rendering._format import attack_label, shorten
 from skleak.utils._typing import Array, FloatArray
 
 __all__ = [
     "Mark",
     "Scale",
     "attack_styles",
-    "check_some",
     "is_logarithmic",
     "label_of",
-    "legend_of_names",
     "noise_axis",
-    "panels",
 ]
 
 _NAME_WIDTH = 34
@@ -39,7 +36,7 @@ class Scale(NamedTuple):
     high: float
 
     def squeeze(self, values: Any) -> FloatArray:
-        """Values within the range, those beyond at its edge; NaN stays NaN."""
+        """Move values into the range, those beyond to its edge; NaN stays NaN."""
         return np.clip(np.asarray(values, dtype=float), self.low, self.high)
 
     def inside(self, values: Any) -> Array:
@@ -49,20 +46,20 @@ class Scale(NamedTuple):
 
 
 _STYLES = {
-    "white_box": Mark("#a3260f", "o"),
-    "black_box": Mark("#3f4fb0", "s"),
-    "informed": Mark("#0b6e4f", "D"),
-    "imputation": Mark("#8a5a00", "^"),
-    "prior": Mark("#6b7280", "v"),
+    "white_box": Mark(palette.RUST, "o"),
+    "black_box": Mark(palette.INDIGO, "s"),
+    "informed": Mark(palette.FOREST, "D"),
+    "imputation": Mark(palette.BROWN, "^"),
+    "prior": Mark(palette.SLATE, "v"),
     # Not an attack that was played, but what the best one reaches.
-    "bayes": Mark(INK, "d"),
-    "cramer_rao": Mark(INK, "d"),
+    "bayes": Mark(palette.INK, "d"),
+    "cramer_rao": Mark(palette.INK, "d"),
 }
-_SPARE = [Mark("#7b2d8e", "P"), Mark("#1f7a8c", "X"), Mark("#b8578f", "p"), Mark("#5b7f1d", "h")]
+_SPARE = [Mark(*pair) for pair in zip(palette.SPARE, "PXph", strict=True)]
 
 
 def attack_styles(names: Iterable[str]) -> dict[str, Mark]:
-    """Colour and marker of each attack; a user's own get the spare ones in turn."""
+    """Give each attack its colour and marker; a user's own get the spare ones in turn."""
     styles: dict[str, Mark] = {}
     spare = 0
     for name in names:
@@ -74,44 +71,10 @@ def attack_styles(names: Iterable[str]) -> dict[str, Mark]:
     return styles
 
 
-def check_some(what: str, asked: Sequence[str] | None, names: Iterable[str]) -> list[str]:
-    """Those asked for, or all; ``what`` is the name of the argument."""
-    known = list(names)
-    if asked is None:
-        return known
-    asked = [asked] if isinstance(asked, str) else list(asked)
-    unknown = [name for name in asked if name not in known]
-    if unknown or not asked:
-        raise ValueError(
-            f"`{what}` must name some of {', '.join(map(repr, known)) or 'none'}; got {asked!r}."
-        )
-    return list(dict.fromkeys(asked))
-
-
 def label_of(name: Any) -> str:
-    """Name of an attack for a legend; matplotlib would leave out one that starts with "_"."""
+    """Name an attack for a legend; matplotlib would leave out one that starts with "_"."""
     label = shorten(attack_label(name), _NAME_WIDTH)
     return f" {label}" if label.startswith("_") else label
-
-
-def legend_of_names(
-    ax: Any, handles: Sequence[Any] | None = None, *, beside: bool = True, title: str | None = None
-) -> None:
-    """Put a legend beside the data, or where it fits; a dollar sign in a name is no formula."""
-    if handles is None:
-        handles = ax.get_legend_handles_labels()[0]
-    place = {"loc": "center left", "bbox_to_anchor": (1.02, 0.5)} if beside else {"loc": "best"}
-    legend = ax.legend(handles=handles, title=title, frameon=False, fontsize="small", **place)
-    for text in legend.get_texts():
-        text.set_parse_math(False)
-
-
-def panels(ax: Any, allowed: tuple[int, ...], what: str) -> list[Any]:
-    """Axes as a list, or say how many are needed."""
-    axes = list(np.ravel(np.array(ax, dtype=object)))
-    if len(axes) not in allowed:
-        raise ValueError(f"`ax` must be {what}; got {len(axes)} Axes.")
-    return axes
 
 
 def is_logarithmic(levels: FloatArray) -> bool:
@@ -131,6 +94,7 @@ def noise_axis(ax: Any, levels: FloatArray) -> None:
         else:
             smallest = float(levels[levels > 0.0].min())
             ax.set_xscale("symlog", linthresh=smallest, linscale=0.6)
+        plain_ticks(ax.xaxis)
     else:
         ax.locator_params(axis="x", nbins=5)
     ax.margins(x=0.03)

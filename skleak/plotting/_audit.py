@@ -7,18 +7,8 @@ import numpy as np
 import pandas as pd
 from sklearn.exceptions import NotFittedError
 
-from skleak.audit.report._format import bound_label
-from skleak.audit.report._tables import drawn_bounds
-from skleak.plotting._attacks import (
-    Mark,
-    Scale,
-    attack_styles,
-    check_some,
-    label_of,
-    legend_of_names,
-    noise_axis,
-    panels,
-)
+from skleak.plotting._attacks import Mark, Scale, attack_styles, label_of, noise_axis
+from skleak.plotting._audit_checks import check_results
 from skleak.plotting._audit_panels import (
     advantage_scale,
     draw_attack,
@@ -29,17 +19,24 @@ from skleak.plotting._audit_panels import (
     error_scale,
     scale_values,
 )
-from skleak.plotting._audit_tables import (
-    GUESSES,
-    bound_curves,
-    check_results,
-    floor_curve,
-    level_rows,
-    points,
+from skleak.plotting._curves import (
+    ADVANTAGE,
+    check_some,
+    legend_of_names,
+    new_axes,
+    panels,
+    tidy_axes,
 )
-from skleak.plotting._curves import ADVANTAGE, INK, tidy_axes
-from skleak.rendering._format import number, shorten
-from skleak.utils._optional import import_optional
+from skleak.rendering._format import bound_label, number, shorten
+from skleak.rendering._palette import INK
+from skleak.rendering._results import (
+    counts_success,
+    drawn_bounds,
+    floor_advantages,
+    levels,
+    points,
+    relative_bounds,
+)
 from skleak.utils._typing import FloatArray
 
 __all__ = ["AuditDisplay"]
@@ -76,6 +73,9 @@ class AuditDisplay:
         Score in the column ``utility``, for the axis.
     noiseless_utility : float, default=None
         Score of the model without noise, for reference.
+    records : DataFrame, default=None
+        A row for each noise scale and record, with ``noise_scale`` and ``prior``: the error of the
+        prior guess, where the results do not tell it.
 
     Attributes
     ----------
@@ -120,6 +120,7 @@ class AuditDisplay:
         name: str | None = None,
         utility_name: str = "utility",
         noiseless_utility: float | None = None,
+        records: pd.DataFrame | None = None,
     ) -> None:
         self.bounds = tuple(bounds)
         self.results = check_results(results, kind, self.bounds)
@@ -127,6 +128,7 @@ class AuditDisplay:
         self.name = name
         self.utility_name = utility_name
         self.noiseless_utility = noiseless_utility
+        self.records = records
 
     @classmethod
     def from_report(cls, report: Any) -> Self:
@@ -151,6 +153,7 @@ class AuditDisplay:
             name=f"{shorten(what, 30)}: {report.estimator}",
             utility_name=report.settings.get("utility_name", "utility"),
             noiseless_utility=report.settings.get("noiseless_utility"),
+            records=getattr(report, "records", None),
         )
 
     @classmethod
@@ -184,7 +187,16 @@ class AuditDisplay:
 
         Advantages over guessing or, for numbers and records, errors over that of the prior guess.
         """
-        return bound_curves(self.results, self.kind, self.bounds)
+        return self._curves(self.bounds)
+
+    @property
+    def _layout(self) -> tuple[tuple[int, int], tuple[float, float], dict[str, Any]]:
+        """Rows and columns of the Axes of `plot`, size of the figure, and further options."""
+        if not self._utility_known:
+            return (1, 1), (8.4, 4.6), {}
+        if self.results["noise_scale"].nunique() > 1:
+            return (2, 1), (8.4, 6.2), {"height_ratios": [3.0, 1.2], "sharex": True}
+        return (1, 2), (9.2, 4.6), {"width_ratios": [3.0, 1.0]}
 
     def plot(
         self,
@@ -218,29 +230,26 @@ class AuditDisplay:
 
         Raises
         ------
-        ImportError
-            Without matplotlib, the extra ``plot``.
         ValueError
             For a name that is none of the bounds or attacks, another number of Axes, or where
             nothing can be drawn.
         """
         names = check_some("attacks", attacks, self.results["attack"].unique())
         shown = check_some("bounds", bounds, self.bounds)
-        drawn = points(self.results, self.kind)
+        drawn = pd.concat([self.results[["noise_scale", "attack"]], points(self)], axis=1)
+        drawn["verdict"] = self.results["verdict"].astype(str) if "verdict" in self.results else ""
         if not drawn["value"].notna().any():
             raise ValueError(
                 "Nothing to plot: no attack has a known advantage. A prior that is certain of the "
                 "secret leaves nothing to gain."
             )
         drawn = drawn[drawn["attack"].isin(names)]
-        curves = bound_curves(self.results, self.kind, shown).rename(columns=bound_label)
-        pyplot = import_optional("matplotlib.pyplot", "plot", "AuditDisplay")
-        levels = np.unique(self.results["noise_scale"])
-        axes = self._axes(pyplot, ax, len(levels))
+        curves = self._curves(shown).rename(columns=bound_label)
+        axes = self._axes(ax)
         scale = error_scale(drawn, curves) if self._errors else advantage_scale(drawn)
         scale_values(axes[0], scale, self._errors)
-        floor = draw_floor(axes[0], floor_curve(self.results, self.kind))
-        if len(levels) > 1:
+        floor = draw_floor(axes[0], floor_advantages(self))
+        if self.results["noise_scale"].nunique() > 1:
             handles = self._draw_over_noise(axes, drawn, curves, scale)
         else:
             handles = self._draw_single(axes, drawn, curves, scale)
@@ -267,30 +276,33 @@ class AuditDisplay:
 
     @property
     def _errors(self) -> bool:
-        return self.kind not in GUESSES
+        return not counts_success(self)
 
-    def _axes(self, pyplot: Any, ax: Any, n_levels: int) -> list[Any]:
-        known = "utility" in self.results and bool(self.results["utility"].notna().any())
-        if ax is not None:
-            axes = panels(ax, (1, 2), "one Axes, or two, the second for the utility")
-            if len(axes) == 2 and not known:
-                raise ValueError(
-                    "`ax` must be one Axes, for no utility is known of the released models; got 2."
-                )
-            return axes
-        if not known:
-            return [pyplot.subplots(figsize=(8.4, 4.6), layout="constrained")[1]]
-        if n_levels > 1:
-            shape, ratios = (2, 1), {"height_ratios": [3.0, 1.2], "sharex": True}
-        else:
-            shape, ratios = (1, 2), {"width_ratios": [3.0, 1.0]}
-        size = (8.4, 6.2) if n_levels > 1 else (9.2, 4.6)
-        return list(pyplot.subplots(*shape, figsize=size, layout="constrained", **ratios)[1])
+    @property
+    def _utility_known(self) -> bool:
+        return "utility" in self.results and bool(self.results["utility"].notna().any())
+
+    def _curves(self, names: Sequence[str]) -> pd.DataFrame:
+        """Return bounds in the units of the points, without those that are nowhere known."""
+        table = relative_bounds(self, list(names)).dropna(axis=1, how="all")
+        # A success probability is at most 1, whatever a vacuous bound says.
+        return table if self._errors else table.clip(upper=1.0)
+
+    def _axes(self, ax: Any) -> list[Any]:
+        shape, size, options = self._layout
+        found = new_axes(ax, size, shape, **options)
+        axes = panels(found, (1, 2), "one Axes, or two, the second for the utility")
+        if len(axes) == 2 and not self._utility_known:
+            raise ValueError(
+                "`ax` must be one Axes, for no utility is known of the released models; got 2."
+            )
+        return axes
 
     def _draw_over_noise(
         self, axes: list[Any], drawn: pd.DataFrame, curves: pd.DataFrame, scale: Scale
     ) -> list[Any]:
-        ax, levels = axes[0], np.unique(self.results["noise_scale"])
+        ax, first = axes[0], levels(self)
+        noise = first.index.to_numpy(dtype=float)
         handles = [
             draw_attack(ax, str(name), self._marks[str(name)], part, scale)
             for name, part in drawn.groupby("attack", sort=False)
@@ -298,10 +310,9 @@ class AuditDisplay:
         handles += draw_bounds(ax, curves, scale, self._errors)
         handles += draw_rings(ax, drawn["noise_scale"], drawn, scale)
         if len(axes) == 2:
-            utility = np.asarray(level_rows(self.results)["utility"], dtype=np.float64)
-            self._draw_utility(axes[1], levels, utility)
+            self._draw_utility(axes[1], noise, first["utility"].to_numpy(dtype=float))
         for each in axes:
-            noise_axis(each, levels)
+            noise_axis(each, noise)
         axes[-1].set_xlabel(_NOISE)
         if len(axes) == 2 and not ax.get_shared_x_axes().joined(*axes):
             ax.set_xlabel(_NOISE)

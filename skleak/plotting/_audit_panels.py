@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.audit.tables._verdicts import BIASED
-from skleak.metrics._verdict import EXCEEDED
+from skleak.metrics._verdict import BIASED, EXCEEDED
 from skleak.plotting._attacks import Mark, Scale, label_of
-from skleak.plotting._curves import BAYES, INK, curve_styles, distinct_curves
+from skleak.plotting._curves import BAYES, curve_styles, plain_ticks
+from skleak.rendering._palette import CRIMSON, INK, VERMILION, WHITE, YELLOW
+from skleak.rendering._results import equal_columns, tightest_first
 
 __all__ = [
     "advantage_scale",
@@ -22,10 +23,9 @@ __all__ = [
 ]
 
 # Verdicts to mark, with the colour of the ring.
-_RINGS = {EXCEEDED: "#e4002b", BIASED: "#e69f00"}
+_RINGS = {EXCEEDED: CRIMSON, BIASED: YELLOW}
 # Advantages below this are drawn at the edge: a baseline near 1 makes them arbitrarily negative.
 _LEAST_ADVANTAGE = -0.5
-_FLOOR = "#d55e00"
 _ERROR_RANGE = (1e-8, 1e8)
 
 
@@ -50,6 +50,7 @@ def scale_values(ax: Any, scale: Scale, errors: bool) -> None:
     """Set the axis of the values, with a line for the prior guess."""
     if errors:
         ax.set_yscale("log")
+        plain_ticks(ax.yaxis)
         ax.set_ylim(*scale)
         ax.axhline(1.0, color=INK, ls=(0, (1.0, 1.6)), lw=1.0)
     else:
@@ -61,7 +62,7 @@ def draw_values(ax: Any, places: Any, values: Any, scale: Scale, **style: Any) -
     """A line with markers; values beyond the axis are arrows at its edge."""
     values = np.asarray(values, dtype=float)
     inside = scale.inside(values)
-    edge = {"mec": "white", "mew": 0.6, "zorder": 4.0}
+    edge = {"mec": WHITE, "mew": 0.6, "zorder": 4.0}
     (line,) = ax.plot(places, scale.squeeze(values), markevery=inside, **edge, **style)
     for beyond, end, arrow in (
         (values < scale.low, scale.low, "$\\downarrow$"),
@@ -89,8 +90,9 @@ def draw_bounds(ax: Any, curves: pd.DataFrame, scale: Scale, errors: bool) -> li
     """Bounds as thin lines without markers, the strongest claim in the legend first."""
     if curves.empty:
         return []
-    labels = distinct_curves({"": curves})
-    order = curves[list(labels)].mean().sort_values(ascending=errors, kind="stable").index
+    groups = equal_columns(curves)
+    # The loosest claim first: the legend ends with what holds most.
+    order = tightest_first(curves[list(groups)], success=errors)
     noise, handles = curves.index.to_numpy(), []
     for bound, (color, stroke) in curve_styles(order).items():
         # What the best attack reaches is a broad line below those that touch it.
@@ -98,7 +100,7 @@ def draw_bounds(ax: Any, curves: pd.DataFrame, scale: Scale, errors: bool) -> li
         color, width, layer = (INK, 3.4, 2.2) if broad else (color, 1.2, 2.5)
         values = scale.squeeze(curves[bound])
         style = {"color": color, "ls": stroke, "lw": width, "alpha": 0.85, "zorder": layer}
-        handles += ax.plot(noise, values, label=labels[bound], **style)
+        handles += ax.plot(noise, values, label="\n= ".join(groups[bound]), **style)
         if broad:
             start = scale.low if errors else 0.0
             ax.fill_between(noise, start, values, color=INK, alpha=0.07, lw=0.0)
@@ -109,7 +111,7 @@ def draw_floor(ax: Any, floor: "pd.Series | None") -> list[Any]:
     """Shade what some attack surely reaches, over the noise or, at one noise scale, over all."""
     if floor is None:
         return []
-    style = {"color": _FLOOR, "alpha": 0.16, "lw": 0.0, "zorder": 1.5, "label": "surely reached"}
+    style = {"color": VERMILION, "alpha": 0.16, "lw": 0.0, "zorder": 1.5, "label": "surely reached"}
     if len(floor) == 1:
         return [ax.axhspan(0.0, float(floor.iloc[0]), **style)]
     return [ax.fill_between(floor.index.to_numpy(dtype=float), 0.0, floor.fillna(0.0), **style)]

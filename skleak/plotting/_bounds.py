@@ -12,16 +12,16 @@ from skleak.channels._base import Channel
 from skleak.plotting._curves import (
     ADVANTAGE,
     BAYES,
-    INK,
-    check_names,
+    check_some,
     check_table,
     curve_styles,
-    distinct_curves,
-    legend_beside,
+    legend_of_names,
+    new_axes,
     scale_axes,
     tidy_axes,
 )
-from skleak.utils._optional import import_optional
+from skleak.rendering._palette import INK
+from skleak.rendering._results import equal_columns
 
 __all__ = ["BoundLadderDisplay"]
 
@@ -215,29 +215,26 @@ class BoundLadderDisplay:
 
         Raises
         ------
-        ImportError
-            Without matplotlib, the extra ``plot``.
         ValueError
             For a name that is none of the bounds.
         """
-        shown = self.advantages[check_names(bounds, self.advantages.columns)].sort_index()
-        pyplot = import_optional("matplotlib.pyplot", "plot", "BoundLadderDisplay")
-        if ax is None:
-            _, ax = pyplot.subplots(figsize=(8.0, 4.4), layout="constrained")
-        noise, curves = shown.index.to_numpy(), distinct_curves({"": shown})
+        names = check_some("bounds", bounds, self.advantages.columns)
+        shown = self.advantages[names].sort_index()
+        ax = new_axes(ax, (8.0, 4.4))
+        noise, curves = shown.index.to_numpy(), equal_columns(shown)
         order = shown[list(curves)].mean().sort_values(ascending=False, kind="stable").index
         for bound, (color, stroke) in curve_styles(order).items():
             # The Bayes value is a broad line below: a bound that touches it stays visible.
             width, layer = (3.4, 2.5) if bound == BAYES else (1.7, 3.0)
             style = {"color": color, "ls": stroke, "lw": width, "zorder": layer}
-            ax.plot(noise, shown[bound], label=curves[bound], **style)
+            ax.plot(noise, shown[bound], label="\n= ".join(curves[bound]), **style)
         if BAYES in shown:
             ax.fill_between(noise, 0.0, shown[BAYES], color=INK, alpha=0.07, lw=0.0)
         scale_axes(ax, noise)
         ax.set(xlabel=self.noise_name, ylabel=ADVANTAGE)
         if self.name is not None:
             ax.set_title(self.name, fontsize="medium", parse_math=False)
-        legend_beside(ax)
+        legend_of_names(ax)
         tidy_axes(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self

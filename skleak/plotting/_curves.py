@@ -1,4 +1,4 @@
-"""What the displays of bounds share: one colour and stroke for each bound, checks, axes."""
+"""What the displays share: a colour and stroke for each bound, checks, axes."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -6,49 +6,48 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skleak.rendering import _palette as palette
+from skleak.rendering._format import number
+from skleak.rendering._palette import INK
 from skleak.utils._typing import FloatArray
 
 __all__ = [
     "ADVANTAGE",
     "BAYES",
-    "INK",
     "STROKES",
     "STYLES",
-    "check_names",
+    "check_some",
     "check_table",
     "curve_styles",
-    "distinct_curves",
-    "legend_beside",
+    "legend_of_names",
+    "new_axes",
+    "panels",
+    "plain_ticks",
     "scale_axes",
     "tidy_axes",
 ]
 
 BAYES = "Bayes"
-
-# Families by colour (Okabe and Ito: told apart by colour-blind readers), members by stroke.
-INK, _GRAY, _PURPLE = "#1b2430", "#8a8f98", "#b8578f"
-_GREEN, _BLUE, _SKY, _ORANGE, _RED = "#009e73", "#0072b2", "#56b4e9", "#e69f00", "#d55e00"
 _DASHED, _DOTTED, _DASH_DOT = (0, (4.0, 2.0)), (0, (1.0, 1.6)), (0, (6.0, 2.0, 1.0, 2.0))
 STROKES = ("-", _DASHED, _DOTTED, _DASH_DOT)
+# Families by colour, members by stroke.
 STYLES: dict[str, tuple[str, Any]] = {
     BAYES: (INK, "-"),
-    "trade-off": (_GREEN, "-"),
-    "Gaussian differential privacy": (_GREEN, _DASHED),
-    "differential privacy": (_GREEN, _DASHED),
-    "Fano": (_BLUE, "-"),
-    "Fano, exact information": (_BLUE, "-"),
-    "information projection": (_SKY, "-"),
-    "closed-form Fano": (_GRAY, _DASHED),
-    "Fano, pairwise information bound": (_BLUE, _DASHED),
-    "Fano, information bound": (_SKY, _DASH_DOT),
-    "Fano, order 1": (_ORANGE, "-"),
-    "generalized Fano": (_ORANGE, _DASHED),
-    "Rényi projection": (_ORANGE, _DOTTED),
-    "reconstruction robustness": (_RED, "-"),
+    "trade-off": (palette.GREEN, "-"),
+    "Gaussian differential privacy": (palette.GREEN, _DASHED),
+    "differential privacy": (palette.GREEN, _DASHED),
+    "Fano": (palette.DEEP_BLUE, "-"),
+    "Fano, exact information": (palette.DEEP_BLUE, "-"),
+    "information projection": (palette.SKY, "-"),
+    "closed-form Fano": (palette.GRAY, _DASHED),
+    "Fano, pairwise information bound": (palette.DEEP_BLUE, _DASHED),
+    "Fano, information bound": (palette.SKY, _DASH_DOT),
+    "Fano, order 1": (palette.YELLOW, "-"),
+    "generalized Fano": (palette.YELLOW, _DASHED),
+    "Rényi projection": (palette.YELLOW, _DOTTED),
+    "reconstruction robustness": (palette.VERMILION, "-"),
 }
 ADVANTAGE = "advantage over guessing"
-# Curves this close are one: equal in theory, computed by different roots.
-_SAME = 1e-7
 
 
 def check_table(advantages: pd.DataFrame, what: str) -> pd.DataFrame:
@@ -71,43 +70,48 @@ def check_table(advantages: pd.DataFrame, what: str) -> pd.DataFrame:
     return table.set_axis(levels)
 
 
-def check_names(asked: Sequence[str] | None, names: Iterable[str]) -> list[str]:
-    """Names of the bounds to draw: those asked for, or all."""
+def check_some(what: str, asked: Sequence[str] | None, names: Iterable[str]) -> list[str]:
+    """Return those asked for, or all; ``what`` is the name of the argument."""
     known = list(names)
     if asked is None:
         return known
+    asked = [asked] if isinstance(asked, str) else list(asked)
     unknown = [name for name in asked if name not in known]
-    if unknown or not len(asked):
+    if unknown or not asked:
         raise ValueError(
-            f"`bounds` must name some of {', '.join(map(repr, known))}; got {list(asked)!r}."
+            f"`{what}` must name some of {', '.join(map(repr, known)) or 'none'}; got {asked!r}."
         )
-    return list(asked)
+    return list(dict.fromkeys(asked))
 
 
-def distinct_curves(tables: dict[str, pd.DataFrame]) -> dict[str, str]:
-    """Labels of the bounds that differ somewhere; equal ones are named in the label of one."""
-    groups: dict[str, list[str]] = {}
-    names = next(iter(tables.values())).columns
-    for name in sorted(names, key=lambda name: name != BAYES):  # whatever equals Bayes is Bayes
-        for leader in groups:
-            gaps = [np.abs(table[name] - table[leader]).max() for table in tables.values()]
-            if max(gaps) <= _SAME:
-                groups[leader].append(name)
-                break
-        else:
-            groups[name] = [name]
-    return {leader: "\n= ".join(members) for leader, members in groups.items()}
+def new_axes(
+    ax: Any, size: tuple[float, float], shape: tuple[int, int] = (1, 1), **options: Any
+) -> Any:
+    """Return the Axes that were given, or those of a new figure of pyplot."""
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot
+
+    return pyplot.subplots(*shape, figsize=size, layout="constrained", **options)[1]
+
+
+def panels(ax: Any, allowed: tuple[int, ...], what: str) -> list[Any]:
+    """Return Axes as a list, or say how many are needed."""
+    axes = list(np.ravel(np.array(ax, dtype=object)))
+    if len(axes) not in allowed:
+        raise ValueError(f"`ax` must be {what}; got {len(axes)} Axes.")
+    return axes
 
 
 def curve_styles(bounds: Iterable[str]) -> dict[str, tuple[str, Any]]:
-    """Colour and stroke of each bound; those without a style of their own share a colour."""
+    """Give each bound its colour and stroke; those without a style of their own share a colour."""
     styles: dict[str, tuple[str, Any]] = {}
     spare = 0
     for bound in bounds:
         if bound in STYLES:
             styles[bound] = STYLES[bound]
         else:
-            styles[bound] = (_PURPLE, STROKES[spare % len(STROKES)])
+            styles[bound] = (palette.PURPLE, STROKES[spare % len(STROKES)])
             spare += 1
     return styles
 
@@ -120,12 +124,26 @@ def scale_axes(ax: Any, levels: FloatArray) -> None:
     ax.set_ylim(0.0, 1.02)
 
 
-def legend_beside(ax: Any) -> None:
-    """Put the legend to the right of the data."""
-    ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize="small")
+def plain_ticks(axis: Any) -> None:
+    """Write the powers of ten of a logarithmic axis as numbers, and nothing between them."""
+    axis.set_major_formatter(lambda value, _: number(value))
+    axis.set_ticks([], minor=True)
+
+
+def legend_of_names(
+    ax: Any, handles: Sequence[Any] | None = None, *, beside: bool = True, math: bool = False
+) -> None:
+    """Put a legend beside the data, or where it fits; a dollar sign in a name is no formula."""
+    if handles is None:
+        handles = ax.get_legend_handles_labels()[0]
+    place = {"loc": "center left", "bbox_to_anchor": (1.02, 0.5)} if beside else {"loc": "best"}
+    legend = ax.legend(handles=handles, frameon=False, fontsize="small", **place)
+    for text in legend.get_texts():
+        text.set_parse_math(math)
 
 
 def tidy_axes(ax: Any) -> None:
     """Leave out what shows nothing; a pale grid behind the curves."""
     ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(color=_GRAY, alpha=0.2, lw=0.6)
+    ax.grid(color=palette.GRAY, alpha=0.2, lw=0.6)
+    ax.set_axisbelow(True)

@@ -15,17 +15,17 @@ from skleak.bounds import (
 )
 from skleak.plotting._curves import (
     ADVANTAGE,
-    INK,
     STROKES,
-    check_names,
+    check_some,
     check_table,
     curve_styles,
-    distinct_curves,
-    legend_beside,
+    legend_of_names,
+    new_axes,
     scale_axes,
     tidy_axes,
 )
-from skleak.utils._optional import import_optional
+from skleak.rendering._palette import INK
+from skleak.rendering._results import equal_columns
 from skleak.utils._typing import Array, FloatArray
 
 __all__ = ["FanoCurvesDisplay"]
@@ -143,19 +143,13 @@ class FanoCurvesDisplay:
 
         Raises
         ------
-        ImportError
-            Without matplotlib, the extra ``plot``.
         ValueError
             For a name that is none of the bounds, or another number of axes.
         """
         priors, names = (self.advantages.columns.unique(level) for level in (0, 1))
-        shown = check_names(bounds, names)
-        pyplot = import_optional("matplotlib.pyplot", "plot", "FanoCurvesDisplay")
-        if ax is None:
-            size = (2.0 + 2.6 * len(priors), 3.4)
-            _, ax = pyplot.subplots(
-                1, len(priors), figsize=size, sharey=True, layout="constrained", squeeze=False
-            )
+        shown = check_some("bounds", bounds, names)
+        size = (2.0 + 2.6 * len(priors), 3.4)
+        ax = new_axes(ax, size, (1, len(priors)), sharey=True, squeeze=False)
         axes = np.ravel(np.array(ax, dtype=object))
         if len(axes) not in (1, len(priors)):
             raise ValueError(
@@ -163,7 +157,8 @@ class FanoCurvesDisplay:
                 f"{len(axes)}."
             )
         curves = self.advantages.sort_index()
-        distinct = distinct_curves({prior: curves[prior][shown] for prior in priors})
+        groups = equal_columns({prior: curves[prior][shown] for prior in priors})
+        distinct = {leader: "\n= ".join(members) for leader, members in groups.items()}
         if len(axes) < len(priors):
             _plot_together(axes[0], curves, priors, distinct)
         else:
@@ -173,7 +168,7 @@ class FanoCurvesDisplay:
             each.set_xlabel("information (nats)")
             tidy_axes(each)
         axes[0].set_ylabel(ADVANTAGE)
-        legend_beside(axes[-1])
+        legend_of_names(axes[-1], math=True)
         self.axes_, self.figure_ = axes, axes[0].figure
         return self
 
@@ -226,5 +221,6 @@ def _power(name: str) -> str:
 
 def _sequence(n: int) -> list[Any]:
     """Colours from dark to light that keep their order in grey."""
-    colormap = import_optional("matplotlib", "plot", "FanoCurvesDisplay").colormaps["viridis"]
-    return [colormap(place) for place in np.linspace(0.0, 0.82, n)]
+    from matplotlib import colormaps
+
+    return [colormaps["viridis"](place) for place in np.linspace(0.0, 0.82, n)]

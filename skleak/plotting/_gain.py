@@ -4,15 +4,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from skleak.audit.report._format import percent
 from skleak.metrics import Interval
-from skleak.plotting._curves import INK, tidy_axes
-from skleak.rendering._format import number
-from skleak.utils._optional import import_optional
+from skleak.plotting._curves import new_axes, tidy_axes
+from skleak.rendering._format import number, percent
+from skleak.rendering._palette import BROWN, INDIGO, INK, RUST
 
 __all__ = ["AttributeGainDisplay"]
 
-_TRAINING, _CONTROL, _WITHOUT = "#a3260f", "#3f4fb0", "#8a5a00"
+_TRAINING, _CONTROL, _WITHOUT = RUST, INDIGO, BROWN
 
 
 class AttributeGainDisplay:
@@ -77,17 +76,9 @@ class AttributeGainDisplay:
         -------
         AttributeGainDisplay
             This object, with ``ax_`` and ``figure_``.
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib, the extra ``plot``.
         """
-        pyplot = import_optional("matplotlib.pyplot", "plot", "AttributeGainDisplay")
         rows = self.rows
-        if ax is None:
-            height = 1.4 + 0.65 * len(rows)
-            _, ax = pyplot.subplots(figsize=(7.6, height), layout="constrained")
+        ax = new_axes(ax, (7.6, 1.4 + 0.65 * len(rows)))
         for place, (_, color, rates) in enumerate(rows):
             if len(rates) == 1:
                 self._draw(ax, rates[0], place, color, "", hollow=place == 1)

@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from skleak.plotting._curves import new_axes
 from skleak.rendering._format import number, shorten
 from skleak.rendering._histogram import leakage_histogram, log_ticks
-from skleak.reports import LeakageReport
-from skleak.utils._optional import import_optional
+from skleak.rendering._palette import BLUE, INK, ORANGE, PALE, WHITE
 
 __all__ = ["LeakageDisplay"]
 
@@ -19,7 +19,7 @@ _LOSS = "Fisher information loss of a record"
 _N_ROWS = 30
 _NAME_WIDTH = 30
 _ABOVE_LEGEND = 30.0  # points
-_BLUE, _PALE, _ORANGE, _INK = "#3f6fb0", "#a9bfdc", "#b4480c", "#1b2430"
+_WIDTH, _HEIGHT = 7.0, 4.0
 
 
 class LeakageDisplay:
@@ -93,7 +93,7 @@ class LeakageDisplay:
         self.name = name
 
     @classmethod
-    def from_report(cls, report: LeakageReport) -> Self:
+    def from_report(cls, report: Any) -> Self:
         """Create a display from the numbers of a report; draws nothing yet.
 
         Parameters
@@ -182,26 +182,27 @@ class LeakageDisplay:
 
         Raises
         ------
-        ImportError
-            Without matplotlib, the extra ``plot``.
         ValueError
             For an unknown ``kind``, one whose numbers are missing, or infinite leakage.
         """
         if kind not in _KINDS:
             raise ValueError(f"`kind` must be one of {', '.join(map(repr, _KINDS))}; got {kind!r}.")
-        pyplot = import_optional("matplotlib.pyplot", "plot", "LeakageDisplay")
         if not np.any(np.isfinite(self.loss)):
             raise ValueError(
                 "Nothing to plot: no record has a finite loss. Fit with `noise_scale > 0`."
             )
         draw = getattr(self, f"_plot_{kind}")
         rows = self._rows(kind)
-        if ax is None:
-            height = 4.0 if rows is None else max(2.4, 1.4 + 0.3 * len(rows))
-            _, ax = pyplot.subplots(figsize=(7.0, height), layout="constrained")
+        height = _HEIGHT if rows is None else max(2.4, 1.4 + 0.3 * len(rows))
+        ax = new_axes(ax, (_WIDTH, height))
         draw(ax, rows)
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+    @property
+    def _layout(self) -> tuple[tuple[int, int], tuple[float, float], dict[str, Any]]:
+        """Rows and columns of the Axes of `plot`, size of the figure, and further options."""
+        return (1, 1), (_WIDTH, _HEIGHT), {}
 
     def _rows(self, kind: Kind) -> "pd.Series | dict[Any, np.ndarray] | None":
         """Return the rows of the figure: one, the columns by name, or the groups by label."""
@@ -236,13 +237,11 @@ class LeakageDisplay:
         bins = leakage_histogram(self.loss)
         if bins is None:
             return
-        ax.hist(
-            bins.edges[:-1], bins=bins.edges, weights=bins.counts, color=_BLUE, edgecolor="white"
-        )
+        ax.hist(bins.edges[:-1], bins=bins.edges, weights=bins.counts, color=BLUE, edgecolor=WHITE)
         largest = float(np.max(self.loss[np.isfinite(self.loss)]))
         for value, name, style in ((self.mean, "mean", "--"), (largest, "max", ":")):
             if np.isfinite(value):
-                ax.axvline(value, color=_INK, linestyle=style, label=f"{name} {number(value)}")
+                ax.axvline(value, color=INK, linestyle=style, label=f"{name} {number(value)}")
         if bins.logarithmic:
             ax.set_xscale("log")
         if bins.logarithmic or bins.constant:
@@ -254,10 +253,10 @@ class LeakageDisplay:
 
     def _plot_features(self, ax: Any, rows: pd.Series) -> None:
         places = np.arange(len(rows))
-        colors = np.where(rows < 1.0, _ORANGE, _BLUE)
-        ax.hlines(places, 1.0, rows, color=_PALE, linewidth=2.0)
+        colors = np.where(rows < 1.0, ORANGE, BLUE)
+        ax.hlines(places, 1.0, rows, color=PALE, linewidth=2.0)
         ax.scatter(rows, places, c=colors, s=36, zorder=3)
-        ax.axvline(1.0, color=_INK, linewidth=1.0)
+        ax.axvline(1.0, color=INK, linewidth=1.0)
         ax.set_xscale("log")
         _number_ticks(ax, log_ticks(min(rows.min(), 0.5), max(rows.max(), 2.0)))
         _name_rows(ax, rows.index)
@@ -268,11 +267,11 @@ class LeakageDisplay:
     def _plot_groups(self, ax: Any, rows: dict[Any, np.ndarray]) -> None:
         places = np.arange(len(rows))
         marks = np.array([np.quantile(part, [0.0, 0.25, 0.5, 0.75, 1.0]) for part in rows.values()])
-        ax.hlines(places, marks[:, 0], marks[:, 4], color=_PALE, linewidth=2.0, label="range")
-        ax.hlines(places, marks[:, 1], marks[:, 3], color=_BLUE, linewidth=8.0, label="middle half")
-        ax.scatter(marks[:, 2], places, c="white", edgecolors=_BLUE, zorder=3, label="median")
+        ax.hlines(places, marks[:, 0], marks[:, 4], color=PALE, linewidth=2.0, label="range")
+        ax.hlines(places, marks[:, 1], marks[:, 3], color=BLUE, linewidth=8.0, label="middle half")
+        ax.scatter(marks[:, 2], places, c=WHITE, edgecolors=BLUE, zorder=3, label="median")
         means = [np.mean(part) for part in rows.values()]
-        ax.scatter(means, places, c=_ORANGE, marker="D", s=24, zorder=3, label="mean")
+        ax.scatter(means, places, c=ORANGE, marker="D", s=24, zorder=3, label="mean")
         _legend_above(ax)
         _name_rows(ax, (f"{label} (n={len(part)})" for label, part in rows.items()))
         ax.set_xlabel(_LOSS)

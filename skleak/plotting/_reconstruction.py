@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skleak.adversary._releases import count_releases
-from skleak.plotting._attacks import legend_of_names, panels
-from skleak.plotting._curves import INK, tidy_axes
+from skleak.plotting._curves import legend_of_names, new_axes, panels, tidy_axes
 from skleak.plotting._reconstruction_checks import (
     check_count,
     check_image_shape,
@@ -16,12 +15,11 @@ from skleak.plotting._reconstruction_checks import (
     check_shown,
 )
 from skleak.rendering._format import count, number
-from skleak.utils._optional import import_optional
+from skleak.rendering._palette import BLUE, INK
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 __all__ = ["ReconstructionDisplay"]
 
-_BLUE = "#3f6fb0"
 _SHOWN = 8
 
 
@@ -224,21 +222,14 @@ class ReconstructionDisplay:
         -------
         ReconstructionDisplay
             This object, with ``ax_`` and ``figure_``.
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib, the extra ``plot``.
         """
-        pyplot = import_optional("matplotlib.pyplot", "plot", "ReconstructionDisplay")
-        if ax is None:
-            _, ax = pyplot.subplots(figsize=(5.6, 5.0), layout="constrained")
+        ax = new_axes(ax, (5.6, 5.0))
         low, high = _range(self.bounds)
         bottom, top = _range(self.errors)
         x, y = np.clip(self.bounds, low, high), np.clip(self.errors, bottom, top)
         n = len(self.errors)
         style = {"s": 18.0 if n <= 500 else 7.0, "alpha": 0.7 if n <= 500 else 0.3, "lw": 0.0}
-        points = ax.scatter(x, y, c=_BLUE, rasterized=n > 2000, **style)
+        points = ax.scatter(x, y, c=BLUE, rasterized=n > 2000, **style)
         points.set_clip_on(False)
         ends = [max(low, bottom), min(high, top)]
         if ends[0] < ends[1]:
@@ -271,8 +262,6 @@ class ReconstructionDisplay:
 
         Raises
         ------
-        ImportError
-            Without matplotlib, the extra ``plot``.
         ValueError
             Where the records are no images, or more are asked for than were kept.
         """
@@ -288,12 +277,11 @@ class ReconstructionDisplay:
                 f"`n_images` must be at most the {kept} records that were kept of each kind; got "
                 f"{n_images}. Pass `n_images={n_images}` when the display is made."
             )
-        pyplot = import_optional("matplotlib.pyplot", "plot", "ReconstructionDisplay")
         order = _extremes(self.bounds[self.shown], asked)
         half = (len(order) + 1) // 2
         blocks = [("smallest bounds", order[:half]), ("largest bounds", order[half:])]
         blocks = [block for block in blocks if len(block[1])]
-        axes = self._image_axes(pyplot, ax, len(blocks), half)
+        axes = self._image_axes(ax, len(blocks), half)
         drawn = self.originals[order]
         span = float(drawn.min()), float(max(drawn.max(), drawn.min() + 1e-12))
         for k, (title, records) in enumerate(blocks):
@@ -305,13 +293,10 @@ class ReconstructionDisplay:
         self.axes_, self.ax_, self.figure_ = axes, axes[0, 0], axes[0, 0].figure
         return self
 
-    def _image_axes(self, pyplot: Any, ax: Any, n_blocks: int, n_columns: int) -> Array:
+    def _image_axes(self, ax: Any, n_blocks: int, n_columns: int) -> Array:
         n_axes = 2 * n_blocks * n_columns
-        if ax is None:
-            size = (1.1 * n_columns + 0.6, 2.7 * n_blocks)
-            _, ax = pyplot.subplots(
-                2 * n_blocks, n_columns, figsize=size, squeeze=False, layout="constrained"
-            )
+        size = (1.1 * n_columns + 0.6, 2.7 * n_blocks)
+        ax = new_axes(ax, size, (2 * n_blocks, n_columns), squeeze=False)
         what = f"{n_axes} Axes, {n_columns} in each of {2 * n_blocks} rows"
         flat = panels(ax, (n_axes,), what)
         axes: Array = np.array(flat, dtype=object).reshape(2 * n_blocks, n_columns)

@@ -52,17 +52,6 @@ class Histogram:
     n_below: int
     n_omitted: int
 
-    def position(self, value: "float | FloatArray") -> FloatArray:
-        """Place of a loss along the axis.
-
-        Returns: between 0 and 1.
-        """
-        first, last = self.edges[0], self.edges[-1]
-        value = np.clip(value, first, last)
-        if self.logarithmic:
-            return np.log(value / first) / np.log(last / first)
-        return (value - first) / (last - first)
-
 
 def leakage_histogram(loss: FloatArray, max_bins: int | None = None) -> Histogram | None:
     """Count records in bins with round edges.

@@ -1,6 +1,7 @@
 """Compute a leakage report from the state of a fit."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -79,9 +80,11 @@ def build_leakage_report(
     doubts = model.doubts
     if doubts:
         doubts = [" ".join(["The leakage stated here is unreliable.", *doubts])]
-    object.__setattr__(report, "findings", (*doubts, *findings(report)))
-    object.__setattr__(report, "assumptions", assumptions(report, batch))
-    return report
+    return replace(
+        report,
+        findings=(*doubts, *findings(report)),
+        assumptions=assumptions(report, batch),
+    )
 
 
 def _records(model: LeakageModel, batch: RecordBatch, groups: Array | None) -> pd.DataFrame:

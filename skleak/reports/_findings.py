@@ -1,13 +1,9 @@
 """Sentences: what the numbers of a leakage report mean, and under which assumptions."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from skleak.influence.state import RecordBatch
-
-if TYPE_CHECKING:
-    from skleak.reports._leakage_report import LeakageReport
+from skleak.reports._facts import LeakageFacts
 
 __all__ = ["assumptions", "findings"]
 
@@ -19,7 +15,7 @@ _FITTED_SHAPES = {
 }
 
 
-def findings(report: "LeakageReport") -> tuple[str, ...]:
+def findings(report: LeakageFacts) -> tuple[str, ...]:
     """Put the report's numbers into sentences, most important first."""
     return (
         *_exposure(report),
@@ -30,7 +26,7 @@ def findings(report: "LeakageReport") -> tuple[str, ...]:
     )
 
 
-def assumptions(report: "LeakageReport", batch: RecordBatch) -> tuple[str, ...]:
+def assumptions(report: LeakageFacts, batch: RecordBatch) -> tuple[str, ...]:
     """Under which conditions the findings hold."""
     lines = [
         "The bounds are for unbiased attackers. One who guesses from prior knowledge is biased and "
@@ -82,7 +78,7 @@ def assumptions(report: "LeakageReport", batch: RecordBatch) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _exposure(report: "LeakageReport") -> list[str]:
+def _exposure(report: LeakageFacts) -> list[str]:
     data, features = report.dataset, report.features
     if not data["converged"]:
         return [
@@ -127,7 +123,7 @@ def _exposure(report: "LeakageReport") -> list[str]:
     return lines
 
 
-def _fairness(report: "LeakageReport") -> list[str]:
+def _fairness(report: LeakageFacts) -> list[str]:
     data, groups = report.dataset, report.groups
     if not np.isfinite(data["spread"]):
         return []
@@ -149,7 +145,7 @@ def _fairness(report: "LeakageReport") -> list[str]:
     return lines
 
 
-def _reweighting(report: "LeakageReport") -> list[str]:
+def _reweighting(report: LeakageFacts) -> list[str]:
     data = report.dataset
     if data["reweighting"] is None or not np.isfinite(data["mean_loss"]):
         return []
@@ -177,7 +173,7 @@ def _reweighting(report: "LeakageReport") -> list[str]:
     ]
 
 
-def _covariance(report: "LeakageReport") -> list[str]:
+def _covariance(report: LeakageFacts) -> list[str]:
     data = report.dataset
     if data["noise_covariance"] == "isotropic":
         return []
@@ -199,7 +195,7 @@ def _covariance(report: "LeakageReport") -> list[str]:
     ]
 
 
-def _differential_privacy(report: "LeakageReport") -> str:
+def _differential_privacy(report: LeakageFacts) -> str:
     guarantee = report.differential_privacy
     if not guarantee.holds:
         return "No differential-privacy guarantee holds: " + "; ".join(guarantee.reasons) + "."
@@ -211,7 +207,7 @@ def _differential_privacy(report: "LeakageReport") -> str:
     )
 
 
-def _rung(report: "LeakageReport") -> str:
+def _rung(report: LeakageFacts) -> str:
     """Tell what the rung of the noise scale may reveal."""
     told = (
         " No other value of an entry of few values that the goal is about, of a single record, "

@@ -1,19 +1,23 @@
 """The leakage report: frozen numbers with their sentences, and the forms they can take."""
 
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pandas as pd
 
-from skleak.reports import _render
-from skleak.reports._guarantee import DifferentialPrivacy
+from skleak.plotting import LeakageDisplay
+from skleak.rendering._document import Document
+from skleak.rendering._report import Report, header, plain, rows
+from skleak.reports._document import leakage_document
+from skleak.reports._facts import LeakageFacts
 
 __all__ = ["LeakageReport"]
 
+_GUARANTEE = ("holds", "reasons", "sensitivity", "mu", "delta", "epsilon")
+
 
 @dataclass(frozen=True, repr=False)
-class LeakageReport:
+class LeakageReport(LeakageFacts, Report):
     """Leakage of a fitted model about every record, column and group. Confidential.
 
     Objects of this kind come from the ``leakage_report()`` method of a private estimator. They
@@ -73,15 +77,6 @@ class LeakageReport:
     442
     """
 
-    estimator: str
-    records: pd.DataFrame
-    features: pd.DataFrame
-    groups: pd.DataFrame
-    dataset: dict[str, Any]
-    differential_privacy: DifferentialPrivacy
-    findings: tuple[str, ...] = field(default=())
-    assumptions: tuple[str, ...] = field(default=())
-
     def to_frame(self) -> pd.DataFrame:
         """Return a copy of the table of records.
 
@@ -97,46 +92,21 @@ class LeakageReport:
         Returns
         -------
         dict
-            Infinite and undefined numbers are None, so that it is valid JSON.
+            ``schema``, ``schema_version``, ``skleak`` (version), ``confidential``, and the fields
+            of the report: tables as lists with one dictionary per row. Infinite and undefined
+            numbers are None, so that it is valid JSON.
         """
-        return _render.to_dict(self)
-
-    def to_json(self, path: "str | Path | None" = None) -> str:
-        """Write the report as JSON.
-
-        Parameters
-        ----------
-        path : str or Path, default=None
-            File to write; None only returns the text.
-
-        Returns
-        -------
-        str
-        """
-        return _render.write(_render.to_json(self), path)
-
-    def to_html(self, path: "str | Path | None" = None) -> str:
-        """Write the report as one self-contained HTML page.
-
-        Parameters
-        ----------
-        path : str or Path, default=None
-            File to write; None only returns the page.
-
-        Returns
-        -------
-        str
-        """
-        return _render.write(_render.to_html(self), path)
-
-    def to_text(self) -> str:
-        """Return the report as text for a terminal.
-
-        Returns
-        -------
-        str
-        """
-        return _render.to_text(self)
+        guarantee = asdict(self.differential_privacy)
+        return header("leakage_report") | {
+            "estimator": self.estimator,
+            "dataset": plain(self.dataset),
+            "differential_privacy": plain({name: guarantee[name] for name in _GUARANTEE}),
+            "findings": list(self.findings),
+            "assumptions": list(self.assumptions),
+            "features": rows(self.features, "feature"),
+            "groups": rows(self.groups, "group"),
+            "records": rows(self.records, "record"),
+        }
 
     def plot(self, *, ax: Any = None) -> Any:
         """Plot the distribution of leakage over records.
@@ -149,18 +119,8 @@ class LeakageReport:
         Returns
         -------
         LeakageDisplay
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib, the extra ``plot``.
         """
-        from skleak.plotting import LeakageDisplay
-
         return LeakageDisplay.from_report(self).plot(ax=ax)
 
-    def __repr__(self) -> str:
-        return self.to_text()
-
-    def _repr_html_(self) -> str:
-        return _render.to_html(self, embedded=True)
+    def _document(self, *, figures: bool) -> Document:
+        return leakage_document(self, figures=figures)

@@ -8,10 +8,12 @@ import pandas as pd
 import pytest
 from scipy.special import ndtr
 
-from skleak.audit.report._findings import assumptions, findings
+from skleak.audit import LeakageAuditor, MembershipAuditor
+from skleak.audit.report._assumptions import assumptions
 from skleak.audit.report._report import AuditReport
-from skleak.audit.tables._verdicts import BIASED
-from skleak.metrics._verdict import CONSISTENT, EXCEEDED, VACUOUS
+from skleak.audit.report._sentences import findings
+from skleak.linear_model import PrivateLinearRegression
+from skleak.metrics._verdict import BIASED, CONSISTENT, EXCEEDED, VACUOUS
 
 NOISE = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 ATTACKS = ("prior", "imputation", "black_box", "white_box")
@@ -36,6 +38,30 @@ _VOID = {"meta", "link", "br", "img", "hr", "input"}
 def make_audit():
     """Build a report: kind, noise scales, attacks and bounds; settings by name."""
     return _make_audit
+
+
+@pytest.fixture(scope="session")
+def real_audits():
+    """Small audits that were run, one of each kind, with two noise scales each."""
+    rng = np.random.default_rng(5)
+    X = pd.DataFrame(rng.normal(size=(20, 3)), columns=["age", "bmi", "smoker"])
+    X["smoker"] = (X["bmi"] + rng.normal(size=20) > 0.0).astype(float)
+    y = X @ [1.0, -2.0, 1.5] + rng.normal(size=20)
+    model = PrivateLinearRegression(noise_scale=0.5, alpha=0.1)
+    made = {"noise_scales": [0.1, 2.0], "n_releases": 3, "random_state": 0}
+    audits = {
+        "categorical": LeakageAuditor(model, "smoker", **made).fit(X, y),
+        "numeric": LeakageAuditor(model, "bmi", **made).fit(X, y),
+        "record": LeakageAuditor(model, **made).fit(X, y),
+        "membership": MembershipAuditor(model, **made).fit(X.to_numpy(), y.to_numpy()),
+    }
+    return {name: auditor.report_ for name, auditor in audits.items()}
+
+
+@pytest.fixture(scope="session")
+def pages(real_audits):
+    """HTML of the small audits."""
+    return {name: report.to_html() for name, report in real_audits.items()}
 
 
 @pytest.fixture

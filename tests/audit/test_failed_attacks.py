@@ -5,11 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from skleak.audit.report._exposure import most_exposed
-from skleak.audit.report._findings import findings
-from skleak.audit.report._html import to_html
+from skleak.audit.report._sentences import findings
 from skleak.audit.report._summary import _played
-from skleak.audit.report._tables import best_rows, failed_rows
+from skleak.rendering._exposure import most_exposed
+from skleak.rendering._results import best_rows, failed_rows
 
 ENDS = ["advantage", "advantage_low", "advantage_high"]
 
@@ -56,7 +55,7 @@ def test_the_first_sentence_is_about_no_failed_attack(kind, make_failed):
     assert best_rows(both)["failed"].all()
     assert "every attack on the model that was played failed" in both.findings[0]
     assert not any(f"`{attack}`" in both.findings[0] for attack in failed)
-    assert "does worse than guessing" in to_html(both)
+    assert "does worse than guessing" in both.to_html()
     # What it got right of a record is no exposure of that record.
     assert most_exposed(both).attrs["source"] is None
     assert most_exposed(one).attrs["source"].endswith("_black_box")

@@ -4,11 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skleak.audit.report._exposure import most_exposed, vulnerability
-from skleak.audit.report._findings import assumptions, findings
-from skleak.audit.report._format import attack_label, bound_label, code, percent
-from skleak.audit.report._tables import record_advantages, tightest
-from skleak.metrics._verdict import CONSISTENT, EXCEEDED, VACUOUS
+from skleak.audit.report._assumptions import assumptions
+from skleak.audit.report._findings import facts
+from skleak.audit.report._sentences import findings
+from skleak.metrics._verdict import BIASED, CONSISTENT, EXCEEDED, VACUOUS
+from skleak.rendering._exposure import most_exposed, vulnerability
+from skleak.rendering._format import attack_label, bound_label, code, percent, root
+from skleak.rendering._results import record_advantages, tightest
 
 
 def _with_results(report, **columns):
@@ -56,45 +58,134 @@ def test_names_for_people():
     assert code("a`b\x1b") == "`a'b\ufffd`"
 
 
-def test_the_summary_holds_the_numbers_of_the_smallest_noise(make_audit):
-    report = make_audit(noise=(1e-3, 1e-2))
-    row = report.results[report.results["attack"] == "white_box"].iloc[0]
-    first = findings(report)[0]
-    assert first.startswith("At noise scale 0.001, an attacker who knows all else (`white_box`)")
-    assert f"guesses `vkorc1` right for {percent(row['success'])} of the records" in first
-    low, high = percent(row["success_low"]), percent(row["success_high"])
-    assert f"95% interval {low} to {high}" in first
-    assert "guessing from the prior gives 37%, imputation without the model 49%" in first
-    assert f"no attack whatsoever can exceed {percent(row['bayes'], up=True)}." in first
+def _facts(report):
+    """Facts by topic."""
+    return {finding.topic: finding.facts for finding in facts(report)}
 
 
-def test_the_summary_names_the_noise_with_a_small_advantage_and_its_price(make_audit):
-    report = make_audit()
-    advantage = tightest(report)["advantage"]
-    noise = advantage.index[advantage < 0.05][0]
-    first = findings(report)[0]
-    assert noise == 1e-2
-    assert "below 5% is 0.01: 3.2% there" in first
-    assert "At noise scale 0.01, the released model's R^2 is 0.52 on training records" in first
-    assert "against 0.55 without noise" in first
-    none = findings(make_audit(noise=(1e-4, 1e-3)))[0]
-    assert "At none of the 2 noise scales audited" in none
-    assert "it is smallest at 0.001 (32%)" in none
+@pytest.mark.parametrize("kind", ["categorical", "numeric", "record", "membership"])
+def test_the_summary_holds_the_numbers_of_the_smallest_noise(real_audits, kind):
+    """Facts are those of the tables, and the sentence says each of them."""
+    report = real_audits[kind]
+    found, first = _facts(report)["summary"], report.findings[0]
+    at = report.results[report.results["noise_scale"] == report.results["noise_scale"].min()]
+    row = at[at["attack"] == found["attack"]].iloc[0]
+    guesses = kind in ("categorical", "membership")
+    name, show = ("success", percent) if guesses else ("mse", root)
+    played = at[~at["attack"].isin(["prior", "imputation"])]
+    assert row["success"] == played["success"].max()
+    assert [found[end] for end in ("value", "low", "high")] == [
+        row[name + end] for end in ("", "_low", "_high")
+    ]
+    assert found["noise"] == row["noise_scale"]
+    for value in (found["value"], found["low"], found["high"], found["guess"]):
+        assert show(value) in first
+    if guesses:
+        assert found["guess"] == row["baseline"]
+        assert found["limit"] == pytest.approx(np.nanmin(at[list(report.bounds)].astype(float)))
+    else:
+        own = report.records[report.records["noise_scale"] == found["noise"]]
+        assert found["guess"] == pytest.approx(own["prior"].mean())
+        assert found["limit"] == row["cramer_rao"]
+        assert found["smallest"] == own["cramer_rao"].min()
+        assert found["half"] == own[f"mse_{row['attack']}"].median()
+        assert ("per value" in first) == (kind == "record")
+    if kind in ("categorical", "numeric"):
+        assert f"{show(found['imputation'])}" in first
+    exposed = _facts(report)["exposed"]
+    assert exposed["records"] == most_exposed(report, 5)["record"].tolist()
 
 
 def test_the_noise_is_chosen_by_the_bound_and_not_by_the_attacks_played(make_audit):
-    report = make_audit(noise=(1e-4, 1e-3), attacks=("prior",))
-    assert "At none of the 2" in findings(report)[0]
-    assert "`prior`" not in findings(report)[0]
-    assert "prior guess, which does not look at the model," in findings(report)[0]
-
-
-def test_an_average_does_not_hide_the_most_exposed_record(make_audit):
     report = make_audit()
+    advantage, choice = tightest(report)["advantage"], _facts(report)["summary"]["choice"]
+    small = advantage[advantage < 0.05]
+    assert (choice["noise"], choice["bound"], choice["small"]) == (1e-2, small.iloc[0], True)
+    # An average does not hide the most exposed record.
     at = report.records[report.records["noise_scale"] == 1e-2]
-    worst = ((at["bayes"] - 0.37) / 0.63).max()
-    text = f"for the most exposed one the bound is {percent(worst, up=True)}."
-    assert text in findings(report)[0]
+    assert choice["largest"] == pytest.approx(((at["bayes"] - 0.37) / 0.63).max())
+    assert choice["utility"]["value"] == pytest.approx(0.55 - 30.0 * 1e-3)
+    first = findings(report)[0]
+    assert "below 5% is 0.01: 3.2% there" in first
+    assert f"for the most exposed one the bound is {percent(choice['largest'], up=True)}." in first
+    assert "At noise scale 0.01, the released model's R^2 is 0.52 on training records" in first
+    none = make_audit(noise=(1e-4, 1e-3), attacks=("prior",))
+    choice = _facts(none)["summary"]["choice"]
+    assert (choice["small"], choice["noise"], choice["n_scales"]) == (False, 1e-3, 2)
+    assert "At none of the 2 noise scales audited" in findings(none)[0]
+    assert "`prior`" not in findings(none)[0]
+
+
+def test_what_the_model_adds_to_imputation(make_audit):
+    for noise, sign, meaning in (
+        (1e-4, 1.0, "so the model tells such an attacker what the other columns do not"),
+        (1e-1, -1.0, "it knows less than the other columns"),
+    ):
+        report = make_audit(noise=(noise,))
+        found = _facts(report)["over_imputation"]
+        row = report.results[report.results["attack"] == "white_box"].iloc[0]
+        assert found["value"] == row["advantage_over_imputation"]
+        assert sign * found["low"] > 0.0
+        assert sign * found["high"] > 0.0
+        assert meaning in _joined(report)
+    assert 'prior="conditional"' in _joined(report)
+    known = dataclasses.replace(report, settings=report.settings | {"prior": "conditional"})
+    assert "may learn more than either" in findings(known)[1]
+    names = [f"advantage_over_imputation{end}" for end in ("", "_low", "_high")]
+    same = _with_results(report, **dict(zip(names, (0.0, -0.1, 0.1), strict=True)))
+    assert "too uncertain to tell" in _joined(same)
+    assert "over_imputation" not in _facts(make_audit(attacks=("prior", "white_box")))
+
+
+def test_records_judged_one_by_one(make_audit):
+    report = make_audit(secrets="drawn")
+    assert "single_records" not in _facts(report)
+    found = report.records["record"].isin([3, 17]) & (report.records["noise_scale"] == 1e-3)
+    records = report.records.assign(verdict=np.where(found, EXCEEDED, CONSISTENT))
+    report = dataclasses.replace(report, records=records)
+    assert _facts(report)["single_records"]["records"] == [3, 17]
+    assert "exceeded for 2 records (positions in the data, from 0): 3, 17." in _joined(report)
+
+
+def test_biased_attacks_below_the_bound_are_told(make_audit):
+    report = make_audit("numeric")
+    found = _facts(report)["biased"]
+    assert found["rows"]["imputation"] == [1e-2, 1e-1]
+    row = report.results[report.results["verdict"] == BIASED].iloc[0]
+    assert (found["squared_bias"], found["variance"]) == (row["squared_bias"], row["variance"])
+    assert "`imputation` at noise scales 0.01, 0.1" in _joined(report)
+    assert "has 55%; it is biased" in _joined(report)
+    unclear = _joined(_with_results(report, verdict=VACUOUS))
+    assert "has 55%, which no bound for unbiased attacks rules out for biased ones" in unclear
+
+
+def test_a_bound_on_errors_that_is_infinite_or_unknown_is_said_to_be(make_audit):
+    for kind in ("numeric", "record"):
+        report = make_audit(kind, noise=(1e-3,))
+        for bound, text in (
+            (np.inf, "no unbiased attack has a finite"),
+            (np.nan, "No bound on other"),
+            (0.0, "No bound rules out that some attack makes no error"),
+        ):
+            assert text in findings(_with_results(report, cramer_rao=bound))[0]
+
+
+def test_the_detectable_excess_is_told(make_audit):
+    report = make_audit(noise=(1e-3, 1e-2))
+    n = len(report.results)
+    for values, excess, some_never in (
+        (np.full(n, 0.03), 0.03, False),
+        (np.full(n, np.inf), np.inf, True),
+        (np.r_[np.inf, np.full(n - 1, 0.03)], 0.03, True),
+        (np.r_[np.nan, np.linspace(0.01, 0.02, n - 1)], 0.02, False),
+    ):
+        changed = _with_results(report, detectable_excess=values)
+        assert _facts(changed)["power"] == {"excess": excess, "some_never": some_never}
+    assert "power" not in _facts(_with_results(report, detectable_excess=np.nan))
+    changed = _with_results(report, detectable_excess=0.03)
+    shown = dataclasses.replace(changed, findings=findings(changed))
+    assert "by 3 percentage points or more." in " ".join(shown.to_text().split())
+    assert '"detectable_excess": 0.03' in shown.to_json()
 
 
 def test_records_that_leak_nothing_do_not_hide_the_others(make_audit):
@@ -132,21 +223,6 @@ def test_nothing_is_claimed_where_no_bound_was_computed(make_audit):
     assert "audited at which" not in _joined(report)
 
 
-def test_what_the_model_adds_to_imputation(make_audit):
-    report = make_audit(noise=(1e-4,))
-    assert "so the model tells such an attacker what the other columns do not" in _joined(report)
-    less = make_audit(noise=(1e-1,))
-    assert "it knows less than the other columns" in _joined(less)
-    assert 'prior="conditional"' in _joined(less)
-    known = dataclasses.replace(less, settings=less.settings | {"prior": "conditional"})
-    assert "may learn more than either" in findings(known)[1]
-    names = [f"advantage_over_imputation{end}" for end in ("", "_low", "_high")]
-    same = _with_results(less, **dict(zip(names, (0.0, -0.1, 0.1), strict=True)))
-    assert "too uncertain to tell" in _joined(same)
-    without = make_audit(attacks=("prior", "white_box"))
-    assert "imputation" not in _joined(without)
-
-
 @pytest.mark.parametrize(
     "kind, secrets, prior, meaning",
     [
@@ -166,41 +242,6 @@ def test_an_exceeded_bound_is_named_and_explained(make_audit, kind, secrets, pri
     text = _joined(_with_results(report, verdict=[EXCEEDED] * 2 + [VACUOUS] * 6))
     assert "2 of 8 comparisons exceed the bound: `prior` at noise scale 0.001; `imp" in text
     assert "6 comparisons of 8 are vacuous" in text
-
-
-def test_records_judged_one_by_one(make_audit):
-    report = make_audit(secrets="drawn")
-    assert "one by one" not in _joined(report)
-    records = report.records.copy()
-    records.loc[records["record"].isin([3, 17]) & (records["noise_scale"] == 1e-3), "verdict"] = (
-        EXCEEDED
-    )
-    text = _joined(dataclasses.replace(report, records=records))
-    assert "exceeded for 2 records (positions in the data, from 0): 3, 17." in text
-
-
-def test_biased_attacks_below_the_bound_are_told(make_audit):
-    text = _joined(make_audit("numeric"))
-    assert "`imputation` at noise scales 0.01, 0.1" in text
-    assert "squared bias of 101 and a variance of 0.2" in text
-    assert "has 55%; it is biased" in text
-    unclear = _joined(_with_results(make_audit("numeric"), verdict=VACUOUS))
-    assert "has 55%, which no bound for unbiased attacks rules out for biased ones" in unclear
-
-
-@pytest.mark.parametrize("kind", ["numeric", "record"])
-def test_errors_are_in_units_of_the_attribute(make_audit, kind):
-    report = make_audit(kind, noise=(1e-3,))
-    row = report.results[report.results["attack"] == "white_box"].iloc[0]
-    first = findings(report)[0]
-    assert f"of {np.sqrt(row['mse']):.3g} (95% interval" in first
-    assert "guessing the mean of the others gives 10, imputation without the model 7.78" in first
-    assert f"can have one below {np.sqrt(row['cramer_rao']):.3g} for half of the records, " in first
-    smallest = np.sqrt(report.records["cramer_rao"].min())
-    assert f"or below {smallest:.3g} for the most exposed one" in first
-    assert ("per value" in first) == (kind == "record")
-    for bound, text in [(np.inf, "no unbiased attack has a finite"), (np.nan, "No bound on other")]:
-        assert text in findings(_with_results(report, cramer_rao=bound))[0]
 
 
 def test_the_most_exposed_records_are_those_that_gain_most(make_audit):
@@ -269,25 +310,6 @@ def test_the_bayes_value_names_a_bound_that_is_equal(make_audit):
     assert set(tightest(equal)["bound"]) == {"bayes"}
     known = _with_results(report, bayes=np.nan)
     assert set(tightest(known)["bound"]) == {"tradeoff"}
-
-
-def test_the_detectable_excess_is_told(make_audit):
-    report = make_audit(noise=(1e-3, 1e-2))
-    told = "The games played find out, in 80% of audits, an attack that is right more often than"
-    for values, sentence in (
-        (0.03, f"{told} its bound allows by 3 percentage points or more."),
-        (np.inf, "The games were too few to find out any attack that exceeds its bound."),
-    ):
-        assert sentence in findings(_with_results(report, detectable_excess=values))
-    mixed = np.where(np.arange(len(report.results)) == 0, np.inf, 0.03)
-    assert "of other comparisons none" in _joined(_with_results(report, detectable_excess=mixed))
-    without = _joined(_with_results(report, detectable_excess=np.nan))
-    assert "find out" not in without
-    changed = _with_results(report, detectable_excess=0.03)
-    shown = dataclasses.replace(changed, findings=findings(changed))
-    assert "find out, in 80% of audits" in " ".join(shown.to_text().split())
-    assert "find out, in 80% of audits" in " ".join(shown.to_html().split())
-    assert '"detectable_excess": 0.03' in shown.to_json()
 
 
 def test_findings_of_an_empty_audit(make_audit):

@@ -9,16 +9,15 @@ from helpers import mostly_slow
 from scipy import stats
 
 from skleak.audit.tables._design import SecretDesign, cell_key
-from skleak.audit.tables._groups import group_records
 from skleak.audit.tables._secret import (
     _bounds_on_errors,
     error_results,
     success_records,
     success_results,
 )
-from skleak.audit.tables._verdicts import BIASED
 from skleak.metrics import binomial_interval, detectable_excess, mean_interval
-from skleak.metrics._verdict import CONSISTENT, EXCEEDED, VACUOUS
+from skleak.metrics._verdict import BIASED, CONSISTENT, EXCEEDED, VACUOUS
+from skleak.rendering._groups import group_records
 
 DESIGN = SecretDesign(
     targets=np.array([4, 2]),

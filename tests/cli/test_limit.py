@@ -21,7 +21,9 @@ def report(rows, kind="categorical", bounds=("bayes",), prior="marginal"):
     frame["mse"] = 1.0 - frame["advantage"]
     records = pd.DataFrame({"noise_scale": frame["noise_scale"], "prior": 1.0, "record": 0})
     settings = {"bounds": bounds, "prior": prior}
-    return SimpleNamespace(results=frame, kind=kind, settings=settings, records=records)
+    return SimpleNamespace(
+        results=frame, kind=kind, bounds=bounds, settings=settings, records=records
+    )
 
 
 def row(noise, attack, advantage, bayes=np.nan, verdict=CONSISTENT, **more):

@@ -1,5 +1,3 @@
-import sys
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -167,6 +165,3 @@ def test_messages(encodings, monkeypatch):
         with pytest.raises(ValueError, match=r"`bounds` must name some of 'Bayes'; got"):
             display.plot(bounds=bounds)
     assert plt.get_fignums() == []
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"BoundLadderDisplay needs matplotlib.*skleak\[plot\]"):
-        display.plot()

@@ -22,8 +22,6 @@ def test_every_finite_record_is_in_one_bin(rng, n, scale, draw, max_bins):
     assert np.all(np.diff(bins.edges) > 0.0)
     assert bins.edges[-1] >= loss.max() * (1 - 1e-9)
     assert bins.counts[-1] > 0
-    assert np.all((bins.position(loss) >= 0.0) & (bins.position(loss) <= 1.0))
-    np.testing.assert_allclose(bins.position(bins.edges[[0, -1]]), [0.0, 1.0])
     # Brute force over bins that are closed below, and above for the last.
     inside = (np.maximum(loss, bins.edges[0])[:, None] >= bins.edges[:-1]).sum(axis=1) - 1
     np.testing.assert_array_equal(np.bincount(inside, minlength=len(bins.counts)), bins.counts)
@@ -49,7 +47,7 @@ def test_a_heavy_tail_gets_a_logarithmic_axis():
     assert bins.edges[0] == pytest.approx(1e-3)
     assert bins.n_below == 4
     assert bins.counts[0] == 4
-    np.testing.assert_allclose(bins.position(np.array([1e-3, 1.0, 1e3])), [0.0, 0.5, 1.0])
+    assert bins.edges[-1] == pytest.approx(1e3)
 
 
 @pytest.mark.parametrize("value", [0.0, 1e-300, 0.37, 5e20])

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skleak.reports import _render as render
+from skleak.rendering import _report as render
 
 
 def reject_constant(name):

@@ -30,11 +30,11 @@ def test_text_says_everything_in_order(fitted):
     joined = " ".join(text.split())
     for sentence in (*report.findings, *report.assumptions):
         assert sentence in joined
-    places = [text.index(part) for part in ("CONFIDENTIAL", "What the", "Most exposed columns")]
+    places = [text.index(part) for part in ("CONFIDENTIAL", "What the n", "Exposed columns")]
     assert places == sorted(places)
     bars = re.findall(r"^ *[\d.]+ to +[\d.]+  █* (\d+)$", text, re.MULTILINE)
     assert sum(map(int, bars)) == 60
-    assert f"max {report.dataset['max_loss']:.3g};" in text
+    assert f"Most exposed record: {report.dataset['max_loss']:.3g};" in text
 
 
 def test_rendering_leaves_the_report_as_it_was(fitted):

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.audit.report._format import code, percent
 from skleak.metrics import Interval
-from skleak.rendering._format import number, plural
+from skleak.rendering._format import code, number, percent, plural
 
 __all__ = ["AttributeGain"]
 
@@ -160,11 +159,6 @@ class AttributeGain:
         Returns
         -------
         AttributeGainDisplay
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib, the extra ``plot``.
         """
         from skleak.plotting import AttributeGainDisplay
 

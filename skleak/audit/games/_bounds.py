@@ -7,26 +7,12 @@ import numpy as np
 from skleak.bounds import tradeoff_advantage
 from skleak.channels import GaussianChannel, UnequalGaussianChannel
 from skleak.exceptions import AttackNotApplicableError
+from skleak.rendering._format import BOUNDS
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray, IntArray
 
 __all__ = ["BOUNDS", "check_bounds", "success_bounds"]
 
-# Column of the results -> name in the table of a channel, tightest first as a rule.
-BOUNDS = {
-    "bayes": "Bayes",
-    "tradeoff": "trade-off",
-    "gdp": "Gaussian differential privacy",
-    "fano": "Fano, exact information",
-    "information_projection": "information projection",
-    "fano_pairwise": "Fano, pairwise information bound",
-    "fano_information_bound": "Fano, information bound",
-    "fano_order_1": "Fano, order 1",
-    "generalized_fano": "generalized Fano",
-    "renyi_projection": "Rényi projection",
-    "closed_form_fano": "closed-form Fano",
-    "reconstruction_robustness": "reconstruction robustness",
-}
 # They read distances in units of one noise, and do not exist where every value has its own.
 _OF_EQUAL_NOISE = ("tradeoff", "gdp")
 # Rows of a table of bounds that are held at once.

@@ -1,14 +1,9 @@
 """Sentences: under which conditions the findings of an audit hold."""
 
-from typing import TYPE_CHECKING
+from skleak.audit.report._facts import AuditFacts
+from skleak.rendering._format import count, percent, plural, shorten
 
-from skleak.audit.report._format import percent
-from skleak.rendering._format import count, plural, shorten
-
-if TYPE_CHECKING:
-    from skleak.audit.report._report import AuditReport
-
-__all__ = ["PREPROCESSING", "assumptions"]
+__all__ = ["assumptions"]
 
 _PRIORS = {
     "marginal": (
@@ -22,7 +17,7 @@ _PRIORS = {
     ),
     "given": "The prior was given by whoever ran the audit; it was not checked against the data.",
 }
-PREPROCESSING = {
+_PREPROCESSING = {
     "none": "There is no preprocessing: the model is fitted on the columns as they are.",
     "public": (
         "The preprocessing was fitted once and counts as public: what its categories, means or "
@@ -33,76 +28,58 @@ PREPROCESSING = {
         "as far as it changes the coefficients."
     ),
 }
+_PLAYED = (
+    "The attacks that were played say what is possible at least; only the bounds speak about "
+    "attacks that were not."
+)
+_LESS = "Whoever knows less learns less."
 
 
-def assumptions(report: "AuditReport") -> tuple[str, ...]:
-    """Under which conditions the findings hold."""
-    settings = report.settings
-    lines = [
-        *_adversary(report),
-        *(_prior(report) if report.kind == "categorical" else _unbiased(report)),
-        PREPROCESSING.get(
-            settings["preprocessing"], f"Preprocessing: {shorten(settings['preprocessing'], 80)}."
-        ),
+def assumptions(report: AuditFacts) -> tuple[str, ...]:
+    """Say under which conditions the findings hold."""
+    settings, membership = report.settings, report.kind == "membership"
+    lines = _members(report) if membership else _adversary(report)
+    lines += {"categorical": _prior, "membership": _membership_bounds}.get(report.kind, _unbiased)(
+        report
+    )
+    done = settings["preprocessing"]
+    lines += [
+        _PREPROCESSING.get(done, f"Preprocessing: {shorten(done, 80)}."),
         "One release is counted. Every further release from the same records tells more.",
-        "The noise is assumed to be secret, independent of everything else, and never drawn again.",
+        *_noise(report),
         *_intervals(report),
+        *([] if membership else _weights(report)),
     ]
-    if settings["reweighting"] is not None:
-        lines.append(
-            f"The records were reweighted ({shorten(settings['reweighting'], 80)}), and the "
-            "weights depend on the data. What a record reveals through the weights is counted, in "
-            "the Fisher information loss and by attacks on an attribute; attacks on whole records "
-            "take the weights as known."
-        )
-    if settings.get("noise_covariance") == "given":
-        lines.append(
-            "The noise has a covariance that was given, and counts as public: what it reveals, had "
-            "it been computed from these records, is not counted. The noise scale is its root mean "
-            "square over the parameters."
-        )
-    elif settings.get("noise_covariance", "isotropic") != "isotropic":
-        lines.append(
-            f"The covariance of the noise follows the data (`{settings['noise_covariance']}`), so "
-            "every value of a secret has a covariance of its own. What a release reveals through "
-            "it is counted, by the attacks that read parameters, the bounds and the Fisher "
-            "information loss. The noise scale is its root mean square over the parameters."
-        )
     if settings["utility_data"] == "training records":
         lines.append(
             "Utility is measured on the training records and is optimistic: on new records it is "
             "lower."
         )
-    lines.append(
-        "The Fisher information loss treats every column as continuous and is a local measure. "
-        + (
-            "For labels it orders the records and bounds nothing."
-            if report.kind == "categorical"
-            else "It bounds unbiased attackers only."
+    if not membership:
+        lines.append(
+            "The Fisher information loss treats every column as continuous and is a local "
+            "measure. "
+            + (
+                "For labels it orders the records and bounds nothing."
+                if report.kind == "categorical"
+                else "It bounds unbiased attackers only."
+            )
         )
-    )
     return tuple(lines)
 
 
-def _adversary(report: "AuditReport") -> list[str]:
-    settings = report.settings
-    secret = "this one record" if report.kind == "record" else "the secret of this one record"
-    also = "" if report.kind == "record" else "the other columns of the record, "
-    target = "" if report.kind == "record" and settings["target_counts"] else "its target, "
+def _adversary(report: AuditFacts) -> list[str]:
+    settings, record = report.settings, report.kind == "record"
+    secret = "this one record" if record else "the secret of this one record"
+    also = "" if record else "the other columns of the record, "
+    target = "" if record and settings["target_counts"] else "its target, "
     lines = [
         f"The informed attacker is assumed to know everything but {secret}: all other records, "
-        f"{also}{target}the algorithm with its parameters, and the noise scale. Whoever knows "
-        "less learns less.",
-        "The attacks that were played say what is possible at least; only the bounds speak about "
-        "attacks that were not.",
+        f"{also}{target}the algorithm with its parameters, and the noise scale. {_LESS}",
+        _PLAYED,
+        *_attacked(report),
     ]
-    if settings["n_targets"] < settings["n_records"]:
-        lines.append(
-            f"{count(settings['n_targets'])} of {plural(settings['n_records'], 'record')} were "
-            "attacked. Shares and means are over those; a record that was not attacked may be more "
-            "exposed."
-        )
-    if report.kind == "record":
+    if record:
         lines.append(
             "The target counts as part of the record."
             if settings["target_counts"]
@@ -111,22 +88,68 @@ def _adversary(report: "AuditReport") -> list[str]:
     return lines
 
 
-def _prior(report: "AuditReport") -> list[str]:
+def _members(report: AuditFacts) -> list[str]:
+    """Say how members were drawn, and what the attackers know."""
+    settings = report.settings
+    prior = percent(settings["membership_prior"])
+    if settings["secrets"] == "drawn":
+        return [
+            f"One record at a time was trained on with probability {prior}; all others always "
+            "were. The attacker knows the others, the record itself, the algorithm with its "
+            f"parameters, and the noise scale. {_LESS}",
+            _PLAYED,
+            *_attacked(report),
+        ]
+    always = ""
+    if settings["n_always"]:
+        always = f" {plural(settings['n_always'], 'more record')} had a place in every training."
+    held_out = (
+        f"{plural(settings['n_reference'], 'candidate')}, others in each release, were held out "
+        "and not attacked there"
+    )
+    if settings["reference"] != "held out":
+        held_out = (
+            f"{plural(settings['n_reference'], 'test record')}, taken to be of the same "
+            "population, were never trained on"
+        )
+    return [
+        f"In each of {plural(settings['n_releases'], 'release')}, every one of "
+        f"{count(settings['n_targets'])} candidates was trained on with probability {prior}, "
+        f"independently of the others.{always} These models see fewer records than one trained on "
+        "all of them, which each of its records moves less.",
+        f"{held_out}. They calibrate attacks and measure utility.",
+        "The attackers know the records and targets of all candidates, and how the model is "
+        "trained. Those that learn a threshold or a law from the other releases know who was "
+        f"trained on there; the exact test is told all memberships but the one it guesses. {_LESS}",
+        _PLAYED,
+    ]
+
+
+def _attacked(report: AuditFacts) -> list[str]:
+    n_targets, n_records = (report.settings[f"n_{name}"] for name in ("targets", "records"))
+    if n_targets >= n_records:
+        return []
+    return [
+        f"{count(n_targets)} of {plural(n_records, 'record')} were attacked. Shares and means are "
+        "over those; a record that was not attacked may be more exposed."
+    ]
+
+
+def _prior(report: AuditFacts) -> list[str]:
     stated = report.settings["prior"]
-    drawn = report.settings["secrets"] == "drawn"
     return [
         _PRIORS.get(stated, f"Prior: {shorten(stated, 80)}."),
         "The bounds hold for secrets drawn from that prior. "
         + (
             "Here they were: in every game a secret was drawn and the model made with it."
-            if drawn
+            if report.settings["secrets"] == "drawn"
             else "Here the secrets are those of the data, so a bound holds on average over draws "
             "of the secrets and not for these records in particular."
         ),
     ]
 
 
-def _unbiased(report: "AuditReport") -> list[str]:
+def _unbiased(report: AuditFacts) -> list[str]:
     lines = [
         "The bound of Cramér and Rao is for unbiased attackers. Those who lean on prior knowledge "
         "are biased and may have a smaller error; a verdict says so where their bias is beyond "
@@ -143,18 +166,92 @@ def _unbiased(report: "AuditReport") -> list[str]:
     return lines
 
 
-def _intervals(report: "AuditReport") -> list[str]:
+def _membership_bounds(report: AuditFacts) -> list[str]:
     settings = report.settings
-    level = percent(settings["confidence_level"])
+    has_guarantee = "dp" in report.bounds and report.results["dp"].notna().any()
+    lines = [
+        "What some attack surely reaches follows from the generalisation gap ([BIL23] theorem 2), "
+        "with the confidence of its interval; it does not say which attack. A gap of zero excludes "
+        "no attack.",
+    ]
+    if settings["exact_test"]:
+        lines.append(
+            f"No exact bound is known: {shorten(settings['exact_test'], 160)}."
+            + ("" if has_guarantee else " Better attacks than those played may exist.")
+        )
+    elif settings["secrets"] == "actual":
+        lines.append(
+            "The exact bound (Bayes) is the success of the best attacker who is told all other "
+            "memberships, computed for the members of every release; an attacker who is told less "
+            "cannot exceed it on average."
+        )
+    if has_guarantee:
+        lines.append(
+            "The bound from differential privacy is the estimator's own guarantee for its "
+            "`data_norm`, at the number of records that each model was trained on."
+        )
+    return lines
+
+
+def _noise(report: AuditFacts) -> list[str]:
+    settings, membership = report.settings, report.kind == "membership"
+    has_noise = settings.get("has_noise", True)
+    if not has_noise and not (report.results["noise_scale"] > 0.0).any():
+        return []
+    lines = [
+        "The noise is assumed to be secret, independent of everything else, and never drawn again."
+    ]
+    if not has_noise:
+        lines.append("The noise was added to the parameters by the audit, not by the estimator.")
+    shape = settings.get("noise_covariance", "isotropic")
+    scale = "" if membership else " The noise scale is its root mean square over the parameters."
+    if shape == "given":
+        lines.append(
+            "The noise has a covariance that was given, and counts as public: what it reveals, had "
+            f"it been computed from these records, is not counted.{scale}"
+        )
+    elif shape != "isotropic" and not membership:
+        lines.append(
+            f"The covariance of the noise follows the data (`{shape}`), so every value of a secret "
+            "has a covariance of its own. What a release reveals through it is counted, by the "
+            f"attacks that read parameters, the bounds and the Fisher information loss.{scale}"
+        )
+    return lines
+
+
+def _weights(report: AuditFacts) -> list[str]:
+    if report.settings["reweighting"] is None:
+        return []
+    return [
+        f"The records were reweighted ({shorten(report.settings['reweighting'], 80)}), and the "
+        "weights depend on the data. What a record reveals through the weights is counted, in the "
+        "Fisher information loss and by attacks on an attribute; attacks on whole records take the "
+        "weights as known."
+    ]
+
+
+def _intervals(report: AuditFacts) -> list[str]:
+    settings, membership = report.settings, report.kind == "membership"
+    level, n = percent(settings["confidence_level"]), plural(settings["n_releases"], "release")
+    other = "They say what other noise would change, not what other data would."
     if settings["secrets"] == "drawn":
-        made = f"Intervals ({level}) are exact binomial ones over independent games."
+        of = " of the success" if membership else ""
+        made = f"Intervals{of} ({level}) are exact binomial ones over independent games."
+        made += "" if membership else f" {other}"
+    elif membership:
+        made = (
+            f"Intervals ({level}) are over {n} and clustered by release, since all records share "
+            "its model. Those of the gap are Student's, those of the true positive rate by "
+            "bootstrap over releases. They say what other members and other noise would change, "
+            "not what other candidates would."
+        )
     else:
         made = (
-            f"Intervals ({level}) are over {plural(settings['n_releases'], 'release')} and "
-            "clustered by release, since all records share the noise of one."
+            f"Intervals ({level}) are over {n} and clustered by release, since all records share "
+            f"the noise of one. {other}"
         )
     return [
-        made + " They say what other noise would change, not what other data would.",
+        made,
         "Behind every verdict stands an interval of its own, at level "
         f"{percent(settings['verdict_level'])}: widened so that all verdicts of this report hold "
         f"together with {level} confidence.",

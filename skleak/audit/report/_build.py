@@ -19,10 +19,8 @@ from skleak.adversary._encodings import last_step
 from skleak.adversary._knowledge import as_table, column_names
 from skleak.audit.games._game import Game
 from skleak.audit.report._assumptions import assumptions
-from skleak.audit.report._findings import findings
-from skleak.audit.report._membership_assumptions import membership_assumptions
-from skleak.audit.report._membership_words import membership_findings
 from skleak.audit.report._report import AuditReport
+from skleak.audit.report._sentences import findings
 from skleak.audit.tables._design import Design, Outcome
 from skleak.mechanisms import as_reweighting
 from skleak.utils._typing import Array, FloatArray
@@ -58,11 +56,7 @@ def build_report(
         settings=settings,
         reproducibility=_reproducibility(auditor, y, table, entropy),
     )
-    if game.kind == "membership":
-        found, assumed = membership_findings(report), membership_assumptions(report)
-    else:
-        found, assumed = findings(report), assumptions(report)
-    return replace(report, findings=found, assumptions=assumed)
+    return replace(report, findings=findings(report), assumptions=assumptions(report))
 
 
 def fingerprint(

@@ -1,218 +1,310 @@
-"""Sentences: what the numbers of an audit mean. What they rest on is in `_assumptions`."""
+"""Facts: what the numbers of an audit mean. `_sentences` says them."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skleak.audit.report._assumptions import assumptions
-from skleak.audit.report._exposure import middle_noise, most_exposed
-from skleak.audit.report._format import code, percent
+from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._noise import noise_findings
-from skleak.audit.report._power import power_findings
-from skleak.audit.report._summary import at_noise, interval, root, summary
-from skleak.audit.report._tables import BASELINES, best_rows, counts_success, failed_rows
-from skleak.audit.tables._verdicts import BIASED
-from skleak.metrics._verdict import EXCEEDED, VACUOUS
-from skleak.rendering._format import count, number, plural
+from skleak.metrics import multiplicity_correction, p_value_exceeds
+from skleak.metrics._verdict import BIASED, EXCEEDED, VACUOUS
+from skleak.rendering._exposure import middle_noise, most_exposed
+from skleak.rendering._results import (
+    BASELINES,
+    best_rows,
+    counts_success,
+    failed_rows,
+    floor_of,
+    gives_away,
+    imputation_error,
+    levels,
+    median,
+    prior_error,
+    record_advantages,
+    tightest,
+)
 
-if TYPE_CHECKING:
-    from skleak.audit.report._report import AuditReport
+__all__ = ["SMALL", "Finding", "facts"]
 
-__all__ = ["assumptions", "findings", "name_rows"]
-
-# Comparisons named one by one; more are counted.
-_N_NAMED = 5
+# An advantage below this share is small, as the summary counts it.
+SMALL = 0.05
 
 
-def findings(report: "AuditReport") -> tuple[str, ...]:
-    """What the numbers of an audit say; the first entry is the summary."""
+@dataclass(frozen=True)
+class Finding:
+    """What is found about a topic: numbers, names and yes or no.
+
+    Parameters
+    ----------
+    topic : str
+        What it is about.
+    facts : dict
+        By name; shares are between 0 and 1, errors are squared, NaN is not known.
+    """
+
+    topic: str
+    facts: dict[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.facts[name]
+
+
+Topic = Callable[[AuditFacts], Finding | None]
+
+
+def facts(report: AuditFacts) -> tuple[Finding, ...]:
+    """Find what the numbers of an audit say; the first entry is the summary."""
     if report.results.empty:
-        return ("No attack was played: the audit says nothing.",)
-    return (
-        summary(report),
-        *_failed(report),
-        *_over_imputation(report),
-        *_verdicts(report),
-        *power_findings(report),
-        *_biased(report),
-        *noise_findings(report),
-        *_exposed(report),
-    )
+        return (Finding("empty", {}),)
+    specific: tuple[Topic, ...] = (_failed, _over_imputation)
+    if report.kind == "membership":
+        specific = (_rarely_wrong, _better_attack, _gap, _guarantee)
+    topics = (*specific, _exceeded, _vacuous, _single_records, _power, _biased)
+    found = [_summary(report), *(topic(report) for topic in topics)]
+    told = [finding for finding in found if finding is not None]
+    noise = [Finding("noise", {"sentence": line}) for line in noise_findings(report)]
+    exposed = _exposed(report)
+    return (*told, *noise, *([] if exposed is None else [exposed]))
 
 
-def _failed(report: "AuditReport") -> list[str]:
+def _context(report: AuditFacts, noise: float) -> dict[str, Any]:
+    """Say where numbers come from: noise, kind of audit, level of intervals."""
+    settings = report.settings
+    has_noise = settings.get("has_noise", True)
+    return {
+        "noise": noise,
+        # A model that has no noise at all, of which no noise scale needs to be told.
+        "quiet": noise == 0.0 and not has_noise and len(levels(report)) == 1,
+        "kind": report.kind,
+        "guesses": counts_success(report),
+        "attribute": report.attribute,
+        "level": settings["confidence_level"],
+        "secrets": settings["secrets"],
+        "prior_name": settings["prior"],
+    }
+
+
+def _summary(report: AuditFacts) -> Finding:
+    """Find how the best attack does at the smallest noise, what bounds it, what noise costs."""
+    best = best_rows(report)
+    noise, row = float(best.index[0]), best.iloc[0]
+    bound, measured = tightest(report).loc[noise], "success" if counts_success(report) else "mse"
+    at = report.records[report.records["noise_scale"] == noise]
+    own = f"mse_{row['attack']}"
+    imputation = float(row.get("imputation", np.nan))
+    if row["attack"] == "imputation":
+        imputation = np.nan
+    elif not counts_success(report) and not np.isnan(imputation):
+        imputation = float(imputation_error(report).loc[noise])
+    membership = report.kind == "membership"
+    found = {
+        "attack": row["attack"],
+        "failed": bool(row["failed"]),
+        "value": row[measured],
+        "low": row[f"{measured}_low"],
+        "high": row[f"{measured}_high"],
+        "half": median(at[own].astype(float)) if own in at else np.nan,
+        "guess": row["baseline"] if counts_success(report) else prior_error(report).loc[noise],
+        "imputation": imputation,
+        "floor": row["lower_bound"] if membership and gives_away(row) else np.nan,
+        "bound": bound["bound"],
+        "limit": bound["value"],
+        "smallest": at["cramer_rao"].astype(float).min() if "cramer_rao" in at else np.nan,
+        "choice": _choice(report, best) if len(best) > 1 else None,
+        "utility": _utility(report, noise) if len(best) == 1 else None,
+    }
+    return Finding("summary", _context(report, noise) | found)
+
+
+def _choice(report: AuditFacts, best: pd.DataFrame) -> dict[str, Any] | None:
+    """Find the smallest noise with a small advantage, and what it costs."""
+    advantages = record_advantages(report)
+    bound = advantages["mean"].to_numpy()
+    if np.isnan(bound).all():
+        return None
+    small = np.flatnonzero(bound < SMALL)
+    k = int(small[0]) if len(small) else int(np.nanargmin(bound))
+    noise = float(advantages.index[k])
+    return {
+        "noise": noise,
+        "small": len(small) > 0,
+        "n_scales": len(bound),
+        "bound": float(bound[k]),
+        "largest": float(advantages["largest"].iloc[k]),
+        "best": best.loc[noise].to_dict(),
+        "utility": _utility(report, noise),
+    }
+
+
+def _utility(report: AuditFacts, noise: float) -> dict[str, Any]:
+    settings, first = report.settings, levels(report)
+    return {
+        "noise": noise,
+        "value": float(first["utility"].to_numpy(dtype=float)[first.index == noise][0]),
+        "name": settings["utility_name"],
+        "data": settings["utility_data"],
+        "noiseless": settings["noiseless_utility"],
+    }
+
+
+def _failed(report: AuditFacts) -> Finding | None:
+    """Find attacks that are worse than guessing, and to how many records they came closer."""
     rows = failed_rows(report)
     if rows.empty:
-        return []
-    closer = max((_n_closer(report, row) for _, row in rows.iterrows()), default=0)
-    meaning = "A failed attack shows nothing about the model; only the bounds do."
-    if closer:
-        meaning = (
-            "A failed attack shows nothing about the records that it missed; to as many as "
-            f"{count(closer)} of {plural(report.settings['n_targets'], 'record')} it came closer "
-            "than a guess."
-        )
-    return [f"Failed, being worse than a guess without the model: {name_rows(rows)}. {meaning}"]
+        return None
+    closer = [0]
+    for _, row in rows.iterrows():
+        at = report.records[report.records["noise_scale"] == row["noise_scale"]]
+        if (own := f"mse_{row['attack']}") in at:
+            closer.append(int((at[own].astype(float) < at["prior"].astype(float)).sum()))
+    n_targets = report.settings["n_targets"]
+    return Finding("failed", {"rows": _named(rows), "closer": max(closer), "n_targets": n_targets})
 
 
-def _n_closer(report: "AuditReport", row: pd.Series) -> int:
-    """Records whose error is smaller than that of the prior guess; 0 where guesses count."""
-    column = f"mse_{row['attack']}"
-    if column not in report.records:
-        return 0
-    at = report.records[report.records["noise_scale"] == row["noise_scale"]]
-    return int((at[column].astype(float) < at["prior"].astype(float)).sum())
-
-
-def _over_imputation(report: "AuditReport") -> list[str]:
-    """What the model adds to what is known of the population."""
+def _over_imputation(report: AuditFacts) -> Finding | None:
+    """Find what the model adds to what is known of the population."""
     row = best_rows(report).iloc[0]
-    if row["failed"]:
-        return []
     gain, low, high = (row[f"advantage_over_imputation{end}"] for end in ("", "_low", "_high"))
-    if np.isnan(gain) or row["attack"] in BASELINES:
-        return []
-    stated = f"{percent(gain)} ({interval(report, percent(low), percent(high))})"
-    at = at_noise(float(best_rows(report).index[0]))
-    if low > 0.0:
-        meaning = "so the model tells such an attacker what the other columns do not."
-    elif high < 0.0:
-        meaning = "so it knows less than the other columns of the record tell anyone."
-    else:
-        meaning = "too uncertain to tell whether it knows more than the other columns tell anyone."
-    if low <= 0.0 and report.settings["prior"] != "conditional" and counts_success(report):
-        meaning += (
-            ' An attacker can use both at once: audit with `prior="conditional"` to see what the '
-            "model adds to the other columns."
-        )
-    elif low <= 0.0:
-        meaning += " An attacker who uses both at once may learn more than either."
-    return [
-        f"{at}, the best attack's advantage over imputation (the other columns of the record and "
-        f"no model) is {stated}, {meaning}"
+    if row["failed"] or np.isnan(gain) or row["attack"] in BASELINES:
+        return None
+    context = _context(report, float(best_rows(report).index[0]))
+    return Finding("over_imputation", context | {"value": gain, "low": low, "high": high})
+
+
+def _rarely_wrong(report: AuditFacts) -> Finding | None:
+    """Find the few members found beyond doubt, whom a mean over all records hides."""
+    noise, name = float(levels(report).index[0]), "tpr_at_1pct_fpr"
+    at = report.results[report.results["noise_scale"] == noise]
+    known = at[at[name].notna()].sort_values(name, ascending=False, kind="stable")
+    if known.empty:
+        return None
+    row: Any = known.iloc[0]
+    found = {"value": row[name], "low": row[f"{name}_low"], "high": row[f"{name}_high"]}
+    return Finding("rarely_wrong", _context(report, noise) | found | {"attack": row["attack"]})
+
+
+def _better_attack(report: AuditFacts) -> Finding | None:
+    """Find where the gap promises more than any attack played has reached."""
+    parts = report.results.groupby("noise_scale")
+    found = [
+        (float(str(noise)), float(part["lower_bound"].iloc[0]), float(part["success_high"].max()))
+        for noise, part in parts
     ]
+    found = [each for each in found if each[1] > each[2]]
+    if not found:
+        return None
+    noise, floor, reached = found[0]
+    told = {"floor": floor, "reached": reached, "n_scales": len(found)}
+    return Finding("better_attack", _context(report, noise) | told)
 
 
-def _verdicts(report: "AuditReport") -> list[str]:
+def _gap(report: AuditFacts) -> Finding | None:
+    row = levels(report).iloc[0]
+    if np.isnan(row["gap"]):
+        return None
+    found = {"value": row["gap"], "low": row["gap_low"], "high": row["gap_high"]}
+    found |= {"loss": report.settings["gap_loss"], "gives_away": bool(gives_away(row))}
+    noise = float(levels(report).index[0])
+    return Finding("gap", _context(report, noise) | found | {"floor": float(floor_of(row))})
+
+
+def _guarantee(report: AuditFacts) -> Finding | None:
+    """Find what differential privacy promises, beside what is so for these records."""
+    first = levels(report)
+    if "dp" not in first or first["dp"].isna().all():
+        return None
+    noise = float(first.index[int(np.argmin(first["dp"].to_numpy(dtype=float)))])
+    row: Any = first.loc[noise]
+    bayes = row["bayes"] if "bayes" in first else np.nan
+    return Finding("guarantee", _context(report, noise) | {"limit": row["dp"], "bayes": bayes})
+
+
+def _exceeded(report: AuditFacts) -> Finding | None:
+    """Find the comparisons that exceed their bound, or that none does."""
     judged = report.results["verdict"]
-    exceeded, vacuous = report.results[judged == EXCEEDED], int((judged == VACUOUS).sum())
-    lines = []
-    if len(exceeded):
-        does = "exceeds the bound" if len(exceeded) == 1 else "exceed the bound"
-        lines.append(
-            f"{count(len(exceeded))} of {plural(len(judged), 'comparison')} {does}: "
-            f"{name_rows(exceeded)}. {_meaning(report)}"
-        )
-    elif vacuous < len(judged):
-        n = len(judged) - vacuous
-        n_judged = f"({plural(n, 'comparison')} with a bound)"
-        lines.append(
-            f"No attack played exceeds the tightest bound by more than chance explains {n_judged}."
-            if counts_success(report)
-            else "Apart from attacks that were found to be biased, none has an error below the "
-            f"bound by more than chance explains {n_judged}."
-        )
-    if vacuous:
-        lines.append(
-            f"{plural(vacuous, 'comparison')} of {count(len(judged))} "
-            f"{'is' if vacuous == 1 else 'are'} vacuous: no bound says anything there, and only "
-            "the attacks that were played speak."
-        )
-    if "verdict" in report.records:
-        found = report.records[report.records["verdict"] == EXCEEDED]
-        names = ", ".join(map(str, sorted(set(found["record"].tolist()))[:_N_NAMED]))
-        if len(found):
-            lines.append(
-                "Judged one by one, the bound is exceeded for "
-                f"{plural(found['record'].nunique(), 'record')} (positions in the data, from 0): "
-                f"{names}{', …' if found['record'].nunique() > _N_NAMED else ''}."
-            )
-    return lines
+    exceeded, n_bounded = report.results[judged == EXCEEDED], int((judged != VACUOUS).sum())
+    if not len(exceeded) and not n_bounded:
+        return None
+    noise = float(report.results["noise_scale"].iloc[0])
+    found = {"n": len(exceeded), "of": len(judged), "n_bounded": n_bounded}
+    return Finding("exceeded", _context(report, noise) | found | {"rows": _named(exceeded)})
 
 
-def _meaning(report: "AuditReport") -> str:
-    """What an exceeded bound points to."""
-    if not counts_success(report):
-        return (
-            "An attack that was found to be unbiased cannot do so: the noise, the encodings or the "
-            "attack are not what was stated."
-        )
-    if report.settings["secrets"] == "drawn":
-        return (
-            "Secrets were drawn from the stated prior, where the bound is a theorem: the noise, "
-            "the encodings or the attack are not what was stated."
-        )
-    if report.settings["prior"] == "conditional":
-        return (
-            "Either the conditional prior still understates what the other columns tell of these "
-            "records, or the noise, the encodings or the attack are not what was stated: audit "
-            'with `secrets="drawn"`, where the prior is exact, to tell which.'
-        )
+def _vacuous(report: AuditFacts) -> Finding | None:
+    judged = report.results["verdict"]
+    n = int((judged == VACUOUS).sum())
+    return Finding("vacuous", {"n": n, "of": len(judged)}) if n else None
+
+
+def _single_records(report: AuditFacts) -> Finding | None:
+    if "verdict" not in report.records:
+        return None
+    found = report.records[report.records["verdict"] == EXCEEDED]["record"]
     return (
-        "The stated prior understates what is known of these records: the other columns tell more, "
-        "with or without the model, or the secrets of the few records attacked happen to be easy. "
-        'Audit with `prior="conditional"`; if a bound is exceeded with `secrets="drawn"` too, the '
-        "noise or the encodings are not what was stated."
+        Finding("single_records", {"records": sorted(set(found.tolist()))}) if len(found) else None
     )
 
 
-def _biased(report: "AuditReport") -> list[str]:
+def _power(report: AuditFacts) -> Finding | None:
+    """Find how far above its bound an attack had to be, to be found; None without a bound."""
+    if "detectable_excess" not in report.results:
+        return None
+    excess = report.results["detectable_excess"].to_numpy(dtype=float)
+    excess = excess[~np.isnan(excess)]
+    if not len(excess):
+        return None
+    finite = excess[np.isfinite(excess)]
+    largest = float(finite.max()) if len(finite) else np.inf
+    return Finding("power", {"excess": largest, "some_never": len(finite) < len(excess)})
+
+
+def _biased(report: AuditFacts) -> Finding | None:
     rows = report.results[report.results["verdict"] == BIASED]
     if rows.empty:
-        return []
+        return None
     row = rows.iloc[0]
-    return [
-        f"Below the bound for unbiased attacks: {name_rows(rows)}. These attacks are biased, and "
-        "the bound does not hold for them: their error as measured is what counts (the first has a "
-        f"squared bias of {number(row['squared_bias'])} and a variance of "
-        f"{number(row['variance'])})."
-    ]
+    found = {"squared_bias": row["squared_bias"], "variance": row["variance"]}
+    return Finding("biased", found | {"rows": _named(rows)})
 
 
-def _exposed(report: "AuditReport") -> list[str]:
-    top = most_exposed(report, 5)
-    if top.empty:
-        return []
-    noise, source, first = middle_noise(report), top.attrs["source"], top.iloc[0]
-    named = "record is" if len(top) == 1 else "records are"
-    sentence = (
-        f"{at_noise(noise)}, the most exposed {named} {', '.join(map(str, top['record']))} "
-        "(positions in the data, from 0)"
-    )
-    if source is None or np.isnan(first["exposure"]):
-        return [f"{sentence}: Fisher information loss {number(first['eta'])} for the first."]
-    if counts_success(report):
-        by = "the best possible attack guesses the first right with probability"
-        if source != "bayes":
-            by = (
-                "the bound on the probability that an attack guesses the first right is"
-                if source == "tightest_bound"
-                else "the best attack played guesses the first right with frequency"
-            )
-        return [
-            f"{sentence}: {by} {percent(first['value'])}, against {percent(first['prior'])} from "
-            "its prior alone."
-        ]
-    by = (
-        "no unbiased attack has a root mean squared error below"
-        if source == "cramer_rao"
-        else "the best attack played has a root mean squared error of"
-    )
-    return [
-        f"{sentence}: for the first {by} {number(root(first['value']))}, against "
-        f"{number(root(first['prior']))} when guessing the mean of the others."
-    ]
+def _exposed(report: AuditFacts) -> Finding | None:
+    top, membership = most_exposed(report, 5), report.kind == "membership"
+    source = top.attrs["source"]
+    if top.empty or (membership and source is None):
+        return None
+    first = top.iloc[0]
+    unknown = source is None or np.isnan(first["exposure"])
+    found = {
+        "records": top["record"].tolist(),
+        "source": None if unknown and not membership else str(source),
+        "eta": first["eta"],
+        "value": first["value"],
+        "guess": first["prior"],
+        "n_targets": report.settings["n_targets"],
+        "n_beyond": _beyond_chance(report, str(source)) if membership else 0,
+    }
+    return Finding("exposed", _context(report, middle_noise(report)) | found)
 
 
-def name_rows(rows: pd.DataFrame) -> str:
-    """Name attacks, each with its noise scales."""
-    named = [
-        f"{code(attack)} at noise scale{'s' if len(part) > 1 else ''} "
-        f"{', '.join(map(number, part['noise_scale']))}"
-        for attack, part in rows.groupby("attack", sort=False)
-    ]
-    more = len(named) - _N_NAMED
-    return "; ".join(named[:_N_NAMED]) + (
-        f"; and {plural(more, 'more attack')}" if more > 0 else ""
-    )
+def _beyond_chance(report: AuditFacts, source: str) -> int:
+    """Count records about which an attack is right more often than guessing, by Holm's method."""
+    if not source.startswith("success_"):
+        return 0
+    at = report.records[report.records["noise_scale"] == middle_noise(report)]
+    games = at["n_games"].to_numpy(dtype=float)
+    known = (games > 0.0) & at[source].notna().to_numpy()
+    if not known.any():
+        return 0
+    hits = np.rint(at[source].to_numpy(dtype=float)[known] * games[known])
+    p_values = p_value_exceeds(hits, games[known], at["prior"].to_numpy(dtype=float)[known])
+    adjusted: Any = multiplicity_correction(np.atleast_1d(p_values))
+    return int(np.sum(adjusted <= 1.0 - report.settings["confidence_level"]))
+
+
+def _named(rows: pd.DataFrame) -> dict[str, list[float]]:
+    """Return attacks, each with its noise scales."""
+    groups = rows.groupby("attack", sort=False)["noise_scale"]
+    return {str(attack): part.tolist() for attack, part in groups}

@@ -1,13 +1,11 @@
 """Sentences: whether the estimator that was audited adds the noise that it states."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
+from skleak.audit.report._facts import AuditFacts
 from skleak.rendering._format import count, number, plural
-
-if TYPE_CHECKING:
-    from skleak.audit.report._report import AuditReport
 
 __all__ = ["noise_findings"]
 
@@ -27,7 +25,7 @@ _OFF = "hypotheses"
 _N_NAMED = 3
 
 
-def noise_findings(report: "AuditReport") -> list[str]:
+def noise_findings(report: AuditFacts) -> list[str]:
     """Say what the checks of the noise found, in one sentence where all is well, and what none did.
 
     Returns: empty where there was nothing to check.

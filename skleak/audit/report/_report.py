@@ -1,25 +1,22 @@
 """The result of an audit: frozen tables with their sentences, and the forms they can take."""
 
-import json
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from skleak._version import __version__
-from skleak.audit.report._html import to_html
-from skleak.audit.report._tables import bound_advantages
-from skleak.audit.report._text import to_text
-from skleak.reports._render import _plain, _values, write
+from skleak.audit.report._document import audit_document
+from skleak.audit.report._facts import AuditFacts
+from skleak.plotting import AuditDisplay
+from skleak.rendering._document import Document
+from skleak.rendering._report import Report, header, plain, rows
+from skleak.rendering._results import bound_advantages
 
 __all__ = ["AuditReport"]
 
-_SCHEMA_VERSION = 1
-
 
 @dataclass(frozen=True, repr=False)
-class AuditReport:
+class AuditReport(AuditFacts, Report):
     """How well attacks did against releases of a model, and what none can exceed. Confidential.
 
     Objects of this kind come from the auditors' ``fit``, as ``report_``. They hold no training
@@ -73,17 +70,6 @@ class AuditReport:
         Under which conditions.
     """
 
-    estimator: str
-    attribute: str | None
-    kind: str
-    results: pd.DataFrame
-    records: pd.DataFrame
-    settings: dict[str, Any]
-    reproducibility: dict[str, str]
-    checks: pd.DataFrame = field(default_factory=pd.DataFrame)
-    findings: tuple[str, ...] = field(default=())
-    assumptions: tuple[str, ...] = field(default=())
-
     def to_frame(self) -> pd.DataFrame:
         """Return a copy of the table of results.
 
@@ -116,65 +102,18 @@ class AuditReport:
             the report, and ``results`` and ``records`` as lists with one dictionary per row.
             Infinite and undefined numbers are None.
         """
-        return {
-            "schema": "skleak.audit_report",
-            "schema_version": _SCHEMA_VERSION,
-            "skleak": __version__,
-            "confidential": True,
+        return header("audit_report") | {
             "estimator": self.estimator,
             "attribute": self.attribute,
             "kind": self.kind,
-            "settings": _plain(self.settings),
-            "reproducibility": _plain(self.reproducibility),
+            "settings": plain(self.settings),
+            "reproducibility": plain(self.reproducibility),
             "findings": list(self.findings),
             "assumptions": list(self.assumptions),
-            "results": _rows(self.results),
-            "records": _rows(self.records),
-            "checks": _rows(self.checks),
+            "results": rows(self.results),
+            "records": rows(self.records),
+            "checks": rows(self.checks),
         }
-
-    def to_json(self, path: "str | Path | None" = None) -> str:
-        """Write the report as strict JSON.
-
-        Parameters
-        ----------
-        path : str or Path, default=None
-            File to write; None only returns the text.
-
-        Returns
-        -------
-        str
-            ASCII, without NaN and Infinity; one entry of `to_dict` a line.
-        """
-        entries = (
-            f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}"
-            for key, value in self.to_dict().items()
-        )
-        return write("{\n" + ",\n".join(entries) + "\n}\n", path)
-
-    def to_html(self, path: "str | Path | None" = None) -> str:
-        """Write the report as one self-contained HTML page.
-
-        Parameters
-        ----------
-        path : str or Path, default=None
-            File to write; None only returns the page.
-
-        Returns
-        -------
-        str
-            Without script and without external resource.
-        """
-        return write(to_html(self), path)
-
-    def to_text(self) -> str:
-        """Return the report as text for a terminal.
-
-        Returns
-        -------
-        str
-        """
-        return to_text(self)
 
     def plot(self, ax: Any = None) -> Any:
         """Plot advantage and utility against the noise.
@@ -187,23 +126,8 @@ class AuditReport:
         Returns
         -------
         AuditDisplay
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib, the extra ``plot``.
         """
-        from skleak.plotting import AuditDisplay
-
         return AuditDisplay.from_report(self).plot(ax=ax)
 
-    def __repr__(self) -> str:
-        return self.to_text()
-
-    def _repr_html_(self) -> str:
-        return to_html(self, embedded=True)
-
-
-def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
-    columns = {str(name): _values(column) for name, column in table.items()}
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    def _document(self, *, figures: bool) -> Document:
+        return audit_document(self, figures=figures)

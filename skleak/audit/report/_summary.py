@@ -1,183 +1,164 @@
-"""The first sentence of the report of an audit: how well attacks did, and what none can exceed."""
+"""The first sentences of the report of an audit: how well attacks did, and what none can exceed."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from skleak.audit.report._format import attack_label, code, percent
-from skleak.audit.report._tables import (
-    BASELINES,
-    best_rows,
-    counts_success,
-    imputation_error,
-    levels,
-    median,
-    prior_error,
-    record_advantages,
-    tightest,
-)
-from skleak.audit.tables._verdicts import BIASED
-from skleak.rendering._format import number, shorten
+from skleak.audit.report._findings import SMALL, Finding
+from skleak.metrics._verdict import BIASED
+from skleak.rendering._format import attack_label, code, number, percent, root, shorten
+from skleak.rendering._results import BASELINES
 
-if TYPE_CHECKING:
-    from skleak.audit.report._report import AuditReport
+__all__ = ["at_noise", "interval", "sentence", "summary", "where"]
 
-__all__ = [
-    "at_noise",
-    "interval",
-    "noise_choice",
-    "root",
-    "summary",
-    "utility_sentence",
-    "who",
-]
-
-# An advantage below this share is small, as the summary counts it.
-_SMALL = 0.05
+_WHO = {
+    "exact": "an attacker who is told all other memberships (`exact`)",
+    "likelihood_ratio": "an attacker who has seen models of the same kind (`likelihood_ratio`)",
+} | {
+    name: f"an attacker who knows all else (`{name}`)"
+    for name in ("white_box", "black_box", "informed")
+}
+_STATISTICS = ("loss", "likelihood", "modified_entropy", "gradient_norm")
 _ALL_FAILED = "every attack on the model that was played failed"
+_NO_BOUND = " No bound rules out that some attack is always right."
 
 
-def summary(report: "AuditReport") -> str:
-    """How the best attack does at the smallest noise, what bounds it, and what noise costs."""
-    best = best_rows(report)
-    noise, row = float(best.index[0]), best.iloc[0]
-    told = _error_summary if not counts_success(report) else _success_summary
-    parts = [told(report, noise, row)]
-    if len(best) > 1:
-        parts.append(noise_choice(report, best))
-    else:
-        parts.append(utility_sentence(report, noise))
-    return " ".join(part for part in parts if part)
+def summary(found: Finding) -> str:
+    """Say how the best attack does at the smallest noise, what bounds it, and what noise costs."""
+    said = {"categorical": _guessed, "membership": _told_apart}.get(found["kind"], _estimated)
+    parts = [said(found)]
+    if found["choice"] is not None:
+        parts.append(_noise_choice(found["choice"], found["guesses"]))
+    elif found["utility"] is not None:
+        parts.append(_utility(found["utility"], found["quiet"]))
+    return sentence(" ".join(part for part in parts if part))
 
 
-def _success_summary(report: "AuditReport", noise: float, row: pd.Series) -> str:
-    low, high = percent(row["success_low"]), percent(row["success_high"])
-    games = "records" if report.settings["secrets"] == "actual" else "games"
-    known = (
-        ""
-        if _no_imputation(row)
-        else (f", imputation without the model {percent(row['imputation'])}")
+def _guessed(found: Finding) -> str:
+    games = "records" if found["secrets"] == "actual" else "games"
+    known = _imputation(found, percent)
+    what, guess = code(found["attribute"]), percent(found["guess"])
+    said = (
+        f"{where(found)}{_who(found['attack'])} guesses {what} right for "
+        f"{percent(found['value'])} of the {games} ({interval(found, percent)}); guessing from the "
+        f"prior gives {guess}{known}."
     )
-    guess = percent(row["baseline"])
-    sentence = (
-        f"{at_noise(noise)}, {who(row['attack'])} guesses {code(report.attribute)} right for "
-        f"{percent(row['success'])} of the {games} ({interval(report, low, high)}); guessing from "
-        f"the prior gives {guess}{known}."
-    )
-    if row["failed"]:
-        sentence = (
-            f"{at_noise(noise)}, {_ALL_FAILED}: none guesses {code(report.attribute)} right as "
-            f"often as the prior, which is so for {guess} of the {games}{known}."
+    if found["failed"]:
+        said = (
+            f"{where(found)}{_ALL_FAILED}: none guesses {what} right as often as the prior, which "
+            f"is so for {guess} of the {games}{known}."
         )
-    bound: Any = tightest(report).loc[noise]
-    if bound["bound"] is None:
-        return sentence + " No bound on other attacks was computed."
-    limit = percent(bound["value"], up=True)
+    if found["bound"] is None:
+        return said + " No bound on other attacks was computed."
+    limit = percent(found["limit"], up=True)
     if limit == "100%":
-        return sentence + " No bound rules out that some attack is always right."
+        return said + _NO_BOUND
     return (
-        f"{sentence} For secrets drawn from the stated prior, no attack whatsoever can exceed "
-        f"{limit}."
+        f"{said} For secrets drawn from the stated prior, no attack whatsoever can exceed {limit}."
     )
 
 
-def _error_summary(report: "AuditReport", noise: float, row: pd.Series) -> str:
-    low, high = number(root(row["mse_low"])), number(root(row["mse_high"]))
-    does, per = (
-        ("reconstructs whole records", " per value")
-        if report.kind == "record"
-        else (f"guesses {code(report.attribute)}", "")
+def _told_apart(found: Finding) -> str:
+    guess = percent(found["guess"])
+    said = (
+        f"{where(found)}{_who(found['attack'])} tells members from non-members for "
+        f"{percent(found['value'])} of the records ({interval(found, percent)}); guessing gives "
+        f"{guess}."
     )
-    guess: Any = prior_error(report).loc[noise]
-    known = ""
-    if not _no_imputation(row):
-        error = imputation_error(report).loc[noise]
-        known = f", imputation without the model {number(root(error))}"
-    sentence = (
-        f"{at_noise(noise)}, {who(row['attack'])} {does} with a root mean squared error{per} of "
-        f"{number(root(row['mse']))} ({interval(report, low, high)}){_half(report, noise, row)}; "
-        f"guessing the mean of the others gives {number(root(guess))}{known}."
-    )
-    if row["failed"]:
-        sentence = (
-            f"{at_noise(noise)}, {_ALL_FAILED}: none comes as close as guessing the mean of the "
-            f"others, with a root mean squared error{per} of {number(root(guess))}{known}."
+    if found["failed"]:
+        said = (
+            f"{where(found)}every attack that was played failed: none tells members from "
+            f"non-members as often as guessing, which is right for {guess} of the records."
         )
-    bound: Any = tightest(report).loc[noise]
-    if bound["bound"] is None:
-        return sentence + " No bound on other attacks is known."
-    if bound["value"] <= 0.0:
-        return sentence + " No bound rules out that some attack makes no error."
-    if bound["value"] == np.inf:
+    if not np.isnan(found["floor"]):
+        said += (
+            " How much better the model does on members than on others means that some attack is "
+            f"right for at least {percent(found['floor'])}."
+        )
+    limit = percent(min(float(found["limit"]), 1.0), up=True)
+    if found["bound"] is None:
+        return said + " Nothing is known that rules out a better attack."
+    if limit == "100%":
+        return said + _NO_BOUND
+    return f"{said} No attack whatsoever can exceed {limit} on average."
+
+
+def _estimated(found: Finding) -> str:
+    does, per = f"guesses {code(found['attribute'])}", ""
+    if found["kind"] == "record":
+        does, per = "reconstructs whole records", " per value"
+    known, guess = _imputation(found, root), root(found["guess"])
+    # The median record, as a few hopeless ones can make up all of a mean.
+    half = f", below {root(found['half'])} for half of the records"
+    said = (
+        f"{where(found)}{_who(found['attack'])} {does} with a root mean squared error{per} of "
+        f"{root(found['value'])} ({interval(found, root)}){'' if np.isnan(found['half']) else half}"
+        f"; guessing the mean of the others gives {guess}{known}."
+    )
+    if found["failed"]:
+        said = (
+            f"{where(found)}{_ALL_FAILED}: none comes as close as guessing the mean of the others, "
+            f"with a root mean squared error{per} of {guess}{known}."
+        )
+    if found["bound"] is None:
+        return said + " No bound on other attacks is known."
+    if found["limit"] <= 0.0:
+        return said + " No bound rules out that some attack makes no error."
+    if found["limit"] == np.inf:
         return (
-            f"{sentence} For half of the records no unbiased attack has a finite error; biased "
-            "ones have."
+            f"{said} For half of the records no unbiased attack has a finite error; biased ones "
+            "have."
         )
-    at = report.records[report.records["noise_scale"] == noise]
-    smallest = at["cramer_rao"].astype(float).min() if "cramer_rao" in at else np.nan
-    worst = (
-        ""
-        if np.isnan(smallest)
-        else (
-            f" for half of the records, or below {number(root(smallest))} for the most exposed one"
+    worst = ""
+    if not np.isnan(found["smallest"]):
+        worst = (
+            f" for half of the records, or below {root(found['smallest'])} for the most exposed one"
         )
-    )
     return (
-        f"{sentence} No unbiased attack whatsoever can have one below "
-        f"{number(root(bound['value']))}{worst}; a biased one, which leans on prior knowledge, "
-        "can."
+        f"{said} No unbiased attack whatsoever can have one below {root(found['limit'])}{worst}; a "
+        "biased one, which leans on prior knowledge, can."
     )
 
 
-def _half(report: "AuditReport", noise: float, row: pd.Series) -> str:
-    """The median record, as a few hopeless ones can make up all of a mean."""
-    at = report.records[report.records["noise_scale"] == noise]
-    column = f"mse_{row['attack']}"
-    half = median(at[column].astype(float)) if column in at else np.nan
-    return "" if np.isnan(half) else f", below {number(root(half))} for half of the records"
-
-
-def noise_choice(report: "AuditReport", best: pd.DataFrame) -> str:
-    """The smallest noise with a small advantage, and what it costs."""
-    advantages = record_advantages(report)
-    scales, bound = advantages.index.to_numpy(dtype=float), advantages["mean"].to_numpy()
-    what = "bound on the advantage over the prior"
-    if not counts_success(report):
-        what = "bound on the advantage of unbiased attacks over the prior"
-    if np.isnan(bound).all():
+def _imputation(found: Finding, show: Callable[[Any], str]) -> str:
+    if np.isnan(found["imputation"]):
         return ""
-    small = np.flatnonzero(bound < _SMALL)
-    k = int(small[0]) if len(small) else int(np.nanargmin(bound))
-    noise, least = float(scales[k]), percent(max(bound[k], 0.0), up=True)
-    if len(small):
-        sentence = (
+    return f", imputation without the model {show(found['imputation'])}"
+
+
+def _noise_choice(choice: Mapping[str, Any], guesses: bool) -> str:
+    """Say which noise is the smallest with a small advantage, and what it costs."""
+    of = "" if guesses else " of unbiased attacks"
+    what = f"bound on the advantage{of} over the prior"
+    noise, bound = number(choice["noise"]), choice["bound"]
+    least = percent(max(bound, 0.0), up=True)
+    if choice["small"]:
+        said = (
             f"The smallest noise scale audited at which the tightest {what} is below "
-            f"{percent(_SMALL)} is {number(noise)}: {least} there, and "
-            f"{_played(best.loc[noise], float(bound[k]))}."
+            f"{percent(SMALL)} is {noise}: {least} there, and {_played(choice['best'], bound)}."
         )
     else:
-        sentence = (
-            f"At none of the {len(bound)} noise scales audited is the tightest {what} below "
-            f"{percent(_SMALL)}; it is smallest at {number(noise)} ({least})."
+        said = (
+            f"At none of the {choice['n_scales']} noise scales audited is the tightest {what} "
+            f"below {percent(SMALL)}; it is smallest at {noise} ({least})."
         )
-    worst = float(advantages["largest"].iloc[k])
-    if not np.isnan(worst):
-        sentence += (
+    if not np.isnan(choice["largest"]):
+        said += (
             " That is an average over records: for the most exposed one the bound is "
-            f"{percent(max(worst, 0.0), up=True)}."
+            f"{percent(max(choice['largest'], 0.0), up=True)}."
         )
-    return f"{sentence} {utility_sentence(report, noise)}".rstrip()
+    return f"{said} {_utility(choice['utility'])}".rstrip()
 
 
 def _played(row: Any, bound: float) -> str:
-    """What the best attack reaches where the bound is small, and a word where that is more."""
+    """Say what the best attack reaches where the bound is small, and why where that is more."""
     if row["failed"]:
         return "every attack played failed: all do worse than guessing"
     if row["advantage"] < 0.0:
         return f"the best attack played, {code(row['attack'])}, does no better than guessing"
     text = f"the best attack played, {code(row['attack'])}, has {percent(row['advantage'])}"
-    if not row["advantage_low"] > max(bound, _SMALL):
+    if not row["advantage_low"] > max(bound, SMALL):
         return text
     if row["verdict"] == BIASED:
         return text + "; it is biased"
@@ -186,44 +167,46 @@ def _played(row: Any, bound: float) -> str:
     return text + "; see the verdict on it"
 
 
-def utility_sentence(report: "AuditReport", noise: float) -> str:
-    """Utility of the model at a noise scale; empty where it is not known."""
-    settings, first = report.settings, levels(report)
-    utility = float(first["utility"].to_numpy(dtype=float)[first.index == noise][0])
-    if np.isnan(utility):
+def _utility(told: Mapping[str, Any], quiet: bool = False) -> str:
+    """Say how useful the model is at a noise scale; nothing where it is not known."""
+    name, value = shorten(told["name"], 48), number(told["value"])
+    if quiet:
+        return f"The model's {name} is {value} on {told['data']}."
+    if np.isnan(told["value"]):
         return ""
-    against = settings["noiseless_utility"]
-    what = f"the released model's {shorten(settings['utility_name'], 48)}"
-    compared = (
-        "" if np.isnan(against) or noise == 0.0 else f", against {number(against)} without noise"
-    )
-    where = settings["utility_data"]
-    return f"{at_noise(noise)}, {what} is {number(utility)} on {where}{compared}."
+    compared = ""
+    if told["noise"] != 0.0 and not np.isnan(told["noiseless"]):
+        compared = f", against {number(told['noiseless'])} without noise"
+    where = f"{at_noise(told['noise'])}, the released model's {name}"
+    return f"{where} is {value} on {told['data']}{compared}."
 
 
-def who(attack: Any) -> str:
-    """The subject of a sentence about an attack."""
+def _who(attack: Any) -> str:
+    """Name an attack as the subject of a sentence."""
     if attack in BASELINES:
         return f"{attack_label(attack)}, which does not look at the model,"
-    if attack in ("white_box", "black_box", "informed"):
-        return f"an attacker who knows all else (`{attack}`)"
-    return f"the attack {code(attack)}"
+    if attack in _STATISTICS:
+        return (
+            f"an attacker who looks at the {attack_label(attack)} of each record ({code(attack)})"
+        )
+    return _WHO.get(attack, f"the attack {code(attack)}")
 
 
 def at_noise(noise: float) -> str:
-    """Start of a sentence about a noise scale."""
+    """Start a sentence about a noise scale."""
     return "Without noise" if noise == 0.0 else f"At noise scale {number(noise)}"
 
 
-def interval(report: "AuditReport", low: str, high: str) -> str:
-    """A confidence interval in brackets."""
-    return f"{percent(report.settings['confidence_level'])} interval {low} to {high}"
+def where(found: Finding) -> str:
+    """Start a sentence about the noise scale of a finding; of a model that has none, nothing."""
+    return "" if found["quiet"] else f"{at_noise(found['noise'])}, "
 
 
-def _no_imputation(row: pd.Series) -> bool:
-    return bool(np.isnan(row["imputation"])) or row["attack"] == "imputation"
+def interval(found: Finding, show: Callable[[Any], str]) -> str:
+    """Write a confidence interval, for brackets."""
+    return f"{percent(found['level'])} interval {show(found['low'])} to {show(found['high'])}"
 
 
-def root(error: Any) -> float:
-    """Root of a mean squared error, which rounding may leave below zero."""
-    return float(np.sqrt(np.maximum(error, 0.0)))
+def sentence(text: str) -> str:
+    """Start with a capital."""
+    return text[:1].upper() + text[1:]

@@ -1,228 +1,243 @@
-"""What the forms of an audit report derive from its tables; nothing here is measured anew."""
+"""The tables of the report of an audit, as a reader sees them."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-if TYPE_CHECKING:
-    from skleak.audit.report._report import AuditReport
+from skleak.audit.report._facts import AuditFacts
+from skleak.metrics._verdict import BIASED, CONSISTENT, EXCEEDED, VACUOUS
+from skleak.rendering._document import Block, Column, Paragraph, Table
+from skleak.rendering._exposure import middle_noise, most_exposed, vulnerability
+from skleak.rendering._format import attack_label, count, number, percent, plural, root
+from skleak.rendering._results import (
+    counts_success,
+    imputation_error,
+    levels,
+    merged_bounds,
+    points,
+    prior_error,
+    tightest,
+)
 
-__all__ = [
-    "BASELINES",
-    "WORTH_A_WORD",
-    "best_rows",
-    "bound_advantages",
-    "counts_success",
-    "drawn_bounds",
-    "failed_rows",
-    "floor_advantages",
-    "imputation_error",
-    "levels",
-    "median",
-    "prior_error",
-    "record_advantages",
-    "relative_errors",
-    "tightest",
-]
+__all__ = ["bounds_table", "exposed_table", "group_table", "results_table"]
 
-# Attacks that do not look at the released model.
-BASELINES = ("prior", "imputation")
-# An advantage that some attack surely reaches is mentioned from here.
-WORTH_A_WORD = 0.01
-# Attacks and bounds closer than this are equal.
-_SAME = 1e-9
-
-
-def counts_success(report: "AuditReport") -> bool:
-    """Return True if guesses are right or wrong, rather than numbers off by an error."""
-    return report.kind in ("categorical", "membership")
+Show = Callable[[Any], str]
+_SHORT = {
+    CONSISTENT: "consistent",
+    EXCEEDED: "EXCEEDED",
+    BIASED: "below, biased",
+    VACUOUS: "vacuous",
+}
+_SOURCES = {
+    "bayes": "Best possible attack",
+    "tightest_bound": "No attack exceeds",
+    "cramer_rao": "Unbiased error at least",
+}
 
 
-def levels(report: "AuditReport") -> pd.DataFrame:
-    """The first row of each noise scale, for what all attacks share: bounds, baseline, utility.
-
-    Returns: index ``noise_scale``, ascending.
-    """
-    first = report.results.drop_duplicates("noise_scale").set_index("noise_scale")
-    return first.sort_index()
-
-
-def prior_error(report: "AuditReport") -> pd.Series:
-    """Mean squared error of guessing the mean of the others, of a numeric attribute or of records.
-
-    Returns: squared units of the attribute, by noise scale.
-    """
+def results_table(report: AuditFacts) -> tuple[Block, ...]:
+    """Tabulate every attack at every noise scale, with its intervals."""
     results = report.results
-    # 1 - advantage is the error relative to that of the prior, whichever the attack.
-    relative = 1.0 - results["advantage"].astype(float)
-    known = np.isfinite(relative) & (relative > 0.0) & np.isfinite(results["mse"].astype(float))
-    implied = (results["mse"] / relative)[known].groupby(results["noise_scale"]).mean()
-    stated = report.records.groupby("noise_scale")["prior"].mean()
-    return implied.combine_first(stated).reindex(levels(report).index).astype(float)
-
-
-def imputation_error(report: "AuditReport") -> pd.Series:
-    """Mean squared error of imputation without the model, from its success.
-
-    Returns: squared units of the attribute, by noise scale; nan where it was not computed.
-    """
-    first = levels(report)
-    rest = (1.0 - first["baseline"].astype(float)).where(lambda share: share > 0.0)
-    return prior_error(report) * (1.0 - first["imputation"].astype(float)) / rest
-
-
-def bound_advantages(report: "AuditReport") -> pd.DataFrame:
-    """Every bound as an advantage over the prior.
-
-    Returns: A column for each bound, index ``noise_scale``. For errors it is 1 minus the bound
-    over the error of the prior guess; -inf where no unbiased attack has a finite error.
-    """
-    first, bounds = levels(report), list(report.settings["bounds"])
-    table = first[bounds].astype(float)
-    if counts_success(report):
-        rest = (1.0 - first["baseline"].astype(float)).where(lambda share: share > 0.0)
-        return table.sub(first["baseline"].astype(float), axis=0).div(rest, axis=0)
-    return 1.0 - table.div(prior_error(report).where(lambda error: error > 0.0), axis=0)
-
-
-def drawn_bounds(report: "AuditReport") -> list[str]:
-    """Columns of the bounds that figures set beside attacks.
-
-    Returns: means of bounds on errors, since the errors are means, too.
-    """
-    names = [str(name) for name in report.settings["bounds"]]
-    if counts_success(report):
-        return names
-    return [f"{name}_mean" if f"{name}_mean" in report.results else name for name in names]
-
-
-def floor_advantages(report: "AuditReport") -> pd.Series | None:
-    """What some attack surely reaches at every noise scale, as an advantage over the prior.
-
-    Returns: index ``noise_scale``; None where it is nowhere worth a word, or the audit is not
-    about membership.
-    """
+    measured = _guesses(report) if counts_success(report) else _errors(report)
+    verdicts = tuple(map(str, results["verdict"]))
+    columns = [
+        _column("Noise scale", results["noise_scale"], number, "noise"),
+        _column("Attack", results["attack"], attack_label, "attack", kind="name"),
+        *measured,
+        Column(
+            "Verdict",
+            verdicts,
+            short="verdict",
+            terse=tuple(_SHORT.get(verdict, verdict) for verdict in verdicts),
+            kind="words",
+            sharp=tuple(verdict in (EXCEEDED, BIASED) for verdict in verdicts),
+        ),
+        _column("Utility", results["utility"], number, "utility"),
+    ]
     if report.kind != "membership":
-        return None
-    first = levels(report)
-    baseline = first["baseline"].astype(float)
-    floor = (first["lower_bound"].astype(float) - baseline) / (1.0 - baseline)
-    return floor if (floor >= WORTH_A_WORD).any() else None
-
-
-def tightest(report: "AuditReport") -> pd.DataFrame:
-    """The smallest upper bound at every noise scale.
-
-    Returns: index ``noise_scale``; ``bound`` (its column, None without any), ``value`` (success,
-    or mean squared error) and ``advantage``.
-    """
-    first, advantages = levels(report), bound_advantages(report)
-    names = list(report.settings["bounds"])
-    bounds, gains = first[names].to_numpy(dtype=float), advantages.to_numpy(dtype=float)
-    # Errors are bounded from below.
-    loose = bounds if counts_success(report) else -bounds
-    rows: list[tuple[str | None, float, float]] = []
-    for k in range(len(first)):
-        if np.isnan(loose[k]).all():
-            rows.append((None, np.nan, np.nan))
-            continue
-        best = np.nanmin(loose[k])
-        # The first of those that are equal but for round-off: the Bayes value, where it is there.
-        j = int(np.argmax(loose[k] <= best + (_SAME if np.isfinite(best) else 0.0)))
-        rows.append((names[j], float(bounds[k, j]), float(gains[k, j])))
-    return pd.DataFrame(rows, columns=["bound", "value", "advantage"], index=first.index)
-
-
-def record_advantages(report: "AuditReport") -> pd.DataFrame:
-    """Upper bounds on what an attack gains over the prior, on average and for single records.
-
-    For errors a record counts with the smaller of its bound and the error of guessing the mean:
-    else records about which nothing can be learnt would hide the others in the mean.
-
-    Returns ``mean`` and ``largest`` advantage, index ``noise_scale``; nan where no bound is known.
-    """
-    records = report.records
-    prior = records["prior"].astype(float)
-    if counts_success(report):
-        known = [name for name in ("bayes", "tightest_bound") if name in records]
-        bound = records[known].astype(float).min(axis=1)
-        advantage = (bound - prior) / (1.0 - prior).where(lambda rest: rest > 0.0)
-        mean = tightest(report)["advantage"].astype(float)
-    else:
-        known = [name for name in ("cramer_rao",) if name in records]
-        bound = records[known].astype(float).min(axis=1).clip(upper=prior)
-        advantage = 1.0 - bound / prior.where(prior > 0.0)
-        groups = [values.groupby(records["noise_scale"]).sum() for values in (bound, prior)]
-        # Where the bound of any record is unknown, so is the mean.
-        missing = bound.isna().groupby(records["noise_scale"]).any()
-        mean = (1.0 - groups[0] / groups[1].where(groups[1] > 0.0)).mask(missing)
-    largest = advantage.groupby(records["noise_scale"]).max()
-    return pd.DataFrame({"mean": mean, "largest": largest}, dtype=float).reindex(
-        levels(report).index
+        columns.append(_column("Guesses", results["n_games"], count))
+    settings = report.settings
+    level = percent(settings["confidence_level"])
+    told = (
+        f"With a number: its {level} interval. Behind each verdict stands a wider one, at level "
+        f"{percent(settings['verdict_level'])}. Utility: {settings['utility_name']} on "
+        f"{settings['utility_data']}. A dash: not computed or not defined."
     )
+    where = "in the table `results` of the report and in its JSON."
+    return Table("Results", tuple(columns), where=where), Paragraph(told, soft=True)
 
 
-def failed_rows(report: "AuditReport") -> pd.DataFrame:
-    """Rows of attacks on the model that do worse than guessing, beyond what chance explains.
-
-    A few hopeless records can ruin a mean error: an attack that comes closer than a guess to half
-    of the records has not failed.
-
-    Returns: rows of the results.
-    """
+def _guesses(report: AuditFacts) -> list[Column]:
     results = report.results
-    worse = (results["advantage_high"].astype(float) < 0.0) & ~results["attack"].isin(BASELINES)
-    if not counts_success(report):
-        typical = [
-            _median_over_guess(report, noise, attack)
-            for noise, attack in zip(results["noise_scale"], results["attack"], strict=True)
+    limit = results["noise_scale"].map(tightest(report)["value"])
+    membership = report.kind == "membership"
+    over = "advantage" if not membership else None
+    columns = [
+        _measured("Right guesses", results, "success", percent, "right"),
+        _measured("Advantage over prior", results, "advantage", percent, over, terse=True),
+    ]
+    if membership:
+        found = "Members found at 1% false alarms"
+        columns += [
+            _measured(found, results, "tpr_at_1pct_fpr", percent, "found", terse=True),
+            _column("Area under curve", results["auc"], number),
+            _column("Some attack reaches", results["lower_bound"], percent),
         ]
-        worse &= ~(np.array(typical) < 1.0)
-    return results[worse]
+    else:
+        name = "advantage_over_imputation"
+        columns.append(_measured("Advantage over imputation", results, name, percent, None))
+    return [*columns, _column("No attack exceeds", limit, lambda value: percent(value, up=True))]
 
 
-def _median_over_guess(report: "AuditReport", noise: float, attack: str) -> float:
-    """Median over the records of the error over that of the prior guess; NaN if not known."""
-    records, column = report.records, f"mse_{attack}"
-    if column not in records:
-        return np.nan
-    at = records[records["noise_scale"] == noise]
-    prior = at["prior"].astype(float)
-    return median(at[column].astype(float) / prior.where(prior > 0.0))
+def _errors(report: AuditFacts) -> list[Column]:
+    results, relative = report.results, points(report)
+    limit = results["noise_scale"].map(tightest(report)["value"])
+    return [
+        _measured("Root mean squared error", results, "mse", root, "error"),
+        Column(
+            "Squared error over guessing",
+            _texts(relative["value"], number),
+            _ends(relative["low"], relative["high"], number),
+            short="relative",
+            terse=_texts(relative["value"], number),
+        ),
+        _measured("Squared error over bound, median", results, "mse_over_bound", number, None),
+        Column(
+            "Variance, squared bias",
+            _texts(results["variance"], number),
+            _texts(results["squared_bias"], number),
+        ),
+        _measured("Advantage over imputation", results, "advantage_over_imputation", percent, None),
+        _column("Unbiased error at least, median", limit, root),
+    ]
 
 
-def median(values: pd.Series) -> float:
-    """Median of what is known; NaN, and no warning of an older pandas, where nothing is."""
-    known = values.dropna()
-    return float(known.median()) if len(known) else np.nan
-
-
-def best_rows(report: "AuditReport") -> pd.DataFrame:
-    """The most successful attack at every noise scale, among those that look at the model.
-
-    Returns: rows of the results, index ``noise_scale``, with ``failed``: whether even the best
-    has, see `failed_rows`. Where only baselines were played, the best of those.
-    """
-    results = report.results.assign(failed=False)
-    results.loc[failed_rows(report).index, "failed"] = True
-    seeing = results[~results["attack"].isin(BASELINES)]
-    played = seeing if len(seeing) else results
-    order = played.assign(loss=-played["success"]).sort_values(
-        ["failed", "loss"], kind="stable", na_position="last"
+def bounds_table(report: AuditFacts) -> tuple[Block, ...]:
+    """Tabulate every bound at every noise scale, the tightest first, and the baselines below."""
+    first, guesses = levels(report), counts_success(report)
+    if first.empty:
+        return ()
+    membership = report.kind == "membership"
+    bounds = merged_bounds(report)
+    if guesses:
+        drawn = "" if membership else ", for secrets drawn from the stated prior"
+        told = f"Largest share of right guesses of any attack{drawn}; tightest first."
+        guess = first["baseline"].astype(float)
+        known = first["lower_bound" if membership else "imputation"].astype(float)
+    else:
+        told = "Smallest root mean squared error of an unbiased attack, on the median record."
+        guess, known = prior_error(report), imputation_error(report)
+    if bounds.empty:
+        told = "No bound is known." if report.bounds else "No bound was computed."
+    up: Show = (lambda value: percent(value, up=True)) if guesses else root
+    show: Show = percent if guesses else root
+    rows = [(str(name), _texts(bounds[name], up)) for name in bounds.columns]
+    rows.append(
+        ("Guessing from the prior" if guesses else "Guessing the mean", _texts(guess, show))
     )
-    best = order.drop(columns="loss").drop_duplicates("noise_scale")
-    return best.set_index("noise_scale").sort_index()
+    if known.notna().any():
+        name = "Some attack reaches at least" if membership else "Imputation, without the model"
+        rows.append((name, _texts(known, show)))
+    names, cells = zip(*rows, strict=True)
+    columns = [Column("Noise scale", names, short="noise scale", kind="words")]
+    columns += [
+        Column(number(noise), tuple(row[k] for row in cells), short=number(noise))
+        for k, noise in enumerate(first.index)
+    ]
+    return Paragraph(told, soft=True), Table("Bounds and baselines", tuple(columns))
 
 
-def relative_errors(report: "AuditReport") -> pd.DataFrame:
-    """Mean squared errors relative to that of guessing the mean, with their intervals.
-
-    Returns ``error``, ``error_low`` and ``error_high``, in the order of the results.
-    """
-    results = report.results
-    parts = {"error": "advantage", "error_low": "advantage_high", "error_high": "advantage_low"}
-    # Rounding may leave an error of zero an ulp below it.
-    return pd.DataFrame(
-        {new: (1.0 - results[old].astype(float)).clip(lower=0.0) for new, old in parts.items()}
+def group_table(report: AuditFacts) -> tuple[Block, ...]:
+    """Tabulate groups of records of rising exposure, and how attacks do on each."""
+    table = vulnerability(report)
+    if table is None:
+        return ()
+    guesses, membership = counts_success(report), report.kind == "membership"
+    by = "Fisher information loss"
+    if membership:
+        by = "distance between models with and without them (over the noise)"
+    told = "mean share of right guesses in each."
+    if not guesses:
+        told = "median squared error in each, over that of guessing the mean about the same record."
+    if np.isclose(table["eta_low"].min(), table["eta_high"].max(), rtol=1e-6):
+        told += (
+            f" All {'distances' if membership else 'losses'} are equal, so the order of the groups "
+            "has no meaning."
+        )
+    told = (
+        f"Records in {plural(len(table), 'group')} of rising {by}, at noise scale "
+        f"{number(middle_noise(report))}: {told}"
     )
+    names = {"prior": "Prior", "bayes": "Bayes", "cramer_rao": "Bound"}
+    about, start = ("n_records", "eta", "eta_low", "eta_high"), "success_" if guesses else "mse_"
+    columns = [
+        _column("Group", table.index, str),
+        _column("Records", table["n_records"], count),
+        Column(
+            "Distance" if membership else "Information loss",
+            _ends(table["eta_low"], table["eta_high"], number),
+        ),
+    ]
+    columns += [
+        _column(
+            names.get(name) or attack_label(name.removeprefix(start)),
+            table[name],
+            percent if guesses else number,
+        )
+        for name in table.columns
+        if name not in about
+    ]
+    return Paragraph(told, soft=True), Table("Who is exposed", tuple(columns))
+
+
+def exposed_table(report: AuditFacts) -> tuple[Block, ...]:
+    """Tabulate the records about which the model tells most."""
+    top = most_exposed(report)
+    if top.empty:
+        return ()
+    guesses, membership = counts_success(report), report.kind == "membership"
+    show: Show = percent if guesses else root
+    distance = ("Distance with and without", "distance")
+    if not membership:
+        distance = ("Fisher information loss", "information loss")
+    prior, best = "Prior" if guesses else "Guessing the mean", "Best attack played"
+    best = _SOURCES.get(str(top.attrs["source"]), best)
+    columns = [_column("Record", top["record"], str, "record")]
+    if not membership or top["eta"].notna().any():
+        columns.append(_column(distance[0], top["eta"], number, distance[1]))
+    columns += [
+        _column(prior, top["prior"], show, prior.lower()),
+        _column(best, top["value"], show, best.lower()),
+    ]
+    told = (
+        f"By position in the data, counted from 0, at noise scale {number(middle_noise(report))}. "
+        "The records themselves are not in this report."
+    )
+    return Paragraph(told, soft=True), Table("Most exposed records", tuple(columns))
+
+
+def _column(
+    head: str, values: Iterable[Any], show: Show, short: str | None = None, kind: str = "number"
+) -> Column:
+    return Column(head, _texts(values, show), short=short, kind=kind)
+
+
+def _measured(
+    head: str, results: pd.DataFrame, name: str, show: Show, short: str | None, terse: bool = False
+) -> Column:
+    """Make a column of numbers with their intervals."""
+    ends = _ends(results[f"{name}_low"], results[f"{name}_high"], show)
+    known = results[name].notna()
+    ends = tuple(end if is_known else "" for end, is_known in zip(ends, known, strict=True))
+    cells = _texts(results[name], show)
+    return Column(head, cells, ends, short=short, terse=cells if terse else ())
+
+
+def _texts(values: Iterable[Any], show: Show) -> tuple[str, ...]:
+    return tuple(show(value) for value in values)
+
+
+def _ends(low: Iterable[Any], high: Iterable[Any], show: Show) -> tuple[str, ...]:
+    return tuple(f"{show(a)} to {show(b)}" for a, b in zip(low, high, strict=True))

@@ -7,13 +7,10 @@ from scipy.optimize import brentq
 from scipy.special import rel_entr
 
 from skleak.metrics import detectable_excess, multiplicity_correction, p_value_exceeds, verdict
-from skleak.metrics._verdict import CONSISTENT, EXCEEDED, VACUOUS
+from skleak.metrics._verdict import BIASED, CONSISTENT, EXCEEDED, VACUOUS
 from skleak.utils._typing import Array, FloatArray
 
-__all__ = ["BIASED", "error_verdict", "found_excess", "record_verdicts", "success_verdict"]
-
-# The bound of Cramer and Rao for unbiased attacks says nothing against a biased one.
-BIASED = "below the unbiased bound"
+__all__ = ["error_verdict", "found_excess", "record_verdicts", "success_verdict"]
 
 
 def success_verdict(

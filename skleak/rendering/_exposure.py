@@ -1,58 +1,55 @@
 """Which records are exposed, at one noise scale of an audit."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skleak.audit.report._tables import best_rows, counts_success
-from skleak.audit.tables._groups import group_records
-
-if TYPE_CHECKING:
-    from skleak.audit.report._report import AuditReport
+from skleak.rendering._groups import group_records
+from skleak.rendering._results import best_rows, counts_success
 
 __all__ = ["exposure_column", "grouped", "middle_noise", "most_exposed", "vulnerability"]
 
 
-def exposure_column(report: "AuditReport") -> str:
-    """Column of the records by which they are ordered and grouped.
+def exposure_column(audit: Any) -> str:
+    """Return the column of the records by which they are ordered and grouped.
 
     Returns ``eta``, or ``distance`` for membership.
     """
-    return "distance" if report.kind == "membership" else "eta"
+    return "distance" if audit.kind == "membership" else "eta"
 
 
-def _at_middle(report: "AuditReport") -> pd.DataFrame:
-    """Records at the middle noise scale, what orders them in ``eta``."""
-    at = report.records[report.records["noise_scale"] == middle_noise(report)]
-    return at.rename(columns={exposure_column(report): "eta"})
+def _at_middle(audit: Any) -> pd.DataFrame:
+    """Return records at the middle noise scale, what orders them in ``eta``."""
+    at = audit.records[audit.records["noise_scale"] == middle_noise(audit)]
+    return at.rename(columns={exposure_column(audit): "eta"})
 
 
-def middle_noise(report: "AuditReport") -> float:
-    """The noise scale in the middle of those with records, preferring noise above zero.
+def middle_noise(audit: Any) -> float:
+    """Return the noise scale in the middle of those with records, preferring noise above zero.
 
     Returns: NaN where there are no records.
     """
-    scales = np.unique(report.records["noise_scale"].to_numpy(dtype=float))
+    scales = np.unique(audit.records["noise_scale"].to_numpy(dtype=float))
     if np.any(scales > 0.0):
         scales = scales[scales > 0.0]
     return float(scales[(len(scales) - 1) // 2]) if len(scales) else np.nan
 
 
-def most_exposed(report: "AuditReport", n_records: int = 10) -> pd.DataFrame:
-    """The records about which a model at the middle noise scale tells most.
+def most_exposed(audit: Any, n_records: int = 10) -> pd.DataFrame:
+    """Return the records about which a model at the middle noise scale tells most.
 
     Returns ``record``, ``eta`` (see `exposure_column`), ``prior``, ``value`` (the best attack's
     success, or the smallest error of an unbiased attack) and ``exposure``: value minus prior, or 1
     minus value over prior; most exposed first. ``attrs["source"]`` is the column ``value`` was
     taken from.
     """
-    at = _at_middle(report)
-    source = _source(report, at)
+    at = _at_middle(audit)
+    source = _source(audit, at)
     value = at[source].astype(float) if source else pd.Series(np.nan, index=at.index)
     prior = at["prior"].astype(float)
     relative = 1.0 - value / prior.where(prior > 0.0)
-    exposure = value - prior if counts_success(report) else relative
+    exposure = value - prior if counts_success(audit) else relative
     table = at[["record", "eta"]].assign(prior=prior, value=value, exposure=exposure)
     # Rounded, so that records that differ by round-off are ordered by their information loss.
     order = table.assign(rounded=exposure.round(9)).sort_values(
@@ -64,15 +61,15 @@ def most_exposed(report: "AuditReport", n_records: int = 10) -> pd.DataFrame:
     return shown
 
 
-def grouped(report: "AuditReport", noise: float, n_groups: int) -> pd.DataFrame:
-    """Records in groups of rising Fisher information loss ([FIL21] figure 7).
+def grouped(audit: Any, noise: float, n_groups: int) -> pd.DataFrame:
+    """Return records in groups of rising Fisher information loss ([FIL21] figure 7).
 
     Returns: as of `group_records`: means of ``prior``, ``bayes`` and every ``success_<attack>``,
     or medians of ``cramer_rao`` and every ``mse_<attack>`` over the error of the prior guess about
     the same record. Without columns that are known of no record.
     """
-    at = report.records[report.records["noise_scale"] == noise]
-    guesses = counts_success(report)
+    at = audit.records[audit.records["noise_scale"] == noise]
+    guesses = counts_success(audit)
     start, best = ("success_", "bayes") if guesses else ("mse_", "cramer_rao")
     names = [best, *(str(name) for name in at if str(name).startswith(start))]
     values = at[[name for name in names if name in at and at[name].notna().any()]].astype(float)
@@ -81,27 +78,27 @@ def grouped(report: "AuditReport", noise: float, n_groups: int) -> pd.DataFrame:
         values.insert(0, "prior", prior)
     else:
         values = values.div(prior.where(prior > 0.0), axis=0)
-    eta = at[exposure_column(report)]
+    eta = at[exposure_column(audit)]
     return group_records(eta, values, n_groups, "mean" if guesses else "median")
 
 
-def vulnerability(report: "AuditReport", n_groups: int = 10) -> pd.DataFrame | None:
-    """Records in groups of rising Fisher information loss, at the middle noise scale.
+def vulnerability(audit: Any, n_groups: int = 10) -> pd.DataFrame | None:
+    """Return records in groups of rising Fisher information loss, at the middle noise scale.
 
     Returns: as of `grouped`; None where no loss is known.
     """
-    middle = middle_noise(report)
-    at = report.records[report.records["noise_scale"] == middle]
-    n_known = int(at[exposure_column(report)].notna().sum())
-    return grouped(report, middle, min(n_groups, n_known)) if n_known else None
+    middle = middle_noise(audit)
+    at = audit.records[audit.records["noise_scale"] == middle]
+    n_known = int(at[exposure_column(audit)].notna().sum())
+    return grouped(audit, middle, min(n_groups, n_known)) if n_known else None
 
 
-def _source(report: "AuditReport", at: pd.DataFrame) -> str | None:
-    """The column of the records that says best how exposed they are."""
-    if counts_success(report):
+def _source(audit: Any, at: pd.DataFrame) -> str | None:
+    """Return the column of the records that says best how exposed they are."""
+    if counts_success(audit):
         start, names = "success_", ["bayes", "tightest_bound"]
     else:
         start, names = "mse_", ["cramer_rao"]
-    best = best_rows(report)
+    best = best_rows(audit)
     names += [start + str(name) for name in best["attack"][~best["failed"]]]
     return next((name for name in names if name in at and at[name].notna().any()), None)

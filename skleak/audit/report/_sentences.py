@@ -1,0 +1,264 @@
+"""Sentences: the findings of an audit in words, most important first."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from skleak.audit.report._facts import AuditFacts
+from skleak.audit.report._findings import Finding, facts
+from skleak.audit.report._summary import at_noise, interval, sentence, summary, where
+from skleak.rendering._format import code, count, number, percent, plural, root
+
+__all__ = ["findings"]
+
+# Comparisons and records named one by one; more are counted.
+_N_NAMED = 5
+
+
+def findings(report: AuditFacts) -> tuple[str, ...]:
+    """Say what the numbers of an audit mean; the first entry is the summary."""
+    return tuple(_SAYS[finding.topic](finding) for finding in facts(report))
+
+
+def _failed(found: Finding) -> str:
+    meaning = "A failed attack shows nothing about the model; only the bounds do."
+    if found["closer"]:
+        meaning = (
+            "A failed attack shows nothing about the records that it missed; to as many as "
+            f"{count(found['closer'])} of {plural(found['n_targets'], 'record')} it came closer "
+            "than a guess."
+        )
+    rows = _named(found["rows"])
+    return f"Failed, being worse than a guess without the model: {rows}. {meaning}"
+
+
+def _over_imputation(found: Finding) -> str:
+    if found["low"] > 0.0:
+        meaning = "so the model tells such an attacker what the other columns do not."
+    elif found["high"] < 0.0:
+        meaning = "so it knows less than the other columns of the record tell anyone."
+    else:
+        meaning = "too uncertain to tell whether it knows more than the other columns tell anyone."
+    if found["low"] <= 0.0 and found["prior_name"] != "conditional" and found["guesses"]:
+        meaning += (
+            ' An attacker can use both at once: audit with `prior="conditional"` to see what the '
+            "model adds to the other columns."
+        )
+    elif found["low"] <= 0.0:
+        meaning += " An attacker who uses both at once may learn more than either."
+    return (
+        f"{at_noise(found['noise'])}, the best attack's advantage over imputation (the other "
+        f"columns of the record and no model) is {percent(found['value'])} "
+        f"({interval(found, percent)}), {meaning}"
+    )
+
+
+def _rarely_wrong(found: Finding) -> str:
+    return sentence(
+        f"{where(found)}with one false alarm in a hundred non-members, {code(found['attack'])} "
+        f"finds {percent(found['value'])} of the members ({interval(found, percent)}); a score "
+        "that tells nothing finds 1%."
+    )
+
+
+def _better_attack(found: Finding) -> str:
+    n, others = found["n_scales"], ""
+    if n > 1:
+        others = f" So it is at {plural(n, 'noise scale')} in all."
+    return sentence(
+        f"{where(found)}some attack does better than those played: one is right for at least "
+        f"{percent(found['floor'])} of the records, and the best one played for at most "
+        f"{percent(found['reached'], up=True)}. What they show is less than what leaks.{others}"
+    )
+
+
+def _gap(found: Finding) -> str:
+    what = "squared error, cut at a usual one and over it,"
+    if found["loss"] == "zero_one":
+        what = "share of wrong labels"
+    alone = "a model may leak without doing better on what it was trained on."
+    if found["gives_away"]:
+        meaning = "that difference alone gives members away."
+    elif found["floor"] > 0.0:
+        meaning = (
+            f"that alone gives some attack an advantage of {percent(found['floor'])} over "
+            f"guessing, and better ones are not ruled out: {alone}"
+        )
+    else:
+        meaning = f"no attack is certain to follow from it, and none is ruled out: {alone}"
+    return (
+        f"Generalisation gap: the {what} is larger by {number(found['value'])} on non-members "
+        f"than on members ({interval(found, number)}); {meaning}"
+    )
+
+
+def _guarantee(found: Finding) -> str:
+    exact = ""
+    if not np.isnan(found["bayes"]):
+        exact = (
+            f"; on these records the best attack reaches {percent(found['bayes'])}, since the "
+            "guarantee is for any records"
+        )
+    return (
+        f"{at_noise(found['noise'])}, the estimator's own guarantee of differential privacy "
+        f"leaves an attack at most {percent(found['limit'], up=True)}{exact}."
+    )
+
+
+def _exceeded(found: Finding) -> str:
+    if found["n"]:
+        does = "exceeds the bound" if found["n"] == 1 else "exceed the bound"
+        return (
+            f"{count(found['n'])} of {plural(found['of'], 'comparison')} {does}: "
+            f"{_named(found['rows'])}. {_meaning(found)}"
+        )
+    judged = f"({plural(found['n_bounded'], 'comparison')} with a bound)"
+    if found["guesses"]:
+        return f"No attack played exceeds the tightest bound by more than chance explains {judged}."
+    return (
+        "Apart from attacks that were found to be biased, none has an error below the bound by "
+        f"more than chance explains {judged}."
+    )
+
+
+def _meaning(found: Finding) -> str:
+    """Say what an exceeded bound points to."""
+    theorem = "the noise, the encodings or the attack are not what was stated"
+    if found["kind"] == "membership":
+        return (
+            "Members were drawn as the bound supposes, so it is a theorem: the noise is not what "
+            "was stated, or the attack was told what it should guess."
+        )
+    if not found["guesses"]:
+        return f"An attack that was found to be unbiased cannot do so: {theorem}."
+    if found["secrets"] == "drawn":
+        return (
+            "Secrets were drawn from the stated prior, where the bound is a theorem: " + theorem
+        ) + "."
+    if found["prior_name"] == "conditional":
+        return (
+            "Either the conditional prior still understates what the other columns tell of these "
+            f'records, or {theorem}: audit with `secrets="drawn"`, where the prior is exact, to '
+            "tell which."
+        )
+    return (
+        "The stated prior understates what is known of these records: the other columns tell more, "
+        "with or without the model, or the secrets of the few records attacked happen to be easy. "
+        'Audit with `prior="conditional"`; if a bound is exceeded with `secrets="drawn"` too, the '
+        "noise or the encodings are not what was stated."
+    )
+
+
+def _vacuous(found: Finding) -> str:
+    return (
+        f"{plural(found['n'], 'comparison')} of {count(found['of'])} "
+        f"{'is' if found['n'] == 1 else 'are'} vacuous: no bound says anything there, and only the "
+        "attacks that were played speak."
+    )
+
+
+def _single_records(found: Finding) -> str:
+    records = found["records"]
+    names = ", ".join(map(str, records[:_N_NAMED])) + (", …" if len(records) > _N_NAMED else "")
+    return (
+        f"Judged one by one, the bound is exceeded for {plural(len(records), 'record')} "
+        f"(positions in the data, from 0): {names}."
+    )
+
+
+def _power(found: Finding) -> str:
+    if np.isinf(found["excess"]):
+        return "The games were too few to find out any attack that exceeds its bound."
+    some = " (of other comparisons none, as the games were too few)" if found["some_never"] else ""
+    return (
+        "The games played find out, in 80% of audits, an attack that is right more often than its "
+        f"bound allows by {number(100.0 * found['excess'])} percentage points or more{some}."
+    )
+
+
+def _biased(found: Finding) -> str:
+    return (
+        f"Below the bound for unbiased attacks: {_named(found['rows'])}. These attacks are biased, "
+        "and the bound does not hold for them: their error as measured is what counts (the first "
+        f"has a squared bias of {number(found['squared_bias'])} and a variance of "
+        f"{number(found['variance'])})."
+    )
+
+
+def _exposed(found: Finding) -> str:
+    records, source = found["records"], found["source"]
+    named = "record is" if len(records) == 1 else "records are"
+    said = (
+        f"{where(found)}the most exposed {named} {', '.join(map(str, records))} (positions in the "
+        "data, from 0)"
+    )
+    if source is None:
+        said += f": Fisher information loss {number(found['eta'])} for the first."
+    elif not found["guesses"]:
+        by = "the best attack played has a root mean squared error of"
+        if source == "cramer_rao":
+            by = "no unbiased attack has a root mean squared error below"
+        said += (
+            f": for the first {by} {root(found['value'])}, against {root(found['guess'])} when "
+            "guessing the mean of the others."
+        )
+    elif source in ("bayes", "tightest_bound"):
+        by = "the best possible attack guesses the first right with probability"
+        if source == "tightest_bound":
+            by = "the bound on the probability that an attack guesses the first right is"
+        said += f": {by} {percent(found['value'])}, against {percent(found['guess'])} from its "
+        said += "prior alone."
+    elif found["kind"] == "membership":
+        said += _among_many(found, source.removeprefix("success_"))
+    else:
+        said += (
+            f": the best attack played guesses the first right with frequency "
+            f"{percent(found['value'])}, against {percent(found['guess'])} from its prior alone."
+        )
+    return sentence(said)
+
+
+def _among_many(found: Finding, attack: str) -> str:
+    """Say how many records an attack tells apart, since among many some are by chance."""
+    chance = "more often than chance explains, after correction for looking at all of them."
+    told = f"but with so many records that may be chance: none is told apart {chance}"
+    if n := found["n_beyond"]:
+        told = (
+            f"{plural(n, 'record')} of {count(found['n_targets'])} {'is' if n == 1 else 'are'} "
+            f"told apart {chance}"
+        )
+    share = percent(found["value"])
+    return f": {code(attack)} is right about the first in {share} of the releases; {told}"
+
+
+def _named(rows: Mapping[str, list[float]]) -> str:
+    """Name attacks, each with its noise scales."""
+    named = [
+        f"{code(attack)} at noise scale{'s' if len(scales) > 1 else ''} "
+        f"{', '.join(map(number, scales))}"
+        for attack, scales in rows.items()
+    ]
+    more = len(named) - _N_NAMED
+    return "; ".join(named[:_N_NAMED]) + (
+        f"; and {plural(more, 'more attack')}" if more > 0 else ""
+    )
+
+
+_SAYS: dict[str, Any] = {
+    "empty": lambda found: "No attack was played: the audit says nothing.",
+    "summary": summary,
+    "failed": _failed,
+    "over_imputation": _over_imputation,
+    "rarely_wrong": _rarely_wrong,
+    "better_attack": _better_attack,
+    "gap": _gap,
+    "guarantee": _guarantee,
+    "exceeded": _exceeded,
+    "vacuous": _vacuous,
+    "single_records": _single_records,
+    "power": _power,
+    "biased": _biased,
+    "noise": lambda found: found["sentence"],
+    "exposed": _exposed,
+}

@@ -1,1 +1,0 @@
-"""Geometry of the figures in the report of an audit."""

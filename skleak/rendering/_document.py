@@ -1,0 +1,197 @@
+"""What a report says, as plain data: the renderers for a terminal and for a page walk it.
+
+Texts may hold names of any kind; what stands between backticks is code.
+"""
+
+from dataclasses import dataclass, field
+
+__all__ = [
+    "Block",
+    "Bullets",
+    "Card",
+    "Column",
+    "Document",
+    "Figure",
+    "Pairs",
+    "Paragraph",
+    "Section",
+    "Table",
+]
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Sentences; soft ones explain what stands beside them."""
+
+    text: str
+    soft: bool = False
+
+
+@dataclass(frozen=True)
+class Bullets:
+    """A list of sentences."""
+
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Terms and what is said of each; in a grid where they are short."""
+
+    rows: tuple[tuple[str, str], ...]
+    grid: bool = False
+
+
+@dataclass(frozen=True)
+class Card:
+    """A number that stands out, with what it is and a note; ``mood`` is "", "good" or "bad"."""
+
+    term: str
+    value: str
+    note: str
+    mood: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Parameters
+    ----------
+    head : str
+        Its heading.
+    cells : tuple of str
+        What stands in each row.
+    below : tuple of str, default=()
+        Small print under each cell, such as an interval; "" for none.
+    short : str or None, default=None
+        The heading in a terminal; None leaves the column out there.
+    terse : tuple of str, default=()
+        What stands in a terminal instead of the cells and their small print.
+    kind : {"number", "name", "words", "meter"}, default="number"
+        Names are cut where they are long; the cells of a meter are percentages, drawn as bars.
+    sharp : tuple of bool, default=()
+        Which cells stand out.
+    """
+
+    head: str
+    cells: tuple[str, ...]
+    below: tuple[str, ...] = ()
+    short: str | None = None
+    terse: tuple[str, ...] = ()
+    kind: str = "number"
+    sharp: tuple[bool, ...] = ()
+
+    def in_a_terminal(self, row: int) -> str:
+        """Return a cell with its small print in brackets, or what stands in its place."""
+        if self.terse:
+            return self.terse[row]
+        below = self.below[row] if self.below else ""
+        return self.cells[row] + (f" ({below})" if below else "")
+
+    def stands_out(self, row: int) -> bool:
+        """Return True if a cell stands out."""
+        return bool(self.sharp) and self.sharp[row]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of named cells.
+
+    Parameters
+    ----------
+    name : str
+        For those who hear the page.
+    columns : tuple of Column
+        The first heads the rows; where its cells repeat, they span their rows.
+    limits : tuple of two int, default=(60, 200)
+        Rows shown in a terminal and on a page.
+    more : str, default="row"
+        What the rows that are not shown are called.
+    where : str, default=""
+        Where these are, in a sentence.
+    priority : tuple of int, default=()
+        Rows in the order in which they are to be kept; by default from the top.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    limits: tuple[int, int] = (60, 200)
+    more: str = "row"
+    where: str = ""
+    priority: tuple[int, ...] = ()
+
+    def shown(self, limit: int) -> list[tuple[int, int]]:
+        """List the rows that are shown, and how many of them the cell of the first column spans.
+
+        A span of 0 means that a cell above spans the row.
+        """
+        cells = self.columns[0].cells
+        rows = sorted((self.priority or range(len(cells)))[:limit])
+        spans = [0] * len(rows)
+        start = 0
+        for k, row in enumerate(rows):
+            start = k if cells[row] != cells[rows[start]] else start
+            spans[start] += 1
+        return list(zip(rows, spans, strict=True))
+
+    def n_more(self, limit: int) -> int:
+        """Count the rows that are not shown."""
+        return max(len(self.columns[0].cells) - limit, 0)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure as SVG text, what it shows in words, and bars for a terminal: label, count."""
+
+    svg: str
+    caption: str
+    bars: tuple[tuple[str, int], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+Block = Paragraph | Bullets | Pairs | Table | Figure
+
+
+@dataclass(frozen=True)
+class Section:
+    """Blocks under a heading; folded ones are closed at first in a notebook.
+
+    ``where`` is "both", or "page" for what a terminal is spared.
+    """
+
+    title: str
+    blocks: tuple[Block, ...]
+    folded: bool = False
+    where: str = "both"
+
+
+@dataclass(frozen=True)
+class Document:
+    """A report: what it is about, the answer, key numbers and sections.
+
+    Parameters
+    ----------
+    title : str
+        What kind of report it is.
+    subject : str
+        What it is about.
+    made : str
+        How the numbers came about, in one line.
+    summary : str
+        The answer, first.
+    cards : tuple of Card
+        Key numbers.
+    sections : tuple of Section
+        All else.
+    footer : str, default=""
+        Last words, on a page.
+    """
+
+    title: str
+    subject: str
+    made: str
+    summary: str = ""
+    cards: tuple[Card, ...] = ()
+    sections: tuple[Section, ...] = field(default=())
+    footer: str = ""

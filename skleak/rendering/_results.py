@@ -1,0 +1,299 @@
+"""What tables, sentences and figures of an audit derive from its results; nothing is measured anew.
+
+``audit`` is a report of an audit or its display: ``kind``, ``results`` and ``bounds``, the columns
+of the results that hold bounds; where single records are asked about also ``records``.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skleak.rendering._format import bound_label
+from skleak.utils._typing import FloatArray
+
+__all__ = [
+    "BASELINES",
+    "KINDS",
+    "best_rows",
+    "bound_advantages",
+    "counts_success",
+    "drawn_bounds",
+    "equal_columns",
+    "failed_rows",
+    "floor_advantages",
+    "floor_of",
+    "gives_away",
+    "imputation_error",
+    "levels",
+    "median",
+    "merged_bounds",
+    "points",
+    "prior_error",
+    "record_advantages",
+    "relative_bounds",
+    "tightest",
+    "tightest_first",
+]
+
+KINDS = ("categorical", "numeric", "record", "membership")
+# Attacks that do not look at the released model.
+BASELINES = ("prior", "imputation")
+# An advantage that some attack surely reaches is mentioned from here.
+_WORTH_A_WORD = 0.01
+# Attacks and bounds closer than this are equal.
+_SAME = 1e-9
+# Bounds closer than this share a curve: equal in theory, computed by different roots.
+_SAME_CURVE = 1e-7
+
+
+def counts_success(audit: Any) -> bool:
+    """Return True if guesses are right or wrong, rather than numbers off by an error."""
+    return audit.kind in ("categorical", "membership")
+
+
+def levels(audit: Any) -> pd.DataFrame:
+    """Select the first row of each noise scale, for what all attacks share.
+
+    Returns: index ``noise_scale``, ascending.
+    """
+    first = audit.results.drop_duplicates("noise_scale").set_index("noise_scale")
+    return first.sort_index()
+
+
+def prior_error(audit: Any) -> pd.Series:
+    """Return the mean squared error of guessing the mean of the others, by noise scale."""
+    results = audit.results
+    # The advantage of an error is 1 less the error over that of the prior guess.
+    relative, error = 1.0 - results["advantage"].astype(float), results["mse"].astype(float)
+    known = np.isfinite(relative) & (relative > 0.0) & np.isfinite(error) & (error > 0.0)
+    # Of the rows of a noise scale, the one that loses no digits to the difference.
+    order = relative[known].sort_values(ascending=False, kind="stable").index
+    best = results.loc[order].drop_duplicates("noise_scale")
+    implied = (error / relative)[best.index].set_axis(best["noise_scale"])
+    if (records := getattr(audit, "records", None)) is not None:
+        implied = implied.combine_first(records.groupby("noise_scale")["prior"].mean())
+    # Where all errors are 0, without noise, the prior guess is as at the other noise scales.
+    implied = implied.reindex(levels(audit).index).astype(float)
+    return implied.fillna(median(implied))
+
+
+def imputation_error(audit: Any) -> pd.Series:
+    """Return the mean squared error of imputation without the model, by noise scale, or NaN."""
+    first = levels(audit)
+    rest = (1.0 - first["baseline"].astype(float)).where(lambda share: share > 0.0)
+    return prior_error(audit) * (1.0 - first["imputation"].astype(float)) / rest
+
+
+def points(audit: Any) -> pd.DataFrame:
+    """Return what figures and tables compare: advantages, or errors over that of the prior guess.
+
+    Returns ``value``, ``low`` and ``high``, in the order of the results.
+    """
+    results, ends = audit.results, ("", "_low", "_high")
+    names = ["value", "low", "high"]
+    if counts_success(audit):
+        return results[[f"advantage{end}" for end in ends]].astype(float).set_axis(names, axis=1)
+    errors = results[[f"mse{end}" for end in ends]].astype(float).set_axis(names, axis=1)
+    guess = results["noise_scale"].map(prior_error(audit).where(lambda error: error > 0.0))
+    # Where the guess is not known, what the advantage says: rounding may leave it below zero.
+    told = 1.0 - results[["advantage", "advantage_high", "advantage_low"]].astype(float)
+    return errors.div(guess, axis=0).fillna(told.set_axis(names, axis=1).clip(lower=0.0))
+
+
+def relative_bounds(audit: Any, names: "list[str] | None" = None) -> pd.DataFrame:
+    """Return bounds in the units of `points`, a column each, index ``noise_scale``."""
+    first = levels(audit)
+    table = first[list(audit.bounds if names is None else names)].astype(float)
+    if counts_success(audit):
+        baseline = first["baseline"].astype(float)
+        return table.sub(baseline, axis=0).div((1.0 - baseline).where(baseline < 1.0), axis=0)
+    return table.div(prior_error(audit).where(lambda error: error > 0.0), axis=0)
+
+
+def bound_advantages(audit: Any) -> pd.DataFrame:
+    """Return every bound as an advantage over the prior, index ``noise_scale``.
+
+    For errors it is 1 minus the bound over the error of the prior guess; -inf where no unbiased
+    attack has a finite error.
+    """
+    bounds = relative_bounds(audit)
+    return bounds if counts_success(audit) else 1.0 - bounds
+
+
+def drawn_bounds(audit: Any) -> list[str]:
+    """Return columns of the bounds that figures set beside attacks: means, as errors are."""
+    names = [str(name) for name in audit.bounds]
+    if counts_success(audit):
+        return names
+    return [f"{name}_mean" if f"{name}_mean" in audit.results else name for name in names]
+
+
+def equal_columns(tables: "Mapping[Any, pd.DataFrame] | pd.DataFrame") -> dict[str, list[str]]:
+    """Group the columns that are equal everywhere, in all tables; whatever equals Bayes is Bayes.
+
+    Returns: the members of each group, by its first.
+    """
+    parts = [tables] if isinstance(tables, pd.DataFrame) else list(tables.values())
+    names = sorted(parts[0].columns, key=lambda name: str(name).lower() != "bayes")
+    columns = {
+        name: np.concatenate([part[name].to_numpy(dtype=float) for part in parts]) for name in names
+    }
+    groups: dict[str, list[str]] = {}
+    for name, values in columns.items():
+        for leader in groups:
+            if np.allclose(values, columns[leader], rtol=0.0, atol=_SAME_CURVE, equal_nan=True):
+                groups[leader].append(name)
+                break
+        else:
+            groups[name] = [name]
+    return groups
+
+
+def merged_bounds(audit: Any) -> pd.DataFrame:
+    """Return bounds over the noise as measured, those that are equal in one column, tightest first.
+
+    Returns: columns named for people, without bounds that are nowhere known.
+    """
+    known = levels(audit)[list(audit.bounds)].astype(float).dropna(axis=1, how="all")
+    table = pd.DataFrame(
+        {
+            " = ".join(map(bound_label, names)): known[leader]
+            for leader, names in equal_columns(known).items()
+        },
+        index=known.index,
+    )
+    return table[tightest_first(table, counts_success(audit))]
+
+
+def tightest_first(table: pd.DataFrame, success: bool) -> list[str]:
+    """Order columns of bounds by their mean; those on errors are tight where they are large."""
+    # An infinite bound on an error is the tightest there is: it must not make means undefined.
+    mean = table.clip(-1e9, 1e9).mean().sort_values(ascending=success, kind="stable")
+    return list(mean.index)
+
+
+def floor_of(rows: Any) -> Any:
+    """Return what some attack surely reaches by the generalization gap, as an advantage."""
+    return (rows["lower_bound"] - rows["baseline"]) / (1.0 - rows["baseline"])
+
+
+def gives_away(rows: Any) -> Any:
+    """Return True where what some attack surely reaches is worth a word."""
+    return floor_of(rows) >= _WORTH_A_WORD
+
+
+def floor_advantages(audit: Any) -> pd.Series | None:
+    """Return what some attack surely reaches at every noise scale, as an advantage over the prior.
+
+    Returns: index ``noise_scale``; None where it is nowhere worth a word, or the audit is not
+    about membership.
+    """
+    if audit.kind != "membership" or "lower_bound" not in audit.results:
+        return None
+    first = levels(audit)[["lower_bound", "baseline"]].astype(float)
+    return floor_of(first) if gives_away(first).any() else None
+
+
+def tightest(audit: Any) -> pd.DataFrame:
+    """Return the smallest upper bound at every noise scale.
+
+    Returns: index ``noise_scale``; ``bound`` (its column, None without any), ``value`` (success,
+    or mean squared error) and ``advantage``.
+    """
+    first, advantages = levels(audit), bound_advantages(audit)
+    names = list(audit.bounds)
+    bounds, gains = first[names].to_numpy(dtype=float), advantages.to_numpy(dtype=float)
+    # Errors are bounded from below.
+    loose = bounds if counts_success(audit) else -bounds
+    rows: list[tuple[str | None, float, float]] = []
+    for k in range(len(first)):
+        if np.isnan(loose[k]).all():
+            rows.append((None, np.nan, np.nan))
+            continue
+        best = np.nanmin(loose[k])
+        # The first of those that are equal but for round-off: the Bayes value, where it is there.
+        j = int(np.argmax(loose[k] <= best + (_SAME if np.isfinite(best) else 0.0)))
+        rows.append((names[j], float(bounds[k, j]), float(gains[k, j])))
+    return pd.DataFrame(rows, columns=["bound", "value", "advantage"], index=first.index)
+
+
+def record_advantages(audit: Any) -> pd.DataFrame:
+    """Return upper bounds on what an attack gains over the prior, on average and for one record.
+
+    For errors a record counts with the smaller of its bound and the error of guessing the mean:
+    else records about which nothing can be learnt would hide the others in the mean.
+
+    Returns ``mean`` and ``largest`` advantage, index ``noise_scale``; nan where no bound is known.
+    """
+    records = audit.records
+    prior = records["prior"].astype(float)
+    if counts_success(audit):
+        known = [name for name in ("bayes", "tightest_bound") if name in records]
+        bound = records[known].astype(float).min(axis=1)
+        advantage = (bound - prior) / (1.0 - prior).where(lambda rest: rest > 0.0)
+        mean = tightest(audit)["advantage"].astype(float)
+    else:
+        known = [name for name in ("cramer_rao",) if name in records]
+        bound = records[known].astype(float).min(axis=1).clip(upper=prior)
+        advantage = 1.0 - bound / prior.where(prior > 0.0)
+        groups = [values.groupby(records["noise_scale"]).sum() for values in (bound, prior)]
+        # Where the bound of any record is unknown, so is the mean.
+        missing = bound.isna().groupby(records["noise_scale"]).any()
+        mean = (1.0 - groups[0] / groups[1].where(groups[1] > 0.0)).mask(missing)
+    largest = advantage.groupby(records["noise_scale"]).max()
+    table = pd.DataFrame({"mean": mean, "largest": largest}, dtype=float)
+    return table.reindex(levels(audit).index)
+
+
+def failed_rows(audit: Any) -> pd.DataFrame:
+    """Return rows of attacks on the model that do worse than guessing, beyond chance.
+
+    A few hopeless records can ruin a mean error: an attack that comes closer than a guess to half
+    of the records has not failed.
+    """
+    results = audit.results
+    worse = (results["advantage_high"].astype(float) < 0.0) & ~results["attack"].isin(BASELINES)
+    if not counts_success(audit):
+        typical: FloatArray = np.array(
+            [
+                _median_over_guess(audit.records, noise, attack)
+                for noise, attack in zip(results["noise_scale"], results["attack"], strict=True)
+            ]
+        )
+        worse &= ~(typical < 1.0)
+    return results[worse]
+
+
+def _median_over_guess(records: pd.DataFrame, noise: float, attack: str) -> float:
+    """Median over the records of the error over that of the prior guess; NaN if not known."""
+    column = f"mse_{attack}"
+    if column not in records:
+        return np.nan
+    at = records[records["noise_scale"] == noise]
+    prior = at["prior"].astype(float)
+    return median(at[column].astype(float) / prior.where(prior > 0.0))
+
+
+def median(values: pd.Series) -> float:
+    """Return the median of what is known; NaN, and no warning of an older pandas, without any."""
+    known = values.dropna()
+    return float(known.median()) if len(known) else np.nan
+
+
+def best_rows(audit: Any) -> pd.DataFrame:
+    """Return the most successful attack at every noise scale, among those that look at the model.
+
+    Returns: rows of the results, index ``noise_scale``, with ``failed``: True if even the best
+    has, see `failed_rows`. Where only baselines were played, the best of those.
+    """
+    results = audit.results.assign(failed=False)
+    results.loc[failed_rows(audit).index, "failed"] = True
+    seeing = results[~results["attack"].isin(BASELINES)]
+    played = seeing if len(seeing) else results
+    order = played.assign(loss=-played["success"]).sort_values(
+        ["failed", "loss"], kind="stable", na_position="last"
+    )
+    best = order.drop(columns="loss").drop_duplicates("noise_scale")
+    return best.set_index("noise_scale").sort_index()

@@ -1,0 +1,24 @@
+"""The numbers of a leakage report."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from skleak.reports._guarantee import DifferentialPrivacy
+
+__all__ = ["LeakageFacts"]
+
+
+@dataclass(frozen=True, repr=False)
+class LeakageFacts:
+    """Fields of a `LeakageReport`, which says what they hold."""
+
+    estimator: str
+    records: pd.DataFrame
+    features: pd.DataFrame
+    groups: pd.DataFrame
+    dataset: dict[str, Any]
+    differential_privacy: DifferentialPrivacy
+    findings: tuple[str, ...] = field(default=())
+    assumptions: tuple[str, ...] = field(default=())
