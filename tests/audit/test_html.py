@@ -95,7 +95,7 @@ def test_exceeded_bounds_stand_out(make_audit, read_page):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("noise", mostly_slow([(1e-4, 1e-3), (1e-3,)], 0))
+@pytest.mark.parametrize("noise", mostly_slow([[1e-4, 1e-3], [1e-3]], 0))
 def test_html_escapes_names(make_audit, read_page, evil_names, kind, noise):
     for name in evil_names:
         report = make_audit(
