@@ -318,6 +318,7 @@ def test_random_problems_stay_below_the_models_own_guarantee(rng):
     assert 0.3 < closest <= 1.0
 
 
+@pytest.mark.slow
 def test_private_releases_are_told_apart_as_often_as_stated(rng):
     """Models that are fitted and released, with and without the record."""
     X, y = make_problem(PrivateLinearRegression, rng)
