@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import every
 from scipy import sparse
 from scipy.stats import multivariate_normal, norm
 from sklearn.base import clone
@@ -64,8 +65,8 @@ def way(request, monkeypatch):
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("alpha", [0.0, 1e-2, 1.0])
+@every("fit_intercept", [True, False])
+@every("alpha", [0.0, 1e-2, 1.0])
 def test_encodings_are_refits(estimator, fit_intercept, alpha, way, rng):
     X, y = make_problem(estimator, rng)
     model = estimator(0.0, alpha=alpha, fit_intercept=fit_intercept)
