@@ -36,7 +36,10 @@ def assert_scikit_learn_checks_pass(estimator):
 
 
 def mostly_slow(cases, *quick):
-    """Cases for ``parametrize``, of which all but those at the given places are slow tests."""
+    """Cases for ``parametrize``, of which all but those at the given places are slow tests.
+
+    A case of several arguments is a tuple, and any other is none.
+    """
     cases = list(cases)
     chosen = {place % len(cases) for place in quick or (0,)}
     return [case if k in chosen else _slow(case) for k, case in enumerate(cases)]

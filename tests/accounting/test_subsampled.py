@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from scipy.stats import norm
 
 from skleak.accounting import gaussian_epsilon, subsampled_gaussian_epsilon
@@ -26,7 +27,7 @@ def test_without_subsampling_it_is_the_composed_gaussian():
 
 
 @pytest.mark.usefixtures("dp")
-@pytest.mark.parametrize("relation", ["add-or-remove", "replace"])
+@pytest.mark.parametrize("relation", mostly_slow(["add-or-remove", "replace"], 1))
 def test_one_step_is_never_below_the_integral(relation):
     sigma, rate, delta = 0.8, 0.2, 1e-4
     epsilon = subsampled_gaussian_epsilon(sigma, rate, 1, delta, relation=relation)
@@ -43,6 +44,7 @@ def test_one_step_is_never_below_the_integral(relation):
     assert shortfall(epsilon - 0.01) > delta
 
 
+@pytest.mark.slow
 def test_is_below_the_renyi_bound_and_monotone(dp):
     renyi = pytest.importorskip("dp_accounting.rdp")
     step = dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0))

@@ -71,6 +71,7 @@ def candidates_of(game):
     return np.concatenate([train[0], fresh[0]]), np.concatenate([train[1], fresh[1]]), member
 
 
+@pytest.mark.slow
 def test_what_predictions_depend_on_does_not_depend_on_the_records(games):
     for model, *_ in games:
         np.testing.assert_array_equal(model.coef_[0, :N_USED], COEF)

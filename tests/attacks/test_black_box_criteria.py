@@ -95,7 +95,7 @@ def test_classifiers_by_hand(model, criterion, rng):
 
 
 @pytest.mark.parametrize("criterion", ["proba", "likelihood", "loss"])
-@pytest.mark.parametrize("model", [LinearRegression(), KNeighborsRegressor(3)])
+@pytest.mark.parametrize("model", mostly_slow([LinearRegression(), KNeighborsRegressor(3)], 1))
 def test_regressors_by_hand(model, criterion, rng):
     X = make_records(rng)
     y = X @ [1.0, 2.0, -1.0] + rng.normal(size=60)
@@ -480,7 +480,7 @@ def test_a_criterion_without_probabilities_says_so(rng):
 
 
 @pytest.mark.filterwarnings("ignore:Releasing a model whose noise came from a seed")
-@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("criterion", mostly_slow(CRITERIA, 0, 1))
 def test_releases_of_every_kind(criterion, make_table, make_pipe):
     X, y = make_table(PrivateLogisticRegression)
     pipes = [

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
@@ -72,7 +73,7 @@ CODINGS = {
 }
 
 
-@pytest.mark.parametrize("coding", CODINGS)
+@pytest.mark.parametrize("coding", mostly_slow(CODINGS, 0, 3, 8))
 def test_kind_of_column_is_kept_and_changes_nothing(coding, make_labeled, make_posterior):
     X, y = make_labeled()
     expected = make_posterior(X, y)
@@ -136,7 +137,7 @@ def test_columns_in_another_order_and_columns_too_many(criterion, make_labeled, 
         attack.predict(bare)
 
 
-@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("criterion", mostly_slow(CRITERIA, 0, 1))
 def test_models_that_hold_a_pipeline(criterion, make_labeled, make_pipe):
     X, y = make_labeled()
     pipe = make_pipe(LogisticRegression())

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from helpers import every
 from scipy.integrate import quad
 from scipy.special import ndtr
 from scipy.stats import multivariate_normal, norm
@@ -70,8 +71,8 @@ def rates_by_one_coordinate(h, threshold):
     return rates
 
 
-@pytest.mark.parametrize("threshold", [0.0, 0.4, -0.4, 2.5, -2.5])
-@pytest.mark.parametrize("h", [1e-8, 1e-3, 0.2, 0.6, 0.99, 1 - 1e-7])
+@every("threshold", [0.0, 0.4, -0.4, 2.5, -2.5])
+@every("h", [1e-8, 1e-3, 0.2, 0.6, 0.99, 1 - 1e-7])
 def test_rates_are_those_of_another_integral(h, threshold):
     found = np.concatenate(member_rates(np.array([h]), threshold))
     np.testing.assert_allclose(found, rates_by_one_coordinate(h, threshold), atol=1e-10)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import every
 from scipy import sparse
 from scipy.stats import multivariate_normal, norm
 from sklearn.base import clone
@@ -64,8 +65,8 @@ def way(request, monkeypatch):
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("alpha", [0.0, 1e-2, 1.0])
+@every("fit_intercept", [True, False])
+@every("alpha", [0.0, 1e-2, 1.0])
 def test_encodings_are_refits(estimator, fit_intercept, alpha, way, rng):
     X, y = make_problem(estimator, rng)
     model = estimator(0.0, alpha=alpha, fit_intercept=fit_intercept)
@@ -318,6 +319,7 @@ def test_random_problems_stay_below_the_models_own_guarantee(rng):
     assert 0.3 < closest <= 1.0
 
 
+@pytest.mark.slow
 def test_private_releases_are_told_apart_as_often_as_stated(rng):
     """Models that are fitted and released, with and without the record."""
     X, y = make_problem(PrivateLinearRegression, rng)

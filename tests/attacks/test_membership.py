@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
@@ -212,8 +213,8 @@ def test_the_calibrated_threshold_by_hand():
         attack.set_params(prior=0.04).fit(X, y, X, y)
 
 
-@pytest.mark.parametrize("prior", [0.1, 0.3, 0.5, 0.9])
-@pytest.mark.parametrize("m", [10, 37])
+@pytest.mark.parametrize("prior", mostly_slow([0.1, 0.3, 0.5, 0.9], 0, 2))
+@pytest.mark.parametrize("m", mostly_slow([10, 37], 1))
 def test_calibration_controls_the_false_positive_rate(prior, m, rng):
     # Non-members and references are exchangeable: the rate is k / (m + 1), at most the prior.
     n, rates = 50, []

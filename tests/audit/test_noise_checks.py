@@ -110,7 +110,7 @@ def test_none_of_many_sound_mechanisms_is_accused(rng):
         (a_pair, "covariance"),
     ],
 )
-@pytest.mark.parametrize("shape", mostly_slow([(100, 5), (100, 12), (10, 60), (10, 785)], 0, 3))
+@pytest.mark.parametrize("shape", mostly_slow([[100, 5], [100, 12], [10, 60], [10, 785]], 0, 3))
 def test_faults_are_found_by_name(fault, name, shape, rng):
     for _ in range(5):
         assert name in failed(rng, fault(rng, *shape))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import every
 from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr
 from scipy.stats import multivariate_normal, norm
@@ -40,8 +41,8 @@ def test_two_secrets_closed_form(p, distance):
     np.testing.assert_allclose(interval_success(positions, prior), expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("distance", [0.0, 1e-320, 1e-9, 3.0, 1e140])
-@pytest.mark.parametrize("prior", [[0.0, 1.0], [1.0, 0.0], [0.5, 0.5], [1e-300, 1.0]])
+@every("distance", [0.0, 1e-320, 1e-9, 3.0, 1e140])
+@every("prior", [[0.0, 1.0], [1.0, 0.0], [0.5, 0.5], [1e-300, 1.0]])
 def test_two_secrets_at_the_limits(prior, distance):
     prior = np.array([prior])
     success = interval_success(np.array([[0.0, distance]]), prior)[0]
@@ -152,8 +153,8 @@ def test_polygon_measures_of_simple_shapes():
     assert circle[0] == pytest.approx(-np.expm1(-(1.3**2) / 2), abs=1e-5)
 
 
-@pytest.mark.parametrize("distance", [1e-3, 0.5, np.sqrt(2), 6.0, 50.0])
-@pytest.mark.parametrize("n_values", [2, 3, 10, 200])
+@every("distance", [1e-3, 0.5, np.sqrt(2), 6.0, 50.0])
+@every("n_values", [2, 3, 10, 200])
 def test_equidistant_uniform_integral(n_values, distance):
     corner = distance / np.sqrt(2)
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import every
 from scipy.integrate import dblquad, quad
 from scipy.special import entr, ndtr
 from scipy.stats import multivariate_normal, norm
@@ -278,8 +279,8 @@ CHANNEL = GaussianChannel(np.eye(3), 1.0)
 RECORDS = GaussianChannel(np.ones((4, 3, 2)) * np.arange(3.0)[:, None], 1.0)
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
+@every(
+    "call, error, message",
     [
         (lambda: GaussianChannel([[1.0, 2.0]], 1.0), ValueError, "M >= 2; got shape"),
         (lambda: GaussianChannel([0.0, 1.0], 1.0), ValueError, "`encodings` must have shape"),

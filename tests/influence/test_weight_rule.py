@@ -39,7 +39,7 @@ def mean_of(values, kappa, copies):
     return np.average(values[some], weights=copies[some])
 
 
-@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+@every("rule", RULES.values())
 @every("seed", CASES)
 def test_the_level_keeps_the_sum_of_the_weights(rule, seed):
     kappa, copies, given = random_norms(seed)
@@ -57,7 +57,7 @@ def test_the_level_keeps_the_sum_of_the_weights(rule, seed):
     assert np.all(np.diff(weights[kappa > 0.0][order]) <= 0.0)
 
 
-@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+@every("rule", RULES.values())
 @every("seed", CASES)
 def test_under_its_own_weights_a_rule_finds_all_losses_equal(rule, seed):
     kappa, copies, given = random_norms(seed)
@@ -104,7 +104,7 @@ def test_bounded_weights_by_their_definition(seed):
     )
 
 
-@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+@every("rule", RULES.values())
 @every("seed", CASES)
 def test_follows_is_minus_the_slope_of_the_weights(rule, seed):
     kappa, copies, given = random_norms(seed)

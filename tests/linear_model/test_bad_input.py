@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import every
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 
@@ -194,7 +195,7 @@ def test_weights(estimator_class, data, weights, message):
 # Parameters
 
 
-@pytest.mark.parametrize(
+@every(
     "name, value, expected",
     [
         ("noise_scale", -0.1, "a float in the range [0.0, inf)"),
@@ -228,7 +229,7 @@ def test_only_the_noise_scale_is_positional(estimator_class):
         estimator_class(0.1, 0.5)
 
 
-@pytest.mark.parametrize(
+@every(
     "wrong, expected",
     [
         ({"norm": "column"}, "one of ['spectral', 'trace']"),
@@ -238,7 +239,7 @@ def test_only_the_noise_scale_is_positional(estimator_class):
         ({"tol": 0.0}, "a positive number"),
     ],
 )
-@pytest.mark.parametrize("kind", [IRFIL, EvenTotal])
+@every("kind", [IRFIL, EvenTotal])
 def test_parameters_of_a_reweighting(estimator_class, data, kind, wrong, expected):
     message = _says(f"The '{next(iter(wrong))}' parameter of {kind.__name__} must be", expected)
     with pytest.raises(ValueError, match=message):

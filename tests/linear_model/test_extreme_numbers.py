@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import every
 from scipy import sparse
 
 from skleak.attacks import InformedReconstruction, WhiteBoxAttributeInference
@@ -31,8 +32,8 @@ def columns(rng):
 
 
 @MODELS
-@pytest.mark.parametrize("entry", [1e154, 1e160, -1e160, 1e300, np.finfo(float).max])
-@pytest.mark.parametrize("kept", [np.asarray, sparse.csr_array, "frame"])
+@every("entry", [1e154, 1e160, -1e160, 1e300, np.finfo(float).max])
+@every("kept", [np.asarray, sparse.csr_array, "frame"])
 def test_entries_whose_squares_overflow_are_refused_by_column(kind, entry, kept, columns):
     (X, a), (model, target) = columns, TARGETS[kind]
     X[3, 1] = entry

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from helpers import flat
+from helpers import every, flat
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.linalg import null_space
@@ -91,7 +91,7 @@ def test_per_record(estimator_class, data, target, fit_intercept):
     assert_array_equal(model.diagonal_fisher_information_loss_, found)
 
 
-@pytest.mark.parametrize(
+@every(
     "features, columns",
     [
         ("bmi", [1]),
@@ -103,9 +103,8 @@ def test_per_record(estimator_class, data, target, fit_intercept):
         (pd.Index(["bp", "bmi"]), [2, 1]),
         (NAMES, [0, 1, 2, 3]),
     ],
-    ids=str,
 )
-@pytest.mark.parametrize("norm", ["spectral", "trace"])
+@every("norm", ["spectral", "trace"])
 def test_a_block_of_features(model, data, features, columns, norm):
     J = jacobians(model, data.X, data.y)[:, :, columns]
     rank = len(columns)

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers import every
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 from sklearn.base import clone
@@ -33,10 +34,10 @@ def _of_scikit_learn(model, total):
     )
 
 
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("alpha", [1e-4, 1e-2, 1.0])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@every("fit_intercept", [True, False])
+@every("alpha", [1e-4, 1e-2, 1.0])
+@every("weighted", [False, True])
+@every("form", [np.asarray, sparse.csr_array])
 def test_without_noise_it_is_scikit_learns(
     estimator_class, data, fit_intercept, alpha, weighted, form
 ):

@@ -1,4 +1,5 @@
 import pytest
+from helpers import every
 
 from skleak.rendering._format import count, number, printable, shorten, text_width
 
@@ -30,7 +31,7 @@ def test_counts_are_whole():
     assert count(1234567) == "1,234,567"
 
 
-@pytest.mark.parametrize("width", range(5, 30))
+@every("width", range(5, 30))
 def test_short_names_fit_and_keep_both_ends(width):
     for name in ("measurement_of_the_blood_pressure", "血压测量血压测量血压测量血压测量", "ab"):
         short = shorten(name, width)

@@ -1,13 +1,14 @@
 import numpy as np
 import pytest
+from helpers import every
 
 from skleak.rendering._histogram import leakage_histogram, log_ticks, round_ticks
 
 
-@pytest.mark.parametrize("n", [2, 7, 100, 5000])
-@pytest.mark.parametrize("scale", [1e-9, 1.0, 3e7])
-@pytest.mark.parametrize("draw", ["exponential", "normal", "cauchy", "lognormal"])
-@pytest.mark.parametrize("max_bins", [None, 5, 14])
+@every("n", [2, 7, 100, 5000])
+@every("scale", [1e-9, 1.0, 3e7])
+@every("draw", ["exponential", "normal", "cauchy", "lognormal"])
+@every("max_bins", [None, 5, 14])
 def test_every_finite_record_is_in_one_bin(rng, n, scale, draw, max_bins):
     draws = {
         "exponential": rng.exponential(size=n),

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers import every
 from numpy.testing import assert_allclose
 from scipy import optimize, sparse
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
@@ -145,8 +146,8 @@ def test_a_limit_on_steps(rng, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("size", [1e-8, 1e-4, 1e4, 1e8])
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@every("size", [1e-8, 1e-4, 1e4, 1e8])
+@every("fit_intercept", [True, False])
 def test_units_of_the_columns_do_not_matter(rng, kind, size, fit_intercept):
     # Without a penalty the predictor is the same in every unit, and so is the work. A tiny column
     # has a tiny gradient, which must not pass for convergence.
