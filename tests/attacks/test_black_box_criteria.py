@@ -19,7 +19,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from skleak.attacks import BlackBoxAttributeInference
-from skleak.attacks.attribute._criteria import log_likelihoods, ties_by_prior
+from skleak.attacks.attribute._criteria import classifies, log_likelihoods, ties_by_prior
 from skleak.exceptions import AttackNotApplicableError
 from skleak.linear_model import (
     PrivateLinearRegression,
@@ -418,6 +418,10 @@ def test_ties_up_to_round_off():
         (False, [0.0, 0.0, 0.0], 2),
     ]:
         assert ties_by_prior(np.array([scores]), prior, logarithmic=logarithmic) == expected
+
+
+def test_what_has_neither_classes_nor_tags_is_no_classifier():
+    assert not classifies(object())
 
 
 def test_what_a_model_lacks_is_said(rng):
