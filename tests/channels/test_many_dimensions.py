@@ -91,6 +91,14 @@ def test_cells_of_a_box_in_four_dimensions(priors, rng):
     assert error[0] < 1e-4
 
 
+def test_values_that_do_not_occur_change_nothing(rng):
+    """Their cells are empty: no mass is left on their side of the first boundary."""
+    points, prior = rng.normal(size=(1, 6, 4)), np.append(rng.dirichlet(np.ones(5)), 0.0)[None]
+    found = sampled_integral(cell_success, 3, points, prior, FINE, unseen_failures)
+    kept = sampled_integral(cell_success, 3, points[:, :5], prior[:, :5], FINE, unseen_failures)
+    assert abs(found[0][0] - kept[0][0]) < 5 * np.hypot(found[1][0], kept[1][0])
+
+
 @pytest.mark.parametrize("integral", ["cells", "posterior"])
 @pytest.mark.parametrize("distance", [0.3, 1.4, 4.0])
 def test_sampling_equals_the_equidistant_integral(integral, distance, rng):
