@@ -1,6 +1,7 @@
 """Criteria of the black-box attack, against loops over records and candidates."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -273,6 +274,16 @@ def test_loss_tells_apart_what_rounds_to_certainty():
         guesses[criterion] = attack.fit(X, y).predict(model)
     np.testing.assert_array_equal(guesses["likelihood"], [0, 0, 0, 0])
     np.testing.assert_array_equal(guesses["loss"], [1, 1, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("logs", "message"),
+    [(np.log([[0.5, 0.6]]), "sum 1 in every row; got sums from 1.1"), ([-1.0], "got shape")],
+)
+def test_logarithms_that_are_of_no_probabilities(logs, message):
+    model = SimpleNamespace(classes_=np.arange(2), predict_log_proba=lambda X: logs)
+    with pytest.raises(ValueError, match=message):
+        log_likelihoods(model, np.zeros((1, 1)), np.array([0]), precise=True)
 
 
 def test_log_likelihoods_at_both_ends(rng):
