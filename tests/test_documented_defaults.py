@@ -30,7 +30,8 @@ def _callables():
             if getattr(thing, "__module__", None) != found.name:
                 continue
             if inspect.isclass(thing):
-                yield from filter(inspect.isfunction, vars(thing).values())
+                members = (getattr(member, "__func__", member) for member in vars(thing).values())
+                yield from filter(inspect.isfunction, members)
             if inspect.isclass(thing) or inspect.isfunction(thing):
                 yield thing
 

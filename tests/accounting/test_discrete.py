@@ -104,6 +104,7 @@ class TestTotalVariation:
     def test_bound_over_the_whole_range(self, ratio):
         exact = 0.5 * np.abs(discrete(ratio) - rounded(ratio)).sum()
         assert exact <= discrete_gaussian_total_variation(1, ratio)
+        assert exact >= 0.47 * discrete_gaussian_total_variation(1, ratio)
         if ratio <= 0.05:
             assert exact <= 0.0202 * ratio**2
             np.testing.assert_allclose(exact, 0.02016 * ratio**2, rtol=1e-3)

@@ -143,5 +143,6 @@ def test_contract(make_table, make_pipe):
         BlackBoxAttributeInference(pipe, "gene", criterion="luck").fit(X, y)
     with pytest.raises(ValueError, match="unknown column"):
         BlackBoxAttributeInference(pipe, "gone").fit(X, y)
-    with pytest.raises(ValueError, match="8 parameters a release"):
-        attack.predict(np.zeros((2, 3)))
+    for released in (np.zeros((2, 3)), []):
+        with pytest.raises(ValueError, match="8 parameters a release"):
+            attack.predict(released)

@@ -1,6 +1,7 @@
 """Criteria of the black-box attack, against loops over records and candidates."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from skleak.attacks import BlackBoxAttributeInference
-from skleak.attacks.attribute._criteria import log_likelihoods, ties_by_prior
+from skleak.attacks.attribute._criteria import classifies, log_likelihoods, ties_by_prior
 from skleak.exceptions import AttackNotApplicableError
 from skleak.linear_model import (
     PrivateLinearRegression,
@@ -278,6 +279,16 @@ def test_loss_tells_apart_what_rounds_to_certainty():
     np.testing.assert_array_equal(guesses["loss"], [1, 1, 1, 0])
 
 
+@pytest.mark.parametrize(
+    ("logs", "message"),
+    [(np.log([[0.5, 0.6]]), "sum 1 in every row; got sums from 1.1"), ([-1.0], "got shape")],
+)
+def test_logarithms_that_are_of_no_probabilities(logs, message):
+    model = SimpleNamespace(classes_=np.arange(2), predict_log_proba=lambda X: logs)
+    with pytest.raises(ValueError, match=message):
+        log_likelihoods(model, np.zeros((1, 1)), np.array([0]), precise=True)
+
+
 def test_log_likelihoods_at_both_ends(rng):
     a = np.array([-900.0, -40.0, -1.0, 0.0, 2.0, 45.0])
     X = a[:, None]
@@ -421,6 +432,10 @@ def test_ties_up_to_round_off():
         (False, [0.0, 0.0, 0.0], 2),
     ]:
         assert ties_by_prior(np.array([scores]), prior, logarithmic=logarithmic) == expected
+
+
+def test_what_has_neither_classes_nor_tags_is_no_classifier():
+    assert not classifies(object())
 
 
 def test_what_a_model_lacks_is_said(rng):

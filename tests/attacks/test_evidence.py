@@ -139,6 +139,10 @@ def test_weights_are_the_best_ones(rng):
     ratio, merit = rng.normal(size=n), np.round(rng.normal(size=n), 1)
     features = _features(ratio, merit, np.sort(merit))
     assert features.shape == (n, 20)
+    # One up for who is on a step, one down for who is not.
+    up, down = features[:, 2:11], features[:, 11:]
+    assert set(np.unique(up)) == {0.0, 1.0}
+    np.testing.assert_array_equal(up - down, 1.0)
     center = np.eye(20)[0]
     for strength in (0.0, 0.5, 5.0):
         member = rng.random(n) < expit(strength * (ratio - merit) - 0.7)

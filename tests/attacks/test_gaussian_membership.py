@@ -90,6 +90,7 @@ def test_exact_success_is_that_of_the_simulation(n, prior, rng):
 
 def test_error_rates_of_every_row(rng):
     _, _, attack = make_attack(rng, n=5, prior=0.4)
+    assert attack.classes_.tolist() == [0, 1]
     theta, rows, s, member = attack.sample(30_000, rng)
     guess = attack.predict(theta, rows, s)
     for row, (fresh, missed) in enumerate(zip(*attack.error_rates(), strict=True)):

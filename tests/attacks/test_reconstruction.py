@@ -93,6 +93,8 @@ def test_where_it_cannot_be_played(rng):
     attack = InformedReconstruction(PrivateLinearRegression(), known_target=False)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         attack.fit(X, y[1:])
+    with pytest.raises(ValueError, match="1d array"):
+        attack.fit(X, np.column_stack([y, y]))
     attack.fit(X, y)
     with pytest.raises(ValueError, match="4 parameters a release"):
         attack.predict(np.zeros((2, 3)))

@@ -153,6 +153,7 @@ def test_batches_broadcast():
         (lambda: membership_lower_bound_bounded(np.nan, 1.0), "`gap` must not hold NaN"),
         (lambda: membership_lower_bound_bounded(np.inf, 1.0), "`gap` must be finite"),
         (lambda: membership_lower_bound_bounded([0.1] * 2, [1.0] * 3), "do not broadcast"),
+        (lambda: membership_lower_bound_bounded([0.1] * 2, 1.0, [0.5] * 3), "do not broadcast"),
         (lambda: membership_lower_bound_subgaussian(0.1, 0.0), "`scale` must be positive"),
         (lambda: membership_lower_bound_exponential(0.1, np.inf), "`scale` must be positive"),
         (lambda: membership_lower_bound_exponential(0.1, 1.0, 0.0), "`factor` must be positive"),

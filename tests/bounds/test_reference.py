@@ -31,6 +31,23 @@ def full_arimoto(table, prior, order):
     return unconditional - order / (1 - order) * np.log(norms.sum())
 
 
+@pytest.mark.parametrize("rest", [0.4, 1e-3, 1e-13])
+def test_far_divergences_follow_the_same_formula(rest):
+    """On both sides of where the exponential is no longer taken, and for hardly any uncertainty."""
+    prior = parse_prior([1.0 - rest, 0.75 * rest, 0.25 * rest])
+    for order in (1.5, 4.0):
+        for exponent in (1.0, 29.9, 30.1, 45.0):
+            epsilon = np.asarray(exponent / (order - 1.0))
+            share = np.array([0.75 * rest, 0.25 * rest]) / prior.largest
+            odds = (share**order).sum()
+            for found, part in (
+                (reference_divergence(epsilon, prior, order), prior.rest),
+                (arimoto_information(epsilon, prior, order), odds / (1.0 + odds)),
+            ):
+                expected = np.log1p(part * np.expm1(exponent)) / (order - 1.0)
+                assert found == pytest.approx(min(expected, epsilon), rel=1e-12)
+
+
 def test_bounds_the_divergence_from_the_likeliest_release(rng):
     for _ in range(200):
         table, prior = random_channel(rng)

@@ -23,6 +23,9 @@ def test_columns_order_and_sources():
     assert table["bound"].is_unique
     assert not (table[["assumption", "source"]] == "").any().any()
     np.testing.assert_allclose(table["success"], 0.1 + 0.9 * table["advantage"])
+    # Integrals have an error; what follows from distances and divergences has none.
+    integrals = ["Bayes", "Fano, exact information", "information projection", "closed-form Fano"]
+    assert not table.loc[~table["bound"].isin(integrals), "standard_error"].any()
 
 
 def test_published_ladder():

@@ -310,6 +310,11 @@ RECORDS = GaussianChannel(np.ones((4, 3, 2)) * np.arange(3.0)[:, None], 1.0)
         ),
         (lambda: CHANNEL.log_likelihood([1.0, 2.0]), ValueError, "dimension of the encodings"),
         (lambda: RECORDS.log_likelihood([[1.0, 2.0]]), ValueError, "first axis of length 4"),
+        (
+            lambda: GaussianChannel(np.ones((2, 3, 2)), 1.0).log_likelihood([1.0, 2.0]),
+            ValueError,
+            "first axis of length 2",
+        ),
         (lambda: RECORDS.sample([0, 1]), ValueError, "`secret` must have a first axis"),
         (lambda: CHANNEL.sample(3), ValueError, r"`secret` must lie in 0, \.\.\., 2; got 3"),
         (lambda: CHANNEL.sample(0.5), TypeError, "`secret` must hold integers"),

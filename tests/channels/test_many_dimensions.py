@@ -92,6 +92,17 @@ def test_cells_of_a_box_in_four_dimensions(priors, rng):
     assert error[0] < 1e-4
 
 
+def test_values_that_do_not_occur_have_no_cells(rng):
+    """Their cells are empty: no mass is left on their side of the boundaries."""
+    nodes = rng.random((32, 4))
+    for size in (1.0, 5.0, 50.0):
+        points = size * rng.normal(size=(20, 8, 5))
+        prior = np.append(rng.dirichlet(np.ones(5)), np.zeros(3))
+        found = cell_success(points, np.tile(prior, (20, 1)), nodes)
+        assert np.all((found > 0.0) & (found < 1.0 + 1e-12))
+    np.testing.assert_allclose(found, 1.0)
+
+
 @pytest.mark.parametrize("integral", ["cells", "posterior"])
 @pytest.mark.parametrize("distance", [0.3, 1.4, 4.0])
 def test_sampling_equals_the_equidistant_integral(integral, distance, rng):

@@ -208,6 +208,18 @@ def test_divergences(rng, order):
         assert np.isinf(found[1, 0])
 
 
+def test_round_off_is_no_infinite_divergence(rng):
+    """Along axes in which both have the same noise a variance may come out above 1."""
+    for _ in range(20):
+        axes = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+        narrow, wide = ((axes * sizes) @ axes.T for sizes in ([0.5, 1, 1, 1], [1, 1, 1, 1]))
+        third = (axes * [1, 3, 1, 1]) @ axes.T
+        channel = UnequalGaussianChannel(np.zeros((3, 4)), [narrow, wide, third])
+        found = channel.renyi_divergence(np.inf, pairwise=True)
+        finite = 0.5 * np.log([[1.0, 2.0, 6.0], [np.inf, 1.0, 3.0], [np.inf, np.inf, 1.0]])
+        assert_allclose(found, finite, atol=1e-12)
+
+
 @pytest.mark.parametrize("n_values, d", [(2, 1), (2, 3), (4, 3)])
 def test_bounds_lie_above_the_bayes_value(rng, n_values, d):
     for gap in (0.1, 1.0, 3.0):

@@ -159,3 +159,14 @@ def test_curvature_and_units_far_apart(make_problem, rng, kind):
 def test_bad_shapes(shape, error, message):
     with pytest.raises(error, match=message):
         NoiseShape.of(shape, 4)
+
+
+def test_smallest_variance_of_every_shape(rng):
+    root = rng.normal(size=(4, 4))
+    given = root @ root.T + 0.1 * np.eye(4)
+    values = np.linalg.eigvalsh(given) * 4.0 / np.trace(given)
+    least = NoiseShape.of(given, 4).smallest_variance
+    assert least <= values[0]
+    assert least == pytest.approx(values[0], rel=1e-9)
+    for shape in ("isotropic", "curvature", "minimax", 3.0 * np.eye(4)):
+        assert NoiseShape.of(shape, 4).smallest_variance == 1.0

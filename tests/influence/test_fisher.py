@@ -186,6 +186,15 @@ def test_a_pair_of_columns_on_the_simplex_is_one_direction(make_problem):
         assert_allclose(found, expected, rtol=RTOL)
 
 
+def test_a_single_column_on_the_simplex_cannot_move(make_problem):
+    problem = make_problem("squared")
+    blocks = [Columns(np.array([1]), constrained=True), Columns(np.array([1]))]
+    assert [block.is_single for block in blocks] == [False, True]
+    found = feature_norms(problem.factor, problem.X, problem.y, blocks)
+    assert_allclose(found[:, 0], 0.0)
+    assert np.all(found[:, 1] > 0.0)
+
+
 def test_records_whose_leakage_cancels(rng):
     # r A E + c u w^T with one column: the two terms may cancel to any degree, the sum may not.
     for distance in (0.0, 1e-14, 1e-9, 1e-4):

@@ -145,8 +145,11 @@ def test_blocks_tables_and_sparse_records_change_nothing(make_problem, monkeypat
     fields = ["y", "loss", "alpha", "fit_intercept", "sample_weight", "reweights"]
     expected = change(problem.X)
     assert_allclose(change(sparse.csr_array(problem.X)), expected, rtol=1e-9, atol=1e-11)
-    monkeypatch.setattr(module, "row_blocks", lambda n, p: row_blocks(n, p, 7 * p))
-    assert_allclose(change(problem.X), expected, rtol=1e-9, atol=1e-11)
+    for size in (7, 2):
+        monkeypatch.setattr(
+            module, "row_blocks", lambda n, p, size=size: row_blocks(n, p, size * p)
+        )
+        assert_allclose(change(problem.X), expected, rtol=1e-9, atol=1e-11)
     monkeypatch.setattr(module, "_KEPT_ELEMENTS", 0)  # as where there is no room for the tables
     assert_allclose(change(problem.X), expected, rtol=1e-9, atol=1e-11)
 

@@ -6,6 +6,7 @@ from helpers import mostly_slow
 from scipy import sparse
 
 from skleak.influence import candidate_encodings
+from skleak.influence.refit._changes import Change
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -58,6 +59,18 @@ def test_equal_brute_force_refits(estimator, fit_intercept, alpha, make, rng):
         for m, value in enumerate(values):
             expected = refit(estimator, X, y, weight, row, 0, value, **params)
             np.testing.assert_allclose(encodings[row, m], expected, atol=1e-8, rtol=0)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_candidates_near_by_settle_without_a_refit(estimator, rng, monkeypatch):
+    """With weights that are nearly even, so that steps without them would settle elsewhere."""
+    X, y = make_problem(estimator, rng, n=400)
+    weight = rng.uniform(0.9, 1.1, size=len(y))
+    model = estimator(alpha=0.01, tol=1e-13).fit(X, y, sample_weight=weight)
+    expected = refit(estimator, X, y, weight, 5, [0, 1], [0.5, 1.5], alpha=0.01)
+    monkeypatch.setattr(Change, "refit", lambda *_: pytest.fail("refitted"))
+    found = candidate_encodings(model, X[:9], y[:9], [0, 1], [[0.5, 1.5], [0.0, 0.0]])
+    np.testing.assert_allclose(found[5, 0], expected, atol=1e-9, rtol=0)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

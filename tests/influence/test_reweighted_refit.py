@@ -108,7 +108,6 @@ def test_public_targets_and_csr(target, reweighting, rng):
     assert_allclose(found, encodings, rtol=0, atol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore::scipy.linalg.LinAlgWarning")  # as many a user does
 @pytest.mark.parametrize("reason", ["steps", "size", "singular"])
 @pytest.mark.parametrize("reweighting", RULES)
 def test_what_does_not_settle_is_refitted(reason, reweighting, rng, monkeypatch):
