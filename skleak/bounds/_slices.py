@@ -134,7 +134,8 @@ def _slices(points: FloatArray, log_prior: FloatArray, center: FloatArray, m: in
     away = points[:, others] - center[:, np.newaxis, :]
     distance = np.linalg.norm(own, axis=1)
     scale = distance + np.linalg.norm(away, axis=2).max(axis=1)
-    distance = np.where(distance <= ALIGNED * scale, 0.0, distance)
+    # A value at the centre but for round-off: never one whose distance the noise could tell.
+    distance = np.where(distance <= ALIGNED * np.minimum(scale, 1.0), 0.0, distance)
     axis = own / np.where(distance > 0.0, distance, np.inf)[:, np.newaxis]
     # Value m beats value l where gap.(y - c) exceeds shift; gap = slope * axis - side.
     gap = own[:, np.newaxis, :] - away

@@ -12,6 +12,7 @@ from skleak.bounds._water_filling import water_filling
 from skleak.utils._arguments import as_result, check_at_least, check_numbers
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray
+from skleak.utils.geometry._gaps import without_wide_gaps
 
 __all__ = ["gaussian_tradeoff_advantage", "optimized_center", "tradeoff_advantage"]
 
@@ -208,10 +209,13 @@ def tradeoff_advantage(
     result = np.empty(len(points))
     for rows in row_blocks(len(points), points.shape[1] * points.shape[2]):
         if fixed is None:
-            local, _, _ = affine_coordinates(points[rows] / scale[rows])
+            near = without_wide_gaps(points[rows], scale[rows])
+            local, _, _ = affine_coordinates(near / scale[rows])
             middle = _best_center(local, table[rows])
         else:
-            local = (points[rows] - fixed[rows][:, np.newaxis, :]) / scale[rows]
+            both = np.concatenate([points[rows], fixed[rows][:, np.newaxis, :]], axis=1)
+            near = without_wide_gaps(both, scale[rows])
+            local = (near[:, :-1] - near[:, -1:]) / scale[rows]
             middle = np.zeros((len(local), local.shape[2]))
         bound = water_filling(distances_to(local, middle), table[rows]).advantage
         if refine and points.shape[1] > 2:

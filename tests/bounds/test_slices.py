@@ -164,6 +164,13 @@ def test_degenerate_geometry_stays_finite_and_valid():
     assert slice_advantage(np.zeros((1, 3, 2)), prior, np.zeros((1, 2)))[0] >= 0.0
 
 
+def test_no_channel_is_measured_by_the_size_of_another(rng):
+    points, prior = rng.normal(size=(2, 5, 4)), rng.dirichlet(np.ones(5), 2)
+    points[1, 0] *= 1e9
+    together = slice_advantage(points, prior, points[:, 1])
+    assert together[0] == slice_advantage(points[:1], prior[:1], points[:1, 1])[0]
+
+
 def test_a_value_of_probability_zero_changes_little(rng):
     points = rng.standard_normal((1, 3, 2))
     prior = np.array([[0.6, 0.4, 0.0]])

@@ -13,6 +13,7 @@ from skleak.bounds import (
     renyi_fano_advantage,
     tradeoff_advantage,
 )
+from skleak.channels import GaussianChannel
 
 
 def bayes_one_hot(size, scale, prior):
@@ -147,6 +148,26 @@ def test_batches_of_channels_equal_single_ones(rng):
     centers = optimized_center(encodings, scale, prior)
     again = tradeoff_advantage(encodings, scale, prior, centers)
     np.testing.assert_allclose(again, together, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dimension", [2, 4])
+def test_a_value_far_out_hides_none_of_the_others(dimension, rng):
+    """Between near values the attack is as good, whether another is 1e3 or 1e18 noises away."""
+    encodings, prior = rng.normal(size=(5, dimension)), rng.dirichlet(np.full(5, 5.0))
+    near = GaussianChannel(encodings[1:], 1.0).bayes_success(prior[1:] / prior[1:].sum())
+    exact = prior[0] + (1.0 - prior[0]) * near
+    exact = (exact - prior.max()) / (1.0 - prior.max())
+    for center in (None, encodings[2]):
+        encodings[0, 0] = 1e3
+        expected = tradeoff_advantage(encodings, 1.0, prior, center)
+        assert expected >= exact - 1e-6
+        for far in (1e7, 1e9, 1e12, 1e18):
+            encodings[0, :2] = far, -far
+            found = tradeoff_advantage(encodings, 1.0, prior, center)
+            assert found >= exact - 1e-6
+            assert found == pytest.approx(expected, abs=1e-4)
+            success = GaussianChannel(encodings, 1.0).bayes_success(prior)
+            assert success == pytest.approx(prior[0] + (1.0 - prior[0]) * near, abs=1e-4)
 
 
 def test_inputs_are_not_modified(rng):
