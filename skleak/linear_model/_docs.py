@@ -19,7 +19,7 @@ noise_scale : float or NoiseGoal, default=0.01
     ``GaussianDP``, ``EpsilonDelta``) is resolved in ``fit`` to the smallest noise that reaches it.
     The first two read the noise off the data: they are rounded up to a power of the square root
     of two, and ``fit`` raises where that gives an entry of few values away.
-noise_covariance : {"isotropic", "curvature", "minimax"} or array-like, default="isotropic"
+noise_covariance : {"isotropic", "curvature", "minimax"}, array-like or NoiseKind
     Shape S of the noise ``N(0, noise_scale^2 S)``, scaled to ``tr S = p``, the number of
     coefficients and the intercept, which comes last. "isotropic" is the identity. "curvature" is
     ``S = p A / tr A`` with A the inverse Hessian of this very fit: more noise where it costs the
@@ -34,7 +34,8 @@ noise_covariance : {"isotropic", "curvature", "minimax"} or array-like, default=
     tell: ``I_ab = dw_a^T C^-1 dw_b + tr(C^-1 dC_a C^-1 dC_b) / 2``, ``C = noise_scale^2 S``. The
     second term does not fall with the noise scale. A matrix of shape (p, p) must come from public
     knowledge, for instance ``skleak.influence.minimax_shape(model).shape``, the exact minimax
-    shape, of a model fitted on public records. Only "isotropic" goes with a reweighting or with
+    shape, of a model fitted on public records; a `skleak.mechanisms.NoiseKind` is the public rule
+    for one. The default is "isotropic". Only "isotropic" goes with a reweighting or with
     more than two classes, and there is no differential-privacy guarantee under "curvature" or
     "minimax".
 alpha : float, default=1e-2

@@ -14,6 +14,7 @@ from skleak._released import ClassificationMixin, ReleasedLogisticRegression, Re
 from skleak.accounting import LeakageLedger
 from skleak.linear_model._base import PrivateLinearModel
 from skleak.linear_model._docs import with_shared_doc
+from skleak.linear_model._parameters import NoiseCovariance
 from skleak.losses import LogisticLoss, PointwiseLoss, SoftmaxLoss
 from skleak.mechanisms import NoiseGoal, Reweighting
 from skleak.solvers import MultinomialObjective, Objective
@@ -102,9 +103,7 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
         self,
         noise_scale: float | NoiseGoal = 0.01,
         *,
-        noise_covariance: "Literal['isotropic', 'curvature', 'minimax'] | npt.ArrayLike" = (
-            "isotropic"
-        ),
+        noise_covariance: NoiseCovariance = "isotropic",
         alpha: float = 1e-2,
         fit_intercept: bool = True,
         classes: npt.ArrayLike | None = None,

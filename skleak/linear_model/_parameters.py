@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from numbers import Integral, Real
 from os import PathLike
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +11,15 @@ from sklearn.base import BaseEstimator
 
 from skleak._released import ReleasedModel
 from skleak.accounting import LeakageLedger
-from skleak.mechanisms import NoiseGoal, Reweighting
+from skleak.mechanisms import NoiseGoal, NoiseKind, Reweighting
 from skleak.utils._sklearn_compat import Interval, ShownAttributesMixin, StrOptions
 from skleak.utils._typing import RandomState
 
-__all__ = ["LinearModelParameters"]
+__all__ = ["LinearModelParameters", "NoiseCovariance"]
+
+NoiseCovariance: TypeAlias = (
+    Literal["isotropic", "curvature", "minimax"] | npt.ArrayLike | NoiseKind
+)
 
 
 class LinearModelParameters(ShownAttributesMixin, BaseEstimator):
@@ -26,7 +30,7 @@ class LinearModelParameters(ShownAttributesMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "noise_scale": [Interval(Real, 0, None, closed="left"), NoiseGoal],
-        "noise_covariance": [str, "array-like"],
+        "noise_covariance": [str, "array-like", NoiseKind],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "fit_intercept": ["boolean"],
         "private_target": ["boolean"],
@@ -45,9 +49,7 @@ class LinearModelParameters(ShownAttributesMixin, BaseEstimator):
         self,
         noise_scale: float | NoiseGoal = 0.01,
         *,
-        noise_covariance: "Literal['isotropic', 'curvature', 'minimax'] | npt.ArrayLike" = (
-            "isotropic"
-        ),
+        noise_covariance: NoiseCovariance = "isotropic",
         alpha: float = 1e-2,
         fit_intercept: bool = True,
         private_target: bool = True,

@@ -5,6 +5,7 @@ from skleak.mechanisms._discrete_gaussian import discrete_gaussian
 from skleak.mechanisms._goals import MOST_VALUES, FittedProblem, MaxLeakage, NoiseGoal, Secret
 from skleak.mechanisms._grid import Grid, GridRelease, release_on_grid
 from skleak.mechanisms._ladder import ladder_rung
+from skleak.mechanisms._noise_kind import NoiseKind
 from skleak.mechanisms._private_goals import EpsilonDelta, GaussianDP
 from skleak.mechanisms._reweighting import IRFIL, EvenTotal, Reweighting, as_reweighting
 
@@ -20,6 +21,7 @@ __all__ = [  # noqa: RUF022
     "MaxAdvantage",
     "MaxLeakage",
     "NoiseGoal",
+    "NoiseKind",
     "Reweighting",
     "Secret",
     "as_reweighting",

@@ -31,8 +31,12 @@ class NoiseShape:
     def of(cls, value: Any, n_parameters: int) -> "NoiseShape":
         """From the parameter of an estimator.
 
-        Shapes: ``value`` (p, p).
+        Shapes: ``value`` (p, p) where it is a matrix; a `NoiseKind` makes one.
         """
+        # A kind of noise is the rule for its matrix.
+        rule = getattr(value, "covariance", None)
+        if callable(rule) and not isinstance(value, type):
+            return cls("given", given_shape(rule(n_parameters), n_parameters))
         if not isinstance(value, str):
             return cls("given", given_shape(value, n_parameters))
         if value in ("isotropic", "curvature", "minimax"):
