@@ -45,8 +45,8 @@ class SoftmaxLoss:
         return np.asarray(logsumexp(a - _own(a, y), axis=1))
 
     def inverse_link(self, a: FloatArray) -> FloatArray:
-        """Probability of each class, of shape (n, K)."""
-        return np.asarray(softmax(a, axis=-1))
+        """Probability of each class, of the shape (..., K) of the predictors."""
+        return np.asarray(softmax(a.reshape(-1, a.shape[-1]), axis=1)).reshape(a.shape)
 
     def residual(self, a: FloatArray, y: FloatArray) -> FloatArray:
         """First derivative in ``a``, probability minus indicator, of shape (n, K).
