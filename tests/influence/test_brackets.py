@@ -73,3 +73,29 @@ def test_distances(make_fit, ends):
     now, secret = measure(), (np.array([1]), values)
     bounds = distance_brackets(fit(), np.arange(n), secret, attribute, now)
     check(*bounds, values, now.max(), lambda *changed: measure(*changed).max())
+
+
+@pytest.mark.parametrize("estimator", [PrivateLinearRegression, PrivateLogisticRegression])
+def test_units_do_not_matter(estimator, rng):
+    """Neither those of the features, but for the leakage being per unit, nor those of weights."""
+    X = rng.normal(size=(300, 3))
+    y = X @ [1.0, -1.0, 0.5] + rng.logistic(size=300)
+    y = y if estimator is PrivateLinearRegression else (y > 0).astype(int)
+    weights, rows = rng.uniform(0.5, 2.0, size=300), np.arange(300)
+    secret, ends = np.array([1]), np.array([0])
+
+    def bounds(unit, weight):
+        model = estimator(1.0, alpha=0.1 * unit**2, fit_intercept=False, tol=1e-13)
+        state = model.fit(unit * X, y, weight * weights)._confidential_state()
+        values, attribute = unit * np.array([[0.3], [1.5]]), (ends, unit * np.array([[0.0], [1.0]]))
+        encodings = candidate_encodings(state, unit * X, state.objective.y, *attribute, rows=rows)
+        apart = largest_distances(encodings)
+        losses = loss_brackets(state, rows, secret, values, Columns())
+        distances = distance_brackets(state, rows, (secret, values), attribute, apart)
+        return np.stack(losses) * unit**2, np.stack(distances) * unit
+
+    expected = bounds(1.0, 1.0)
+    assert all(np.all(np.isfinite(each)) for each in expected)
+    for unit, weight in ((8.0, 1.0), (1.0, 0.01), (1.0, 100.0)):
+        for found, number in zip(bounds(unit, weight), expected, strict=True):
+            np.testing.assert_allclose(found, number, rtol=1e-5)
