@@ -8,8 +8,6 @@ from sklearn.linear_model import LogisticRegression
 
 from skleak.utils._json import read_document, write_document
 
-__all__ = ["ExportMixin", "as_scikit_learn"]
-
 # What scikit-learn's `fit` notes about the solver.
 _OF_THE_SOLVER = ("n_iter_", "rank_", "singular_")
 

@@ -15,8 +15,6 @@ from skleak.utils._json import read_document, write_document
 from skleak.utils._sklearn_compat import output_container
 from skleak.utils._typing import Array
 
-__all__ = ["pipeline_from_json", "pipeline_to_json"]
-
 _KIND = "ReleasedPipeline"
 _ENCODER = preprocessing.PublicOneHotEncoder
 _OURS = {name: getattr(preprocessing, name) for name in preprocessing.__all__}

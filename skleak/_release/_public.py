@@ -36,8 +36,6 @@ from skleak.preprocessing import (
 )
 from skleak.utils._sklearn_compat import with_columns_of
 
-__all__ = ["public_copy", "what_mixes_rows", "what_was_learned"]
-
 _OURS = (PublicImputer, PublicOneHotEncoder, PublicScaler, PublicTargetScaler, RowNormClipper)
 # Of scikit-learn, those that transform each row by itself once they are fitted.
 _ROW_BY_ROW = (

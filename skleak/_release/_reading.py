@@ -4,8 +4,6 @@ from skleak._release._pipeline import ReleasedPipeline
 from skleak._released import ReleasedModel
 from skleak.utils._json import read_document
 
-__all__ = ["from_json"]
-
 
 def from_json(text: "str | bytes") -> "ReleasedModel | ReleasedPipeline":
     """Read a release that ``to_json`` wrote, of a model or of a pipeline.

@@ -14,8 +14,6 @@ from skleak._released import ReleasedModel
 from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
 from skleak.utils._sklearn_compat import output_container
 
-__all__ = ["release"]
-
 
 def release(
     pipeline: Any, *, allow_fitted: bool = False, require_guarantee: bool = False

@@ -9,8 +9,6 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 
 from skleak.utils._sklearn_compat import COLUMN_TRANSFORMER_SCHEMA, output_container
 
-__all__ = ["final_estimator", "is_skipped", "rebuilt", "walk"]
-
 Leaf = Callable[[str, Any], Any]
 
 

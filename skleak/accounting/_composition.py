@@ -11,14 +11,6 @@ from skleak.accounting._gaussian import gaussian_epsilon
 from skleak.utils._arguments import as_result, check_real, check_scalar
 from skleak.utils._typing import FloatArray
 
-__all__ = [
-    "FisherAccountant",
-    "compose_fisher_information_loss",
-    "compose_gdp",
-    "compose_rdp",
-]
-
-
 _FRAME_NUMBERS = [
     "mean_fisher_information_loss",
     "max_fisher_information_loss",

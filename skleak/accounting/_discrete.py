@@ -34,16 +34,6 @@ from skleak.accounting._gaussian import gaussian_delta, gaussian_epsilon, mu_fro
 from skleak.utils._arguments import as_result, check_real
 from skleak.utils._typing import FloatArray
 
-__all__ = [
-    "discrete_gaussian_cover",
-    "discrete_gaussian_delta",
-    "discrete_gaussian_epsilon",
-    "discrete_gaussian_mu",
-    "discrete_gaussian_rho",
-    "discrete_gaussian_total_variation",
-    "rounded_sensitivity",
-]
-
 # The largest step over noise scale of a grid whose step is the power of two below sigma / 2^30.
 _RELATIVE_STEP = 2.0**-30
 # Standard deviations beyond sqrt(p) that count as lost, and the probability that they occur.

@@ -15,15 +15,6 @@ from skleak.accounting._privacy_curve import log_gaussian_delta
 from skleak.utils._arguments import as_result, check_real
 from skleak.utils._typing import FloatArray
 
-__all__ = [
-    "gaussian_delta",
-    "gaussian_dp",
-    "gaussian_epsilon",
-    "gaussian_noise_scale",
-    "mu_from_epsilon_delta",
-    "rdp",
-]
-
 # Inverses aim at delta * (1 - 1e-9): a returned value keeps its promise through round-off.
 _PRIVATE_SIDE = 1e-9
 

@@ -10,8 +10,6 @@ from scipy.special import erfcx, ndtr
 
 from skleak.utils._typing import FloatArray
 
-__all__ = ["log_gaussian_delta"]
-
 # Below this mu the difference of two Mills ratios cancels; their integral does not.
 _SMALL_MU = 0.1
 # Beyond this many standard deviations everything underflows; its square must not overflow.

@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from skleak.utils._arguments import as_result, check_real
 
-__all__ = ["output_perturbation_sensitivity"]
-
 
 def output_perturbation_sensitivity(
     lipschitz: npt.ArrayLike,

@@ -5,8 +5,6 @@ from numbers import Integral
 from skleak.utils._arguments import check_scalar
 from skleak.utils._optional import import_optional
 
-__all__ = ["subsampled_gaussian_epsilon"]
-
 _RELATIONS = {"add-or-remove": "ADD_OR_REMOVE_ONE", "replace": "REPLACE_ONE"}
 
 

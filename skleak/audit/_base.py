@@ -11,9 +11,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.adversary._consistency import check_weights, check_weights_known
-from skleak.adversary._encodings import check_private
-from skleak.adversary._knowledge import as_table, column_names
+from skleak.adversary.hypotheses import check_private, check_weights, check_weights_known
+from skleak.adversary.knowledge import as_table, column_names
 from skleak.audit.games._game import Game, Task
 from skleak.audit.report._build import build_report, fingerprint
 from skleak.audit.run._checkpoint import Checkpoint
@@ -27,8 +26,6 @@ from skleak.utils._sklearn_compat import (
     fit_context,
 )
 from skleak.utils._typing import Array, FloatArray, RandomState
-
-__all__ = ["BaseAuditor"]
 
 _FITTED = ("results_", "records_", "report_", "partial_results_", "feature_names_in_")
 

@@ -11,8 +11,6 @@ from skleak.audit.games.records._game import RecordsGame
 from skleak.utils._sklearn_compat import StrOptions
 from skleak.utils._typing import Array, RandomState
 
-__all__ = ["LeakageAuditor"]
-
 
 class LeakageAuditor(BaseAuditor):
     """Audit what releases of a model reveal of a column, or of whole records.

@@ -11,8 +11,6 @@ from skleak.audit.games.membership._game import membership_game
 from skleak.utils._sklearn_compat import Interval
 from skleak.utils._typing import RandomState
 
-__all__ = ["MembershipAuditor"]
-
 
 class MembershipAuditor(BaseAuditor):
     """Audit whether releases of a model reveal who it was trained on.

@@ -14,8 +14,6 @@ from scipy.optimize import elementwise
 
 from skleak.utils._typing import FloatArray
 
-__all__ = ["bernoulli_divergence", "divergence_from_uniform", "largest_advantage"]
-
 # Below this |x|, power series replace differences of nearly equal numbers.
 SERIES_RADIUS = 0.05
 SERIES_TERMS = 16

@@ -9,8 +9,6 @@ import numpy as np
 from skleak.bounds._water_filling import water_filling
 from skleak.utils._typing import FloatArray
 
-__all__ = ["affine_coordinates", "ball_weights", "descend", "distances_to"]
-
 BALL_ITERATIONS = 300
 BALL_TOLERANCE = 1e-12
 DESCENT_ITERATIONS = 40

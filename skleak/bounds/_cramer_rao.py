@@ -9,13 +9,6 @@ from skleak.bounds._prior import broadcast_shape
 from skleak.utils._arguments import as_result, check_at_least, check_numbers
 from skleak.utils._typing import FloatArray
 
-__all__ = [
-    "check_information",
-    "cramer_rao_mse",
-    "fisher_information_loss_mse",
-    "hammersley_chapman_robbins_mse",
-]
-
 
 def cramer_rao_mse(
     fisher_information: npt.ArrayLike,

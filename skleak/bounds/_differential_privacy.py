@@ -13,8 +13,6 @@ from skleak.utils._arguments import as_result, check_at_least, check_in_range
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray
 
-__all__ = ["dp_advantage", "gdp_advantage"]
-
 
 def gdp_advantage(
     mu: npt.ArrayLike, prior: npt.ArrayLike, reference_mu: npt.ArrayLike | None = None

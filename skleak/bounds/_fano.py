@@ -11,13 +11,6 @@ from skleak.bounds._reference import arimoto_information
 from skleak.utils._arguments import as_result, check_at_least
 from skleak.utils._typing import FloatArray
 
-__all__ = [
-    "closed_form_fano_advantage",
-    "fano_advantage",
-    "minimum_over_orders",
-    "renyi_fano_advantage",
-]
-
 
 def fano_advantage(information: npt.ArrayLike, prior: npt.ArrayLike) -> Any:
     """Upper bound on the advantage from mutual information ([FANO23] algorithm 1).

@@ -12,8 +12,6 @@ from skleak.bounds._reference import reference_divergence
 from skleak.utils._arguments import as_result, check_at_least
 from skleak.utils._typing import FloatArray
 
-__all__ = ["information_projection_advantage", "renyi_projection_advantage"]
-
 
 def information_projection_advantage(information: npt.ArrayLike, prior: npt.ArrayLike) -> Any:
     """Upper bound on the advantage from mutual information ([BIL23] theorem 5, eq. 25).

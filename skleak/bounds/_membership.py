@@ -15,14 +15,6 @@ from skleak.utils._typing import FloatArray
 # Beyond this many scales a Gaussian tail is zero in float64.
 FARTHEST_CLIP = 40.0
 
-__all__ = [
-    "membership_advantage_dp",
-    "membership_advantage_gdp",
-    "membership_lower_bound_bounded",
-    "membership_lower_bound_exponential",
-    "membership_lower_bound_subgaussian",
-]
-
 
 def membership_advantage_dp(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Any:
     """Largest membership advantage under (epsilon, delta)-differential privacy: exact.

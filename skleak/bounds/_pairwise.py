@@ -26,8 +26,6 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from skleak.bounds._water_filling import MAX_DISTANCE, TINY
 from skleak.utils._typing import FloatArray
 
-__all__ = ["pairwise_advantage", "uniform_pairwise_advantage"]
-
 # Bisections of log W, whose optimum lies within the first factor of the likeliest value.
 LOWEST_LOG_TOTAL = -30.0
 BISECTIONS = 60

@@ -11,14 +11,6 @@ import numpy.typing as npt
 from skleak.utils._arguments import as_result, check_in_range, check_numbers
 from skleak.utils._typing import FloatArray
 
-__all__ = [
-    "Prior",
-    "advantage_to_success",
-    "broadcast_shape",
-    "parse_prior",
-    "success_to_advantage",
-]
-
 # A prior that was rounded to single precision still counts as summing to one.
 SUM_TOLERANCE = 1e-6
 # What sums of float64 may be off by: information computed as a sum can be -1e-17.
@@ -29,23 +21,14 @@ MAX_VALUES = 10**300
 
 @dataclass(frozen=True)
 class Prior:
-    """Knowledge of an adversary about a secret before a release is seen.
+    """Knowledge of an adversary about a secret before a release is seen."""
 
-    Attributes
-    ----------
-    n_values : ndarray of shape (...)
-        Number of values with positive probability, at least 2.
-    largest : ndarray of shape (...)
-        ``p*``, the success probability of the best guess without a release, in (0, 1).
-    rest : ndarray of shape (...)
-        ``1 - p*``, summed from the other entries so that it keeps its relative precision.
-    probabilities : ndarray of shape (..., M) or None
-        The prior itself; None for the uniform prior given as an integer.
-    """
-
-    n_values: FloatArray
+    n_values: FloatArray  # Number of values with positive probability, at least 2, (...)
+    # ``p*``, the success probability of the best guess without a release, in (0, 1), (...)
     largest: FloatArray
+    # ``1 - p*``, summed from the other entries so that it keeps its relative precision, (...)
     rest: FloatArray
+    # The prior itself; None for the uniform prior given as an integer, (..., M)
     probabilities: FloatArray | None = None
 
     @property

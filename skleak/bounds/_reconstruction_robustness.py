@@ -10,8 +10,6 @@ from skleak.bounds._prior import Prior
 from skleak.bounds._reference import reference_divergence
 from skleak.utils._typing import FloatArray
 
-__all__ = ["reconstruction_robustness_advantage"]
-
 
 def reconstruction_robustness_advantage(
     epsilon: npt.ArrayLike,

@@ -15,8 +15,6 @@ from scipy.special import logsumexp
 from skleak.bounds._prior import Prior
 from skleak.utils._typing import FloatArray
 
-__all__ = ["arimoto_information", "reference_divergence"]
-
 # Beyond this exponent the sum of exponentials is far from 1 and its logarithm needs no care.
 LARGE_EXPONENT = 30.0
 

@@ -34,8 +34,6 @@ from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray
 from skleak.utils.geometry._polygons import planar_success
 
-__all__ = ["flattened", "planar_advantage", "slice_advantage"]
-
 # Normal tails are cut here; what is cut off is added to the bound as if no region shared it.
 REACH = 6.0
 TAIL = float(ndtr(-REACH))

@@ -14,8 +14,6 @@ from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray
 from skleak.utils.geometry._gaps import without_wide_gaps
 
-__all__ = ["gaussian_tradeoff_advantage", "optimized_center", "tradeoff_advantage"]
-
 # What flattening encodings to a plane may add to a success probability; slices cost more.
 FLAT = 1e-6
 

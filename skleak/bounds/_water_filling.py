@@ -21,8 +21,6 @@ from scipy.special import ndtr, ndtri
 
 from skleak.utils._typing import FloatArray
 
-__all__ = ["WaterFilling", "water_filling"]
-
 # Beyond this distance a normal tail is zero in float64, whatever mass the region has.
 MAX_DISTANCE = 1e3
 # Stands for a distance of zero where one divides by it.
@@ -34,14 +32,10 @@ MASS_TOLERANCE = 1e-13
 class WaterFilling(NamedTuple):
     """The bound for a batch of channels, and what its gradient needs.
 
-    Attributes
-    ----------
-    advantage : ndarray of shape (n,)
-        Upper bound on the advantage, in [0, 1].
-    log_multiplier : ndarray of shape (n,)
-        ``log(nu / p*)`` of the bound.
-    sensitivity : ndarray of shape (n, M)
-        ``p_m phi(u_m)``, the derivative of the bound on the success with respect to ``d_m``.
+    ``advantage`` (n,): upper bound on the advantage, in [0, 1].
+    ``log_multiplier`` (n,): ``log(nu / p*)`` of the bound.
+    ``sensitivity`` (n, M): ``p_m phi(u_m)``, the derivative of the bound on the success with
+        respect to ``d_m``.
     """
 
     advantage: FloatArray

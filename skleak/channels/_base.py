@@ -20,8 +20,6 @@ from skleak.channels._validation import advantage_from_success, check_order, lik
 from skleak.utils._arguments import as_result, check_integers, check_prior, is_uniform
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 
-__all__ = ["Channel", "repeat_secrets"]
-
 
 class Channel(ABC):
     """Distribution of a release given a secret with finitely many values.

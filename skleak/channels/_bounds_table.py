@@ -15,15 +15,6 @@ from skleak.bounds import (
 )
 from skleak.utils._typing import FloatArray
 
-__all__ = [
-    "RENYI_ORDERS",
-    "Bound",
-    "bounds_table",
-    "divergence_bounds",
-    "information_bound_bounds",
-    "information_bounds",
-]
-
 # Orders over which the Rényi bounds are minimised.
 RENYI_ORDERS = np.concatenate([[1.0], 1 + np.geomspace(0.01, 255.0, 28)])
 

@@ -11,8 +11,6 @@ from skleak.utils._arguments import SUM_TOLERANCE, check_finite, check_integers,
 from skleak.utils._random import make_generator
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 
-__all__ = ["DiscreteChannel", "differential_privacy_bounds"]
-
 
 class DiscreteChannel(Channel):
     """Any channel with finitely many releases; everything about it is exact.

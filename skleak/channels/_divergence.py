@@ -5,8 +5,6 @@ from scipy.special import logsumexp, xlog1py
 
 from skleak.utils._typing import FloatArray
 
-__all__ = ["relative_entropy", "renyi_divergence"]
-
 
 def relative_entropy(difference: FloatArray, reference: FloatArray) -> FloatArray:
     """Terms of ``KL(P || Q) = sum_y Q (1 + r) log(1 + r) - Q r`` with ``r = (P - Q) / Q``.

@@ -14,8 +14,6 @@ from skleak.utils._arguments import as_result, check_count, check_integers, chec
 from skleak.utils._random import make_generator
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 
-__all__ = ["RandomizedResponse"]
-
 
 class RandomizedResponse(Channel):
     """Release the secret with probability 1 - q, and a uniform draw from all M values otherwise.

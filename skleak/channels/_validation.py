@@ -6,12 +6,6 @@ import numpy.typing as npt
 from skleak.utils._arguments import check_count, check_prior, is_uniform
 from skleak.utils._typing import Array, FloatArray
 
-__all__ = [
-    "advantage_from_success",
-    "check_order",
-    "likeliest",
-]
-
 
 def check_order(order: npt.ArrayLike) -> FloatArray:
     """Validate the order of a Rényi divergence: positive, a number or a vector, or infinite."""

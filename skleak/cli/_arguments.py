@@ -9,8 +9,6 @@ from typing import NoReturn
 
 from skleak._version import __version__
 
-__all__ = ["AUDIT_NAME", "REPORT_NAME", "build_parser"]
-
 REPORT_NAME = "skleak-report.html"
 AUDIT_NAME = "skleak-audit.html"
 _FORMATS = (".html", ".htm", ".json")

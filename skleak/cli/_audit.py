@@ -22,11 +22,9 @@ from skleak.linear_model import (
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
-from skleak.rendering._exposure import most_exposed
-from skleak.rendering._format import count, number, plural
+from skleak.rendering import count, number, plural
+from skleak.rendering.results import most_exposed
 from skleak.utils._typing import Array, FloatArray
-
-__all__ = ["Options", "audit", "usual_noise"]
 
 Auditor = LeakageAuditor | MembershipAuditor
 

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.rendering._format import count, plural, printable, shorten
-
-__all__ = ["MAX_LEVELS", "Decisions", "choose", "missing_label", "row_counters", "text_of", "typed"]
+from skleak.rendering import count, plural, printable, shorten
 
 # Levels of a nominal column that are encoded apart; the others share one.
 MAX_LEVELS = 30
@@ -28,15 +26,9 @@ _DAY = pd.Timedelta(days=1)
 
 @dataclass
 class Decisions:
-    """Decisions on columns, told once for all columns of one fate.
+    """Decisions on columns, told once for all columns of one fate."""
 
-    Parameters
-    ----------
-    made : dict of str to list of str
-        Names of columns by what was decided.
-    """
-
-    made: dict[str, list[str]] = field(default_factory=dict)
+    made: dict[str, list[str]] = field(default_factory=dict)  # Names of columns by what was decided
 
     def add(self, name: str, decision: str) -> None:
         """Note a decision on a column."""

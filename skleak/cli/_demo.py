@@ -17,11 +17,8 @@ from skleak.cli._arguments import AUDIT_NAME, REPORT_NAME
 from skleak.cli._terminal import say, section, wrap, write
 from skleak.influence.reweighting import relative_spread
 from skleak.linear_model import PrivateLinearRegression
-from skleak.rendering._format import number, percent
-from skleak.rendering._results import levels, tightest
-from skleak.rendering._text import align
-
-__all__ = ["audit_path", "demo"]
+from skleak.rendering import align, number, percent
+from skleak.rendering.results import levels, tightest
 
 _ALPHA = 0.1
 _SECRET = "sex"

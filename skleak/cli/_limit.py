@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from skleak.metrics._verdict import EXCEEDED
-from skleak.rendering._format import number, percent
-from skleak.rendering._results import BASELINES, counts_success, tightest
+from skleak.metrics import EXCEEDED
+from skleak.rendering import number, percent
+from skleak.rendering.results import BASELINES, counts_success, tightest
 
 if TYPE_CHECKING:
     from skleak.audit import AuditReport
-
-__all__ = ["judge", "largest_advantages"]
 
 
 def largest_advantages(report: "AuditReport") -> pd.DataFrame:

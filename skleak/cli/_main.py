@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from skleak.cli._arguments import build_parser
 from skleak.cli._terminal import complain, flush, one_line, say
 
-__all__ = ["main"]
-
 _UNUSABLE, _INTERRUPTED = 2, 130
 
 

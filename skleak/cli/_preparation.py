@@ -12,14 +12,12 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skleak.adversary._knowledge import MAX_VALUES, find_secret
+from skleak.adversary.knowledge import MAX_VALUES, find_secret
 from skleak.cli._columns import MAX_LEVELS, Decisions, choose, missing_label, row_counters, typed
 from skleak.cli._reading import resolve_column
 from skleak.cli._targets import Target, read_target
-from skleak.rendering._format import count, number, plural, shorten
+from skleak.rendering import count, number, plural, shorten
 from skleak.utils._typing import Array, IntArray
-
-__all__ = ["Prepared", "prepare"]
 
 # More values than this are counted, not listed.
 _N_LISTED = 8
@@ -27,41 +25,19 @@ _N_LISTED = 8
 
 @dataclass(frozen=True)
 class Prepared:
-    """Model, table and target of an audit. Confidential.
+    """Model, table and target of an audit. Confidential."""
 
-    Parameters
-    ----------
-    X, y : DataFrame of shape (n, n_columns), ndarray of shape (n,)
-        Training records and their targets.
-    X_test, y_test : DataFrame, ndarray, or None
-        Records held out; None where there are none.
-    preprocessing : ColumnTransformer
-        Unfitted.
-    sensitive : str or None
-        Column that attackers are after.
-    n_values : int
-        Candidate values of it; 0 for a quantity or whole records.
-    target : Target
-        What is predicted.
-    notes : tuple of str
-        What the columns are taken for, a line each.
-    decisions : tuple of str
-        What was decided on them, a line each.
-    rows : ndarray of int of shape (n,)
-        Positions of the training records in the table that was read.
-    """
-
-    X: pd.DataFrame
+    X: pd.DataFrame  # Training records and their targets, (n, n_columns)
     y: Array
-    X_test: "pd.DataFrame | None"
+    X_test: "pd.DataFrame | None"  # Records held out; None where there are none
     y_test: "Array | None"
-    preprocessing: ColumnTransformer
-    sensitive: str | None
-    n_values: int
-    target: Target
-    notes: tuple[str, ...]
-    decisions: tuple[str, ...]
-    rows: IntArray
+    preprocessing: ColumnTransformer  # Unfitted
+    sensitive: str | None  # Column that attackers are after, or None
+    n_values: int  # Candidate values of it; 0 for a quantity or whole records
+    target: Target  # What is predicted
+    notes: tuple[str, ...]  # What the columns are taken for, a line each
+    decisions: tuple[str, ...]  # What was decided on them, a line each
+    rows: IntArray  # Positions of the training records in the table that was read, (n,)
 
 
 def prepare(

@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.rendering._format import count, plural, shorten
-
-__all__ = ["Reading", "read_table", "resolve_column"]
+from skleak.rendering import count, plural, shorten
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _PARQUET = (".parquet", ".pq")
@@ -29,18 +27,10 @@ _MAX_SHOWN = 12
 
 @dataclass(frozen=True)
 class Reading:
-    """A table as it was read, and how. Confidential.
+    """A table as it was read, and how. Confidential."""
 
-    Parameters
-    ----------
-    frame : DataFrame of shape (n, n_columns)
-        Columns have names that are strings and differ.
-    notes : tuple of str
-        What was read, and what had to be assumed.
-    """
-
-    frame: pd.DataFrame
-    notes: tuple[str, ...]
+    frame: pd.DataFrame  # Columns have names that are strings and differ, (n, n_columns)
+    notes: tuple[str, ...]  # What was read, and what had to be assumed
 
 
 def read_table(path: str) -> Reading:

@@ -7,10 +7,8 @@ import numpy as np
 import pandas as pd
 
 from skleak.cli._columns import Decisions, text_of, typed
-from skleak.rendering._format import count, shorten
+from skleak.rendering import count, shorten
 from skleak.utils._typing import Array
-
-__all__ = ["Target", "read_target"]
 
 _CALLED = {"linear": "linear regression", "logistic": "logistic regression"}
 _CALLED |= {"poisson": "Poisson regression"}
@@ -20,21 +18,11 @@ _MOST_CLASSES = 32
 
 @dataclass(frozen=True)
 class Target:
-    """Target of a prediction. Confidential.
+    """Target of a prediction. Confidential."""
 
-    Parameters
-    ----------
-    model : {"linear", "logistic", "poisson"}
-        Which model.
-    values : ndarray of shape (n,)
-        Numbers, or class labels.
-    note : str
-        What was decided.
-    """
-
-    model: str
-    values: Array
-    note: str
+    model: str  # {"linear", "logistic", "poisson"}: Which model
+    values: Array  # Numbers, or class labels, (n,)
+    note: str  # What was decided
 
     @property
     def classes(self) -> bool:

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from skleak.audit import AuditReport
     from skleak.reports import LeakageReport
 
-__all__ = ["complain", "flush", "one_line", "say", "section", "wrap", "write"]
-
 _WIDTH = 88
 # Strings a terminal of an old code page cannot show, and what stands in for them.
 _ASCII = str.maketrans(

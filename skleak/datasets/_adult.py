@@ -11,8 +11,6 @@ from skleak.datasets._cache import SourceFile, load_file
 from skleak.datasets._table import as_arrays, bundle, one_hot, one_hot_blocks
 from skleak.utils._arguments import check_choice
 
-__all__ = ["fetch_adult"]
-
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/adult"
 TRAIN = SourceFile(
     name="adult.data.gz",

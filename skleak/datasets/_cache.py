@@ -14,31 +14,22 @@ from typing import Any
 import numpy as np
 import pooch
 
-__all__ = ["DATA_HOME_VARIABLE", "SourceFile", "content_hash", "get_data_home", "load_file"]
-
 DATA_HOME_VARIABLE = "SKLEAK_DATA"
 DOWNLOAD_TIMEOUT = 60.0  # seconds without an answer, not for the whole file
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file of the data home and where it comes from.
+    """A file of the data home and where it comes from."""
 
-    Attributes
-    ----------
-    name : str
-        Name under the data home. ``.gz`` is unpacked to bytes, ``.npz`` to a dict of arrays, any
-        other file is taken as it is.
-    url : str
-        Public source. A ``.gz`` file stands there as it is, or in the old Unix format ``.Z``, and
-        may also lie in the data home as it is downloaded, or unpacked.
-    sha256 : str
-        Hexadecimal SHA-256 of the unpacked content (see :func:`content_hash`): containers of the
-        same content differ from one copy to the next.
-    """
-
+    # Name under the data home. ``.gz`` is unpacked to bytes, ``.npz`` to a dict of arrays, any
+    # other file is taken as it is.
     name: str
+    # Public source. A ``.gz`` file stands there as it is, or in the old Unix format ``.Z``, and may
+    # also lie in the data home as it is downloaded, or unpacked.
     url: str
+    # Hexadecimal SHA-256 of the unpacked content (see :func:`content_hash`): containers of the same
+    # content differ from one copy to the next
     sha256: str
 
     @property

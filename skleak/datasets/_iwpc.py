@@ -10,8 +10,6 @@ import pandas as pd
 from skleak.datasets._cache import SourceFile, load_file
 from skleak.datasets._table import as_arrays, bundle, one_hot, one_hot_blocks
 
-__all__ = ["fetch_iwpc"]
-
 IWPC = SourceFile(
     name="iwpc-scaled.csv",
     url=(

@@ -14,8 +14,6 @@ from skleak.datasets._table import bundle
 from skleak.utils._arguments import check_choice
 from skleak.utils._typing import Array, FloatArray
 
-__all__ = ["fetch_mnist"]
-
 # The hash is that of the four arrays, in the order of their names: the archives in circulation
 # hold the same arrays and differ in their zip headers.
 MNIST = SourceFile(

@@ -12,8 +12,6 @@ from skleak.datasets._table import as_arrays, bundle
 from skleak.utils._arguments import check_choice
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["fetch_pendigits"]
-
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/pendigits"
 TRAIN = SourceFile(
     name="pendigits-orig.tra.gz",
@@ -67,18 +65,11 @@ writer_1 to writer_{N_WRITERS}
 class Samples(NamedTuple):
     """Digits of one file; the points of a digit follow one another.
 
-    Parameters
-    ----------
-    digit : ndarray of int of shape (n_samples,)
-        Labels, 0 to 9.
-    writer : ndarray of int of shape (n_samples,)
-        Writers, 1 to 44.
-    strokes : ndarray of int of shape (n_samples,)
-        Number of strokes, at least 1.
-    duration : ndarray of int of shape (n_samples,)
-        Number of points, at least 1.
-    points : ndarray of shape (n_points, 2)
-        x and y of the points of all samples, in pixels of the tablet.
+    ``digit`` (ndarray of int of shape (n_samples,)): Labels, 0 to 9.
+    ``writer`` (ndarray of int of shape (n_samples,)): Writers, 1 to 44.
+    ``strokes`` (ndarray of int of shape (n_samples,)): number of strokes, at least 1.
+    ``duration`` (ndarray of int of shape (n_samples,)): number of points, at least 1.
+    ``points`` (n_points, 2): x and y of the points of all samples, in pixels of the tablet.
     """
 
     digit: IntArray

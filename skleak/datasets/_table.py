@@ -8,8 +8,6 @@ from sklearn.utils import Bunch
 
 from skleak.utils._typing import Array
 
-__all__ = ["as_arrays", "bundle", "one_hot", "one_hot_blocks"]
-
 
 def one_hot_blocks(frame: pd.DataFrame) -> dict[str, list[str]]:
     """Names of the one-hot columns of each category column, its first level dropped."""

@@ -5,9 +5,9 @@ from skleak.linear_model._logistic import PrivateLogisticRegression
 from skleak.linear_model._poisson import PrivatePoissonRegressor
 from skleak.mechanisms import IRFIL, EvenTotal
 
-__all__ = [  # noqa: RUF022
-    "EvenTotal",
+__all__ = [
     "IRFIL",
+    "EvenTotal",
     "PrivateLinearRegression",
     "PrivateLogisticRegression",
     "PrivatePoissonRegressor",

@@ -30,8 +30,6 @@ from skleak.utils._sklearn_compat import (
 )
 from skleak.utils._typing import FloatArray
 
-__all__ = ["PrivateLinearModel"]
-
 # Rows of the Hessian, of whose size a fit holds a handful of matrices: 3.2 GB each.
 _MOST_PARAMETERS = 20_000
 

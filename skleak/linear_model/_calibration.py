@@ -17,9 +17,6 @@ from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._features import feature_labels, resolve_features
 from skleak.utils._typing import Array, FloatArray, IntArray
 
-__all__ = ["LinearModelProblem"]
-
-
 # Values within the range of a numeric column at which the noise that a goal needs is bounded.
 _GRID = 5
 

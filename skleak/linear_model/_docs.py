@@ -4,8 +4,6 @@ from inspect import cleandoc
 from textwrap import indent
 from typing import TypeVar
 
-__all__ = ["with_shared_doc"]
-
 Class = TypeVar("Class", bound=type)
 
 _PARTS = {

@@ -27,9 +27,6 @@ from skleak.solvers import Minimum, MultinomialObjective, Objective, SingularHes
 from skleak.utils._typing import FloatArray, IntArray
 from skleak.utils._warnings import outer_stacklevel
 
-__all__ = ["solve", "solve_reweighted", "warn_if_uneven", "weight_rule"]
-
-
 # Refits in which a search for weights should halve the spread, or is given up for another one; a
 # search that may not take more never is.
 _PATIENCE = 30

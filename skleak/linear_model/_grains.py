@@ -14,8 +14,6 @@ from skleak.utils._features import feature_labels, is_single_feature, resolve_fe
 from skleak.utils._sklearn_compat import num_samples
 from skleak.utils._typing import Array, FloatArray
 
-__all__ = ["Query", "feature_blocks", "group_labels", "leakage"]
-
 Norm = Literal["spectral", "trace"]
 _GRAINS = ("record", "feature", "dataset", "group")
 

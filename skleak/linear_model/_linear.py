@@ -10,8 +10,6 @@ from skleak.linear_model._docs import with_shared_doc
 from skleak.losses import PointwiseLoss, SquaredLoss
 from skleak.utils._typing import Array, FloatArray
 
-__all__ = ["PrivateLinearRegression"]
-
 
 @with_shared_doc
 class PrivateLinearRegression(LinearRegressionMixin, PrivateLinearModel):

@@ -21,8 +21,6 @@ from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._records import row_label, values_withheld
 from skleak.utils._typing import Array, FloatArray, RandomState
 
-__all__ = ["PrivateLogisticRegression"]
-
 
 @with_shared_doc
 class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):

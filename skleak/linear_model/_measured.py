@@ -25,8 +25,6 @@ from skleak.utils._records import values_withheld
 from skleak.utils._sklearn_compat import validate_data
 from skleak.utils._typing import Array, FloatArray
 
-__all__ = ["COMPUTED_ON_DEMAND", "MeasuredModel", "training_loss"]
-
 Norm = Literal["spectral", "trace"]
 
 # Attributes that `fit` leaves to first use where they are costly: under a reweighting.

@@ -10,8 +10,6 @@ from skleak.mechanisms import GridRelease, release_on_grid
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._typing import FloatArray
 
-__all__ = ["draw_release", "noise_shape", "noise_standard_errors"]
-
 # Parameters beyond which the third derivatives of the objective, p^3 numbers, take over 500 MB;
 # "minimax" needs four tables of that size.
 _MOST_PARAMETERS = 400

@@ -15,8 +15,6 @@ from skleak.mechanisms import NoiseGoal, NoiseKind, Reweighting
 from skleak.utils._sklearn_compat import Interval, ShownAttributesMixin, StrOptions
 from skleak.utils._typing import RandomState
 
-__all__ = ["LinearModelParameters", "NoiseCovariance"]
-
 NoiseCovariance: TypeAlias = (
     Literal["isotropic", "curvature", "minimax"] | npt.ArrayLike | NoiseKind
 )

@@ -11,8 +11,6 @@ from skleak.losses import PointwiseLoss, PoissonLoss
 from skleak.utils._records import row_label
 from skleak.utils._typing import Array, FloatArray
 
-__all__ = ["PrivatePoissonRegressor"]
-
 
 @with_shared_doc
 class PrivatePoissonRegressor(CountRegressionMixin, PrivateLinearModel):

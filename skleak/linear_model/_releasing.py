@@ -19,8 +19,6 @@ from skleak.mechanisms import NoiseGoal, as_reweighting
 from skleak.reports import DifferentialPrivacy, Promises
 from skleak.utils._typing import FloatArray, RandomState
 
-__all__ = ["ReleasableModel"]
-
 
 class ReleasableModel(MeasuredModel):
     """The trust boundary of a fitted model: what is charged, drawn, published and pickled."""

@@ -16,8 +16,6 @@ from skleak.mechanisms import MOST_VALUES, NoiseGoal, Secret
 from skleak.solvers import Objective
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["RungCheck", "RungMoves", "unchecked_moves", "within_rung"]
-
 # By entry; None where they were not counted.
 RungMoves = dict[str, int | None]
 

@@ -14,8 +14,6 @@ from scipy.special import expit, xlogy
 
 from skleak.utils._typing import FloatArray
 
-__all__ = ["LogisticLoss", "PointwiseLoss", "PoissonLoss", "SquaredLoss"]
-
 
 @dataclass(frozen=True)
 class PointwiseLoss(ABC):

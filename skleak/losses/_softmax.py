@@ -8,8 +8,6 @@ from scipy.special import logsumexp, softmax
 
 from skleak.utils._typing import FloatArray
 
-__all__ = ["SoftmaxLoss"]
-
 
 @dataclass(frozen=True)
 class SoftmaxLoss:

@@ -9,15 +9,15 @@ from skleak.mechanisms._noise_kind import NoiseKind
 from skleak.mechanisms._private_goals import EpsilonDelta, GaussianDP
 from skleak.mechanisms._reweighting import IRFIL, EvenTotal, Reweighting, as_reweighting
 
-__all__ = [  # noqa: RUF022
+__all__ = [
+    "IRFIL",
+    "MOST_VALUES",
     "EpsilonDelta",
     "EvenTotal",
     "FittedProblem",
     "GaussianDP",
     "Grid",
     "GridRelease",
-    "IRFIL",
-    "MOST_VALUES",
     "MaxAdvantage",
     "MaxLeakage",
     "NoiseGoal",

@@ -11,8 +11,6 @@ from skleak.channels import GaussianChannel
 from skleak.mechanisms._goals import MOST_VALUES, FittedProblem, NoiseGoal, Secret
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["MaxAdvantage"]
-
 # Goals are met from the private side, by this relative margin in the noise.
 _MARGIN = 1e-9
 

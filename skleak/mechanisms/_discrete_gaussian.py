@@ -7,8 +7,6 @@ from contextlib import contextmanager
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["discrete_gaussian"]
-
 # OpenDP's feature flags are one set for the whole process: threads take turns in changing it.
 _FLAGS = threading.Lock()
 

@@ -15,15 +15,6 @@ from sklearn.base import BaseEstimator
 
 from skleak.utils._typing import Array, FloatArray, IntArray
 
-__all__ = [
-    "MOST_VALUES",
-    "FittedProblem",
-    "MaxLeakage",
-    "NoiseGoal",
-    "Secret",
-    "check_positive",
-]
-
 # More distinct values than this are no longer a categorical attribute.
 MOST_VALUES = 64
 

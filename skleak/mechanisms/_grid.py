@@ -19,8 +19,6 @@ from skleak.mechanisms._discrete_gaussian import discrete_gaussian
 from skleak.utils._random import make_generator
 from skleak.utils._typing import Array, FloatArray, RandomState
 
-__all__ = ["Grid", "GridRelease", "release_on_grid"]
-
 # The step is the power of two at or below noise_scale / 2^30.
 _FINENESS = 30
 # Steps below 2^-1000 would leave no room for exact arithmetic with their multiples in doubles.

@@ -6,8 +6,6 @@ it is the same number for almost all tables.
 
 import math
 
-__all__ = ["RUNG_TOLERANCE", "ladder_rung", "rung_index"]
-
 # A scale above a rung by this little, relative to it, is rounding noise of that rung.
 RUNG_TOLERANCE = 1e-12
 

@@ -5,8 +5,6 @@ from abc import ABC, abstractmethod
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
-__all__ = ["NoiseKind"]
-
 
 class NoiseKind(BaseEstimator, ABC):
     """Shape of the noise by a public rule: derive from it, and pass it as ``noise_covariance``.

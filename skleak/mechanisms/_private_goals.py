@@ -7,8 +7,6 @@ import numpy as np
 from skleak.accounting import discrete_gaussian_mu
 from skleak.mechanisms._goals import FittedProblem, NoiseGoal, check_positive
 
-__all__ = ["EpsilonDelta", "GaussianDP"]
-
 
 @dataclass
 class GaussianDP(NoiseGoal):

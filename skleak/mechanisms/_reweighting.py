@@ -10,8 +10,6 @@ from sklearn.base import BaseEstimator
 from skleak.utils._features import resolve_features
 from skleak.utils._typing import Array, IntArray
 
-__all__ = ["IRFIL", "EvenTotal", "Reweighting", "as_reweighting"]
-
 _METHODS = ("accelerated", "newton", "plain")
 _NORMS = ("spectral", "trace")
 

@@ -8,6 +8,7 @@ from skleak.metrics._multiplicity import (
     simultaneous_confidence_level,
 )
 from skleak.metrics._power import detectable_excess
+from skleak.metrics._record_losses import record_losses
 from skleak.metrics._scores import (
     ErrorDecomposition,
     attack_advantage,
@@ -16,9 +17,13 @@ from skleak.metrics._scores import (
     prior_success,
     squared_errors,
 )
-from skleak.metrics._verdict import verdict
+from skleak.metrics._verdict import BIASED, CONSISTENT, EXCEEDED, VACUOUS, verdict
 
 __all__ = [
+    "BIASED",
+    "CONSISTENT",
+    "EXCEEDED",
+    "VACUOUS",
     "ErrorDecomposition",
     "GeneralizationGap",
     "Interval",
@@ -33,6 +38,7 @@ __all__ = [
     "multiplicity_correction",
     "p_value_exceeds",
     "prior_success",
+    "record_losses",
     "simultaneous_confidence_level",
     "squared_errors",
     "verdict",

@@ -20,8 +20,6 @@ from scipy.special import logsumexp
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["log_capital", "lower_limit", "stakes"]
-
 # Orders of the observations whose capitals are averaged, the given one among them. They are fixed:
 # an order chosen by the data would break the proof.
 N_ORDERS = 16

@@ -14,8 +14,6 @@ from scipy.optimize import elementwise
 
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["upper_limit"]
-
 # The integrand decays at least like exp(-u).
 LARGEST_U = 40.0
 NEGLIGIBLE = 1e-15

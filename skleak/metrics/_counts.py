@@ -6,8 +6,6 @@ import numpy.typing as npt
 from skleak.utils._arguments import broadcast, check_numbers
 from skleak.utils._typing import FloatArray
 
-__all__ = ["check_counts"]
-
 
 def check_counts(successes: npt.ArrayLike, trials: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return successes and trials as arrays of equal shape, whole and ``0 <= k <= n``."""

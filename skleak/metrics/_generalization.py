@@ -11,8 +11,6 @@ from skleak.metrics._record_losses import Loss, record_losses
 from skleak.utils._arguments import check_level
 from skleak.utils._typing import FloatArray
 
-__all__ = ["GeneralizationGap", "generalization_gap"]
-
 
 @dataclass(frozen=True)
 class GeneralizationGap:

@@ -16,8 +16,6 @@ from skleak.metrics._counts import check_counts
 from skleak.utils._arguments import as_result, check_level, check_numbers, has_missing
 from skleak.utils._typing import FloatArray
 
-__all__ = ["Interval", "binomial_interval", "clustered_interval", "mean_interval"]
-
 # A spread below this multiple of the largest value is round-off.
 ROUND_OFF = 1e-14
 

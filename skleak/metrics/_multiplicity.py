@@ -9,8 +9,6 @@ from scipy import stats
 from skleak.metrics._counts import check_counts
 from skleak.utils._arguments import as_result, broadcast, check_in_range, check_level, check_numbers
 
-__all__ = ["multiplicity_correction", "p_value_exceeds", "simultaneous_confidence_level"]
-
 
 def p_value_exceeds(successes: npt.ArrayLike, trials: npt.ArrayLike, bound: npt.ArrayLike) -> Any:
     """Exact one-sided binomial p-value of the claim that success is at most the bound.

@@ -8,8 +8,6 @@ from skleak.metrics._counts import check_counts
 from skleak.utils._arguments import check_in_range, check_level
 from skleak.utils._typing import BoolArray
 
-__all__ = ["detectable_excess"]
-
 BISECTIONS = 14
 
 

@@ -20,8 +20,6 @@ from skleak.utils._predictions import (
 )
 from skleak.utils._typing import Array, FloatArray
 
-__all__ = ["Loss", "record_losses"]
-
 Loss = Callable[[Any, Any, Any], npt.ArrayLike]
 
 

@@ -11,15 +11,6 @@ from skleak.metrics._intervals import Interval
 from skleak.utils._arguments import as_result, broadcast, check_in_range, check_numbers, has_missing
 from skleak.utils._typing import Array, FloatArray
 
-__all__ = [
-    "ErrorDecomposition",
-    "attack_advantage",
-    "attack_success",
-    "error_decomposition",
-    "prior_success",
-    "squared_errors",
-]
-
 # A prior that was rounded to single precision still counts as summing to one.
 SUM_TOLERANCE = 1e-6
 # Kinds of labels by NumPy's code; of all others equality alone decides.

@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from skleak.utils._arguments import broadcast, check_numbers
 
-__all__ = ["BIASED", "CONSISTENT", "EXCEEDED", "VACUOUS", "verdict"]
-
 CONSISTENT = "consistent with the bound"
 EXCEEDED = "bound exceeded"
 VACUOUS = "bound vacuous"

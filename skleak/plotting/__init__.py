@@ -4,6 +4,7 @@ from skleak.plotting._audit import AuditDisplay
 from skleak.plotting._bounds import BoundLadderDisplay
 from skleak.plotting._fano_curves import FanoCurvesDisplay
 from skleak.plotting._gain import AttributeGainDisplay
+from skleak.plotting._inline import inline_svg
 from skleak.plotting._leakage import LeakageDisplay
 from skleak.plotting._reconstruction import ReconstructionDisplay
 from skleak.plotting._vulnerability import VulnerabilityDisplay
@@ -16,4 +17,5 @@ __all__ = [
     "LeakageDisplay",
     "ReconstructionDisplay",
     "VulnerabilityDisplay",
+    "inline_svg",
 ]

@@ -6,18 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skleak.plotting._curves import plain_ticks
-from skleak.rendering import _palette as palette
-from skleak.rendering._format import attack_label, shorten
+from skleak.rendering import attack_label, palette, shorten
 from skleak.utils._typing import Array, FloatArray
-
-__all__ = [
-    "Mark",
-    "Scale",
-    "attack_styles",
-    "is_logarithmic",
-    "label_of",
-    "noise_axis",
-]
 
 _NAME_WIDTH = 34
 

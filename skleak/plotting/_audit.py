@@ -27,9 +27,9 @@ from skleak.plotting._curves import (
     panels,
     tidy_axes,
 )
-from skleak.rendering._format import bound_label, number, shorten
-from skleak.rendering._palette import INK
-from skleak.rendering._results import (
+from skleak.rendering import bound_label, number, shorten
+from skleak.rendering.palette import INK
+from skleak.rendering.results import (
     counts_success,
     drawn_bounds,
     floor_advantages,
@@ -38,8 +38,6 @@ from skleak.rendering._results import (
     relative_bounds,
 )
 from skleak.utils._typing import FloatArray
-
-__all__ = ["AuditDisplay"]
 
 Kind = Literal["categorical", "numeric", "record", "membership"]
 _NOISE = "noise scale"

@@ -6,9 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.rendering._results import KINDS
-
-__all__ = ["check_results"]
+from skleak.rendering.results import KINDS
 
 _NEEDED = ["noise_scale", "attack", "advantage", "advantage_low", "advantage_high"]
 _ERRORS = ["mse", "mse_low", "mse_high"]

@@ -5,22 +5,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.metrics._verdict import BIASED, EXCEEDED
+from skleak.metrics import BIASED, EXCEEDED
 from skleak.plotting._attacks import Mark, Scale, label_of
 from skleak.plotting._curves import BAYES, curve_styles, plain_ticks
-from skleak.rendering._palette import CRIMSON, INK, VERMILION, WHITE, YELLOW
-from skleak.rendering._results import equal_columns, tightest_first
-
-__all__ = [
-    "advantage_scale",
-    "draw_attack",
-    "draw_bounds",
-    "draw_floor",
-    "draw_rings",
-    "draw_values",
-    "error_scale",
-    "scale_values",
-]
+from skleak.rendering.palette import CRIMSON, INK, VERMILION, WHITE, YELLOW
+from skleak.rendering.results import equal_columns, tightest_first
 
 # Verdicts to mark, with the colour of the ring.
 _RINGS = {EXCEEDED: CRIMSON, BIASED: YELLOW}

@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from skleak.channels import GaussianChannel
-from skleak.channels._base import Channel
+from skleak.channels import Channel, GaussianChannel
 from skleak.plotting._curves import (
     ADVANTAGE,
     BAYES,
@@ -20,10 +19,8 @@ from skleak.plotting._curves import (
     scale_axes,
     tidy_axes,
 )
-from skleak.rendering._palette import INK
-from skleak.rendering._results import equal_columns
-
-__all__ = ["BoundLadderDisplay"]
+from skleak.rendering.palette import INK
+from skleak.rendering.results import equal_columns
 
 
 class BoundLadderDisplay:

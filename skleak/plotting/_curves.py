@@ -6,26 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.rendering import _palette as palette
-from skleak.rendering._format import number
-from skleak.rendering._palette import INK
+from skleak.rendering import number, palette
+from skleak.rendering.palette import INK
 from skleak.utils._typing import FloatArray
-
-__all__ = [
-    "ADVANTAGE",
-    "BAYES",
-    "STROKES",
-    "STYLES",
-    "check_some",
-    "check_table",
-    "curve_styles",
-    "legend_of_names",
-    "new_axes",
-    "panels",
-    "plain_ticks",
-    "scale_axes",
-    "tidy_axes",
-]
 
 BAYES = "Bayes"
 _DASHED, _DOTTED, _DASH_DOT = (0, (4.0, 2.0)), (0, (1.0, 1.6)), (0, (6.0, 2.0, 1.0, 2.0))

@@ -24,11 +24,9 @@ from skleak.plotting._curves import (
     scale_axes,
     tidy_axes,
 )
-from skleak.rendering._palette import INK
-from skleak.rendering._results import equal_columns
+from skleak.rendering.palette import INK
+from skleak.rendering.results import equal_columns
 from skleak.utils._typing import Array, FloatArray
-
-__all__ = ["FanoCurvesDisplay"]
 
 
 class FanoCurvesDisplay:

@@ -6,10 +6,8 @@ import numpy as np
 
 from skleak.metrics import Interval
 from skleak.plotting._curves import new_axes, tidy_axes
-from skleak.rendering._format import number, percent
-from skleak.rendering._palette import BROWN, INDIGO, INK, RUST
-
-__all__ = ["AttributeGainDisplay"]
+from skleak.rendering import number, percent
+from skleak.rendering.palette import BROWN, INDIGO, INK, RUST
 
 _TRAINING, _CONTROL, _WITHOUT = RUST, INDIGO, BROWN
 

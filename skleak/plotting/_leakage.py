@@ -7,11 +7,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from skleak.plotting._curves import new_axes
-from skleak.rendering._format import number, shorten
-from skleak.rendering._histogram import leakage_histogram, log_ticks
-from skleak.rendering._palette import BLUE, INK, ORANGE, PALE, WHITE
-
-__all__ = ["LeakageDisplay"]
+from skleak.rendering import number, shorten
+from skleak.rendering.palette import BLUE, INK, ORANGE, PALE, WHITE
+from skleak.rendering.results import leakage_histogram, log_ticks
 
 Kind = Literal["histogram", "features", "groups"]
 _KINDS = ("histogram", "features", "groups")

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from skleak.adversary._releases import count_releases
+from skleak.adversary.hypotheses import count_releases
 from skleak.plotting._curves import legend_of_names, new_axes, panels, tidy_axes
 from skleak.plotting._reconstruction_checks import (
     check_count,
@@ -14,11 +14,9 @@ from skleak.plotting._reconstruction_checks import (
     check_list,
     check_shown,
 )
-from skleak.rendering._format import count, number
-from skleak.rendering._palette import BLUE, INK
+from skleak.rendering import count, number
+from skleak.rendering.palette import BLUE, INK
 from skleak.utils._typing import Array, FloatArray, IntArray
-
-__all__ = ["ReconstructionDisplay"]
 
 _SHOWN = 8
 

@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["check_count", "check_image_shape", "check_list", "check_shown"]
-
 
 def check_list(name: str, values: npt.ArrayLike) -> FloatArray:
     """Squared errors as a copy, or say what is wrong with them."""

@@ -13,8 +13,6 @@ from skleak.preprocessing._columns import PublicTransformer, read_records
 from skleak.utils._sklearn_compat import Interval, fit_context
 from skleak.utils._typing import BoolArray, FloatArray
 
-__all__ = ["RowNormClipper"]
-
 
 class RowNormClipper(OneToOneFeatureMixin, PublicTransformer):
     """Shorten rows to a public norm.

@@ -12,14 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from skleak.utils._sklearn_compat import validate_data
 from skleak.utils._typing import Array
 
-__all__ = [
-    "PublicTransformer",
-    "by_column",
-    "column_label",
-    "read_records",
-    "read_table",
-]
-
 
 class PublicTransformer(TransformerMixin, BaseEstimator):
     """A transformer that is made from its parameters and the names of the columns alone."""

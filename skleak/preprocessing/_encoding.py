@@ -16,8 +16,6 @@ from skleak.preprocessing._columns import PublicTransformer, by_column, column_l
 from skleak.utils._sklearn_compat import StrOptions, fit_context, output_container, with_columns_of
 from skleak.utils._typing import Array
 
-__all__ = ["PublicOneHotEncoder"]
-
 
 class PublicOneHotEncoder(PublicTransformer):
     """One column of zeros and ones for each public category.

@@ -14,8 +14,6 @@ from skleak.preprocessing._columns import PublicTransformer, by_column, column_l
 from skleak.utils._sklearn_compat import fit_context, with_columns_of
 from skleak.utils._typing import Array
 
-__all__ = ["PublicImputer"]
-
 
 class PublicImputer(OneToOneFeatureMixin, PublicTransformer):
     """Put public values in place of missing ones.

@@ -15,8 +15,6 @@ from skleak.preprocessing._columns import PublicTransformer, by_column, column_l
 from skleak.utils._sklearn_compat import fit_context, with_columns_of
 from skleak.utils._typing import FloatArray
 
-__all__ = ["PublicScaler", "PublicTargetScaler"]
-
 _LARGEST = np.finfo(np.float64).max
 # Below this scikit-learn's scaler takes a column for a constant.
 _NARROWEST = 10.0 * np.finfo(np.float64).eps

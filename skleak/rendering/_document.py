@@ -5,19 +5,6 @@ Texts may hold names of any kind; what stands between backticks is code.
 
 from dataclasses import dataclass, field
 
-__all__ = [
-    "Block",
-    "Bullets",
-    "Card",
-    "Column",
-    "Document",
-    "Figure",
-    "Pairs",
-    "Paragraph",
-    "Section",
-    "Table",
-]
-
 
 @dataclass(frozen=True)
 class Paragraph:
@@ -54,33 +41,18 @@ class Card:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
+    """A column of a table."""
 
-    Parameters
-    ----------
-    head : str
-        Its heading.
-    cells : tuple of str
-        What stands in each row.
-    below : tuple of str, default=()
-        Small print under each cell, such as an interval; "" for none.
-    short : str or None, default=None
-        The heading in a terminal; None leaves the column out there.
-    terse : tuple of str, default=()
-        What stands in a terminal instead of the cells and their small print.
-    kind : {"number", "name", "words", "meter"}, default="number"
-        Names are cut where they are long; the cells of a meter are percentages, drawn as bars.
-    sharp : tuple of bool, default=()
-        Which cells stand out.
-    """
-
-    head: str
-    cells: tuple[str, ...]
-    below: tuple[str, ...] = ()
-    short: str | None = None
+    head: str  # Its heading
+    cells: tuple[str, ...]  # What stands in each row
+    below: tuple[str, ...] = ()  # Small print under each cell, such as an interval; "" for none
+    short: str | None = None  # The heading in a terminal; None leaves the column out there
+    # What stands in a terminal instead of the cells and their small print
     terse: tuple[str, ...] = ()
+    # {"number", "name", "words", "meter"}: Names are cut where they are long; the cells of a meter
+    # are percentages, drawn as bars
     kind: str = "number"
-    sharp: tuple[bool, ...] = ()
+    sharp: tuple[bool, ...] = ()  # Which cells stand out
 
     def in_a_terminal(self, row: int) -> str:
         """Return a cell with its small print in brackets, or what stands in its place."""
@@ -96,29 +68,15 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of named cells.
+    """Rows of named cells."""
 
-    Parameters
-    ----------
-    name : str
-        For those who hear the page.
-    columns : tuple of Column
-        The first heads the rows; where its cells repeat, they span their rows.
-    limits : tuple of two int, default=(60, 200)
-        Rows shown in a terminal and on a page.
-    more : str, default="row"
-        What the rows that are not shown are called.
-    where : str, default=""
-        Where these are, in a sentence.
-    priority : tuple of int, default=()
-        Rows in the order in which they are to be kept; by default from the top.
-    """
-
-    name: str
+    name: str  # For those who hear the page
+    # The first heads the rows; where its cells repeat, they span their rows
     columns: tuple[Column, ...]
-    limits: tuple[int, int] = (60, 200)
-    more: str = "row"
-    where: str = ""
+    limits: tuple[int, int] = (60, 200)  # Rows shown in a terminal and on a page
+    more: str = "row"  # What the rows that are not shown are called
+    where: str = ""  # Where these are, in a sentence
+    # Rows in the order in which they are to be kept; by default from the top
     priority: tuple[int, ...] = ()
 
     def shown(self, limit: int) -> list[tuple[int, int]]:
@@ -168,30 +126,12 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """A report: what it is about, the answer, key numbers and sections.
+    """A report: what it is about, the answer, key numbers and sections."""
 
-    Parameters
-    ----------
-    title : str
-        What kind of report it is.
-    subject : str
-        What it is about.
-    made : str
-        How the numbers came about, in one line.
-    summary : str
-        The answer, first.
-    cards : tuple of Card
-        Key numbers.
-    sections : tuple of Section
-        All else.
-    footer : str, default=""
-        Last words, on a page.
-    """
-
-    title: str
-    subject: str
-    made: str
-    summary: str = ""
-    cards: tuple[Card, ...] = ()
-    sections: tuple[Section, ...] = field(default=())
-    footer: str = ""
+    title: str  # What kind of report it is
+    subject: str  # What it is about
+    made: str  # How the numbers came about, in one line
+    summary: str = ""  # The answer, first
+    cards: tuple[Card, ...] = ()  # Key numbers
+    sections: tuple[Section, ...] = field(default=())  # All else
+    footer: str = ""  # Last words, on a page

@@ -6,23 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "BOUNDS",
-    "COVARIANCES",
-    "MISSING",
-    "attack_label",
-    "bound_label",
-    "code",
-    "count",
-    "number",
-    "percent",
-    "plural",
-    "printable",
-    "root",
-    "shorten",
-    "text_width",
-]
-
 MISSING = "–"
 # What the covariance of the noise is called.
 COVARIANCES = {

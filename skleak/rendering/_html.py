@@ -7,9 +7,7 @@ from markupsafe import Markup, escape
 
 from skleak.rendering._document import Document
 from skleak.rendering._format import plural, printable, shorten
-from skleak.rendering._palette import ON_DARK
-
-__all__ = ["to_html"]
+from skleak.rendering.palette import ON_DARK
 
 
 def to_html(document: Document, embedded: bool = False) -> str:

@@ -15,8 +15,6 @@ from skleak.rendering._html import to_html
 from skleak.rendering._text import to_text
 from skleak.utils._files import write_confidential
 
-__all__ = ["Report", "header", "plain", "rows", "write"]
-
 _SCHEMA_VERSION = 1
 
 

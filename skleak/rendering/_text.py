@@ -16,8 +16,6 @@ from skleak.rendering._document import (
 )
 from skleak.rendering._format import count, plural, printable, shorten, text_width
 
-__all__ = ["align", "to_text"]
-
 _WIDTH = 88
 _BAR = 44
 # Names are cut at these widths, and all else only where no line would hold it.

@@ -17,8 +17,6 @@ from skleak.reports._leakage_report import LeakageReport
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import Array, FloatArray, IntArray
 
-__all__ = ["TARGET", "build_leakage_report"]
-
 TARGET = "(target)"
 _N_MOST_EXPOSED = 10
 

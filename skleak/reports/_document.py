@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 
 from skleak._version import __version__
-from skleak.plotting import LeakageDisplay
-from skleak.plotting._inline import inline_svg
-from skleak.rendering._document import (
+from skleak.plotting import LeakageDisplay, inline_svg
+from skleak.rendering import (
+    COVARIANCES,
     Block,
     Bullets,
     Card,
@@ -19,13 +19,14 @@ from skleak.rendering._document import (
     Paragraph,
     Section,
     Table,
+    count,
+    number,
+    plural,
+    printable,
 )
-from skleak.rendering._format import COVARIANCES, count, number, plural, printable
-from skleak.rendering._histogram import Histogram, leakage_histogram
+from skleak.rendering.results import Histogram, leakage_histogram
 from skleak.reports._facts import LeakageFacts
 from skleak.reports._glossary import GLOSSARY
-
-__all__ = ["leakage_document"]
 
 _FOOTER = (
     "To publish the model, publish what `release()` returns: noisy coefficients, and no record, no "

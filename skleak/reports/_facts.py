@@ -7,8 +7,6 @@ import pandas as pd
 
 from skleak.reports._guarantee import DifferentialPrivacy
 
-__all__ = ["LeakageFacts"]
-
 
 @dataclass(frozen=True, repr=False)
 class LeakageFacts:

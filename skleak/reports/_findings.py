@@ -5,8 +5,6 @@ import numpy as np
 from skleak.influence.state import RecordBatch
 from skleak.reports._facts import LeakageFacts
 
-__all__ = ["assumptions", "findings"]
-
 _MOST_LISTED = 8
 # Shapes of the noise that are functions of the records.
 _FITTED_SHAPES = {

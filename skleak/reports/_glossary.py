@@ -1,7 +1,5 @@
 """What the words of a leakage report mean."""
 
-__all__ = ["GLOSSARY"]
-
 GLOSSARY = (
     (
         "Fisher information loss",

@@ -16,14 +16,6 @@ from skleak.accounting import (
 from skleak.influence.state import FitState
 from skleak.mechanisms import Grid
 
-__all__ = [
-    "DifferentialPrivacy",
-    "Promises",
-    "guarantee_obstacles",
-    "output_perturbation_guarantee",
-    "release_sensitivity",
-]
-
 _NOT_CONVERGED = "the solver did not reach the minimiser, whose sensitivity is known"
 
 

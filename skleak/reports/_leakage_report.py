@@ -6,12 +6,9 @@ from typing import Any
 import pandas as pd
 
 from skleak.plotting import LeakageDisplay
-from skleak.rendering._document import Document
-from skleak.rendering._report import Report, header, plain, rows
+from skleak.rendering import Document, Report, header, plain, rows
 from skleak.reports._document import leakage_document
 from skleak.reports._facts import LeakageFacts
-
-__all__ = ["LeakageReport"]
 
 _GUARANTEE = ("holds", "reasons", "sensitivity", "mu", "delta", "epsilon")
 

@@ -7,8 +7,6 @@ from skleak.solvers._objective import Minimum, Objective
 from skleak.utils._linalg import SingularMatrixError
 from skleak.utils._typing import FloatArray
 
-__all__ = ["SingularHessianError", "minimize"]
-
 # At a minimiser one more Newton step hardly moves any prediction. Where the infimum lies at
 # infinity (separable classes without a penalty) the gradient vanishes too, but each step still
 # moves predictions by about one.

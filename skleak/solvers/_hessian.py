@@ -8,8 +8,6 @@ import numpy as np
 from skleak.utils._linalg import ScaledCholesky, SingularMatrixError, centered_gram, weighted_gram
 from skleak.utils._typing import Data, FloatArray
 
-__all__ = ["FactorizedHessian", "HessianFactor"]
-
 
 class FactorizedHessian(Protocol):
     """Factorized Hessian, for Newton steps."""

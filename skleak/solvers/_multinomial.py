@@ -17,8 +17,6 @@ from skleak.utils._blocks import Blocks, add
 from skleak.utils._linalg import ScaledCholesky, augment, transpose_product
 from skleak.utils._typing import Array, Data, FloatArray, IntArray
 
-__all__ = ["MultinomialHessian", "MultinomialObjective", "by_class"]
-
 # Entries of one block of products of columns: 32 MB.
 _ELEMENTS = 1 << 22
 # Relative size of a standard deviation that is only rounding.

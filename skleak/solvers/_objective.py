@@ -13,8 +13,6 @@ from skleak.utils._blocks import Blocks, add
 from skleak.utils._linalg import largest_entries, product, transpose_product
 from skleak.utils._typing import Data, FloatArray, IntArray
 
-__all__ = ["Minimum", "Objective"]
-
 # Entries of one block of a table of predictors: 32 MB.
 _TABLE_ELEMENTS = 1 << 22
 

@@ -9,25 +9,6 @@ import numpy.typing as npt
 
 from skleak.utils._typing import Array, FloatArray, IntArray
 
-__all__ = [
-    "SUM_TOLERANCE",
-    "as_result",
-    "broadcast",
-    "check_at_least",
-    "check_choice",
-    "check_count",
-    "check_finite",
-    "check_in_range",
-    "check_integers",
-    "check_level",
-    "check_numbers",
-    "check_prior",
-    "check_real",
-    "check_scalar",
-    "has_missing",
-    "is_uniform",
-]
-
 # By how much round-off may take a number below its least value.
 _ROUND_OFF = 1e-12
 # How far a prior may sum from 1: the round-off of a float32 table, and no more.

@@ -11,8 +11,6 @@ from tqdm import tqdm
 
 from skleak.utils._typing import Array, Data, FloatArray, IntArray
 
-__all__ = ["BLOCK_ELEMENTS", "Blocks", "add", "dense", "dense_rows", "row_blocks"]
-
 Result = TypeVar("Result")
 
 # Number of float64 values in one block of an (n, d) table: 2 MB, so that the handful of tables

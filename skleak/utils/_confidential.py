@@ -13,8 +13,6 @@ from skleak.exceptions import PrivacyLeakWarning
 from skleak.utils._random import deep_names
 from skleak.utils._sklearn_compat import ShownAttributesMixin
 
-__all__ = ["ConfidentialMixin", "leaves_whole", "to_own_workers", "without_ledger"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _lock = threading.Lock()

@@ -9,8 +9,6 @@ import numpy as np
 
 from skleak.utils._typing import Array, IntArray
 
-__all__ = ["feature_labels", "is_single_feature", "resolve_features"]
-
 
 def is_single_feature(feature: Any) -> bool:
     """Return True if a reference names one column rather than a block of them."""

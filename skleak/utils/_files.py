@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["write_confidential"]
-
 # The owner alone; the umask may take more away.
 _OWNER = 0o600
 # Windows would write "\r\n" for "\n".

@@ -9,8 +9,6 @@ import numpy as np
 
 from skleak.utils._typing import Array
 
-__all__ = ["decode", "encode", "read_document", "write_document"]
-
 _FORMAT = "skleak"
 _VERSION = 1
 # Booleans, integers, floats, text and objects (of plain values): nothing that runs code.

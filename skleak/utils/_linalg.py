@@ -8,17 +8,6 @@ from scipy import linalg, sparse
 from skleak.utils._blocks import Blocks, add
 from skleak.utils._typing import Data, FloatArray
 
-__all__ = [
-    "ScaledCholesky",
-    "SingularMatrixError",
-    "augment",
-    "centered_gram",
-    "largest_entries",
-    "product",
-    "transpose_product",
-    "weighted_gram",
-]
-
 # Entries of one block of a Gram product: 32 MB, large enough for BLAS-3 to run at full speed.
 _GRAM_ELEMENTS = 1 << 22
 # Relative size of a standard deviation that is only rounding.

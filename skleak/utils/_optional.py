@@ -3,8 +3,6 @@
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["import_optional"]
-
 
 def import_optional(module: str, extra: str, purpose: str) -> ModuleType:
     """Import an optional module or say how to get it."""

@@ -7,19 +7,6 @@ import numpy as np
 from skleak.utils._arguments import check_numbers
 from skleak.utils._typing import Array, FloatArray, IntArray
 
-__all__ = [
-    "SUM_TOLERANCE",
-    "check_rows",
-    "class_probabilities",
-    "complements",
-    "label_positions",
-    "log_probabilities",
-    "predictions",
-    "residuals",
-    "select_columns",
-    "with_unseen",
-]
-
 # Stands in for a probability of zero: the largest loss is -log of it, 708.4, and finite.
 SMALLEST = np.finfo(np.float64).tiny
 # Probabilities in single precision sum to one no better than this.

@@ -9,8 +9,6 @@ from sklearn.base import clone
 
 from skleak.utils._typing import Array, RandomState
 
-__all__ = ["deep_names", "make_generator", "seeded", "spawn_generators"]
-
 
 def make_generator(random_state: RandomState) -> np.random.Generator:
     """Turn any accepted ``random_state`` into a NumPy Generator."""

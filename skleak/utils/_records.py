@@ -12,8 +12,6 @@ from skleak.utils._features import feature_labels
 from skleak.utils._linalg import largest_entries
 from skleak.utils._typing import Array, Data, FloatArray
 
-__all__ = ["check_magnitudes", "check_table", "row_label", "values_withheld"]
-
 # Largest number whose square, over all records, is still far from overflow.
 _LARGEST = 1e140
 

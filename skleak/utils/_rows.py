@@ -7,8 +7,6 @@ from scipy import sparse
 from skleak.utils._blocks import Blocks
 from skleak.utils._typing import Array, Data, FloatArray
 
-__all__ = ["row_keys", "same_rows"]
-
 
 def same_rows(X: Data, other: Data) -> bool:
     """Return True if two tables are the same, row by row; a dense one is no CSR one.

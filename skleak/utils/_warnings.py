@@ -6,8 +6,6 @@ from pathlib import Path
 
 import sklearn
 
-__all__ = ["outer_stacklevel"]
-
 # skleak itself, and what stands between it and whoever called it.
 _INNER = (str(Path(__file__).parent.parent), str(Path(sklearn.__file__).parent), functools.__file__)
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from skleak.adversary._knowledge import (
+from skleak.adversary.knowledge._knowledge import (
     as_table,
     find_secret,
     resolve_records,

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 
 from skleak.accounting import gaussian_delta, output_perturbation_sensitivity
-from skleak.adversary._removals import removal_obstacle
+from skleak.adversary.membership._removals import removal_obstacle
 from skleak.attacks.membership._likelihood_ratio import LikelihoodRatioMembership
 from skleak.bounds import (
     advantage_to_success,

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skleak.adversary._knowledge import find_secret
-from skleak.adversary._priors import (
+from skleak.adversary.knowledge._knowledge import find_secret
+from skleak.adversary.knowledge._priors import (
     attribute_prior,
     conditional_prior,
     default_classifier,

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from skleak.adversary._consistency import ignoring_mismatches
+from skleak.adversary.hypotheses._consistency import ignoring_mismatches
 from skleak.attacks import (
     BlackBoxAttributeInference,
     ImputationAttack,

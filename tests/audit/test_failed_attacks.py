@@ -7,8 +7,8 @@ import pytest
 
 from skleak.audit.report._sentences import findings
 from skleak.audit.report._summary import _played
-from skleak.rendering._exposure import most_exposed
-from skleak.rendering._results import best_rows, failed_rows
+from skleak.rendering.results._exposure import most_exposed
+from skleak.rendering.results._results import best_rows, failed_rows
 
 ENDS = ["advantage", "advantage_low", "advantage_high"]
 

@@ -13,8 +13,8 @@ import pytest
 from skleak.metrics._verdict import EXCEEDED
 from skleak.plotting import AuditDisplay
 from skleak.rendering._format import attack_label, number, percent, root
-from skleak.rendering._palette import ON_DARK
-from skleak.rendering._results import merged_bounds, points
+from skleak.rendering.palette import ON_DARK
+from skleak.rendering.results._results import merged_bounds, points
 
 KINDS = ["categorical", "numeric", "record"]
 

@@ -20,7 +20,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skleak.accounting import LeakageLedger
-from skleak.adversary._encodings import fit_public_model
+from skleak.adversary.hypotheses._encodings import fit_public_model
 from skleak.attacks import ImputationAttack, LikelihoodRatioMembership, WhiteBoxAttributeInference
 from skleak.audit import LeakageAuditor, MembershipAuditor
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression

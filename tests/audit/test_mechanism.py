@@ -9,7 +9,7 @@ from helpers import mostly_slow
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
-from skleak.adversary._encodings import model_parameters
+from skleak.adversary.hypotheses._encodings import model_parameters
 from skleak.audit import LeakageAuditor
 from skleak.audit.noise._mechanism import measured_noise
 from skleak.exceptions import PrivacyLeakWarning

@@ -7,7 +7,7 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from skleak.adversary._encodings import model_parameters
+from skleak.adversary.hypotheses._encodings import model_parameters
 from skleak.attacks import LikelihoodRatioMembership
 from skleak.attacks.membership.shadow._evidence import fit_evidence
 from skleak.attacks.membership.shadow._scores import score_limit

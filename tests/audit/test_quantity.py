@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
-from skleak.adversary._encodings import model_parameters
-from skleak.adversary._smooth import N_NODES
+from skleak.adversary.hypotheses._encodings import model_parameters
+from skleak.adversary.hypotheses._smooth import N_NODES
 from skleak.audit import LeakageAuditor
 from skleak.audit.games._game import Task
 from skleak.audit.games.attribute._quantity import at_truth, slope_at_truth

@@ -13,16 +13,6 @@ from skleak.accounting.ledger._store import MEMORY
 from skleak.utils._arguments import check_real, check_scalar
 from skleak.utils._typing import FloatArray
 
-__all__ = [
-    "check_ceilings",
-    "check_delta",
-    "check_name",
-    "check_path",
-    "check_same_records",
-    "check_squared",
-    "to_json",
-]
-
 
 def check_ceilings(max_leakage: Any, max_epsilon: Any, delta: Any) -> Ceilings:
     """Ceilings as numbers, with the mu that the one on epsilon allows; infinite for None."""

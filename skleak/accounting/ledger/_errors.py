@@ -4,8 +4,6 @@ import errno
 import os
 import sqlite3
 
-__all__ = ["damaged", "explain", "lost", "never_made", "not_a_ledger"]
-
 _RESTORE = "Restore the file from a backup; nothing was recorded, so release nothing."
 
 

@@ -37,8 +37,6 @@ from skleak.accounting.ledger._total import LeakageTotal
 from skleak.exceptions import LeakageBudgetError
 from skleak.utils._arguments import check_scalar
 
-__all__ = ["LeakageLedger"]
-
 
 class LeakageLedger:
     """An append-only file of every noisy fit, that refuses the fit which passes a ceiling.

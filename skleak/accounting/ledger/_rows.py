@@ -13,17 +13,6 @@ from skleak._version import __version__
 from skleak.accounting.ledger._errors import damaged
 from skleak.utils._typing import FloatArray
 
-__all__ = [
-    "HISTORY_TYPES",
-    "Ceilings",
-    "Totals",
-    "insert_ceilings",
-    "insert_release",
-    "read_ceilings",
-    "read_history",
-    "read_totals",
-]
-
 # A total that meets its ceiling exactly may pass it by round-off, and by no more.
 _ROUND_OFF = 1.0 + 1e-9
 
@@ -50,24 +39,14 @@ HISTORY_TYPES: dict[str, type | str] = {
 
 @dataclass(frozen=True)
 class Totals:
-    """Running totals of a data set after its latest release.
+    """Running totals of a data set after its latest release."""
 
-    Attributes
-    ----------
-    number : int
-        Number of releases.
-    squared : ndarray of shape (n_records,) or None
-        Sum of the squared losses of each record over aligned releases; None without any.
-    unaligned : float
-        Sum of the largest squared losses of unaligned releases, charged to every record.
-    mu : float
-        Composed mu; infinite once a release had no guarantee.
-    """
-
-    number: int = 0
+    number: int = 0  # Number of releases
+    # Sum of the squared losses of each record over aligned releases; None without any, (n_records,)
     squared: FloatArray | None = None
+    # Sum of the largest squared losses of unaligned releases, charged to every record
     unaligned: float = 0.0
-    mu: float = 0.0
+    mu: float = 0.0  # Composed mu; infinite once a release had no guarantee
 
     def plus(self, squared: FloatArray, mu: float, aligned: bool) -> "Totals":
         """Totals with one more release."""

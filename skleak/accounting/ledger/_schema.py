@@ -9,8 +9,6 @@ from contextlib import closing, suppress
 
 from skleak.accounting.ledger._errors import damaged, explain, not_a_ledger
 
-__all__ = ["create_file", "create_tables", "read_identity"]
-
 _APPLICATION_ID = 0x534B4C4B  # "SKLK"
 _SCHEMA_VERSION = 2
 

@@ -13,8 +13,6 @@ from typing import Any
 from skleak.accounting.ledger._errors import explain, lost, never_made, not_a_ledger
 from skleak.accounting.ledger._schema import create_file, create_tables, read_identity
 
-__all__ = ["MEMORY", "LedgerStore"]
-
 MEMORY = ":memory:"
 
 
@@ -28,15 +26,10 @@ class LedgerStore:
     The journal is SQLite's rollback journal: after every commit the one file is the whole ledger,
     which copies as a file and reads in a folder that may not be written.
 
-    Parameters
-    ----------
-    path : str
-        Absolute path, or ``":memory:"``.
-    timeout : float
-        Seconds to wait for other writers.
-    fill : callable, optional
-        Makes the ledger if there is no file, with the rows that it writes; without it a missing
-        file is an error.
+    ``path`` (str): absolute path, or ``":memory:"``.
+    ``timeout`` (float): seconds to wait for other writers.
+    ``fill`` (callable, optional): makes the ledger if there is no file, with the rows that it
+        writes; without it a missing file is an error.
 
     Examples
     --------

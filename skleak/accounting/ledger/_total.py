@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from skleak.accounting._gaussian import gaussian_epsilon
 from skleak.utils._typing import FloatArray
 
-__all__ = ["LeakageTotal"]
-
 
 @dataclass(frozen=True, eq=False)
 class LeakageTotal:

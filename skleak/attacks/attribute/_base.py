@@ -12,16 +12,22 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.adversary import _knowledge, _priors
-from skleak.adversary._knowledge import Secret
-from skleak.adversary._smooth import chebyshev_nodes, maximize
+from skleak.adversary.hypotheses import chebyshev_nodes, maximize
+from skleak.adversary.knowledge import (
+    Secret,
+    as_table,
+    attribute_prior,
+    column_names,
+    find_secret,
+    range_of_others,
+    resolve_records,
+    without_attribute,
+)
 from skleak.metrics import attack_success
 from skleak.utils._blocks import row_blocks
 from skleak.utils._confidential import ConfidentialMixin
 from skleak.utils._sklearn_compat import NoMetadataRequests, RawTableMixin, StrOptions
 from skleak.utils._typing import Array, FloatArray
-
-__all__ = ["AttributeAttack", "categorical_only"]
 
 # Entries of one table of log-likelihoods, releases x targets x values: 64 MB.
 _TABLE_ELEMENTS = 1 << 23
@@ -57,29 +63,27 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
 
     def _know(self, X: Any, y: Any) -> tuple[Any, Array, Secret]:
         """Validate the records and set what every attack on an attribute knows of them."""
-        table = _knowledge.as_table(X)
+        table = as_table(X)
         y = self._check_target(y, table)
-        secret = _knowledge.find_secret(table, self.attribute, self.values)
+        secret = find_secret(table, self.attribute, self.values)
         self._remember(table, secret)
         if not secret.numeric:
-            known = _knowledge.without_attribute(table, secret.index)
-            self.prior_ = _priors.attribute_prior(self.prior, known, y, secret, self.records_)
+            known = without_attribute(table, secret.index)
+            self.prior_ = attribute_prior(self.prior, known, y, secret, self.records_)
         return table, y, secret
 
     def _remember(self, table: Any, secret: Secret) -> None:
         """Set what is fitted but for the prior, and forget an earlier fit."""
         for name in ("feature_names_in_", "prior_", "estimates_"):
             self.__dict__.pop(name, None)
-        names = _knowledge.column_names(table)
+        names = column_names(table)
         self.n_features_in_ = table.shape[1]
         if names is not None:
             self.feature_names_in_ = names
-        self.records_ = _knowledge.resolve_records(self.records, table.shape[0])
+        self.records_ = resolve_records(self.records, table.shape[0])
         self.numeric_ = secret.numeric
         if secret.values is None:
-            self.values_ = chebyshev_nodes(*_knowledge.range_of_others(secret.column))[
-                :, self.records_
-            ].T
+            self.values_ = chebyshev_nodes(*range_of_others(secret.column))[:, self.records_].T
         else:
             self.values_ = secret.values
 

@@ -9,16 +9,24 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.adversary import _knowledge, _priors
-from skleak.adversary._consistency import check_weights
-from skleak.adversary._knowledge import Secret
-from skleak.adversary._releases import check_each, count_releases
+from skleak.adversary.hypotheses import check_each, check_weights, count_releases
+from skleak.adversary.knowledge import (
+    Secret,
+    as_table,
+    attribute_prior,
+    conditional_prior,
+    default_classifier,
+    find_secret,
+    folds,
+    known_features,
+    on_encoded_columns,
+    secret_of,
+    without_attribute,
+)
 from skleak.attacks.attribute._base import AttributeAttack, categorical_only
 from skleak.utils._confidential import leaves_whole, without_ledger
 from skleak.utils._sklearn_compat import HasMethods, fit_context
 from skleak.utils._typing import Array, FloatArray
-
-__all__ = ["ImputationAttack", "PriorAttack"]
 
 
 class _Baseline(AttributeAttack):
@@ -47,15 +55,15 @@ class _Baseline(AttributeAttack):
             For an unknown or single-valued attribute, missing values in it, or more than 64
             categories, and for invalid weights.
         """
-        table = _knowledge.as_table(X)
+        table = as_table(X)
         check_weights(sample_weight, table)
         y = self._check_target(y, table)
         if self.attribute is None:
-            secret, known = _knowledge.secret_of(y, -1, "y", self.values), table
+            secret, known = secret_of(y, -1, "y", self.values), table
             y = None
         else:
-            secret = _knowledge.find_secret(table, self.attribute, self.values)
-            known = _knowledge.without_attribute(table, secret.index)
+            secret = find_secret(table, self.attribute, self.values)
+            known = without_attribute(table, secret.index)
         self._remember(table, secret)
         if secret.numeric:
             self.estimates_ = self._estimate(known, y, secret.column)[self.records_]
@@ -204,7 +212,7 @@ class PriorAttack(_Baseline):
         return super().fit(X, y, sample_weight=sample_weight)
 
     def _probabilities(self, known: Any, y: Any, secret: Secret) -> FloatArray:
-        return _priors.attribute_prior(self.prior, known, y, secret, self.records_)
+        return attribute_prior(self.prior, known, y, secret, self.records_)
 
     def _estimate(self, known: Any, y: Any, column: FloatArray) -> FloatArray:
         return (column.sum() - column) / (len(column) - 1)
@@ -281,15 +289,15 @@ class ImputationAttack(_Baseline):
     def _probabilities(self, known: Any, y: Any, secret: Secret) -> FloatArray:
         classifier = self.classifier
         if classifier is None:
-            classifier = _priors.default_classifier()
+            classifier = default_classifier()
         n_values = len(self.values_)
-        prior = _priors.conditional_prior(classifier, known, y, secret.codes, n_values)
+        prior = conditional_prior(classifier, known, y, secret.codes, n_values)
         return prior[self.records_]
 
     def _estimate(self, known: Any, y: Any, column: FloatArray) -> FloatArray:
         regressor = self.classifier
         if regressor is None:
-            regressor = _priors.on_encoded_columns(Ridge())
-        features = _priors.known_features(known, y)
-        quiet, folds = without_ledger(regressor), _priors.folds(len(column))
-        return cross_val_predict(quiet, features, column, cv=folds)
+            regressor = on_encoded_columns(Ridge())
+        features = known_features(known, y)
+        quiet, split = without_ledger(regressor), folds(len(column))
+        return cross_val_predict(quiet, features, column, cv=split)

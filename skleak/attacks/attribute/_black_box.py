@@ -9,13 +9,22 @@ from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 
-from skleak.adversary._consistency import check_weights
-from skleak.adversary._encodings import PublicModel, check_smooth, fit_public_model, plain_table
-from skleak.adversary._gradient_norms import norms_by, unwrapped
-from skleak.adversary._knowledge import Secret, take_rows, with_attribute
-from skleak.adversary._membership_scores import finite
-from skleak.adversary._models import Shell, fit_shell, models_with
-from skleak.adversary._releases import count_releases, is_model, read_each, read_releases
+from skleak.adversary.hypotheses import (
+    PublicModel,
+    Shell,
+    check_smooth,
+    check_weights,
+    count_releases,
+    fit_public_model,
+    fit_shell,
+    is_model,
+    models_with,
+    plain_table,
+    read_each,
+    read_releases,
+)
+from skleak.adversary.knowledge import Secret, take_rows, with_attribute
+from skleak.adversary.membership import finite, norms_by, unwrapped
 from skleak.attacks.attribute import _criteria as criteria
 from skleak.attacks.attribute._base import AttributeAttack, categorical_only
 from skleak.attacks.attribute._criteria import Criterion
@@ -24,8 +33,6 @@ from skleak.utils._confidential import leaves_whole
 from skleak.utils._predictions import label_positions, predictions, select_columns
 from skleak.utils._sklearn_compat import HasMethods, StrOptions, fit_context
 from skleak.utils._typing import Array, FloatArray, IntArray
-
-__all__ = ["BlackBoxAttributeInference"]
 
 
 def _has_posterior(attack: Any) -> bool:

@@ -21,19 +21,6 @@ from skleak.utils._predictions import (
 )
 from skleak.utils._typing import Array, FloatArray, IntArray
 
-__all__ = [
-    "Criterion",
-    "accuracy_scores",
-    "check_applicable",
-    "classifies",
-    "confusion_scores",
-    "gaussian_scores",
-    "log_likelihoods",
-    "numbers_of",
-    "squared_scores",
-    "ties_by_prior",
-]
-
 Criterion = Literal["performance", "proba", "likelihood", "loss", "accuracy", "gradient"]
 # Scores that are equal but for the order of a sum, such as that over the trees of a forest.
 _ROUND_OFF = 1e-14

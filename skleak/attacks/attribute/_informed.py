@@ -5,27 +5,32 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from skleak.adversary import _knowledge
-from skleak.adversary._consistency import check_weights
-from skleak.adversary._encodings import (
+from skleak.adversary.hypotheses import (
+    ReleaseKind,
+    Releases,
     candidate_rows,
     changed_columns,
     check_seen,
+    check_weights,
     dense_table,
     fit_public_model,
     plain_table,
+    read_each,
+    read_releases,
 )
-from skleak.adversary._likeliest import reconstruct_known, reconstruct_roots
-from skleak.adversary._missing import MissingGradient, objective_of
-from skleak.adversary._releases import ReleaseKind, Releases, read_each, read_releases
+from skleak.adversary.knowledge import as_table, find_secret, take_rows
+from skleak.adversary.reconstruction import (
+    MissingGradient,
+    objective_of,
+    reconstruct_known,
+    reconstruct_roots,
+)
 from skleak.attacks.attribute._base import AttributeAttack
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._blocks import row_blocks
 from skleak.utils._confidential import leaves_whole
 from skleak.utils._sklearn_compat import HasMethods, fit_context
 from skleak.utils._typing import FloatArray
-
-__all__ = ["InformedAttributeInference"]
 
 # Entries of a table of predictions, records x releases: 16 MB.
 _PREDICTIONS = 1 << 21
@@ -150,9 +155,9 @@ class InformedAttributeInference(AttributeAttack):
             For a numeric attribute, one that the preprocessing drops, or an estimator whose
             training objective is not known, or that tells more than two classes apart.
         """
-        table = _knowledge.as_table(X)
+        table = as_table(X)
         y = self._check_target(y, table)
-        secret = _knowledge.find_secret(table, self.attribute, self.values)
+        secret = find_secret(table, self.attribute, self.values)
         if secret.numeric:
             raise AttackNotApplicableError(
                 f"The attribute {self.attribute!r} is a quantity, and has no candidate values to "
@@ -173,7 +178,7 @@ class InformedAttributeInference(AttributeAttack):
         """Set the candidates and the units of all columns."""
         X = plain_table(encoded)
         tables = [plain_table(one) for one in rows]
-        columns = changed_columns(_knowledge.take_rows(X, self.records_), tables)
+        columns = changed_columns(take_rows(X, self.records_), tables)
         check_seen(columns)
         candidates = np.stack([dense_table(one[:, columns]) for one in tables], axis=1)
         self._columns, self._points = columns, candidates
@@ -187,7 +192,7 @@ class InformedAttributeInference(AttributeAttack):
         squares = np.ravel((known * known).mean(axis=0))
         scale = np.sqrt(np.where(squares > 0.0, squares, 1.0))
         self._known_units = 1.0 / scale
-        self._known = dense_table(_knowledge.take_rows(known, self.records_)) / scale
+        self._known = dense_table(take_rows(known, self.records_)) / scale
 
     def _read(self, released: Any, noise_scale: Any) -> tuple[Releases, int, bool]:
         p = self._objective.n_parameters

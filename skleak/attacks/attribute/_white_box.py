@@ -6,18 +6,25 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from skleak.adversary._consistency import ENCODING_ERROR, check_weights, warn_of_mismatch
-from skleak.adversary._encodings import (
+from skleak.adversary.hypotheses import (
+    ENCODING_ERROR,
     PublicModel,
+    ReleaseKind,
+    Releases,
+    ShapedHypotheses,
     candidate_rows,
+    check_size,
     check_smooth,
+    check_weights,
     closed_form_encodings,
     closed_form_shapes,
     fit_public_model,
+    read_each,
+    read_releases,
+    refit_encodings,
+    refit_pipelines,
+    warn_of_mismatch,
 )
-from skleak.adversary._refits import refit_encodings, refit_pipelines
-from skleak.adversary._releases import ReleaseKind, Releases, read_each, read_releases
-from skleak.adversary._shaped import ShapedHypotheses, check_size
 from skleak.attacks.attribute._base import AttributeAttack
 from skleak.channels import GaussianChannel, UnequalGaussianChannel
 from skleak.exceptions import AttackNotApplicableError
@@ -27,8 +34,6 @@ from skleak.utils._blocks import row_blocks
 from skleak.utils._confidential import leaves_whole
 from skleak.utils._sklearn_compat import HasMethods, fit_context
 from skleak.utils._typing import Array, FloatArray
-
-__all__ = ["WhiteBoxAttributeInference"]
 
 
 class WhiteBoxAttributeInference(AttributeAttack):

@@ -1,1 +1,7 @@
 """Membership inference."""
+
+from skleak.attacks.membership._gaussian import GaussianLinearMembership
+from skleak.attacks.membership._inference import MembershipInference
+from skleak.attacks.membership._likelihood_ratio import LikelihoodRatioMembership
+
+__all__ = ["GaussianLinearMembership", "LikelihoodRatioMembership", "MembershipInference"]

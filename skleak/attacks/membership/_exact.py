@@ -9,42 +9,32 @@ from scipy.special import ndtr, ndtri
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.adversary._consistency import ENCODING_ERROR, warn_of_mismatch
-from skleak.adversary._encodings import PublicModel, fit_public_model
-from skleak.adversary._releases import ReleaseKind, Releases, read_releases
-from skleak.adversary._removals import removal_obstacle
+from skleak.adversary.hypotheses import (
+    ENCODING_ERROR,
+    PublicModel,
+    ReleaseKind,
+    Releases,
+    fit_public_model,
+    read_releases,
+    warn_of_mismatch,
+)
+from skleak.adversary.membership import removal_obstacle
 from skleak.attacks.membership._rates import check_rate
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.refit import removal_steps
 from skleak.influence.state import FitState
 from skleak.utils._typing import Array, FloatArray, IntArray
 
-__all__ = ["ExactRates", "ExactTest", "fit_exact_test"]
-
 
 @dataclass(frozen=True)
 class ExactTest:
-    """Noiseless parameters with and without each target. Confidential.
+    """Noiseless parameters with and without each target. Confidential."""
 
-    Parameters
-    ----------
-    own : ndarray of shape (n_parameters,)
-        Parameters with all records.
-    steps : ndarray of shape (n_targets, n_parameters)
-        How far they move when a target is removed.
-    noise_scale : float
-        Noise of a release; NaN where it is calibrated to data.
-    kind : ReleaseKind
-        What models the test is about.
-    weighted : bool, default=False
-        Whether the sample weights of the fit were given.
-    """
-
-    own: FloatArray
-    steps: FloatArray
-    noise_scale: float
-    kind: ReleaseKind
-    weighted: bool = False
+    own: FloatArray  # Parameters with all records, (n_parameters,)
+    steps: FloatArray  # How far they move when a target is removed, (n_targets, n_parameters)
+    noise_scale: float  # Noise of a release; NaN where it is calibrated to data
+    kind: ReleaseKind  # What models the test is about
+    weighted: bool = False  # True if the sample weights of the fit were given
 
     @property
     def encodings(self) -> FloatArray:

@@ -9,7 +9,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.adversary._membership_records import as_membership
+from skleak.adversary.membership import as_membership
 from skleak.attacks.membership._gaussian_rates import leverages, member_power, member_rates
 from skleak.attacks.membership._rates import check_positions, check_rate, check_responses
 from skleak.bounds import information_projection_advantage, membership_lower_bound_exponential
@@ -18,8 +18,6 @@ from skleak.utils._confidential import ConfidentialMixin, leaves_whole
 from skleak.utils._random import make_generator
 from skleak.utils._sklearn_compat import Interval, NoMetadataRequests, fit_context, validate_data
 from skleak.utils._typing import BoolArray, FloatArray, IntArray, RandomState
-
-__all__ = ["GaussianLinearMembership"]
 
 # At leverage 1 a member's residual is zero but for rounding: below this in units of the noise (a
 # leverage a little below 1 passes for it), and relative to what it is the difference of.

@@ -7,8 +7,6 @@ from scipy.optimize import elementwise
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray
 
-__all__ = ["leverages", "member_power", "member_rates"]
-
 _N_NODES = 128
 # Below this distance to 1 a leverage is 1 but for rounding.
 _ROUND_OFF = 1e-13

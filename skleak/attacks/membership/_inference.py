@@ -7,24 +7,27 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.adversary import _membership_scores as scores_of
-from skleak.adversary._consistency import check_weights
-from skleak.adversary._gradient_norms import norms_by
-from skleak.adversary._membership_records import (
+from skleak.adversary.hypotheses import check_weights
+from skleak.adversary.membership import (
+    Statistic,
     as_records,
     as_reference,
     as_targets,
+    calibrated_threshold,
+    classification_scores,
+    finite,
+    is_probabilistic,
+    norms_by,
+    reference_rank,
+    regression_scores,
     released_models,
 )
-from skleak.adversary._membership_scores import Statistic
 from skleak.attacks.membership._rates import MembershipRates
 from skleak.attacks.membership._raw_records import RawRecords
 from skleak.utils._confidential import ConfidentialMixin, leaves_whole
 from skleak.utils._predictions import residuals
 from skleak.utils._sklearn_compat import Interval, NoMetadataRequests, StrOptions, fit_context
 from skleak.utils._typing import Array, FloatArray, IntArray
-
-__all__ = ["MembershipInference"]
 
 
 class MembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRequests, RawRecords):
@@ -216,7 +219,7 @@ class MembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRequests
         self.n_candidates_ = len(y)
         self.n_reference_ = 0 if self._reference is None else len(self._reference[1])
         if self.threshold == "calibrated" and self._reference is not None:
-            scores_of.reference_rank(self.prior, self.n_reference_)
+            reference_rank(self.prior, self.n_reference_)
         self._remember_columns(X)
         return self
 
@@ -225,19 +228,19 @@ class MembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRequests
         X, y = records
         if self.statistic == "gradient_norm":
             scores = -norms_by(self.gradient_norm, model, X, y)
-        elif scores_of.is_probabilistic(model):
-            scores = scores_of.classification_scores(model, X, y, self.statistic)
+        elif is_probabilistic(model):
+            scores = classification_scores(model, X, y, self.statistic)
         else:
             scale = None
             if self.statistic == "likelihood" and self._reference is not None:
                 scale = float(np.sqrt(np.mean(residuals(model, *self._reference) ** 2)))
-            scores = scores_of.regression_scores(model, X, y, self.statistic, scale)
+            scores = regression_scores(model, X, y, self.statistic, scale)
         if scores.shape != y.shape:
             raise ValueError(
                 f"{type(model).__name__} must answer for each of the {len(y)} records; got shape "
                 f"{scores.shape}."
             )
-        return scores_of.finite(scores)
+        return finite(scores)
 
     def decision_function(self, released: Any) -> FloatArray:
         """Score of every candidate: the larger, the more likely it is a member.
@@ -297,7 +300,7 @@ class MembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRequests
                 "`fit(X_candidates, y_candidates, X_reference, y_reference)`, or a float as "
                 "`threshold`."
             )
-        return scores_of.calibrated_threshold(self._scores(model, self._reference), self.prior)
+        return calibrated_threshold(self._scores(model, self._reference), self.prior)
 
     def predict(self, released: Any) -> IntArray:
         """Guess which candidates the model was trained on.

@@ -10,15 +10,13 @@ from scipy.special import expit, logit
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.adversary._consistency import check_weights_known, weights_of_both
-from skleak.adversary._encodings import last_step
-from skleak.adversary._knowledge import as_table, resolve_records
-from skleak.adversary._removals import removal_obstacle
+from skleak.adversary.hypotheses import check_weights_known, last_step, weights_of_both
+from skleak.adversary.knowledge import as_table, resolve_records
+from skleak.adversary.membership import removal_obstacle
 from skleak.attacks.membership._exact import ExactRates, ExactTest, fit_exact_test
 from skleak.attacks.membership._rates import MembershipRates
 from skleak.attacks.membership._raw_records import RawRecords
-from skleak.attacks.membership.shadow._records import known_records
-from skleak.attacks.membership.shadow._test import ShadowPlan, ShadowTest, fit_shadow_test
+from skleak.attacks.membership.shadow import ShadowPlan, ShadowTest, fit_shadow_test, known_records
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._confidential import ConfidentialMixin, leaves_whole
 from skleak.utils._sklearn_compat import (
@@ -29,8 +27,6 @@ from skleak.utils._sklearn_compat import (
     fit_context,
 )
 from skleak.utils._typing import FloatArray, IntArray, RandomState
-
-__all__ = ["LikelihoodRatioMembership"]
 
 
 class LikelihoodRatioMembership(

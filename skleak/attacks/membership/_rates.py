@@ -7,10 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import roc_curve
 
-from skleak.adversary._membership_records import as_membership
+from skleak.adversary.membership import as_membership
 from skleak.utils._typing import FloatArray, IntArray
-
-__all__ = ["MembershipRates", "check_positions", "check_rate", "check_responses"]
 
 # Keeps a rate of k of n non-members from counting as more than k / n.
 _ROUND_OFF = 1e-12

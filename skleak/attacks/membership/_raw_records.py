@@ -5,10 +5,8 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
-from skleak.adversary._knowledge import column_names
+from skleak.adversary.knowledge import column_names
 from skleak.utils._sklearn_compat import RawTableMixin
-
-__all__ = ["RawRecords"]
 
 
 class RawRecords(RawTableMixin, BaseEstimator):

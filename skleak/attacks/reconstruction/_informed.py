@@ -8,26 +8,35 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.adversary._consistency import check_weights
-from skleak.adversary._encodings import dense_table, fit_public_model, plain_table
-from skleak.adversary._knowledge import (
+from skleak.adversary.hypotheses import (
+    ReleaseKind,
+    check_weights,
+    dense_table,
+    fit_public_model,
+    plain_table,
+    read_releases,
+)
+from skleak.adversary.knowledge import (
     as_table,
     column_names,
     ranges_of_others,
     resolve_records,
     take_rows,
 )
-from skleak.adversary._likeliest import reconstruct_known, reconstruct_unknown
-from skleak.adversary._missing import MissingGradient, _hessian, objective_of, weights_of
-from skleak.adversary._releases import ReleaseKind, read_releases
+from skleak.adversary.reconstruction import (
+    MissingGradient,
+    hessian_of,
+    objective_of,
+    reconstruct_known,
+    reconstruct_unknown,
+    weights_of,
+)
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.state import NoiseShape
 from skleak.utils._confidential import ConfidentialMixin, leaves_whole
 from skleak.utils._linalg import augment
 from skleak.utils._sklearn_compat import HasMethods, NoMetadataRequests, StrOptions, fit_context
 from skleak.utils._typing import FloatArray
-
-__all__ = ["InformedReconstruction"]
 
 
 class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
@@ -240,7 +249,7 @@ class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, BaseEstimato
             return missing
         objective, targets = self._objective, self.records_
         a = objective.predictor(w)
-        hessian = _hessian(objective, a)
+        hessian = hessian_of(objective, a)
         x = augment(dense_table(take_rows(objective.X, targets)), True)
         weight = weights_of(objective, targets)
         own = (weight * objective.loss.curvature(a)[targets])[:, None]

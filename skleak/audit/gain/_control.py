@@ -2,9 +2,8 @@
 
 from typing import Any, Literal
 
-from skleak.adversary._consistency import ignoring_mismatches, weights_of_both
-from skleak.adversary._knowledge import as_table
-from skleak.adversary._releases import count_releases
+from skleak.adversary.hypotheses import count_releases, ignoring_mismatches, weights_of_both
+from skleak.adversary.knowledge import as_table
 from skleak.attacks import (
     ImputationAttack,
     InformedAttributeInference,
@@ -22,8 +21,6 @@ from skleak.audit.gain._difference import difference_interval, paired_interval, 
 from skleak.audit.gain._gain import AttributeGain
 from skleak.utils._arguments import check_level
 from skleak.utils._typing import FloatArray
-
-__all__ = ["attribute_gain"]
 
 
 def attribute_gain(

@@ -11,8 +11,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.adversary._consistency import attack_weights
-from skleak.adversary._knowledge import (
+from skleak.adversary.hypotheses import attack_weights
+from skleak.adversary.knowledge import (
     Secret,
     column_names,
     raw_column,
@@ -24,15 +24,6 @@ from skleak.metrics import attack_success, squared_errors
 from skleak.utils._confidential import without_ledger
 from skleak.utils._features import is_single_feature, resolve_features
 from skleak.utils._typing import Array, FloatArray
-
-__all__ = [
-    "Samples",
-    "Side",
-    "checked_targets",
-    "copy_with",
-    "same_columns",
-    "samples_of",
-]
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,6 @@ from scipy import stats
 from skleak.metrics import Interval, binomial_interval, mean_interval
 from skleak.utils._typing import FloatArray
 
-__all__ = ["difference_interval", "paired_interval", "success_interval"]
-
 
 def success_interval(outcomes: FloatArray, level: float, *, bounded: bool) -> Interval:
     """Success against records of a population, and releases like those given.

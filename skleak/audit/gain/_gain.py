@@ -8,9 +8,7 @@ import numpy as np
 import pandas as pd
 
 from skleak.metrics import Interval
-from skleak.rendering._format import code, number, percent, plural
-
-__all__ = ["AttributeGain"]
+from skleak.rendering import code, number, percent, plural
 
 
 @dataclass(frozen=True, repr=False)

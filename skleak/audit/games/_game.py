@@ -9,11 +9,9 @@ from typing import Any
 import pandas as pd
 from sklearn.base import clone
 
-from skleak.adversary._consistency import attack_weights
+from skleak.adversary.hypotheses import attack_weights
 from skleak.audit.tables._design import Design, Outcome
 from skleak.utils._typing import Array, FloatArray
-
-__all__ = ["Cell", "Facts", "Game", "Task", "fit_copy", "named_attacks", "own_copy"]
 
 # A function of a module and its arguments: it travels to another process.
 Cell = tuple[Callable[..., Outcome], tuple[Any, ...]]

@@ -8,16 +8,12 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from skleak.adversary._consistency import weight_argument
-from skleak.adversary._encodings import last_step
-from skleak.adversary._knowledge import as_table
-from skleak.adversary._models import Shell, models_with
+from skleak.adversary.hypotheses import Shell, last_step, models_with, weight_argument
+from skleak.adversary.knowledge import as_table
 from skleak.audit.games._game import Cell
 from skleak.audit.noise._mechanism import colored
 from skleak.audit.tables._design import Design, Outcome, cell_key
 from skleak.utils._typing import Array, FloatArray
-
-__all__ = ["Releases", "level_cells", "noise_levels", "reference_records", "seed_of", "utility"]
 
 # Streams of seeds at every noise level; 2 are the checks of the noise.
 GAMES, UTILITY, GAP = 0, 1, 3

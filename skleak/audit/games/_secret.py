@@ -9,9 +9,13 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone, is_classifier
 
-from skleak.adversary._consistency import weight_argument
-from skleak.adversary._encodings import PublicModel, fit_public_model, last_step
-from skleak.adversary._models import fit_shell
+from skleak.adversary.hypotheses import (
+    PublicModel,
+    fit_public_model,
+    fit_shell,
+    last_step,
+    weight_argument,
+)
 from skleak.attacks import (
     BlackBoxAttributeInference,
     ImputationAttack,
@@ -42,8 +46,6 @@ from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.state import FitState, NoiseShape
 from skleak.metrics import simultaneous_confidence_level
 from skleak.utils._typing import Array, FloatArray, IntArray
-
-__all__ = ["SecretGame", "SecretSubject", "determination", "fit_quietly", "unit_state"]
 
 _NAMES = {
     PriorAttack: "prior",

@@ -5,15 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from skleak.adversary._consistency import ignoring_mismatches
+from skleak.adversary.hypotheses import ignoring_mismatches
 from skleak.attacks import ImputationAttack, PriorAttack, WhiteBoxAttributeInference
 from skleak.audit.noise._mechanism import colored
 from skleak.audit.noise._shaped import ShapedNoise
 from skleak.audit.tables._design import Outcome
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import Array, FloatArray, IntArray
-
-__all__ = ["SINGLE_GAMES", "draw_secrets", "play_actual", "play_drawn", "play_errors", "plays_each"]
 
 _BASELINES = (PriorAttack, ImputationAttack)
 # Entries of one block of releases or of guesses: 64 MB.

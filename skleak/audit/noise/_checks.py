@@ -14,8 +14,6 @@ from scipy.special import wofz
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray
 
-__all__ = ["LEVEL", "NO_NOISE", "NoiseCheck", "check_noise"]
-
 # Chance of a false alarm of a check.
 LEVEL = 1e-6
 # Noise below this share of what is stated is none: noise on a grid has a step of 2^-30 of it.

@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from skleak.adversary._consistency import ENCODING_ERROR
+from skleak.adversary.hypotheses import ENCODING_ERROR
 from skleak.audit.noise._checks import NoiseCheck
 from skleak.exceptions import ReleaseMismatchWarning
 from skleak.utils._typing import FloatArray
 from skleak.utils._warnings import outer_stacklevel
-
-__all__ = ["HYPOTHESES", "Hypotheses", "check_distances", "warn_of_hypotheses"]
 
 # Name of the check.
 HYPOTHESES = "hypotheses"

@@ -11,16 +11,13 @@ from sklearn.base import clone
 from sklearn.covariance import ledoit_wolf
 from sklearn.exceptions import ConvergenceWarning
 
-from skleak.adversary._consistency import weight_argument
-from skleak.adversary._encodings import model_parameters
+from skleak.adversary.hypotheses import model_parameters, weight_argument
 from skleak.audit.noise._checks import NO_NOISE, NoiseCheck, check_noise
 from skleak.audit.noise._hypotheses import Hypotheses, warn_of_hypotheses
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.influence.state import NoiseShape
 from skleak.utils._typing import Array, FloatArray
 from skleak.utils._warnings import outer_stacklevel
-
-__all__ = ["MeasuredNoise", "Trained", "check_rows", "colored", "measured_noise", "noise_of_levels"]
 
 # Stream of the seeds of the checks at each noise level; games and utility have 0 and 1.
 _CHECKS = 2

@@ -3,12 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from skleak.adversary._encodings import PublicModel, model_parameters
+from skleak.adversary.hypotheses import PublicModel, model_parameters
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.noise import noise_covariance
 from skleak.influence.state import NoiseShape
-
-__all__ = ["audited_shape", "shape_of_fit"]
 
 
 def audited_shape(model: PublicModel, fitted: Any, attribute: Any) -> NoiseShape:

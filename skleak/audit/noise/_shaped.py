@@ -8,8 +8,6 @@ from scipy import linalg
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["ShapedNoise"]
-
 # Entries of the roots that are held at once: 32 MB.
 _ELEMENTS = 1 << 22
 

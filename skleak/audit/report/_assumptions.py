@@ -1,9 +1,7 @@
 """Sentences: under which conditions the findings of an audit hold."""
 
 from skleak.audit.report._facts import AuditFacts
-from skleak.rendering._format import count, percent, plural, shorten
-
-__all__ = ["assumptions"]
+from skleak.rendering import count, percent, plural, shorten
 
 _PRIORS = {
     "marginal": (

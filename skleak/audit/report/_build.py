@@ -15,8 +15,8 @@ from sklearn.base import clone, is_classifier
 from sklearn.pipeline import Pipeline
 
 from skleak._version import __version__
-from skleak.adversary._encodings import last_step
-from skleak.adversary._knowledge import as_table, column_names
+from skleak.adversary.hypotheses import last_step
+from skleak.adversary.knowledge import as_table, column_names
 from skleak.audit.games._game import Game
 from skleak.audit.report._assumptions import assumptions
 from skleak.audit.report._report import AuditReport
@@ -24,8 +24,6 @@ from skleak.audit.report._sentences import findings
 from skleak.audit.tables._design import Design, Outcome
 from skleak.mechanisms import as_reweighting
 from skleak.utils._typing import Array, FloatArray
-
-__all__ = ["build_report", "fingerprint"]
 
 # Parameters of a private estimator that decide nothing in its audit.
 _UNUSED = ("ledger", "random_state", "verbose")

@@ -13,10 +13,9 @@ from skleak.audit.report._tables import (
     group_table,
     results_table,
 )
-from skleak.metrics._verdict import BIASED, EXCEEDED, VACUOUS
-from skleak.plotting import AuditDisplay
-from skleak.plotting._inline import inline_svg
-from skleak.rendering._document import (
+from skleak.metrics import BIASED, EXCEEDED, VACUOUS
+from skleak.plotting import AuditDisplay, inline_svg
+from skleak.rendering import (
     Block,
     Bullets,
     Card,
@@ -25,8 +24,6 @@ from skleak.rendering._document import (
     Pairs,
     Paragraph,
     Section,
-)
-from skleak.rendering._format import (
     attack_label,
     bound_label,
     count,
@@ -35,7 +32,7 @@ from skleak.rendering._format import (
     plural,
     shorten,
 )
-from skleak.rendering._results import (
+from skleak.rendering.results import (
     best_rows,
     counts_success,
     floor_advantages,
@@ -46,8 +43,6 @@ from skleak.rendering._results import (
     record_advantages,
     tightest,
 )
-
-__all__ = ["audit_document"]
 
 _FOOTER = "To publish the model, publish what `release()` returns, and nothing of this report."
 

@@ -5,8 +5,6 @@ from typing import Any
 
 import pandas as pd
 
-__all__ = ["AuditFacts"]
-
 
 @dataclass(frozen=True, repr=False)
 class AuditFacts:

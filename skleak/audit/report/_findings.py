@@ -9,10 +9,8 @@ import pandas as pd
 
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._noise import noise_findings
-from skleak.metrics import multiplicity_correction, p_value_exceeds
-from skleak.metrics._verdict import BIASED, EXCEEDED, VACUOUS
-from skleak.rendering._exposure import middle_noise, most_exposed
-from skleak.rendering._results import (
+from skleak.metrics import BIASED, EXCEEDED, VACUOUS, multiplicity_correction, p_value_exceeds
+from skleak.rendering.results import (
     BASELINES,
     best_rows,
     counts_success,
@@ -22,12 +20,12 @@ from skleak.rendering._results import (
     imputation_error,
     levels,
     median,
+    middle_noise,
+    most_exposed,
     prior_error,
     record_advantages,
     tightest,
 )
-
-__all__ = ["SMALL", "Finding", "facts"]
 
 # An advantage below this share is small, as the summary counts it.
 SMALL = 0.05
@@ -35,17 +33,10 @@ SMALL = 0.05
 
 @dataclass(frozen=True)
 class Finding:
-    """What is found about a topic: numbers, names and yes or no.
+    """What is found about a topic: numbers, names and yes or no."""
 
-    Parameters
-    ----------
-    topic : str
-        What it is about.
-    facts : dict
-        By name; shares are between 0 and 1, errors are squared, NaN is not known.
-    """
-
-    topic: str
+    topic: str  # What it is about
+    # By name; shares are between 0 and 1, errors are squared, NaN is not known
     facts: dict[str, Any]
 
     def __getitem__(self, name: str) -> Any:

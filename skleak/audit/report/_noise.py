@@ -5,9 +5,7 @@ from typing import Any
 import pandas as pd
 
 from skleak.audit.report._facts import AuditFacts
-from skleak.rendering._format import count, number, plural
-
-__all__ = ["noise_findings"]
+from skleak.rendering import count, number, plural
 
 # What is said of a check that failed, with its statistic.
 _FOUND = {

@@ -8,11 +8,8 @@ import pandas as pd
 from skleak.audit.report._document import audit_document
 from skleak.audit.report._facts import AuditFacts
 from skleak.plotting import AuditDisplay
-from skleak.rendering._document import Document
-from skleak.rendering._report import Report, header, plain, rows
-from skleak.rendering._results import bound_advantages
-
-__all__ = ["AuditReport"]
+from skleak.rendering import Document, Report, header, plain, rows
+from skleak.rendering.results import bound_advantages
 
 
 @dataclass(frozen=True, repr=False)

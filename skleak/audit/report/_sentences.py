@@ -8,9 +8,7 @@ import numpy as np
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._findings import Finding, facts
 from skleak.audit.report._summary import at_noise, interval, sentence, summary, where
-from skleak.rendering._format import code, count, number, percent, plural, root
-
-__all__ = ["findings"]
+from skleak.rendering import code, count, number, percent, plural, root
 
 # Comparisons and records named one by one; more are counted.
 _N_NAMED = 5

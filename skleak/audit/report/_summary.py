@@ -6,11 +6,9 @@ from typing import Any
 import numpy as np
 
 from skleak.audit.report._findings import SMALL, Finding
-from skleak.metrics._verdict import BIASED
-from skleak.rendering._format import attack_label, code, number, percent, root, shorten
-from skleak.rendering._results import BASELINES
-
-__all__ = ["at_noise", "interval", "sentence", "summary", "where"]
+from skleak.metrics import BIASED
+from skleak.rendering import attack_label, code, number, percent, root, shorten
+from skleak.rendering.results import BASELINES
 
 _WHO = {
     "exact": "an attacker who is told all other memberships (`exact`)",

@@ -7,21 +7,31 @@ import numpy as np
 import pandas as pd
 
 from skleak.audit.report._facts import AuditFacts
-from skleak.metrics._verdict import BIASED, CONSISTENT, EXCEEDED, VACUOUS
-from skleak.rendering._document import Block, Column, Paragraph, Table
-from skleak.rendering._exposure import middle_noise, most_exposed, vulnerability
-from skleak.rendering._format import attack_label, count, number, percent, plural, root
-from skleak.rendering._results import (
+from skleak.metrics import BIASED, CONSISTENT, EXCEEDED, VACUOUS
+from skleak.rendering import (
+    Block,
+    Column,
+    Paragraph,
+    Table,
+    attack_label,
+    count,
+    number,
+    percent,
+    plural,
+    root,
+)
+from skleak.rendering.results import (
     counts_success,
     imputation_error,
     levels,
     merged_bounds,
+    middle_noise,
+    most_exposed,
     points,
     prior_error,
     tightest,
+    vulnerability,
 )
-
-__all__ = ["bounds_table", "exposed_table", "group_table", "results_table"]
 
 Show = Callable[[Any], str]
 _SHORT = {

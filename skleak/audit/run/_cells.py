@@ -9,8 +9,6 @@ from skleak.audit.games._game import Cell
 from skleak.audit.tables._design import Outcome
 from skleak.utils._confidential import to_own_workers
 
-__all__ = ["run_cells"]
-
 
 def run_cells(
     cells: Mapping[str, Cell],

@@ -13,8 +13,6 @@ from skleak.audit.tables._design import Outcome
 from skleak.utils._files import write_confidential
 from skleak.utils._typing import Array
 
-__all__ = ["Checkpoint"]
-
 _HEADER = "header"
 
 

@@ -12,8 +12,6 @@ from skleak.exceptions import CheckpointWarning, IncompleteAuditWarning
 from skleak.utils._random import make_generator
 from skleak.utils._warnings import outer_stacklevel
 
-__all__ = ["Run"]
-
 # A checkpoint is written whole: with many cells, not more than this share of the time.
 _SHARE_OF_TIME = 0.1
 

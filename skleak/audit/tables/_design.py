@@ -6,8 +6,6 @@ from typing import Any
 
 from skleak.utils._typing import Array, FloatArray
 
-__all__ = ["Design", "MembershipDesign", "Outcome", "SecretDesign", "cell_key"]
-
 # What is kept of a cell: a few small arrays by name.
 Outcome = dict[str, Array]
 

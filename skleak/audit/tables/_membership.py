@@ -22,8 +22,6 @@ from skleak.bounds import membership_lower_bound_bounded
 from skleak.metrics import Interval, mean_interval
 from skleak.utils._typing import Array, FloatArray
 
-__all__ = ["membership_records", "membership_results", "release_key"]
-
 TPR = "tpr_at_1pct_fpr"
 
 

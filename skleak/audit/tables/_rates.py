@@ -8,8 +8,6 @@ from scipy.special import ndtr
 from skleak.metrics import binomial_interval
 from skleak.utils._typing import Array, FloatArray
 
-__all__ = ["FALSE_POSITIVE_RATE", "Rates", "pair_success", "rates"]
-
 FALSE_POSITIVE_RATE = 0.01
 _ROUND_OFF = 1e-12
 _N_RESAMPLES = 400

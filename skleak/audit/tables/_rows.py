@@ -12,8 +12,6 @@ from skleak.audit.tables._verdicts import found_excess, record_verdicts, success
 from skleak.metrics import Interval, binomial_interval, mean_interval
 from skleak.utils._typing import FloatArray
 
-__all__ = ["Played", "bounded_columns", "gains", "judged_columns", "record_table"]
-
 
 @dataclass(frozen=True)
 class Played:

@@ -20,8 +20,6 @@ from skleak.audit.tables._verdicts import error_verdict
 from skleak.metrics import Interval, mean_interval
 from skleak.utils._typing import FloatArray
 
-__all__ = ["error_records", "error_results", "success_records", "success_results"]
-
 
 def success_results(design: SecretDesign, cells: Mapping[str, Outcome]) -> pd.DataFrame:
     """One row for each noise level and attack whose cell is finished, of guessed values."""

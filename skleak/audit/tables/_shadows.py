@@ -10,11 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from skleak.attacks.membership.shadow._evidence import fit_evidence
-from skleak.attacks.membership.shadow._scores import score_limit
+from skleak.attacks.membership.shadow import fit_evidence, score_limit
 from skleak.utils._typing import Array, FloatArray
-
-__all__ = ["FEWEST_RELEASES", "learned_guesses", "likelihood_ratios"]
 
 # Fewer releases than these teach too little about the others.
 FEWEST_RELEASES = 8

@@ -6,11 +6,17 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import rel_entr
 
-from skleak.metrics import detectable_excess, multiplicity_correction, p_value_exceeds, verdict
-from skleak.metrics._verdict import BIASED, CONSISTENT, EXCEEDED, VACUOUS
+from skleak.metrics import (
+    BIASED,
+    CONSISTENT,
+    EXCEEDED,
+    VACUOUS,
+    detectable_excess,
+    multiplicity_correction,
+    p_value_exceeds,
+    verdict,
+)
 from skleak.utils._typing import Array, FloatArray
-
-__all__ = ["error_verdict", "found_excess", "record_verdicts", "success_verdict"]
 
 
 def success_verdict(

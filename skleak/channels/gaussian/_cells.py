@@ -14,8 +14,6 @@ from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray
 from skleak.utils.geometry._half_spaces import log_prior, loses_tie
 
-__all__ = ["equidistant_success", "interval_success"]
-
 
 def interval_success(positions: FloatArray, prior: FloatArray) -> FloatArray:
     """Success where all encodings lie on a line: the cells are intervals.

@@ -17,8 +17,6 @@ from skleak.utils._random import make_generator
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 from skleak.utils.geometry._gaps import without_wide_gaps
 
-__all__ = ["GaussianChannel"]
-
 # Encodings farther apart than this, in standard deviations, overflow when squared.
 LARGEST_SPREAD = 1e150
 GaussianIntegral = Callable[

@@ -5,8 +5,6 @@ import numpy as np
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["equal_distance", "hull_coordinates", "squared_distances_from"]
-
 # Extents, in standard deviations of the noise, below which a direction of the hull cannot matter:
 # removing one of extent t moves every Gaussian by at most t, hence any success probability by
 # less than t / 2. The larger applies only where the encodings' own round-off is that large.

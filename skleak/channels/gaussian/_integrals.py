@@ -15,8 +15,6 @@ from skleak.channels.gaussian._slices import spatial_success
 from skleak.utils._typing import FloatArray, IntArray
 from skleak.utils.geometry._polygons import planar_success
 
-__all__ = ["gaussian_information", "gaussian_success"]
-
 # Step and radius of the lattices that integrate the information, by dimension; see the tests for
 # their error, below 1e-12 and 1e-8.
 LATTICES = {1: (1 / 8, 9.0), 2: (1 / 4, 7.0)}

@@ -14,8 +14,6 @@ from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray
 from skleak.utils.geometry._half_spaces import log_prior
 
-__all__ = ["expected_information", "expected_top_posterior"]
-
 LARGEST_EXPONENT = 700.0
 
 

@@ -7,8 +7,6 @@ from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray
 from skleak.utils.geometry._half_spaces import half_spaces, log_prior
 
-__all__ = ["cell_success", "failure_bound", "unseen_failures"]
-
 # Keeps quantiles finite where a cell has no mass.
 SMALLEST_PROBABILITY = 1e-300
 

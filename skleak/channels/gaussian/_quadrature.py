@@ -7,8 +7,6 @@ from scipy.stats import qmc
 
 from skleak.utils._typing import FloatArray
 
-__all__ = ["normal_lattice", "sobol_points"]
-
 
 @lru_cache(maxsize=8)
 def normal_lattice(dimension: int, step: float, radius: float) -> tuple[FloatArray, FloatArray]:

@@ -21,15 +21,6 @@ from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray
 from skleak.utils.geometry._half_spaces import log_prior
 
-__all__ = [
-    "Hypotheses",
-    "information_over_cube",
-    "interval_success",
-    "line_information",
-    "line_success",
-    "top_posterior_over_cube",
-]
-
 # What moves a Gaussian by less than this, in standard deviations, cannot matter: it changes any
 # success probability by less.
 NEGLIGIBLE = 1e-9
@@ -45,17 +36,6 @@ ELEMENTS = 1 << 20
 class Hypotheses:
     """Distributions of one record's releases under each value of the secret.
 
-    Parameters
-    ----------
-    means : ndarray of shape (M, k)
-        Where the hypotheses differ.
-    roots : ndarray of shape (M, k, k)
-        Lower Cholesky factors of their covariances there.
-    scales : ndarray of shape (M,)
-        Standard deviation in each of the remaining directions.
-    n_rest : int
-        How many there are; 0 where the hypotheses do not differ in them.
-
     Examples
     --------
     >>> import numpy as np
@@ -65,10 +45,10 @@ class Hypotheses:
     ((2, 1), 0)
     """
 
-    means: FloatArray
-    roots: FloatArray
-    scales: FloatArray
-    n_rest: int
+    means: FloatArray  # Where the hypotheses differ, (M, k)
+    roots: FloatArray  # Lower Cholesky factors of their covariances there, (M, k, k)
+    scales: FloatArray  # Standard deviation in each of the remaining directions, (M,)
+    n_rest: int  # How many there are; 0 where the hypotheses do not differ in them
 
     @classmethod
     def of(cls, means: FloatArray, covariances: FloatArray) -> "Hypotheses":

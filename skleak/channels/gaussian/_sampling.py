@@ -9,8 +9,6 @@ from skleak.channels.gaussian._quadrature import sobol_points
 from skleak.utils._random import make_generator
 from skleak.utils._typing import FloatArray, RandomState
 
-__all__ = ["CubeIntegral", "Sampling", "UnseenMass", "sampled_integral"]
-
 # Maps points (n, M, k), priors (n, M) and nodes of the unit cube to one value a record.
 CubeIntegral = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 UnseenMass = Callable[[FloatArray, FloatArray, int], FloatArray]

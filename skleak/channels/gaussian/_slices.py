@@ -9,8 +9,6 @@ from skleak.utils._typing import FloatArray
 from skleak.utils.geometry._half_spaces import FAR, half_spaces, log_prior, signed
 from skleak.utils.geometry._polygons import polygon_measure
 
-__all__ = ["spatial_success"]
-
 # Distance of neighbouring slices and the reach on both sides of an encoding, in standard
 # deviations of the noise.
 STEP, REACH = 1 / 6, 7.0

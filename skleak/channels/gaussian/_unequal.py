@@ -22,8 +22,6 @@ from skleak.utils._arguments import check_finite, check_prior
 from skleak.utils._random import make_generator
 from skleak.utils._typing import Array, FloatArray, RandomState
 
-__all__ = ["UnequalGaussianChannel"]
-
 # Standard error aimed at in nats, relative to that of a success probability.
 NATS = 5.0
 # Largest relative difference of a covariance from its transpose that is taken for round-off.

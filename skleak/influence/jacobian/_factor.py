@@ -11,8 +11,6 @@ from skleak.solvers import Minimum, Objective
 from skleak.utils._linalg import ScaledCholesky, augment
 from skleak.utils._typing import FloatArray
 
-__all__ = ["FitFactor"]
-
 
 @dataclass(frozen=True)
 class FitFactor:

@@ -13,8 +13,6 @@ from skleak.solvers import Minimum, MultinomialObjective, Objective, by_class
 from skleak.utils._linalg import augment
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["MultinomialFactor", "Root", "check_one_predictor", "label_directions"]
-
 
 @dataclass(frozen=True)
 class Root:

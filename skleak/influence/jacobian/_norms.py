@@ -20,8 +20,6 @@ from skleak.influence.jacobian._secular import largest_eigenvalue
 from skleak.utils._blocks import Blocks, add, row_blocks
 from skleak.utils._typing import Data, FloatArray, IntArray
 
-__all__ = ["Columns", "JacobianParts", "Norm", "feature_norms", "joint_norm", "record_norms"]
-
 Norm = Literal["spectral", "trace"]
 
 # Sums this small against their terms have lost half their digits: they are computed directly.

@@ -22,8 +22,6 @@ import numpy as np
 
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["largest_eigenvalue"]
-
 # Relative to the scale of a record's matrix: a part this small is below the round-off of the rest.
 _NEGLIGIBLE = 1e-17
 # Width of the bracket at which a root is found, in that scale and relative to the root.

@@ -20,8 +20,6 @@ from skleak.influence.reweighting import fitted_derivative, total_feature_norms,
 from skleak.influence.state import FitState, RecordBatch
 from skleak.utils._typing import FloatArray
 
-__all__ = ["FittedNoise", "FixedNoise", "Reweighted", "leakage_model"]
-
 _WEIGHTS_FOLLOW = "the weights of all records change with each"
 
 

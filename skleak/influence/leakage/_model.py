@@ -13,8 +13,6 @@ from skleak.influence.noise import LossTerms
 from skleak.influence.state import FitState, RecordBatch
 from skleak.utils._typing import Array, FloatArray
 
-__all__ = ["Capability", "LeakageModel"]
-
 _SEVERAL = "the model has a predictor for each of several classes"
 
 

@@ -8,8 +8,6 @@ from skleak.influence.state import FitState
 from skleak.utils._linalg import ScaledCholesky
 from skleak.utils._typing import FloatArray
 
-__all__ = ["inverse_hessian_root"]
-
 
 def inverse_hessian_root(state: FitState) -> FloatArray:
     """Lower triangular ``L`` with ``L L^T = A``, accurate for columns far from zero. Confidential.

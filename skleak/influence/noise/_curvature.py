@@ -37,8 +37,6 @@ from skleak.utils._blocks import Blocks, add
 from skleak.utils._linalg import augment
 from skleak.utils._typing import FloatArray
 
-__all__ = ["CurvatureNoise"]
-
 # Entries of the largest table of one block of records: 16 MB.
 _ELEMENTS = 1 << 21
 

@@ -14,8 +14,6 @@ from scipy import linalg
 
 from skleak.utils._typing import FloatArray
 
-__all__ = ["enclosing_design"]
-
 # Share of the longest half axis below which no half axis counts as shorter.
 _FLOOR = 1e-8
 _NEWTON_STEPS = 100

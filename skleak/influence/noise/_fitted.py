@@ -11,8 +11,6 @@ from skleak.influence.noise._terms import DataShape
 from skleak.influence.state import FitState
 from skleak.utils._typing import FloatArray
 
-__all__ = ["fitted_noise", "mean_factor", "noise_covariance", "noise_root"]
-
 _SHAPES: dict[str, Callable[[FitState], DataShape]] = {
     "curvature": CurvatureNoise.of,
     "minimax": MinimaxNoise.of,

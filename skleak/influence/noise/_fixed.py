@@ -12,8 +12,6 @@ from skleak.influence.noise._fitted import mean_factor
 from skleak.influence.state import FitState, RecordBatch
 from skleak.utils._typing import FloatArray
 
-__all__ = ["fixed_joint_loss", "fixed_losses", "per_noise"]
-
 
 def fixed_losses(
     state: FitState, batch: RecordBatch, blocks: Sequence[Columns], norm: Norm = "spectral"

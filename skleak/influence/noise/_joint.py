@@ -16,8 +16,6 @@ from skleak.influence.noise._terms import DataShape, covariance_losses
 from skleak.influence.state import FitState, RecordBatch
 from skleak.utils._typing import FloatArray
 
-__all__ = ["covariance_joint_loss"]
-
 # Relative residual at which the iteration stops; the eigenvalue is known to about its square.
 _TOLERANCE = 1e-10
 

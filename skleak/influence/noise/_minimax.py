@@ -10,8 +10,6 @@ from skleak.influence.noise._minimax_records import MinimaxFrame, MinimaxJoint, 
 from skleak.influence.state import RecordBatch
 from skleak.utils._typing import FloatArray
 
-__all__ = ["MinimaxNoise"]
-
 
 @dataclass(frozen=True)
 class MinimaxNoise(MinimaxCoordinates):

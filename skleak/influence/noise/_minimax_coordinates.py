@@ -57,13 +57,6 @@ from skleak.solvers import Objective
 from skleak.utils._blocks import Blocks, add
 from skleak.utils._typing import FloatArray
 
-__all__ = [
-    "MinimaxCoordinates",
-    "check_no_reweighting",
-    "influence_weights",
-    "squared_axes",
-]
-
 # Entries of the largest table of one block of records: 16 MB.
 _ELEMENTS = 1 << 21
 # Ratio of eigenvalues of L^T B L below which five digits of the smallest may be lost.

@@ -31,8 +31,6 @@ from skleak.influence.state import RecordBatch
 from skleak.utils._blocks import Blocks, add
 from skleak.utils._typing import FloatArray
 
-__all__ = ["MinimaxFrame", "MinimaxJoint", "MinimaxRecords"]
-
 
 @dataclass(frozen=True)
 class MinimaxFrame(Frame):

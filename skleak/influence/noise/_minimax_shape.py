@@ -36,8 +36,6 @@ from skleak.influence.state import FitState
 from skleak.utils._blocks import dense_rows, row_blocks
 from skleak.utils._typing import Data, FloatArray, IntArray
 
-__all__ = ["MinimaxShape", "minimax_shape"]
-
 # Entries of the largest table of one block of records: 16 MB.
 _ELEMENTS = 1 << 21
 # Share of its mean below which no eigenvalue of Z lies: where nothing leaks, noise is not wanted.

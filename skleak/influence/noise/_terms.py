@@ -21,16 +21,6 @@ from skleak.influence.state import FitState, RecordBatch
 from skleak.utils._blocks import Blocks
 from skleak.utils._typing import FloatArray
 
-__all__ = [
-    "DataShape",
-    "Frame",
-    "JointTerms",
-    "LossTerms",
-    "covariance_losses",
-    "information_terms",
-    "noise_scales",
-]
-
 # Entries of the largest table of one block of records: 16 MB.
 _ELEMENTS = 1 << 21
 

@@ -22,8 +22,6 @@ from skleak.influence.state import FitState
 from skleak.utils._blocks import Blocks, dense, row_blocks
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["loss_brackets"]
-
 # Relative error of losses and distances that were computed.
 _ROUNDING = 1e-9
 

@@ -22,8 +22,6 @@ from skleak.utils._blocks import Blocks, dense
 from skleak.utils._features import resolve_features
 from skleak.utils._typing import Data, FloatArray, IntArray
 
-__all__ = ["TABLE_ELEMENTS", "Candidates", "candidate_encodings", "encoded"]
-
 # Entries of the n x B table of predictors of a block of B candidates: 32 MB.
 TABLE_ELEMENTS = 1 << 22
 # Error, relative to the coefficients, at which a candidate is settled.

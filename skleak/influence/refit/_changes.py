@@ -12,8 +12,6 @@ from skleak.solvers import minimize
 from skleak.utils._linalg import augment
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["Change", "TargetChange"]
-
 
 @dataclass(frozen=True)
 class Change:

@@ -13,8 +13,6 @@ import numpy as np
 
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["ChangedHessian", "ChordSolver", "error_left"]
-
 _MAX_STEPS = 12
 
 

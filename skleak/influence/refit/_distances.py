@@ -22,8 +22,6 @@ from skleak.influence.state import FitState
 from skleak.utils._blocks import dense, row_blocks
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["distance_brackets", "largest_distances"]
-
 # Columns of what is changed, None for the target, and their values; and those of an attribute.
 Block = tuple[IntArray | None, FloatArray]
 Attribute = tuple[IntArray, FloatArray]

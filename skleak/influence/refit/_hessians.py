@@ -7,8 +7,6 @@ from skleak.influence.refit._changes import Change
 from skleak.influence.state import FitState
 from skleak.utils._typing import FloatArray
 
-__all__ = ["inverse_hessians"]
-
 
 def inverse_hessians(candidates: Candidates, encodings: FloatArray | None = None) -> FloatArray:
     """Inverse Hessians of the fits with one record's attribute set to each value.

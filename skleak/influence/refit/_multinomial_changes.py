@@ -10,8 +10,6 @@ from skleak.influence.refit._chord import ChangedHessian
 from skleak.influence.state import FitState
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["MultinomialChange"]
-
 
 @dataclass(frozen=True)
 class MultinomialChange(Change):

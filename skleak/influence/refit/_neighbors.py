@@ -12,8 +12,6 @@ from skleak.utils._blocks import dense
 from skleak.utils._linalg import SingularMatrixError, augment
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["Neighbors"]
-
 # What is left of a record's Hessian without it, below which there is no unique minimiser.
 _SINGULAR = 1e-11
 

@@ -18,8 +18,6 @@ from skleak.utils._blocks import dense, row_blocks
 from skleak.utils._linalg import augment
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["Reach", "leverages"]
-
 # What rounding may take from a norm that is the root of a difference of squares.
 _ROUNDING = 1e-7
 

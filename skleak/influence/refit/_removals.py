@@ -23,8 +23,6 @@ from skleak.utils._blocks import dense
 from skleak.utils._linalg import augment
 from skleak.utils._typing import Data, FloatArray, IntArray
 
-__all__ = ["addition_steps", "removal_steps"]
-
 # Error, relative to how far a record moves the minimiser, at which it is settled, and the distance,
 # relative to the parameters, that is only rounding.
 _TOLERANCE = 1e-6

@@ -25,8 +25,6 @@ from skleak.utils._blocks import Blocks, dense, row_blocks
 from skleak.utils._typing import BoolArray, Data, FloatArray, IntArray
 from skleak.utils._warnings import outer_stacklevel
 
-__all__ = ["reweighted_encodings"]
-
 # Largest number of parameters for which the system is written out: its matrix takes 0.2 GB.
 _LARGEST_DENSE = 100
 # Entries of the largest table of one block of candidates: 32 MB.

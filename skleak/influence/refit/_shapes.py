@@ -29,8 +29,6 @@ from skleak.utils._blocks import Blocks, add, row_blocks
 from skleak.utils._linalg import augment
 from skleak.utils._typing import Data, FloatArray, IntArray
 
-__all__ = ["candidate_shapes"]
-
 # Entries of the matrices of one block of candidates: 32 MB.
 _ELEMENTS = 1 << 22
 

@@ -8,8 +8,6 @@ from skleak.utils._blocks import Blocks, add
 from skleak.utils._linalg import augment
 from skleak.utils._typing import FloatArray
 
-__all__ = ["contraction", "error_bound", "second_order_change", "tensor_pays"]
-
 # Entries of one block of a table of products of columns: 32 MB.
 _TABLE_ELEMENTS = 1 << 22
 

@@ -13,8 +13,6 @@ from skleak.influence.reweighting._fixed_point import Equalized, State
 from skleak.influence.state import WeightRule
 from skleak.utils._typing import FloatArray
 
-__all__ = ["follow_bound"]
-
 # Solves for the weights of a rule from a start: rule, start, spread to reach, most refits.
 Solver = Callable[[WeightRule, FloatArray, float, int], Equalized[State]]
 

@@ -27,8 +27,6 @@ from skleak.solvers import Objective
 from skleak.utils._blocks import Blocks, add
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["ClosedSystem", "Replacement"]
-
 
 @dataclass(frozen=True)
 class Replacement:

@@ -17,8 +17,6 @@ import numpy as np
 from skleak.influence.reweighting._newton_search import Direction, NewtonSearch, Step
 from skleak.utils._typing import FloatArray
 
-__all__ = ["Equalized", "equalize", "relative_spread"]
-
 State = TypeVar("State")
 
 

@@ -33,8 +33,6 @@ from skleak.utils._blocks import dense_rows, row_blocks
 from skleak.utils._linalg import augment
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["NewtonDirection", "newton_direction"]
-
 # Entries of all tables up to which they are kept from product to product: 1 GB.
 _KEPT_ELEMENTS = 1 << 27
 _LARGEST_BASIS = 100

@@ -8,8 +8,6 @@ import numpy as np
 
 from skleak.utils._typing import Array, FloatArray
 
-__all__ = ["Direction", "NewtonSearch", "Step"]
-
 State = TypeVar("State")
 
 # Factors, state of the fit, wanted change of the log losses, accuracy -> change of log factors.

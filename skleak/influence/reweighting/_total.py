@@ -33,12 +33,6 @@ from skleak.influence.state import FitState, RecordBatch
 from skleak.utils._blocks import Blocks, add, dense
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = [
-    "total_feature_norms",
-    "total_jacobian",
-    "total_joint_norm",
-]
-
 # Entries of the largest table of one block of records: 16 MB.
 _ELEMENTS = 1 << 21
 # Matrices up to that size are left to a dense method, as are those of which the largest

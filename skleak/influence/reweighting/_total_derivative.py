@@ -15,8 +15,6 @@ from skleak.influence.state import FitState
 from skleak.utils._typing import FloatArray
 from skleak.utils._warnings import outer_stacklevel
 
-__all__ = ["TotalDerivative", "fitted_derivative", "total_derivative"]
-
 # Largest number of parameters for which the system is written out: its matrix takes 0.2 GB.
 _LARGEST_DENSE = 100
 # Beyond these the Krylov method takes more than 3 GB, or longer than at n = 30,000 with 200

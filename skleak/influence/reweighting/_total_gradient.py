@@ -22,8 +22,6 @@ from skleak.influence.jacobian import FitFactor, JacobianParts, largest_eigenval
 from skleak.influence.state import WeightRule
 from skleak.utils._typing import FloatArray
 
-__all__ = ["Balance", "Gradients"]
-
 # Relative residual above which an eigenvector is computed anew by a dense method.
 _EIGENVECTOR_RESIDUAL = 1e-11
 

@@ -33,8 +33,6 @@ from skleak.solvers import Objective
 from skleak.utils._blocks import Blocks, add
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["Adjoint", "AdjointSystem"]
-
 # Entries of the largest table of one block of records: 16 MB.
 _ELEMENTS = 1 << 21
 # Entries of the basis that the Krylov method keeps: 1 GB.

@@ -9,8 +9,6 @@ from skleak.solvers import Objective
 from skleak.utils._rows import row_keys, same_rows
 from skleak.utils._typing import Array, BoolArray, Data, FloatArray, IntArray
 
-__all__ = ["RecordBatch", "TrainingLookup"]
-
 
 @dataclass(frozen=True)
 class RecordBatch:

@@ -24,8 +24,6 @@ from scipy import optimize
 from skleak.influence.jacobian import Columns, FitFactor, Norm, record_norms
 from skleak.utils._typing import Data, FloatArray
 
-__all__ = ["WeightRule"]
-
 # Of "total": a compromise between IWPC, MNIST and Adult, two losses, and penalties from 0.1 to
 # 1e-5. The factor matters under a strong penalty, the bound under a weak one.
 _RESIDUAL_FACTOR, _MOST = 0.8, 4.0

@@ -11,8 +11,6 @@ from scipy import linalg
 from skleak.utils._linalg import ScaledCholesky, SingularMatrixError
 from skleak.utils._typing import FloatArray
 
-__all__ = ["ISOTROPIC", "NoiseShape", "given_shape"]
-
 # Largest relative difference of a matrix from its transpose that is taken for round-off.
 _ASYMMETRY = 1e-8
 

@@ -13,8 +13,6 @@ from skleak.influence.state._shape import ISOTROPIC, NoiseShape
 from skleak.solvers import Objective
 from skleak.utils._typing import Array, Data, FloatArray, IntArray
 
-__all__ = ["FitState"]
-
 Found = TypeVar("Found")
 
 

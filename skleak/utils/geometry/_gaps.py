@@ -5,8 +5,6 @@ import numpy as np
 from skleak.utils._typing import FloatArray
 from skleak.utils.geometry._half_spaces import FAR
 
-__all__ = ["without_wide_gaps"]
-
 
 def without_wide_gaps(points: FloatArray, scale: FloatArray) -> FloatArray:
     """Narrow gaps that no release crosses, so that near points keep their digits beside far ones.

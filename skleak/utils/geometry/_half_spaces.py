@@ -5,8 +5,6 @@ import numpy.typing as npt
 
 from skleak.utils._typing import FloatArray
 
-__all__ = ["FAR", "half_spaces", "log_prior", "loses_tie", "signed"]
-
 # No Gaussian mass is left so many standard deviations away.
 FAR = 100.0
 TINY = 1e-150

@@ -7,8 +7,6 @@ from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray
 from skleak.utils.geometry._half_spaces import FAR, half_spaces, log_prior
 
-__all__ = ["planar_success", "polygon_measure"]
-
 # Boundary lines at a smaller angle that do not part by more than FAR times it are one: round-off
 # cannot order them, and what lies between has a measure below 1e-10.
 SAME_ANGLE = 1e-12

@@ -1,1 +1,16 @@
 """Shadow models: trained like the model under attack, on sets whose members are known."""
+
+from skleak.attacks.membership.shadow._evidence import fit_evidence
+from skleak.attacks.membership.shadow._records import known_records
+from skleak.attacks.membership.shadow._scores import record_scores, score_limit
+from skleak.attacks.membership.shadow._test import ShadowPlan, ShadowTest, fit_shadow_test
+
+__all__ = [
+    "ShadowPlan",
+    "ShadowTest",
+    "fit_evidence",
+    "fit_shadow_test",
+    "known_records",
+    "record_scores",
+    "score_limit",
+]

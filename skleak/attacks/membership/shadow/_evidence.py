@@ -18,8 +18,6 @@ from skleak.attacks.membership.shadow._laws import (
 )
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 
-__all__ = ["Evidence", "fit_evidence"]
-
 # Nats beyond which a ratio of fitted Gaussian densities hardly grows: their far tails are
 # extrapolated.
 _FARTHEST = 10.0
@@ -35,23 +33,12 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Evidence:
-    """Log-likelihood ratio of membership that a score gives. Confidential.
+    """Log-likelihood ratio of membership that a score gives. Confidential."""
 
-    Parameters
-    ----------
-    laws : ScoreLaws
-        Of the scores of every target.
-    residuals : bool
-        Whether membership shows in scores near zero rather than in large ones.
-    seen : ndarray of shape (n_models * n_targets,)
-        How good scores of all targets were, ascending.
-    weights : ndarray of shape (2 * n_steps + 2,)
-        Of the ratio, the rank, its steps up and its steps down; none is negative.
-    """
-
-    laws: ScoreLaws
-    residuals: bool
-    seen: FloatArray
+    laws: ScoreLaws  # Of the scores of every target
+    residuals: bool  # True if membership shows in scores near zero rather than in large ones
+    seen: FloatArray  # How good scores of all targets were, ascending, (n_models * n_targets,)
+    # Of the ratio, the rank, its steps up and its steps down; none is negative, (2 * n_steps + 2,)
     weights: FloatArray
 
     def log_ratio(self, scores: FloatArray) -> FloatArray:

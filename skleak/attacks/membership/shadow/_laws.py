@@ -7,11 +7,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import log_ndtr
 
-from skleak.adversary._membership_scores import finite
+from skleak.adversary.membership import finite
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
-
-__all__ = ["ScoreLaws", "Variance", "fit_laws", "ratios_from_others"]
 
 Variance = Literal["auto", "per_record", "global"]
 
@@ -36,28 +34,18 @@ class ScoreLaws:
 
     They are Gaussian. A residual is besides zero with a probability of its own, as that of a
     regressor that fits what it was trained on without error, and Gaussian otherwise.
-
-    Parameters
-    ----------
-    means, scales : ndarray of shape (..., n_targets, 2)
-        Of scores under models without the record, and under models with it; NaN where no shadow
-        model was trained on it.
-    counts : ndarray of shape (..., n_targets, 2)
-        How many scores these come from; fewer than two tell nothing.
-    limit : float
-        No score counts as larger.
-    perfect : ndarray of shape (..., n_targets, 2) or None
-        Probabilities of a residual of zero; None for other scores.
-    tolerance : float
-        No residual up to it counts as other than zero.
     """
 
+    # Of scores under models without the record, and under models with it; NaN where no shadow model
+    # was trained on it, (..., n_targets, 2)
     means: FloatArray
     scales: FloatArray
+    # How many scores these come from; fewer than two tell nothing, (..., n_targets, 2)
     counts: FloatArray
-    limit: float = np.inf
+    limit: float = np.inf  # No score counts as larger
+    # Probabilities of a residual of zero; None for other scores, (..., n_targets, 2)
     perfect: FloatArray | None = None
-    tolerance: float = 0.0
+    tolerance: float = 0.0  # No residual up to it counts as other than zero
 
     def log_ratio(self, scores: FloatArray) -> FloatArray:
         """Log density as a member minus that as a non-member, of the shape of the scores."""

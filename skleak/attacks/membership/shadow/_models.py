@@ -8,16 +8,13 @@ import pandas as pd
 from joblib import Parallel, delayed
 from tqdm import tqdm
 
-from skleak.adversary._consistency import weight_argument
-from skleak.adversary._encodings import check_private
+from skleak.adversary.hypotheses import check_private, weight_argument
 from skleak.attacks.membership.shadow._records import Records
 from skleak.attacks.membership.shadow._scores import Statistic, record_scores
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._confidential import without_ledger
 from skleak.utils._random import seeded
 from skleak.utils._typing import Array, BoolArray, FloatArray
-
-__all__ = ["balanced_halves", "shadow_scores", "shadow_template"]
 
 _LARGEST_SEED = 2**31 - 1
 

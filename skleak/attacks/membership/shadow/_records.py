@@ -7,21 +7,10 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from skleak.adversary._consistency import weights_of_both
-from skleak.adversary._membership_records import as_records, as_reference, as_targets
+from skleak.adversary.hypotheses import weights_of_both
+from skleak.adversary.membership import as_records, as_reference, as_targets
 from skleak.utils._typing import Array, FloatArray, IntArray
 from skleak.utils._warnings import outer_stacklevel
-
-__all__ = [
-    "Records",
-    "check_apart",
-    "check_labels",
-    "known_records",
-    "pick",
-    "plain_targets",
-    "stack_records",
-    "stack_targets",
-]
 
 # Odd, to mix the keys of columns modulo 2^64.
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -30,14 +19,10 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 class Records(NamedTuple):
     """Records, their targets, and what each weighs in a fit.
 
-    Parameters
-    ----------
-    X : records of shape (n, ...)
-        As of `as_records`.
-    y : ndarray of shape (n,)
-        Targets or labels.
-    weights : ndarray of shape (n,) or None, default=None
-        Sample weights; None where all count alike. A record is one person whatever it weighs.
+    ``X`` (records of shape (n, ...)): as of `as_records`.
+    ``y`` (n,): targets or labels.
+    ``weights`` ((n,) or None, default=None): sample weights; None where all count alike. A record
+        is one person whatever it weighs.
     """
 
     X: Any

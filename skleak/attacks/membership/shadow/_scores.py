@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skleak.adversary._membership_records import check_coding
-from skleak.adversary._membership_scores import is_probabilistic
+from skleak.adversary.membership import check_coding, is_probabilistic
 from skleak.utils._predictions import (
     class_probabilities,
     complements,
@@ -16,8 +15,6 @@ from skleak.utils._predictions import (
     with_unseen,
 )
 from skleak.utils._typing import Array, FloatArray
-
-__all__ = ["Statistic", "record_scores", "score_limit"]
 
 Statistic = Callable[[Any, Any, Any], Any]
 

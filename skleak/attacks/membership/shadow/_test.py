@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from skleak.adversary._consistency import check_weights_known, weight_argument
-from skleak.adversary._membership_records import released_models
-from skleak.adversary._membership_scores import is_probabilistic
+from skleak.adversary.hypotheses import check_weights_known, weight_argument
+from skleak.adversary.membership import is_probabilistic, released_models
 from skleak.attacks.membership.shadow._evidence import Evidence, fit_evidence
 from skleak.attacks.membership.shadow._laws import ScoreLaws, Variance, fit_laws
 from skleak.attacks.membership.shadow._models import balanced_halves, shadow_scores, shadow_template
@@ -20,63 +19,29 @@ from skleak.attacks.membership.shadow._scores import Statistic, record_scores, s
 from skleak.utils._random import spawn_generators
 from skleak.utils._typing import BoolArray, FloatArray, IntArray, RandomState
 
-__all__ = ["ShadowPlan", "ShadowTest", "fit_shadow_test"]
-
 
 @dataclass(frozen=True)
 class ShadowPlan:
-    """Design of the shadow models: their records, and the score asked of them.
+    """Design of the shadow models: their records, and the score asked of them."""
 
-    Parameters
-    ----------
-    offline : bool
-        Whether they are trained on reference records alone.
-    n_models : int
-        How many there are.
-    statistic : callable or None
-        See `record_scores`.
-    variance : {"auto", "per_record", "global"}
-        See `fit_laws`.
-    """
-
-    offline: bool
-    n_models: int
-    statistic: Statistic | None
-    variance: Variance
+    offline: bool  # True if they are trained on reference records alone
+    n_models: int  # How many there are
+    statistic: Statistic | None  # See `record_scores`, or None
+    variance: Variance  # {"auto", "per_record", "global"}: See `fit_laws`
 
 
 @dataclass(frozen=True)
 class ShadowTest:
-    """Evidence of the shadow models about every target. Confidential.
+    """Evidence of the shadow models about every target. Confidential."""
 
-    Parameters
-    ----------
-    plan : ShadowPlan
-        How they were made.
-    asked : Records of shape (n_targets, ...)
-        Those under attack.
-    probabilistic : bool
-        Whether the models give probabilities of classes.
-    scores : ndarray of shape (n_models, n_targets)
-        Of every target under every shadow model.
-    trained_on : ndarray of bool of shape (n_models, n_targets)
-        Whether the model was trained on it.
-    laws : ScoreLaws
-        Fitted to the scores.
-    evidence_of : Evidence or None
-        What scores tell by them; None offline.
-    weighted : bool, default=False
-        Whether the sample weights of the fit were given.
-    """
-
-    plan: ShadowPlan
-    asked: Records
-    probabilistic: bool
-    scores: FloatArray
-    trained_on: BoolArray
-    laws: ScoreLaws
-    evidence_of: Evidence | None
-    weighted: bool = False
+    plan: ShadowPlan  # How they were made
+    asked: Records  # Those under attack, (n_targets, ...)
+    probabilistic: bool  # True if the models give probabilities of classes
+    scores: FloatArray  # Of every target under every shadow model, (n_models, n_targets)
+    trained_on: BoolArray  # True if the model was trained on it, (n_models, n_targets)
+    laws: ScoreLaws  # Fitted to the scores
+    evidence_of: Evidence | None  # What scores tell by them; None offline
+    weighted: bool = False  # True if the sample weights of the fit were given
 
     def evidence(self, released: Any) -> FloatArray:
         """Log-likelihood ratio, offline minus the log of the p-value.

@@ -20,8 +20,6 @@ from skleak.audit.games.attribute._subject import study
 from skleak.audit.noise._shaped import ShapedNoise
 from skleak.utils._typing import FloatArray
 
-__all__ = ["AttributeGame"]
-
 _NAMES = ("prior", "imputation", "white_box", "black_box")
 
 

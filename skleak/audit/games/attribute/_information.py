@@ -14,8 +14,6 @@ from skleak.influence.noise import fitted_noise, information_terms
 from skleak.influence.state import FitState, RecordBatch
 from skleak.utils._typing import FloatArray
 
-__all__ = ["ShapedInformation"]
-
 
 @dataclass(frozen=True)
 class ShapedInformation:

@@ -5,14 +5,17 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from skleak.adversary._encodings import PublicModel, candidate_rows, dense_table
-from skleak.adversary._smooth import N_NODES, chebyshev_coefficients
+from skleak.adversary.hypotheses import (
+    N_NODES,
+    PublicModel,
+    candidate_rows,
+    chebyshev_coefficients,
+    dense_table,
+)
 from skleak.influence.reweighting import fitted_derivative, total_jacobian
 from skleak.influence.state import FitState
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
-
-__all__ = ["at_truth", "exact_slope", "slope_at_truth"]
 
 # Half the step of central differences of the preprocessing, in standard deviations of the column.
 _STEP = 1e-4

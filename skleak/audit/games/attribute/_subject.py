@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skleak.adversary._encodings import (
+from skleak.adversary.hypotheses import (
     PublicModel,
     candidate_rows,
     changed_columns,
@@ -13,7 +13,7 @@ from skleak.adversary._encodings import (
     model_parameters,
     plain_table,
 )
-from skleak.adversary._knowledge import find_secret, range_of_others, take_rows
+from skleak.adversary.knowledge import find_secret, range_of_others, take_rows
 from skleak.attacks import ImputationAttack, PriorAttack, WhiteBoxAttributeInference
 from skleak.audit.games._game import Task
 from skleak.audit.games._secret import SecretSubject, determination, fit_quietly, unit_state
@@ -25,8 +25,6 @@ from skleak.influence.jacobian import Columns
 from skleak.influence.leakage import leakage_model
 from skleak.influence.state import NoiseShape
 from skleak.utils._typing import Array, FloatArray, IntArray
-
-__all__ = ["AttributeSubject", "study"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,14 +5,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skleak.adversary._consistency import attack_weights
+from skleak.adversary.hypotheses import attack_weights
 from skleak.attacks import MembershipInference
 from skleak.audit.games._game import named_attacks, own_copy
 from skleak.audit.games.membership._subject import MembershipSubject
 from skleak.audit.tables._shadows import FEWEST_RELEASES
 from skleak.exceptions import AttackNotApplicableError
-
-__all__ = ["MembershipAttack", "choose_membership_attacks"]
 
 _SCORES = ("loss", "likelihood", "modified_entropy", "gradient_norm")
 _RESERVED = ("bounds", "noiseless", "utility", "gap")

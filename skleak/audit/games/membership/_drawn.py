@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from skleak.adversary._knowledge import take_rows
-from skleak.adversary._models import Shell, models_with
+from skleak.adversary.hypotheses import Shell, models_with
+from skleak.adversary.knowledge import take_rows
 from skleak.attacks import LikelihoodRatioMembership
 from skleak.audit.games._bounds import success_bounds
 from skleak.audit.games._game import Cell
@@ -21,8 +21,6 @@ from skleak.audit.tables._design import MembershipDesign, Outcome
 from skleak.audit.tables._rates import rates
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import Array, FloatArray
-
-__all__ = ["DrawnGames", "fit_drawn_attacks", "play_exact", "play_models"]
 
 _ELEMENTS = 1 << 23
 # Encodings are known to about this, relative to the parameters.

@@ -15,8 +15,6 @@ from skleak.solvers import Objective, SingularHessianError, minimize
 from skleak.utils._linalg import SingularMatrixError
 from skleak.utils._typing import BoolArray, Data, FloatArray, IntArray
 
-__all__ = ["PairTest", "pair_test"]
-
 # What is not told apart even without noise, relative to the parameters.
 _SAME = 1e-10
 

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.adversary._consistency import ENCODING_ERROR
-from skleak.adversary._encodings import PublicModel, noiseless
-from skleak.adversary._models import fit_shell
+from skleak.adversary.hypotheses import ENCODING_ERROR, PublicModel, fit_shell, noiseless
 from skleak.audit.games._bounds import check_bounds
 from skleak.audit.games._game import Cell, Facts, Game, Task
 from skleak.audit.games._levels import Releases, level_cells
@@ -23,8 +21,6 @@ from skleak.audit.tables._design import MembershipDesign, Outcome, cell_key
 from skleak.audit.tables._membership import membership_records, membership_results, release_key
 from skleak.metrics import simultaneous_confidence_level
 from skleak.utils._typing import FloatArray
-
-__all__ = ["membership_game"]
 
 
 @dataclass(frozen=True, kw_only=True)

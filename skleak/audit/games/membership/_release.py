@@ -9,11 +9,16 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from skleak.adversary._consistency import ignoring_mismatches
-from skleak.adversary._encodings import last_step, model_parameters, noiseless
-from skleak.adversary._knowledge import take_rows
-from skleak.adversary._models import Shell, models_with
-from skleak.attacks.membership.shadow._scores import record_scores
+from skleak.adversary.hypotheses import (
+    Shell,
+    ignoring_mismatches,
+    last_step,
+    model_parameters,
+    models_with,
+    noiseless,
+)
+from skleak.adversary.knowledge import take_rows
+from skleak.attacks.membership.shadow import record_scores
 from skleak.audit.games._game import fit_copy
 from skleak.audit.games.membership._attacks import MembershipAttack
 from skleak.audit.games.membership._exact import pair_test
@@ -28,8 +33,6 @@ from skleak.exceptions import PrivacyLeakWarning
 from skleak.reports import Promises, output_perturbation_guarantee
 from skleak.utils._random import seeded
 from skleak.utils._typing import Array, FloatArray, IntArray
-
-__all__ = ["answer", "behind", "dp_parameter", "fitted_once", "play_release"]
 
 # Streams of seeds of a release, beside those of noise levels in other audits.
 _MEMBERS, _TRAINING, _NOISE = range(10, 13)

@@ -7,25 +7,17 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.pipeline import Pipeline
 
-from skleak.adversary._consistency import weight_argument
-from skleak.adversary._encodings import last_step, model_parameters, noiseless
-from skleak.adversary._knowledge import resolve_records
-from skleak.adversary._removals import removal_obstacle
+from skleak.adversary.hypotheses import last_step, model_parameters, noiseless, weight_argument
+from skleak.adversary.knowledge import resolve_records
+from skleak.adversary.membership import removal_obstacle
 from skleak.audit.games._game import Task
 from skleak.audit.games._levels import noise_levels, reference_records
 from skleak.audit.noise._shape import shape_of_fit
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.state import NoiseShape
-from skleak.metrics._record_losses import record_losses
+from skleak.metrics import record_losses
 from skleak.solvers import Objective
 from skleak.utils._typing import Array, FloatArray, IntArray
-
-__all__ = [
-    "MembershipSubject",
-    "membership_levels",
-    "normalized_losses",
-    "study",
-]
 
 # Share of the candidates that each release holds out as reference, without test records.
 REFERENCE_SHARE = 0.25

@@ -21,15 +21,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skleak.adversary._knowledge import take_rows
+from skleak.adversary.knowledge import take_rows
 from skleak.influence.noise import noise_root
 from skleak.influence.reweighting import fitted_derivative, total_jacobian
 from skleak.influence.state import FitState
 from skleak.utils._blocks import row_blocks
 from skleak.utils._linalg import weighted_gram
 from skleak.utils._typing import FloatArray, IntArray
-
-__all__ = ["record_mse"]
 
 
 def record_mse(state: FitState, targets: IntArray, *, private_target: bool) -> FloatArray:

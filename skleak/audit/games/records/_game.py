@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from skleak.adversary._encodings import dense_table, last_step, model_parameters
-from skleak.adversary._knowledge import resolve_records, take_rows
+from skleak.adversary.hypotheses import dense_table, last_step, model_parameters
+from skleak.adversary.knowledge import resolve_records, take_rows
 from skleak.attacks import InformedReconstruction
 from skleak.audit.games._game import Cell, Task
 from skleak.audit.games._secret import (
@@ -25,8 +25,6 @@ from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.leakage import leakage_model
 from skleak.solvers import MultinomialObjective
 from skleak.utils._typing import FloatArray
-
-__all__ = ["RecordsGame"]
 
 
 @dataclass(frozen=True, kw_only=True)

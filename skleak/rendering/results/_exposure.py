@@ -5,10 +5,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.rendering._groups import group_records
-from skleak.rendering._results import best_rows, counts_success
-
-__all__ = ["exposure_column", "grouped", "middle_noise", "most_exposed", "vulnerability"]
+from skleak.rendering.results._groups import group_records
+from skleak.rendering.results._results import best_rows, counts_success
 
 
 def exposure_column(audit: Any) -> str:

@@ -7,8 +7,6 @@ import numpy as np
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._typing import FloatArray
 
-__all__ = ["ShapedHypotheses", "check_size"]
-
 # Entries of the covariances of all candidates: 1 GB.
 _MOST_ENTRIES = 1 << 27
 
@@ -27,24 +25,13 @@ def check_size(n_targets: int, n_values: int, n_parameters: int) -> None:
 
 @dataclass(frozen=True)
 class ShapedHypotheses:
-    """Gaussians that releases may come from, at unit noise scale. Confidential.
+    """Gaussians that releases may come from, at unit noise scale. Confidential."""
 
-    Parameters
-    ----------
-    encodings : ndarray of shape (n_targets, n_values, p)
-        Their means.
-    shapes : ndarray of shape (n_targets, n_values, p, p)
-        Their covariances ``S``, with trace p.
-    whiteners : ndarray of shape (n_targets, n_values, p, p)
-        Lower triangular ``R^-1`` with ``R R^T = S``.
-    log_scales : ndarray of shape (n_targets, n_values)
-        ``log det R``.
-    """
-
-    encodings: FloatArray
-    shapes: FloatArray
+    encodings: FloatArray  # Their means, (n_targets, n_values, p)
+    shapes: FloatArray  # Their covariances ``S``, with trace p, (n_targets, n_values, p, p)
+    # Lower triangular ``R^-1`` with ``R R^T = S``, (n_targets, n_values, p, p)
     whiteners: FloatArray
-    log_scales: FloatArray
+    log_scales: FloatArray  # ``log det R``, (n_targets, n_values)
 
     @classmethod
     def of(cls, encodings: FloatArray, shapes: FloatArray) -> "ShapedHypotheses":

@@ -11,23 +11,6 @@ from skleak.utils._features import is_single_feature, resolve_features
 from skleak.utils._records import check_table
 from skleak.utils._typing import Array, FloatArray, IntArray
 
-__all__ = [
-    "MAX_VALUES",
-    "Secret",
-    "as_table",
-    "column_names",
-    "find_secret",
-    "range_of_others",
-    "ranges_of_others",
-    "raw_column",
-    "resolve_records",
-    "secret_of",
-    "take_rows",
-    "widened",
-    "with_attribute",
-    "without_attribute",
-]
-
 # More distinct values than this are not categories: almost every guess would be a bare guess.
 MAX_VALUES = 64
 _SQUARE_ROOT_OF_ROUND_OFF = 1e-8

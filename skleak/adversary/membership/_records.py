@@ -8,18 +8,9 @@ import pandas as pd
 from scipy import sparse
 from sklearn.utils import column_or_1d
 
-from skleak.adversary._releases import is_model
+from skleak.adversary.hypotheses import is_model
 from skleak.utils._typing import Array, IntArray
 from skleak.utils._warnings import outer_stacklevel
-
-__all__ = [
-    "as_membership",
-    "as_records",
-    "as_reference",
-    "as_targets",
-    "check_coding",
-    "released_models",
-]
 
 
 def as_records(X: Any, name: str) -> Any:

@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-__all__ = ["removal_obstacle"]
-
 
 def removal_obstacle(model: Any, y: Any) -> str:
     """Say why it is not known what a model would release without a record; empty where it is.

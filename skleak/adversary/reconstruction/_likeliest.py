@@ -5,10 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from skleak.adversary._missing import MissingGradient
+from skleak.adversary.reconstruction._missing import MissingGradient
 from skleak.utils._typing import FloatArray
-
-__all__ = ["reconstruct_known", "reconstruct_roots", "reconstruct_unknown"]
 
 _GRID = 64
 _NEWTON_STEPS = 20

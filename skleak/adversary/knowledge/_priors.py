@@ -11,20 +11,10 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skleak.adversary._knowledge import Secret, take_rows
+from skleak.adversary.knowledge._knowledge import Secret, take_rows
 from skleak.utils._arguments import check_prior
 from skleak.utils._confidential import without_ledger
 from skleak.utils._typing import Array, FloatArray, IntArray
-
-__all__ = [
-    "attribute_prior",
-    "conditional_prior",
-    "default_classifier",
-    "folds",
-    "known_features",
-    "marginal_prior",
-    "on_encoded_columns",
-]
 
 _N_FOLDS = 5
 

@@ -20,8 +20,6 @@ from skleak.utils._blocks import row_blocks
 from skleak.utils._predictions import label_positions, select_columns
 from skleak.utils._typing import Array, FloatArray
 
-__all__ = ["gradient_norms", "norms_by", "unwrapped"]
-
 # How closely the loss that is differentiated must predict like the model itself: single precision.
 _AGREEMENT = 1e-4
 

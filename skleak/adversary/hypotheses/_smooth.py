@@ -5,14 +5,6 @@ from numpy.polynomial import chebyshev
 
 from skleak.utils._typing import FloatArray
 
-__all__ = [
-    "N_NODES",
-    "chebyshev_coefficients",
-    "chebyshev_nodes",
-    "interpolation_matrix",
-    "maximize",
-]
-
 # Encodings are analytic in a quantity, with poles about the square root of the number of records
 # standard deviations off: of 60 records this many nodes locate it to 1e-5, of more to round-off.
 N_NODES = 33

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skleak.adversary._membership_records import check_coding
+from skleak.adversary.membership._records import check_coding
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._predictions import (
     class_probabilities,
@@ -15,16 +15,6 @@ from skleak.utils._predictions import (
     with_unseen,
 )
 from skleak.utils._typing import Array, FloatArray
-
-__all__ = [
-    "Statistic",
-    "calibrated_threshold",
-    "classification_scores",
-    "finite",
-    "is_probabilistic",
-    "reference_rank",
-    "regression_scores",
-]
 
 Statistic = Literal["loss", "likelihood", "modified_entropy", "gradient_norm"]
 _LARGEST = np.finfo(np.float64).max

@@ -9,8 +9,6 @@ import pandas as pd
 
 from skleak.utils._typing import Array, FloatArray, IntArray
 
-__all__ = ["group_records"]
-
 # Losses this close are tied: equal in theory, computed in another order.
 _SAME = 1e-9
 

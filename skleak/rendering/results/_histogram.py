@@ -6,8 +6,6 @@ import numpy as np
 
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["Histogram", "leakage_histogram", "log_ticks", "round_ticks"]
-
 # Where the largest loss is this many times the median, equal bins would hold all in the first.
 _HEAVY_TAIL = 30.0
 # Decades below the largest loss that a logarithmic axis shows.
@@ -20,37 +18,21 @@ _EQUAL = 1e-3
 class Histogram:
     """Counts of records in bins of leakage.
 
-    Parameters
-    ----------
-    edges : ndarray of shape (n_bins + 1,)
-        Edges of the bins, in units of the loss, increasing.
-    counts : ndarray of shape (n_bins,)
-        Records in each bin.
-    ticks : ndarray of shape (n_ticks,)
-        Round values along the axis, within the edges.
-    logarithmic : bool
-        Whether the axis is logarithmic.
-    constant : bool
-        Whether all losses are (nearly) the same, in one bin.
-    n_below : int
-        Records in the first bin whose loss lies below it: on a logarithmic axis zeros, and losses
-        more than six decades below the largest.
-    n_omitted : int
-        Records of infinite or undefined loss, which are in no bin.
-
     Examples
     --------
     >>> leakage_histogram(np.array([0.0, 1.0, 1.5, 4.0]), max_bins=4).counts
     array([1, 2, 0, 1])
     """
 
-    edges: FloatArray
-    counts: IntArray
-    ticks: FloatArray
-    logarithmic: bool
-    constant: bool
+    edges: FloatArray  # Edges of the bins, in units of the loss, increasing, (n_bins + 1,)
+    counts: IntArray  # Records in each bin, (n_bins,)
+    ticks: FloatArray  # Round values along the axis, within the edges, (n_ticks,)
+    logarithmic: bool  # True if the axis is logarithmic
+    constant: bool  # True if all losses are (nearly) the same, in one bin
+    # Records in the first bin whose loss lies below it: on a logarithmic axis zeros, and losses
+    # more than six decades below the largest
     n_below: int
-    n_omitted: int
+    n_omitted: int  # Records of infinite or undefined loss, which are in no bin
 
 
 def leakage_histogram(loss: FloatArray, max_bins: int | None = None) -> Histogram | None:

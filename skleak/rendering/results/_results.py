@@ -13,30 +13,6 @@ import pandas as pd
 from skleak.rendering._format import bound_label
 from skleak.utils._typing import FloatArray
 
-__all__ = [
-    "BASELINES",
-    "KINDS",
-    "best_rows",
-    "bound_advantages",
-    "counts_success",
-    "drawn_bounds",
-    "equal_columns",
-    "failed_rows",
-    "floor_advantages",
-    "floor_of",
-    "gives_away",
-    "imputation_error",
-    "levels",
-    "median",
-    "merged_bounds",
-    "points",
-    "prior_error",
-    "record_advantages",
-    "relative_bounds",
-    "tightest",
-    "tightest_first",
-]
-
 KINDS = ("categorical", "numeric", "record", "membership")
 # Attacks that do not look at the released model.
 BASELINES = ("prior", "imputation")

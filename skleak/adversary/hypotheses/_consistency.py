@@ -16,21 +16,6 @@ from skleak.utils._sklearn_compat import check_sample_weight
 from skleak.utils._typing import FloatArray
 from skleak.utils._warnings import outer_stacklevel
 
-__all__ = [
-    "ENCODING_ERROR",
-    "MISMATCH_LEVEL",
-    "Consistency",
-    "attack_weights",
-    "check_weights",
-    "check_weights_known",
-    "fitted_with_weights",
-    "ignoring_mismatches",
-    "release_consistency",
-    "warn_of_mismatch",
-    "weight_argument",
-    "weights_of_both",
-]
-
 # Chance of a false alarm.
 MISMATCH_LEVEL = 1e-6
 # Encodings are known to about this, relative to the parameters.
@@ -43,13 +28,10 @@ _ELEMENTS = 1 << 22
 class Consistency(NamedTuple):
     """Fit of releases to the hypotheses of an attack.
 
-    Parameters
-    ----------
-    distance : ndarray of shape (n_releases,)
-        From the nearest hypothesis, over the noise.
-    too_far, too_near : ndarray of shape (n_releases,)
-        At most the probability that a release lies as far from all hypotheses, or as near to one
-        of every record, if one of them is true and the noise is what is stated; 1 without noise.
+    ``distance`` (n_releases,): from the nearest hypothesis, over the noise.
+    ``too_far``, ``too_near`` (n_releases,): at most the probability that a release lies as far from
+        all hypotheses, or as near to one of every record, if one of them is true and the noise is
+        what is stated; 1 without noise.
     """
 
     distance: FloatArray

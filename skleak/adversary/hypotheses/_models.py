@@ -9,28 +9,18 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skleak.adversary._consistency import weight_argument
-from skleak.adversary._encodings import PublicModel, model_parameters
+from skleak.adversary.hypotheses._consistency import weight_argument
+from skleak.adversary.hypotheses._encodings import PublicModel, model_parameters
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.utils._typing import Array, FloatArray
-
-__all__ = ["Shell", "fit_shell", "models_with"]
 
 
 @dataclass(frozen=True)
 class Shell:
-    """A fitted model whose parameters are to be replaced. Confidential: its own have no noise.
+    """A fitted model whose parameters are to be replaced. Confidential: its own have no noise."""
 
-    Parameters
-    ----------
-    model : estimator
-        Released where it can be, so that copies are cheap and know no record.
-    n_parameters : int
-        Number of coefficients, and the intercept where there is one.
-    """
-
-    model: Any
-    n_parameters: int
+    model: Any  # Released where it can be, so that copies are cheap and know no record
+    n_parameters: int  # Number of coefficients, and the intercept where there is one
 
 
 def fit_shell(

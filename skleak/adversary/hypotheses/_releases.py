@@ -6,59 +6,31 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import is_classifier
 
-from skleak.adversary._consistency import check_weights_known
-from skleak.adversary._encodings import PublicModel, last_step
-from skleak.adversary._knowledge import column_names
+from skleak.adversary.hypotheses._consistency import check_weights_known
+from skleak.adversary.hypotheses._encodings import PublicModel, last_step
+from skleak.adversary.knowledge import column_names
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._typing import FloatArray
-
-__all__ = [
-    "ReleaseKind",
-    "Releases",
-    "check_each",
-    "count_releases",
-    "is_model",
-    "read_each",
-    "read_releases",
-]
 
 
 @dataclass(frozen=True)
 class Releases:
-    """Released parameters and their noise.
+    """Released parameters and their noise."""
 
-    Parameters
-    ----------
-    parameters : ndarray of shape (n_releases, n_parameters)
-        Coefficients, then the intercept where there is one; of shape
-        (n_releases, n_targets, n_parameters) where every target has releases of its own.
-    noise_scale : ndarray of shape (n_releases,)
-        Standard deviation of the noise on each parameter.
-    single : bool
-        Whether one release was given rather than several.
-    """
-
+    # Coefficients, then the intercept where there is one; of shape (n_releases, n_targets,
+    # n_parameters) where every target has releases of its own, (n_releases, n_parameters)
     parameters: FloatArray
-    noise_scale: FloatArray
-    single: bool
+    noise_scale: FloatArray  # Standard deviation of the noise on each parameter, (n_releases,)
+    single: bool  # True if one release was given rather than several
 
 
 @dataclass(frozen=True)
 class ReleaseKind:
-    """Class, columns and parameters that a model must have to be attacked.
+    """Class, columns and parameters that a model must have to be attacked."""
 
-    Parameters
-    ----------
-    classes : tuple of type
-        The class of the attacked model, and that of what it releases.
-    columns : list of str or None
-        Names of the raw columns, in their order.
-    labels : dict of str to object
-        Attributes that a model must share where it has them: its columns and classes.
-    """
-
-    classes: tuple[type, ...]
-    columns: list[str] | None
+    classes: tuple[type, ...]  # The class of the attacked model, and that of what it releases
+    columns: list[str] | None  # Names of the raw columns, in their order, or None
+    # Attributes that a model must share where it has them: its columns and classes
     labels: dict[str, Any]
 
     @classmethod

@@ -6,15 +6,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skleak.adversary._encodings import PublicModel, dense_table
-from skleak.adversary._knowledge import range_of_others, take_rows, widened
+from skleak.adversary.hypotheses import PublicModel, dense_table
+from skleak.adversary.knowledge import range_of_others, take_rows, widened
 from skleak.exceptions import AttackNotApplicableError
 from skleak.losses import PointwiseLoss
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._linalg import augment
 from skleak.utils._typing import FloatArray, IntArray
-
-__all__ = ["MissingGradient", "objective_of", "weights_of"]
 
 
 def objective_of(
@@ -53,31 +51,17 @@ def weights_of(objective: Objective, targets: IntArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class MissingGradient:
-    """The gradient that is missing at a release, for every target.
+    """The gradient that is missing at a release, for every target."""
 
-    Parameters
-    ----------
-    loss : PointwiseLoss
-        The loss.
-    w : ndarray of shape (n_targets, p)
-        Released parameters, the intercept last where there is one.
-    y : ndarray of shape (n_targets,)
-        Targets.
-    gradient : ndarray of shape (n_targets, p)
-        ``r x~`` of the target, but for the noise.
-    image_w, image_e : ndarray of shape (n_targets, p)
-        ``H^2 [w_pen, 0]`` and ``H^2 [0, 1]``, with H the Hessian of the others, over the
-        square of the target's weight; with no column where there is no intercept.
-    low, high : ndarray of shape (n_targets,)
-        Range of the predictions of the others, wider by half its width on both sides.
-    """
-
-    loss: PointwiseLoss
-    w: FloatArray
-    y: FloatArray
-    gradient: FloatArray
+    loss: PointwiseLoss  # The loss
+    w: FloatArray  # Released parameters, the intercept last where there is one, (n_targets, p)
+    y: FloatArray  # Targets, (n_targets,)
+    gradient: FloatArray  # ``r x~`` of the target, but for the noise, (n_targets, p)
+    # ``H^2 [w_pen, 0]`` and ``H^2 [0, 1]``, with H the Hessian of the others, over the square of
+    # the target's weight; with no column where there is no intercept, (n_targets, p)
     image_w: FloatArray
     image_e: FloatArray
+    # Range of the predictions of the others, wider by half its width on both sides, (n_targets,)
     low: FloatArray
     high: FloatArray
 
@@ -152,7 +136,7 @@ def _images(
 ) -> tuple[FloatArray, FloatArray]:
     """``H^2 [w_pen, 0]`` and ``H^2 [0, 1]`` for every target; see `MissingGradient`."""
     weight = weights_of(objective, targets)
-    hessian = _hessian(objective, a)
+    hessian = hessian_of(objective, a)
     own = weight * objective.loss.curvature(a)[targets]
     image = x @ hessian
     norms = np.einsum("ij,ij->i", x, x)
@@ -168,7 +152,7 @@ def _images(
     return twice(np.append(w[:-1], 0.0)), twice(np.eye(len(w))[-1])
 
 
-def _hessian(objective: Objective, a: FloatArray) -> FloatArray:
+def hessian_of(objective: Objective, a: FloatArray) -> FloatArray:
     x = augment(dense_table(objective.X), True)
     weights = objective.weights * objective.loss.curvature(a)
     hessian = x.T @ (weights[:, None] * x)

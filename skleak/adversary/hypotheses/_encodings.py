@@ -10,9 +10,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.adversary._consistency import check_weights_known
-from skleak.adversary._knowledge import take_rows, with_attribute
-from skleak.adversary._smooth import interpolation_matrix
+from skleak.adversary.hypotheses._consistency import check_weights_known
+from skleak.adversary.hypotheses._smooth import interpolation_matrix
+from skleak.adversary.knowledge import take_rows, with_attribute
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence import candidate_encodings
 from skleak.influence.refit import candidate_shapes
@@ -20,47 +20,19 @@ from skleak.influence.state import FitState
 from skleak.utils._confidential import without_ledger
 from skleak.utils._typing import Array, FloatArray, IntArray
 
-__all__ = [
-    "PublicModel",
-    "candidate_rows",
-    "changed_columns",
-    "check_private",
-    "check_seen",
-    "check_smooth",
-    "closed_form_encodings",
-    "closed_form_shapes",
-    "dense_table",
-    "fit_public_model",
-    "last_step",
-    "model_parameters",
-    "noiseless",
-    "plain_table",
-]
-
 # Relative miss of the interpolated encoded columns above which they are called not smooth.
 _SMOOTH_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
 class PublicModel:
-    """Training of a model, all of which the adversary knows.
+    """Training of a model, all of which the adversary knows."""
 
-    Parameters
-    ----------
-    preprocessing : Pipeline or None
-        Fitted steps before the model.
-    template : estimator
-        The model, unfitted, without noise and without a ledger.
-    noise_scale : float
-        Noise of its releases; NaN where it is calibrated to data, 0 for models without noise.
-    noise_covariance : str or array-like, default="isotropic"
-        Shape of that noise, as the private estimators take it.
-    """
-
-    preprocessing: Any
-    template: Any
+    preprocessing: Any  # Fitted steps before the model, or None
+    template: Any  # The model, unfitted, without noise and without a ledger
+    # Noise of its releases; NaN where it is calibrated to data, 0 for models without noise
     noise_scale: float
-    noise_covariance: Any = "isotropic"
+    noise_covariance: Any = "isotropic"  # Shape of that noise, as the private estimators take it
 
     @property
     def has_closed_form(self) -> bool:

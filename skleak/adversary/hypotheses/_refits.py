@@ -8,13 +8,16 @@ from joblib import Parallel, delayed, effective_n_jobs
 from scipy import sparse
 from sklearn.base import clone
 
-from skleak.adversary._consistency import weight_argument
-from skleak.adversary._encodings import dense_table, model_parameters, noiseless, plain_table
-from skleak.adversary._knowledge import raw_column, with_attribute
+from skleak.adversary.hypotheses._consistency import weight_argument
+from skleak.adversary.hypotheses._encodings import (
+    dense_table,
+    model_parameters,
+    noiseless,
+    plain_table,
+)
+from skleak.adversary.knowledge import raw_column, with_attribute
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._typing import Array, FloatArray, IntArray
-
-__all__ = ["refit_encodings", "refit_pipelines"]
 
 
 def refit_encodings(
