@@ -75,7 +75,7 @@ class ChordSolver:
 
 
 def error_left(size: FloatArray, last: FloatArray, rate: "FloatArray | float" = 0.0) -> FloatArray:
-    """What is left to go after a chord step, from its size and that of the one before.
+    """Estimate what is left to go after a chord step, from its size and that of the one before.
 
     The iteration is linear: the next step would be smaller than this one by the same factor as
     this one than the last, or by ``rate``, which is known to be no less. A slow one proves nothing.
