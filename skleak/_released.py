@@ -199,33 +199,40 @@ class ReleasedModel(ExportMixin, BaseEstimator):
     Like scikit-learn's ``FrozenEstimator`` they are already trained: ``fit`` returns the model
     unchanged and ``clone`` returns the model itself.
 
-    ``coef_`` (ndarray): noisy coefficients, multiples of ``noise_step_``. May be known: what they
-        reveal is the leakage that the estimator states.
-    ``intercept_`` (float or ndarray): noisy intercept, likewise; exactly 0 without an intercept,
-        which is a parameter.
-    ``noise_scale_`` (float): standard deviation of the noise on each parameter, its root mean
-        square where they differ. May be known: a number that was passed; or, under a goal that
-        reads the records, a rung of a public ladder, about which the leakage report says what it
-        may reveal.
-    ``noise_step_`` (float): all parameters are multiples of this power of two; 0 without noise. May
-        be known: a function of the noise scale, or of the released parameters where doubles cannot
-        hold multiples of that.
-    ``noise_sampler_`` (str): how the noise was drawn. May be known: a function of the parameters.
-    ``coef_noise_scale_``, ``intercept_noise_scale_`` (ndarray or float, or None): standard error
-        that the noise adds to each coefficient and to the intercept. May be known: functions of the
-        noise scale and of a covariance that was passed. None where the noise has a shape that
-        depends on the records, which must not be published.
-    ``n_features_in_`` (int): number of columns. May be known: it is the size of ``coef_``, and part
-        of the schema.
-    ``feature_names_in_`` (ndarray of str): column names, where the training data had them. May be
-        known if the schema is public; names made from values, such as those of a fitted encoder,
-        are functions of the records.
-    ``classes_`` (n_classes,): class labels, for a classifier. May be known where they were passed
-        as ``classes``; else they are read off the labels, and no guarantee holds.
-    ``provenance_`` (dict): name of the estimator, loss, penalty, reweighting, the kind of
-        covariance of the noise (but not the covariance), promises such as ``data_norm``, the
-        guarantee of differential privacy and the version of skleak. May be known: parameters that
-        were passed, and functions of them and of what was declared public.
+    Attributes
+    ----------
+    coef_ : ndarray
+        Noisy coefficients, multiples of ``noise_step_``. May be known: what they reveal is the
+        leakage that the estimator states.
+    intercept_ : float or ndarray
+        Noisy intercept, likewise; exactly 0 without an intercept, which is a parameter.
+    noise_scale_ : float
+        Standard deviation of the noise on each parameter, its root mean square where they differ.
+        May be known: a number that was passed; or, under a goal that reads the records, a rung of
+        a public ladder, about which the leakage report says what it may reveal.
+    noise_step_ : float
+        All parameters are multiples of this power of two; 0 without noise. May be known: a
+        function of the noise scale, or of the released parameters where doubles cannot hold
+        multiples of that.
+    noise_sampler_ : str
+        How the noise was drawn. May be known: a function of the parameters.
+    coef_noise_scale_, intercept_noise_scale_ : ndarray or float, or None
+        Standard error that the noise adds to each coefficient and to the intercept. May be known:
+        functions of the noise scale and of a covariance that was passed. None where the noise has
+        a shape that depends on the records, which must not be published.
+    n_features_in_ : int
+        Number of columns. May be known: it is the size of ``coef_``, and part of the schema.
+    feature_names_in_ : ndarray of str
+        Column names, where the training data had them. May be known if the schema is public;
+        names made from values, such as those of a fitted encoder, are functions of the records.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, for a classifier. May be known where they were passed as ``classes``; else
+        they are read off the labels, and no guarantee holds.
+    provenance_ : dict
+        Name of the estimator, loss, penalty, reweighting, the kind of covariance of the noise (but
+        not the covariance), promises such as ``data_norm``, the guarantee of differential privacy
+        and the version of skleak. May be known: parameters that were passed, and functions of
+        them and of what was declared public.
 
     Examples
     --------

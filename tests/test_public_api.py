@@ -14,6 +14,8 @@ OPTIONAL = {"skleak.neural"}
 PACKAGES = [
     f"skleak.{module.name}" for module in pkgutil.iter_modules(skleak.__path__) if module.ispkg
 ]
+# For the other packages alone; their front doors are no part of the public face.
+INTERNAL = {"skleak.adversary", "skleak.rendering", "skleak.utils"}
 MODULES = [*(name for name in PACKAGES if name not in OPTIONAL), "skleak.exceptions"]
 MODULES += ["skleak._released"]
 # Packages whose classes a user constructs; elsewhere there are results, protocols and mixins.
@@ -31,6 +33,8 @@ def _public(module):
 def _objects():
     """Yield (name, object) of all that is public."""
     for module in MODULES:
+        if module in INTERNAL:
+            continue
         for name, thing in _public(module):
             yield f"{module}.{name}", thing
 

@@ -16,12 +16,18 @@ class ReleasedPipeline(Pipeline):
     parameters and the names of the columns; the last one holds what `ReleasedModel` lists. They are
     already trained: ``fit`` returns the pipeline unchanged, and ``clone`` the pipeline itself.
 
-    ``steps`` (list of (str, estimator)): the steps, each fitted. They may be known: steps before
-        the last are functions of public parameters and the names of the columns (with
-        ``allow_fitted=True`` of the records too), and the last one is a released model.
-    ``transform_input`` (None): as of scikit-learn's ``Pipeline``; a release has none.
-    ``memory`` (None): Likewise.
-    ``verbose`` (bool, default=False): Likewise.
+    Parameters
+    ----------
+    steps : list of (str, estimator)
+        The steps, each fitted. They may be known: steps before the last are functions of public
+        parameters and the names of the columns (with ``allow_fitted=True`` of the records too),
+        and the last one is a released model.
+    transform_input : None
+        As of scikit-learn's ``Pipeline``; a release has none.
+    memory : None
+        Likewise.
+    verbose : bool, default=False
+        Likewise.
 
     Examples
     --------

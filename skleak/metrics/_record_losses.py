@@ -24,9 +24,38 @@ Loss = Callable[[Any, Any, Any], npt.ArrayLike]
 
 
 def record_losses(model: Any, X: Any, y: Any, loss: str | Loss) -> FloatArray:
-    """Loss of every record.
+    """Losses of single records under a fitted model.
 
-    Shapes: ``X`` (n, ...); ``y`` (n,); returns (n,).
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+    X : array-like of shape (n, n_columns)
+        Records, as the model takes them.
+    y : array-like of shape (n,)
+        Their targets, in the coding of the training data.
+    loss : {"log_loss", "zero_one", "squared"} or callable
+        Name, or a function of model, X and y that returns the losses.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        A label that the model does not know has a log loss of 708.4, and none is larger.
+
+    Raises
+    ------
+    ValueError
+        For an unknown loss, missing targets, labels of which the model knows none, or a model that
+        lacks what the loss needs.
+    TypeError
+        For a squared loss of what is not numbers.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression
+    >>> model = LinearRegression().fit([[0.0], [1.0]], [0.0, 2.0])
+    >>> record_losses(model, [[0.0], [1.0]], [1.0, 2.0], "squared")
+    array([1., 0.])
     """
     labels = np.asarray(y)
     if labels.ndim != 1 or not len(labels):

@@ -20,8 +20,26 @@ _NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 def inline_svg(display: Any, title: str, description: str) -> str:
     """Draw a display on a figure of its own, and return it as SVG for the inside of a page.
 
-    No figure stays open and pyplot is not asked. The same numbers give the same bytes. The title
-    and the description are for those who do not see the figure.
+    No figure stays open and pyplot is not asked. The same numbers give the same bytes.
+
+    Parameters
+    ----------
+    display : object
+        A display of this package.
+    title, description : str
+        For those who do not see the figure: its name, and what it shows.
+
+    Returns
+    -------
+    str
+        One ``svg`` element, which refers to nothing outside of it.
+
+    Examples
+    --------
+    >>> from skleak.plotting import LeakageDisplay
+    >>> display = LeakageDisplay([0.1, 0.2, 0.2, 0.4])
+    >>> inline_svg(display, "Leakage", "Losses of four records.")[:31]
+    '<svg role="img" aria-label="Lea'
     """
     from matplotlib import rc_context, style
     from matplotlib.figure import Figure
