@@ -40,7 +40,7 @@ def _check(diagonal, rho, p, h, g):
     assert abs(fast - dense) <= 1e-13 * dense
 
 
-@settings(derandomize=True, deadline=None, max_examples=400)
+@settings(derandomize=True, deadline=None, max_examples=100)
 @given(matrices())
 def test_it_equals_the_dense_one(matrix):
     _check(*matrix)
