@@ -54,7 +54,7 @@ def record_losses(model: Any, X: Any, y: Any, loss: str | Loss) -> FloatArray:
     --------
     >>> from sklearn.linear_model import LinearRegression
     >>> model = LinearRegression().fit([[0.0], [1.0]], [0.0, 2.0])
-    >>> record_losses(model, [[0.0], [1.0]], [1.0, 2.0], "squared")
+    >>> record_losses(model, [[0.0], [1.0]], [1.0, 2.0], "squared").round(3)
     array([1., 0.])
     """
     labels = np.asarray(y)
