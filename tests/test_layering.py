@@ -1,6 +1,7 @@
 """A module imports only from a lower layer or from its own folder."""
 
 import ast
+import functools
 import sys
 from pathlib import Path
 
@@ -145,6 +146,12 @@ def test_imports_go_down_inside_a_package():
     assert not {path: names for path, names in faults.items() if names}
 
 
+@functools.cache
+def _import_nodes(source):
+    nodes = ast.walk(ast.parse(source))
+    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def _circles(sources):
     """Files that import each other in a circle, of a table from module names to sources.
 
@@ -153,7 +160,7 @@ def _circles(sources):
     """
     graph = {name: set() for name in sources}
     for name, source in sources.items():
-        for node in ast.walk(ast.parse(source)):
+        for node in _import_nodes(source):
             imported = []
             if isinstance(node, ast.ImportFrom):
                 names = [f"{node.module}.{alias.name}" for alias in node.names]

@@ -66,7 +66,7 @@ def fingerprint(
     y_test: Any = None,
     sample_weight: FloatArray | None = None,
 ) -> dict[str, str]:
-    """What decides the results of an audit, for its checkpoint.
+    """Return what decides the results of an audit, for its checkpoint.
 
     Shapes: ``table`` (n, n_columns); ``y`` (n,); ``X_test``, ``y_test`` (m, n_columns);
     ``sample_weight`` (n,).
@@ -107,7 +107,7 @@ def _listed(attacks: Any, design: Design) -> list[tuple[str, Any]]:
 
 
 def _identity(thing: Any) -> str:
-    """What an estimator or an attack is, whichever process made it and whatever it has seen.
+    """Identify an estimator or an attack, whichever process made it and whatever it has seen.
 
     A ``repr`` is cut short where it is long, and may hold an address of memory.
     """
