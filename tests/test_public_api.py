@@ -141,7 +141,7 @@ def test_public_objects_show_an_example():
         for module in MODULES
         for name, thing in _public(module)
         if (inspect.isfunction(thing) or module in WITH_EXAMPLES)
-        and module != "skleak.reports"
+        and module not in {"skleak.reports", *INTERNAL}
         and not (inspect.isclass(thing) and issubclass(thing, Exception))
         and ">>>" not in (inspect.getdoc(thing) or "")
     ]

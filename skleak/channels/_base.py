@@ -35,6 +35,13 @@ class Channel(ABC):
     ----------
     n_values : int
         M, the number of values of the secret, at least 2.
+
+    Examples
+    --------
+    >>> from skleak.channels import GaussianChannel
+    >>> channel = GaussianChannel([[0.0], [2.0]], 1.0)
+    >>> isinstance(channel, Channel), channel.n_values
+    (True, 2)
     """
 
     n_values: int

@@ -4,11 +4,14 @@ import time
 import warnings
 from typing import Any
 
-from skleak.audit.games._game import Game
-from skleak.audit.run._cells import run_cells
+from joblib import Parallel, delayed
+from tqdm import tqdm
+
+from skleak.audit.games._game import Cell, Game
 from skleak.audit.run._checkpoint import Checkpoint
 from skleak.audit.tables._design import Outcome
 from skleak.exceptions import CheckpointWarning, IncompleteAuditWarning
+from skleak.utils._confidential import to_own_workers
 from skleak.utils._random import make_generator
 from skleak.utils._warnings import outer_stacklevel
 
@@ -36,12 +39,11 @@ class Run:
     def play(self, *, n_jobs: int | None, verbose: int) -> None:
         """Play what is not finished; outcomes are kept even where a cell fails."""
         cells = self.game.cells()
-        options: dict[str, Any] = {"n_jobs": n_jobs, "verbose": verbose, "keep": self._keep}
         failed: dict[str, BaseException] = {}
         try:
-            failed |= run_cells(cells, self.outcomes, **options)
+            self._play_open(cells, failed, n_jobs, verbose)
         except BaseException as error:  # an interrupt too: nothing that is finished is lost
-            failed[""] = error
+            failed = {"": error}
         if self._behind:
             self._write()
         if not failed:
@@ -56,6 +58,29 @@ class Run:
             stacklevel=outer_stacklevel(),
         )
         raise next(iter(failed.values()))
+
+    def _play_open(
+        self,
+        cells: dict[str, Cell],
+        failed: dict[str, BaseException],
+        n_jobs: int | None,
+        verbose: int,
+    ) -> None:
+        """Play what is open; every outcome is kept at once, and errors stop no other cell."""
+        pending = {key: cell for key, cell in cells.items() if key not in self.outcomes}
+        done = len(cells) - len(pending)
+        options: dict[str, Any] = {"desc": "audit", "unit": "cell", "disable": verbose <= 0}
+        with to_own_workers(), tqdm(total=len(cells), initial=done, **options) as bar:
+            results = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
+                delayed(_played)(key, cell) for key, cell in pending.items()
+            )
+            for key, outcome, error in results:
+                if error is None:
+                    self.outcomes[key] = outcome
+                    self._keep()
+                else:
+                    failed[key] = error
+                bar.update()
 
     def _keep(self) -> None:
         """Write, unless that has taken too large a share of the time; the first is free."""
@@ -86,3 +111,11 @@ class Run:
             CheckpointWarning,
             stacklevel=outer_stacklevel(),
         )
+
+
+def _played(key: str, cell: Cell) -> tuple[str, Outcome, Exception | None]:
+    function, arguments = cell
+    try:
+        return key, function(*arguments), None
+    except Exception as error:  # told to the caller, who has other cells to finish
+        return key, {}, error

@@ -23,6 +23,7 @@ from skleak.metrics import Interval, mean_interval
 from skleak.utils._typing import Array, FloatArray
 
 TPR = "tpr_at_1pct_fpr"
+_UNKNOWN = Interval(np.nan, np.nan, np.nan)
 
 
 @dataclass(frozen=True)
@@ -61,13 +62,8 @@ def membership_records(design: MembershipDesign, cells: Mapping[str, Outcome]) -
 def _row(design: MembershipDesign, level: _Level, played: Played, found: Rates) -> dict[str, Any]:
     return {
         **success_columns(played.shown, design.baseline),
-        TPR: found.tpr,
-        f"{TPR}_low": found.tpr_low,
-        f"{TPR}_high": found.tpr_high,
-        "auc": found.auc,
-        "gap": level.gap.estimate,
-        "gap_low": level.gap.low,
-        "gap_high": level.gap.high,
+        **dict(zip((TPR, f"{TPR}_low", f"{TPR}_high", "auc"), found, strict=True)),
+        **dict(zip(("gap", "gap_low", "gap_high"), level.gap, strict=True)),
         "lower_bound": surely_reached(level.gap, design.prior),
         **judged_columns(design, played, level.bounds, level.errors, level.utility),
     }
@@ -86,7 +82,7 @@ def surely_reached(gap: Interval, prior: float) -> float:
 def _actual_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int) -> _Level:
     done = _finished(design, cells)
     if not done:
-        return _Level({}, {}, {}, Interval(np.nan, np.nan, np.nan), np.nan)
+        return _Level({}, {}, {}, _UNKNOWN, np.nan)
     member, attacked = _drawn_members(done)
     played = _played(design, done, k)
     shares = np.stack([_mean(right, axis=1) for _, right in played.values()], axis=1)
@@ -102,15 +98,14 @@ def _actual_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int
         shown, own = (Interval(*(end[j] for end in ends)) for ends in (success, judged))
         found = rates(scores, member, attacked, design.confidence_level)
         games[name] = Played(shown, own, int(attacked.sum()), shares[:, j]), found
-    bayes = np.stack([each["bayes"][k] for each in done])
-    dp = np.array([_pair(each["dp"][k], design.prior) for each in done])
-    of_releases = {"dp": dp, "bayes": _mean(bayes, axis=1)}
+    dp = np.array([_pair(mu, design.prior) for mu in _stacked(done, "dp", k)])
+    of_releases = {"dp": dp, "bayes": _mean(_stacked(done, "bayes", k), axis=1)}
     return _Level(
         games,
         {name: float(_mean(of_releases[name])) for name in design.bounds},
         {name: _standard_error(of_releases[name]) for name in design.bounds},
-        _over_releases(np.array([each["gap"][k] for each in done]), design.confidence_level),
-        float(_mean(np.array([each["utility"][k] for each in done]))),
+        _over_releases(_stacked(done, "gap", k), design.confidence_level),
+        float(_mean(_stacked(done, "utility", k))),
     )
 
 
@@ -121,8 +116,8 @@ def _actual_records(
     _, attacked = _drawn_members(done)
     columns = {
         "n_games": attacked.sum(axis=0),
-        "distance": _mean(np.stack([each["separation"][k] for each in done])),
-        "bayes": _mean(np.stack([each["bayes"][k] for each in done])),
+        "distance": _mean(_stacked(done, "separation", k)),
+        "bayes": _mean(_stacked(done, "bayes", k)),
     }
     played = _played(design, done, k)
     return columns | {f"success_{name}": _mean(right) for name, (_, right) in played.items()}
@@ -133,9 +128,13 @@ def _finished(design: MembershipDesign, cells: Mapping[str, Outcome]) -> list[Ou
     return [cells[key] for key in keys if key in cells]
 
 
+def _stacked(done: Sequence[Outcome], name: str, k: Any = ...) -> Array:
+    """One array of all releases, (n_releases, ...), at one level where it has levels."""
+    return np.stack([outcome[name][k] for outcome in done])
+
+
 def _drawn_members(done: Sequence[Outcome]) -> tuple[Array, Array]:
-    member, attacked = (np.stack([each[name] for each in done]) for name in ("member", "attacked"))
-    return member, attacked
+    return _stacked(done, "member"), _stacked(done, "attacked")
 
 
 def _played(
@@ -145,8 +144,7 @@ def _played(
     member, attacked = _drawn_members(done)
     played = {}
     for j, (name, rule) in enumerate(design.attacks.items()):
-        scores = np.stack([each["scores"][j, k] for each in done])
-        guesses = np.stack([each["guesses"][j, k] for each in done])
+        scores, guesses = (_stacked(done, part, (j, k)) for part in ("scores", "guesses"))
         if rule == "likelihood_ratio":
             scores = likelihood_ratios(
                 scores, member, design.prior, residuals=not design.classifies
@@ -199,11 +197,11 @@ def _drawn_records(
 def _difference(lost: Outcome | None, level: float) -> Interval:
     """Mean loss of games without the record less that with it, with Welch's interval."""
     if lost is None:
-        return Interval(np.nan, np.nan, np.nan)
+        return _UNKNOWN
     groups = [lost["losses"][lost["member"] == side] for side in (False, True)]
     sizes = np.array([len(group) for group in groups], dtype=float)
     if sizes.min() < 2:
-        return Interval(np.nan, np.nan, np.nan)
+        return _UNKNOWN
     gap = float(groups[0].mean() - groups[1].mean())
     parts = np.array([group.var(ddof=1) for group in groups]) / sizes
     half = np.inf
@@ -217,7 +215,7 @@ def _over_releases(values: FloatArray, level: float) -> Interval:
     """Student's interval over releases, of those that have the value."""
     known = values[~np.isnan(values)]
     if not len(known):
-        return Interval(np.nan, np.nan, np.nan)
+        return _UNKNOWN
     return mean_interval(known, confidence_level=level)
 
 
