@@ -36,3 +36,20 @@ def advantage_from_success(success: Array, top: FloatArray) -> FloatArray:
     gain = np.asarray(success - top)
     left = np.broadcast_to(1 - top, gain.shape)
     return np.divide(gain, left, out=np.zeros_like(gain), where=left > 0)
+
+
+def record_priors(
+    prior: npt.ArrayLike | None, n_values: int, n_records: int | None
+) -> tuple[FloatArray, int]:
+    """Validate the prior of a channel of n records, or of one; return it and n.
+
+    Shapes: ``prior`` (M,) or (n, M); returns (M,) or (n, M), and n.
+    """
+    p = check_prior(prior, n_values)
+    n = len(np.atleast_2d(p)) if n_records is None else n_records
+    if p.ndim == 2 and len(p) != n:
+        raise ValueError(
+            f"`prior` must have one row for each of the {n} records, or be shared; got "
+            f"shape {p.shape}."
+        )
+    return p, n

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from skleak.datasets._cache import SourceFile, load_file
-from skleak.datasets._table import as_arrays, bundle, one_hot, one_hot_blocks
+from skleak.datasets._table import bundle_frame, one_hot, one_hot_blocks
 from skleak.utils._arguments import check_choice
 
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/adult"
@@ -160,17 +160,12 @@ def fetch_adult(
         parts = _encode(parts)
     X = pd.concat(parts if subset == "all" else parts[-1:], ignore_index=True)
     y = X.pop(TARGET)
-    feature_names = X.columns.tolist()
-    return bundle(
-        *((X, y) if as_frame else as_arrays(X, y)),
-        return_X_y=return_X_y,
-        feature_names=feature_names,
-        target_name=TARGET,
-        descr=DESCR,
-        categorical_features=NOMINAL.copy(),
-        one_hot_blocks=blocks,
-        sensitive=["married"],
-    )
+    details = {
+        "categorical_features": NOMINAL.copy(),
+        "one_hot_blocks": blocks,
+        "sensitive": ["married"],
+    }
+    return bundle_frame(X, y, as_frame, return_X_y, DESCR, **details)
 
 
 def _read(content: bytes) -> pd.DataFrame:

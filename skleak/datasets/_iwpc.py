@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from skleak.datasets._cache import SourceFile, load_file
-from skleak.datasets._table import as_arrays, bundle, one_hot, one_hot_blocks
+from skleak.datasets._table import bundle_frame, one_hot, one_hot_blocks
 
 IWPC = SourceFile(
     name="iwpc-scaled.csv",
@@ -116,14 +116,9 @@ def fetch_iwpc(
     blocks = one_hot_blocks(X)
     if encoded:
         X = one_hot(X)
-    feature_names = X.columns.tolist()
-    return bundle(
-        *((X, y) if as_frame else as_arrays(X, y)),
-        return_X_y=return_X_y,
-        feature_names=feature_names,
-        target_name=TARGET,
-        descr=DESCR,
-        categorical_features=list(blocks),
-        one_hot_blocks=blocks,
-        sensitive=["cyp2c9", "vkorc1"],
-    )
+    details = {
+        "categorical_features": list(blocks),
+        "one_hot_blocks": blocks,
+        "sensitive": ["cyp2c9", "vkorc1"],
+    }
+    return bundle_frame(X, y, as_frame, return_X_y, DESCR, **details)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from skleak.datasets._cache import SourceFile, load_file
-from skleak.datasets._table import as_arrays, bundle
+from skleak.datasets._table import bundle_frame
 from skleak.utils._arguments import check_choice
 from skleak.utils._typing import FloatArray, IntArray
 
@@ -157,13 +157,12 @@ def fetch_pendigits(
         indicators = pd.get_dummies(column, prefix=WRITER, dtype=np.float64)
         X, blocks = pd.concat([raw, indicators], axis=1), {WRITER: list(indicators)}
         raw = raw.assign(**{WRITER: column})
-    feature_names = X.columns.tolist()
-    result = bundle(
-        *((X, y) if as_frame else as_arrays(X, y)),
-        return_X_y=return_X_y,
-        feature_names=feature_names,
-        target_name=TARGET,
-        descr=DESCR,
+    result = bundle_frame(
+        X,
+        y,
+        as_frame,
+        return_X_y,
+        DESCR,
         writer=writer,
         categorical_features=list(blocks),
         one_hot_blocks=blocks,

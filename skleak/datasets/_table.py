@@ -6,8 +6,6 @@ import numpy as np
 import pandas as pd
 from sklearn.utils import Bunch
 
-from skleak.utils._typing import Array
-
 
 def one_hot_blocks(frame: pd.DataFrame) -> dict[str, list[str]]:
     """Names of the one-hot columns of each category column, its first level dropped."""
@@ -27,9 +25,22 @@ def one_hot(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.get_dummies(frame, drop_first=True, dtype=np.float64).astype(np.float64)
 
 
-def as_arrays(X: pd.DataFrame, y: pd.Series) -> tuple[Array, Array]:
-    """Writable arrays: of float64 where every column is numeric, else of objects."""
-    return np.array(X), np.array(y)
+def bundle_frame(
+    X: pd.DataFrame, y: pd.Series, as_frame: bool, return_X_y: bool, descr: str, **details: Any
+) -> Any:
+    """Return a table and its target as frames, or as writable arrays, named by its columns.
+
+    The arrays are of float64 where every column is numeric, else of objects.
+    """
+    return bundle(
+        X if as_frame else np.array(X),
+        y if as_frame else np.array(y),
+        return_X_y=return_X_y,
+        feature_names=X.columns.tolist(),
+        target_name=str(y.name),
+        descr=descr,
+        **details,
+    )
 
 
 def bundle(

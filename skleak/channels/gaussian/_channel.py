@@ -9,10 +9,11 @@ import numpy.typing as npt
 from skleak.bounds import gdp_advantage, tradeoff_advantage
 from skleak.channels._base import Channel, repeat_secrets
 from skleak.channels._bounds_table import Bound
+from skleak.channels._validation import record_priors
 from skleak.channels.gaussian._hull import hull_coordinates, squared_distances_from
 from skleak.channels.gaussian._integrals import gaussian_information, gaussian_success
 from skleak.channels.gaussian._sampling import Sampling
-from skleak.utils._arguments import check_finite, check_prior
+from skleak.utils._arguments import check_finite
 from skleak.utils._random import make_generator
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 from skleak.utils.geometry._gaps import without_wide_gaps
@@ -244,14 +245,8 @@ class GaussianChannel(Channel):
         self, integral: GaussianIntegral, prior: npt.ArrayLike | None
     ) -> tuple[Array, Array]:
         """Evaluate an integral with coordinates, rank and prior brought to one leading axis."""
-        p = check_prior(prior, self.n_values)
+        p, n = record_priors(prior, self.n_values, self.n_records)
         points, rank = self._near_hull
-        n = self.n_records if self.n_records is not None else len(np.atleast_2d(p))
-        if p.ndim == 2 and len(p) != n:
-            raise ValueError(
-                f"`prior` must have one row for each of the {n} records, or be shared; got "
-                f"shape {p.shape}."
-            )
         value, error = integral(
             np.broadcast_to(points, (n, *points.shape[1:])),
             np.broadcast_to(rank, (n,)),

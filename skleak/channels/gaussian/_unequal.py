@@ -9,6 +9,7 @@ from scipy.special import entr
 
 from skleak.channels._base import Channel, repeat_secrets
 from skleak.channels._bounds_table import Bound
+from skleak.channels._validation import record_priors
 from skleak.channels.gaussian._channel import GaussianChannel
 from skleak.channels.gaussian._reduction import (
     Hypotheses,
@@ -18,7 +19,7 @@ from skleak.channels.gaussian._reduction import (
     top_posterior_over_cube,
 )
 from skleak.channels.gaussian._sampling import Sampling, sampled_integral
-from skleak.utils._arguments import check_finite, check_prior
+from skleak.utils._arguments import check_finite
 from skleak.utils._random import make_generator
 from skleak.utils._typing import Array, FloatArray, RandomState
 
@@ -265,13 +266,7 @@ class UnequalGaussianChannel(Channel):
         factor: float,
     ) -> tuple[Array, Array, FloatArray]:
         """Value and error for every record by the method that its hypotheses allow; the prior."""
-        p = check_prior(prior, self.n_values)
-        n = self.n_records if self.n_records is not None else len(np.atleast_2d(p))
-        if p.ndim == 2 and len(p) != n:
-            raise ValueError(
-                f"`prior` must have one row for each of the {n} records, or be shared; got "
-                f"shape {p.shape}."
-            )
+        p, n = record_priors(prior, self.n_values, self.n_records)
         priors = np.broadcast_to(p, (n, self.n_values))
         records = self._hypotheses if self.n_records is not None else self._hypotheses * n
         value, error, rest = np.zeros(n), np.zeros(n), []
