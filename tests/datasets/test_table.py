@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skleak.datasets._table import as_arrays, bundle, one_hot, one_hot_blocks
+from skleak.datasets._table import bundle, bundle_frame, one_hot, one_hot_blocks
 from skleak.utils._arguments import check_choice
 
 
@@ -27,11 +27,11 @@ def test_blocks_name_the_columns(frame):
 
 
 def test_arrays_are_writable_and_own_their_data(frame):
-    X, y = as_arrays(one_hot(frame), frame["age"])
+    X, y = bundle_frame(one_hot(frame), frame["age"], False, True, "Words.")
     assert X.dtype == np.float64
     X[:], y[:] = 0, 0
     assert frame["age"].tolist() == [30, 40, 50]
-    assert as_arrays(frame, frame["gene"])[0].dtype == object
+    assert bundle_frame(frame, frame["gene"], False, True, "Words.")[0].dtype == object
 
 
 def test_bundle(frame):
