@@ -165,8 +165,7 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, BaseEstimator):
         game = self._game(Task(**parameters, sample_weight=sample_weight))
         store = None
         if self.checkpoint is not None:
-            known = (table, y, game.design, X_test, y_test, sample_weight)
-            store = Checkpoint(self.checkpoint, fingerprint(self, *known))
+            store = Checkpoint(self.checkpoint, fingerprint(self, game))
         run = Run(game, store, self.random_state)
         try:
             run.play(n_jobs=self.n_jobs, verbose=self.verbose)

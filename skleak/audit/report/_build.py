@@ -23,7 +23,7 @@ from skleak.audit.report._report import AuditReport
 from skleak.audit.report._sentences import findings
 from skleak.audit.tables._design import Design, Outcome
 from skleak.mechanisms import as_reweighting
-from skleak.utils._typing import Array, FloatArray
+from skleak.utils._typing import Array
 
 # Parameters of a private estimator that decide nothing in its audit.
 _UNUSED = ("ledger", "random_state", "verbose")
@@ -57,28 +57,18 @@ def build_report(
     return replace(report, findings=findings(report), assumptions=assumptions(report))
 
 
-def fingerprint(
-    auditor: Any,
-    table: Any,
-    y: Array,
-    design: Design,
-    X_test: Any = None,
-    y_test: Any = None,
-    sample_weight: FloatArray | None = None,
-) -> dict[str, str]:
-    """Return what decides the results of an audit, for its checkpoint.
-
-    Shapes: ``table`` (n, n_columns); ``y`` (n,); ``X_test``, ``y_test`` (m, n_columns);
-    ``sample_weight`` (n,).
-    """
+def fingerprint(auditor: Any, game: Game) -> dict[str, str]:
+    """Say what decides the results of an audit, for its checkpoint."""
+    task, design = game.task, game.design
     seed, own = auditor.random_state, auditor.get_params(deep=False)
+    test, weights = (task.X_test, task.y_test), task.sample_weight
     # Rates of drawn memberships are kept with their intervals.
     level = None if "attribute" in own else auditor.confidence_level
     return {
         "version of skleak": __version__,
-        "data": _digest(table, y),
-        "test data": "None" if X_test is None else _digest(as_table(X_test), np.ravel(y_test)),
-        "sample_weight": "None" if sample_weight is None else joblib_hash(sample_weight),
+        "data": _digest(task.table, task.y),
+        "test data": "None" if test[0] is None else _digest(as_table(test[0]), np.ravel(test[1])),
+        "sample_weight": "None" if weights is None else joblib_hash(weights),
         "estimator": _identity(auditor.estimator),
         "auditor": type(auditor).__name__,
         "attribute": repr(own.get("attribute")),
