@@ -1,5 +1,7 @@
 """Bounds on what one changed entry does to leakage and distances of all records, by refits."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,8 @@ from skleak.influence import candidate_encodings
 from skleak.influence.jacobian import Columns
 from skleak.influence.noise._fixed import fixed_losses
 from skleak.influence.refit import distance_brackets, largest_distances, loss_brackets
+from skleak.influence.refit._distances import _crossing
+from skleak.influence.refit._reach import Reach
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 
 
@@ -99,3 +103,17 @@ def test_units_do_not_matter(estimator, rng):
     for unit, weight in ((8.0, 1.0), (1.0, 0.01), (1.0, 100.0)):
         for found, number in zip(bounds(unit, weight), expected, strict=True):
             np.testing.assert_allclose(found, number, rtol=1e-5)
+
+
+def test_uneven_curvature_is_bounded_tightly():
+    """What two curvatures, each up or down by some factor, may differ by: to first order in it."""
+    zero = {field.name: np.zeros(1) for field in fields(Reach)}
+    one = dict.fromkeys(("weight", "own_leverage", "predictor"), np.ones(1))
+    for curvature, change in ((0.2, 0.0), (0.2, 0.1)):
+        numbers = {"curvature": np.array([curvature]), "curvature_change": np.array([change])}
+        record = Reach(**zero | one | numbers)
+        for growth in (1.0, 1.001, 1.1, 2.0):
+            worst = growth * (curvature + change) - curvature / growth
+            found = _crossing(record, record, growth)
+            assert found >= worst * (1.0 - 1e-12)
+            assert found <= worst + curvature * (growth - 1.0) ** 2
