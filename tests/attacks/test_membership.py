@@ -23,6 +23,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from skleak.attacks.membership._inference import MembershipInference
+from skleak.attacks.membership._rates import MembershipRates
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 
@@ -290,6 +291,20 @@ def test_curves_and_rates(rng):
         )
         assert attack.true_positive_rate(model, member, rate) == best
     assert attack.score(model, member) == np.mean(attack.predict(model) == member)
+
+
+def test_the_rate_asked_for_may_lie_on_a_straight_line():
+    class Given(MembershipRates):
+        def decision_function(self, released):
+            return released
+
+        def predict(self, released):
+            return released > 2
+
+    scores, truth = np.repeat([4.0, 3.0, 2.0, 1.0], 2), np.tile([0, 1], 4)
+    for rate in (0.0, 0.25, 0.5, 0.75, 1.0):
+        assert Given().true_positive_rate(scores, truth, rate) == rate
+        assert Given().true_positive_rate(scores, truth, min(rate + 0.2, 1.0)) == rate
 
 
 def test_several_models(rng):

@@ -300,6 +300,7 @@ RECORDS = GaussianChannel(np.ones((4, 3, 2)) * np.arange(3.0)[:, None], 1.0)
         (lambda: CHANNEL.bayes_success([0.5, 0.43, 0.0]), ValueError, r"sum to 1; got 0\.93"),
         (lambda: CHANNEL.bayes_success([1.1, -0.1, 0.0]), ValueError, "not be negative"),
         (lambda: CHANNEL.bayes_success([0.5, 0.5]), ValueError, r"shape \(3,\) or \(n, 3\)"),
+        (lambda: CHANNEL.bayes_success(np.ones((2, 2, 3)) / 3), ValueError, r"or \(n, 3\)"),
         (lambda: CHANNEL.bayes_success([np.nan, 1.0, 0.0]), ValueError, "`prior` must be finite"),
         (lambda: CHANNEL.bayes_success(4), ValueError, "must equal the channel's 3; got 4"),
         (lambda: CHANNEL.bayes_success(["a", "b", "c"]), TypeError, "`prior` must hold real"),
