@@ -249,6 +249,9 @@ def test_a_locked_ledger_is_reported(path):
         TimeoutError, match=r"stayed locked by another process for more than 0.05 s"
     ):
         ledger.record("a", [1.0])
+    # Who only reads waits for no writer.
+    assert ledger.total("a").n_releases == len(ledger.history("a")) == 1
+    assert ledger.datasets() == ["a"]
     other.execute("ROLLBACK")
     other.close()
     assert ledger.record("a", [1.0]).n_releases == 2
