@@ -236,6 +236,19 @@ def test_the_statistic_is_that_of_the_scores(rng):
     np.testing.assert_array_equal(attack.predict(model), ratio > 0.0)
 
 
+def test_log_odds_alone_have_a_limit(rng):
+    """Residuals and scores of the user's own may be as large as they are."""
+    X, y = problem(rng)
+    for model, options, limited in (
+        (LogisticRegression(), {}, True),
+        (LogisticRegression(), {"statistic": lambda model, X, y: np.zeros(len(y))}, False),
+        (Ridge(), {}, False),
+        (Ridge(), {"statistic": lambda model, X, y: model.predict(X) - y}, False),
+    ):
+        attack = shadow(model, 4, **options).fit(X, y)
+        assert np.isfinite(attack._test.laws.limit) == limited
+
+
 def test_offline_shadow_models_see_no_candidate(rng):
     X, y = problem(rng, 60)
     X_other, y_other = problem(rng, 80)
