@@ -1,9 +1,9 @@
 """Shadow models: trained like the model under attack, on sets whose members are known."""
 
+from skleak.attacks.membership.shadow._design import ShadowPlan, ShadowTest, fit_shadow_test
 from skleak.attacks.membership.shadow._evidence import fit_evidence
 from skleak.attacks.membership.shadow._records import known_records
 from skleak.attacks.membership.shadow._scores import record_scores, score_limit
-from skleak.attacks.membership.shadow._test import ShadowPlan, ShadowTest, fit_shadow_test
 
 __all__ = [
     "ShadowPlan",
