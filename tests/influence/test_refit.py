@@ -85,6 +85,20 @@ def test_block_of_columns(estimator, rng):
             np.testing.assert_allclose(encodings[row, m], expected, atol=1e-8, rtol=0)
 
 
+def test_records_with_values_of_their_own(rng, monkeypatch):
+    X, y = make_problem(PrivateLogisticRegression, rng)
+    monkeypatch.setattr("skleak.influence.refit._candidates.TABLE_ELEMENTS", 300)  # many blocks
+    reweighted = PrivateLogisticRegression(reweighting="irfil")
+    for model in (PrivateLogisticRegression(), reweighted):
+        model.fit(X, y)
+        values = rng.normal(size=(9, 3, 2))
+        together = candidate_encodings(model, X[:9], y[:9], [0, 3], values)
+        for row in range(9):
+            own = slice(row, row + 1)
+            alone = candidate_encodings(model, X[own], y[own], [0, 3], values[row])
+            np.testing.assert_allclose(together[own], alone, atol=1e-10, rtol=0)
+
+
 def test_far_candidates_are_refitted(rng):
     X, y = make_problem(PrivatePoissonRegressor, rng)
     X *= 0.2
@@ -117,6 +131,8 @@ def test_bad_input(rng):
         candidate_encodings(model, np.vstack([X[:2], X[:1] + 1.0]), y[:3], 0, [0.0, 1.0])
     with pytest.raises(ValueError, match=r"shape \(n_values, 2\)"):
         candidate_encodings(model, X, y, [0, 1], [0.0, 1.0])
+    with pytest.raises(ValueError, match=r"got \(2, 3, 1\)"):
+        candidate_encodings(model, X, y, 0, np.zeros((2, 3, 1)))
     with pytest.raises(ValueError, match="must be finite"):
         candidate_encodings(model, X, y, 0, [0.0, np.nan])
     with pytest.raises(ValueError, match="index 9"):

@@ -1,6 +1,6 @@
 """Encodings of candidates: the noiseless parameters had a record's attribute been different."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,16 +149,8 @@ def closed_form_encodings(
 
     Shapes: ``targets`` (n_targets,); ``candidates`` (n_targets, d); returns (n_targets, n_values,
     n_parameters).
-
-    Records that share their candidate rows, as all do under one-hot encoding and scaling, are
-    done at once. Where an encoded column mixes the attribute with others (interactions), every
-    record is a group of its own: correct, and slower.
     """
-    encodings = np.empty((len(targets), len(candidates), len(state.factor.coefficients)))
-    for members, X, y, columns, values in _same_candidates(state, targets, candidates):
-        rows = targets[members]
-        encodings[members] = candidate_encodings(state, X, y, columns, values, rows=rows)
-    return encodings
+    return candidate_encodings(state, *_candidate_values(state, targets, candidates), rows=targets)
 
 
 def closed_form_shapes(
@@ -173,37 +165,19 @@ def closed_form_shapes(
     Shapes: ``targets`` (n_targets,); ``candidates`` (n_targets, d); ``encodings`` (n_targets,
     n_values, n_parameters); returns (n_targets, n_values, n_parameters, n_parameters).
     """
-    result = np.empty((*encodings.shape, encodings.shape[-1]))
-    for members, X, y, columns, values in _same_candidates(state, targets, candidates):
-        result[members] = candidate_shapes(
-            state,
-            X,
-            y,
-            columns,
-            values,
-            shape,
-            encodings=encodings[members],
-            rows=targets[members],
-        )
-    return result
+    given = _candidate_values(state, targets, candidates)
+    return candidate_shapes(state, *given, shape, encodings=encodings, rows=targets)
 
 
-def _same_candidates(
+def _candidate_values(
     state: FitState, targets: IntArray, candidates: Sequence[Any]
-) -> Iterator[tuple[IntArray, Any, FloatArray, IntArray, FloatArray]]:
-    """Groups of targets that share their candidate rows, with the columns and the rows."""
+) -> tuple[Any, FloatArray, IntArray, FloatArray]:
+    """Encoded records, targets, columns that change, and what they become for each record."""
     X, y = state.objective.X[targets], state.objective.y[targets]
     columns = changed_columns(X, candidates)
     check_seen(columns)
-    tables = np.stack(
-        [dense_table(rows[:, columns]) for rows in map(plain_table, candidates)], axis=1
-    )
-    flat = tables.reshape(len(targets), -1)
-    _, first, group = np.unique(flat, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(group.ravel(), kind="stable")
-    bounds = np.cumsum(np.bincount(group.ravel()))[:-1]
-    for members, example in zip(np.split(order, bounds), first, strict=True):
-        yield members, X[members], y[members], columns, tables[example]
+    tables = [dense_table(rows[:, columns]) for rows in map(plain_table, candidates)]
+    return X, y, columns, np.stack(tables, axis=1)
 
 
 def check_smooth(

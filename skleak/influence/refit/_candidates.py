@@ -54,8 +54,8 @@ def candidate_encodings(
         Their targets.
     attribute : str, int, slice, mask or list
         Column of the attribute, or the block of its columns (one-hot).
-    values : array-like of shape (n_values,), or (n_values, k) for a block of k columns
-        Candidate values.
+    values : array-like of shape (n_values,), (n_values, k) or (n, n_values, k)
+        Candidate values, of a block of k columns; the last for values of each record's own.
     rows : ndarray of int of shape (n,), default=None
         Their positions in the training data. By default they are found by value, and of equal
         rows the one of the largest weight is taken.
@@ -113,7 +113,7 @@ class Candidates:
     y: FloatArray  # (n,)
     rows: IntArray  # positions in the training data, (n,)
     columns: IntArray  # of the attribute, (k,)
-    values: FloatArray  # (n_values, k)
+    values: FloatArray  # (n, n_values, k)
 
     @classmethod
     def of(
@@ -132,14 +132,14 @@ class Candidates:
             X, y = estimator_state._records(X, y)
             state = estimator_state._confidential_state()
         columns = resolve_features(attribute, state.feature_names, state.n_features, "attribute")
-        values = _check_values(values, len(columns))
+        values = _check_values(values, X.shape[0], len(columns))
         rows = _training_rows(state, X, y) if rows is None else rows
         return cls(state, X, y, rows, columns, values)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of records, and of values."""
-        return self.X.shape[0], len(self.values)
+        return self.values.shape[0], self.values.shape[1]
 
     def encodings(self) -> FloatArray:
         """Minimisers, of shape (n, n_values, p)."""
@@ -147,14 +147,14 @@ class Candidates:
         if state.balanced is not None:
             return reweighted_encodings(state, self.X, self.rows, self.columns, self.values)
         kind = MultinomialChange if isinstance(state.factor, MultinomialFactor) else Change
-        width = len(self.values) * kind.width(state)
+        n_values = self.shape[1]
 
-        def encode(X: FloatArray, y: FloatArray, rows: IntArray) -> FloatArray:
-            found = encoded(kind.of(state, X, y, rows, self.columns, self.values))
-            return found.reshape(len(y), len(self.values), -1)
+        def encode(X: FloatArray, y: FloatArray, rows: IntArray, values: FloatArray) -> FloatArray:
+            found = encoded(kind.of(state, X, y, rows, self.columns, values))
+            return found.reshape(len(y), n_values, -1)
 
-        blocks = Blocks.of(self.X, self.y, self.rows, width=width, elements=TABLE_ELEMENTS)
-        return blocks.map(encode)
+        records, width = (self.X, self.y, self.rows, self.values), n_values * kind.width(state)
+        return Blocks.of(*records, width=width, elements=TABLE_ELEMENTS).map(encode)
 
     def changes(self) -> Change:
         """All changes at once, for a model with one predictor."""
@@ -184,18 +184,20 @@ def encoded(change: Change) -> FloatArray:
     return result
 
 
-def _check_values(values: Any, n_columns: int) -> FloatArray:
+def _check_values(values: Any, n: int, n_columns: int) -> FloatArray:
+    """Candidates of every record, of shape (n, n_values, n_columns)."""
     values = np.asarray(values, dtype=float)
     if values.ndim == 1 and n_columns == 1:
         values = values[:, None]
-    if values.ndim != 2 or values.shape[1] != n_columns or not len(values):
+    own = values.ndim == 3 and len(values) == n
+    if not (own or values.ndim == 2) or values.shape[-1] != n_columns or not values.shape[-2]:
         raise ValueError(
             f"`values` must have shape (n_values, {n_columns}) for an attribute of {n_columns} "
             f"columns; got {values.shape}. Pass one row per candidate."
         )
     if not np.all(np.isfinite(values)):
         raise ValueError("`values` must be finite; got NaN or infinity. Drop those candidates.")
-    return values
+    return np.broadcast_to(values, (n, *values.shape[-2:]))
 
 
 def _training_rows(state: FitState, X: Data, y: FloatArray) -> IntArray:

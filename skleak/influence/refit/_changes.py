@@ -39,14 +39,13 @@ class Change:
         """Every record of a block with every value in its columns.
 
         Shapes: ``X`` (n, d); ``y``, ``training_rows`` (n,); ``columns`` (k,); ``values`` (n_values,
-        k).
+        k), or (n, n_values, k) for values of each record's own.
         """
         inverse = cls.images(state.factor)
         old = augment(X, state.factor.fit_intercept)
-        shift = values[None, :, :] - X[:, None, columns]
-        m = len(values)
+        shift, m = values - X[:, None, columns], values.shape[-2]
         new = np.repeat(old, m, axis=0)
-        new[:, columns] = np.tile(values, (len(X), 1))
+        new[:, columns] = np.broadcast_to(values, shift.shape).reshape(-1, len(columns))
         a_old = np.repeat(old @ inverse, m, axis=0)
         a_new = a_old + shift.reshape(len(a_old), len(columns)) @ inverse[columns]
         row = np.repeat(training_rows, m)

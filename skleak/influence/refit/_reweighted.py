@@ -49,18 +49,18 @@ def reweighted_encodings(
 ) -> FloatArray:
     """Encodings of candidates in a reweighted fit; see `candidate_encodings`.
 
-    Shapes: ``X`` (n, d); ``rows`` (n,); ``columns`` (k,); ``values`` (n_values, k); returns (n,
-    n_values, p).
+    Shapes: ``X`` (n, d); ``rows`` (n,); ``columns`` (k,); ``values`` (n, n_values, k);
+    returns (n, n_values, p).
     """
     refits = _Refits.of(state)
-    n_values, w = len(values), state.factor.coefficients
+    n_values, w = values.shape[1], state.factor.coefficients
     encodings = np.tile(w, (X.shape[0], n_values, 1))
     present = state.objective.sample_weight[rows] > 0.0
 
-    def differs(X: FloatArray, present: BoolArray) -> BoolArray:
+    def differs(X: FloatArray, present: BoolArray, values: FloatArray) -> BoolArray:
         return np.any(X[:, columns][:, None, :] != values, axis=2) & present[:, None]
 
-    pairs = np.argwhere(Blocks.of(X, present, width=n_values * X.shape[1]).map(differs))
+    pairs = np.argwhere(Blocks.of(X, present, values, width=n_values * X.shape[1]).map(differs))
     blocks = row_blocks(len(pairs), refits.width, _ELEMENTS)
     is_long = len(pairs) * len(state.objective.y) * float(len(w)) ** 2 > _LONG
     if is_long:
@@ -76,7 +76,7 @@ def reweighted_encodings(
         for some in blocks:
             i, m = pairs[some].T
             new = dense(state.objective.X[rows[i]])
-            new[:, columns] = values[m]
+            new[:, columns] = values[i, m]
             for k, found in enumerate(refits.solve(rows[i], new)):
                 encodings[i[k], m[k]] = w + (found - refits.start)
             bar.update(len(i))
