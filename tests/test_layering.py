@@ -22,7 +22,7 @@ LAYERS = [
     {"plotting"},
     {"reports"},
     {"linear_model", "attacks"},
-    {"audit"},
+    {"audit", "inspection"},
     {"datasets", "neural"},
     {"cli"},
     {"__main__"},

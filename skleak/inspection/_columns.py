@@ -1,0 +1,239 @@
+"""Raw columns: numbers that can be differentiated, or one of a few values."""
+
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skleak.adversary.knowledge import (
+    MAX_VALUES,
+    raw_column,
+    secret_of,
+    take_rows,
+    with_attribute,
+)
+from skleak.inspection._derivatives import flat_records
+from skleak.inspection._pipeline import Inspected
+from skleak.utils._blocks import row_blocks
+from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
+
+__all__ = ["STEP", "RawColumn", "read_column", "with_numbers", "with_value_of"]
+
+# First step of difference quotients, in standard deviations of the column.
+STEP = 0.05
+_ELEMENTS = 1 << 22
+# Records at which it is tried out which numbers are encoded alike.
+_N_TRIED = 8
+# Digits to which encoded records are the same; rounding depends on the place of a row.
+_DIGITS = 10
+# Notes on a column.
+ONE_VALUE = "all records have the same value"
+BINNED = "the preprocessing bins or rounds it"
+DROPPED = "the preprocessing drops it"
+
+
+@dataclass(frozen=True)
+class RawColumn:
+    """A column of the raw records. Confidential.
+
+    Parameters
+    ----------
+    index : int
+        Its position.
+    label : object
+        Its name, or its position where it has none.
+    numbers : ndarray of shape (n,) or None
+        The column as floats, NaN where a value is missing; None where it does not hold numbers.
+    is_number : bool
+        Whether it is differentiated; else its values are told apart.
+    codes : ndarray of int of shape (n,)
+        Which of the values each record has; empty for a number.
+    carriers : ndarray of int of shape (n_values,)
+        For each value a record that has it; empty for a number.
+    note : str
+        What should be known of the column.
+    limits : tuple of float
+        What numbers have to stay within, as the preprocessing refuses others.
+    """
+
+    index: int
+    label: Any
+    numbers: FloatArray | None
+    is_number: bool
+    codes: IntArray
+    carriers: IntArray
+    note: str = ""
+    limits: tuple[float, float] = (-np.inf, np.inf)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Least and largest number of the column."""
+        assert self.numbers is not None
+        known = self.numbers[self.present]
+        return float(known.min()), float(known.max())
+
+    @property
+    def present(self) -> BoolArray:
+        """Mask of the records of which the number is known, of shape (n,)."""
+        assert self.numbers is not None
+        return np.isfinite(self.numbers)
+
+    @property
+    def n_values(self) -> float:
+        """Number of values that are told apart; NaN for a number."""
+        return float("nan") if self.is_number else float(len(self.carriers))
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation of the column; NaN where it does not hold numbers."""
+        if self.numbers is None or not np.any(self.present):
+            return float("nan")
+        return float(np.std(self.numbers[self.present]))
+
+    @property
+    def mean(self) -> float:
+        """Mean of a column of numbers."""
+        assert self.numbers is not None
+        return float(np.mean(self.numbers[self.present]))
+
+    @property
+    def shares(self) -> FloatArray:
+        """Share of the records that have the value of each, of shape (n,); NaN for a number."""
+        if self.numbers is not None and self.is_number:
+            return np.full(len(self.numbers), np.nan)
+        return np.asarray(np.bincount(self.codes)[self.codes] / len(self.codes))
+
+
+def read_column(data: Inspected, index: int, *, probe: bool = True) -> RawColumn:
+    """Decide what a raw column is.
+
+    Under ``probe`` numbers that the fitted transformers bin or round are one of a few values.
+    """
+    names = getattr(data.table, "columns", None)
+    label = int(index) if names is None else names[index]
+    column = raw_column(data.table, index)
+    codes, first = _values(column)
+    numbers = _numbers(column)
+    note = ""
+    if len(first) == 1:
+        return RawColumn(index, label, numbers, False, codes, first, ONE_VALUE)
+    present = ~pd.isna(column) if numbers is None else np.isfinite(numbers)
+    if len(np.unique(codes[present])) > 1:
+        known = column[present] if numbers is None else numbers[present]
+        if secret_of(known, index, label, None).numeric:
+            number = RawColumn(index, label, numbers, True, codes[:0], first[:0])
+            if not probe:
+                return number
+            for limits in (number.limits, number.range):
+                number = replace(number, limits=limits)
+                with suppress(ValueError):  # the preprocessing refuses the numbers that it is given
+                    if not _is_flat(data, number):
+                        return number
+                    break
+            codes, first = _alike(data, number, codes, first)
+            note = BINNED if len(first) > 1 else DROPPED
+    return RawColumn(index, label, numbers, False, codes, first, note)
+
+
+def _values(column: Array) -> tuple[IntArray, IntArray]:
+    """Codes (n,) of the values of a column, missing ones alike, and a carrier of each value."""
+    codes, _ = pd.factorize(column, use_na_sentinel=False)
+    return codes, np.unique(codes, return_index=True)[1]
+
+
+def _numbers(column: Array) -> FloatArray | None:
+    """A column of real numbers as floats; None for others, truth values among them."""
+    if column.dtype.kind in "iuf":
+        return column.astype(np.float64)
+    if column.dtype != object:
+        return None
+    missing = pd.isna(column)
+    real = (int, float, np.integer, np.floating)
+    if not all(isinstance(v, real) and not isinstance(v, bool) for v in column[~missing]):
+        return None
+    numbers = np.full(len(column), np.nan)
+    numbers[~missing] = column[~missing].astype(np.float64)
+    return numbers if np.any(~missing) else None
+
+
+def with_numbers(
+    data: Inspected, column: RawColumn, rows: IntArray, numbers: FloatArray
+) -> FloatArray:
+    """Encoded records with other numbers (b,), within the limits of a column, of shape (b, d)."""
+    numbers = np.clip(numbers, *column.limits)
+    changed = with_attribute(data.rows(rows), column.index, numbers)
+    with warnings.catch_warnings():
+        # Numbers that nobody has may be unknown to an encoder, or have no logarithm.
+        warnings.simplefilter("ignore")
+        return data.encode(changed)
+
+
+def with_value_of(
+    data: Inspected, column: RawColumn, rows: IntArray, carriers: IntArray | int
+) -> FloatArray:
+    """Encoded records with the values of other records (b,) in a column, of shape (b, d)."""
+    own, index = data.rows(rows), column.index
+    values = np.broadcast_to(np.asarray(carriers), len(rows))
+    lent = take_rows(data.table, values)
+    if isinstance(own, pd.DataFrame):
+        changed = own.copy(deep=False)
+        changed.isetitem(index, lent.iloc[:, index].set_axis(own.index))
+        return data.encode(changed)
+    changed = own.copy()
+    changed[:, index] = lent[:, index]
+    return data.encode(changed)
+
+
+def _is_flat(data: Inspected, column: RawColumn) -> bool:
+    """True if the encoded records do not depend on small changes of a number."""
+    assert column.numbers is not None
+    rows = np.flatnonzero(column.present)
+    width = data.state.n_features
+    for some in row_blocks(len(rows), width, _ELEMENTS):
+        own = rows[some]
+
+        def encoded(numbers: FloatArray, which: IntArray, own: IntArray = own) -> FloatArray:
+            return with_numbers(data, column, own[which], numbers)
+
+        if not np.all(flat_records(encoded, column.numbers[own], STEP * column.sd)):
+            return False
+    return True
+
+
+def _alike(
+    data: Inspected, column: RawColumn, codes: IntArray, first: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Codes and carriers of the values that are encoded differently, at most ``MAX_VALUES``."""
+    n = len(codes)
+    classes = np.zeros(len(first), dtype=np.intp)
+    for row in np.unique(np.linspace(0, n - 1, min(n, _N_TRIED)).astype(int)):
+        encoded = [
+            with_value_of(data, column, np.full(len(first[some]), row), first[some])
+            for some in row_blocks(len(first), data.state.n_features, _ELEMENTS)
+        ]
+        table = np.concatenate(encoded)
+        size = np.abs(table).max(axis=0)
+        table = np.round(table / np.where(size > 0.0, size, 1.0), _DIGITS)
+        both = np.column_stack([classes, table])
+        classes = np.unique(both, axis=0, return_inverse=True)[1].ravel()
+    codes, carriers = classes[codes], first[np.unique(classes, return_index=True)[1]]
+    if len(carriers) > MAX_VALUES:
+        raise ValueError(
+            f"The preprocessing makes {len(carriers)} different values of the column "
+            f"{column.label!r}, and takes none between them; expected at most {MAX_VALUES}, which "
+            "can be told apart one by one. Bin it more coarsely, or leave it out of `columns`."
+        )
+    rows = np.arange(n)
+    for some in row_blocks(n, data.state.n_features, _ELEMENTS):
+        same = with_value_of(data, column, rows[some], carriers[codes[some]])
+        own = data.encode(data.rows(some))
+        if np.any(np.abs(same - own) > 10.0**-_DIGITS * (1.0 + np.abs(own))):
+            raise ValueError(
+                f"The preprocessing bins or rounds the column {column.label!r} together with "
+                "others: which of its values are encoded alike depends on the record, and they "
+                "cannot be told apart one by one. Leave it out of `columns`."
+            )
+    return codes, carriers

@@ -1,0 +1,159 @@
+"""Derivatives of a function that can only be evaluated, for many records at once.
+
+Difference quotients at steps ``h, h/2, h/4, ...`` are extrapolated to ``h = 0`` (Richardson), and
+of the extrapolations of every entry the one is taken that agrees best with its neighbors (Ridders,
+Advances in Engineering Software 4, 1982). Quotients to either side are extrapolated likewise from
+the same evaluations: where the two sides disagree, the function has a kink there. Where what a step
+changes does not vanish with the step, it jumps, or its slope is infinite.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from skleak.utils._typing import BoolArray, FloatArray, IntArray
+
+__all__ = ["Slopes", "flat_records", "slopes"]
+
+# A function of the values (b,) of some records, given by position (b,): a table (b, k).
+Function = Callable[[FloatArray, IntArray], FloatArray]
+
+_LEVELS = 10  # steps from h to h / 512
+_ORDERS = 4
+# Each round takes steps that are smaller by this factor, for the records that need them.
+_ROUNDS, _FINER = 3, 2.0**-_LEVELS
+# Largest relative disagreement of the sides, and error of either, of a differentiable function.
+_AGREEMENT = 1e-5
+# A step to an eighth or sixteenth changes a differentiable function by about as much.
+_VANISHING, _NOTHING = 0.2, 1e-9
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Derivatives of a function with respect to each record's value.
+
+    Parameters
+    ----------
+    right, left : ndarray of shape (n, k)
+        Derivatives to either side; the same where there is one derivative. Zero on a side where
+        the function is not defined.
+    kinks : ndarray of bool of shape (n,)
+        Where the sides differ.
+    jumps : ndarray of bool of shape (n,)
+        Where the function jumps, or has an infinite slope.
+    """
+
+    right: FloatArray
+    left: FloatArray
+    kinks: BoolArray
+    jumps: BoolArray
+
+
+def slopes(
+    function: Function,
+    x: FloatArray,
+    step: float,
+    rounds: int = _ROUNDS,
+    limits: tuple[float, float] = (-np.inf, np.inf),
+) -> Slopes:
+    """Differentiate a function, which is defined within limits, at each record's value.
+
+    Shapes: ``x`` (n,); ``step`` is the first one, a few hundredths of what varies.
+    """
+    pending = np.arange(len(x))
+    found = _one_round(function, x, pending, step, limits)
+    right, left, kinks, jumps = found.right, found.left, found.kinks, found.jumps
+    for _ in range(rounds - 1):
+        pending = np.flatnonzero(kinks | jumps)
+        if not len(pending):
+            break
+        step *= _FINER
+        finer = _one_round(function, x, pending, step, limits)
+        right[pending], left[pending] = finer.right, finer.left
+        kinks[pending], jumps[pending] = finer.kinks, finer.jumps
+    return Slopes(right, left, kinks, jumps)
+
+
+def _one_round(
+    function: Function, x: FloatArray, rows: IntArray, step: float, limits: tuple[float, float]
+) -> Slopes:
+    """Slopes of some records from one ladder of steps."""
+    x = x[rows]
+    steps = step * 0.5 ** np.arange(_LEVELS)
+    points = np.clip(x + np.concatenate([[0.0], steps, -steps])[:, None], *limits)
+    with np.errstate(all="ignore"):
+        table = function(points.ravel(), np.tile(rows, len(points)))
+        table = table.reshape(*points.shape, -1)
+        own, values = table[0], table[1:]
+        gaps = (points[1:] - x)[:, :, None]  # as the numbers are, not as they should be
+        right, left = values[:_LEVELS] - own, values[_LEVELS:] - own
+        ups, downs = gaps[:_LEVELS], gaps[_LEVELS:]
+        noise = 4.0 * np.finfo(float).eps * np.abs(own) / steps[:, None, None]
+        both, error = _extrapolated((right - left) / (ups - downs), noise, 4.0)
+        up, up_error = _extrapolated(right / ups, noise, 2.0)
+        down, down_error = _extrapolated(left / downs, noise, 2.0)
+        size = np.nanmax(np.abs(values), axis=0, initial=0.0).max(axis=0, initial=0.0)
+    up_exists, down_exists = np.all(np.isfinite(up), axis=1), np.all(np.isfinite(down), axis=1)
+    up, down = np.nan_to_num(up), np.nan_to_num(down)
+    # Each encoded column by itself: they may be in units far apart.
+    slope = np.maximum(np.abs(up), np.abs(down))
+    allowed = _AGREEMENT * np.maximum(slope, slope.mean(axis=0))
+    with np.errstate(all="ignore"):
+        # Rounding noise is no kink.
+        agree = np.abs(up - down) <= allowed + 2.0 * np.maximum(up_error, down_error)
+        smooth = np.all(agree & (error <= allowed + noise[-1]), axis=1)
+    smooth &= up_exists & down_exists
+    result = np.where(smooth[:, None], np.nan_to_num(both), up)
+    other = np.where(smooth[:, None], result, down)
+    jumps = _jump(right, size) | _jump(left, size)
+    return Slopes(result, other, ~smooth, jumps | ~(up_exists | down_exists))
+
+
+def _extrapolated(
+    quotients: FloatArray, noise: FloatArray, ratio: float
+) -> tuple[FloatArray, FloatArray]:
+    """Best extrapolation to a step of zero of every entry, and its error, of shape (b, k).
+
+    Shapes: ``quotients`` (levels, b, k), with errors in powers of the step squared (``ratio`` 4) or
+    of the step (2); ``noise`` (levels, b, k), rounding error of each.
+    """
+    best, least = quotients[0], np.full(quotients.shape[1:], np.inf)
+    before: list[FloatArray] = []
+    for level, quotient in enumerate(quotients):
+        row = [quotient]
+        for order in range(1, min(level, _ORDERS) + 1):
+            last, coarser = row[-1], before[order - 1]
+            row.append(last + (last - coarser) / (ratio**order - 1.0))
+            error = np.maximum(np.abs(row[-1] - last), np.abs(row[-1] - coarser)) + noise[level]
+            better = error < least
+            best, least = np.where(better, row[-1], best), np.where(better, error, least)
+        before = row
+    return np.where(np.isfinite(least), best, np.nan), least
+
+
+def _jump(changes: FloatArray, size: FloatArray) -> BoolArray:
+    """Mask of the records where changes (levels, b, k) do not vanish with the step, (b,)."""
+    last, larger = np.abs(changes[-1]), np.abs(changes[-5:-3]).max(axis=0)
+    with np.errstate(invalid="ignore"):
+        left = (last > _VANISHING * larger) & (last > _NOTHING * size)
+    return np.any(left, axis=1)
+
+
+def flat_records(function: Function, x: FloatArray, step: float) -> BoolArray:
+    """Mask of the records near which a function is constant, but for a jump, of shape (n,).
+
+    A value at which the function jumps, as the edge of a bin, is one near which it is constant on
+    the other side.
+    """
+    rows = np.arange(len(x))
+    steps = step * _FINER * np.array([16.0, 1.0])
+    flat = np.ones(len(x), dtype=bool)
+    with np.errstate(all="ignore"):
+        own = function(x, rows)
+        rounding = 8.0 * np.finfo(float).eps * np.abs(own).max(axis=0, initial=0.0)
+        for side in (1.0, -1.0):
+            far, near = (np.abs(function(x + side * h, rows) - own) for h in steps)
+            still = near <= rounding
+            flat &= np.all(still | (near > 0.5 * far), axis=1)
+    return flat

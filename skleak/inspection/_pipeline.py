@@ -1,0 +1,192 @@
+"""A fitted pipeline taken apart: transformers, the private model, and the training data."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_consistent_length, column_or_1d
+
+from skleak.adversary.hypotheses import dense_table, plain_table
+from skleak.adversary.knowledge import as_table, take_rows
+from skleak.influence.state import FitState
+from skleak.utils._blocks import dense_rows, row_blocks
+from skleak.utils._confidential import without_ledger
+from skleak.utils._records import row_label, values_withheld
+from skleak.utils._sklearn_compat import check_sample_weight
+from skleak.utils._typing import Array, Data, FloatArray, IntArray
+
+__all__ = ["Inspected", "inspected"]
+
+# Relative to the largest entry of a column, encoded records that differ by less are the same:
+# `fit_transform` and `transform` of a decomposition differ by rounding.
+_ROUNDING = 1e-8
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """A fitted pipeline with its training data. Confidential.
+
+    Parameters
+    ----------
+    preprocessing : Pipeline or None
+        Fitted transformers, all before the model.
+    name : str
+        Name of the model's step.
+    model : estimator
+        The private estimator.
+    table : DataFrame or ndarray of shape (n, n_columns)
+        Raw training records.
+    y : ndarray of shape (n,)
+        Their targets.
+    """
+
+    preprocessing: Pipeline | None
+    name: str
+    model: Any
+    table: Any
+    y: Array
+
+    @property
+    def state(self) -> FitState:
+        """Return what the model keeps of its fit."""
+        state: FitState = self.model._confidential_state()
+        return state
+
+    @property
+    def whole(self) -> Any:
+        """An estimator of raw records in one pipeline, without pipelines at its end."""
+        if self.preprocessing is None:
+            return self.model
+        return Pipeline([*self.preprocessing.steps, (self.name, self.model)])
+
+    def encode(self, table: Any) -> FloatArray:
+        """Records as the model sees them, of shape (len(table), d)."""
+        return dense_table(plain_table(self._transformed(table)))
+
+    def rows(self, rows: IntArray | slice) -> Any:
+        """Some of the raw records."""
+        return take_rows(self.table, np.arange(len(self.y))[rows])
+
+    def _transformed(self, table: Any) -> Any:
+        return table if self.preprocessing is None else self.preprocessing.transform(table)
+
+    def check_records(self) -> None:
+        """Raise unless these are the training records, as the fitted transformers give them."""
+        X = self.state.objective.X
+        self._check_number()
+        with values_withheld(self.table, None):
+            encoded = self._transformed(self.table)
+        other = _other_rows(plain_table(encoded), X)
+        if len(other):
+            raise ValueError(self._why_other(other))
+        self._check_targets(encoded)
+        half = np.arange(max(1, len(self.y) // 2))
+        own = plain_table(self._transformed(take_rows(self.table, half)))
+        if len(_other_rows(own, X[half])):
+            raise ValueError(
+                "The preprocessing encodes a record in another way where other records are "
+                "transformed with it: what one column of one record does is then not defined. Let "
+                "`fit` learn what is about all records."
+            )
+
+    def _check_number(self) -> None:
+        n = self.state.objective.X.shape[0]
+        if len(self.y) != n:
+            raise ValueError(
+                f"`X` and `y` must be the training data of the pipeline, {n} records; got "
+                f"{len(self.y)}."
+            )
+
+    def _why_other(self, other: IntArray) -> str:
+        """Tell transformers that see the target from records that are not the training records."""
+        if self.preprocessing is not None and self._encodes_by_target():
+            return (
+                "A transformer of the pipeline encodes training records otherwise in "
+                "`fit_transform` than in `transform` (as TargetEncoder does, which looks at the "
+                "targets): held fixed, it is not what the model was trained with. Pass "
+                "`refit_preprocessing=True`."
+            )
+        return (
+            f"`X` and `y` must be the training data of the pipeline; {len(other)} of "
+            f"{len(self.y)} records are others, the first of them "
+            f"{row_label(self.table, int(other[0]))}. Pass what the pipeline was fitted on, in "
+            "the same order."
+        )
+
+    def _encodes_by_target(self) -> bool:
+        """Tell whether `fit_transform` differs from `transform` on these records."""
+        copy = without_ledger(self.preprocessing)
+        try:
+            fitted = plain_table(copy.fit_transform(self.table, self.y))
+            return len(_other_rows(fitted, plain_table(copy.transform(self.table)))) > 0
+        except (ValueError, TypeError):
+            return False
+
+    def _check_targets(self, encoded: Any) -> None:
+        _, y = self.model._records(encoded, self.y)
+        other = np.flatnonzero(y != self.state.objective.y)
+        if len(other):
+            raise ValueError(
+                f"`y` must be the targets that the pipeline was fitted on; {len(other)} are "
+                f"others, the first of them in {row_label(self.table, int(other[0]))}."
+            )
+
+
+def inspected(pipeline: Any, X: Any, y: Any, sample_weight: Any) -> Inspected:
+    """Take a fitted pipeline apart and validate the records.
+
+    Shapes: ``X`` (n, n_columns); ``y``, ``sample_weight`` (n,).
+    """
+    steps: list[tuple[str, Any]] = []
+    name, model = "model", pipeline
+    while isinstance(model, Pipeline):
+        steps += model.steps[:-1]
+        name, model = model.steps[-1]
+    if hasattr(model, "provenance_"):
+        raise TypeError(
+            "`pipeline` ends in a released model, which knows nothing of its training. Pass the "
+            "pipeline that was fitted, with the private estimator."
+        )
+    if not hasattr(model, "_confidential_state"):
+        raise TypeError(
+            "`pipeline` must end in a private estimator of skleak; got "
+            f"{type(model).__name__}. Of a search, pass `best_estimator_`."
+        )
+    model._confidential_state()  # raises where it is not fitted
+    table = as_table(X)
+    y = column_or_1d(y)
+    check_consistent_length(table, y)
+    # Names may occur twice in pipelines within pipelines.
+    numbered = [(f"{position}-{step}", each) for position, (step, each) in enumerate(steps)]
+    preprocessing = Pipeline(numbered) if steps else None
+    taken = Inspected(preprocessing, name, model, table, y)
+    taken._check_number()
+    _check_weights(taken.state, sample_weight, table)
+    return taken
+
+
+def _check_weights(state: FitState, sample_weight: Any, table: Any) -> None:
+    """Raise unless the weights are those of the fit; None where these were equal to one."""
+    weights = check_sample_weight(
+        sample_weight, table, dtype=np.float64, ensure_non_negative=True, copy=False
+    )
+    other = np.flatnonzero(weights != state.objective.sample_weight)
+    if len(other):
+        raise ValueError(
+            "`sample_weight` must be what the model was fitted with (None for no weights); "
+            f"{len(other)} weights are others, the first of them in "
+            f"{row_label(table, int(other[0]))}."
+        )
+
+
+def _other_rows(rows: Data, X: Data) -> IntArray:
+    """Positions at which two encoded tables differ by more than rounding."""
+    if rows.shape != X.shape:
+        return np.arange(max(rows.shape[0], 1))
+    size = np.ravel(dense_table(abs(X).max(axis=0)))
+    other = np.zeros(X.shape[0], dtype=bool)
+    for some in row_blocks(*X.shape):
+        gap = np.abs(dense_rows(rows, some) - dense_rows(X, some))
+        other[some] = ~np.all(gap <= _ROUNDING * size, axis=1)
+    return np.flatnonzero(other)
