@@ -101,20 +101,20 @@ def _lead(report: LeakageFacts) -> str:
     ratios = report.features["relative_standard_error"].astype(float)
     n_sharper, n_compared = int((ratios < 1.0).sum()), int(ratios.notna().sum())
     said = (
-        "Whoever receives this model receives coefficients that were computed from people’s data "
+        "Whoever receives this model receives coefficients that were computed from people's data "
         "and blurred by random noise. The strongest reader is one who knows everything except what "
         "is asked."
     )
     if n_sharper:
         said += (
-            f" In {count(n_sharper)} of {plural(n_compared, 'column')}, such a reader’s unbiased "
-            "guess about the most exposed record may be off by less than the column’s own standard "
+            f" In {count(n_sharper)} of {plural(n_compared, 'column')}, such a reader's unbiased "
+            "guess about the most exposed record may be off by less than the column's own standard "
             "deviation: there the model may tell more than the spread of the column tells anyone."
         )
     elif n_compared:
         which = "the one column" if n_compared == 1 else f"each of the {n_compared} columns"
         said += (
-            f" In {which} compared, such a reader’s unbiased guess is off by at least the column’s "
+            f" In {which} compared, such a reader's unbiased guess is off by at least the column's "
             "own standard deviation, even for the most exposed record: about any one column, the "
             "model adds little to what its spread tells anyone."
         )
@@ -222,17 +222,17 @@ def _features(report: LeakageFacts) -> tuple[Block, ...]:
         Column("Column", _names(table), short="column", kind="name"),
         Column("Exposure", _shares(exposure), kind="meter", sharp=tuple(ratio < 1.0)),
         Column(
-            "Error over column’s std. dev.",
+            "Error over column's std. dev.",
             _numbers(ratio),
             short="error/sd",
             sharp=tuple(ratio < 1.0),
         ),
         Column(
-            "Error at least (column’s units)",
+            "Error at least (column's units)",
             _numbers(table["standard_error"]),
             short="error at least",
         ),
-        Column("Column’s std. dev.", _numbers(table["column_std"]), short="column's sd"),
+        Column("Column's std. dev.", _numbers(table["column_std"]), short="column's sd"),
         Column("Mean loss", _numbers(table["mean_loss"]), short="mean loss"),
         Column(
             "Record", tuple(str(int(row)) for row in table["most_exposed_record"]), short="record"

@@ -10,7 +10,7 @@ GLOSSARY = (
     (
         "Cramér–Rao bound",
         "A theorem of statistics: an unbiased estimate of a quantity cannot have a standard error "
-        "below 1 over its Fisher information loss. It turns a loss into an error in the column’s "
+        "below 1 over its Fisher information loss. It turns a loss into an error in the column's "
         "units.",
     ),
     (

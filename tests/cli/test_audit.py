@@ -183,7 +183,7 @@ def test_an_interrupted_audit_goes_on_from_its_checkpoint(data, tmp_path, run, m
                     raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("skleak.audit.run._cells.Parallel", Stopped)
+        patched.setattr("skleak.audit.run._run.Parallel", Stopped)
         code, _, err = run(*arguments)
     assert code == 130
     assert err == (
