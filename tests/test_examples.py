@@ -45,6 +45,7 @@ def example(path):
     return pytest.param(path, id=path.stem, marks=marks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [example(path) for path in sorted(EXAMPLES.glob("*/plot_*.py"))])
 def test_example(path, tmp_path):
     if path.name in DATA:

@@ -76,6 +76,7 @@ def test_gdp_composes_as_one_gaussian_of_the_joint_distance(rng):
     assert compose_gdp([0.1, np.inf]) == np.inf
 
 
+@pytest.mark.slow
 def test_agrees_with_dp_accounting():
     dp = pytest.importorskip("dp_accounting")
     pld = pytest.importorskip("dp_accounting.pld")

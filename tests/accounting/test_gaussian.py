@@ -227,6 +227,7 @@ def test_renyi_divergence_broadcasts():
     assert rdp(0.0, 5) == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("multiplier", [0.4, 1.0, 3.0, 20.0])
 def test_agrees_with_both_accountants_of_dp_accounting(multiplier):
     dp = pytest.importorskip("dp_accounting")

@@ -33,6 +33,7 @@ def test_the_ceiling_on_leakage_holds_for_the_most_exposed_record(path):
         ledger.record("b", [1e-3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_releases", [3, 7, 1000])
 def test_a_budget_for_k_releases_pays_k_and_not_one_more(rng, n_releases):
     eta, mu = rng.uniform(0.1, 1, 2)

@@ -151,6 +151,7 @@ def _without_guards(path):
 _NAN, _NEGATIVE = (np.array([value, 0.0]).tobytes() for value in (np.nan, -9.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change, value",
     [
@@ -364,6 +365,7 @@ print(ledger.total("a").n_releases, sorted(os.listdir(path.parent)))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX")
 @pytest.mark.parametrize("file_mode", [0o400, 0o600])
 def test_reading_works_in_a_read_only_folder_and_writing_is_refused(guarded, file_mode):
@@ -398,6 +400,7 @@ def _leave_half_an_entry(path):
     assert path.with_name(f"{path.name}-journal").stat().st_size
 
 
+@pytest.mark.slow
 def test_half_an_entry_is_undone(guarded):
     size = guarded.stat().st_size
     _leave_half_an_entry(guarded)
@@ -409,6 +412,7 @@ def test_half_an_entry_is_undone(guarded):
         ledger.record("a", [4.0, 4.0])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX")
 def test_half_an_entry_in_a_read_only_folder_is_reported_and_not_read(guarded):
     _leave_half_an_entry(guarded)

@@ -132,6 +132,7 @@ LeakageLedger(sys.argv[1], max_leakage=2.0)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_maker_that_is_killed_leaves_no_ledger_or_one_with_its_ceiling(path, start, moment):
@@ -206,6 +207,7 @@ def test_killed_writers_lose_no_acknowledged_row(path, start):
     LeakageLedger(path).record("a", [1.0, 1.0])
 
 
+@pytest.mark.slow
 def test_parallel_workers_spend_from_one_account(path):
     ledger = LeakageLedger(path, max_leakage=np.sqrt(5))
 

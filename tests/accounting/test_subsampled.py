@@ -26,6 +26,7 @@ def test_without_subsampling_it_is_the_composed_gaussian():
     assert got == pytest.approx(twice, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("dp")
 @pytest.mark.parametrize("relation", mostly_slow(["add-or-remove", "replace"], 1))
 def test_one_step_is_never_below_the_integral(relation):

@@ -22,6 +22,7 @@ def test_prior_attack_guesses_the_most_frequent_value(make_table, monkeypatch):
     assert attack.predict(np.zeros((7, 1))).shape == (7, len(X))
 
 
+@pytest.mark.slow
 def test_imputation_beats_the_prior_where_columns_are_correlated(make_table, rng):
     X, y = make_table(n=300)
     X["city"] = np.where(rng.random(300) < 0.9, X["gene"], "A")
@@ -37,6 +38,7 @@ def test_imputation_learns_from_the_target_of_the_model(rng):
     assert ImputationAttack(0).fit(X).score(None, secret) < 0.65
 
 
+@pytest.mark.slow
 def test_the_secret_may_be_the_target_itself(rng):
     known = rng.normal(size=(100, 2))
     secret = np.where(known[:, 0] > 0, "yes", "no")
@@ -67,6 +69,7 @@ def test_numeric_attributes_are_estimated(rng):
     assert not hasattr(attack, "predict_proba")
 
 
+@pytest.mark.slow
 def test_contract(make_table):
     X, y = make_table()
     for attack in (PriorAttack("gene"), ImputationAttack("gene")):

@@ -78,6 +78,7 @@ def test_what_predictions_depend_on_does_not_depend_on_the_records(games):
         assert model.intercept_ == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["zero_one", "log_loss"])
 def test_no_gap_of_a_model(games, loss):
     for model, train, fresh, _ in games[:3]:
@@ -104,6 +105,7 @@ def test_loss_is_no_smaller_than_that_of_the_law(games):
     assert low < chance.mean() < high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("score", ["loss", "likelihood", "modified_entropy", "gradient_norm"])
 def test_attacks_by_fit_are_at_chance(games, score):
     right = 0

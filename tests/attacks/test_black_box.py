@@ -70,6 +70,7 @@ def test_classification_by_hand(rng):
         np.testing.assert_allclose(posterior[i], np.array(joint) / sum(joint), rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [OnlyPredictRegressor(), OnlyPredictClassifier()])
 @pytest.mark.parametrize("prior", ["marginal", "conditional"])
 def test_own_value_never_enters(model, prior, rng):

@@ -64,6 +64,7 @@ CLASSIFIERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::skleak.exceptions.PrivacyLeakWarning")
 @pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda m: type(m).__name__)
@@ -95,6 +96,7 @@ def test_classifiers_by_hand(model, criterion, rng):
     assert (posterior is None) == (criterion in ("loss", "accuracy"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["proba", "likelihood", "loss"])
 @pytest.mark.parametrize("model", mostly_slow([LinearRegression(), KNeighborsRegressor(3)], 1))
 def test_regressors_by_hand(model, criterion, rng):

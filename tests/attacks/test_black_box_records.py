@@ -137,6 +137,7 @@ def test_columns_in_another_order_and_columns_too_many(criterion, make_labeled, 
         attack.predict(bare)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", mostly_slow(CRITERIA, 0, 1))
 def test_models_that_hold_a_pipeline(criterion, make_labeled, make_pipe):
     X, y = make_labeled()
@@ -199,6 +200,7 @@ def test_one_prediction_for_each_candidate(make_labeled, make_pipe, monkeypatch)
         assert calls == [40, 40, 40]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["proba", "likelihood", "loss", "accuracy", "gradient"])
 def test_own_value_never_enters(criterion, make_labeled, make_pipe):
     X, y = make_labeled()
@@ -211,6 +213,7 @@ def test_own_value_never_enters(criterion, make_labeled, make_pipe):
         np.testing.assert_array_equal(attack.fit(changed, y).predict(pipe), first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.int8, float, object, bool, "Int64", "category"])
 def test_targets_of_a_regression_in_any_coding(kind, make_table, make_pipe):
     X, y = make_table()

@@ -71,6 +71,7 @@ def rates_by_one_coordinate(h, threshold):
     return rates
 
 
+@pytest.mark.slow
 @every("threshold", [0.0, 0.4, -0.4, 2.5, -2.5])
 @every("h", [1e-8, 1e-3, 0.2, 0.6, 0.99, 1 - 1e-7])
 def test_rates_are_those_of_another_integral(h, threshold):
@@ -107,6 +108,7 @@ def test_the_bayes_decision_is_the_best_threshold(rng):
     assert np.all(success[1] >= success[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", list(FIGURE_3))
 def test_figure_3(n, rng):
     X = rng.normal(size=(n, 20))
@@ -275,6 +277,7 @@ def test_no_test_of_a_false_positive_rate_finds_more_than_expected(rng):
             assert abs(found - power[row, k]) < 5.0 * np.sqrt((1.0 + 10.0 * rate) / len(own)) / 2.0
 
 
+@pytest.mark.slow
 def test_power_and_score_agree():
     """At even odds the score is half of one plus the largest gap between the two rates."""
     X = np.random.default_rng(0).normal(size=(8, 3))

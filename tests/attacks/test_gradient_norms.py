@@ -116,6 +116,7 @@ def test_linear_models_against_differences(estimator, kind, loss, rng):
         np.testing.assert_allclose(gradient_norms(released, X, y), found, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("kind", ["number", "count", "binary", "multi"])
 @pytest.mark.parametrize("hidden", [(4,), (4, 3)])

@@ -70,6 +70,7 @@ class Dense(StandardScaler):
         return X.toarray()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", mostly_slow(ESTIMATORS, 0))
 @pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
 def test_own_value_never_enters(estimator, fit_intercept, make_table, make_pipe, rng):
@@ -102,6 +103,7 @@ def test_permuted_secrets_are_guessed_as_they_are(make_table, make_pipe):
         assert guess[0] == X.loc[8, "gene"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_each_is_the_guess_about_that_target(
@@ -118,6 +120,7 @@ def test_each_is_the_guess_about_that_target(
     np.testing.assert_array_equal(attack.predict_each(released), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_below_the_white_box(estimator, fit_intercept, make_table, make_pipe, rng):

@@ -64,6 +64,7 @@ def way(request, monkeypatch):
     return 1e-6 if request.param == "tensor" else 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @every("fit_intercept", [True, False])
 @every("alpha", [0.0, 1e-2, 1.0])
@@ -109,6 +110,7 @@ def test_the_only_record_cannot_leave(rng):
         removal_steps(model._confidential_state().objective, parameters(model), np.array([1]))
 
 
+@pytest.mark.slow
 def test_a_record_far_off(rng):
     X, y = make_problem(PrivateLogisticRegression, rng)
     X[5] *= 40.0
@@ -165,6 +167,7 @@ def test_sparse_records(estimator, rng):
     np.testing.assert_allclose(steps[1], steps[0], atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array])
 def test_sparse_tables(estimator, kind, rng):
@@ -195,6 +198,7 @@ def test_odds_are_those_of_the_densities(rng):
     np.testing.assert_array_equal(attack.predict(released[0]), odds[0] > 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("prior", [0.5, 0.2, 0.7])
 def test_measured_success_is_the_exact_one(estimator, prior, rng):
@@ -241,6 +245,7 @@ def error_rates(attack, scale, prior):
     return norm.sf(gap / 2 - log_odds / gap), norm.cdf(-gap / 2 - log_odds / gap)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("prior", [0.5, 0.1, 0.8])

@@ -214,6 +214,7 @@ def test_the_calibrated_threshold_by_hand():
         attack.set_params(prior=0.04).fit(X, y, X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", mostly_slow([0.1, 0.3, 0.5, 0.9], 0, 2))
 @pytest.mark.parametrize("m", mostly_slow([10, 37], 1))
 def test_calibration_controls_the_false_positive_rate(prior, m, rng):

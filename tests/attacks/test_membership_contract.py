@@ -74,6 +74,7 @@ def tree():
 # Labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "coding",
     [
@@ -143,6 +144,7 @@ def test_a_class_without_candidates_or_without_members_is_no_fault(make_attack, 
     assert np.isfinite(scores).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", [0, 1])
 def test_candidates_of_a_single_class(label, make_attack, records):
     X, y = records
@@ -231,6 +233,7 @@ def test_polars(make_attack, frame):
     assert shuffled.shape == (80,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_array, sparse.coo_matrix])
 def test_sparse_records(kind, make_attack, records):
     X, y = records
@@ -314,6 +317,7 @@ REGRESSORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", mostly_slow(REGRESSORS, 0, 3, 5))
 def test_regressors_of_any_kind(name, make_attack, rng):
     X = rng.normal(size=(N, 34))

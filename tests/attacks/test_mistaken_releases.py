@@ -47,6 +47,7 @@ def linear():
     return PrivateLinearRegression(0.01)
 
 
+@pytest.mark.slow
 def test_a_release_of_another_class(make, data):
     X, y = data
     attack = make(linear()).fit(X, y)

@@ -65,6 +65,7 @@ def test_encodings_equal_those_of_refits_of_scikit_learn(trees, make_pipe):
     assert_allclose(found, expected, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["marginal", "uniform", "conditional"])
 def test_the_white_box_finds_the_secret_without_noise_and_the_prior_in_noise(
     trees, make_pipe, prior

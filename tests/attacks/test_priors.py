@@ -22,6 +22,7 @@ def test_marginal_counts_the_others(rng):
         np.testing.assert_allclose(prior[i], (others + 0.25) / 40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["marginal", "uniform", "conditional"])
 def test_own_value_does_not_enter(prior, rng):
     known = pd.DataFrame({"k": rng.normal(size=30), "c": rng.choice(["u", "v"], 30)})

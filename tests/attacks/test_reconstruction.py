@@ -41,6 +41,7 @@ def test_exact_without_noise(estimator, known_target, rng):
     assert attack.score(model, X if known_target else (X, y)) > -1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", mostly_slow(ESTIMATORS, 0))
 def test_known_target_reaches_the_cramer_rao_bound(estimator, rng):
     X, y = make_problem(estimator, rng)
@@ -103,6 +104,7 @@ def test_where_it_cannot_be_played(rng):
             attack.score(np.ones(4), truth)
 
 
+@pytest.mark.slow
 def test_diverging_guesses_stay_in_the_range_of_the_others(rng):
     X, y = make_problem(PrivateLinearRegression, rng)
     released = 50.0 * rng.normal(size=(20, 4))

@@ -65,6 +65,7 @@ def parameters(model):
     return np.append(model.coef_, model.intercept_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("refitted", [False, True])
 @pytest.mark.parametrize("name", MODELS)
 def test_encodings_are_refits_in_which_the_whole_row_changes(name, problem, refitted):

@@ -79,6 +79,7 @@ def shadow(model, n=12, **options):
 # How well it does
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["online", "offline"])
 def test_gaussian_scores_are_told_apart_as_well_as_they_can_be(method, rng):
     n, gap = 400, 2.0
@@ -103,6 +104,7 @@ def test_gaussian_scores_are_told_apart_as_well_as_they_can_be(method, rng):
         assert abs(guesses[member].mean() - norm.sf(norm.isf(0.1) - gap)) < 0.03
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model", [RandomForestClassifier(15, random_state=0), DecisionTreeClassifier(random_state=0)]
 )
@@ -138,6 +140,7 @@ def test_regressors_are_found_out(rng):
     assert area > 0.6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["online", "offline"])
 @pytest.mark.parametrize("kind", ["constant", "noise", "blind to the labels"])
 def test_models_that_do_not_leak(method, kind, rng):
@@ -324,6 +327,7 @@ def test_measured_rates_of_the_exact_test(rng):
     np.testing.assert_array_equal(attack.roc_curve(models, truth)[1], [0.0, 1.0, 1.0])
 
 
+@pytest.mark.slow
 def test_seeds_and_jobs(rng):
     X, y = problem(rng, 60)
     forest = RandomForestClassifier(3)
@@ -401,6 +405,7 @@ def test_labels_in_another_coding(rng):
         attack.fit(X[:30], y[:30], X[30:], y[30:] + 5)
 
 
+@pytest.mark.slow
 def test_tables_by_name(make_table, make_pipe, rng):
     X, _ = make_table(n=90)
     y = rng.choice(["no", "yes"], 90)

@@ -150,6 +150,7 @@ def test_an_estimator_without_seeds(rng):
     np.testing.assert_array_equal(scores_of(Memory(), X, y), scores_of(Memory(), X, y))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [None, 0])
 def test_private_models_draw_fresh_noise(seed, rng):
     """Even under a fixed seed: scores spread as much as those of releases."""

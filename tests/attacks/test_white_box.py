@@ -114,6 +114,7 @@ def test_preprocessing_can_be_refitted_as_well(make_table, make_pipe):
         WhiteBoxAttributeInference(pipe, "gene", refit_preprocessing=True, records=[5]).fit(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["marginal", "uniform", "conditional"])
 def test_own_value_never_enters(prior, make_table, make_pipe, rng):
     """The secret of a target is permuted among the values, all other records fixed."""
@@ -131,6 +132,7 @@ def test_own_value_never_enters(prior, make_table, make_pipe, rng):
         np.testing.assert_array_equal(first.predict(released, 0.05), second.predict(released, 0.05))
 
 
+@pytest.mark.slow
 def test_own_value_never_enters_for_a_quantity(make_table, make_pipe, rng):
     X, y = make_table()
     pipe = make_pipe(PrivateLinearRegression(0.02)).fit(X, y)
@@ -198,6 +200,7 @@ def test_much_noise_leaves_the_prior(make_table, make_pipe):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_quantities_are_found_exactly_without_noise(estimator, make_table, make_pipe):
     X, y = make_table(estimator)
@@ -214,6 +217,7 @@ def test_quantities_are_found_exactly_without_noise(estimator, make_table, make_
         attack.channel()
 
 
+@pytest.mark.slow
 def test_quantities_are_guessed_by_maximum_likelihood(make_table, make_pipe, rng):
     X, y = make_table()
     pipe = make_pipe(PrivateLinearRegression(0)).fit(X, y)
@@ -240,6 +244,7 @@ SECRETS = {
 }
 
 
+@pytest.mark.slow
 @elsewhere
 @pytest.mark.parametrize("kind", [*SECRETS, "categories", "labels"])
 def test_names_of_values_and_labels_do_not_matter(kind, rng):
@@ -389,6 +394,7 @@ def test_noise_calibrated_to_data_is_asked_for(make_table, make_pipe):
     assert WhiteBoxAttributeInference(pipe, "gene").fit(X, y).noise_scale_ == pipe[-1].noise_scale_
 
 
+@pytest.mark.slow
 def test_reweighted_models_are_attacked_weights_and_all(make_table, make_pipe):
     X, y = make_table()
     model = PrivateLinearRegression(0, alpha=0.1, reweighting=IRFIL(tol=1e-9, max_iter=200))
@@ -401,6 +407,7 @@ def test_reweighted_models_are_attacked_weights_and_all(make_table, make_pipe):
     np.testing.assert_allclose(anew.encodings_[0], attack.encodings_[3], atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_iwpc(iwpc):
     """Raw columns through one-hot encoding; figures at alpha 1e-2 without an intercept."""
@@ -459,6 +466,7 @@ def _by_refits(estimator, X, y, row, column, values, covariance, scale, encode):
     return found
 
 
+@pytest.mark.slow
 @elsewhere
 @pytest.mark.parametrize("kind", ["given", "curvature", "minimax"])
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -490,6 +498,7 @@ def test_shaped_noise_is_judged_by_its_density(estimator, kind, make_table, make
         np.testing.assert_allclose(attack.predict_proba(released), posterior, atol=1e-7)
 
 
+@pytest.mark.slow
 @elsewhere
 @pytest.mark.parametrize("kind", ["given", "curvature", "minimax"])
 def test_success_under_shaped_noise_is_the_bayes_success(kind, make_table, make_pipe, rng):

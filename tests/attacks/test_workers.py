@@ -36,6 +36,7 @@ ATTACKS = {
 }
 
 
+@pytest.mark.slow
 @elsewhere
 @pytest.mark.parametrize("name", ATTACKS)
 def test_a_pickle_of_a_fitted_attack_is_confidential(name, make_table, make_pipe, rng):
@@ -77,6 +78,7 @@ def guess(attack, released):
     return attack.predict_each(released)
 
 
+@pytest.mark.slow
 def test_worker_processes(make_table, make_pipe, rng):
     X, y = make_table(n=30)
     ours = make_pipe(PrivateLinearRegression(0.05))

@@ -111,6 +111,7 @@ def test_tables_of_categories(attribute, secrets, rng):
     assert white["verdict"].item() == VACUOUS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("secrets", ["actual", "drawn"])
 def test_records_of_categories(secrets, rng):
     X, y = make_table(rng)
@@ -137,6 +138,7 @@ def noiseless_ridge(X, y, alpha):
     return np.linalg.solve(A.T @ A + penalty, A.T @ y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one_hot", mostly_slow([True, False], 1))
 def test_bayes_and_eta_by_independent_computation(one_hot, rng):
     X, y = make_table(rng)
@@ -165,6 +167,7 @@ def test_bayes_and_eta_by_independent_computation(one_hot, rng):
         assert auditor.results_[column][0] == pytest.approx(table[name], abs=1e-3)
 
 
+@pytest.mark.slow
 def test_tables_of_numbers(rng):
     X, y = make_table(rng)
     auditor = audit(X, y, "age", noise_scales=[0.001, 0.3])
@@ -189,6 +192,7 @@ def test_tables_of_numbers(rng):
     assert table["verdict"][1] == CONSISTENT
 
 
+@pytest.mark.slow
 def test_tables_of_whole_records(rng):
     X = rng.normal(size=(20, 3))
     y = X @ [1.0, -1.0, 0.5] + rng.normal(size=20)
@@ -222,6 +226,7 @@ CODES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"], 1))
 def test_coding_of_the_secret_changes_nothing(secrets, rng):
     codes, ages = rng.integers(0, 2, 20), rng.normal(size=20)
@@ -237,6 +242,7 @@ def test_coding_of_the_secret_changes_nothing(secrets, rng):
         same(tables["strings"], other)
 
 
+@pytest.mark.slow
 def test_coding_of_the_labels_changes_nothing(rng):
     X, y = make_table(rng)
     labels = (y > np.median(y)).astype(int)
@@ -248,6 +254,7 @@ def test_coding_of_the_labels_changes_nothing(rng):
     same(first, audit(X, pd.Series(np.array(["no", "yes"])[labels], dtype="category"), model=pipe))
 
 
+@pytest.mark.slow
 def test_noise_scales_in_any_form(rng):
     X, y = make_table(rng, n=10)
     for noise in (np.float64(0.1), 0.1, [0.1], (0.1, 0.1), pd.Series([0.1])):
@@ -277,6 +284,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", mostly_slow(MODELS, 1, 2))
 def test_foreign_estimators_are_refitted(name, rng):
     X, y = make_table(rng, n=18)
@@ -296,6 +304,7 @@ def test_foreign_estimators_are_refitted(name, rng):
         audit(X[["age"]], y, None, model=foreign)
 
 
+@pytest.mark.slow
 def test_reweighting_is_audited_in_all(rng):
     X, y = make_table(rng)
     model = PrivateLinearRegression(alpha=0.1, reweighting="irfil")
@@ -351,6 +360,7 @@ def test_nothing_is_charged_to_a_ledger(tmp_path, rng):
     assert model.ledger is ledger
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", mostly_slow(range(3, 11), 0, 1, 4))
 @pytest.mark.parametrize("secrets", ["actual", "drawn"])
 def test_few_records(n, secrets, rng):
@@ -362,6 +372,7 @@ def test_few_records(n, secrets, rng):
     assert EXCEEDED not in set(auditor.results_["verdict"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_releases", mostly_slow([1, 2], 0))
 def test_few_releases(n_releases, rng):
     X, y = make_table(rng)
@@ -372,6 +383,7 @@ def test_few_releases(n_releases, rng):
     assert EXCEEDED not in set(table["verdict"])
 
 
+@pytest.mark.slow
 def test_values_make_a_number_a_category(rng):
     X, y = make_table(rng)
     X["age"] = X["age"].round(-1)
@@ -394,6 +406,7 @@ def _open_pipe():
     return make_pipeline(encode, PrivateLinearRegression(alpha=0.1))
 
 
+@pytest.mark.slow
 def test_targets_in_any_form(rng):
     X, y = make_table(rng)
     mask = np.zeros(24, dtype=bool)
@@ -409,6 +422,7 @@ def test_targets_in_any_form(rng):
         np.testing.assert_allclose(own[column], tables[0].records_[column], rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "prior", mostly_slow(["uniform", "marginal", "conditional", [0.2, 0.3, 0.5]], 2, 3)
 )
@@ -428,6 +442,7 @@ def test_priors(prior, rng):
     assert stated == (prior if isinstance(prior, str) else "given")
 
 
+@pytest.mark.slow
 def test_refitted_preprocessing(rng):
     X, y = make_table(rng, n=14)
     options = {"records": [0, 1], "attacks": "white_box", "noise_scales": 0.05}
@@ -448,6 +463,7 @@ def test_refitted_preprocessing(rng):
     np.testing.assert_allclose(encodings[1, 2], found, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_missing_values_elsewhere(rng):
     X, y = make_table(rng)
     X.loc[[1, 4], "age"] = np.nan
@@ -458,6 +474,7 @@ def test_missing_values_elsewhere(rng):
         assert not table.drop(columns="verdict").isna().any(axis=None)
 
 
+@pytest.mark.slow
 def test_utility_on_records_of_its_own(rng):
     X, y = make_table(rng)
     X_test, y_test = make_table(rng)

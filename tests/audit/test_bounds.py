@@ -67,6 +67,7 @@ def test_certain_priors_and_no_noise_leave_nothing_to_bound(channel):
     assert (success_bounds(encodings, prior, 5.0, ["bayes"])["bayes"] == 1.0).all()
 
 
+@pytest.mark.slow
 def test_blocks_do_not_matter(channel, monkeypatch):
     encodings, prior = channel
     whole = success_bounds(encodings, prior, 0.7, list(BOUNDS))

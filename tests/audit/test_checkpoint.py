@@ -69,6 +69,7 @@ def interrupted(auditor, data, error=ValueError):
         auditor.fit(*data)
 
 
+@pytest.mark.slow
 def test_other_cells_finish_when_an_attack_fails(data):
     auditor = make(Counting(fail_at=[0.1]))
     interrupted(auditor, data)
@@ -99,6 +100,7 @@ def test_an_interrupt_keeps_what_is_finished(data):
     assert (1.0, "mine") not in set(zip(table["noise_scale"], table["attack"], strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", mostly_slow([ValueError, KeyboardInterrupt], 0))
 def test_a_failed_fit_leaves_the_earlier_one_whole(error, data):
     auditor = make().fit(*data)
@@ -182,6 +184,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.slow
 def test_checkpoints_of_other_audits_are_refused(data, tmp_path):
     path = tmp_path / "audit.npz"
     make(path=path).fit(*data)
@@ -192,6 +195,7 @@ def test_checkpoints_of_other_audits_are_refused(data, tmp_path):
         assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_checkpoints_of_other_data_are_refused(data, tmp_path):
     path = tmp_path / "audit.npz"
     X, y = data

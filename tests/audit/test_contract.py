@@ -81,6 +81,7 @@ def test_read_only_arrays_are_enough(data):
     make(0, estimator=PrivateLinearRegression()).fit(X, y)
 
 
+@pytest.mark.slow
 def test_fitted_estimators_stay_as_they_are(data):
     X, y = data
     fitted = make().estimator.set_params(privatelinearregression__noise_scale=0.1).fit(X, y)
@@ -90,6 +91,7 @@ def test_fitted_estimators_stay_as_they_are(data):
     pd.testing.assert_frame_equal(first.results_, make().fit(X, y).results_)
 
 
+@pytest.mark.slow
 def test_a_fitted_auditor_travels(data):
     auditor = make().fit(*data)
     with pytest.warns(PrivacyLeakWarning) as caught:  # of the auditor, and of the attacks in it
@@ -267,6 +269,7 @@ def test_a_wrong_prior_is_found(rng):
     assert set(right["verdict"]) == {"consistent with the bound"}
 
 
+@pytest.mark.slow
 def test_a_bound_for_too_much_noise_is_found(data, monkeypatch):
     import skleak.audit.games.attribute._game as plan
 

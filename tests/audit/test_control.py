@@ -209,6 +209,7 @@ CODINGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coding", CODINGS)
 @pytest.mark.parametrize("criterion", mostly_slow(["performance", "proba", "accuracy"], 0))
 def test_codings_of_the_secret(coding, criterion, rng):
@@ -267,6 +268,7 @@ def linear_data(rng, n=120):
     return halves(X, X @ [1.0, 2.0, -1.0] + rng.normal(size=n))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     mostly_slow(
@@ -308,6 +310,7 @@ def test_every_attack_against_one_release_and_several(make, rng):
         assert one.training.estimate == one.baseline_training
 
 
+@pytest.mark.slow
 def test_preprocessing_is_that_of_training(rng):
     """Scaled on the control records, they would look like others; a release is not of them."""
     X, y = people(rng, 400)
@@ -328,6 +331,7 @@ def test_preprocessing_is_that_of_training(rng):
         blank.predict(X)
 
 
+@pytest.mark.slow
 def test_quantities(rng):
     X = np.column_stack([rng.normal(size=400), rng.integers(0, 3, 400), rng.normal(size=400)])
     fresh = halves(X, rng.normal(size=400))
@@ -354,6 +358,7 @@ def test_quantities(rng):
     assert gain.verdict.startswith("leaks")
 
 
+@pytest.mark.slow
 def test_a_sample_that_differs_is_said(rng):
     X, y, control, y_control = halves(*people(rng, 600, correlated=0.9))
     control = control.assign(site=control["site"].to_numpy()[::-1])
@@ -522,6 +527,7 @@ def test_the_result_is_of_intervals(rng):
         assert isinstance(getattr(gain, name), Interval)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "attack", mostly_slow([WhiteBoxAttributeInference, InformedAttributeInference], 0)
 )

@@ -44,6 +44,7 @@ def test_only_attacks_below_the_baseline_beyond_chance_have_failed(make_failed):
     assert failed_rows(make_failed("categorical", ["imputation"], noise=(0.1,))).empty
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["categorical", "numeric", "record"])
 def test_the_first_sentence_is_about_no_failed_attack(kind, make_failed):
     noise, failed = (1e-4, 1e-2), ["black_box", "white_box"]

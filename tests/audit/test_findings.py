@@ -63,6 +63,7 @@ def _facts(report):
     return {finding.topic: finding.facts for finding in facts(report)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["categorical", "numeric", "record", "membership"])
 def test_the_summary_holds_the_numbers_of_the_smallest_noise(real_audits, kind):
     """Facts are those of the tables, and the sentence says each of them."""
@@ -147,6 +148,7 @@ def test_records_judged_one_by_one(make_audit):
     assert "exceeded for 2 records (positions in the data, from 0): 3, 17." in _joined(report)
 
 
+@pytest.mark.slow
 def test_biased_attacks_below_the_bound_are_told(make_audit):
     report = make_audit("numeric")
     found = _facts(report)["biased"]
@@ -223,6 +225,7 @@ def test_nothing_is_claimed_where_no_bound_was_computed(make_audit):
     assert "audited at which" not in _joined(report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind, secrets, prior, meaning",
     [
@@ -259,6 +262,7 @@ def test_the_most_exposed_records_are_those_that_gain_most(make_audit):
     assert top["record"][0] not in changed["record"].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gone", ["bayes", "tightest_bound", "success_white_box", "eta"])
 def test_exposure_falls_back_on_what_is_known(make_audit, gone):
     report = make_audit(n_targets=3)
@@ -275,6 +279,7 @@ def test_exposure_falls_back_on_what_is_known(make_audit, gone):
         assert "most exposed" in _joined(changed)
 
 
+@pytest.mark.slow
 def test_smallest_bounds_on_errors_are_most_exposed(make_audit):
     report = make_audit("numeric")
     at = report.records[report.records["noise_scale"] == 1e-3]
@@ -328,6 +333,7 @@ def test_nothing_is_ever_called_safe(make_audit):
             assert "nan" not in text.split()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings, text",
     [
@@ -362,6 +368,7 @@ def test_assumptions_name_no_condition_that_is_not_there(make_audit):
     assert "prior is" not in errors
 
 
+@pytest.mark.slow
 def test_results_stay_as_they_were(make_audit):
     report = make_audit()
     results, records = report.results.copy(), report.records.copy()

@@ -30,6 +30,7 @@ def _columns(report, title):
     return {column.head: column for column in table.columns}
 
 
+@pytest.mark.slow
 def test_pages_are_well_formed_and_self_contained(real_audits, pages, read_page):
     fragments = {"notebook": real_audits["numeric"]._repr_html_()}
     for name, html in (pages | fragments).items():
@@ -79,6 +80,7 @@ def test_figures_have_words_for_those_who_do_not_see_them(real_audits, pages, re
             assert f": {show(value)} (" in told.replace("&lt;", "<").replace("&gt;", ">")
 
 
+@pytest.mark.slow
 def test_a_figure_says_what_its_display_says(real_audits, pages):
     """Numbers and names in the figure are those of the display, to the last letter."""
     for name, report in real_audits.items():
@@ -176,6 +178,7 @@ def test_exceeded_bounds_stand_out(real_audits, read_page):
     assert "bound exceeded" in svg
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_pages_escape_names(make_audit, read_page, evil_names, kind):
     fields = ("attribute", "estimator", "utility_name", "prior", "preprocessing", "reweighting")
@@ -213,6 +216,7 @@ def test_equal_bounds_share_a_row_and_the_tightest_come_first(make_audit):
     ).empty
 
 
+@pytest.mark.slow
 def test_thirty_thousand_records_take_a_moment(make_audit):
     report = make_audit(n_targets=30_000)
     report.to_html()
@@ -223,6 +227,7 @@ def test_thirty_thousand_records_take_a_moment(make_audit):
     assert len(html) < 150_000
 
 
+@pytest.mark.slow
 def test_many_results_are_capped_with_a_note(make_audit, read_page):
     report = make_audit(noise=tuple(np.geomspace(1e-5, 1.0, 60)))
     html = report.to_html()

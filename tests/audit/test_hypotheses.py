@@ -37,6 +37,7 @@ def audit(model, what, secrets, X, y):
     return auditor.fit(X, y).report_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "secrets", "covariance"),
     mostly_slow(
@@ -69,6 +70,7 @@ def test_another_training_than_the_attacks_suppose_is_found(what, secrets, covar
     assert not any("noise that it states" in line for line in report.findings)
 
 
+@pytest.mark.slow
 def test_what_is_not_checked_is_said_in_one_line(data):
     shaped = PrivateLinearRegression(alpha=0.1, noise_covariance="curvature")
     refitted = make_pipeline(StandardScaler(), PrivateLinearRegression(alpha=0.1))
@@ -87,6 +89,7 @@ def test_what_is_not_checked_is_said_in_one_line(data):
         assert not any("Not checked" in line for line in report.findings)
 
 
+@pytest.mark.slow
 def test_p_values_are_no_smaller_than_uniform_ones(rng):
     root = np.linalg.cholesky(np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.3], [0.0, 0.3, 0.5]]))
     truth = Hypotheses.near(np.ones((2, 3)))

@@ -121,6 +121,7 @@ def test_audits_charge_no_ledger(case):
             assert not charged(path, lambda audit=audit: audit.fit(X, y)), name
 
 
+@pytest.mark.slow
 def test_attacks_charge_no_ledger(case):
     path, X, y = case
     for name, estimator in hidden(path).items():

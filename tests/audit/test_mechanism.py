@@ -113,6 +113,7 @@ def measure(model, X, y, scale, seed=0):
     return found.noise, found.as_stated
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [("Half", 0.5), ("Twice", 2.0)])
 def test_wrong_scale_is_measured(factor, rng):
     name, share = factor
@@ -123,6 +124,7 @@ def test_wrong_scale_is_measured(factor, rng):
     np.testing.assert_allclose(noise, 0.1 * share, rtol=0.5)
 
 
+@pytest.mark.slow
 def test_missing_and_replayed_noise_is_measured(rng):
     X, y = make_data(rng)
     noise, as_stated = measure(NoiselessIntercept(), X, y, 0.1)
@@ -174,6 +176,7 @@ def test_no_false_alarm_of_many(rng):
     assert all(measure(PrivateLinearRegression(), X, y, 0.1, seed)[1] for seed in range(200))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator", mostly_slow([Half, NoiselessIntercept, Shared, Replaying, Nothing], 0, 2)
 )

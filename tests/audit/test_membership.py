@@ -203,6 +203,7 @@ class Quiet(PrivateLogisticRegression):
         return super()._confidential_state().at_noise(self.noise_scale)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"], 1))
 def test_half_the_noise_is_found(secrets, binary):
     X, y = binary
@@ -247,6 +248,7 @@ class Remembers(PrivateLogisticRegression):
         return released
 
 
+@pytest.mark.slow
 def test_an_attack_that_reads_the_secret_is_found(binary):
     auditor = audit(Remembers(), *binary, noise_scales=[1.0], attacks={"spy": Peeks()})
     found = row(auditor, "spy")
@@ -256,6 +258,7 @@ def test_an_attack_that_reads_the_secret_is_found(binary):
     assert found["bayes"] < 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"], 1))
 def test_differential_privacy_is_above_bayes(secrets, binary):
     auditor = audit(
@@ -364,6 +367,7 @@ def pipeline(model):
     return make_pipeline(encode, model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("refit", mostly_slow([True, False], 0))
 @pytest.mark.parametrize("model", [LogisticRegression(), PrivateLogisticRegression(noise_scale=1)])
 def test_pipelines_on_frames(refit, model, frame):
@@ -399,6 +403,7 @@ def test_public_preprocessing_is_fitted_once(frame):
     pd.testing.assert_frame_equal(raw.results_, prepared.results_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "labels",
     mostly_slow(
@@ -542,6 +547,7 @@ def test_a_seed_that_is_fixed_in_the_estimator_is_drawn_anew(noise_labels):
     pd.testing.assert_frame_equal(free, fixed)
 
 
+@pytest.mark.slow
 def test_no_ledger_is_charged(binary, tmp_path):
     path = tmp_path / "ledger.json"
     model = PrivateLogisticRegression(noise_scale=0.5, ledger=path, ledger_dataset="people")
@@ -618,6 +624,7 @@ FOUR = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", mostly_slow(FOUR, 1))
 def test_the_likelihood_ratio_does_not_lose_to_the_loss(name):
     """Nor beyond the audit's own 95 % interval in any audit, nor on average over three."""
@@ -646,6 +653,7 @@ def test_the_likelihood_ratio_does_not_lose_to_the_loss_on_real_data(name, task)
         assert_no_loss([gain_of_the_ratio(model, X[rows], y[rows], seed) for seed in range(4)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     mostly_slow(
@@ -659,6 +667,7 @@ def test_the_likelihood_ratio_copes_with_ties_and_copies(model, rng):
     assert_no_loss([gain_of_the_ratio(model, X, y, seed) for seed in range(3)])
 
 
+@pytest.mark.slow
 def test_a_utility_that_is_not_defined_in_some_releases_is_the_mean_of_the_others(rng):
     """Nothing is explained of counts that are all equal, as few that were held out can be."""
     X = rng.normal(size=(40, 2))

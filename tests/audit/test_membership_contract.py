@@ -115,6 +115,7 @@ def test_a_released_model_cannot_be_trained(data):
         make(released).fit(*data)
 
 
+@pytest.mark.slow
 def test_guesses_are_checked(data):
     class Odd:
         def __init__(self, answer):
@@ -160,6 +161,7 @@ def test_tables(secrets, data):
     assert np.isclose(mean, auditor.results_.query("attack == 'exact'")["success"].iloc[0])
 
 
+@pytest.mark.slow
 def test_bounds_are_chosen(data):
     options = {"attacks": "exact", "noise_scales": 0.3}
     drawn = make(secrets="drawn", bounds=["fano", "dp"], **options).fit(*data)
@@ -172,6 +174,7 @@ def test_bounds_are_chosen(data):
     assert "No bound was computed." in none.report_.to_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "secrets"),
     [
@@ -215,6 +218,7 @@ class Fails:
         return np.zeros(self.n_, dtype=int)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_a_checkpoint_goes_on(error, data, tmp_path, monkeypatch):
     path = tmp_path / "audit.npz"
@@ -290,6 +294,7 @@ FORMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", mostly_slow(FORMS, 2, 4))
 def test_reports_in_every_form(form, data, read_page):
     report = make(**FORMS[form]).fit(*data, *(data if form == "tested" else ())).report_
@@ -341,6 +346,7 @@ def test_most_exposed_records_are_named_with_care(data):
     assert "the most exposed records are 0," in report.findings[-1]
 
 
+@pytest.mark.slow
 def test_reports_hold_no_records(data):
     X, y = data
     X = X + 1234.5

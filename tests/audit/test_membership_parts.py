@@ -39,6 +39,7 @@ def problem(rng, model, n=40, heavy=10.0):
     return X, a + rng.normal(size=n) if model is PrivateLinearRegression else rng.poisson(np.exp(a))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
 def test_with_and_without_are_refits(model, fit_intercept, rng):

@@ -34,6 +34,7 @@ def _pipe(noise_scale=0.1, **options):
     return make_pipeline(encode, PrivateLogisticRegression(noise_scale, **options))
 
 
+@pytest.mark.slow
 def test_an_attribute_from_no_noise_to_much(trees):
     X, y = trees
     auditor = LeakageAuditor(

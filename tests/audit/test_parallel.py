@@ -28,6 +28,7 @@ def same(first, second):
     pd.testing.assert_frame_equal(first.records_, second.records_, check_exact=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("secrets", ["actual", "drawn"])
 def test_workers_do_not_matter(secrets, data):
     options = {"secrets": secrets, "noise_scales": 0.3}
@@ -111,6 +112,7 @@ def test_generators_are_taken_and_advanced(make, data):
     same(first, fit(data, random_state=make(5), attacks="white_box"))
 
 
+@pytest.mark.slow
 def test_the_global_state_is_left_alone(data):
     legacy = np.random.mtrand._rand
     before = legacy.get_state()[1].copy()

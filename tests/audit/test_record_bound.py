@@ -77,6 +77,7 @@ def test_lies_above_the_bound_from_the_trace(private_target, rng):
     assert np.median(found * loss**2) > 3.0
 
 
+@pytest.mark.slow
 def test_a_record_that_is_fitted_exactly_has_no_bound_but_infinity(rng):
     """Its information has rank one: the release tells of it along one direction only."""
     X, y = make_problem(PrivateLinearRegression, rng)
@@ -134,6 +135,7 @@ def test_weights_that_follow_the_data_are_counted(reweighting, private_target, r
     assert_allclose(found[0], cramer_rao_mse(jacobian.T @ jacobian), rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known_target", mostly_slow([True, False], 1))
 @pytest.mark.parametrize("estimator", [PrivateLinearRegression, PrivatePoissonRegressor])
 def test_the_best_attack_meets_the_bound(estimator, known_target, rng):

@@ -40,6 +40,7 @@ def test_json_is_strict_and_loses_no_digit(make_audit, kind):
     assert all(row["eta"] is None for row in loaded["records"] if row["noise_scale"] == 0.0)
 
 
+@pytest.mark.slow
 def test_files_are_written(make_audit, tmp_path):
     report = make_audit()
     html, text = tmp_path / "audit.html", tmp_path / "audit.json"
@@ -86,6 +87,7 @@ def test_bounds_on_errors_as_advantages(make_audit):
     assert (infinite.advantages()["cramer_rao"] == -np.inf).all()
 
 
+@pytest.mark.slow
 def test_text_says_everything_and_fits_a_terminal(make_audit):
     for kind in ("categorical", "numeric", "record"):
         report = make_audit(kind)
@@ -106,6 +108,7 @@ def test_text_of_many_rows_is_capped(make_audit):
     assert "… and 100 more rows" in report.to_text()
 
 
+@pytest.mark.slow
 def test_text_steers_no_terminal(make_audit, evil_names):
     for name in evil_names:
         report = make_audit(
@@ -177,6 +180,7 @@ OPTIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", mostly_slow(OPTIONS, 0), ids=str)
 @pytest.mark.parametrize("k", range(len(CHANGES)))
 def test_every_form_copes_with_any_numbers(make_audit, read_page, k, options):

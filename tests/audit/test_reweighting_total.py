@@ -73,6 +73,7 @@ def audit(model, X, y, attribute="gene", **options):
         return LeakageAuditor(model, attribute, **options).fit(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"], 0))
 def test_no_bound_is_exceeded(estimator, secrets, make_table):
     X, y = make_table(estimator)
@@ -139,6 +140,7 @@ def test_an_honest_mechanism_is_not_accused(make_table, estimator):
     assert CONSISTENT in set(auditor.results_["verdict"])
 
 
+@pytest.mark.slow
 def test_what_an_audit_says(make_table):
     X, y = make_table(PrivateLinearRegression)
     report = audit(total(PrivateLinearRegression), X, y, records=[0, 1]).report_
@@ -147,6 +149,7 @@ def test_what_an_audit_says(make_table):
     assert "reweighted (total)" in report.to_html()
 
 
+@pytest.mark.slow
 def test_the_white_box_attack_follows_the_weights(estimator, make_table):
     X, y = make_table(estimator)
     pipe = total(estimator, 1e-9).fit(X, y)

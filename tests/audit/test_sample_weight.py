@@ -87,6 +87,7 @@ def test_a_model_with_weights_is_not_audited_without_them(name, problem):
         auditor.set_params(estimator=pipeline).fit(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", mostly_slow(AUDITORS, 0, 1))
 def test_only_ratios_of_weights_count(name, problem):
     X, y, weights = problem

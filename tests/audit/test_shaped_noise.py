@@ -292,6 +292,7 @@ def test_games_are_those_of_the_estimator(model, shape, rng):
     assert abs(played - bayes) < SIGMAS * np.sqrt(0.25 / 4000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"], 0))
 def test_strings_and_booleans(secrets, patients):
     X, y = patients
@@ -471,6 +472,7 @@ def test_what_is_not_audited(table):
         auditor.fit(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"], 0))
 def test_jobs_and_checkpoints_do_not_matter(secrets, table, tmp_path):
     X, y = table

@@ -126,6 +126,7 @@ def test_releases_of_other_noise_are_refused(shape, rng):
         attack.predict(PrivateLinearRegression(0.1).fit(X, y))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known_target", mostly_slow([True, False], 1))
 def test_audit_of_whole_records(known_target, shape, rng):
     X, y = make_problem(PrivateLinearRegression, rng)

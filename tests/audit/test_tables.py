@@ -255,6 +255,7 @@ def test_medians_of_independent_records_raise_no_false_alarm(n, rng):
         assert error_table_of(design, outcome)["verdict"] == CONSISTENT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", mostly_slow([2, 5, 30, 200], 0, 2))
 def test_skewed_errors_raise_no_false_alarm(n, rng):
     """All records share one noise, and the attack just meets the bound."""

@@ -31,6 +31,7 @@ def test_actual_secrets_may_be_easy_by_chance():
     assert success_verdict(1.0, 1.0, 0.5, 0.0, 6, 0.95) == EXCEEDED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n, p", [(5, 0.5), (50, 0.5), (50, 0.9), (500, 0.37)])
 def test_few_false_alarms_for_actual_secrets(n, p, rng):
     """The success on actual secrets is known without error, and they are one draw."""
@@ -72,6 +73,7 @@ def test_an_exposed_record_is_found_among_many(rng):
     assert np.flatnonzero(verdicts == EXCEEDED).tolist() == [77]
 
 
+@pytest.mark.slow
 def test_the_interval_of_heterogeneous_games_covers(rng):
     """Hoeffding: the sum of games with different chances spreads no more than a binomial."""
     chances = rng.uniform(0.0, 1.0, 40)

@@ -75,6 +75,7 @@ def test_pure_differential_privacy_multiplies_the_prior():
     assert found == pytest.approx((0.4 * np.exp(0.3) - 0.4) / 0.6)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.floats(0.01, 1.0), min_size=2, max_size=8),

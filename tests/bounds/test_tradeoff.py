@@ -179,6 +179,7 @@ def test_inputs_are_not_modified(rng):
     np.testing.assert_array_equal(prior, kept[1])
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_two_values_equal_bayes(data):

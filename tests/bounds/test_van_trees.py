@@ -20,6 +20,7 @@ def test_normal_prior_and_linear_release_attain_it(rng):
         assert bound == pytest.approx(np.trace(posterior) / d, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_no_attacker_beats_it_under_a_prior_that_is_not_normal():
     """The Bayes risk, by quadrature, of ``z^3 / 3 + z + noise`` under a logistic prior."""
     noise, prior = 0.7, stats.logistic()

@@ -18,6 +18,7 @@ def primal(distances, prior):
     return max(-minimize(loss, s, method="BFGS", options={"gtol": 1e-9}).fun for s in starts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 3, 6])
 def test_agrees_with_a_general_optimiser(size, rng):
     for _ in range(15):

@@ -152,6 +152,7 @@ def _numerically(means, scales, prior):
     return integrate.simpson(values, x=grid)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_values", [2, 3, 7])
 def test_on_a_line(rng, n_values):
     for spread in (0.1, 1.0, 4.0):
@@ -220,6 +221,7 @@ def test_round_off_is_no_infinite_divergence(rng):
         assert_allclose(found, finite, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_values, d", [(2, 1), (2, 3), (4, 3)])
 def test_bounds_lie_above_the_bayes_value(rng, n_values, d):
     for gap in (0.1, 1.0, 3.0):

@@ -16,6 +16,7 @@ QUICK = ("--n-releases", "5", "--quiet", "--seed", "1")
 ONE = ("--noise-scale", "1")
 
 
+@pytest.mark.slow
 def test_an_audit_says_what_it_did_and_writes_a_page(data, tmp_path, run):
     out = tmp_path / "r.html"
     code, text, err = run(
@@ -44,6 +45,7 @@ def test_an_audit_says_what_it_did_and_writes_a_page(data, tmp_path, run):
     assert "smoker?" in page
 
 
+@pytest.mark.slow
 def test_it_is_the_audit_that_the_library_makes(data, tmp_path, run):
     out = tmp_path / "r.json"
     scales = ("--noise-scale", "0.5", "5", "--no-intercept", "--alpha", "0.1")
@@ -138,6 +140,7 @@ def test_an_unknown_reweighting(data, tmp_path, run):
     assert "total" in err
 
 
+@pytest.mark.slow
 def test_a_subset_is_attacked_and_said(data, tmp_path, run):
     out = tmp_path / "r.json"
     arguments = ("--target", "cost", *ONE, "--sensitive", "smoker?", "--max-records", "7")
@@ -162,6 +165,7 @@ def test_the_limit_decides_the_exit_code(data, tmp_path, run):
     assert "Largest advantage allowed 5%: kept." in text.rstrip().split("\n")[-1]
 
 
+@pytest.mark.slow
 def test_the_progress_bar_is_on_standard_error(data, tmp_path, run):
     arguments = ("--target", "cost", *ONE, "--sensitive", "smoker?", "--out", tmp_path)
     code, text, err = run("audit", data, *arguments, "--n-releases", "5")
@@ -265,6 +269,7 @@ def test_a_singular_model_gets_one_line(people, tmp_path, run):
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_warnings_are_told_in_one_line(data, tmp_path, run, monkeypatch):
     fit = LeakageAuditor.fit
 
@@ -281,6 +286,7 @@ def test_warnings_are_told_in_one_line(data, tmp_path, run, monkeypatch):
     assert (code, err) == (0, "skleak audit: warning: something odd\n")
 
 
+@pytest.mark.slow
 def test_a_report_that_cannot_be_written_is_still_on_the_terminal(data, tmp_path, run, monkeypatch):
     def fail(*_):
         raise PermissionError(13, "Permission denied", "a draft")
@@ -334,6 +340,7 @@ def test_warfarin_dosing(tmp_path, run):
     assert white_box[1] < 0.5
 
 
+@pytest.mark.slow
 def test_the_most_exposed_records_are_found_in_the_file(people, tmp_path, run):
     # One record is far from all others, and the only one that is.
     people.loc[41, "height (cm)"] = 400.0

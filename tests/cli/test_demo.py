@@ -63,6 +63,7 @@ def test_demo_reports_on_the_terminal_and_as_html(tmp_path, run):
     assert sorted(os.listdir(tmp_path)) == ["r-audit.html", "r.html"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_audit")
 def test_demo_has_a_useful_model_whose_noise_is_never_the_same(tmp_path, run):
     scores = []
@@ -75,6 +76,7 @@ def test_demo_has_a_useful_model_whose_noise_is_never_the_same(tmp_path, run):
     assert len(set(scores)) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_audit")
 def test_demo_writes_into_a_folder_and_by_default_into_the_current_one(tmp_path, run, monkeypatch):
     (tmp_path / "folder").mkdir()
@@ -89,6 +91,7 @@ def leakage(out):
     return float(re.search(r"Typical record: ([\d.]+)", out)[1])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_audit")
 def test_twice_the_noise_is_half_the_leakage(tmp_path, run):
     small, large = (
@@ -98,6 +101,7 @@ def test_twice_the_noise_is_half_the_leakage(tmp_path, run):
     assert small == pytest.approx(2.0 * large, rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_audit")
 def test_irfil_shows_the_spread_before_and_after(tmp_path, run):
     code, out, err = run("demo", "--irfil", "--out", str(tmp_path))
@@ -111,6 +115,7 @@ def test_irfil_shows_the_spread_before_and_after(tmp_path, run):
     assert "in all, the loss is not equal" in out
 
 
+@pytest.mark.slow
 def test_without_noise_the_demo_says_what_to_do(tmp_path, run):
     code, out, _ = run("demo", "--noise-scale", "0", "--out", str(tmp_path))
     assert code == 0
@@ -168,6 +173,7 @@ def test_version_and_help(run):
         assert option in out
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_audit")
 def test_a_terminal_without_block_letters_is_served(tmp_path, monkeypatch):
     screen = io.BytesIO()
@@ -189,6 +195,7 @@ def test_a_reader_who_stops_early_sees_no_traceback(tmp_path):
     assert sorted(os.listdir(tmp_path)) == BOTH
 
 
+@pytest.mark.slow
 def test_demo_ends_with_an_audit_at_more_noise_and_at_less(tmp_path, run):
     code, out, err = run("demo", "--noise-scale", "3", "--out", tmp_path)
     assert (code, err) == (0, "")

@@ -30,6 +30,7 @@ def test_an_audit_of_membership(secrets, data, tmp_path, run):
         assert told["settings"]["reference"] == "test records"
 
 
+@pytest.mark.slow
 def test_a_limit_on_membership(data, tmp_path, run):
     arguments = ("audit", data, "--target", "cost", "--membership", "--out", tmp_path / "r.html")
     code, text, _ = run(*arguments, *QUICK, "--fail-above", "0.0001")

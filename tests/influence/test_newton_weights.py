@@ -207,6 +207,7 @@ def test_convergence_is_quadratic(make_problem, kind):
     assert np.all(following <= np.maximum(30.0 * before**2, 1e-12))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", mostly_slow(range(4), 0))
 @pytest.mark.parametrize("block", ["record", "columns", "trace"])
 @pytest.mark.parametrize("kind", LOSSES)

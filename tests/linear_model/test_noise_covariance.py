@@ -70,6 +70,7 @@ def _covariance(model):
     return model.noise_scale_**2 * shape * len(shape) / np.trace(shape)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", mostly_slow(["given", *FITTED], 1))
 def test_the_noise_has_the_covariance_stated(estimator_class, data, rng, kind):
     given = _shape(rng, 5)
@@ -162,6 +163,7 @@ def _features(model, X, y, fit, step=1e-4):
     return np.array(result)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FITTED)
 @pytest.mark.parametrize("noise_scale", mostly_slow([0.3, 30.0], 0))
 def test_both_terms_are_counted(numbers, noise_scale, kind):
@@ -188,6 +190,7 @@ def test_both_terms_are_counted(numbers, noise_scale, kind):
         assert by_group[label] == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FITTED)
 @pytest.mark.parametrize("noise_scale", mostly_slow([0.3, 30.0], 0))
 def test_joint_loss_of_losses_with_a_third_derivative(noise_scale, counts, kind):

@@ -105,6 +105,7 @@ def test_weights_through_a_pipeline(estimator_class, data):
     assert_allclose(pipeline[-1].coef_, direct.coef_, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_grid_search(estimator_class, data):
     pipeline = Pipeline([("scale", StandardScaler()), ("model", estimator_class(0.05))])
     grid = {"model__alpha": [1e-3, 1e-1]}

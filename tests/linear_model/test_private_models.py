@@ -169,6 +169,7 @@ def test_fresh_noise_does_not_follow_the_global_seed(estimator_class, data):
     assert np.all(fits[0] != fits[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_noise_is_gaussian_of_the_stated_scale(estimator_class, rng, fit_intercept):
     X = rng.normal(size=(60, 50))

@@ -226,6 +226,7 @@ def entries(X, y, few, numeric):
     return [(few, np.unique(X[few])), (numeric, some), (TARGET, np.unique(y)[[0, -1]])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_number_as_noise(kind, rng):
     X, y = diabetes(80)

@@ -276,6 +276,7 @@ def whole_algorithm(estimator, X, y):
 CASES = ["constant", "zero", "collinear", "one-hot", "wide", "outlier", "copies", "units"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_data_of_all_kinds(estimator_class, data, case, rng):
     X, y = spoil(data, case, rng)

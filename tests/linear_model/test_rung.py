@@ -208,6 +208,7 @@ def test_a_value_that_one_record_has(rng):
         PrivateLinearRegression(MaxAdvantage(0.1, 0)).fit(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("weighted", mostly_slow([False, True], 1))
 @pytest.mark.parametrize("shaped", mostly_slow([False, True], 0))

@@ -203,6 +203,7 @@ def figures(model):
     )
 
 
+@pytest.mark.slow
 @named
 def test_only_the_ratios_of_weights_count(estimator_class, rows, shape):
     X, y, weights = rows

@@ -50,6 +50,7 @@ def test_level_by_enumeration():
         assert weight[limits > chance].sum() <= TAIL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [5, 20, 200])
 @pytest.mark.parametrize("name", SHARES)
 def test_level_by_simulation(name, n, rng):

@@ -29,6 +29,7 @@ def test_binomial_coverage_by_enumeration(n):
         assert weights[high < p].sum() <= 0.05 + 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_releases", [1, 2, 7, 20, 100, 700])
 @pytest.mark.parametrize("level", LEVELS)
 def test_records_that_move_together_count_once(n_releases, level):

@@ -88,6 +88,7 @@ def test_lines_are_the_numbers_in_ascending_noise(encodings):
     assert len(plt.get_fignums()) == 1
 
 
+@pytest.mark.slow
 def test_legend_stands_beside_the_data_highest_bound_first(encodings):
     display = BoundLadderDisplay.from_encodings(encodings, np.geomspace(0.1, 10, 9), PRIOR).plot()
     display.figure_.canvas.draw()
@@ -100,6 +101,7 @@ def test_legend_stands_beside_the_data_highest_bound_first(encodings):
     assert box.x1 <= display.figure_.bbox.x1
 
 
+@pytest.mark.slow
 def test_equal_bounds_share_a_curve_and_bayes_leads():
     flips = np.linspace(0.1, 0.9, 5)
     channels = [RandomizedResponse(flip, 10) for flip in flips]

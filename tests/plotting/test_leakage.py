@@ -44,6 +44,7 @@ def test_histogram_bars_hold_all_records_and_marks_stand_right(model):
     display.figure_.canvas.draw()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["histogram", "features", "groups"])
 def test_plot_draws_where_it_is_told_and_changes_no_number(model, data, kind):
     display = LeakageDisplay.from_report(model.leakage_report(groups=data[2]))
@@ -106,6 +107,7 @@ def test_records_of_weight_zero_are_not_drawn(data):
     assert sum(patch.get_height() for patch in display.ax_.patches) == 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "loss", [[2.0], [0.0, 0.0], [0.37] * 9, [1e-9, 1.0, 1.0, 1e4], [np.inf, 1]]
 )

@@ -46,6 +46,7 @@ def test_from_attack_averages_over_releases_one_at_a_time(rng):
     np.testing.assert_allclose(single.errors, np.mean((guesses[2] - X) ** 2, axis=1))
 
 
+@pytest.mark.slow
 def test_guesses_that_are_undefined_are_infinitely_far_off(rng):
     X, guesses = rng.normal(size=(4, 6)), rng.normal(size=(2, 4, 6))
     guesses[1, 0, 0], guesses[0, 1, 3], guesses[0, 2, 0] = np.nan, np.inf, 1e300
@@ -96,6 +97,7 @@ def test_scatter_shows_every_record_and_the_diagonal(display):
     np.testing.assert_array_equal(display.errors, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "errors, bounds",
     [

@@ -74,6 +74,7 @@ def test_the_attack_finds_what_a_fitted_scaler_learned(patients):
     assert _learned(MinMaxScaler(), neighbor) != _learned(MinMaxScaler(), table)
 
 
+@pytest.mark.slow
 def test_no_record_reaches_the_row_of_another(case, rng, make_patients, strange_records):
     transformer, columns = case
     table = _table(make_patients(rng), transformer, columns)
@@ -89,6 +90,7 @@ def test_no_record_reaches_the_row_of_another(case, rng, make_patients, strange_
         assert_array_equal(np.delete(changed, 4, axis=0), np.delete(rows, 4, axis=0))
 
 
+@pytest.mark.slow
 def test_rows_come_out_alike_alone_and_in_a_table(case, patients):
     transformer, columns = case
     table = _table(patients, transformer, columns)

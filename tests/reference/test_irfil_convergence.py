@@ -29,6 +29,7 @@ def vkorc1(iwpc):
     return [name for name in iwpc[0] if name.startswith("vkorc1")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", [None, 0, 1, 2])
 def test_iwpc_gene_in_fifteen_fits(iwpc, vkorc1, split):
     X, y = iwpc

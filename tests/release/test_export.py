@@ -80,6 +80,7 @@ def test_scikit_learns_own_estimator(case, named, rng):
     assert np.all(released.coef_ != 0.0)
 
 
+@pytest.mark.slow
 def test_scikit_learns_own_estimator_needs_no_skleak(case):
     estimator, X, y = case
     released = estimator.fit(X, y).release()

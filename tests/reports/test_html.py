@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import pytest
 
 from skleak.linear_model import IRFIL, PrivateLinearRegression, PrivateLogisticRegression
 from skleak.plotting import LeakageDisplay
@@ -179,6 +180,7 @@ LOSSES = [
 ]
 
 
+@pytest.mark.slow
 def test_every_form_copes_with_any_losses(make_report):
     for k, loss in enumerate(LOSSES):
         report = make_report(loss, groups=np.arange(len(loss)) % 2)

@@ -45,7 +45,7 @@ class Change:
         old = augment(X, state.factor.fit_intercept)
         shift, m = values - X[:, None, columns], values.shape[-2]
         new = np.repeat(old, m, axis=0)
-        new[:, columns] = np.broadcast_to(values, shift.shape).reshape(-1, len(columns))
+        new[:, columns] = np.broadcast_to(values, shift.shape).reshape(len(new), len(columns))
         a_old = np.repeat(old @ inverse, m, axis=0)
         a_new = a_old + shift.reshape(len(a_old), len(columns)) @ inverse[columns]
         row = np.repeat(training_rows, m)
