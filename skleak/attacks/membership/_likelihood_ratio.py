@@ -81,7 +81,7 @@ class LikelihoodRatioMembership(
     shadow_scores_, trained_on_ : ndarray of shape (n_shadow_models, n_targets)
         Shadow models only: score of every target under each, and True where trained on it.
     means_, scales_ : ndarray of shape (n_targets, 2)
-        Shadow models only: Gaussian laws of the (nonzero) scores of non-members and of members.
+        Shadow models only: Gaussian laws of the scores of non-members, and online of members.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of raw columns, where records are rows of a table, and their names if any.
 
@@ -105,9 +105,6 @@ class LikelihoodRatioMembership(
     >>> attack = LikelihoodRatioMembership(PrivateLinearRegression()).fit(X, y)
     >>> bool(attack.expected_score(noise_scale=10.0).max() < 0.51)
     True
-
-    A tree, by shadow models:
-
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> tree = DecisionTreeRegressor(max_depth=4, random_state=0).fit(X[:30], y[:30])
     >>> attack = LikelihoodRatioMembership(tree, n_shadow_models=16, random_state=0).fit(X, y)
