@@ -244,8 +244,9 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
         if len(present) < len(self.classes_):
             absent = len(self.classes_) - len(present)
             raise ValueError(
-                f"No record of positive sample weight has the labels of {absent} classes: nothing "
-                "tells their probability. Drop the records of these classes, or give them weight."
+                f"No record of positive sample weight has the labels of {absent} classes: "
+                "their probability cannot be estimated. Drop the records of these classes, or "
+                "give them weight."
             )
 
     def _check_absent(self, present: Array) -> None:

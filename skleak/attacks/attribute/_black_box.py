@@ -63,7 +63,7 @@ class BlackBoxAttributeInference(AttributeAttack):
 default="performance"
         Score of a candidate value m:
 
-        - "performance": ``p_m Pr(y | prediction under m)``, by the errors of *other* records ([F14]);
+        - "performance": ``p_m Pr(y | prediction under m)``, by errors of *other* records ([F14]);
         - "proba": ``p_m Pr(y | all else, m)``, by the classifier's own probability of its label;
         - "likelihood": ``Pr(y | all else, m)``, likewise;
         - "loss": minus the cross entropy of the label, or squared error;

@@ -273,7 +273,7 @@ class LikelihoodRatioMembership(
         ValueError
             For a wrong width, values that are not finite, or a noise scale that is negative, of
             the wrong shape, not known, or passed with shadow models; for models of other columns
-            or labels, or fitted with weights that the attack was not told.
+            or labels, or fitted with weights that were not passed to `fit`.
         """
         check_is_fitted(self, "classes_")
         if isinstance(self._test, ExactTest):
