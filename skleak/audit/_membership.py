@@ -34,7 +34,8 @@ class MembershipAuditor(BaseAuditor):
         all other memberships; or objects with ``fit(X_candidates, y_candidates, X_reference,
         y_reference)`` and ``predict(model)``. By default all that apply and differ.
     noise_scales : float, array-like of float or None, default=None
-        Standard deviations of the noise to audit, 0 or more. None takes that of the estimator.
+        Standard deviations of the noise to audit, 0 or more. None takes that of the estimator, and
+        0 where it adds none.
     n_releases : int, default=100
         Simulated releases at each noise level; with ``secrets="drawn"`` the games of each record.
     secrets : {"actual", "drawn"}, default="actual"
