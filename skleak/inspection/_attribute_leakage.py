@@ -40,10 +40,10 @@ def attribute_leakage(
 ) -> pd.DataFrame:
     """Measure what a release of a fitted pipeline leaks about each raw column of each record.
 
-    A model sees encoded columns: scaled, squared, one-hot. A person has an age and a diagnosis. A
-    number is followed through the fitted transformers to all encoded columns that it moves, whose
-    effects on the model add up; a column of few values is judged by how far apart the releases
-    lie that its values would give.
+    Follow a number through the fitted transformers to all encoded columns that it moves; compare
+    the releases that each of a few values would give. Assume an attacker who knows all else: the
+    other records, the rest of this one and its target, the transformers and the training. See the
+    user guide, docs/theory.md, "Raw columns".
 
     Parameters
     ----------
@@ -59,8 +59,8 @@ def attribute_leakage(
     sample_weight : array-like of shape (n,), default=None
         Weights that the model was fitted with.
     records : array-like of int, boolean mask, slice or None, default=None
-        Positions of the records to report on. None reports on all; under ``refit_preprocessing``
-        on at most 20 that lie evenly spaced.
+        Positions of the records to report on; name some of a large table. None reports on all, or
+        on at most 20, evenly spaced, under ``refit_preprocessing``.
     refit_preprocessing : bool, default=False
         Hold the fitted transformers fixed, as public knowledge; or count what they learned from
         the record as well, by training the pipeline anew.
@@ -68,15 +68,15 @@ def attribute_leakage(
     Returns
     -------
     DataFrame
-        One row for each record and column. Confidential.
+        One row for each record and column; ``attrs`` states the assumptions. Confidential.
 
         - ``record``, ``column``: label in the index of X and name, or positions.
         - ``kind``: "number", which is differentiated, or "values", a column of few values.
         - ``fisher_information_loss``: of a number, eta per unit of the raw column; infinite where
           the encoding jumps.
         - ``standard_error``: 1 / eta, the least of an unbiased attacker who knows all else.
-        - ``sd``: standard deviation of a column of numbers.
-        - ``n_values``, ``share``: values distinguished, and share of records with this one's.
+        - ``sd``, ``n_values``, ``share``: standard deviation of a number; number of values
+          distinguished, and share of the records that have the one of this record.
         - ``distance``: largest between the noiseless models of two values, over the noise (for a
           number of itself, one ``sd`` below and above, and the mean); ``distance_from_own``: the
           same from the model itself.
@@ -85,28 +85,19 @@ def attribute_leakage(
         - ``gain``: ``2 success_even_odds - 1``, in [0, 1], to compare columns of both kinds.
         - ``note``: remarks, such as on kinks and jumps of the encoding.
 
-        ``attrs`` states the assumptions.
-
     Raises
     ------
     ValueError
         For records that are not the training data; a transformer that encodes them otherwise in
         ``fit_transform`` than in ``transform`` (TargetEncoder), where it is held fixed; unknown
         columns; and columns of more than 64 values that are no numbers.
-    TypeError
-        For a pipeline that does not end in a private estimator.
-    NotFittedError
-        For one that is not fitted, or was pickled or copied.
+    TypeError, NotFittedError
+        For a pipeline that does not end in a private estimator, is not fitted, or was pickled or
+        copied.
     AttackNotApplicableError
         Where distances have no exact answer: for values where the noise is a function of the
         records, in scale (a goal such as MaxLeakage) or shape ("curvature", "minimax"); and for
         ``refit_preprocessing`` with either, or with a reweighting.
-
-    Notes
-    -----
-    Assumes an attacker who knows all else: the other records, the rest of this one and its target,
-    the transformers and the training. Distances cost as much as for an attack: name ``records`` of
-    a large table. See the user guide, docs/theory.md, "Raw columns", for the formulas.
 
     Examples
     --------
@@ -124,11 +115,8 @@ def attribute_leakage(
     >>> encoder = make_column_transformer(squares, wards)
     >>> pipeline = make_pipeline(encoder, PrivateLinearRegression(0.1)).fit(X, y)
     >>> leakage = attribute_leakage(pipeline, X, y)
-    >>> leakage.groupby("column")["gain"].max().round(2)
-    column
-    age     0.96
-    ward    0.34
-    Name: gain, dtype: float64
+    >>> leakage.groupby("column")["gain"].max().round(2).to_dict()
+    {'age': 0.96, 'ward': 0.34}
     """
     data = inspected(pipeline, X, y, sample_weight)
     n, n_columns = data.table.shape
