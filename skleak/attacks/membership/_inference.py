@@ -40,11 +40,14 @@ class MembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRequests
     Parameters
     ----------
     statistic : {"loss", "likelihood", "modified_entropy", "gradient_norm"}, default="loss"
-        Score that ``decision_function`` returns, larger for members: minus the cross entropy of the
-        true label in nats, or squared error of a regressor (Yeom et al. 2018); probability of the
-        label, or Gaussian density of the target with the spread of the reference residuals; minus
-        ``-(1 - p_y) log p_y - sum_(k != y) p_k log(1 - p_k)``, for classifiers (Song and Mittal
-        2021); minus the gradient norm of the record's loss, by a white box (Nasr et al. 2019).
+        Score that ``decision_function`` returns, larger for members:
+
+        - "loss": minus the cross entropy of the label in nats, or squared error (Yeom et al. 2018)
+        - "likelihood": probability ``p_y`` of the label; of a regressor the Gaussian density of the
+          target, with the spread of the reference residuals (or of the candidates' without)
+        - "modified_entropy": ``(1 - p_y) log p_y + sum_(k != y) p_k log(1 - p_k)``, of classifiers
+          (Song and Mittal 2021)
+        - "gradient_norm": minus the norm of the loss gradient, by a white box (Nasr et al. 2019)
     threshold : "calibrated" or float, default="calibrated"
         Score from which on a candidate is called a member, in units of ``decision_function``.
         "calibrated" takes it from reference records: a non-member is called a member with
@@ -86,8 +89,7 @@ class MembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRequests
 
     References
     ----------
-    S. Yeom et al. Privacy risk in machine learning: analyzing the connection to overfitting. CSF
-    2018.
+    S. Yeom et al. Privacy risk in machine learning. CSF 2018.
 
     M. Nasr et al. Comprehensive privacy analysis of deep learning. IEEE S&P 2019.
 
