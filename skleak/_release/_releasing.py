@@ -39,7 +39,7 @@ def release(
         Raise unless a differential-privacy guarantee holds from the raw table to the release. It
         is about one row of that table, not about one person with many. Steps must then be known
         to transform each row by itself: a function of a ``FunctionTransformer`` may subtract the
-        mean of the table it is given, which no memory of it tells.
+        mean of the table it is given, which it keeps no trace of.
 
     Returns
     -------

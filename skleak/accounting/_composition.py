@@ -165,7 +165,7 @@ def _largest_eigenvalue(matrices: FloatArray) -> FloatArray:
 class FisherAccountant:
     """Running totals of what releases on the same records leak about each of them.
 
-    Confidential: per-record leakage tells which records stand out. For totals that outlive the
+    Confidential: per-record leakage reveals which records stand out. For totals that outlive the
     process and that copies cannot forget, see :class:`LeakageLedger`.
 
     Attributes

@@ -15,33 +15,33 @@ from skleak.utils._typing import RandomState
 class MembershipAuditor(BaseAuditor):
     """Audit whether releases of a model reveal who it was trained on.
 
-    Every candidate is trained on with probability `prior`, independently, `n_releases` times, and
-    attacks guess who the members are. Any classifier, regressor or pipeline is trained anew in each
-    release, on the same members at all noise levels; a model without noise of its own gets it added
-    to its coefficients. All of it is confidential: it names the most exposed records.
+    Train on every candidate with probability `prior`, independently, `n_releases` times, and let
+    attacks guess the members. Any classifier, regressor or pipeline is trained anew in each
+    release, on the same members at all noise levels; without noise of its own it gets noise added
+    to its coefficients. Test records, or else a quarter of the candidates, are never trained on:
+    they calibrate attacks and measure utility. All results are confidential. See the user guide,
+    docs/theory.md, "Membership".
 
     Parameters
     ----------
     estimator : estimator or Pipeline
-        How the model is trained; it is cloned and fitted here. A stated ``noise_scale`` is checked
-        by a few fits: where it is not what is added, games have the noise that was measured, and a
-        warning is given.
+        Model to audit; clones of it are fitted. Where a stated ``noise_scale`` is not what its fits
+        add, the measured noise is used, with a warning.
     attacks : "default", str, attack, list of them or dict of name to attack, default="default"
-        ``"loss"``, ``"likelihood"``, ``"modified_entropy"``, ``"gradient_norm"`` (scores of
-        `skleak.attacks.MembershipInference`, with the threshold that is best in the other releases,
-        from 8 of them on), ``"likelihood_ratio"`` (the other releases are the shadow models of
-        each), ``"exact"`` (an attacker who is told all other memberships; private models with a
-        closed form), or objects with ``fit(X_candidates, y_candidates, X_reference, y_reference)``
-        and ``predict(model)``. The default is all that the estimator admits and that differ.
+        Names of scores of `skleak.attacks.MembershipInference` ("loss", "likelihood",
+        "modified_entropy", "gradient_norm"), thresholded at the optimum of the other releases from
+        8 on; "likelihood_ratio", whose shadow models are the other releases; "exact", which knows
+        all other memberships; or objects with ``fit(X_candidates, y_candidates, X_reference,
+        y_reference)`` and ``predict(model)``. By default all that apply and differ.
     noise_scales : float, array-like of float or None, default=None
         Standard deviations of the noise to audit, 0 or more. None takes that of the estimator, and
         0 where it adds none.
     n_releases : int, default=100
         Simulated releases at each noise level; with ``secrets="drawn"`` the games of each record.
     secrets : {"actual", "drawn"}, default="actual"
-        "actual" draws all memberships anew for every release, and attacks all candidates at once.
-        "drawn" takes one record at a time in or out, and all others in: that needs a closed form,
-        and attacks other than ``"exact"`` need test records.
+        "actual" draws all memberships for every release, and attacks all candidates at once.
+        "drawn" takes one record at a time in or out, and all others in: it needs a closed form,
+        and attacks other than "exact" need test records.
     prior : float, default=0.5
         Probability of membership, in (0, 1).
     confidence_level : float, default=0.95
@@ -53,7 +53,7 @@ class MembershipAuditor(BaseAuditor):
     refit_preprocessing : bool, default=False
         Train all of a pipeline anew. False counts fitted preprocessing as public.
     checkpoint : str, Path or None, default=None
-        File that keeps finished cells; `fit` goes on from it. It is confidential.
+        File that keeps finished cells, from which `fit` continues. Confidential.
     n_jobs : int or None, default=None
         Number of parallel jobs, as in joblib. The tables do not depend on it.
     verbose : int, default=0
@@ -63,43 +63,22 @@ class MembershipAuditor(BaseAuditor):
 
     Attributes
     ----------
-    results_ : DataFrame
-        A row for each noise level and attack: ``success`` and ``advantage`` with intervals,
-        ``baseline``, ``verdict`` (by an interval whose coverage is proven), ``utility``,
-        ``n_games``, ``detectable_excess`` (of the success over the tightest bound, that so many
-        games find in 80 % of audits), ``tpr_at_1pct_fpr`` with its interval
-        (members found at one false alarm in a hundred), ``auc``; ``gap`` with Student's interval
-        (loss of non-members less that of members: zero-one; of regressors the squared error, cut
-        at the median one of the reference records and divided by it), ``lower_bound`` (success that
-        some attack reaches by the near end of that interval, [BIL23] theorem 2), and the bounds:
-        ``dp`` (from the estimator's own guarantee of differential privacy) and ``bayes`` (that of
-        the exact test); NaN where there is none.
-    records_ : DataFrame
-        A row for each noise level and candidate, with ``distance`` (of the parameters with and
-        without the record, over the noise), ``bayes``, ``success_<attack>`` and, where secrets are
-        drawn, a ``verdict``.
+    results_, records_ : DataFrame
+        A row for each noise level and attack, and for each noise level and candidate.
+        `AuditReport` lists the columns.
     report_ : AuditReport
-        All of it in words, with ``to_text()``, ``to_html()``, ``to_json()`` and ``plot()``.
+        Both tables in words, with ``to_text()``, ``to_html()``, ``to_json()`` and ``plot()``.
     partial_results_ : DataFrame
         Finished rows of the last ``fit``, also where it was interrupted.
     attacks_ : dict
-        Attacks by name: those fitted anew in each release are unfitted, and those that only learn
-        from other releases are strings.
+        Attacks by name: unfitted where each release fits them anew, strings where they only learn
+        from other releases.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of raw columns, and their names where they have any.
 
     See Also
     --------
-    LeakageAuditor : What a release reveals of a column, or of whole records.
-
-    Notes
-    -----
-    Test records are reference records: never trained on, they calibrate attacks and measure
-    utility. Without them each release holds out a quarter of the candidates.
-
-    Given all other memberships, the record's own is still a draw with probability `prior`, so that
-    no attacker, who knows less, exceeds the success of the best one who is told them: an average
-    over the members of each release estimates it.
+    LeakageAuditor : Audit of a column or of whole records.
 
     Examples
     --------

@@ -38,12 +38,12 @@ def attribute_leakage(
     records: Any = None,
     refit_preprocessing: bool = False,
 ) -> pd.DataFrame:
-    """Tell what a release of a fitted pipeline leaks about every raw column of every record.
+    """Measure what a release of a fitted pipeline leaks about each raw column of each record.
 
-    A model sees encoded columns: scaled, squared, one-hot. A person has an age and a diagnosis. A
-    number is followed through the fitted transformers to all encoded columns that it moves, whose
-    effects on the model add up; a column of few values is judged by how far apart the releases
-    lie that its values would give.
+    Follow a number through the fitted transformers to all encoded columns that it moves; compare
+    the releases that each of a few values would give. Assume an attacker who knows all else: the
+    other records, the rest of this one and its target, the transformers and the training. See the
+    user guide, docs/theory.md, "Raw columns".
 
     Parameters
     ----------
@@ -59,8 +59,8 @@ def attribute_leakage(
     sample_weight : array-like of shape (n,), default=None
         Weights that the model was fitted with.
     records : array-like of int, boolean mask, slice or None, default=None
-        Positions of the records to report on. None reports on all; under ``refit_preprocessing``
-        on at most 20 that lie evenly spaced.
+        Positions of the records to report on; name some of a large table. None reports on all, or
+        on at most 20, evenly spaced, under ``refit_preprocessing``.
     refit_preprocessing : bool, default=False
         Hold the fitted transformers fixed, as public knowledge; or count what they learned from
         the record as well, by training the pipeline anew.
@@ -68,33 +68,22 @@ def attribute_leakage(
     Returns
     -------
     DataFrame
-        One row for each record and column. Confidential.
+        One row for each record and column; ``attrs`` states the assumptions. Confidential.
 
-        - ``record``: label of the record in the index of X, or its position.
-        - ``column``: name of the column, or its position.
-        - ``kind``: "number" or "values", for a number that is differentiated and one of few values.
+        - ``record``, ``column``: label in the index of X and name, or positions.
+        - ``kind``: "number", which is differentiated, or "values", a column of few values.
         - ``fisher_information_loss``: of a number, eta per unit of the raw column; infinite where
-          the encoding jumps. NaN for values.
-        - ``standard_error``: 1 / eta, below which no unbiased attacker who knows all else can
-          estimate the number (Cramer-Rao).
-        - ``sd``: standard deviation of a column of numbers.
-        - ``n_values``, ``share``: for values, how many are told apart, and the share of the
-          records that have the one of this record.
-        - ``distance``: over the noise, the largest between the noiseless models of two values: of
-          those that occur; for a number, of itself, what lies one ``sd`` below and above, which are
-          two apart like the values of a balanced 0/1 column, and the mean of the column.
-        - ``distance_from_own``: the same between the model itself and that with another value.
-        - ``success_even_odds``: ``Phi(distance / 2)``, how often the best attacker is right about
-          which of the two it is, when both are equally likely.
-        - ``true_positives_at_1pct``: ``Phi(Phi^-1(0.01) + distance)``, how often one of them is
-          recognized where the other is taken for it in 1 % of all releases.
-        - ``gain``: ``2 success_even_odds - 1``, what is gained over guessing, from 0 to 1: the
-          scale on which columns of both kinds compare. For values no prior gives more (the
-          advantage is at most the largest total variation); the furthest two of many may be more
-          than two standard deviations apart.
-        - ``note``: what should be known, as of kinks and jumps of the encoding.
-
-        ``attrs`` states the assumptions.
+          the encoding jumps.
+        - ``standard_error``: 1 / eta, the least of an unbiased attacker who knows all else.
+        - ``sd``, ``n_values``, ``share``: standard deviation of a number; number of values
+          distinguished, and share of the records that have the one of this record.
+        - ``distance``: largest between the noiseless models of two values, over the noise (for a
+          number of itself, one ``sd`` below and above, and the mean); ``distance_from_own``: the
+          same from the model itself.
+        - ``success_even_odds``: ``Phi(distance / 2)``, share of right guesses between the two.
+        - ``true_positives_at_1pct``: ``Phi(Phi^-1(0.01) + distance)``, power at 1 % false alarms.
+        - ``gain``: ``2 success_even_odds - 1``, in [0, 1], to compare columns of both kinds.
+        - ``note``: remarks, such as on kinks and jumps of the encoding.
 
     Raises
     ------
@@ -102,42 +91,13 @@ def attribute_leakage(
         For records that are not the training data; a transformer that encodes them otherwise in
         ``fit_transform`` than in ``transform`` (TargetEncoder), where it is held fixed; unknown
         columns; and columns of more than 64 values that are no numbers.
-    TypeError
-        For a pipeline that does not end in a private estimator.
-    NotFittedError
-        For one that is not fitted, or was pickled or copied.
+    TypeError, NotFittedError
+        For a pipeline that does not end in a private estimator, is not fitted, or was pickled or
+        copied.
     AttackNotApplicableError
         Where distances have no exact answer: for values where the noise is a function of the
         records, in scale (a goal such as MaxLeakage) or shape ("curvature", "minimax"); and for
         ``refit_preprocessing`` with either, or with a reweighting.
-
-    Notes
-    -----
-    Assumes an attacker who knows all else: the other records, the rest of this one and its
-    target, the transformers and the training. For a number, eta is ``|J t|`` over the noise, with
-    J the influence Jacobian of the encoded record ([FIL21] eq. 16-18, 29) and t the derivative
-    of its whole encoding with respect to the number, by extrapolated differences of the fitted
-    ``transform`` (Ridders 1982). Under noise shaped by the records it is ``t^T I t`` for the
-    information of mean and covariance, and under a reweighting J is that of the whole algorithm.
-    At a kink (a knot of a linear spline, a clipped value) the larger of both slopes counts.
-    Distances, of numbers too, are of exact encodings and not of derivatives.
-
-    A column of numbers is one of few values where it has at most 64 distinct ones, all whole or
-    no more than the square root of the number of records, and where the preprocessing bins or
-    rounds it. A missing value is a value. Values that nobody has are not compared.
-
-    Held fixed, transformers cost a few transforms of the table for each column, and products of
-    matrices. Distances cost as much as for an attack: a few passes over the data for each record
-    and value, but for the squared loss. Name ``records`` of a large table.
-
-    Under ``refit_preprocessing`` a number costs about 25 fits of the pipeline for each record, and
-    a value one. What is released is taken to be the parameters of the model: means and scales that
-    a transformer learned are counted as far as they move these, not as a publication of their own.
-
-    References
-    ----------
-    [FIL21] Hannun, Guo, van der Maaten. Measuring Data Leakage in Machine-Learning Models with
-    Fisher Information. UAI 2021.
 
     Examples
     --------
@@ -155,11 +115,8 @@ def attribute_leakage(
     >>> encoder = make_column_transformer(squares, wards)
     >>> pipeline = make_pipeline(encoder, PrivateLinearRegression(0.1)).fit(X, y)
     >>> leakage = attribute_leakage(pipeline, X, y)
-    >>> leakage.groupby("column")["gain"].max().round(2)
-    column
-    age     0.96
-    ward    0.34
-    Name: gain, dtype: float64
+    >>> leakage.groupby("column")["gain"].max().round(2).to_dict()
+    {'age': 0.96, 'ward': 0.34}
     """
     data = inspected(pipeline, X, y, sample_weight)
     n, n_columns = data.table.shape

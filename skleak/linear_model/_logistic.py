@@ -13,7 +13,6 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from skleak._released import ClassificationMixin, ReleasedLogisticRegression, ReleasedModel
 from skleak.accounting import LeakageLedger
 from skleak.linear_model._base import PrivateLinearModel
-from skleak.linear_model._docs import with_shared_doc
 from skleak.linear_model._parameters import NoiseCovariance
 from skleak.losses import LogisticLoss, PointwiseLoss, SoftmaxLoss
 from skleak.mechanisms import NoiseGoal, Reweighting
@@ -22,70 +21,85 @@ from skleak.utils._records import row_label, values_withheld
 from skleak.utils._typing import Array, FloatArray, RandomState
 
 
-@with_shared_doc
 class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
-    """Logistic regression with output perturbation that knows what it leaks.
+    """Logistic regression with output perturbation that measures its leakage.
 
-    For two classes it minimises
+    Minimise ``-sum_i s_i omega_i log p_i / N + alpha / 2 ||w||^2`` with p_i the probability of the
+    label: logistic in ``x_i.w + b`` for two classes, softmax of ``W x_i + b`` for more; s_i are
+    sample weights of sum N, omega_i the factors of a reweighting. Measure by Fisher information
+    what every record leaks ([FIL21]), and add Gaussian noise to all parameters. A guarantee of
+    differential privacy ([CMS11]) needs ``data_norm``, ``classes``, ``public``, ``alpha > 0`` and
+    ``fit_intercept=False``, and no reweighting, seed, or noise that reads the data; the report
+    says what is missing. Only ``release()`` may be published. See the user guide, docs/theory.md.
 
-        sum_i s_i omega_i (log(1 + exp(a_i)) - y_i a_i) / N + alpha / 2 ||w||^2 ,  a_i = x_i.w + b ,
-
-    with the second class as y = 1, and for K > 2 classes
-
-        sum_i s_i omega_i (logsumexp(a_i) - a_i[y_i]) / N + alpha / 2 ||W||^2 ,  a_i = W x_i + b ,
-
-    with one row of W and one entry of b per class. It measures by Fisher information what every
-    record leaks ([FIL21]), and adds Gaussian noise to the coefficients and the intercepts.
-
-    {parameters}
+    Parameters
+    ----------
+    noise_scale : float or NoiseGoal, default=0.01
+        Standard deviation of the noise on each parameter, in its units, or a goal of
+        `skleak.mechanisms`, which ``fit`` resolves to the smallest noise that reaches it (rounded
+        up, or refused, where the goal reads the data). At 0 leakage is infinite.
+    noise_covariance : str, array-like or NoiseKind, default="isotropic"
+        Shape S of the noise ``N(0, noise_scale^2 S)``, ``tr S = p``: "isotropic"; a public (p, p)
+        matrix, intercept last, or rule; or, from the data, "curvature" or "minimax", whose leakage
+        by the covariance is counted. Only "isotropic" goes with a reweighting or many classes.
+    alpha : float, default=1e-2
+        Penalty relative to the *mean* loss: scikit-learn's ``C=1 / (N * alpha)``.
+    fit_intercept : bool, default=True
+        Fit an intercept, which is not penalised.
     classes : array-like of shape (n_classes,) or None, default=None
-        Class labels as public knowledge. Without them they are read off the labels, and there is
-        no guarantee of differential privacy: data sets that differ in one label may have other
-        classes, which everybody sees. A class without records needs ``alpha > 0`` and
-        ``fit_intercept=False``.
-    {attributes}
+        Class labels as public knowledge; None reads them off the labels. A class without records
+        needs ``alpha > 0`` and ``fit_intercept=False``.
+    private_target : bool, default=True
+        Count the target as unknown to the attacker ([FIL21]); with False it is public ([DRA22]).
+    reweighting : {"irfil", "total"}, IRFIL, EvenTotal or None, default=None
+        Weight the records to even their leakage, either with these weights held fixed ([FIL21]
+        algorithm 1) or in total. Neither makes it equal, and the largest loss may rise.
+    data_norm : float or None, default=None
+        Public upper bound on the Euclidean norm of a row of X; a longer row is an error.
+    public : str or sequence of str, default=()
+        Which of "n_samples" and "sample_weight" are public knowledge.
+    max_iter : int, default=100
+        Largest number of Newton steps of a fit.
+    tol : float, default=1e-10
+        Gradient norm at which a fit stops, or rounding noise where that is larger.
+    random_state : None, int, RandomState or Generator, default=None
+        None draws noise from the operating system's cryptographic randomness. All else can be
+        replayed, and is for experiments: no guarantee holds, and a ledger enters infinity.
+    ledger : str, Path, LeakageLedger or None, default=None
+        A `skleak.accounting.LeakageLedger` or the path of an existing one. Each fit, also of a
+        clone, charges every record its largest loss before noise is drawn, or is refused.
+    ledger_dataset : str, default="default"
+        Name of this data set in the ledger.
+    verbose : int, default=0
+        Above 0, progress bars under a reweighting.
+
+    Attributes
+    ----------
+    coef_, intercept_ : ndarray of shape (1 or K, n_features), ndarray of shape (1 or K,)
+        Noisy parameters; an intercept of zero without one.
+    coef_noise_scale_, intercept_noise_scale_ : ndarrays or None
+        Standard errors that the noise adds; None where they depend on the records.
+    noise_scale_, noise_step_, noise_sampler_ : float, float, str
+        Root mean square of the noise; step of its grid, a power of two; how it was drawn.
+    fisher_information_loss_, diagonal_fisher_information_loss_ : ndarray of shape (n_samples,)
+        Loss of each training record in 1 / (unit of the columns), and its root mean square over
+        the unknowns ([DRA22] 7.1). NaN if not converged; total under a reweighting. Confidential.
+    conditional_fisher_information_loss_, sample_reweights_ : ndarray of shape (n_samples,)
+        Under a reweighting: the loss if its factors omega were fixed ([FIL21] eq. 29), less than
+        most records leak; and these factors, ``sum s omega = N``. Confidential.
+    reweighting_history_, n_reweighting_iter_ : ndarray of shape (n_fits,), int
+        Under a reweighting: relative spread of the balanced leakage at each fit; refits.
+    n_iter_, n_features_in_, feature_names_in_ : int, int, ndarray of str
+        Newton steps; number of columns, and their names where X has them.
     classes_ : ndarray of shape (n_classes,)
-        Class labels. With more than two, ``coef_`` has shape (n_classes, n_features) and
-        ``intercept_`` (n_classes,).
-
-    {notes}
-    The derivative of the loss is bounded: with ``data_norm``, ``classes``, ``fit_intercept=False``,
-    ``alpha > 0``, a public number of records and no reweighting a differential-privacy guarantee
-    holds ([CMS11]);
-    ``leakage_report()`` states it, or why there is none. A class label is discrete, so with
-    ``private_target=True`` its derivative is formal.
-
-    With more than two classes the label of a record is a vertex of the simplex of class
-    probabilities, and moves along its K - 1 orthonormal directions; two vertices lie ``sqrt(2)``
-    apart. Parameters that are the same for all classes change no probability: before the noise,
-    the intercepts, and with them all parameters, sum to zero over the classes. Noise is added to
-    all of them. Along that redundant direction it meets nothing of any record: it costs no
-    utility and hides nothing, and the leakage stated is exact.
-
-    Two classes in the second form would have ``w = W_1 - W_0`` of the first at half its penalty:
-    ``alpha`` for K > 2 corresponds to ``alpha / 2`` for two classes.
-
-    {references}
+        Class labels, ascending.
 
     Examples
     --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> from skleak.linear_model import PrivateLogisticRegression
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> X = StandardScaler().fit_transform(X)
-    >>> model = PrivateLogisticRegression(noise_scale=0.05, random_state=0).fit(X, y)
-    >>> round(model.score(X, y), 2)
-    0.99
-
-    Three classes:
-
-    >>> from sklearn.datasets import load_wine
-    >>> X, y = load_wine(return_X_y=True)
-    >>> X = StandardScaler().fit_transform(X)
-    >>> model = PrivateLogisticRegression(noise_scale=0.05, random_state=0).fit(X, y)
-    >>> model.coef_.shape
-    (3, 13)
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> PrivateLogisticRegression(noise_scale=0.05, random_state=0).fit(X, y).coef_.shape
+    (3, 4)
     """
 
     _loss: ClassVar[PointwiseLoss] = LogisticLoss()
@@ -230,8 +244,9 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
         if len(present) < len(self.classes_):
             absent = len(self.classes_) - len(present)
             raise ValueError(
-                f"No record of positive sample weight has the labels of {absent} classes: nothing "
-                "tells their probability. Drop the records of these classes, or give them weight."
+                f"No record of positive sample weight has the labels of {absent} classes: "
+                "their probability cannot be estimated. Drop the records of these classes, or "
+                "give them weight."
             )
 
     def _check_absent(self, present: Array) -> None:

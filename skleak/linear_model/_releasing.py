@@ -157,7 +157,7 @@ class ReleasableModel(MeasuredModel):
         ------
         NoGuaranteeError
             Where a guarantee is required and none holds; and where all was promised that one needs
-            but the solver did not converge, as its absence would tell that of the records.
+            but the solver did not converge, as its absence would reveal that of the records.
 
         Warns
         -----
@@ -175,8 +175,8 @@ class ReleasableModel(MeasuredModel):
         if self._guarantee.fails_on_records:
             raise NoGuaranteeError(
                 "The solver did not converge, and a release without the guarantee that its other "
-                "parameters promise would tell that of these records. Raise `max_iter` or `alpha`, "
-                "or scale the columns, and fit again."
+                "parameters promise would reveal that of these records. Raise `max_iter` or "
+                "`alpha`, or scale the columns, and fit again."
             )
         warn_of_release(
             seeded=self._terms.seeded, noise_scale=self.noise_scale_, step=self.noise_step_

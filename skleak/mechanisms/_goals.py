@@ -115,8 +115,8 @@ class NoiseGoal(BaseEstimator, ABC):
         """Find the noise scale that the goal needs on the data of an estimator.
 
         With an estimator fitted on public data the result is a plain number that reads nothing
-        private: pass it as ``noise_scale`` to an estimator for private data. Whether the goal is
-        then met on the private data, the report of that fit tells.
+        private: pass it as ``noise_scale`` to an estimator for private data. The report of that
+        fit shows if the goal is then met on the private data.
 
         Parameters
         ----------
@@ -238,7 +238,7 @@ class MaxLeakage(NoiseGoal):
         ------
         ValueError
             For a loss that is not positive, a quantile outside (0, 1], or where no noise scale
-            reaches it, as the shape of the noise alone tells too much.
+            reaches it, as the shape of the noise alone leaks too much.
         """
         check_positive("MaxLeakage.eta", self.eta)
         if not 0.0 < self.quantile <= 1.0:
@@ -251,7 +251,7 @@ class MaxLeakage(NoiseGoal):
         if np.isinf(scale):
             raise ValueError(
                 f"No noise scale reaches `MaxLeakage.eta={self.eta:g}`: the covariance of the "
-                "noise depends on the records, and tells more than that by itself. Raise `eta`, or "
+                "noise depends on the records, and leaks more than that by itself. Raise `eta`, or "
                 "use isotropic noise."
             )
         return scale

@@ -135,7 +135,7 @@ class EvenTotal(Reweighting):
     """Reweight to even what records leak with everything counted.
 
     Weights have a bound, and residuals count for less. The total leakage is not equal, and a
-    warning of the fit tells its spread. It is mostly more even than under `IRFIL` where that is
+    warning of the fit gives its spread. It is mostly more even than under `IRFIL` where that is
     uneven (a spread above 0.1), and about as even elsewhere.
 
     Parameters

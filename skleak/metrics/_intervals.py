@@ -77,18 +77,13 @@ def clustered_interval(
     Notes
     -----
     Assumptions: the noise of the releases is independent and identically distributed, given the
-    records. Nothing is assumed of the dependence within a release, or of the shape of the
-    distribution of shares, so that a rare event no release has shown is allowed for: with shares
-    that are all 1 the lower end is ``(alpha / 2)^(1 / n_releases)``, as of Clopper and Pearson, and
-    never 1. With one record, or records that are all right or all wrong together, the whole
-    interval is that of Clopper and Pearson for ``n_releases`` trials, and its coverage is a
-    theorem. For other distributions the coverage is a conjecture (Learned-Miller and Thomas 2019)
-    to which no counterexample is known; the tests of this package confirm it by simulation for 2
-    to 100 releases, from constant shares to two-point and skewed ones. The price: for shares with
-    a standard deviation of 0.08 it is 1.2 to 1.3 times as wide as Student's interval at 400
-    releases, 1.5 to 1.8 times at 100, and 2.5 to 2.8 times at 20. Student's misses a rare event
-    that no release has shown: of intervals at 95 percent, 37 percent miss at 100 releases where
-    one release in a hundred is special.
+    records. Nothing is assumed of the dependence within a release or the shape of the distribution
+    of shares, so that a rare event no release has shown is allowed for: with shares that are all 1
+    the lower end is ``(alpha / 2)^(1 / n_releases)``, as of Clopper and Pearson, and never 1. With
+    one record, or records that are all right or all wrong together, the interval is theirs, and
+    its coverage a theorem. For other distributions the coverage of "gaffke" is a conjecture
+    (Learned-Miller and Thomas 2019) to which no counterexample is known. See the user guide,
+    docs/theory.md, "Intervals", for its width.
 
     References
     ----------

@@ -45,8 +45,8 @@ def record_losses(model: Any, X: Any, y: Any, loss: str | Loss) -> FloatArray:
     Raises
     ------
     ValueError
-        For an unknown loss, missing targets, labels of which the model knows none, or a model that
-        lacks what the loss needs.
+        For an unknown loss, missing targets, labels of which the model knows none, or a model
+        without the method that the loss needs.
     TypeError
         For a squared loss of what is not numbers.
 

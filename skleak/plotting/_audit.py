@@ -73,7 +73,7 @@ class AuditDisplay:
         Score of the model without noise, for reference.
     records : DataFrame, default=None
         A row for each noise scale and record, with ``noise_scale`` and ``prior``: the error of the
-        prior guess, where the results do not tell it.
+        prior guess, where the results do not contain it.
 
     Attributes
     ----------

@@ -29,7 +29,7 @@ class PublicOneHotEncoder(PublicTransformer):
     categories : dict of str to list, list of lists, or list
         Categories of each column, by name or in order, or one list for all. None or NaN, as the
         last category, stands for all that is missing. Categories that are read off the records
-        are not public: a rare one tells that somebody has it. Take them from a code book.
+        are not public: a rare one reveals that somebody has it. Take them from a code book.
     drop : {"first", "if_binary"} or None, default=None
         Leave out the first category of each column, or of columns with two categories.
     handle_unknown : {"ignore", "error"}, default="ignore"

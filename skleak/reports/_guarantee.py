@@ -204,7 +204,7 @@ def guarantee_obstacles(state: FitState, promises: Promises) -> list[str]:
         )
     if "n_samples" not in promises.public:
         reasons.append(
-            "the number of records is not said to be public, and the noise needed tells it "
+            "the number of records is not said to be public, and the noise needed reveals it "
             "(`public=('n_samples',)` says so)"
         )
     weights = objective.sample_weight

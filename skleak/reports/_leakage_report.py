@@ -41,26 +41,27 @@ class LeakageReport(LeakageFacts, Report):
         ``max_loss``, ``spread``, ``joint_loss`` (all records of the group together),
         ``most_exposed_record`` and ``relative_mean`` (mean over the mean of all records).
     dataset : dict
-        Summary: ``n_records``, ``n_features``, ``noise_scale``, ``noise_covariance``
-        ("isotropic", "given", "curvature" or "minimax"), ``alpha``, ``loss``,
-        ``private_target``, ``seeded``, ``converged``,
-        ``reweighting``, ``noise_goal``, ``mean_loss``, ``std_loss``, ``min_loss``,
-        ``median_loss``, ``max_loss``, ``spread``, ``joint_loss``, ``conditional_mean_loss`` and
-        ``conditional_max_loss`` (of a reweighted fit with its weights held fixed; None without a
-        reweighting), ``through_mean_mean_loss``, ``through_mean_max_loss``,
-        ``through_covariance_mean_loss`` and ``through_covariance_max_loss`` (what the mean and the
-        covariance of a release tell apart; None unless the covariance depends on the data),
-        ``group_spread`` (nan without groups), ``most_exposed_records``
-        (positions, most exposed first) and ``n_records_moving_rung`` (under a goal that reads the
-        records, for each column and target that `fit` did not check: how many records could have
-        moved the published noise scale by another value of it, at most; None for those that were
-        not counted).
+        Summary: settings (``noise_scale``, ``noise_covariance``, ``alpha``, ``loss``,
+        ``private_target``, ``reweighting``, ``noise_goal``, ``seeded``, ``converged``), counts
+        (``n_records``, ``n_features``), ``mean_loss``, ``std_loss``, ``min_loss``, ``median_loss``,
+        ``max_loss``, ``spread``, ``group_spread``, ``joint_loss`` (all records),
+        ``most_exposed_records`` (positions, most exposed first), and the entries below in Notes.
     differential_privacy : DifferentialPrivacy
         The guarantee that holds, or why none does.
     findings : tuple of str
         What the numbers say, in plain words and units.
     assumptions : tuple of str
-        Under which conditions.
+        Conditions under which the numbers hold.
+
+    Notes
+    -----
+    Entries of ``dataset`` that not every fit has are None or nan elsewhere.
+    ``conditional_mean_loss`` and ``conditional_max_loss`` hold the weights of a reweighting fixed.
+    ``through_mean_mean_loss``, ``through_mean_max_loss``, ``through_covariance_mean_loss`` and
+    ``through_covariance_max_loss`` separate what the mean and the covariance of a release leak,
+    where the covariance depends on the data. ``n_records_moving_rung``, for each column and target
+    that `fit` did not check under a goal that reads the records, counts the records that could
+    have moved the published noise scale by another value of it; None where that was not counted.
 
     Examples
     --------

@@ -44,7 +44,7 @@ def minimize(
     Returns
     -------
     Minimum
-        ``converged`` tells whether it is one.
+        ``converged`` is True if it is one.
 
     Raises
     ------

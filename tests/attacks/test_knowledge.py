@@ -58,7 +58,7 @@ def test_given_values_may_hold_more_than_occur():
         ("text", None, ValueError, "too many values: expected at most 64 categories, got 100"),
         ("mixed", None, TypeError, "mixes types"),
         ("two", [1], ValueError, "at least 2 distinct values"),
-        ("two", [1, 3], ValueError, "lacks what .* row"),
+        ("two", [1, 3], ValueError, "does not contain .* row"),
     ],
 )
 def test_errors(attribute, values, error, message):

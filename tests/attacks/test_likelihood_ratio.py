@@ -432,7 +432,7 @@ def test_classes_that_are_declared_count_as_well(rng):
     model = PrivateLogisticRegression(classes=[0, 1, 2])
     with pytest.raises(AttackNotApplicableError, match="3 classes"):
         LikelihoodRatioMembership(model, method="exact").fit(X, y)
-    assert removal_obstacle(model, y) == "the model tells 3 classes apart"
+    assert removal_obstacle(model, y) == "the model has 3 classes"
     assert removal_obstacle(PrivateLogisticRegression(), y) == ""
 
 

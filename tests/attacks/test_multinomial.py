@@ -129,6 +129,6 @@ def test_the_black_box_by_its_definition(trees, make_pipe):
 def test_reconstruction_takes_two_classes(trees, make_pipe, make):
     X, y = trees
     attack = make(make_pipe(PrivateLogisticRegression(0.1)))
-    with pytest.raises(AttackNotApplicableError, match=r"3 classes apart.*WhiteBox.*two classes"):
+    with pytest.raises(AttackNotApplicableError, match=r"3 classes, and.*WhiteBox.*two classes"):
         attack.fit(X, y)
     attack.fit(X, y == "elm")

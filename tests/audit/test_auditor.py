@@ -392,7 +392,7 @@ def test_values_make_a_number_a_category(rng):
     assert auditor.report_.kind == "categorical"
     assert auditor.report_.settings["values"] == values
     assert (auditor.results_["baseline"] == 1 / 8).all()
-    with pytest.raises(ValueError, match="`values` lacks"):
+    with pytest.raises(ValueError, match="`values` does not contain"):
         audit(X, y, "age", values=[40.0, 50.0])
     # A value that nobody carries is possible, but hardly probable.
     wider = audit(X, y, "sex", values=["f", "m", "x"], model=_open_pipe())

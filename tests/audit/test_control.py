@@ -486,7 +486,7 @@ def test_errors(rng):
     by_target = PriorAttack("gene", prior=np.full((60, 3), 1 / 3))
     with pytest.raises(ValueError, match="a row for each target"):
         attribute_gain(by_target, pipe, X, y, control, y_control)
-    with pytest.raises(ValueError, match="lacks what 22 records carry in 'gene'"):
+    with pytest.raises(ValueError, match="does not contain 22 records' values of 'gene'"):
         attribute_gain(
             BlackBoxAttributeInference(pipe, "gene", values=["A", "B"]),
             pipe,

@@ -63,5 +63,5 @@ def test_a_quantity(trees):
 def test_whole_records_take_two_classes(trees):
     X, y = trees
     auditor = LeakageAuditor(_pipe(), noise_scales=[0.1], n_releases=2)
-    with pytest.raises(AttackNotApplicableError, match="3 classes apart"):
+    with pytest.raises(AttackNotApplicableError, match="3 classes; whole"):
         auditor.fit(X, y)

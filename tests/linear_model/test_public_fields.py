@@ -377,7 +377,7 @@ def test_a_guarantee_is_not_lost_in_public():
         if model._state.converged:
             released.append(model.release())
         else:
-            with pytest.raises(NoGuaranteeError, match="would tell that of these records"):
+            with pytest.raises(NoGuaranteeError, match="would reveal that of these records"):
                 model.release()
     assert len(released) == 1
     assert released[0].provenance_["differential_privacy"] is not None

@@ -50,9 +50,8 @@ class LeakageLedger:
     everybody who opens it. On a file that exists it only adds ceilings: stricter ones bind from
     then on, laxer ones do nothing. :meth:`open` never makes a file.
 
-    **The file is confidential.** It holds the squared Fisher information loss of every record,
-    which tells who stands out, and nothing else about a record. It is created readable by its
-    owner alone. That a fit was refused for its leakage tells something about the records too.
+    **The file is confidential**, and readable by its owner alone: it holds the squared Fisher
+    information loss of every record. So is a refusal, which depends on the records.
 
     Parameters
     ----------
@@ -80,31 +79,23 @@ class LeakageLedger:
 
     Notes
     -----
-    *Which data.* One name is one account, and ceilings hold for each: a person whose records are
-    in two data sets leaks from both, and other names for the same records escape the ceilings.
+    *Data sets.* Ceilings hold for each name: a person in two data sets leaks from both, and other
+    names for the same records escape the ceilings.
 
-    *Which sums hold.* The noise of every release must be independent of all others. A release
-    that leaks without bound (no noise, or noise that can be replayed from a seed) is infinite in
-    the ledger for ever, and refused under any ceiling.
+    *Sums.* The noise of every release must be independent of all others. A release without noise,
+    or with noise that can be replayed, is infinite for ever, and refused under any ceiling. See
+    the user guide, docs/theory.md, "Ledgers".
 
-    - mu-GDP, under a ceiling on epsilon: a *filter*. Each release, its noise scale included, may
-      be chosen with all earlier ones in view, and all together keep the ceiling that was set
-      before the first of them ([1]_, [2]_: the sum of mu squared stays within it). A stricter
-      one that was set in view of releases stops earlier, but is not itself a guarantee.
-    - mu-GDP, the totals themselves: an *odometer*. They are a guarantee where the noise scales
-      and the number of releases were fixed in advance, and otherwise tell what was spent on the
-      way taken; at a moment chosen in view of releases they guarantee nothing.
-    - Fisher information loss: the information of all releases is the sum of what each is
-      *expected* to add to those before it (the chain rule). The totals bound it where no release
-      is chosen in view of earlier ones (a grid of parameters set in advance). Otherwise they are
-      those of the way taken, not the expectation, and no bound. The ceiling is no filter then
-      either, and none is known: what is refused is itself a function of the records.
+    - A ceiling on epsilon set before the first release is a *filter*: each release may be chosen
+      in view of all earlier ones ([1]_, [2]_). A stricter one set later is not itself a guarantee.
+    - Totals of mu-GDP guarantee only what was fixed in advance, noise and number of releases.
+    - Totals and ceilings of the Fisher information loss bound the information only where no
+      release is chosen in view of earlier ones (a grid of parameters set in advance).
 
-    *Files.* A copy or deep copy is the ledger itself; a pickle opens the same file again, and
-    never makes it. A file that vanished or was replaced is an error; an older copy of the ledger
-    is noticed only by whoever saw the newer one. The file must lie on a disk of this machine:
-    network file systems do not lock reliably. A file beside it that ends in ``-journal`` belongs
-    to it: after a crash it is needed to undo half an entry.
+    *Files.* A copy is the ledger itself; a pickle opens the same file again, and never makes it. A
+    file that vanished or was replaced is an error; an older copy is noticed only by whoever saw
+    the newer one. Keep the file on a local disk (network file systems do not lock reliably), with
+    any ``-journal`` file beside it, which undoes half an entry after a crash.
 
     References
     ----------

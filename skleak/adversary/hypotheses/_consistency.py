@@ -215,7 +215,7 @@ def attack_weights(attack: Any, **weights: FloatArray | None) -> dict[str, Float
     for name in given:
         if not has_fit_parameter(attack, name):
             raise AttackNotApplicableError(
-                f"The model is fitted with sample weights; {type(attack).__name__} cannot be told "
-                f"them. Give its `fit` a keyword `{name}`, or leave the attack out."
+                f"The model is fitted with sample weights; {type(attack).__name__}.fit does not "
+                f"take them. Give it a keyword `{name}`, or leave the attack out."
             )
     return given

@@ -217,7 +217,7 @@ def check_seen(columns: IntArray) -> None:
     if not len(columns):
         raise AttackNotApplicableError(
             "The preprocessing drops the attribute: every candidate value gives the same input to "
-            "the model, whose release tells nothing about it. Keep the column in the pipeline."
+            "the model, whose release does not depend on it. Keep the column in the pipeline."
         )
 
 

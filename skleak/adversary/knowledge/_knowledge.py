@@ -198,8 +198,8 @@ def secret_of(column: Array, index: int, attribute: Any, values: Any) -> Secret:
     codes = pd.Index(candidates).get_indexer(pd.Index(column))
     if np.any(codes < 0):
         raise ValueError(
-            f"`values` lacks what {int(np.sum(codes < 0))} records carry in {attribute!r}, the "
-            f"first of them in row {int(np.argmax(codes < 0))} (by position). Add it, or drop "
+            f"`values` does not contain {int(np.sum(codes < 0))} records' values of {attribute!r}, "
+            f"the first of them in row {int(np.argmax(codes < 0))} (by position). Add it, or drop "
             "those records."
         )
     return Secret(index, column, candidates, codes)

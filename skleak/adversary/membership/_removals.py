@@ -25,5 +25,5 @@ def removal_obstacle(model: Any, y: Any) -> str:
         labels = np.ravel(np.asarray(y if declared is None else declared))
         n_classes = len(set(labels.tolist()))
         if n_classes > 2:
-            return f"the model tells {n_classes} classes apart"
+            return f"the model has {n_classes} classes"
     return ""

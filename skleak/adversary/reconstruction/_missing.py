@@ -32,7 +32,7 @@ def objective_of(
     objective: Objective = fitted._confidential_state().objective
     if isinstance(objective, MultinomialObjective):
         raise AttackNotApplicableError(
-            f"The model tells {objective.n_classes} classes apart, and has a prediction for each: "
+            f"The model has {objective.n_classes} classes, and a prediction for each: "
             "records are reconstructed from models of one prediction. Use "
             "WhiteBoxAttributeInference or BlackBoxAttributeInference for an attribute, or train "
             "on two classes (one against the others)."

@@ -85,7 +85,7 @@ class _Baseline(AttributeAttack):
         return super()._check_target(y, table)
 
     def predict(self, released: Any = None, noise_scale: Any = None) -> Array:
-        """Guess the attribute of every target, whatever was released.
+        """Guess the attribute of every target, without looking at the release.
 
         Parameters
         ----------
@@ -106,7 +106,7 @@ class _Baseline(AttributeAttack):
         return np.array(np.broadcast_to(self.estimates_, shape))
 
     def predict_each(self, released: Any, noise_scale: Any = None) -> Array:
-        """Guess the attribute of every target, whatever was released in its game.
+        """Guess the attribute of every target, without looking at the releases.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ class _Baseline(AttributeAttack):
 
     @available_if(categorical_only)
     def predict_proba(self, released: Any = None, noise_scale: Any = None) -> FloatArray:
-        """Probability of every candidate value, whatever was released.
+        """Return the probability of every candidate value, without looking at the release.
 
         Parameters
         ----------

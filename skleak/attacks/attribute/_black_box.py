@@ -61,23 +61,14 @@ class BlackBoxAttributeInference(AttributeAttack):
         Sensitive column of the raw data, by name or position.
     criterion : {"performance", "proba", "likelihood", "loss", "accuracy", "gradient"}, \
 default="performance"
-        What tells the candidates apart:
+        Score of a candidate value m:
 
-        - ``"performance"``: the largest ``p_m * Pr(y | prediction under value m)`` ([F14]). The
-          probability is Gaussian with the spread of the residuals for a regression, and read off
-          the confusion matrix for a classifier, both over all *other* records;
-        - ``"proba"``: the largest posterior ``p_m * Pr(y | all else, m)``, with the classifier's
-          own probability of the true label; of a regressor as "performance";
-        - ``"likelihood"``: the largest ``Pr(y | all else, m)``, likewise but without the prior;
-        - ``"loss"``: the least cross entropy of the true label, or squared error. Of a classifier
-          it ranks as "likelihood" does, and also tells probabilities apart that round to 0 or 1;
-        - ``"accuracy"``: a value under which the predicted label is the true one; any of them all
-          where there is none. For classifiers only;
-        - ``"gradient"``: the least Euclidean norm of the gradient of the record's loss in the
-          parameters, which takes an adversary who knows them.
-
-        With the last four the prior only breaks ties: of the values that are equally good the one
-        of largest prior is guessed, and of equal priors the first in ``values_``.
+        - "performance": ``p_m Pr(y | prediction under m)``, by errors of *other* records ([F14]);
+        - "proba": ``p_m Pr(y | all else, m)``, by the classifier's own probability of its label;
+        - "likelihood": ``Pr(y | all else, m)``, likewise;
+        - "loss": minus the cross entropy of the label, or squared error;
+        - "accuracy": 1 where the predicted label is the true one (classifiers only);
+        - "gradient": minus the Euclidean norm of the gradient of the loss, by a white box.
     values : array-like of shape (n_values,) or None, default=None
         Candidate values, as in `WhiteBoxAttributeInference`.
     prior : {"marginal", "uniform", "conditional"} or array, default="marginal"
@@ -87,8 +78,8 @@ default="performance"
     gradient_norm : callable or None, default=None
         Function of ``model, X, y`` that returns norms of shape (n_records,), for
         ``criterion="gradient"``. None takes the closed form of linear models (squared, logistic,
-        softmax and Poisson losses) and of scikit-learn's multi-layer perceptrons, as last steps of
-        pipelines too.
+        softmax and Poisson losses) and of scikit-learn's multi-layer perceptrons, also at the end
+        of a pipeline.
 
     Attributes
     ----------
@@ -96,37 +87,23 @@ default="performance"
         Candidate values, ascending; for a numeric attribute as in `WhiteBoxAttributeInference`.
     prior_ : ndarray of shape (n_targets, n_values)
         Prior of every target; only for a categorical attribute.
-    records_ : ndarray of int of shape (n_targets,)
-        Positions of the records under attack.
-    numeric_ : bool
-        Whether the attribute is a quantity.
-    n_features_in_ : int
-        Number of raw columns.
-    feature_names_in_ : ndarray of str
-        Their names, where there are any.
+    records_, numeric_ : ndarray of int of shape (n_targets,), bool
+        Positions of the records under attack; True if the attribute is a quantity.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of raw columns, and their names where they have any.
 
     Notes
     -----
     Only ``predict``, ``predict_proba`` or ``predict_log_proba`` of a release is called: of a
     pipeline on raw records, of any other model on records that went through the fitted
-    preprocessing, which counts as public. The spread of the residuals and the confusion matrix
-    leave out the target itself. The correlation of the attribute with `y`, which this attack uses,
-    is known of the population: compare it with `ImputationAttack`.
+    preprocessing, which counts as public. The errors of other records are the spread of residuals
+    (Gaussian, for all probabilities of a regressor) or the confusion matrix of a classifier. The
+    correlation of the attribute with `y` is known of the population: see `ImputationAttack`.
 
-    Labels are compared by value: 1, 1.0 and True are one label, and "1" is another. A label the
-    model has never seen has probability 0 under every candidate, so that the prior decides.
-    ``predict_proba`` gives the posterior for "performance" and "proba", and likelihoods with sum 1
-    for "likelihood"; the other criteria have none. A numeric attribute is guessed from regressors
-    only, and its prior is not used. [BIL23] breaks ties of "accuracy" at random; by the prior,
-    guesses are the same every time.
-
-    References
-    ----------
-    [F14] M. Fredrikson et al. Privacy in pharmacogenetics: an end-to-end case study of personalized
-    warfarin dosing. USENIX Security, 2014.
-
-    [BIL23] G. Del Grosso, G. Pichler, C. Palamidessi and P. Piantanida. Bounding information
-    leakage in machine learning. Neurocomputing 534, 2023.
+    "likelihood", "loss", "accuracy" and "gradient" use the prior to break ties, then the order of
+    ``values_``. Labels are compared by value: 1, 1.0 and True are one label. One that the model has
+    never seen has probability 0 under every candidate, so that the prior decides. A quantity is
+    guessed from regressors only, without a prior. ``predict_proba`` exists for the first three.
 
     Examples
     --------
@@ -139,9 +116,6 @@ default="performance"
     >>> attack = BlackBoxAttributeInference(model, 0).fit(X, y)
     >>> attack.score(model, X[:, 0]) > 0.8
     True
-
-    A model that has learned records by heart tells what they are:
-
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> labels = rng.choice(["no", "yes"], size=200)
     >>> tree = DecisionTreeClassifier(random_state=0).fit(X, labels)

@@ -153,7 +153,7 @@ class InformedAttributeInference(AttributeAttack):
             where none are given.
         AttackNotApplicableError
             For a numeric attribute, one that the preprocessing drops, or an estimator whose
-            training objective is not known, or that tells more than two classes apart.
+            training objective is not known, or of more than two classes.
         """
         table = as_table(X)
         y = self._check_target(y, table)

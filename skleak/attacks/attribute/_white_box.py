@@ -85,33 +85,22 @@ class WhiteBoxAttributeInference(AttributeAttack):
         nodes between which the likelihood is interpolated.
     prior_ : ndarray of shape (n_targets, n_values)
         Prior of every target; only for a categorical attribute.
-    records_ : ndarray of int of shape (n_targets,)
-        Positions of the records under attack.
-    numeric_ : bool
-        Whether the attribute is a quantity.
+    records_, numeric_ : ndarray of int of shape (n_targets,), bool
+        Positions of the records under attack; True if the attribute is a quantity.
     noise_scale_ : float
         Noise taken for arrays of parameters, its root mean square where they differ; NaN where
         the estimator calibrates it to data.
-    n_features_in_ : int
-        Number of raw columns.
-    feature_names_in_ : ndarray of str
-        Their names, where there are any.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of raw columns, and their names where they have any.
 
     Notes
     -----
-    A target's true value never enters its own guess: encodings replace it, and the marginal and
-    the conditional prior are those of other records. The set of values, and fitted preprocessing,
-    count as public. Under a reweighting the weights, which do depend on the true value,
-    are those of each candidate, as in the leakage the estimator reports.
-
-    Private estimators have closed forms (`skleak.influence.candidate_encodings`); under a
-    reweighting one or two passes over the data per candidate. Any other estimator is fitted
-    ``n_targets * n_values`` times.
-
+    A target's true value never enters its own guess: encodings replace it, and priors are those of
+    other records. The set of values, and fitted preprocessing, count as public. Under a reweighting
+    the weights are those of each candidate. Private estimators have closed forms; any other one is
+    fitted ``n_targets * n_values`` times.
     A numeric attribute is guessed by maximum likelihood within the range of the other records,
-    widened by half on both sides; the prior is not used. The encoding is analytic in the value (but
-    for kinks under a reweighting), so the log-likelihood is interpolated through 33 Chebyshev
-    points, maximised on a grid and refined by Newton steps.
+    widened by half on both sides, from 33 Chebyshev points; the prior is not used.
 
     Examples
     --------

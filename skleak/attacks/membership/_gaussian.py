@@ -348,8 +348,8 @@ class GaussianLinearMembership(ConfidentialMixin, NoMetadataRequests, BaseEstima
         -------
         float
             ``-P(T=1) / (2 n) sum_j log(1 - h_j)`` nats ([BIL23] section 5); infinite where a
-            leverage is 1. The record is the pair of row and response. Of a fresh one the model
-            tells nothing; nor does it tell the row of a member, as its law is the same for all.
+            leverage is 1. The record is the pair of row and response. About a fresh
+            one the model leaks nothing; nor about the row of a member, whose law all rows share.
         """
         check_is_fitted(self, "leverages_")
         with np.errstate(divide="ignore"):

@@ -40,91 +40,61 @@ class MembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRequests
     Parameters
     ----------
     statistic : {"loss", "likelihood", "modified_entropy", "gradient_norm"}, default="loss"
-        What speaks for membership; ``decision_function`` returns
+        Score that ``decision_function`` returns, larger for members:
 
-        - ``"loss"``: minus the cross entropy of the true label, ``log p_y``, in nats (Yeom et al.
-          2018); of a regressor minus the squared error;
-        - ``"likelihood"``: the probability ``p_y`` of the true label; of a regressor the Gaussian
-          density of the target around the prediction, with the spread of the residuals of the
-          reference records (of the candidates where there are none);
-        - ``"modified_entropy"``: minus ``-(1 - p_y) log p_y - sum_(k != y) p_k log(1 - p_k)``
-          (Song and Mittal 2021), for classifiers only;
-        - ``"gradient_norm"``: minus the Euclidean norm of the gradient of the record's loss in the
-          parameters (Nasr et al. 2019), which takes a white-box adversary.
+        - "loss": minus the cross entropy of the label in nats, or squared error (Yeom et al. 2018)
+        - "likelihood": probability ``p_y`` of the label; of a regressor the Gaussian density of the
+          target, with the spread of the reference residuals (or of the candidates' without)
+        - "modified_entropy": ``(1 - p_y) log p_y + sum_(k != y) p_k log(1 - p_k)``, of classifiers
+          (Song and Mittal 2021)
+        - "gradient_norm": minus the norm of the loss gradient, by a white box (Nasr et al. 2019)
     threshold : "calibrated" or float, default="calibrated"
-        Candidates whose score is at least the threshold are called members. A float is in units
-        of ``decision_function``. "calibrated" takes it from the reference records under the
-        attacked model so that a non-member is called a member with probability at most `prior`;
-        see Notes.
+        Score from which on a candidate is called a member, in units of ``decision_function``.
+        "calibrated" takes it from reference records: a non-member is called a member with
+        probability at most `prior`.
     prior : float, default=0.5
         Share of members that the adversary expects among the candidates, in (0, 1). Not used
         with a threshold given as a float.
     gradient_norm : callable or None, default=None
         Function of ``model, X, y`` that returns norms of shape (n_records,), for
         ``statistic="gradient_norm"``. None takes the closed form of linear models (squared,
-        logistic, softmax and Poisson losses) and of scikit-learn's multi-layer perceptrons, as
-        last steps of pipelines too.
+        logistic, softmax and Poisson losses) and of scikit-learn's multi-layer perceptrons, also
+        at the end of a pipeline.
 
     Attributes
     ----------
-    n_candidates_ : int
-        Number of candidate records.
-    n_reference_ : int
-        Number of reference records, 0 where there are none.
-    n_features_in_ : int
-        Number of raw columns, where records are rows of a table.
-    feature_names_in_ : ndarray of str
-        Their names, where there are any.
+    n_candidates_, n_reference_ : int
+        Number of candidate records, and of reference records (0 without).
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of raw columns, where records are rows of a table, and their names if any.
 
     See Also
     --------
-    skleak.bounds.membership_advantage_dp : What differential privacy leaves to any attack.
-    skleak.bounds.membership_lower_bound_bounded : What some attack reaches on an overfitted model.
-    skleak.metrics.generalization_gap : The overfitting itself.
+    skleak.bounds.membership_advantage_dp : Bound by differential privacy on any attack.
+    skleak.bounds.membership_lower_bound_bounded : Success of some attack on an overfitted model.
+    skleak.metrics.generalization_gap : Measure of overfitting.
 
     Notes
     -----
-    *Threshold.* With m reference records, the calibrated threshold lies just above the k-th
-    largest of their scores, ``k = floor(prior (m + 1))``. Assumption: reference records are drawn
-    from the population that non-members come from, and the model has seen none of them. Then a
-    non-member and the references are exchangeable, and it scores above k of them with probability
-    at most ``k / (m + 1) <= prior``, for any model, score and m (the argument of conformal
-    prediction; the probability is over the references too). Why that quantile: it is the one at
-    which scores that tell nothing call the expected share `prior` of candidates members, so
-    the number of guesses is right where the model does not leak, and all that is called beyond
-    it is leakage. It uses nothing of the members, whose scores are not known, and for small
-    priors keeps false alarms rarer than members. It is not the threshold of largest accuracy.
+    Calibration assumes reference records from the population of non-members that the model has
+    never seen: exchangeable with a non-member, they bound its false alarm by ``k / (m + 1)``, k =
+    ``floor(prior (m + 1))`` of m references. It does not maximise the accuracy. The advantage over
+    guessing is ``metrics.attack_advantage(score, max(prior, 1 - prior))``. An average hides the
+    few records that are exposed: look at `true_positive_rate` at a small false positive rate, too.
+    A failed attack shows nothing; only bounds do. See the user guide, docs/theory.md, "Membership".
 
-    *What a result means.* The advantage over guessing is ``metrics.attack_advantage(score,
-    max(prior, 1 - prior))``. Averages hide the few records that are exposed: look at
-    `true_positive_rate` at a small false positive rate too (Carlini et al. 2022). An attack that
-    fails shows nothing; only the bounds do.
-
-    *Answers.* Of a classifier only ``predict_proba`` is called, of a regressor ``predict``; a
-    DataFrame is handed over by the column names of the model, and missing values as they are.
-    Labels are compared by value. A label that the model has never seen has probability 0, and the
-    logarithm of 0 counts as -708.4: every score is finite, and no other label of that record has a
-    lower one. Where there is no candidate of some class of the model either, a warning says that
-    labels may be coded in another way. Gradients of unseen labels do not exist and raise. Loss and
-    likelihood rank records in the same way, but for round-off: probabilities near 1 are told apart
-    only by their loss.
-
-    *Several models* in a list give one row each. Rates and curves then pool all pairs of model and
-    candidate.
+    Only ``predict_proba`` of a classifier and ``predict`` of a regressor are called. Labels are
+    compared by value; one that the model has never seen has probability 0, whose logarithm counts
+    as -708.4, and no gradient, which raises. Several models give one row each, and rates pool them.
 
     References
     ----------
-    S. Yeom, I. Giacomelli, M. Fredrikson and S. Jha. Privacy risk in machine learning: analyzing
-    the connection to overfitting. CSF 2018.
+    S. Yeom et al. Privacy risk in machine learning. CSF 2018.
 
-    M. Nasr, R. Shokri and A. Houmansadr. Comprehensive privacy analysis of deep learning. IEEE
-    S&P 2019.
+    M. Nasr et al. Comprehensive privacy analysis of deep learning. IEEE S&P 2019.
 
     L. Song and P. Mittal. Systematic evaluation of privacy risks of machine learning models.
     USENIX Security 2021.
-
-    N. Carlini, S. Chien, M. Nasr, S. Song, A. Terzis and F. Tramer. Membership inference attacks
-    from first principles. IEEE S&P 2022.
 
     Examples
     --------

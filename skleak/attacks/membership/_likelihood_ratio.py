@@ -32,38 +32,32 @@ from skleak.utils._typing import FloatArray, IntArray, RandomState
 class LikelihoodRatioMembership(
     ExactRates, MembershipRates, ConfidentialMixin, NoMetadataRequests, RawRecords
 ):
-    """Tell whether a record was trained on: how likely the model is with it, and without it.
+    """Test membership by the likelihood of the model with the record and without it.
 
-    No test does better than the likelihood ratio (Neyman and Pearson). For output-perturbed models
-    it is known in closed form, for an adversary who knows every other record. For any other
-    estimator it is estimated: shadow models are trained with and without each record, and the
-    ratio is that of how well they fit it (the LiRA attack of Carlini et al. 2022).
+    The likelihood ratio is the most powerful test (Neyman and Pearson). It is known in closed form
+    for output perturbation and an adversary who knows every other record. For any other estimator
+    it is estimated from the scores of shadow models that are trained with and without each record
+    (LiRA: Carlini et al., IEEE S&P 2022).
 
     Parameters
     ----------
     estimator : estimator or Pipeline
-        How the model under attack is trained; fitted or not. It is never changed. The exact test
-        uses preprocessing that is already fitted as it is; shadow models are clones, in which
-        everything is fitted anew.
+        How the model under attack is trained; fitted or not, and never changed. The exact test uses
+        fitted preprocessing as it is; shadow models fit everything anew.
     method : {"auto", "exact", "online", "offline"}, default="auto"
-        - ``"exact"``: the test between releases with the record and without it, for the private
-          estimators of `skleak.linear_model` with isotropic noise, without reweighting and of at
-          most two classes;
-        - ``"online"``: shadow models trained on halves of candidates and reference records, so
-          that each candidate has scores as a member and as a non-member;
-        - ``"offline"``: shadow models trained on halves of the reference records alone, and a
-          one-sided test against the scores of non-members;
-        - ``"auto"``: "exact" where there is such a test and no reference records are passed,
-          else "online".
+        "exact" is the test in closed form, for private estimators with isotropic noise, without
+        reweighting and of at most two classes. "online" trains shadow models on halves of
+        candidates and reference records; "offline" on halves of the reference records alone, and
+        tests against the scores of non-members. "auto" is "exact" where that exists and no
+        reference records are passed, else "online".
     n_shadow_models : int, default=64
         Number of shadow models, at least 4.
     statistic : callable or None, default=None
-        What shadow models are asked: a function of ``model, X, y`` that returns finite scores of
-        shape (n_records,), larger for members. None takes the log odds of the true label, and of
-        regressors the residual; see Notes.
+        Function of ``model, X, y`` that returns finite scores of shape (n_records,), larger for
+        members. None takes the log odds of the true label, and the residual of a regressor.
     variance : {"auto", "per_record", "global"}, default="auto"
-        Whether the scores of each record have variances of their own or one pooled over all
-        records; "auto" is their own, and the median one with the weight of four scores.
+        Variance of the scores: of each record, pooled over all records, or ("auto") that of each
+        record weighed against the median one, which counts as four scores.
     prior : float, default=0.5
         Probability that a record was trained on, in (0, 1), ends excluded.
     records : array-like of int, boolean mask, slice or None, default=None
@@ -77,79 +71,29 @@ class LikelihoodRatioMembership(
 
     Attributes
     ----------
-    method_ : {"exact", "online", "offline"}
-        The method used.
-    records_ : ndarray of int of shape (n_targets,)
-        Positions of the records under attack.
-    classes_ : ndarray of shape (2,)
-        0 for non-members and 1 for members.
-    encodings_ : ndarray of shape (n_targets, 2, n_parameters)
-        Exact only. Noiseless coefficients, then the intercept where there is one: without the
-        record, then with it (the same for all). Confidential.
-    distances_ : ndarray of shape (n_targets,)
-        Exact only. Euclidean distance between the two, in units of the parameters. Confidential.
+    method_, records_, classes_ : str, ndarray of int of shape (n_targets,) and (2,)
+        Method used; positions of the records under attack; 0 for non-members, 1 for members.
+    encodings_, distances_ : ndarray of shape (n_targets, 2, n_parameters) and (n_targets,)
+        Exact only: noiseless parameters, the intercept last, without the record and with it, and
+        the Euclidean distance between the two. Confidential.
     noise_scale_ : float
-        Exact only. Noise taken for arrays of parameters; NaN where it is calibrated to data.
-    shadow_scores_ : ndarray of shape (n_shadow_models, n_targets)
-        Shadow models only. Score of every target under each of them; log odds may be infinite.
-    trained_on_ : ndarray of bool of shape (n_shadow_models, n_targets)
-        Shadow models only. Which were trained on which target.
+        Exact only: noise taken for arrays of parameters; NaN where it is calibrated to data.
+    shadow_scores_, trained_on_ : ndarray of shape (n_shadow_models, n_targets)
+        Shadow models only: score of every target under each, and True where trained on it.
     means_, scales_ : ndarray of shape (n_targets, 2)
-        Shadow models only. Gaussian laws of the scores, of non-members and of members (NaN
-        offline), in the units of the scores; online those of residuals other than zero.
+        Shadow models only: Gaussian laws of the scores of non-members, and online of members.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of raw columns, where records are rows of a table, and their names where there are
-        any.
-
-    See Also
-    --------
-    MembershipInference : One threshold for all records, without shadow models.
-    GaussianLinearMembership : The Bayes-optimal attack on linear regression without noise.
-    skleak.bounds.membership_advantage_dp : What differential privacy leaves to any attack.
+        Number of raw columns, where records are rows of a table, and their names if any.
 
     Notes
     -----
-    *Exact.* Without the record the data have N - 1 records: the mean loss is over those, so that
-    the penalty weighs a little less beside the sum of the losses. Encodings err by less than a
-    millionth of the distance between the two. With D that distance over the noise scale, the power
-    of the test at false positive rate ``a`` is ``Phi(Phi^-1(a) + D)``, and its success at even odds
-    is ``Phi(D / 2)``: `expected_score` and `expected_true_positive_rate` tell every record's,
-    without drawing a release.
+    *Exact.* With D the distance of the encodings with and without the record over the noise scale,
+    success at even odds is ``Phi(D / 2)``, and the power at false positive rate a ``Phi(Phi^-1(a) +
+    D)``. No test beats the guarantee of differential privacy of an estimator that has one.
 
-    Where the estimator has a differential-privacy guarantee (`data_norm`), it is stated for the
-    replacement of a record: mu = ``2 L R / (n alpha noise_scale)``, n counting the target. Removal
-    moves the minimiser by no more: ``D <= mu``, and no membership test beats the guarantee. Fitted
-    preprocessing counts as public: like the noise it is the same with and without the record.
-
-    *Shadow models.* Records are paired at random within their class, one of each pair is trained on
-    and the other by the next model: every candidate is in half of the training sets. These have
-    half of the records; pass about twice as many as the model under attack was trained on
-    (offline, reference records). Each model has seeds and noise of its own, so that the spread of
-    scores is that of releases, and charges no ledger. Only scores are kept. Copies of a candidate,
-    among the candidates or the reference records, leave traces in models that count as trained
-    without it: they hide it.
-
-    Scores are to be nearest to Gaussian given the record. Log odds ``log(p_y / (1 - p_y))`` are, of
-    a classifier, where probabilities pile up at 0 and 1; those of 0 and 1 themselves, and of a
-    label that a model has not seen, count as twice the most extreme odds that any shadow model
-    gave. Of a regressor it is the residual with its sign, as predictions are asymptotically normal
-    over training sets: its square would be chi-squared, with a long tail of logarithms. The
-    online ratio compares both laws; offline a residual near zero speaks for membership.
-
-    A variance from few scores is no good, and one for all records hides which are exposed. Carlini
-    et al. 2022 take one for all up to 64 models; here it is weighed against their own ("auto"). No
-    standard deviation counts as less than a tenth of the median one. A residual of zero, the
-    perfect fit of a tree to its members, has a probability of its own beside the Gaussian law.
-
-    Ratios from a few scores are overconfident, and blind to what all records have in common. So the
-    shadow models are attacked in turn, and a logistic regression learns what the ratio counts
-    beside the rank of a score among those of all records, which is all that one threshold uses:
-    the online attack is hardly worse than the best threshold, and no longer overconfident.
-
-    References
-    ----------
-    N. Carlini, S. Chien, M. Nasr, S. Song, A. Terzis and F. Tramer. Membership inference attacks
-    from first principles. IEEE S&P 2022.
+    *Shadow models.* Each is trained on half of the records: pass about twice as many as the model
+    was trained on (offline, reference records). Copies of a candidate hide it. Without shadow
+    models see `MembershipInference`. See the user guide, docs/theory.md, "Membership".
 
     Examples
     --------
@@ -158,15 +102,9 @@ class LikelihoodRatioMembership(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(60, 2))
     >>> y = X @ [1.0, 2.0] + rng.normal(size=60)
-    >>> model = PrivateLinearRegression(noise_scale=1e-6, random_state=0).fit(X, y)
-    >>> attack = LikelihoodRatioMembership(model).fit(X, y)
-    >>> bool(attack.predict(model).all())
-    True
+    >>> attack = LikelihoodRatioMembership(PrivateLinearRegression()).fit(X, y)
     >>> bool(attack.expected_score(noise_scale=10.0).max() < 0.51)
     True
-
-    Any estimator, by shadow models:
-
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> tree = DecisionTreeRegressor(max_depth=4, random_state=0).fit(X[:30], y[:30])
     >>> attack = LikelihoodRatioMembership(tree, n_shadow_models=16, random_state=0).fit(X, y)
@@ -335,7 +273,7 @@ class LikelihoodRatioMembership(
         ValueError
             For a wrong width, values that are not finite, or a noise scale that is negative, of
             the wrong shape, not known, or passed with shadow models; for models of other columns
-            or labels, or fitted with weights that the attack was not told.
+            or labels, or fitted with weights that were not passed to `fit`.
         """
         check_is_fitted(self, "classes_")
         if isinstance(self._test, ExactTest):

@@ -52,8 +52,8 @@ class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, BaseEstimato
     estimator : private estimator or Pipeline
         How the model is trained, with an intercept; fitted or not. It is never changed.
     known_target : bool, default=True
-        Whether the adversary knows the target `y`. That is one equation more than unknowns,
-        which tells noise from signal.
+        The adversary knows the target `y`. That is one equation more than unknowns, which
+        separates noise from signal.
     bounds : "others", pair (low, high) or None, default="others"
         Range to which every reconstructed value is clipped, each end a number or an array of shape
         (n_reconstructed,). "others" is that of the other records, as the model sees them, wider by
@@ -171,7 +171,7 @@ class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, BaseEstimato
         model = fit_public_model(self.estimator, table, y, any_covariance=True, weighted=weighted)
         if not getattr(model.template, "fit_intercept", True):
             raise AttackNotApplicableError(
-                "Without an intercept the record's gradient tells its direction but not its "
+                "Without an intercept the record's gradient gives its direction but not its "
                 "length. Pass an estimator with `fit_intercept=True`."
             )
         self._objective = objective_of(model, model.transform(table), y, weights)

@@ -39,53 +39,45 @@ def attribute_gain(
 ) -> AttributeGain:
     """Compare an attack on training records with the same attack on records never trained on.
 
-    An attack may be right because the model leaks the record, or because the model, or the
-    attack's own knowledge, tells what such people are like. On records that were not in the
-    training data only the second can help: an attack that is right as often with them learns
-    statistics of the population, not of persons. The difference is what training records lose by
-    having been trained on.
+    An attack may be right because the model leaks the record, or because model and attack know
+    what such people are like. Only the latter helps on control records: the difference is what
+    training records lose by having been trained on.
 
     Parameters
     ----------
     attack : attack on an attribute
-        `PriorAttack`, `ImputationAttack`, `WhiteBoxAttributeInference`,
-        `BlackBoxAttributeInference`, `InformedAttributeInference`, or an object with a parameter
-        or attribute ``attribute``, ``fit(X, y)`` and ``predict(released)`` that returns guesses of
-        shape (n_targets,) or, for several models, (n_models, n_targets). It is not changed. Its
-        `records` choose training records; of the control records all are targets.
+        Attack of `skleak.attacks`, or an object with a parameter or attribute ``attribute``,
+        ``fit(X, y)`` and ``predict(released)`` that returns guesses of shape (n_targets,) or, for
+        several models, (n_models, n_targets). It is not changed. Its `records` choose training
+        records; all control records are targets.
     model : estimator, pipeline, list of them, or array
-        The released model or models, as the attack's ``predict`` takes them: trained on the
-        training records, and on none of the control records.
+        Released model or models, as the attack's ``predict`` takes them.
     X_train : array-like or DataFrame of shape (n_training, n_columns)
         Raw training records.
     y_train : array-like of shape (n_training,)
         Their targets.
     X_control : array-like or DataFrame of shape (n_control, n_columns)
-        Raw records of the same population, in the same columns.
+        Raw records of the same population that no model was trained on, in the same columns.
     y_control : array-like of shape (n_control,)
         Their targets.
     imputation : "default", classifier, regressor or None, default="default"
-        What guesses the attribute from all else about the record without the model; as
-        `classifier` of `ImputationAttack`. None leaves it out.
+        Model that guesses the attribute from all else about the record, as `classifier` of
+        `ImputationAttack`. None leaves imputation out.
     control : {"auto", "sample", "exchange"}, default="auto"
-        How control records are attacked. "sample" fits the attack once on all of them, as if they
-        had been the training records. "exchange" fits it for each of them on the training records,
-        one of which it takes the place of. "auto" exchanges for attacks that read parameters,
-        `WhiteBoxAttributeInference` and `InformedAttributeInference`; see Notes.
+        "sample" fits the attack once, on all control records. "exchange" fits it on the training
+        records with each control record in place of one. "auto" exchanges for
+        `WhiteBoxAttributeInference` and `InformedAttributeInference`, which know a training set.
     confidence_level : float, default=0.95
         Of each interval, in (0, 1).
     sample_weight : array-like of shape (n_training,), default=None
-        Weights of the training records in the fit of the model, which the attack is told. Rows are
-        persons: shares of right guesses count rows.
+        Weights of the training records in the fit, known to the attack. Shares of right guesses
+        count rows.
     control_sample_weight : array-like of shape (n_control,), default=None
-        Weights that control records would have had; with `sample_weight` only, and then 1 each by
-        default.
+        Weights that control records would have had; only with `sample_weight`, then 1 by default.
 
     Returns
     -------
     AttributeGain
-        With ``training``, ``control``, ``leakage`` and their intervals, ``verdict``,
-        ``to_frame()``, ``to_text()`` and ``plot()``.
 
     Raises
     ------
@@ -93,58 +85,24 @@ def attribute_gain(
         For an attack on no single column.
     ValueError
         For tables of different columns, the training records as control records, missing values
-        in the attribute, a prior for each target, or an attribute that is a quantity in one sample
-        and one of few values in the other; for invalid weights, weights of the control records
-        alone, and a model that was fitted with weights where none are given.
+        in the attribute, a prior for each target, or an attribute that is a quantity in only one
+        sample; for invalid weights, those of control records alone, or none for a weighted model.
     AttackNotApplicableError
-        As the attack says.
-
-    See Also
-    --------
-    LeakageAuditor : Many releases at many noise levels, beside bounds on any attack.
+        Where the attack raises it.
 
     Notes
     -----
-    On both sides the adversary believes that its targets were trained on. Candidate values are
-    those of both samples, and guesses of a quantity are limited to the range of both: an adversary
-    who knows more of the range on one side would look like leakage. Preprocessing in the attack's
-    ``estimator`` counts as public and is that of the training side in both.
-
-    A black box asks about one record at a time: fitted on the control records, it meets them as it
-    meets the others. A white box compares the release with what training on all its records would
-    have given. Fitted on the control records, it would hold a wrong training set: one and the same
-    error in all its guesses, by which training and control records would differ much more often
-    than their intervals say, whether or not anything leaks. With "exchange" it knows the
-    training records, as it does of its targets among these, and only the target was not one of
-    them. That takes a fit of the attack for each control record: pass a few hundred of them.
-
-    Choose about as many control records as training records where the attack learns from its
-    sample, as with a "conditional" prior, and for imputation.
-
-    Imputation is cross-fitted within each sample. Where it succeeds more often in one of them (the
-    interval ``shift``), the samples differ by more than membership.
-
-    Against one model the records are the units, and the intervals hold for records of the
-    population against this model: under no leakage, outcomes are independent and identically
-    distributed given the model, in both samples. Against several models, such as releases with
-    fresh noise or models of several seeds, the intervals hold for a fresh model too. The spread of
-    the models enters with Student's quantile for their number, which is 12.7 for two: pass five
-    or more, or one. See `skleak.metrics.clustered_interval` for releases alone.
-
-    References
-    ----------
-    B. Jayaraman and D. Evans. Are attribute inference attacks just imputation? CCS 2022.
-
-    M. Giomi et al. A unified framework for quantifying privacy risk in synthetic data. PoPETs
-    2023: attacks on a control set.
+    Against one model the intervals hold for records of the population; against several (five or
+    more), such as releases with fresh noise, for a fresh model too. "exchange" takes a fit for
+    each control record: pass a few hundred. Where the attack learns from its sample, pass about as
+    many control as training records. See the user guide, docs/theory.md, "What training records
+    lose".
 
     Examples
     --------
-    A tree that has learned records by heart:
-
+    >>> import numpy as np
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> from skleak.attacks import BlackBoxAttributeInference
-    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = np.column_stack([rng.integers(0, 2, 600), rng.integers(0, 9, (600, 3))])
     >>> y = rng.choice(["no", "yes"], size=600)

@@ -33,9 +33,9 @@ SMALL = 0.05
 
 @dataclass(frozen=True)
 class Finding:
-    """What is found about a topic: numbers, names and yes or no."""
+    """Facts about a topic: numbers, names and yes or no."""
 
-    topic: str  # What it is about
+    topic: str  # Name of the topic
     # By name; shares are between 0 and 1, errors are squared, NaN is not known
     facts: dict[str, Any]
 

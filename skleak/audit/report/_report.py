@@ -14,57 +14,50 @@ from skleak.rendering.results import bound_advantages
 
 @dataclass(frozen=True, repr=False)
 class AuditReport(AuditFacts, Report):
-    """How well attacks did against releases of a model, and what none can exceed. Confidential.
+    """Results of attacks on releases of a model, beside bounds on any attack. Confidential.
 
-    Objects of this kind come from the auditors' ``fit``, as ``report_``. They hold no training
-    record, but how exposed every attacked one is.
+    The auditors' ``fit`` makes it, as ``report_``. It holds no training record, but how exposed
+    every attacked one is. The user guide, docs/theory.md, "Columns of an audit", explains the
+    columns of the tables.
 
     Parameters
     ----------
     estimator : str
-        What was audited.
+        Name of the estimator.
     attribute : str or None
-        Name of the sensitive column; None where whole records are reconstructed.
+        Name of the sensitive column; None where whole records or memberships are attacked.
     kind : {"categorical", "numeric", "record", "membership"}
-        Whether values of a column are guessed, a numeric column is estimated, whole records
-        are reconstructed, or it is told who was trained on.
+        Type of the secret: a value of a column, a numeric column, a whole record, or membership.
     results : DataFrame
-        A row per noise scale and attack, ascending noise: ``noise_scale``, ``attack``,
-        ``success`` (share of right guesses; for errors 1 minus the mean squared error over the
-        spread), ``baseline`` (success of the prior), ``advantage``, ``imputation`` (success of
-        imputation without the model), ``advantage_over_imputation``, ``verdict``, ``utility``,
-        ``n_games``, ``detectable_excess`` (of the success over the tightest bound, found in 80 % of
-        audits of this size), and a column for each bound on the success. Success and advantages
-        have their intervals in ``<name>_low`` and ``<name>_high``. For errors also ``mse``,
-        ``variance``, ``squared_bias`` (squared units of the attribute), ``mse_over_bound``,
-        ``cramer_rao`` (of the median record) and ``cramer_rao_mean`` (of the mean, see
-        `LeakageAuditor`). For membership see `MembershipAuditor`.
+        A row per noise scale and attack, ascending noise: ``noise_scale``, ``attack``, ``success``,
+        ``baseline``, ``advantage``, ``imputation``, ``advantage_over_imputation``, ``verdict``,
+        ``utility``, ``n_games``, ``detectable_excess`` and a column for each bound on the success.
+        ``<name>_low`` and ``<name>_high`` hold intervals. For errors also ``mse``, ``variance``,
+        ``squared_bias``, ``mse_over_bound``, ``cramer_rao`` and ``cramer_rao_mean``; for membership
+        ``tpr_at_1pct_fpr``, ``auc``, ``gap`` and ``lower_bound``.
     records : DataFrame
         A row per noise scale and attacked record: ``noise_scale``, ``record`` (position in the
-        data), ``prior``, ``eta`` (Fisher information loss) or, for membership, ``distance`` (of
-        the parameters with and without the record, over the noise), and the bounds and the
-        success or error of every attack.
+        data), ``prior``, ``eta`` (Fisher information loss) or, for membership, ``distance``, the
+        bounds, and the success or error of every attack.
     settings : dict
-        How the audit was made: ``n_records``, ``n_columns``, ``n_targets``, ``n_releases``,
+        Settings of the audit: ``n_records``, ``n_columns``, ``n_targets``, ``n_releases``,
         ``secrets``, ``prior``, ``values``, ``confidence_level``, ``bounds``, ``attacks``,
         ``utility_name``, ``utility_data``, ``noiseless_utility``, ``preprocessing``,
         ``reweighting``, ``target_counts`` and ``verdict_level``. For membership also
-        ``membership_prior`` (probability), ``n_reference``, ``n_always`` (records that are always
-        trained on), ``gap_loss``, ``has_noise``, ``exact_test`` (why there is none, or "") and
-        ``unchecked`` (what no check of the estimator was made of, or "").
+        ``membership_prior``, ``n_reference``, ``n_always`` (always trained on), ``gap_loss``,
+        ``has_noise``, ``exact_test`` (obstacle, or "") and ``unchecked`` (unchecked part, or "").
     reproducibility : dict of str
         Versions, parameters and seed.
     checks : DataFrame
-        A row per noise scale and check of the noise that the estimator adds, none where its word
-        was taken: ``noise_scale``, ``n_releases`` that were compared with the parameters without
-        noise, ``check`` ("mean", "spread", "missing", "replayed", "covariance" and "shape" of the
-        noise and, where that is as stated, "hypotheses", whether releases are around what attacks
+        A row per noise scale and check of the noise of the estimator, if any: ``noise_scale``,
+        ``n_releases`` compared with the parameters without noise, ``check`` ("mean", "spread",
+        "missing", "replayed", "covariance", "shape"; "hypotheses" for releases around what attacks
         take for the truth), ``statistic``, ``p_value`` (exact or a bound) and ``passed`` (at level
         1e-6).
     findings : tuple of str
-        What the numbers say in plain words, the summary first.
+        Sentences on the numbers, the summary first.
     assumptions : tuple of str
-        Under which conditions.
+        Conditions under which the numbers hold.
     """
 
     def to_frame(self) -> pd.DataFrame:

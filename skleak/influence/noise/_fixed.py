@@ -53,6 +53,6 @@ def per_noise(norms: FloatArray, noise_scale: float) -> FloatArray:
 def _check_fixed(state: FitState) -> None:
     if state.noise.reads_data:
         raise ValueError(
-            f"Noise that is {state.noise.name!r} tells through its covariance as well as through "
+            f"Noise that is {state.noise.name!r} leaks through its covariance as well as through "
             "its mean: what it leaks is no norm of a Jacobian alone."
         )

@@ -101,7 +101,7 @@ def minimax_shape(
     the estimator that is fitted on confidential ones. A shape found on the confidential records
     follows single ones of them, and reveals more than it hides. ``noise_covariance="minimax"`` is
     not this shape but the one with equal weights of all records in the place of the least
-    favourable ones; how far it is from the best is what the ``lower_bound`` tells.
+    favourable ones; ``lower_bound`` certifies how close to the best a shape is.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def minimax_shape(
     Returns
     -------
     MinimaxShape
-        Always a valid shape, with a valid lower bound; ``converged`` tells whether they meet.
+        Always a valid shape, with a valid lower bound; ``converged`` is True if they meet.
 
     Notes
     -----

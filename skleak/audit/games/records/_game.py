@@ -52,7 +52,7 @@ def study(task: Task) -> RecordSubject:
     state = unit_state(fitted, noise)
     if isinstance(state.objective, MultinomialObjective):
         raise AttackNotApplicableError(
-            f"The model tells {state.objective.n_classes} classes apart; whole records are audited "
+            f"The model has {state.objective.n_classes} classes; whole records are audited "
             "for two. Name an `attribute`, or make the target binary."
         )
     targets = resolve_records(task.records, task.table.shape[0])
