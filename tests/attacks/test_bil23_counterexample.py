@@ -86,6 +86,7 @@ def test_no_gap_of_a_model(games, loss):
         assert result.low < 0.0 < result.high
 
 
+@pytest.mark.slow
 def test_no_gap_on_average(games):
     def wrong(model, X, y):
         return (model.predict(X) != y).astype(float)

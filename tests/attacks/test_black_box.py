@@ -86,6 +86,7 @@ def test_own_value_never_enters(model, prior, rng):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Releasing a model whose noise came from a seed")
 @pytest.mark.parametrize(
     "estimator", [PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegressor]

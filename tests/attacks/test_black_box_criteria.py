@@ -227,6 +227,7 @@ def test_posterior_is_that_of_bayes_and_no_criterion_beats_it(rng):
     assert best > PRIOR.max() + 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["proba", "likelihood", "loss", "accuracy"])
 @pytest.mark.parametrize(
     "learner",
@@ -314,6 +315,7 @@ def test_log_likelihoods_at_both_ends(rng):
         assert np.all(np.isneginf(logs[4:]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_y_may_be_coded_in_any_way_of_equal_value(criterion, rng):
     X = make_records(rng, 80)
@@ -496,6 +498,7 @@ def test_a_criterion_without_probabilities_says_so(rng):
         assert "puts the candidate values in an order" in str(error.value.__cause__)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Releasing a model whose noise came from a seed")
 @pytest.mark.parametrize("criterion", mostly_slow(CRITERIA, 0, 1))
 def test_releases_of_every_kind(criterion, make_table, make_pipe):

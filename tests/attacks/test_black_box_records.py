@@ -73,6 +73,7 @@ CODINGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coding", mostly_slow(CODINGS, 0, 3, 8))
 def test_kind_of_column_is_kept_and_changes_nothing(coding, make_labeled, make_posterior):
     X, y = make_labeled()
@@ -92,6 +93,7 @@ def test_kind_of_column_is_kept_and_changes_nothing(coding, make_labeled, make_p
         assert dtypes.equals(X.dtypes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coding", [bool, "boolean", "int64", "float32"])
 def test_binary_secrets(coding, make_labeled, make_posterior):
     X, y = make_labeled()
@@ -115,6 +117,7 @@ def test_arrays_of_strings_and_of_objects(make_labeled):
         np.testing.assert_allclose(posterior, expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_columns_in_another_order_and_columns_too_many(criterion, make_labeled, make_pipe):
     X, y = make_labeled()

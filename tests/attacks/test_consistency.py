@@ -81,6 +81,7 @@ def made(attack, estimator, X, y):
     return attack(estimator, method="exact").fit(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", [WhiteBoxAttributeInference, LikelihoodRatioMembership])
 @pytest.mark.parametrize("classify", [False, True])
 def test_releases_of_the_data_are_no_mismatch(attack, classify, data):

@@ -124,6 +124,7 @@ def test_more_members_are_found_than_by_one_threshold(model, rng):
     assert online.score(models, member) > 0.65
 
 
+@pytest.mark.slow
 def test_regressors_are_found_out(rng):
     X = rng.normal(size=(200, 50))
     y = X[:, 0] + rng.normal(size=200) * np.exp(rng.normal(size=200))
@@ -277,6 +278,7 @@ def test_offline_shadow_models_see_no_candidate(rng):
         attack.fit(X, y)
 
 
+@pytest.mark.slow
 def test_the_method_of_choice(rng):
     X, y = problem(rng, 60)
     private = PrivateLogisticRegression(0.1)
@@ -378,6 +380,7 @@ def test_scores_by_function(rng):
 # Labels and records in any form
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coding", CODINGS)
 @pytest.mark.parametrize("method", ["online", "offline"])
 def test_codings_of_labels_give_the_same_guesses(coding, method, rng):
@@ -584,6 +587,7 @@ def test_wrong_records(rng):
         attack.set_params(records=[25]).fit(X, y)
 
 
+@pytest.mark.slow
 def test_a_fitted_attack_travels_without_its_models(rng):
     X, y = problem(rng, 60)
     big = RandomForestClassifier(50, random_state=0)

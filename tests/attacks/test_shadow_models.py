@@ -216,6 +216,7 @@ def test_frozen_preprocessing_is_used_as_it_is(rng):
 # Runs
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_the_number_of_jobs(rng):
     X, y = problem(rng)
     template = RandomForestClassifier(3)

@@ -62,6 +62,7 @@ def test_a_pickle_of_a_fitted_attack_is_confidential(name, make_table, make_pipe
         np.testing.assert_array_equal(again.predict_proba(released), attack.predict_proba(released))
 
 
+@pytest.mark.slow
 @elsewhere
 @pytest.mark.parametrize("name", ATTACKS)
 def test_clones_learn_the_same(name, make_table, make_pipe, rng):

@@ -25,6 +25,7 @@ def test_equal_the_table_of_the_channel(channel):
     np.testing.assert_allclose(found["bayes"], exact, atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [["bayes"], ["tradeoff"], ["bayes", "tradeoff"], ["gdp"], []])
 def test_a_part_equals_the_whole(names, channel):
     encodings, prior = channel

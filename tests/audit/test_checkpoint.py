@@ -115,6 +115,7 @@ def test_a_failed_fit_leaves_the_earlier_one_whole(error, data):
     assert set(after["partial_results_"]["attack"]) == {"mine"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("random_state", [0, None])
 @pytest.mark.parametrize("error", mostly_slow([ValueError, KeyboardInterrupt], 1))
 def test_a_checkpoint_goes_on(random_state, error, data, tmp_path, monkeypatch):

@@ -57,6 +57,7 @@ def test_pages_are_well_formed_and_self_contained(real_audits, pages, read_page)
             assert ("meta", "content", "no-referrer") in page.attributes
 
 
+@pytest.mark.slow
 def test_notebook_fragment_touches_nothing_outside_itself(real_audits):
     html = real_audits["categorical"]._repr_html_()
     style = re.search(r"<style>(.*?)</style>", html, re.DOTALL)[1]

@@ -108,6 +108,7 @@ def test_what_is_frozen_stays(case):
     assert inner.ledger == str(path)
 
 
+@pytest.mark.slow
 def test_audits_charge_no_ledger(case):
     path, X, y = case
     estimators = hidden(path)

@@ -65,6 +65,7 @@ def row(auditor, attack, noise=None):
     return table.iloc[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model", mostly_slow([PrivateLinearRegression, PrivateLogisticRegression], 1)
 )
@@ -281,6 +282,7 @@ def test_without_a_promise_there_is_no_bound_from_differential_privacy(binary):
     assert not any("differential privacy" in line for line in auditor.report_.assumptions)
 
 
+@pytest.mark.slow
 def test_a_tree_has_learnt_by_heart(noise_labels):
     auditor = audit(DecisionTreeClassifier(), *noise_labels, n_releases=40)
     found = row(auditor, "loss")
@@ -320,6 +322,7 @@ def test_a_better_attack_than_those_played_is_announced(noise_labels):
     assert any("does better than those played" in line for line in auditor.report_.findings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test_records", [True, False])
 def test_regressors(test_records, rng):
     X = rng.normal(size=(120, 3))
@@ -336,6 +339,7 @@ def test_regressors(test_records, rng):
     assert auditor.report_.settings["n_reference"] == (40 if test_records else 20)
 
 
+@pytest.mark.slow
 def test_a_ridge_leaks_little(rng):
     X = rng.normal(size=(120, 3))
     y = X @ [1.0, 2.0, 3.0] + rng.normal(size=120)
@@ -344,6 +348,7 @@ def test_a_ridge_leaks_little(rng):
     assert (auditor.results_["lower_bound"] < 0.55).all()
 
 
+@pytest.mark.slow
 def test_networks(noise_labels):
     model = MLPClassifier((24,), solver="lbfgs", alpha=0.0, max_iter=2000, max_fun=100_000)
     attacks = ["loss", "gradient_norm", "likelihood_ratio"]
@@ -389,6 +394,7 @@ def test_pipelines_on_frames(refit, model, frame):
     assert list(auditor.feature_names_in_) == ["color", "size", "grade"]
 
 
+@pytest.mark.slow
 def test_public_preprocessing_is_fitted_once(frame):
     X, y = frame
     model = pipeline(PrivateLogisticRegression(noise_scale=0.5))
@@ -426,6 +432,7 @@ def test_codings_of_labels_do_not_matter(labels, binary):
     pd.testing.assert_frame_equal(one.results_, other.results_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     mostly_slow(
@@ -458,6 +465,7 @@ def test_private_models_without_an_exact_test(model, rng):
         audit(model, X, y, attacks="exact")
 
 
+@pytest.mark.slow
 def test_many_classes_have_a_bound_from_differential_privacy(rng):
     X = rng.normal(size=(80, 3))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
@@ -514,6 +522,7 @@ def test_candidates_that_are_no_targets_are_always_trained_on(binary):
     assert auditor.records_["n_games"].sum() == 20 * 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", mostly_slow([0.25, 0.75], 0))
 def test_the_prior_is_the_share_of_members(prior, noise_labels):
     options = {"prior": prior, "attacks": "loss", "n_releases": 40}

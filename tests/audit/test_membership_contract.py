@@ -238,6 +238,7 @@ def test_a_checkpoint_goes_on(error, data, tmp_path, monkeypatch):
     same(resumed, make(**options).fit(*data))
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_audit_is_refused(data, tmp_path):
     path = tmp_path / "audit.npz"
     options = {"secrets": "drawn", "prior": 0.4, "noise_scales": 0.3}
@@ -248,6 +249,7 @@ def test_a_checkpoint_of_another_audit_is_refused(data, tmp_path):
             make(checkpoint=path, **options | others).fit(*data)
 
 
+@pytest.mark.slow
 def test_cloning_and_refitting(data):
     auditor = make(DecisionTreeClassifier(), prior=0.3)
     copy = clone(auditor)
@@ -271,6 +273,7 @@ def test_each_auditor_has_its_own_parameters():
     assert set(own) < set(other)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_the_other_auditor_is_refused(data, tmp_path):
     X, y = data
     X = np.column_stack([X[:, 0] > 0.0, X[:, 1:]])
@@ -321,6 +324,7 @@ def test_reports_in_every_form(form, data, read_page):
     pd.testing.assert_frame_equal(report.to_frame(), report.results)
 
 
+@pytest.mark.slow
 def test_the_summary_says_it_in_plain_words(data):
     X, y = data
     report = make(DecisionTreeClassifier(), attacks="loss").fit(X, y).report_
@@ -334,6 +338,7 @@ def test_the_summary_says_it_in_plain_words(data):
     assert "No attack whatsoever can exceed" in exact
 
 
+@pytest.mark.slow
 def test_most_exposed_records_are_named_with_care(data):
     """Among many records some are told apart by chance, and the report says so."""
     X, y = data
@@ -358,6 +363,7 @@ def test_reports_hold_no_records(data):
                 assert repr(float(number)) not in form
 
 
+@pytest.mark.slow
 def test_names_of_attacks_are_not_trusted(data, evil_names, read_page):
     X, y = data
     # Tables of pandas hold no lone surrogates.

@@ -142,6 +142,7 @@ def test_batches_broadcast(rng):
     assert isinstance(renyi_fano_advantage([0.1, 0.2], [2.0, 3.0], 4), float)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.floats(0.01, 1.0), min_size=2, max_size=8),

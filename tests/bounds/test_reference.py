@@ -94,6 +94,7 @@ def test_limits_in_the_order_are_continuous(function, prior):
     assert 40.0 < function(np.array(50.0), parsed, np.array(1000.0)) <= 50.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bound",
     [renyi_fano_advantage, renyi_projection_advantage, reconstruction_robustness_advantage],

@@ -38,6 +38,7 @@ def no_audit(audited, monkeypatch):
     monkeypatch.setattr(_demo, "_audit", lambda *_: audited)
 
 
+@pytest.mark.slow
 def test_demo_reports_on_the_terminal_and_as_html(tmp_path, run):
     path = tmp_path / "r.html"
     code, out, err = run("demo", "--out", str(path))
@@ -151,6 +152,7 @@ def test_bad_arguments_get_one_line_and_code_2(tmp_path, monkeypatch, run, argum
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_audit")
 def test_a_report_that_cannot_be_written_gets_one_line_and_code_2(tmp_path, monkeypatch, run):
     def fail(*_):

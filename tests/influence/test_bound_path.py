@@ -35,6 +35,7 @@ def model_of(kind, alpha, **options):
     return MODELS[kind](1.0, alpha=alpha, **flat(**{"reweighting": "irfil", **options}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "seed", "alpha", "options"), HARD)
 def test_solves_what_is_stuck(kind, seed, alpha, options):
     X, y = heavy_tailed(kind, seed)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import excess_loss, hessian_matrix
+from helpers import excess_loss, hessian_matrix, mostly_slow
 from numpy.testing import assert_allclose
 
 from skleak.influence.jacobian import Columns, feature_norms, joint_norm, record_norms
@@ -81,7 +81,7 @@ def test_isotropic_is_the_identity(make_problem, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("fit_intercept", mostly_slow([True, False]))
 def test_root_hessian_and_cost(make_problem, rng, kind, fit_intercept):
     problem = make_problem(kind, n=30, d=4, fit_intercept=fit_intercept)
     state = FitState(problem.objective, problem.factor, 1.0, True)

@@ -178,6 +178,7 @@ def _of_refits(state, i, h=1e-3):
     return first, 0.5 * np.einsum("ij,ajk,kl,bli->ab", precision, dS, precision, dS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", mostly_slow([1e-2, 1e-4], 0))
 def test_refits_of_the_record_that_moves_the_minimax_shape_most(iwpc, alpha):
     state = _fit(iwpc, alpha)

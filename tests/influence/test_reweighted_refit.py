@@ -76,6 +76,7 @@ def loose(estimator, X, y, weights=None, **options):
         return model.fit(X, y, sample_weight=weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", BALANCED.values(), ids=BALANCED)
 @pytest.mark.parametrize("estimator", mostly_slow(ESTIMATORS, 1))
 @pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))

@@ -94,6 +94,7 @@ def test_refits_of_the_whole_algorithm_on_real_records(whole_record, ratios, qua
     assert np.linalg.norm(expected, 2) / conditional == pytest.approx(ratio[i], rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantile", mostly_slow([0.0, 0.5, 1.0], 2))
 def test_refits_of_the_other_rule_on_real_records(evened, evened_ratios, quantile, rng):
     """In the direction of largest leakage, which is that of the loss, and in another."""
@@ -156,6 +157,7 @@ def test_encodings_are_refits_of_the_whole_algorithm(name, iwpc, request):
         assert error <= 1e-6 * distances.max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha, spread, largest", [(1e-2, 0.126, 0.0151), (1e-4, 0.170, 0.455)])
 def test_the_other_rule_evens_the_total(iwpc, alpha, spread, largest):
     plain, irfil, total = (

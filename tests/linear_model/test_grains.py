@@ -334,6 +334,7 @@ def test_smaller_unknowns_leak_less(model):
     assert record.max() <= whole * (1.0 + 1e-12)
 
 
+@pytest.mark.slow
 def test_the_cramer_rao_bound_is_met_by_the_best_unbiased_attacker(rng):
     """Simulated: an attacker who knows all but one entry, and inverts the release to first order.
 

@@ -118,6 +118,7 @@ def test_grid_search(estimator_class, data):
     assert best.leakage_report().dataset["n_records"] == 60
 
 
+@pytest.mark.slow
 def test_cross_validation_in_two_processes_equals_that_in_one(estimator_class, data):
     results = [
         cross_validate(

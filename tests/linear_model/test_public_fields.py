@@ -328,6 +328,7 @@ def test_goals_on_iwpc(kind, iwpc, rng):
     assert check_channel(states, rng, 1000) <= 0.5 * (1.0 + goal.advantage)
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_goals_without_bounds_are_refused_on_iwpc(iwpc):
     """Nothing is published unchecked, whatever the gene; and it is refused at once."""
@@ -344,6 +345,7 @@ def test_goals_without_bounds_are_refused_on_iwpc(iwpc):
             model.fit(X, y)
 
 
+@pytest.mark.slow
 def test_guarantees_on_breast_cancer(rng):
     """What is promised stays as it is, whatever a row or a label is."""
     X, y = breast_cancer(80)

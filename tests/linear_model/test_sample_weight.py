@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.stats import norm
@@ -100,14 +101,18 @@ def together(total, members, which):
 
 @pytest.mark.parametrize(
     ("shape", "fit_intercept"),
-    [
-        ("isotropic", True),
-        (GIVEN, True),
-        (GIVEN[:3, :3], False),
-        ("curvature", True),
-        ("minimax", True),
-        ("minimax", False),
-    ],
+    mostly_slow(
+        [
+            ("isotropic", True),
+            (GIVEN, True),
+            (GIVEN[:3, :3], False),
+            ("curvature", True),
+            ("minimax", True),
+            ("minimax", False),
+        ],
+        0,
+        3,
+    ),
 )
 def test_every_grain_is_that_of_whole_rows(estimator_class, rows, shape, fit_intercept):
     X, y, weights = rows
@@ -135,6 +140,7 @@ def test_every_grain_is_that_of_whole_rows(estimator_class, rows, shape, fit_int
     assert model.fisher_information_loss(per="feature")[9].max() == 0.0
 
 
+@pytest.mark.slow
 @evens
 @pytest.mark.parametrize("reweighting", [IRFIL, EvenTotal])
 @pytest.mark.parametrize("balanced", ["spectral", "trace"])

@@ -212,6 +212,7 @@ class TestDifferentialPrivacy:
             PrivateLinearRegression(EpsilonDelta(1.0, 1e-6), data_norm=1.0).fit(X, y * 1.0)
 
 
+@pytest.mark.slow
 def test_a_target_read_off_the_data_is_told_in_the_report():
     model = PrivateLinearRegression(MaxLeakage(0.5)).fit(X_DIABETES, Y_DIABETES)
     report = model.leakage_report()

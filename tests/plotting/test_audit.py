@@ -187,6 +187,7 @@ def test_one_noise_scale_gives_a_column_for_each_attack(kind):
     display.figure_.canvas.draw()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["numeric", "record"])
 def test_errors_are_relative_to_the_prior_guess(kind):
     results = errors()
