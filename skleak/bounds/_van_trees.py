@@ -106,4 +106,5 @@ def _inverse_trace(information: FloatArray) -> FloatArray:
     # An eigenvalue that drowns in round-off may be as large as this: infinity would promise more.
     values = np.maximum(values, values.shape[-1] * np.finfo(float).eps)
     variances = (vectors**2 / values[..., None, :]).sum(axis=-1)
-    return np.asarray((variances * scales**2).sum(axis=-1))
+    with np.errstate(over="ignore"):  # beyond the largest double: infinite
+        return np.asarray((variances * scales**2).sum(axis=-1))

@@ -108,6 +108,8 @@ class FanoCurvesDisplay:
         sizes = list(sizes)
         if not sizes:
             raise ValueError("`sizes` must hold at least one number of values; got none.")
+        for size in sizes:
+            fano_advantage(0.0, size)  # refuses what is no number of values
         if information is None:
             information = np.geomspace(0.01, 1.5 * np.log(float(max(sizes))), 240)
         levels = np.asarray(information, dtype=float)

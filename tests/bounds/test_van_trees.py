@@ -67,6 +67,7 @@ def test_singular_informations(rng):
     assert van_trees_mse(information, np.eye(3)) == pytest.approx(expected)
     assert van_trees_mse(np.diag([1.0, 0.0]), np.zeros((2, 2))) == np.inf
     assert van_trees_mse(0.0, 4.0) == 0.25
+    assert van_trees_mse(1e-320, 0.0) == np.inf
     # What drowns in round-off is not promised to be hidden.
     assert van_trees_mse(np.ones((2, 2)), np.zeros((2, 2))) >= 1e14
 

@@ -98,8 +98,9 @@ def test_all_priors_in_one_or_in_given_axes():
 def test_messages():
     with pytest.raises(ValueError, match="`sizes` must hold at least one"):
         FanoCurvesDisplay.from_sizes([])
-    with pytest.raises(ValueError, match=r"lie in \[2, 1e300\]; got 1"):
-        FanoCurvesDisplay.from_sizes([1], [0.1])
+    for size, information in ((1, [0.1]), (1, None), (-3, None)):
+        with pytest.raises(ValueError, match=rf"lie in \[2, 1e300\]; got {size}"):
+            FanoCurvesDisplay.from_sizes([size], information)
     with pytest.raises(ValueError, match="`information` must be non-negative"):
         FanoCurvesDisplay.from_sizes([2], [-0.1])
     with pytest.raises(ValueError, match=r"a list of levels; got shape \(\)"):

@@ -121,8 +121,9 @@ def model_parameters(model: Any) -> FloatArray:
     model = last_step(model)
     if not hasattr(model, "coef_"):
         raise AttackNotApplicableError(
-            f"{type(model).__name__} has no `coef_` after `fit`: this attack reads the parameters "
-            "of a linear model. Use BlackBoxAttributeInference, which needs only predictions."
+            f"{type(model).__name__} has no `coef_` after `fit`: only the parameters of a linear "
+            "model can be read. BlackBoxAttributeInference needs only predictions: pass it the "
+            "fitted model."
         )
     parts = [np.ravel(model.coef_)]
     if getattr(model, "fit_intercept", True):
