@@ -108,6 +108,10 @@ def write(text: str, path: "str | Path | None") -> str:
             f"Cannot write {str(path)!r}: the folder {str(target.parent)!r} does not exist. "
             "Create it, or give another path."
         )
+    if target.is_dir():
+        raise IsADirectoryError(
+            f"Cannot write {str(path)!r}: it is a folder. Give the path of a file in it."
+        )
     write_confidential(target, lambda file: file.write(text.encode()))
     return text
 

@@ -48,6 +48,9 @@ def test_files_are_written(make_audit, tmp_path):
     assert report.to_json(str(text)) == text.read_text(encoding="utf-8")
     with pytest.raises(FileNotFoundError, match="does not exist"):
         report.to_html(tmp_path / "nowhere" / "audit.html")
+    with pytest.raises(IsADirectoryError, match="it is a folder"):
+        report.to_json(tmp_path)
+    assert sorted(tmp_path.iterdir()) == [html, text]
 
 
 def test_the_frame_is_a_copy(make_audit):
