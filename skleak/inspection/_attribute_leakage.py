@@ -20,8 +20,6 @@ from skleak.utils._blocks import row_blocks
 from skleak.utils._features import resolve_features
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["attribute_leakage"]
-
 # Entries of the largest table of one block of records: 64 MB.
 _ELEMENTS = 1 << 23
 # Encoded tables that differentiation holds at once.

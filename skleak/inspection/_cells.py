@@ -6,27 +6,23 @@ import numpy as np
 
 from skleak.utils._typing import Array, BoolArray, FloatArray
 
-__all__ = ["Cells", "describe"]
-
 
 @dataclass(frozen=True)
 class Cells:
-    """Leakage of one column of b records. Confidential.
+    """Leakage of one column of b records. Confidential."""
 
-    Parameters
-    ----------
-    loss : ndarray of shape (b,)
-        Fisher information loss per unit of a number; NaN for one of few values.
-    distance, from_own : ndarray of shape (b,)
-        Largest distance over the noise of two encodings, and of one from that of the own value.
-    notes : ndarray of str of shape (b,)
-        What should be known of each.
-    """
-
+    # Fisher information loss per unit of a number; NaN for one of few values, (b,)
     loss: FloatArray
+    # Largest distance over the noise of two encodings, and of one from that of the own value, (b,)
     distance: FloatArray
     from_own: FloatArray
-    notes: Array
+    notes: Array  # What should be known of each, (b,)
+
+    @classmethod
+    def of_values(cls, distance: FloatArray, from_own: FloatArray, note: str) -> "Cells":
+        """Leakage of a column of few values, one note for all records."""
+        n = len(distance)
+        return cls(np.full(n, np.nan), distance, from_own, describe(n, (True, note)))
 
 
 def describe(n: int, *masked: tuple[BoolArray | bool, str]) -> Array:

@@ -20,8 +20,6 @@ from skleak.inspection._pipeline import Inspected
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 
-__all__ = ["STEP", "RawColumn", "read_column", "with_numbers", "with_value_of"]
-
 # First step of difference quotients, in standard deviations of the column.
 STEP = 0.05
 _ELEMENTS = 1 << 22
@@ -37,35 +35,17 @@ DROPPED = "the preprocessing drops it"
 
 @dataclass(frozen=True)
 class RawColumn:
-    """A column of the raw records. Confidential.
+    """A column of the raw records. Confidential."""
 
-    Parameters
-    ----------
-    index : int
-        Its position.
-    label : object
-        Its name, or its position where it has none.
-    numbers : ndarray of shape (n,) or None
-        The column as floats, NaN where a value is missing; None where it does not hold numbers.
-    is_number : bool
-        Whether it is differentiated; else its values are told apart.
-    codes : ndarray of int of shape (n,)
-        Which of the values each record has; empty for a number.
-    carriers : ndarray of int of shape (n_values,)
-        For each value a record that has it; empty for a number.
-    note : str
-        What should be known of the column.
-    limits : tuple of float
-        What numbers have to stay within, as the preprocessing refuses others.
-    """
-
-    index: int
-    label: Any
+    index: int  # Its position
+    label: Any  # Its name, or its position where it has none
+    # The column as floats, NaN where a value is missing; None where it does not hold numbers, (n,)
     numbers: FloatArray | None
-    is_number: bool
-    codes: IntArray
-    carriers: IntArray
-    note: str = ""
+    is_number: bool  # Whether it is differentiated; else its values are told apart
+    codes: IntArray  # Which of the values each record has; empty for a number, (n,)
+    carriers: IntArray  # For each value a record that has it; empty for a number, (n_values,)
+    note: str = ""  # What should be known of the column
+    # What numbers have to stay within, as the preprocessing refuses others
     limits: tuple[float, float] = (-np.inf, np.inf)
 
     @property

@@ -14,8 +14,6 @@ import numpy as np
 
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["Slopes", "flat_records", "slopes"]
-
 # A function of the values (b,) of some records, given by position (b,): a table (b, k).
 Function = Callable[[FloatArray, IntArray], FloatArray]
 
@@ -31,23 +29,14 @@ _VANISHING, _NOTHING = 0.2, 1e-9
 
 @dataclass(frozen=True)
 class Slopes:
-    """Derivatives of a function with respect to each record's value.
+    """Derivatives of a function with respect to each record's value."""
 
-    Parameters
-    ----------
-    right, left : ndarray of shape (n, k)
-        Derivatives to either side; the same where there is one derivative. Zero on a side where
-        the function is not defined.
-    kinks : ndarray of bool of shape (n,)
-        Where the sides differ.
-    jumps : ndarray of bool of shape (n,)
-        Where the function jumps, or has an infinite slope.
-    """
-
+    # Derivatives to either side; the same where there is one derivative. Zero on a side where the
+    # function is not defined, (n, k)
     right: FloatArray
     left: FloatArray
-    kinks: BoolArray
-    jumps: BoolArray
+    kinks: BoolArray  # Where the sides differ, (n,)
+    jumps: BoolArray  # Where the function jumps, or has an infinite slope, (n,)
 
 
 def slopes(

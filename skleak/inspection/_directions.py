@@ -18,8 +18,6 @@ from skleak.influence.state import FitState, RecordBatch
 from skleak.utils._blocks import dense
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["Directions", "block_width", "directions"]
-
 
 class Directions(Protocol):
     """A block of training records, prepared for directions."""

@@ -12,8 +12,6 @@ from skleak.inspection._pipeline import Inspected
 from skleak.inspection._separation import encodings, separations
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["HeldBlock"]
-
 KINK = "the preprocessing has a kink at this value: the larger of both slopes is taken"
 JUMP = "the preprocessing jumps, or is infinitely steep, at this value"
 MISSING = "no number: nothing to differentiate"
@@ -22,27 +20,13 @@ OUTSIDE = "one standard deviation away the preprocessing is undefined: the end o
 
 @dataclass(frozen=True)
 class HeldBlock:
-    """A block of training records, encoded by the fitted transformers.
+    """A block of training records, encoded by the fitted transformers."""
 
-    Parameters
-    ----------
-    data : Inspected
-        The pipeline with its training data.
-    rows : ndarray of int of shape (b,)
-        Positions of the records.
-    own : ndarray of shape (b, d)
-        The records as the transformers encode them.
-    prepared : Directions
-        The records, prepared for directions.
-    unequal : str
-        Why encodings cannot be held against each other; empty where they can.
-    """
-
-    data: Inspected
-    rows: IntArray
-    own: FloatArray
-    prepared: Directions
-    unequal: str
+    data: Inspected  # The pipeline with its training data
+    rows: IntArray  # Positions of the records, (b,)
+    own: FloatArray  # The records as the transformers encode them, (b, d)
+    prepared: Directions  # The records, prepared for directions
+    unequal: str  # Why encodings cannot be held against each other; empty where they can
 
     @classmethod
     def of(cls, data: Inspected, rows: IntArray, unequal: str) -> "HeldBlock":
@@ -58,9 +42,7 @@ class HeldBlock:
         carriers = column.carriers.tolist()
         candidates = [with_value_of(self.data, column, self.rows, one) for one in carriers]
         points = encodings(self.data.state, self.rows, self.own, candidates)
-        pair, from_own = separations(self.data.state, points)
-        b = len(self.rows)
-        return Cells(np.full(b, np.nan), pair, from_own, describe(b, (True, column.note)))
+        return Cells.of_values(*separations(self.data.state, points), column.note)
 
     def _number(self, column: RawColumn) -> Cells:
         assert column.numbers is not None

@@ -16,8 +16,6 @@ from skleak.utils._records import row_label, values_withheld
 from skleak.utils._sklearn_compat import check_sample_weight
 from skleak.utils._typing import Array, Data, FloatArray, IntArray
 
-__all__ = ["Inspected", "inspected"]
-
 # Relative to the largest entry of a column, encoded records that differ by less are the same:
 # `fit_transform` and `transform` of a decomposition differ by rounding.
 _ROUNDING = 1e-8
@@ -25,27 +23,13 @@ _ROUNDING = 1e-8
 
 @dataclass(frozen=True)
 class Inspected:
-    """A fitted pipeline with its training data. Confidential.
+    """A fitted pipeline with its training data. Confidential."""
 
-    Parameters
-    ----------
-    preprocessing : Pipeline or None
-        Fitted transformers, all before the model.
-    name : str
-        Name of the model's step.
-    model : estimator
-        The private estimator.
-    table : DataFrame or ndarray of shape (n, n_columns)
-        Raw training records.
-    y : ndarray of shape (n,)
-        Their targets.
-    """
-
-    preprocessing: Pipeline | None
-    name: str
-    model: Any
-    table: Any
-    y: Array
+    preprocessing: Pipeline | None  # Fitted transformers, all before the model, or None
+    name: str  # Name of the model's step
+    model: Any  # The private estimator
+    table: Any  # Raw training records, (n, n_columns)
+    y: Array  # Their targets, (n,)
 
     @property
     def state(self) -> FitState:

@@ -19,8 +19,6 @@ from skleak.inspection._pipeline import Inspected
 from skleak.inspection._separation import separations
 from skleak.utils._typing import Array, FloatArray, IntArray
 
-__all__ = ["MOST_RECORDS", "Refits"]
-
 # Records of which all columns are refitted where none are named.
 MOST_RECORDS = 20
 # Largest relative difference of a refit from the fit itself, from where the solver stopped.
@@ -30,18 +28,10 @@ _ROUNDS = 2
 
 @dataclass(frozen=True)
 class Refits:
-    """Some training records, and the pipeline to train anew.
+    """Some training records, and the pipeline to train anew."""
 
-    Parameters
-    ----------
-    data : Inspected
-        The pipeline with its training data.
-    rows : ndarray of int of shape (b,)
-        Positions of the records.
-    """
-
-    data: Inspected
-    rows: IntArray
+    data: Inspected  # The pipeline with its training data
+    rows: IntArray  # Positions of the records, (b,)
 
     def check(self) -> None:
         """Raise unless the pipeline, trained anew, is the one that was given."""
@@ -64,9 +54,7 @@ class Refits:
             return self._number(column)
         values = raw_column(self.data.table, column.index)[column.carriers]
         points = self._parameters(column.index, values)
-        pair, from_own = separations(self.data.state, points)
-        b = len(self.rows)
-        return Cells(np.full(b, np.nan), pair, from_own, describe(b, (True, column.note)))
+        return Cells.of_values(*separations(self.data.state, points), column.note)
 
     def _number(self, column: RawColumn) -> Cells:
         assert column.numbers is not None

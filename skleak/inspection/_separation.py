@@ -9,8 +9,6 @@ from skleak.influence.state import FitState
 from skleak.utils._blocks import dense
 from skleak.utils._typing import FloatArray, IntArray
 
-__all__ = ["encodings", "separations"]
-
 
 def encodings(
     state: FitState, rows: IntArray, own: FloatArray, candidates: Sequence[FloatArray]

@@ -166,7 +166,8 @@ def find_secret(table: Any, attribute: Any, values: Any = None) -> Secret:
     if missing:
         raise ValueError(
             f"The attribute {attribute!r} has {missing} missing values of {len(column)}. Drop "
-            "those records, or give the missing value a name of its own, for instance 'unknown'."
+            "those records, impute numbers, or give missing text a name of its own, such as "
+            "'unknown'."
         )
     return secret_of(column, index, attribute, values)
 

@@ -86,7 +86,7 @@ def _gap(found: Finding) -> str:
     else:
         meaning = f"no attack is certain to follow from it, and none is ruled out: {alone}"
     return (
-        f"Generalisation gap: the {what} is larger by {number(found['value'])} on non-members "
+        f"Generalization gap: the {what} is larger by {number(found['value'])} on non-members "
         f"than on members ({interval(found, number)}); {meaning}"
     )
 
