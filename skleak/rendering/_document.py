@@ -31,12 +31,12 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Card:
-    """A number that stands out, with what it is and a note; ``mood`` is "", "good" or "bad"."""
+    """A number that stands out, with what it is and a note; ``tone`` is "", "good" or "bad"."""
 
     term: str
     value: str
     note: str
-    mood: str = ""
+    tone: str = ""
 
 
 @dataclass(frozen=True)

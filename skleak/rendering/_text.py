@@ -41,8 +41,8 @@ def _head(document: Document) -> Iterator[str]:
     if document.summary:
         yield from ("", *_wrap(document.summary))
     if document.cards:
-        told = (f"{card.term}: {card.value}" for card in document.cards)
-        yield from ("", *_wrap("; ".join(told) + "."))
+        shown = (f"{card.term}: {card.value}" for card in document.cards)
+        yield from ("", *_wrap("; ".join(shown) + "."))
 
 
 def _section(section: Section) -> Iterator[str]:

@@ -173,7 +173,7 @@ def test_exceeded_bounds_stand_out(real_audits, read_page):
     assert sum(_columns(report, "Results")["Verdict"].sharp) == (verdicts == EXCEEDED).sum()
     assert html.count('<span class="sharp">bound exceeded</span>') == (verdicts == EXCEEDED).sum()
     card = _document(report).cards[-1]
-    assert (card.value, card.mood) == (f"{sum(verdicts == EXCEEDED)} of {len(verdicts)}", "bad")
+    assert (card.value, card.tone) == (f"{sum(verdicts == EXCEEDED)} of {len(verdicts)}", "bad")
     assert card.value in read_page(html).words
     svg = re.search(r"<svg.*?</svg>", html, re.DOTALL)[0]
     assert "bound exceeded" in svg

@@ -54,8 +54,8 @@ class Samples:
         """Success of an unfitted attack with every target, (n_models, n_targets)."""
         if side.targets is not None:
             _set(attack, records=side.targets)
-        told = attack_weights(attack, sample_weight=side.weights)
-        result = attack.fit(side.X, side.y, **told)
+        known = attack_weights(attack, sample_weight=side.weights)
+        result = attack.fit(side.X, side.y, **known)
         fitted = attack if result is None else result
         if bool(getattr(fitted, "numeric_", self.secret.numeric)) != self.secret.numeric:
             raise ValueError(

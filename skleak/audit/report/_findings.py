@@ -55,10 +55,10 @@ def facts(report: AuditFacts) -> tuple[Finding, ...]:
         specific = (_rarely_wrong, _better_attack, _gap, _guarantee)
     topics = (*specific, _exceeded, _vacuous, _single_records, _power, _biased)
     found = [_summary(report), *(topic(report) for topic in topics)]
-    told = [finding for finding in found if finding is not None]
+    present = [finding for finding in found if finding is not None]
     noise = [Finding("noise", {"sentence": line}) for line in noise_findings(report)]
     exposed = _exposed(report)
-    return (*told, *noise, *([] if exposed is None else [exposed]))
+    return (*present, *noise, *([] if exposed is None else [exposed]))
 
 
 def _context(report: AuditFacts, noise: float) -> dict[str, Any]:
@@ -188,8 +188,8 @@ def _better_attack(report: AuditFacts) -> Finding | None:
     if not found:
         return None
     noise, floor, reached = found[0]
-    told = {"floor": floor, "reached": reached, "n_scales": len(found)}
-    return Finding("better_attack", _context(report, noise) | told)
+    facts = {"floor": floor, "reached": reached, "n_scales": len(found)}
+    return Finding("better_attack", _context(report, noise) | facts)
 
 
 def _gap(report: AuditFacts) -> Finding | None:

@@ -220,14 +220,14 @@ def _exposed(found: Finding) -> str:
 def _among_many(found: Finding, attack: str) -> str:
     """Say how many records an attack tells apart, since among many some are by chance."""
     chance = "more often than chance explains, after correction for looking at all of them."
-    told = f"but with so many records that may be chance: none is told apart {chance}"
+    meaning = f"but with so many records that may be chance: none is told apart {chance}"
     if n := found["n_beyond"]:
-        told = (
+        meaning = (
             f"{plural(n, 'record')} of {count(found['n_targets'])} {'is' if n == 1 else 'are'} "
             f"told apart {chance}"
         )
     share = percent(found["value"])
-    return f": {code(attack)} is right about the first in {share} of the releases; {told}"
+    return f": {code(attack)} is right about the first in {share} of the releases; {meaning}"
 
 
 def _named(rows: Mapping[str, list[float]]) -> str:

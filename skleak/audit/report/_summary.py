@@ -165,18 +165,18 @@ def _played(row: Any, bound: float) -> str:
     return text + "; see the verdict on it"
 
 
-def _utility(told: Mapping[str, Any], quiet: bool = False) -> str:
+def _utility(found: Mapping[str, Any], quiet: bool = False) -> str:
     """Say how useful the model is at a noise scale; nothing where it is not known."""
-    name, value = shorten(told["name"], 48), number(told["value"])
+    name, value = shorten(found["name"], 48), number(found["value"])
     if quiet:
-        return f"The model's {name} is {value} on {told['data']}."
-    if np.isnan(told["value"]):
+        return f"The model's {name} is {value} on {found['data']}."
+    if np.isnan(found["value"]):
         return ""
     compared = ""
-    if told["noise"] != 0.0 and not np.isnan(told["noiseless"]):
-        compared = f", against {number(told['noiseless'])} without noise"
-    where = f"{at_noise(told['noise'])}, the released model's {name}"
-    return f"{where} is {value} on {told['data']}{compared}."
+    if found["noise"] != 0.0 and not np.isnan(found["noiseless"]):
+        compared = f", against {number(found['noiseless'])} without noise"
+    where = f"{at_noise(found['noise'])}, the released model's {name}"
+    return f"{where} is {value} on {found['data']}{compared}."
 
 
 def _who(attack: Any) -> str:

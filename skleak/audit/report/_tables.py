@@ -70,13 +70,13 @@ def results_table(report: AuditFacts) -> tuple[Block, ...]:
         columns.append(_column("Guesses", results["n_games"], count))
     settings = report.settings
     level = percent(settings["confidence_level"])
-    told = (
+    caption = (
         f"With a number: its {level} interval. Behind each verdict stands a wider one, at level "
         f"{percent(settings['verdict_level'])}. Utility: {settings['utility_name']} on "
         f"{settings['utility_data']}. A dash: not computed or not defined."
     )
     where = "in the table `results` of the report and in its JSON."
-    return Table("Results", tuple(columns), where=where), Paragraph(told, soft=True)
+    return Table("Results", tuple(columns), where=where), Paragraph(caption, soft=True)
 
 
 def _guesses(report: AuditFacts) -> list[Column]:
@@ -133,14 +133,14 @@ def bounds_table(report: AuditFacts) -> tuple[Block, ...]:
     bounds = merged_bounds(report)
     if guesses:
         drawn = "" if membership else ", for secrets drawn from the stated prior"
-        told = f"Largest share of right guesses of any attack{drawn}; tightest first."
+        caption = f"Largest share of right guesses of any attack{drawn}; tightest first."
         guess = first["baseline"].astype(float)
         known = first["lower_bound" if membership else "imputation"].astype(float)
     else:
-        told = "Smallest root mean squared error of an unbiased attack, on the median record."
+        caption = "Smallest root mean squared error of an unbiased attack, on the median record."
         guess, known = prior_error(report), imputation_error(report)
     if bounds.empty:
-        told = "No bound is known." if report.bounds else "No bound was computed."
+        caption = "No bound is known." if report.bounds else "No bound was computed."
     up: Show = (lambda value: percent(value, up=True)) if guesses else root
     show: Show = percent if guesses else root
     rows = [(str(name), _texts(bounds[name], up)) for name in bounds.columns]
@@ -156,7 +156,7 @@ def bounds_table(report: AuditFacts) -> tuple[Block, ...]:
         Column(number(noise), tuple(row[k] for row in cells), short=number(noise))
         for k, noise in enumerate(first.index)
     ]
-    return Paragraph(told, soft=True), Table("Bounds and baselines", tuple(columns))
+    return Paragraph(caption, soft=True), Table("Bounds and baselines", tuple(columns))
 
 
 def group_table(report: AuditFacts) -> tuple[Block, ...]:
@@ -168,17 +168,17 @@ def group_table(report: AuditFacts) -> tuple[Block, ...]:
     by = "Fisher information loss"
     if membership:
         by = "distance between models with and without them (over the noise)"
-    told = "mean share of right guesses in each."
+    caption = "mean share of right guesses in each."
     if not guesses:
-        told = "median squared error in each, over that of guessing the mean about the same record."
+        caption = "median squared error in each, over that of guessing the mean about the record."
     if np.isclose(table["eta_low"].min(), table["eta_high"].max(), rtol=1e-6):
-        told += (
+        caption += (
             f" All {'distances' if membership else 'losses'} are equal, so the order of the groups "
             "has no meaning."
         )
-    told = (
+    caption = (
         f"Records in {plural(len(table), 'group')} of rising {by}, at noise scale "
-        f"{number(middle_noise(report))}: {told}"
+        f"{number(middle_noise(report))}: {caption}"
     )
     names = {"prior": "Prior", "bayes": "Bayes", "cramer_rao": "Bound"}
     about, start = ("n_records", "eta", "eta_low", "eta_high"), "success_" if guesses else "mse_"
@@ -199,7 +199,7 @@ def group_table(report: AuditFacts) -> tuple[Block, ...]:
         for name in table.columns
         if name not in about
     ]
-    return Paragraph(told, soft=True), Table("Who is exposed", tuple(columns))
+    return Paragraph(caption, soft=True), Table("Who is exposed", tuple(columns))
 
 
 def exposed_table(report: AuditFacts) -> tuple[Block, ...]:
@@ -221,11 +221,11 @@ def exposed_table(report: AuditFacts) -> tuple[Block, ...]:
         _column(prior, top["prior"], show, prior.lower()),
         _column(best, top["value"], show, best.lower()),
     ]
-    told = (
+    caption = (
         f"By position in the data, counted from 0, at noise scale {number(middle_noise(report))}. "
         "The records themselves are not in this report."
     )
-    return Paragraph(told, soft=True), Table("Most exposed records", tuple(columns))
+    return Paragraph(caption, soft=True), Table("Most exposed records", tuple(columns))
 
 
 def _column(

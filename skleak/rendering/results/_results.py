@@ -74,8 +74,8 @@ def points(audit: Any) -> pd.DataFrame:
     errors = results[[f"mse{end}" for end in ends]].astype(float).set_axis(names, axis=1)
     guess = results["noise_scale"].map(prior_error(audit).where(lambda error: error > 0.0))
     # Where the guess is not known, what the advantage says: rounding may leave it below zero.
-    told = 1.0 - results[["advantage", "advantage_high", "advantage_low"]].astype(float)
-    return errors.div(guess, axis=0).fillna(told.set_axis(names, axis=1).clip(lower=0.0))
+    gap = 1.0 - results[["advantage", "advantage_high", "advantage_low"]].astype(float)
+    return errors.div(guess, axis=0).fillna(gap.set_axis(names, axis=1).clip(lower=0.0))
 
 
 def relative_bounds(audit: Any, names: "list[str] | None" = None) -> pd.DataFrame:
