@@ -90,7 +90,8 @@ def _check_exact(ledger):
     return losses
 
 
-@pytest.mark.parametrize("n_writers", [3, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_writers", [3, 10])
 def test_concurrent_writers_lose_nothing(path, start, n_writers):
     # The file does not exist yet: they also race to make it.
     writers = [start(WRITER, path, 25, 1.0) for _ in range(n_writers)]

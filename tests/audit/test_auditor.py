@@ -262,6 +262,7 @@ def test_noise_scales_in_any_form(rng):
         assert table["noise_scale"].tolist() == [0.1]
 
 
+@pytest.mark.slow
 def test_noise_of_the_estimator(rng):
     X, y = make_table(rng)
     model = make_pipe(PrivateLinearRegression(0.07, alpha=0.1))

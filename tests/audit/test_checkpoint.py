@@ -149,6 +149,7 @@ def _header(path):
         return json.loads(str(file["header"]))
 
 
+@pytest.mark.slow
 def test_a_finished_checkpoint_plays_nothing(data, tmp_path):
     path = tmp_path / "audit.npz"
     first = make(path=path).fit(*data)
@@ -163,6 +164,7 @@ def test_a_finished_checkpoint_plays_nothing(data, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_intervals_can_be_changed_afterwards(data, tmp_path):
     path = tmp_path / "audit.npz"
     narrow = make(path=path, confidence_level=0.5).fit(*data).results_
@@ -298,6 +300,7 @@ class Vandal(Counting):
         return super().predict(released, noise_scale)
 
 
+@pytest.mark.slow
 def test_a_folder_that_vanishes_does_not_end_the_audit(data, tmp_path):
     folder = tmp_path / "gone"
     folder.mkdir()

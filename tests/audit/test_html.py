@@ -68,6 +68,7 @@ def test_notebook_fragment_touches_nothing_outside_itself(real_audits):
     assert html.count("<details>") == 2
 
 
+@pytest.mark.slow
 def test_figures_have_words_for_those_who_do_not_see_them(real_audits, pages, read_page):
     for name, report in real_audits.items():
         page = read_page(pages[name])

@@ -72,6 +72,7 @@ def test_the_number_of_levels_and_attacks_does_not_change_a_cell(data):
         assert rows[column].item() == one.results_[column].item()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "attribute, secrets",
     mostly_slow([(0, "actual"), (0, "drawn"), (1, "actual"), (None, "actual")], 1),
@@ -103,6 +104,7 @@ def test_no_seed_is_fresh_entropy(data):
     assert entropy[0] != entropy[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", mostly_slow([np.random.default_rng, np.random.RandomState], 0))
 def test_generators_are_taken_and_advanced(make, data):
     generator = make(5)

@@ -111,6 +111,7 @@ def test_sparse_records(rng):
     assert_allclose(few, whole[[7, 3]], rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("private_target", [False, True])
 @pytest.mark.parametrize("reweighting", [IRFIL(tol=1e-11, max_iter=100), EvenTotal(tol=1e-11)])
 def test_weights_that_follow_the_data_are_counted(reweighting, private_target, rng):

@@ -137,6 +137,7 @@ def test_share_bounds_the_probability_of_the_slice(rng):
             assert found >= exact - 1e-4
 
 
+@pytest.mark.slow
 def test_quadrature_is_finer_than_what_is_added_for_it(rng, monkeypatch):
     monkeypatch.setattr(_slices, "QUADRATURE_ERROR", 0.0)
     for size, dimension in ((3, 2), (5, 3), (6, 6), (6, 1)):

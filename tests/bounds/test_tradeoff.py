@@ -77,6 +77,7 @@ def test_equidistant_encodings_stay_close_to_bayes(size, rng):
                 assert bound <= 1.1 * bayes
 
 
+@pytest.mark.slow
 def test_never_below_simulated_bayes(rng):
     for size, dimension in ((3, 2), (4, 4), (6, 2), (8, 20)):
         encodings = 1.3 * rng.standard_normal((size, dimension))

@@ -126,6 +126,7 @@ def test_rare_failures_are_not_stated_away():
     assert unseen_failures(0 * points, prior, 1000)[0] < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("priors", mostly_slow([[0.5, 0.5, 0.5, 0.5], [0.3, 0.6, 0.8, 0.55]], 1))
 @pytest.mark.parametrize("scale", [0.1, 1.0, 3.0])
 def test_sixteen_values_by_posteriors_or_cells_where_failures_are_rare(scale, priors, rng):

@@ -55,6 +55,7 @@ def _simulated(channel, prior, rng, n=40_000):
     return right, np.sqrt(right * (1.0 - right) / n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_values, d", [(2, 1), (2, 4), (3, 2), (5, 6), (10, 3)])
 def test_the_bayes_value_is_that_of_simulated_attacks(rng, n_values, d):
     channel = _random(rng, n_values, d)

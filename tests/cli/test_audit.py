@@ -72,8 +72,14 @@ def test_it_is_the_audit_that_the_library_makes(data, tmp_path, run):
         pytest.param(("--target", "cost", "--sensitive", "height (cm)"), marks=pytest.mark.slow),
         ("--target", "cost"),
         pytest.param(("--target", "ill", "--prior", "uniform"), marks=pytest.mark.slow),
-        ("--target", "gene", "--model", "poisson", "--sensitive", "smoker?"),
-        ("--target", "cost", "--sensitive", "smoker?", "--secrets", "drawn"),
+        pytest.param(
+            ("--target", "gene", "--model", "poisson", "--sensitive", "smoker?"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            ("--target", "cost", "--sensitive", "smoker?", "--secrets", "drawn"),
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             ("--target", "cost", "--sensitive", "smoker?", "--reweighting", "irfil"),
             marks=pytest.mark.slow,
@@ -82,7 +88,10 @@ def test_it_is_the_audit_that_the_library_makes(data, tmp_path, run):
             ("--target", "cost", "--sensitive", "smoker?", "--reweighting", "total"),
             marks=pytest.mark.slow,
         ),
-        ("--target", "ill", "--sensitive", "smoker?", "--reweighting", "total"),
+        pytest.param(
+            ("--target", "ill", "--sensitive", "smoker?", "--reweighting", "total"),
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             (
                 "--target",

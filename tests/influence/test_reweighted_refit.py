@@ -153,6 +153,7 @@ def test_own_value_and_absent_records_are_the_fit_itself(reweighting, rng):
     assert_array_equal(own, np.tile(w, (5, 1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reweighting", RULES)
 def test_few_passes_in_large_data(reweighting, rng, monkeypatch):
     X, y, _ = make_data(PrivateLinearRegression, rng, n=2000)
@@ -236,6 +237,7 @@ def test_the_linearised_system(reweighting, rng):
         assert_allclose(change.step[0], -np.linalg.solve(expected, at_start), atol=1e-7)
 
 
+@pytest.mark.slow
 def test_long_work_is_announced(rng, monkeypatch, capfd):
     X, y, _ = make_data(PrivateLinearRegression, rng)
     model = PrivateLinearRegression(0.0, **flat(**OPTIONS)).fit(X, y)

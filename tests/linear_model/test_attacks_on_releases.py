@@ -41,6 +41,7 @@ FORMS = {
 }
 
 
+@pytest.mark.slow
 @every("form", FORMS)
 @every("noise", [0.3, GaussianDP(1.0), EpsilonDelta(1.0, 1e-6)])
 @every("classes", [["ill", "well"], ["ill", "well", "unknown"]])

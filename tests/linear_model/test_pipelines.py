@@ -136,6 +136,7 @@ def test_cross_validation_in_two_processes_equals_that_in_one(estimator_class, d
         assert_array_equal(results[0][key], results[1][key])
 
 
+@pytest.mark.slow
 def test_fresh_noise_differs_between_processes(numbers):
     # Each fold is the same data: only the noise can tell the scores apart.
     X, y = np.tile(numbers.X, (4, 1)), np.tile(numbers.y, 4)

@@ -33,6 +33,7 @@ def test_probabilities_of_single_integers(scale):
     assert chisquare(counts, expected).pvalue > LEVEL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exponent", [10, 20, 30, 31])
 def test_distribution_at_large_scales(exponent, rng):
     scale = 2.0**exponent

@@ -124,6 +124,7 @@ def test_intervals_take_the_method(rng):
         mean_interval([1.0, 2.0], method="betting")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [None, 0.2, 0.05])
 @pytest.mark.parametrize("bound", [0.1, 0.5])
 def test_detectable_excess_is_found_as_often_as_promised(bound, spread, rng):

@@ -236,6 +236,7 @@ def test_errors_of_zero_stand_at_the_edge():
     assert curve["cramer_rao"].tolist() == pytest.approx([0.0, 1e-2 / PRIOR_ERROR])
 
 
+@pytest.mark.slow
 def test_unknown_and_infinite_bounds():
     results = errors()
     results[["cramer_rao", "verdict"]] = np.nan, ""

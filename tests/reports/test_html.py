@@ -245,6 +245,7 @@ def test_no_groups_no_group_table(make_report):
     assert report.to_dict()["groups"] == []
 
 
+@pytest.mark.slow
 def test_hundreds_of_columns_are_capped_with_a_note(make_report):
     report = make_report([1.0, 2.0], features=[f"column_{j:03}" for j in range(300)])
     html = report.to_html()
