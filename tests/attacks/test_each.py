@@ -57,6 +57,7 @@ def games(attack, rng, scale, n_releases=5):
     return attack.encodings_[np.arange(n_targets), secret] + noise
 
 
+@pytest.mark.slow
 @elsewhere
 @pytest.mark.parametrize("estimator", mostly_slow(ESTIMATORS, 1))
 @pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
@@ -154,6 +155,7 @@ def test_errors(make_table, make_pipe):
         attack.predict_each(np.zeros((3, 2, 8)))
 
 
+@pytest.mark.slow
 def test_sparse_encodings(rng):
     X = pd.DataFrame(
         {"gene": rng.choice(list("ABC"), 40), "site": rng.choice(list("abcdefgh"), 40)}

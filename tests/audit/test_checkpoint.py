@@ -246,6 +246,7 @@ def test_files_that_are_no_checkpoint_are_refused(content, data, tmp_path):
     assert path.read_bytes() == content
 
 
+@pytest.mark.slow
 def test_foreign_archives_are_refused(data, tmp_path):
     path = tmp_path / "audit.npz"
     for arrays in ({"a": np.ones(3)}, {"header": np.array("{}")}, {"header": np.array("[1]")}):
@@ -257,6 +258,7 @@ def test_foreign_archives_are_refused(data, tmp_path):
         make(path=path).fit(*data)
 
 
+@pytest.mark.slow
 def test_half_a_checkpoint_is_refused(data, tmp_path):
     path = tmp_path / "audit.npz"
     make(path=path).fit(*data)
@@ -313,6 +315,7 @@ def test_a_folder_that_vanishes_does_not_end_the_audit(data, tmp_path):
     pd.testing.assert_frame_equal(table, make(Counting()).fit(*data).results_)
 
 
+@pytest.mark.slow
 def test_a_full_disk_does_not_end_the_audit(data, tmp_path, monkeypatch):
     def full(file, **arrays):
         raise OSError(errno.ENOSPC, "No space left on device")

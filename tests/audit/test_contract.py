@@ -136,6 +136,7 @@ def test_column_names_of_another_kind_are_no_names(data):
     assert not hasattr(auditor, "feature_names_in_")
 
 
+@pytest.mark.slow
 def test_refit_forgets_names(data):
     X, y = data
     auditor = make(1, (1, 2, 0)).fit(X, y)
@@ -236,6 +237,7 @@ class Cheat:
         return np.tile(self.secrets_, (len(released), 1))
 
 
+@pytest.mark.slow
 def test_an_attack_that_reads_the_secret_is_found(data):
     auditor = make(attacks=[Cheat(), "prior"], noise_scales=1.0, n_releases=40, prior="uniform")
     table = auditor.fit(*data).results_.set_index("attack")

@@ -152,6 +152,7 @@ def test_the_spread_of_the_models_has_the_two_sided_quantile_of_student():
             assert found == pytest.approx((1.0, 1.0 - half, 1.0 + half), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_coverage_where_models_differ_alone(rng):
     """Student's interval of normal effects holds its level exactly: 90 % of 1,000, and not 95."""
     records = 1e-9 * np.arange(3.0)

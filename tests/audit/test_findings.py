@@ -161,6 +161,7 @@ def test_biased_attacks_below_the_bound_are_told(make_audit):
     assert "has 55%, which no bound for unbiased attacks rules out for biased ones" in unclear
 
 
+@pytest.mark.slow
 def test_a_bound_on_errors_that_is_infinite_or_unknown_is_said_to_be(make_audit):
     for kind in ("numeric", "record"):
         report = make_audit(kind, noise=(1e-3,))

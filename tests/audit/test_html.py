@@ -101,6 +101,7 @@ def test_a_figure_says_what_its_display_says(real_audits, pages):
         assert f"without noise: {number(report.settings['noiseless_utility'])}" in shown
 
 
+@pytest.mark.slow
 def test_pages_are_the_same_whatever_the_style_and_the_thread(real_audits, pages):
     report, page = real_audits["categorical"], pages["categorical"]
     open_before = plt.get_fignums()

@@ -148,6 +148,7 @@ def test_p_values_are_no_smaller_than_uniform_ones(rng):
         assert (share <= level + 4.0 * np.sqrt(level / 2000)).all()
 
 
+@pytest.mark.slow
 def test_other_means_and_lengths_leave_normal_draws_normal(rng):
     for axis in (0, None):
         draws = [_with_drawn_moments(standard(rng, 4, 2), axis, rng) for _ in range(5000)]
@@ -163,6 +164,7 @@ def test_other_means_and_lengths_leave_normal_draws_normal(rng):
         np.testing.assert_allclose(first, second)
 
 
+@pytest.mark.slow
 def test_the_tail_of_the_likelihood_ratio_is_exact_where_it_is_small(rng):
     upper, lower = (0.05, 0.9), (-50.0, -0.05)
     for n, n_sums in ((3, 500_000), (40, 200_000)):

@@ -94,6 +94,7 @@ def test_half_the_noise_is_a_warning(table, shape):
         auditor.fit(X, y)
 
 
+@pytest.mark.slow
 def test_attacks_suppose_the_same_noise(table, shape):
     X, y = table
     model = PrivateLinearRegression(0.1, noise_covariance=shape)

@@ -126,6 +126,7 @@ def test_the_global_state_is_left_alone(data):
     same(first, fit(data, noise_scales=0.3))
 
 
+@pytest.mark.slow
 def test_progress_is_shown_on_request(data, capsys):
     fit(data, attacks="prior", verbose=1)
     assert "audit" in capsys.readouterr().err

@@ -204,6 +204,7 @@ def test_membership_has_no_exact_test(reweighting, rng):
         attack.expected_score()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reweighting", mostly_slow(["irfil", "total"], 1))
 def test_membership_audits(reweighting, rng):
     X = rng.normal(size=(40, 3))

@@ -156,6 +156,7 @@ def test_pair_test_of_equal_weights_is_that_of_none(problem):
     assert_allclose(one.steps, other.steps, rtol=1e-5, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", mostly_slow(["attribute", "records", "membership", "drawn"], 1, 2))
 def test_in_a_pipeline_weights_go_to_the_last_step(name, problem):
     X, y, weights = problem
@@ -222,6 +223,7 @@ def test_invalid_weights(name, wrong, problem):
         clone(AUDITORS[name]).fit(X, y, sample_weight=weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", mostly_slow(["attribute", "drawn"], 1))
 def test_a_checkpoint_of_other_weights_is_of_another_audit(name, problem, tmp_path):
     X, y, weights = problem

@@ -135,6 +135,7 @@ def test_bounds_are_those_of_the_channel(rng):
         assert abs(share - found["bayes"][i]) < SIGMAS * np.sqrt(0.25 / n)
 
 
+@pytest.mark.slow
 def test_blocks_of_bounds_do_not_matter(rng, monkeypatch):
     encodings, prior = rng.normal(size=(5, 2, 2)), np.full((5, 2), 0.5)
     shapes, names = random_shapes(rng, 5, 2, 2), ["bayes", "fano", "generalized_fano"]
@@ -196,6 +197,7 @@ def test_bayes_value_is_that_of_the_white_box(shape, secrets, table):
     assert auditor.report_.settings["noise_covariance"] == shape
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", mostly_slow(SHAPES, 1))
 def test_tables_have_the_losses_of_both_terms(shape, table):
     X, y = table
@@ -231,6 +233,7 @@ def test_the_tables_leave_out_bounds_of_equal_noise(table):
         LeakageAuditor(model, 0, bounds=["bayes", "gdp"], n_releases=2).fit(X, y)
 
 
+@pytest.mark.slow
 def test_the_report_says_what_noise_it_is(table):
     X, y = table
     model = PrivateLinearRegression(0.3, noise_covariance="minimax")

@@ -82,6 +82,7 @@ def circle(size):
     return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [3, 10, 50])
 def test_values_in_a_plane_are_exact(size, rng):
     clouds = [scale * rng.standard_normal((size, 2)) for scale in (0.3, 1.0, 3.0)]

@@ -66,6 +66,7 @@ def test_published_point_of_ten_one_hot_encodings():
     assert ladder == sorted(ladder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 3, 10, 30])
 def test_equidistant_encodings_stay_close_to_bayes(size, rng):
     for prior in (np.full(size, 1 / size), rng.dirichlet(5 * np.ones(size))):
@@ -135,6 +136,7 @@ def test_no_difference_no_advantage_and_no_noise_full_advantage():
     assert bound == pytest.approx((0.4 + 0.35 - 0.4) / 0.6, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_batches_of_channels_equal_single_ones(rng):
     encodings = rng.standard_normal((7, 4, 9))
     prior, scale = rng.dirichlet(np.ones(4), 7), rng.uniform(0.3, 2.0, 7)

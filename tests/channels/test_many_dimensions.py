@@ -81,6 +81,7 @@ def test_slices_cells_and_posteriors_agree(rng):
         assert np.all(error < 1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("priors", [(0.5, 0.5, 0.5, 0.5), (0.3, 0.6, 0.8, 0.55)])
 def test_cells_of_a_box_in_four_dimensions(priors, rng):
     sides = (0.5, 1.0, 2.0, 3.0)

@@ -123,6 +123,7 @@ def test_nearly_equal_covariances(rng):
     assert abs(values[0][0] - values[1][0]) <= 4.0 * values[1][1] + 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_values", [2, 3, 5])
 def test_the_difference_to_equal_covariances_is_the_same_value(rng, n_values, monkeypatch):
     channels = []

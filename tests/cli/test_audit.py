@@ -183,6 +183,7 @@ def test_the_progress_bar_is_on_standard_error(data, tmp_path, run):
     assert "cell/s" not in text
 
 
+@pytest.mark.slow
 def test_an_interrupted_audit_goes_on_from_its_checkpoint(data, tmp_path, run, monkeypatch):
     path, out = tmp_path / "c.npz", tmp_path / "r.json"
     arguments = ("audit", data, "--target", "cost", *ONE, "--sensitive", "smoker?", "--out", out)

@@ -155,6 +155,7 @@ def test_description(home):
 
 @pytest.mark.data
 class TestReal:
+    @pytest.mark.slow
     def test_counts(self, adult):
         assert adult.X_train.shape == (30162, 86)
         assert adult.X_test.shape == (15060, 86)

@@ -83,6 +83,7 @@ def test_own_value_and_absent_records_are_the_fit_itself(make_multinomial):
     assert_allclose(own, np.tile(w, (40, 1)), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_blocks_of_candidates_do_not_show(make_multinomial, monkeypatch):
     problem = make_multinomial(30, 3, 4)
     args = _state(problem), problem.X, problem.y, 0, [0.0, 2.0]

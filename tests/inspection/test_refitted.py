@@ -54,6 +54,7 @@ def _slope(pipeline, X, y, row, column, step):
     return (8.0 * near - far) / (12.0 * step)
 
 
+@pytest.mark.slow
 def test_losses_are_those_of_the_whole_pipeline(patients):
     X, y = patients
     X, y = X[["sex", "bmi", "bp"]][:30], y[:30]

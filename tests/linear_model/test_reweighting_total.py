@@ -114,6 +114,7 @@ def test_the_fit_is_that_under_the_weights(estimator_class, data):
     assert_allclose(model.intercept_, plain.intercept_, rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["accelerated", "newton", "plain"])
 def test_all_methods_end_in_the_same_place(estimator_class, data, method):
     reference = fit(estimator_class, data.X, data.y, noise_scale=0)
@@ -342,6 +343,7 @@ def test_a_record_that_cannot_leak(rng):
         assert np.all(np.isfinite(total(model)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [sparse.csr_array, sparse.csc_matrix, pd.DataFrame])
 def test_columns_in_any_container(estimator_class, data, form):
     # Without an intercept: weights of about 1 / |r| cannot make residuals of two classes cancel.

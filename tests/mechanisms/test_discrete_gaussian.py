@@ -14,6 +14,7 @@ from skleak.mechanisms import discrete_gaussian
 LEVEL = 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.5, 1.0, 3.0, 10.0])
 def test_probabilities_of_single_integers(scale):
     n = 10_000

@@ -156,6 +156,7 @@ def test_legend_stands_beside_and_names_every_bound_and_attack():
     assert len(colors) == 3
 
 
+@pytest.mark.slow
 def test_noise_zero_is_drawn():
     display = AuditDisplay.from_report(report(categorical([0.0, *SCALES]))).plot()
     assert display.ax_.get_xscale() == "symlog"

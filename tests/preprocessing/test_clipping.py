@@ -31,6 +31,7 @@ def test_rows_by_hand(kind):
         assert_array_equal(_dense(clipped)[row], X[row])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS[:2], ids=lambda kind: kind.__name__)
 @every("scale", [1e-320, 1e-200, 1.0, 1e200, 1.7e308])
 @every("d", [1, 3, 300])

@@ -66,6 +66,7 @@ def test_json_takes_group_labels_of_any_type(make_report, labels):
     assert len({row["group"] for row in loaded["records"]}) == 2
 
 
+@pytest.mark.slow
 def test_write_replaces_a_file_and_leaves_no_draft(tmp_path, fitted):
     _, _, report = fitted
     path = tmp_path / "report.html"
