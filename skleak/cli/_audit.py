@@ -109,8 +109,10 @@ def _fixed_seed(options: Options) -> int:
 
 def _check_secret(options: Options, prepared: Prepared) -> None:
     if options.membership:
-        if options.prior == "conditional":
-            raise ValueError("--prior conditional is of columns; membership has even odds here")
+        if options.prior != "marginal":
+            raise ValueError(
+                f"--prior {options.prior} is of columns; membership has even odds here"
+            )
         return
     if options.secrets == "drawn" and not prepared.n_values:
         what = (

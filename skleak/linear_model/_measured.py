@@ -234,5 +234,6 @@ class MeasuredModel(LinearModelParameters):
 def training_loss(
     state: FitState, norm: Norm = "spectral", *, conditional: bool = False
 ) -> FloatArray:
+    """Return the loss of every training record, of shape (n,)."""
     model = leakage_model(state)
     return (model.conditional if conditional else model).record_loss(state.training, norm=norm)

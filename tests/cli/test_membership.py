@@ -44,6 +44,7 @@ def test_a_limit_on_membership(data, tmp_path, run):
     [
         (("--sensitive", "smoker?"), "--membership and --sensitive are two audits"),
         (("--prior", "conditional"), "membership has even odds"),
+        (("--prior", "uniform"), "membership has even odds"),
     ],
 )
 def test_what_does_not_go_together(options, message, data, tmp_path, run):

@@ -28,6 +28,7 @@ def check_ceilings(max_leakage: Any, max_epsilon: Any, delta: Any) -> Ceilings:
 
 
 def check_delta(delta: Any) -> float:
+    """Return delta as a float strictly between 0 and 1."""
     return check_scalar("delta", delta, low_open=True, high=1.0, high_open=True)
 
 
@@ -57,6 +58,7 @@ def check_name(dataset: Any) -> str:
 
 
 def check_squared(losses: Any) -> FloatArray:
+    """Return the squares of known losses, of shape (n_records,)."""
     hint = (
         "NaN is a loss that is not known, as after a fit that did not converge: nothing is "
         "recorded, so release nothing. Let the fit converge, for instance with a larger `max_iter`."
@@ -72,6 +74,7 @@ def check_squared(losses: Any) -> FloatArray:
 
 
 def check_same_records(dataset: str, expected: int, got: int) -> None:
+    """Refuse losses of another number of records than a data set has."""
     if got != expected:
         raise ValueError(
             f"Data set {dataset!r} has {expected} records; got {got}. Use another name for other "
@@ -80,6 +83,8 @@ def check_same_records(dataset: str, expected: int, got: int) -> None:
 
 
 def to_json(description: Any) -> str:
+    """Write a description of a release as JSON: names and numbers, no data."""
+
     def plain(value: Any) -> Any:
         if isinstance(value, np.generic):
             return value.item()

@@ -153,6 +153,7 @@ def _images(
 
 
 def hessian_of(objective: Objective, a: FloatArray) -> FloatArray:
+    """Return the unnormalised Hessian at predictors ``a`` (n,), of shape (p, p)."""
     x = augment(dense_table(objective.X), True)
     weights = objective.weights * objective.loss.curvature(a)
     hessian = x.T @ (weights[:, None] * x)

@@ -205,6 +205,7 @@ def _joined(arrays: list[Array]) -> Array:
 
 
 def checked_targets(y: Any, table: Any) -> Array:
+    """Return targets as one column, one for each record of a table."""
     y = column_or_1d(y)
     check_consistent_length(table, y)
     return y
