@@ -126,8 +126,8 @@ def bounded_columns(
     design: Design, cells: Mapping[str, Outcome], noise: float, others: Sequence[str]
 ) -> dict[str, FloatArray]:
     """Bounds of every record, the smallest of the others, and the success of the attacks."""
-    bounds = cells[cell_key(noise, "bounds")]
     nothing = np.full(len(design.targets), np.nan)
+    bounds = cells.get(cell_key(noise, "bounds"), {"bayes": nothing})
     columns = {
         "bayes": bounds["bayes"],
         "tightest_bound": np.min([bounds[name] for name in others], axis=0) if others else nothing,
