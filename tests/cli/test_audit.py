@@ -272,8 +272,8 @@ def test_a_missing_file_and_a_file_that_a_number_was_expected_for(data, run):
 def test_a_wrong_path_is_told_before_anything_heavy_is_imported(tmp_path):
     code = (
         "import sys; from skleak.cli import main; code = main(sys.argv[1:]); "
-        "heavy = {'numpy', 'pandas', 'sklearn', 'scipy', 'matplotlib', 'joblib'} & set(sys.modules); "
-        "print(code, sorted(heavy))"
+        "heavy = {'numpy', 'pandas', 'sklearn', 'scipy', 'matplotlib', 'joblib'}; "
+        "print(code, sorted(heavy & set(sys.modules)))"
     )
     for path in (tmp_path / "nowhere.csv", tmp_path):
         command = [sys.executable, "-c", code, "audit", path, "--target", "cost"]
