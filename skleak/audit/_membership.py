@@ -59,8 +59,8 @@ class MembershipAuditor(BaseAuditor):
     verbose : int, default=0
         Above 0, a progress bar.
     random_state : None, int, RandomState or Generator, default=0
-        Seed of the simulated releases and memberships: two runs agree. Their noise protects nobody, and
-        a seed that is known costs nothing. None takes fresh entropy.
+        Seed of the simulated releases and memberships: two runs agree. Their noise protects
+        nobody, and a seed that is known costs nothing. None takes fresh entropy.
 
     Attributes
     ----------
