@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import is_classifier, is_regressor
 from sklearn.metrics import accuracy_score, r2_score
 
 from skleak.utils._arguments import check_numbers
@@ -37,8 +37,8 @@ def classifies(model: Any, y: Array | None = None) -> bool:
     """
     if hasattr(model, "predict_proba") or hasattr(model, "classes_"):
         return True
-    if hasattr(model, "__sklearn_tags__") and bool(is_classifier(model)):
-        return True
+    if hasattr(model, "__sklearn_tags__") and (is_classifier(model) or is_regressor(model)):
+        return bool(is_classifier(model))
     return y is not None and not _is_numeric(y)
 
 

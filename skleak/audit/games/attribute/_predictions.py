@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.pipeline import Pipeline
 
 from skleak.adversary.hypotheses import (
     Learner,
@@ -62,6 +63,7 @@ class PredictionsFacts(Facts):
 
     outputs: Mapping[str, str] = field(default_factory=dict)  # what each attack looks at
     no_bound: str  # why no attack is bounded
+    preprocessing: str  # whether it is part of what is asked
     random: bool  # whether trainings differ
 
 
@@ -204,6 +206,7 @@ class PredictionsGame(Game):
             has_noise=False,
             outputs={name: self._output(attack) for name, attack in self._chosen.items()},
             no_bound=NO_BOUND,
+            preprocessing="in the model" if isinstance(self.task.estimator, Pipeline) else "none",
             random=self._random,
         )
 
