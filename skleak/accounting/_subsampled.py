@@ -122,7 +122,7 @@ def subsampled_gaussian_tradeoff(
     0.03
     """
     accountant = _accountant(noise_multiplier, sampling_rate, n_steps, relation)
-    delta = np.array([accountant.get_delta(epsilon) for epsilon in _EPSILONS.tolist()])
+    delta = np.asarray(accountant.get_delta(_EPSILONS))
     slopes = np.exp(np.r_[-_EPSILONS, _EPSILONS[1:]])
     heights = (1.0 - np.r_[delta, delta[1:]]) * np.r_[np.exp(-_EPSILONS), np.ones(len(delta) - 1)]
     order = np.lexsort((heights, slopes))
@@ -154,9 +154,7 @@ def _is_hidden(
     return left >= (middle[1] - flat[1]) * (steep[0] - middle[0])
 
 
-def _accountant(
-    noise_multiplier: float, sampling_rate: float, n_steps: int, relation: str
-) -> Any:
+def _accountant(noise_multiplier: float, sampling_rate: float, n_steps: int, relation: str) -> Any:
     """Accountant of dp-accounting that has composed all steps."""
     sigma = check_scalar("noise_multiplier", noise_multiplier, low_open=True, finite=True)
     rate = check_scalar("sampling_rate", sampling_rate, low_open=True, high=1.0)

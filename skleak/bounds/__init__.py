@@ -5,7 +5,6 @@ from skleak.bounds._cramer_rao import (
     fisher_information_loss_mse,
     hammersley_chapman_robbins_mse,
 )
-from skleak.bounds._differential_privacy import dp_advantage, gdp_advantage
 from skleak.bounds._fano import closed_form_fano_advantage, fano_advantage, renyi_fano_advantage
 from skleak.bounds._information import information_projection_advantage, renyi_projection_advantage
 from skleak.bounds._membership import (
@@ -23,11 +22,13 @@ from skleak.bounds._tradeoff import (
     tradeoff_advantage,
 )
 from skleak.bounds._van_trees import van_trees_mse
+from skleak.bounds.neighbors import curve_advantage, dp_advantage, gdp_advantage
 
 __all__ = [
     "advantage_to_success",
     "closed_form_fano_advantage",
     "cramer_rao_mse",
+    "curve_advantage",
     "dp_advantage",
     "fano_advantage",
     "fisher_information_loss_mse",

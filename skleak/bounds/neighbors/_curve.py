@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linprog
-from scipy.sparse import block_diag, csr_array, hstack, kron, vstack
+from scipy.sparse import csr_array, hstack, kron, vstack
 
 from skleak.bounds._prior import parse_prior
 from skleak.utils._arguments import as_result, check_choice, check_in_range
-from skleak.utils._typing import Array, FloatArray
+from skleak.utils._typing import FloatArray
 
 # Points may lie above a convex curve by this much, as rounding leaves them.
 _ROUND_OFF = 1e-9
@@ -85,6 +85,7 @@ def curve_advantage(
     Examples
     --------
     >>> import numpy as np
+    >>> from skleak.bounds import gdp_advantage
     >>> from scipy.special import ndtr, ndtri
     >>> alpha = np.linspace(0.0, 1.0, 1001)
     >>> beta = ndtr(ndtri(1.0 - alpha) - 1.0)
@@ -134,9 +135,9 @@ class _Curve:
         s, h = 1.0 - self.beta, self.alpha
         if s[0] > 0.0:
             s, h = np.r_[0.0, s], np.r_[0.0, h]
-        # Where the curve stays at zero, its inverse is the first such rate.
-        last = int(np.argmax(s >= 1.0))
-        return s[: last + 1], h[: last + 1]
+        # Corners so near each other that they have one s: the least mass is that of the first.
+        kept = np.r_[True, np.diff(s) > 0.0]
+        return s[kept], h[kept]
 
     def uniform_success(self, n_values: float) -> float:
         """Solve ``s + (M - 1) h(s) = 1``: by symmetry and convexity all s_m are equal."""
@@ -190,8 +191,8 @@ def _dual(p: FloatArray, w: FloatArray, s: FloatArray, h: FloatArray) -> float:
 
 def _points(name: str, alpha: npt.ArrayLike, beta: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Validate and sort points, and add the one that every curve has, f(1) = 0."""
-    alpha = np.ravel(check_in_range("alpha" + name, alpha, 0.0, 1.0))
-    beta = np.ravel(check_in_range("beta" + name, beta, 0.0, 1.0))
+    alpha = np.ravel(check_in_range(f"alpha{name}", alpha, 0.0, 1.0))
+    beta = np.ravel(check_in_range(f"beta{name}", beta, 0.0, 1.0))
     if len(alpha) != len(beta) or len(alpha) < 2:
         raise ValueError(
             f"`alpha` and `beta`{name} must hold at least 2 points of a curve, as many of each; "
@@ -238,7 +239,9 @@ def _below(alpha: FloatArray, beta: FloatArray) -> tuple[FloatArray, FloatArray]
     slope = np.diff(beta) / np.diff(alpha)
     before, after = slope[:-2], slope[2:]
     x0, y0, x1, y1 = alpha[1:-2], beta[1:-2], alpha[2:-1], beta[2:-1]
-    x = np.clip((y1 - y0 + before * x0 - after * x1) / (before - after), x0, x1)
+    bend = before - after
+    x = x0 + (y1 - y0 - after * (x1 - x0)) / np.where(bend < 0.0, bend, -np.inf)
+    x = np.clip(x, x0, x1)
     y = y0 + before * (x - x0)
     start = beta[1] - slope[1] * alpha[1]
     end = alpha[-2] - beta[-2] / slope[-2]
