@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.adversary.knowledge import MAX_VALUES, raw_column, take_rows, with_attribute
+from skleak.adversary.knowledge import (
+    MAX_VALUES,
+    is_quantity,
+    raw_column,
+    take_rows,
+    with_attribute,
+)
 from skleak.inspection._derivatives import flat_records
 from skleak.inspection._pipeline import Inspected
 from skleak.utils._blocks import row_blocks
@@ -18,8 +24,6 @@ from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 # First step of difference quotients, in standard deviations of the column.
 STEP = 0.05
 _ELEMENTS = 1 << 22
-# Whole numbers with no more values than this are taken for codes.
-_FEW = 10
 # Records at which it is tried out which numbers are encoded alike.
 _N_TRIED = 8
 # Digits to which encoded records are the same; rounding depends on the place of a row.
@@ -110,7 +114,7 @@ def read_column(
     note = ""
     if len(first) == 1:
         return RawColumn(index, label, numbers, False, codes, first, ONE_VALUE)
-    if not nominal and numbers is not None and _is_quantity(numbers):
+    if not nominal and numbers is not None and _is_number(numbers):
         number = RawColumn(index, label, numbers, True, codes[:0], first[:0])
         if not probe:
             return number
@@ -131,12 +135,8 @@ def read_column(
     return RawColumn(index, label, numbers, False, codes, first, note)
 
 
-def _is_quantity(numbers: FloatArray) -> bool:
-    """Tell a quantity from codes: by what is between its values, and by how many there are."""
-    distinct = np.unique(numbers[np.isfinite(numbers)])
-    if np.all(np.mod(distinct, 1.0) == 0.0):
-        return len(distinct) > _FEW
-    return len(distinct) > min(MAX_VALUES, np.sqrt(len(numbers)))
+def _is_number(numbers: FloatArray) -> bool:
+    return is_quantity(np.unique(numbers[np.isfinite(numbers)]), len(numbers))
 
 
 def value_codes(column: Array) -> tuple[IntArray, IntArray]:
