@@ -1,5 +1,6 @@
 """Upper bounds on what any attacker can guess, lower bounds on reconstruction error."""
 
+from skleak.bounds._bayes_risk import bayes_mse
 from skleak.bounds._cramer_rao import (
     cramer_rao_mse,
     fisher_information_loss_mse,
@@ -26,6 +27,7 @@ from skleak.bounds._van_trees import van_trees_mse
 
 __all__ = [
     "advantage_to_success",
+    "bayes_mse",
     "closed_form_fano_advantage",
     "cramer_rao_mse",
     "dp_advantage",

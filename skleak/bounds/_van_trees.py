@@ -43,6 +43,7 @@ def van_trees_mse(fisher_information: npt.ArrayLike, prior_information: npt.Arra
 
     See Also
     --------
+    bayes_mse : The least error itself, where the encodings of all values are known.
     cramer_rao_mse : The bound for unbiased attackers, who have no prior.
 
     Notes
