@@ -1,6 +1,7 @@
 """What an adversary knows beforehand: the attribute, its values and priors, other records."""
 
 from skleak.adversary.knowledge._knowledge import (
+    MAX_CODES,
     MAX_VALUES,
     Secret,
     as_table,
@@ -26,6 +27,7 @@ from skleak.adversary.knowledge._priors import (
 )
 
 __all__ = [
+    "MAX_CODES",
     "MAX_VALUES",
     "Secret",
     "as_table",

@@ -13,6 +13,8 @@ from skleak.utils._typing import Array, FloatArray, IntArray
 
 # More distinct values than this are not categories: almost every guess would be a bare guess.
 MAX_VALUES = 64
+# More whole numbers than this are a quantity, such as an age, and no codes of categories.
+MAX_CODES = 10
 _SQUARE_ROOT_OF_ROUND_OFF = 1e-8
 
 
@@ -223,8 +225,9 @@ def _is_quantity(distinct: Array, n: int) -> bool:
         return False
     if len(distinct) > MAX_VALUES:
         return True
-    whole = bool(np.all(np.mod(distinct, 1) == 0))
-    return not whole and len(distinct) > np.sqrt(n)
+    if np.all(np.mod(distinct, 1) == 0):
+        return len(distinct) > MAX_CODES
+    return len(distinct) > np.sqrt(n)
 
 
 def range_of_others(column: FloatArray) -> tuple[FloatArray, FloatArray]:
