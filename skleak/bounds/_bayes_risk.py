@@ -173,7 +173,7 @@ class _Number:
         points = encodings - prior @ encodings
         # By columns first: their number may be that of the features of a model.
         if points.shape[1] > points.shape[0]:
-            points = np.linalg.qr(points.T, mode="r").T
+            points = np.linalg.qr(points.T)[1].T
         _, sizes, axes = np.linalg.svd(points, full_matrices=False)
         points = points @ axes[sizes > _ROUND_OFF * sizes[:1]].T
         spread = float(np.abs(points).max(initial=0.0))
@@ -221,7 +221,8 @@ class _Number:
         points = self.points[self.prior > 0.0, :k]
         low, high = points.min(axis=0) - _TAILS, points.max(axis=0) + _TAILS
         counts = np.ceil((high - low) / _SPACING).astype(np.intp) + 1
-        return [np.linspace(*ends, n) for *ends, n in zip(low, high, counts, strict=True)]
+        ends = zip(low, high, counts, strict=True)
+        return [np.linspace(start, stop, int(n)) for start, stop, n in ends]
 
     def _affordable(self, k: int) -> bool:
         points = self.points[:, :k]
