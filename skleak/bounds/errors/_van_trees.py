@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skleak.bounds._cramer_rao import check_information
 from skleak.bounds._prior import broadcast_shape
+from skleak.bounds.errors._cramer_rao import check_information
 from skleak.utils._arguments import as_result
 from skleak.utils._typing import FloatArray
 
