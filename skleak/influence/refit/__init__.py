@@ -5,6 +5,7 @@ from skleak.influence.refit._candidates import candidate_encodings
 from skleak.influence.refit._distances import distance_brackets, largest_distances
 from skleak.influence.refit._removals import addition_steps, removal_steps
 from skleak.influence.refit._shapes import candidate_shapes
+from skleak.influence.refit._targets import target_encodings
 
 __all__ = [
     "addition_steps",
@@ -14,4 +15,5 @@ __all__ = [
     "largest_distances",
     "loss_brackets",
     "removal_steps",
+    "target_encodings",
 ]
