@@ -102,9 +102,10 @@ def curve_advantage(
             success[...] = min(float(success), 1.0 - float(center.at(parsed.largest)))
     else:
         for index in np.ndindex(parsed.batch_shape):
-            success[index] = curve.success(p[index])
+            found = [curve.success(p[index])]
             if center is not None:
-                success[index] = min(success[index], center.reference_success(p[index]))
+                found.append(center.reference_success(p[index]))
+            success[index] = min(found)
     return as_result(np.clip((success - parsed.largest) / parsed.rest, 0.0, 1.0))
 
 
@@ -118,14 +119,14 @@ class _Curve:
     @classmethod
     def of(cls, name: str, alpha: npt.ArrayLike, beta: npt.ArrayLike, between: str) -> "_Curve":
         check_choice("between", between, ("below", "linear"))
-        alpha, beta = _hull(*_points(name, alpha, beta))
+        x, y = _hull(*_points(name, alpha, beta))
         if between == "below":
-            alpha, beta = _hull(*_below(alpha, beta))
-        if alpha[0] > 0.0:
-            alpha, beta = np.r_[0.0, alpha], np.r_[beta[0], beta]  # it decreases
-        return cls(alpha, beta)
+            x, y = _hull(*_below(x, y))
+        if x[0] > 0.0:
+            x, y = np.r_[0.0, x], np.r_[y[0], y]  # it decreases
+        return cls(x, y)
 
-    def at(self, alpha: npt.ArrayLike) -> FloatArray:
+    def at(self, alpha: FloatArray) -> FloatArray:
         """Least false-negative rate at given false-positive rates."""
         return np.asarray(np.interp(alpha, self.alpha, self.beta))
 
@@ -215,7 +216,7 @@ def _hull(alpha: FloatArray, beta: FloatArray) -> tuple[FloatArray, FloatArray]:
     for x, y in zip(alpha.tolist(), np.clip(beta, 0.0, 1.0 - alpha).tolist(), strict=True):
         if kept and y >= kept[-1][1]:
             continue
-        while kept and (kept[-1][0] == x or (len(kept) > 1 and _is_above(*kept[-2:], x, y))):
+        while kept and (kept[-1][0] == x or (len(kept) > 1 and _is_above(kept[-2], kept[-1], x, y))):
             kept.pop()
         kept.append((x, y))
     corners: FloatArray = np.array(kept)
