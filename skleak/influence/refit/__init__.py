@@ -3,6 +3,7 @@
 from skleak.influence.refit._brackets import loss_brackets
 from skleak.influence.refit._candidates import candidate_encodings
 from skleak.influence.refit._distances import distance_brackets, largest_distances
+from skleak.influence.refit._persons import removal_distances, secret_distances
 from skleak.influence.refit._removals import addition_steps, removal_steps
 from skleak.influence.refit._shapes import candidate_shapes
 
@@ -13,5 +14,7 @@ __all__ = [
     "distance_brackets",
     "largest_distances",
     "loss_brackets",
+    "removal_distances",
     "removal_steps",
+    "secret_distances",
 ]
