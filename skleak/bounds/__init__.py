@@ -1,10 +1,5 @@
 """Upper bounds on what any attacker can guess, lower bounds on reconstruction error."""
 
-from skleak.bounds._cramer_rao import (
-    cramer_rao_mse,
-    fisher_information_loss_mse,
-    hammersley_chapman_robbins_mse,
-)
 from skleak.bounds._differential_privacy import dp_advantage, gdp_advantage
 from skleak.bounds._fano import closed_form_fano_advantage, fano_advantage, renyi_fano_advantage
 from skleak.bounds._information import information_projection_advantage, renyi_projection_advantage
@@ -22,10 +17,17 @@ from skleak.bounds._tradeoff import (
     optimized_center,
     tradeoff_advantage,
 )
-from skleak.bounds._van_trees import van_trees_mse
+from skleak.bounds.errors import (
+    bayes_mse,
+    cramer_rao_mse,
+    fisher_information_loss_mse,
+    hammersley_chapman_robbins_mse,
+    van_trees_mse,
+)
 
 __all__ = [
     "advantage_to_success",
+    "bayes_mse",
     "closed_form_fano_advantage",
     "cramer_rao_mse",
     "dp_advantage",

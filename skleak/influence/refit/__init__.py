@@ -6,6 +6,7 @@ from skleak.influence.refit._distances import distance_brackets, largest_distanc
 from skleak.influence.refit._persons import removal_distances, secret_distances
 from skleak.influence.refit._removals import addition_steps, removal_steps
 from skleak.influence.refit._shapes import candidate_shapes
+from skleak.influence.refit._targets import target_encodings
 
 __all__ = [
     "addition_steps",
@@ -17,4 +18,5 @@ __all__ = [
     "removal_distances",
     "removal_steps",
     "secret_distances",
+    "target_encodings",
 ]
