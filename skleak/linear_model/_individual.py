@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence.refit import removal_distances, secret_distances
+from skleak.influence.removal import removal_distances, secret_distances
 from skleak.linear_model._measured import MeasuredModel
 from skleak.mechanisms import MOST_VALUES
 from skleak.reports import individual_obstacle, individual_privacy

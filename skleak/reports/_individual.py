@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from skleak.accounting import discrete_gaussian_epsilon
 from skleak.influence.leakage import leakage_model
-from skleak.influence.refit import removal_distances
+from skleak.influence.removal import removal_distances
 from skleak.influence.state import FitState
 from skleak.mechanisms import Grid
 from skleak.reports._guarantee import Promises

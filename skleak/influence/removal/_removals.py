@@ -10,10 +10,10 @@ one tensor for all records of a weight and mostly suffices.
 
 import numpy as np
 
-from skleak.influence.refit._chord import ChordSolver
-from skleak.influence.refit._multinomial_neighbors import MultinomialNeighbors
-from skleak.influence.refit._neighbors import Neighbors
-from skleak.influence.refit._third_order import (
+from skleak.influence.refit import ChordSolver
+from skleak.influence.removal._multinomial_neighbors import MultinomialNeighbors
+from skleak.influence.removal._neighbors import Neighbors
+from skleak.influence.removal._third_order import (
     contraction,
     error_bound,
     second_order_change,

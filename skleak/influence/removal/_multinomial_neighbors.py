@@ -5,8 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from skleak.influence.refit._chord import ChangedHessian
-from skleak.influence.refit._neighbors import Neighbors
+from skleak.influence.refit import ChangedHessian
+from skleak.influence.removal._neighbors import Neighbors
 from skleak.utils._typing import FloatArray, IntArray
 
 

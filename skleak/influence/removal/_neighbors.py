@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence.refit._chord import ChangedHessian
+from skleak.influence.refit import ChangedHessian
 from skleak.solvers import Objective, SingularHessianError, minimize
 from skleak.utils._blocks import dense
 from skleak.utils._linalg import SingularMatrixError, augment

@@ -3,8 +3,8 @@
 import numpy as np
 
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence.refit._candidates import TABLE_ELEMENTS, candidate_encodings
-from skleak.influence.refit._removals import removal_steps
+from skleak.influence.refit import TABLE_ELEMENTS, candidate_encodings
+from skleak.influence.removal._removals import removal_steps
 from skleak.influence.state import FitState
 from skleak.solvers import MultinomialObjective
 from skleak.utils._blocks import row_blocks
