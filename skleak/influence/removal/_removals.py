@@ -94,10 +94,11 @@ def _settle(
     steps: FloatArray,
     error: FloatArray,
     factor: FloatArray | None = None,
-    tolerance: float = _TOLERANCE,
+    tolerance: float | None = None,
 ) -> None:
     """Improve steps of known error in place until they are found."""
     floor = _ROUND_OFF * max(1.0, float(np.linalg.norm(neighbors.w)))
+    tolerance = _TOLERANCE if tolerance is None else tolerance
     limit = tolerance * np.linalg.norm(steps, axis=1) + floor
     solver = ChordSolver(neighbors.hessian, neighbors.gradient, neighbors.refit)
     with np.errstate(over="ignore", invalid="ignore"):
