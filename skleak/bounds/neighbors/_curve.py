@@ -216,17 +216,19 @@ def _hull(alpha: FloatArray, beta: FloatArray) -> tuple[FloatArray, FloatArray]:
     for x, y in zip(alpha.tolist(), np.clip(beta, 0.0, 1.0 - alpha).tolist(), strict=True):
         if kept and y >= kept[-1][1]:
             continue
-        while kept and (kept[-1][0] == x or (len(kept) > 1 and _is_above(kept[-2], kept[-1], x, y))):
+        while kept and (kept[-1][0] == x or _is_above(kept[-2:], x, y)):
             kept.pop()
         kept.append((x, y))
     corners: FloatArray = np.array(kept)
     return corners[:, 0], corners[:, 1]
 
 
-def _is_above(left: tuple[float, float], middle: tuple[float, float], x: float, y: float) -> bool:
-    """Tell whether the middle point lies on or above the line from the left one to (x, y)."""
-    run, rise = x - left[0], y - left[1]
-    return (middle[1] - left[1]) * run >= rise * (middle[0] - left[0])
+def _is_above(last: list[tuple[float, float]], x: float, y: float) -> bool:
+    """Tell whether the last of two points lies on or above the line from the first to (x, y)."""
+    if len(last) < 2:
+        return False
+    (x0, y0), (x1, y1) = last
+    return (y1 - y0) * (x - x0) >= (y - y0) * (x1 - x0)
 
 
 def _below(alpha: FloatArray, beta: FloatArray) -> tuple[FloatArray, FloatArray]:
