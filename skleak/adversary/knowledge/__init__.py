@@ -1,11 +1,13 @@
 """What an adversary knows beforehand: the attribute, its values and priors, other records."""
 
 from skleak.adversary.knowledge._knowledge import (
+    MAX_CODES,
     MAX_VALUES,
     Secret,
     as_table,
     column_names,
     find_secret,
+    is_quantity,
     range_of_others,
     ranges_of_others,
     raw_column,
@@ -26,6 +28,7 @@ from skleak.adversary.knowledge._priors import (
 )
 
 __all__ = [
+    "MAX_CODES",
     "MAX_VALUES",
     "Secret",
     "as_table",
@@ -35,6 +38,7 @@ __all__ = [
     "default_classifier",
     "find_secret",
     "folds",
+    "is_quantity",
     "known_features",
     "on_encoded_columns",
     "range_of_others",

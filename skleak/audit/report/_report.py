@@ -7,6 +7,7 @@ import pandas as pd
 
 from skleak.audit.report._document import audit_document
 from skleak.audit.report._facts import AuditFacts
+from skleak.audit.report._limits import largest_advantages
 from skleak.plotting import AuditDisplay
 from skleak.rendering import Document, Report, header, plain, rows
 from skleak.rendering.results import bound_advantages
@@ -81,6 +82,22 @@ class AuditReport(AuditFacts, Report):
             guessing the mean, -inf where the bound is infinite.
         """
         return bound_advantages(self)
+
+    def largest_advantages(self) -> pd.DataFrame:
+        """Return the largest advantage over the prior that an attacker may have.
+
+        A bound counts where one is known, on average over secrets drawn from the prior, and an
+        attack that was found to exceed it and knows more than imputation does. Elsewhere the best
+        attack played counts. Numbers and whole records have a bound for unbiased attacks only:
+        there it is the larger of both. Attacks that do not look at the model do not count.
+
+        Returns
+        -------
+        DataFrame
+            Index ``noise_scale``: ``advantage``, NaN where nothing is known, and ``source``:
+            "bound", the name of an attack, or "nothing".
+        """
+        return largest_advantages(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole report as plain dictionaries, lists, strings and numbers.
