@@ -6,7 +6,6 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from skleak.utils._typing import Array, RandomState
 
@@ -42,6 +41,9 @@ def seeded(estimator: Any, draw: Callable[[int], Array], names: Sequence[str] | 
 
     `draw` gives so many seeds; `names` are those of `unseeded`, None takes every one.
     """
+    # Late: bounds draw numbers, and need no scikit-learn.
+    from sklearn.base import clone
+
     unfitted = clone(estimator, safe=False)
     if names is None:
         names = deep_names("random_state", unfitted.get_params(deep=True))
