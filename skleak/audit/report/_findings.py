@@ -162,7 +162,8 @@ def _failed(report: AuditFacts) -> Finding | None:
         if (own := f"mse_{row['attack']}") in at:
             closer.append(int((at[own].astype(float) < at["prior"].astype(float)).sum()))
     n_targets = report.settings["n_targets"]
-    return Finding("failed", {"rows": _named(rows), "closer": max(closer), "n_targets": n_targets})
+    found = {"rows": _named(rows), "closer": max(closer), "n_targets": n_targets}
+    return Finding("failed", _context(report, float(rows["noise_scale"].iloc[0])) | found)
 
 
 def _over_imputation(report: AuditFacts) -> Finding | None:

@@ -22,13 +22,15 @@ def findings(report: AuditFacts) -> tuple[str, ...]:
 
 def _failed(found: Finding) -> str:
     meaning = "A failed attack shows nothing about the model; only the bounds do."
+    if found["unbounded"]:
+        meaning = "A failed attack shows nothing about the model."
     if found["closer"]:
         meaning = (
             "A failed attack shows nothing about the records that it missed; to as many as "
             f"{count(found['closer'])} of {plural(found['n_targets'], 'record')} it came closer "
             "than a guess."
         )
-    rows = _named(found["rows"])
+    rows = _named(found["rows"], quiet=found["quiet"])
     return f"Failed, being worse than a guess without the model: {rows}. {meaning}"
 
 
@@ -276,13 +278,15 @@ def _among_many(found: Finding, attack: str) -> str:
     return f": {code(attack)} is right about the first in {share} of the releases; {meaning}"
 
 
-def _named(rows: Mapping[str, list[float]]) -> str:
-    """Name attacks, each with its noise scales."""
-    named = [
-        f"{code(attack)} at noise scale{'s' if len(scales) > 1 else ''} "
-        f"{', '.join(map(number, scales))}"
-        for attack, scales in rows.items()
-    ]
+def _named(rows: Mapping[str, list[float]], *, quiet: bool = False) -> str:
+    """Name attacks, each with its noise scales where there is noise to speak of."""
+    named = [code(attack) for attack in rows]
+    if not quiet:
+        named = [
+            f"{code(attack)} at noise scale{'s' if len(scales) > 1 else ''} "
+            f"{', '.join(map(number, scales))}"
+            for attack, scales in rows.items()
+        ]
     more = len(named) - _N_NAMED
     return "; ".join(named[:_N_NAMED]) + (
         f"; and {plural(more, 'more attack')}" if more > 0 else ""
