@@ -43,6 +43,7 @@ from skleak.adversary.hypotheses._smooth import (
     chebyshev_coefficients,
     chebyshev_nodes,
     maximize,
+    truncation_error,
 )
 
 __all__ = [
@@ -83,6 +84,7 @@ __all__ = [
     "read_releases",
     "refit_encodings",
     "refit_pipelines",
+    "truncation_error",
     "warn_of_mismatch",
     "weight_argument",
     "weights_of_both",
