@@ -354,7 +354,8 @@ class Channel(ABC):
         own = self._own_bounds(p)
         bayes, error = self.bayes_advantage(prior, return_standard_error=True)
         # These are known without error: what bounds the best attack bounds an estimate of it too.
-        bayes = np.minimum.reduce([bayes, *(bound.advantage for bound in own)])
+        for bound in own:
+            bayes = np.minimum(bayes, bound.advantage)
         information = self.mutual_information(prior, return_standard_error=True)
         bounds = [
             *information_bounds(information, p),
