@@ -67,7 +67,7 @@ class MeasuredModel(LinearModelParameters):
 
     def __dir__(self) -> Iterable[str]:
         """Leave out what is not computed yet: whoever lists attributes does not ask for it."""
-        pending = {*COMPUTED_ON_DEMAND} - self.__dict__.keys()
+        pending = {*COMPUTED_ON_DEMAND, "individual_privacy_"} - self.__dict__.keys()
         names = [name for name in object.__dir__(self) if name not in pending]
         return [name for name in names if hasattr(self, name)]  # as scikit-learn's estimators do
 

@@ -12,7 +12,8 @@ from skleak.accounting import LeakageLedger
 from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
 from skleak.influence.state import FitState
 from skleak.linear_model._fitting import warn_if_uneven
-from skleak.linear_model._measured import COMPUTED_ON_DEMAND, MeasuredModel, training_loss
+from skleak.linear_model._individual import IndividuallyMeasuredModel
+from skleak.linear_model._measured import COMPUTED_ON_DEMAND, training_loss
 from skleak.linear_model._noise import draw_release, noise_standard_errors
 from skleak.losses import PointwiseLoss
 from skleak.mechanisms import NoiseGoal, as_reweighting
@@ -20,7 +21,7 @@ from skleak.reports import DifferentialPrivacy, Promises
 from skleak.utils._typing import FloatArray, RandomState
 
 
-class ReleasableModel(MeasuredModel):
+class ReleasableModel(IndividuallyMeasuredModel):
     """The trust boundary of a fitted model: what is charged, drawn, published and pickled."""
 
     _loss: ClassVar[PointwiseLoss]

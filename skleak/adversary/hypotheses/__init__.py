@@ -27,7 +27,7 @@ from skleak.adversary.hypotheses._encodings import (
     plain_table,
 )
 from skleak.adversary.hypotheses._models import Shell, fit_shell, models_with
-from skleak.adversary.hypotheses._refits import refit_encodings, refit_pipelines
+from skleak.adversary.hypotheses._refits import refit_encodings, refit_pipelines, refit_tables
 from skleak.adversary.hypotheses._releases import (
     ReleaseKind,
     Releases,
@@ -83,6 +83,7 @@ __all__ = [
     "read_releases",
     "refit_encodings",
     "refit_pipelines",
+    "refit_tables",
     "warn_of_mismatch",
     "weight_argument",
     "weights_of_both",

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from skleak.attacks.membership.shadow import fit_evidence, score_limit
+from skleak.attacks.membership.shadow import Pooling, choose_pooling, fit_evidence, score_limit
 from skleak.utils._typing import Array, FloatArray
 
 # Fewer releases than these teach too little about the others.
@@ -52,6 +52,11 @@ def likelihood_ratios(
     """
     ratios = np.zeros(statistic.shape)
     n = len(statistic)
+    # Of each parity what laws share is learnt from the other alone.
+    poolings = [
+        _pooling(statistic[side::2], member[side::2], residuals) if n > 3 else None
+        for side in (1, 0)
+    ]
     for release in range(n if n > 2 else 0):
         others = np.delete(np.arange(n), release)
         known = statistic[others]
@@ -60,6 +65,14 @@ def likelihood_ratios(
         # where the release itself speaks against them, and its guesses worse than chance.
         groups = np.flatnonzero((others - release) % 2)[:, None]
         options: dict[str, Any] = {"limit": limit, "residuals": residuals, "groups": groups}
+        options["pooling"] = poolings[release % 2]
         evidence = fit_evidence(known, member[others], **options)
         ratios[release] = evidence.log_ratio(statistic[release])
     return ratios + np.log(prior) - np.log1p(-prior)
+
+
+def _pooling(statistic: FloatArray, member: Array, residuals: bool) -> Pooling:
+    """What the laws of records share, learnt from some releases (n_releases, n_targets)."""
+    limit = np.inf if residuals else score_limit(statistic)
+    groups = np.arange(len(statistic))[:, None]
+    return choose_pooling(statistic, member, limit=limit, residuals=residuals, groups=groups)

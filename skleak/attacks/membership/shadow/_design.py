@@ -7,7 +7,7 @@ import numpy as np
 
 from skleak.adversary.hypotheses import check_weights_known, weight_argument
 from skleak.adversary.membership import is_probabilistic, released_models
-from skleak.attacks.membership.shadow._evidence import Evidence, fit_evidence
+from skleak.attacks.membership.shadow._evidence import Evidence, choose_pooling, fit_evidence
 from skleak.attacks.membership.shadow._laws import ScoreLaws, Variance, fit_laws
 from skleak.attacks.membership.shadow._models import balanced_halves, shadow_scores, shadow_template
 from skleak.attacks.membership.shadow._records import (
@@ -16,6 +16,7 @@ from skleak.attacks.membership.shadow._records import (
     check_labels,
 )
 from skleak.attacks.membership.shadow._scores import Statistic, record_scores, score_limit
+from skleak.attacks.membership.shadow._shrinkage import Pooling
 from skleak.utils._random import spawn_generators
 from skleak.utils._typing import BoolArray, FloatArray, IntArray, RandomState
 
@@ -28,6 +29,7 @@ class ShadowPlan:
     n_models: int  # How many there are
     statistic: Statistic | None  # See `record_scores`, or None
     variance: Variance  # {"auto", "per_record", "global"}: See `fit_laws`
+    shrinkage: bool  # True if laws of records are shrunk towards those of all
 
 
 @dataclass(frozen=True)
@@ -113,13 +115,15 @@ def fit_shadow_test(
     trained_on = np.zeros(scores.shape, dtype=bool) if plan.offline else halves[:, targets]
     limit = score_limit(scores) if plan.statistic is None and probabilistic else np.inf
     if plan.offline:
-        laws, evidence = fit_laws(scores, None, plan.variance, limit), None
+        pooling = Pooling() if plan.shrinkage else None
+        laws, evidence = fit_laws(scores, None, plan.variance, limit, pooling=pooling), None
     else:
         residuals = plan.statistic is None and not probabilistic
         # Of two models in turn, one was trained on what the other was not.
         pairs = np.arange(plan.n_models // 2 * 2).reshape(-1, 2)
-        evidence = fit_evidence(
-            scores, trained_on, plan.variance, limit, residuals=residuals, groups=pairs
-        )
+        options: dict[str, Any] = {"residuals": residuals, "groups": pairs}
+        pooling = choose_pooling(scores, trained_on, limit, **options) if plan.shrinkage else None
+        table = scores, trained_on, plan.variance, limit
+        evidence = fit_evidence(*table, pooling=pooling, **options)
         laws = evidence.laws
     return ShadowTest(plan, asked, probabilistic, scores, trained_on, laws, evidence, weighted)
