@@ -4,6 +4,7 @@ from skleak.attacks.attribute import (
     BlackBoxAttributeInference,
     ImputationAttack,
     InformedAttributeInference,
+    PosteriorMeanReconstruction,
     PriorAttack,
     WhiteBoxAttributeInference,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "InformedReconstruction",
     "LikelihoodRatioMembership",
     "MembershipInference",
+    "PosteriorMeanReconstruction",
     "PriorAttack",
     "WhiteBoxAttributeInference",
 ]
