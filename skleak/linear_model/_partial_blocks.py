@@ -34,9 +34,9 @@ def warn_of_partial_blocks(goal: NoiseGoal, problem: LinearModelProblem) -> None
         more = f" and {len(block) - _MOST_NAMED} more" if len(block) > _MOST_NAMED else ""
         warnings.warn(
             f"{type(goal).__name__} names {labels[j]!r}, one column of the block {listed}{more}, "
-            "of which exactly one is set in every record: it never changes alone. The noise is for a "
-            "change that nobody can have, often many times too much. Name the whole block; or find "
-            "the noise for the raw column with skleak.mechanisms.calibrate(pipeline, goal, X, y).",
+            "of which exactly one is set in every record: it never changes alone. The noise is for "
+            "a change that nobody can have, often many times too much. Name the whole block; or "
+            "find that for the raw column with skleak.mechanisms.calibrate(pipeline, goal, X, y).",
             PartialBlockWarning,
             stacklevel=outer_stacklevel(),
         )
