@@ -11,6 +11,7 @@ from skleak.attacks.membership import (
     GaussianLinearMembership,
     LikelihoodRatioMembership,
     MembershipInference,
+    RobustMembershipInference,
 )
 from skleak.attacks.reconstruction import InformedReconstruction
 
@@ -23,5 +24,6 @@ __all__ = [
     "LikelihoodRatioMembership",
     "MembershipInference",
     "PriorAttack",
+    "RobustMembershipInference",
     "WhiteBoxAttributeInference",
 ]
