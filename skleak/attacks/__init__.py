@@ -4,6 +4,7 @@ from skleak.attacks.attribute import (
     BlackBoxAttributeInference,
     ImputationAttack,
     InformedAttributeInference,
+    PosteriorMeanReconstruction,
     PriorAttack,
     WhiteBoxAttributeInference,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "InformedReconstruction",
     "LikelihoodRatioMembership",
     "MembershipInference",
+    "PosteriorMeanReconstruction",
     "PriorAttack",
     "RobustMembershipInference",
     "WhiteBoxAttributeInference",

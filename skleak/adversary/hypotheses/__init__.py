@@ -43,6 +43,7 @@ from skleak.adversary.hypotheses._smooth import (
     chebyshev_coefficients,
     chebyshev_nodes,
     maximize,
+    truncation_error,
 )
 
 __all__ = [
@@ -84,6 +85,7 @@ __all__ = [
     "refit_encodings",
     "refit_pipelines",
     "refit_tables",
+    "truncation_error",
     "warn_of_mismatch",
     "weight_argument",
     "weights_of_both",
