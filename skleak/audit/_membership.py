@@ -120,5 +120,5 @@ class MembershipAuditor(BaseAuditor):
         play = (records, refit_preprocessing, checkpoint, n_jobs, verbose, random_state)
         super().__init__(estimator, *game, *play)
 
-    def _game(self, task: Task) -> Game:
+    def _game(self, task: Task, entropy: list[int]) -> Game:
         return membership_game(task)
