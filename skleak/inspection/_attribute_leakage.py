@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skleak.adversary.knowledge import as_table as as_raw_table
 from skleak.adversary.knowledge import column_names, resolve_records
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.leakage import leakage_model
+from skleak.influence.state import seen_through
 from skleak.inspection._cells import Cells
 from skleak.inspection._directions import block_width
 from skleak.inspection._held import HeldBlock
@@ -18,6 +20,7 @@ from skleak.inspection._selection import Selection, Unknown, read
 from skleak.inspection._table import Measured, as_table, record_labels
 from skleak.utils._blocks import row_blocks
 from skleak.utils._features import resolve_features
+from skleak.utils._records import values_withheld
 from skleak.utils._typing import IntArray
 
 # Entries of the largest table of one block of records: 64 MB.
@@ -36,6 +39,7 @@ def attribute_leakage(
     records: Any = None,
     nominal: Any = (),
     refit_preprocessing: bool = False,
+    queries: Any = None,
 ) -> pd.DataFrame:
     """Measure what a release of a fitted pipeline leaks about each raw column of each record.
 
@@ -126,6 +130,8 @@ def attribute_leakage(
     {'(target)': 0.88, 'age': 0.96, 'ward': 0.34}
     """
     data = inspected(pipeline, X, y, sample_weight)
+    if queries is not None:
+        data = _through(data, queries, refit_preprocessing)
     selection = Selection.of(columns, data)
     codes = _nominal(nominal, data)
     rows = resolve_records(_default_records(len(data.y), records, refit_preprocessing), len(data.y))
@@ -143,6 +149,18 @@ def attribute_leakage(
         measured = _held(data, unknown, rows, unequal)
     attrs = _assumptions(data, refit_preprocessing, len(rows))
     return as_table(measured, rows, record_labels(data.table), attrs)
+
+
+def _through(data: Inspected, queries: Any, refit: bool) -> Inspected:
+    """The same pipeline as seen through its predictions for some raw records."""
+    if refit:
+        raise AttackNotApplicableError(
+            "What predictions leak has no exact answer with `refit_preprocessing=True`: the "
+            "queries would be encoded otherwise, too. Pass one of the two."
+        )
+    with values_withheld(queries, None, "the queries"):
+        encoded = data.encode(as_raw_table(queries))
+    return data.with_state(seen_through(data.state, encoded))
 
 
 def _nominal(nominal: Any, data: Inspected) -> IntArray:
@@ -212,6 +230,7 @@ def _assumptions(data: Inspected, refit: bool, n_records: int) -> dict[str, Any]
         "derivatives": "extrapolated differences of "
         + ("refits of the pipeline" if refit else "the fitted transformers"),
         "attacker": "knows all other records, all else of this one, and the training",
+        "sees": "the released model" if data.state.noise.seen is None else "its predictions",
         "noise_scale": float(data.state.noise_scale),
         "records": "all" if n_records == len(data.y) else "some",
     }
