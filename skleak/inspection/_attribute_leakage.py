@@ -65,6 +65,9 @@ def attribute_leakage(
         Hold the fitted transformers fixed, as public knowledge; or count what they learned from
         the record as well: in closed form what scalers, imputers by mean or median and PCA learned
         about numbers, alone or one after the other; by training the pipeline anew all else.
+    queries : DataFrame or array-like of shape (k, n_columns), default=None
+        Raw records: the attacker sees what the released pipeline predicts for these, as scores or
+        probabilities, and not the model. Only with the transformers held fixed.
 
     Returns
     -------
