@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from skleak.adversary.hypotheses import check_private, check_weights, check_weights_known
 from skleak.adversary.knowledge import as_table, column_names
 from skleak.audit.games._game import Game, Task
-from skleak.audit.report._build import build_report, fingerprint
+from skleak.audit.report._build import build_report, fingerprint, identity
 from skleak.audit.run._checkpoint import Checkpoint
+from skleak.audit.run._parts import kept_parts
 from skleak.audit.run._run import Run
 from skleak.utils._confidential import ConfidentialMixin, without_ledger
 from skleak.utils._sklearn_compat import (
@@ -162,10 +163,14 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, BaseEstimator):
         parameters = {name: getattr(self, name) for name in asked}
         data = {"table": table, "y": y, "X_test": X_test, "y_test": y_test}
         parameters |= data | {"estimator": without_ledger(self.estimator)}
-        game = self._game(Task(**parameters, sample_weight=sample_weight))
+        task = Task(**parameters, sample_weight=sample_weight)
         store = None
         if self.checkpoint is not None:
-            store = Checkpoint(self.checkpoint, fingerprint(self, game))
+            store = Checkpoint(self.checkpoint, {}, identity(self, task))
+        with kept_parts(store, verbose=self.verbose):
+            game = self._game(task)
+        if store is not None:
+            store.fingerprint = fingerprint(self, game)
         run = Run(game, store, self.random_state)
         try:
             run.play(n_jobs=self.n_jobs, verbose=self.verbose)
