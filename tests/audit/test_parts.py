@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 from skleak.adversary.hypotheses import _refits
 from skleak.audit import LeakageAuditor
 from skleak.audit.run import _parts
-from skleak.audit.run._checkpoint import Checkpoint
+from skleak.audit.run._checkpoint import Checkpoint, stored_entropy
 from skleak.exceptions import CheckpointWarning
 from skleak.influence.refit import _candidates, _reweighted
 from skleak.linear_model import PrivateLogisticRegression
@@ -123,8 +123,9 @@ def test_cells_and_parts_are_kept_side_by_side(tmp_path):
     store = Checkpoint(path, {}, "who")
     assert store.load_parts()
     store.parts = {"encodings 1": np.arange(6.0).reshape(3, 2)}
-    store.save_parts()
+    store.save_parts([3, 4])
     assert Checkpoint(path, {"a": "b"}, "who").load() == ({}, None)
+    assert stored_entropy(path) == [3, 4]
     for foreign in (Checkpoint(path, {"a": "b"}, "else"), Checkpoint(path, {"a": "b"})):
         assert not foreign.load_parts()
         with pytest.raises(ValueError, match="another audit"):
@@ -134,7 +135,7 @@ def test_cells_and_parts_are_kept_side_by_side(tmp_path):
     again = Checkpoint(path, {}, "who")
     assert again.load_parts()
     again.parts["encodings 1"] = np.arange(8.0).reshape(4, 2)
-    again.save_parts()
+    again.save_parts([3, 4])
     last = Checkpoint(path, {"a": "b"}, "who")
     cells, entropy = last.load()
     assert (cells["0.1|x"]["hits"], entropy) == (3, [1, 2])

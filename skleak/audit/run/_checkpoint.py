@@ -17,6 +17,19 @@ from skleak.utils._typing import Array
 _HEADER = "header"
 # Names of arrays that are no cells: what games are computed from.
 _PART = "parts:"
+_BROKEN = (
+    *(OSError, EOFError, KeyError, TypeError, ValueError),
+    *(AttributeError, zipfile.BadZipFile, zlib.error),
+)
+
+
+def stored_entropy(path: "str | os.PathLike[str]") -> list[int] | None:
+    """Entropy of the seeds of the audit that a file is of; None where it tells none."""
+    try:
+        with Path(path).expanduser().open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            return [int(word) for word in json.loads(str(file[_HEADER]))["entropy"]]
+    except _BROKEN:  # which `Checkpoint.load` tells
+        return None
 
 
 class Checkpoint:
@@ -77,9 +90,9 @@ class Checkpoint:
         found = cells.items()
         self._write(header, {f"{k}/{part}": v for k, each in found for part, v in each.items()})
 
-    def save_parts(self) -> None:
+    def save_parts(self, entropy: list[int]) -> None:
         """Write the parts beside what the file holds; before the game is known, they are all."""
-        empty = {"fingerprint": {}, "entropy": [], "identity": self.identity}
+        empty = {"fingerprint": {}, "entropy": entropy, "identity": self.identity}
         self._write(*(self._before or (empty, {})))
 
     def _read(self, *, parts: bool) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -91,10 +104,7 @@ class Checkpoint:
                 header |= {"entropy": list(header["entropy"])}
                 names = [n for n in file.files if parts or not n.startswith(_PART)]
                 return header, {name: file[name] for name in names if name != _HEADER}
-        except (
-            *(OSError, EOFError, KeyError, TypeError, ValueError),
-            *(AttributeError, zipfile.BadZipFile, zlib.error),
-        ) as error:
+        except _BROKEN as error:
             raise ValueError(
                 f"`checkpoint` {str(self.path)!r} is not a checkpoint of an audit ({error}). "
                 "Remove it, or name another file."

@@ -21,9 +21,9 @@ _MOST = 1 << 29
 
 
 @contextmanager
-def kept_parts(store: Checkpoint | None, *, verbose: int) -> Iterator[None]:
+def kept_parts(store: Checkpoint | None, entropy: list[int], *, verbose: int) -> Iterator[None]:
     """Show what is computed in parts, and keep it, whatever interrupts that."""
-    parts = Parts(store, verbose=verbose)
+    parts = Parts(store, entropy, verbose=verbose)
     try:
         with watched_by(parts):
             yield
@@ -37,7 +37,8 @@ def kept_parts(store: Checkpoint | None, *, verbose: int) -> Iterator[None]:
 class Parts:
     """Progress bars of parts, and their rows in a checkpoint from which they go on."""
 
-    def __init__(self, store: Checkpoint | None, *, verbose: int) -> None:
+    def __init__(self, store: Checkpoint | None, entropy: list[int], *, verbose: int) -> None:
+        self._entropy = entropy
         self.store = store if store is not None and store.load_parts() else None
         self._verbose, self._counts = verbose, dict[str, int]()
         self._bar: Any = None
@@ -78,7 +79,7 @@ class Parts:
             return
         began = time.monotonic()
         try:
-            self.store.save_parts()
+            self.store.save_parts(self._entropy)
             self._behind = False
         except OSError:
             self._broken = True  # said when cells cannot be written either
