@@ -41,7 +41,8 @@ class AuditReport(AuditFacts, Report):
     records : DataFrame
         A row per noise scale and attacked record: ``noise_scale``, ``record`` (position in the
         data), ``prior``, ``eta`` (Fisher information loss) or, for membership, ``distance``, the
-        bounds, ``computed`` with bounds of a sample, and the success or error of every attack.
+        bounds, ``computed`` with bounds of a sample, and the success or error of every attack. For
+        membership ``record_label``, too, of records that came with an index.
     settings : dict
         Settings of the audit: ``n_records``, ``n_columns``, ``n_targets``, ``n_releases``,
         ``secrets``, ``prior``, ``values``, ``confidence_level``, ``bounds``, ``attacks``,

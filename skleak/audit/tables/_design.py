@@ -58,6 +58,8 @@ class MembershipDesign(Design):
     # parameters with and without each target are apart, (n_targets,).
     dp: tuple[float, ...] = ()
     distances: FloatArray | None = None
+    # Labels of the targets in the index of the records; None where they have none, (n_targets,).
+    labels: Any = None
 
     @property
     def baseline(self) -> float:
