@@ -45,9 +45,12 @@ class AuditReport(AuditFacts, Report):
         Settings of the audit: ``n_records``, ``n_columns``, ``n_targets``, ``n_releases``,
         ``secrets``, ``prior``, ``values``, ``confidence_level``, ``bounds``, ``attacks``,
         ``utility_name``, ``utility_data``, ``noiseless_utility``, ``preprocessing``,
-        ``reweighting``, ``target_counts`` and ``verdict_level``. For membership also
-        ``membership_prior``, ``n_reference``, ``n_always`` (always trained on), ``gap_loss``,
-        ``has_noise``, ``exact_test`` (obstacle, or "") and ``unchecked`` (unchecked part, or "").
+        ``reweighting``, ``target_counts``, ``verdict_level``, ``has_noise``, ``wrappers`` (searches
+        and target transformers taken off), ``chosen`` (by searches), ``transformed`` (target) and
+        ``seeded`` (parameters left to chance); for a column ``outputs`` (what each attack was
+        shown); of a model that is asked ``no_bound`` (why) and ``random`` (whether trainings
+        differ). For membership also ``membership_prior``, ``n_reference``, ``n_always`` (always
+        trained on), ``gap_loss``, ``exact_test`` (obstacle, or "") and ``unchecked`` (part, or "").
     reproducibility : dict of str
         Versions, parameters and seed.
     checks : DataFrame
