@@ -1,6 +1,7 @@
 """A game of an audit: what is secret, who attacks it, and what comes of it."""
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,6 +65,8 @@ class Facts:
     utility_data: str
     noiseless_utility: float
     noise_covariance: str
+    # Success of imputation with the secrets of the data, as they are.
+    imputed: float = math.nan
     target_counts: bool = False  # whether an attack guesses the target of the model as well
 
 

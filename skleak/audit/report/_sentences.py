@@ -5,13 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from skleak.audit.report._advice import N_NAMED, names_of
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._findings import Finding, facts
-from skleak.audit.report._summary import at_noise, interval, sentence, summary, where
+from skleak.audit.report._summary import at_noise, interval, measured, sentence, summary, where
 from skleak.rendering import code, count, number, percent, plural, root
-
-# Comparisons and records named one by one; more are counted.
-_N_NAMED = 5
 
 
 def findings(report: AuditFacts) -> tuple[str, ...]:
@@ -32,6 +30,7 @@ def _failed(found: Finding) -> str:
 
 
 def _over_imputation(found: Finding) -> str:
+    share = measured(found)
     if found["low"] > 0.0:
         meaning = "so the model tells such an attacker what the other columns do not."
     elif found["high"] < 0.0:
@@ -47,15 +46,25 @@ def _over_imputation(found: Finding) -> str:
         meaning += " An attacker who uses both at once may learn more than either."
     return (
         f"{at_noise(found['noise'])}, the best attack's advantage over imputation (the other "
-        f"columns of the record and no model) is {percent(found['value'])} "
-        f"({interval(found, percent)}), {meaning}"
+        f"columns of the record and no model) is {share(found['value'])} "
+        f"({interval(found, share)}), {meaning}"
+    )
+
+
+def _imputed(found: Finding) -> str:
+    return (
+        "On the data as they are, imputation from the other columns, without the model, is right "
+        f"for {percent(found['value'])} of the records, against {percent(found['guess'])} by the "
+        "prior. No noise protects against that, and the prior of the bounds leaves it out: audit "
+        'with `prior="conditional"` to see what the model adds.'
     )
 
 
 def _rarely_wrong(found: Finding) -> str:
+    share = measured(found)
     return sentence(
         f"{where(found)}with one false alarm in a hundred non-members, {code(found['attack'])} "
-        f"finds {percent(found['value'])} of the members ({interval(found, percent)}); a score "
+        f"finds {share(found['value'])} of the members ({interval(found, share)}); a score "
         "that tells nothing finds 1%."
     )
 
@@ -157,11 +166,10 @@ def _vacuous(found: Finding) -> str:
 
 
 def _single_records(found: Finding) -> str:
-    records = found["records"]
-    names = ", ".join(map(str, records[:_N_NAMED])) + (", …" if len(records) > _N_NAMED else "")
+    labels = found["labels"]
     return (
-        f"Judged one by one, the bound is exceeded for {plural(len(records), 'record')} "
-        f"(positions in the data, from 0): {names}."
+        f"Judged one by one, the bound is exceeded for {plural(len(labels), 'record')} "
+        f"(by {found['named_by']}): {names_of(labels)}."
     )
 
 
@@ -185,12 +193,9 @@ def _biased(found: Finding) -> str:
 
 
 def _exposed(found: Finding) -> str:
-    records, source = found["records"], found["source"]
-    named = "record is" if len(records) == 1 else "records are"
-    said = (
-        f"{where(found)}the most exposed {named} {', '.join(map(str, records))} (positions in the "
-        "data, from 0)"
-    )
+    labels, source = found["labels"], found["source"]
+    named = "record is" if len(labels) == 1 else "records are"
+    said = f"{where(found)}the most exposed {named} {names_of(labels)} (by {found['named_by']})"
     if source is None:
         said += f": Fisher information loss {number(found['eta'])} for the first."
     elif not found["guesses"]:
@@ -237,10 +242,8 @@ def _named(rows: Mapping[str, list[float]]) -> str:
         f"{', '.join(map(number, scales))}"
         for attack, scales in rows.items()
     ]
-    more = len(named) - _N_NAMED
-    return "; ".join(named[:_N_NAMED]) + (
-        f"; and {plural(more, 'more attack')}" if more > 0 else ""
-    )
+    more = len(named) - N_NAMED
+    return "; ".join(named[:N_NAMED]) + (f"; and {plural(more, 'more attack')}" if more > 0 else "")
 
 
 _SAYS: dict[str, Any] = {
@@ -248,6 +251,7 @@ _SAYS: dict[str, Any] = {
     "summary": summary,
     "failed": _failed,
     "over_imputation": _over_imputation,
+    "imputed": _imputed,
     "rarely_wrong": _rarely_wrong,
     "better_attack": _better_attack,
     "gap": _gap,

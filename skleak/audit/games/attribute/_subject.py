@@ -113,6 +113,7 @@ def study(task: Task) -> AttributeSubject:
         prior=known,
         baseline=float(known.max(axis=1).mean()),
         imputation=float(right.mean()),
+        imputed=float(np.mean(guess == codes)),
         prior_score=known.max(axis=1),
     )
 
@@ -146,6 +147,7 @@ def _quantity(
         prior=np.empty((len(rows), 0)),
         baseline=determination(prior_score, spread),
         imputation=determination((imputed - truth) ** 2, spread),
+        imputed=determination((imputed - truth) ** 2, spread),
         prior_score=prior_score,
         spread=spread,
     )
