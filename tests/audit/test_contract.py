@@ -273,6 +273,7 @@ def test_a_wrong_prior_is_found(rng):
         estimator=PrivateLinearRegression(alpha=1.0),
         attacks=["imputation", "prior", KnowsAnotherColumn()],
         noise_scales=10.0,
+        n_releases=200,
         secrets="actual",
         prior=np.column_stack([0.4 + 0.2 * known, 0.6 - 0.2 * known]),
     )
