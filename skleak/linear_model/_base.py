@@ -13,6 +13,7 @@ from skleak.influence.state import FitState
 from skleak.linear_model._calibration import LinearModelProblem
 from skleak.linear_model._fitting import solve, solve_reweighted, weight_rule
 from skleak.linear_model._noise import noise_shape
+from skleak.linear_model._partial_blocks import warn_of_partial_blocks
 from skleak.linear_model._releasing import ReleasableModel
 from skleak.linear_model._rung import RungCheck
 from skleak.mechanisms import NoiseGoal, as_reweighting, ladder_rung
@@ -22,7 +23,7 @@ from skleak.reports import (
 )
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._confidential import leaves_whole
-from skleak.utils._records import check_magnitudes, row_label, values_withheld
+from skleak.utils._records import check_magnitudes, row_label, row_labels, values_withheld
 from skleak.utils._sklearn_compat import (
     check_sample_weight,
     fit_context,
@@ -73,6 +74,8 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
 
         Warns
         -----
+        PartialBlockWarning
+            Where a goal names some columns of a one-hot block.
         ConvergenceWarning
             Where the solver, or the reweighting, stopped short: leakage is then unreliable.
         UnevenLeakageWarning
@@ -84,7 +87,8 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
             with np.errstate(over="raise", divide="raise", invalid="raise"):
                 objective = self._validated_objective(X, y, sample_weight)
                 noise = noise_shape(self, objective)
-                state = self._calibrated(replace(self._solve(objective), noise=noise))
+                state = replace(self._solve(objective), noise=noise, row_labels=row_labels(X))
+                state = self._calibrated(state)
                 leakage = self._measure(state)
                 guarantee = output_perturbation_guarantee(state, self._promises())
                 self._enter_in_ledger(state, leakage, guarantee)
@@ -177,6 +181,7 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         if not isinstance(goal, NoiseGoal):
             return state
         problem = LinearModelProblem.of(state, self._promises())
+        warn_of_partial_blocks(goal, problem)
         if not goal.data_dependent:
             return state.at_noise(float(goal.resolve(problem)))
         search = as_reweighting(self.reweighting)

@@ -24,6 +24,7 @@ _ATTACKS = {
     "gradient_norm": "gradient norm",
     "likelihood": "likelihood",
     "likelihood_ratio": "likelihood ratio",
+    "robust": "robust inference",
     "loss": "loss",
     "modified_entropy": "modified entropy",
 }

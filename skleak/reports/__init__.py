@@ -8,6 +8,7 @@ from skleak.reports._guarantee import (
     output_perturbation_guarantee,
     release_sensitivity,
 )
+from skleak.reports._individual import individual_obstacle, individual_privacy
 from skleak.reports._leakage_report import LeakageReport
 
 __all__ = [
@@ -16,6 +17,8 @@ __all__ = [
     "Promises",
     "build_leakage_report",
     "guarantee_obstacles",
+    "individual_obstacle",
+    "individual_privacy",
     "output_perturbation_guarantee",
     "release_sensitivity",
 ]

@@ -13,6 +13,7 @@ from skleak.influence.reweighting import relative_spread
 from skleak.influence.state import FitState, RecordBatch
 from skleak.reports._findings import assumptions, findings
 from skleak.reports._guarantee import Promises, output_perturbation_guarantee
+from skleak.reports._individual import reported_privacy
 from skleak.reports._leakage_report import LeakageReport
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import Array, FloatArray, IntArray
@@ -62,7 +63,8 @@ def build_leakage_report(
     LeakageReport
     """
     model, batch = leakage_model(state), state.batch(X, y)
-    records = _records(model, batch, groups)
+    privacy, individual = reported_privacy(state, promises, state.training_rows(X, y))
+    records = _records(model, batch, privacy, groups)
     loss = records["fisher_information_loss"].to_numpy()
     group_table = _groups(model, batch, groups, loss)
     report = LeakageReport(
@@ -72,6 +74,7 @@ def build_leakage_report(
         groups=group_table,
         dataset=_dataset(model, batch, loss, group_table)
         | {"noise_goal": promises.noise_goal, "seeded": promises.seeded}
+        | {"individual_privacy": individual}
         | {"n_records_moving_rung": None if rung_moves is None else dict(rung_moves)},
         differential_privacy=output_perturbation_guarantee(state, promises),
     )
@@ -85,7 +88,9 @@ def build_leakage_report(
     )
 
 
-def _records(model: LeakageModel, batch: RecordBatch, groups: Array | None) -> pd.DataFrame:
+def _records(
+    model: LeakageModel, batch: RecordBatch, privacy: pd.DataFrame, groups: Array | None
+) -> pd.DataFrame:
     loss = model.record_loss(batch)
     table = pd.DataFrame(
         {
@@ -93,6 +98,7 @@ def _records(model: LeakageModel, batch: RecordBatch, groups: Array | None) -> p
             "fisher_information_loss": loss,
             "diagonal_fisher_information_loss": model.record_loss(batch, norm="trace"),
             "standard_error": _inverse(loss),
+            **{name: privacy[name].to_numpy() for name in privacy},
         },
         index=pd.RangeIndex(len(batch), name="record"),
     )

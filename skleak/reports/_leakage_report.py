@@ -27,9 +27,12 @@ class LeakageReport(LeakageFacts, Report):
     records : DataFrame
         One row per record, in the order of the data (index ``record``): ``sample_weight``,
         ``fisher_information_loss``, ``diagonal_fisher_information_loss``, ``standard_error``
-        (Cramer-Rao bound ``1 / loss`` on the worst direction), and ``group`` where groups were
-        given. A row is one person: its loss is that of its whole weight, and in all statistics
-        below it counts once if its weight is positive, else not at all.
+        (Cramer-Rao bound ``1 / loss`` on the worst direction), ``mu``, ``epsilon``,
+        ``true_positives_at_1pct``, ``success_at_baseline`` and ``once_in`` (as the method
+        `individual_privacy` of estimators has them; NaN where they are not known, and for records
+        that were not trained on), and ``group`` where groups were given. A row is one person: its
+        loss is that of its whole weight, and in all statistics below it counts once if its weight
+        is positive, else not at all.
     features : DataFrame
         One row per column or block (index ``feature``; ``(target)`` for a private target):
         ``max_loss``, ``mean_loss``, ``min_loss``, ``spread`` (standard deviation over mean),
@@ -62,6 +65,8 @@ class LeakageReport(LeakageFacts, Report):
     where the covariance depends on the data. ``n_records_moving_rung``, for each column and target
     that `fit` did not check under a goal that reads the records, counts the records that could
     have moved the published noise scale by another value of it; None where that was not counted.
+    ``individual_privacy`` holds ``delta`` and ``baseline`` of the columns of records, and in
+    ``missing`` why they are not known.
 
     Examples
     --------

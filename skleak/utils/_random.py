@@ -5,7 +5,6 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from skleak.utils._typing import Array, RandomState
 
@@ -41,6 +40,9 @@ def seeded(estimator: Any, draw: Callable[[int], Array]) -> Any:
 
     `draw` gives so many seeds.
     """
+    # Late: bounds draw numbers, and need no scikit-learn.
+    from sklearn.base import clone
+
     copy = clone(estimator)
     names = deep_names("random_state", copy.get_params(deep=True))
     if not names:

@@ -27,7 +27,7 @@ from skleak.adversary.hypotheses._encodings import (
     plain_table,
 )
 from skleak.adversary.hypotheses._models import Shell, fit_shell, models_with
-from skleak.adversary.hypotheses._refits import refit_encodings, refit_pipelines
+from skleak.adversary.hypotheses._refits import refit_encodings, refit_pipelines, refit_tables
 from skleak.adversary.hypotheses._releases import (
     ReleaseKind,
     Releases,
@@ -43,6 +43,7 @@ from skleak.adversary.hypotheses._smooth import (
     chebyshev_coefficients,
     chebyshev_nodes,
     maximize,
+    truncation_error,
 )
 
 __all__ = [
@@ -83,6 +84,8 @@ __all__ = [
     "read_releases",
     "refit_encodings",
     "refit_pipelines",
+    "refit_tables",
+    "truncation_error",
     "warn_of_mismatch",
     "weight_argument",
     "weights_of_both",

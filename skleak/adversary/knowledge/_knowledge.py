@@ -183,7 +183,7 @@ def secret_of(column: Array, index: int, attribute: Any, values: Any) -> Secret:
                 f"The attribute {attribute!r} has a single value: there is "
                 "nothing to infer. Pass the values it may take in `values`."
             )
-        if _is_quantity(distinct, len(column)):
+        if is_quantity(distinct, len(column)):
             return Secret(index, column.astype(np.float64), None, np.zeros(0, dtype=np.intp))
         if len(distinct) > MAX_VALUES:
             raise ValueError(
@@ -218,7 +218,8 @@ def _ascending(column: Array, attribute: Any) -> Array:
         ) from error
 
 
-def _is_quantity(distinct: Array, n: int) -> bool:
+def is_quantity(distinct: Array, n: int) -> bool:
+    """Tell a quantity from codes, by the distinct values of a column of n records."""
     if distinct.dtype.kind == "O" and all(isinstance(v, int | float) for v in distinct):
         distinct = distinct.astype(np.float64)
     if distinct.dtype.kind not in "iuf":

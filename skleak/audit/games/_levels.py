@@ -15,8 +15,8 @@ from skleak.audit.noise._mechanism import colored
 from skleak.audit.tables._design import Design, Outcome, cell_key
 from skleak.utils._typing import Array, FloatArray
 
-# Streams of seeds at every noise level; 2 are the checks of the noise.
-GAMES, UTILITY, GAP = 0, 1, 3
+# Streams of seeds at every noise level; 2 are the checks of the noise, and a sample is that of all.
+GAMES, UTILITY, GAP, SAMPLE = 0, 1, 3, 4
 
 
 def seed_of(entropy: list[int], level: int, stream: int) -> np.random.SeedSequence:

@@ -181,10 +181,16 @@ class SecretGame(Game):
         return level_cells(self.design, releases, self._entropy, games)
 
     def results(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        return (error_results if self.estimates else success_results)(self.design, outcomes)
+        table = error_results if self.estimates else success_results
+        return table(self.design, self.joined(outcomes))
 
     def records(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        return (error_records if self.estimates else success_records)(self.design, outcomes)
+        table = error_records if self.estimates else success_records
+        return table(self.design, self.joined(outcomes))
+
+    def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
+        """Return the outcomes with those put together that were played in parts."""
+        return outcomes
 
     def checks(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
         return self._checks

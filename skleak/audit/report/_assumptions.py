@@ -1,7 +1,7 @@
 """Sentences: under which conditions the findings of an audit hold."""
 
 from skleak.audit.report._facts import AuditFacts
-from skleak.rendering import count, percent, plural, shorten
+from skleak.rendering import count, number, percent, plural, shorten
 
 _PRIORS = {
     "marginal": (
@@ -46,6 +46,7 @@ def assumptions(report: AuditFacts) -> tuple[str, ...]:
         "One release is counted. Every further release from the same records tells more.",
         *_noise(report),
         *_intervals(report),
+        *_sampled(report),
         *([] if membership else _weights(report)),
     ]
     if settings["utility_data"] == "training records":
@@ -225,6 +226,24 @@ def _weights(report: AuditFacts) -> list[str]:
         "weights depend on the data. What a record reveals through the weights is counted, in the "
         "Fisher information loss and by attacks on an attribute; attacks on whole records take the "
         "weights as known."
+    ]
+
+
+def _sampled(report: AuditFacts) -> list[str]:
+    """Say of how many records the bounds were computed, where not of all."""
+    if "n_bounded" not in report.results:
+        return []
+    known = report.results.dropna(subset=["n_bounded"])
+    if known.empty:
+        return []
+    counts, error = known["n_bounded"].astype(int), float(known["bound_error"].max())
+    low, high = count(counts.min()), count(counts.max())
+    return [
+        f"Bounds were computed for {low if low == high else f'{low} to {high}'} of the "
+        f"{count(report.settings['n_targets'])} records at a noise scale: for those that may be "
+        "the most exposed, and for a random sample of the others. Their means are estimates, with "
+        f"a standard error of at most {number(error)}, for four times which every verdict allows. "
+        "Of a record that was not computed a bound is shown that is known of all of them."
     ]
 
 

@@ -33,14 +33,15 @@ class AuditReport(AuditFacts, Report):
         A row per noise scale and attack, ascending noise: ``noise_scale``, ``attack``, ``success``,
         ``baseline``, ``advantage``, ``imputation``, ``advantage_over_imputation``, ``verdict``,
         ``utility``, ``n_games``, ``detectable_excess`` and a column for each bound on the success.
-        ``<name>_low`` and ``<name>_high`` hold intervals. For errors also ``mse``, ``variance``,
+        ``<name>_low`` and ``<name>_high`` hold intervals. With bounds of a sample of the records
+        ``bound_error`` and ``n_bounded``. For errors also ``mse``, ``variance``,
         ``squared_bias``, ``mse_over_bound``, ``cramer_rao`` and ``cramer_rao_mean``; for membership
         ``tpr_at_1pct_fpr``, ``auc``, ``gap`` and ``lower_bound``.
     records : DataFrame
         A row per noise scale and attacked record: ``noise_scale``, ``record`` (position in the
         data), ``label`` (index of a DataFrame, else the position), ``prior``, ``eta`` (Fisher
-        information loss) or, for membership, ``distance``, the bounds, and the success or error of
-        every attack.
+        information loss) or, for membership, ``distance``, the bounds, ``computed`` with bounds of
+        a sample, and the success or error of every attack.
     settings : dict
         Settings of the audit: ``n_records``, ``n_columns``, ``n_targets``, ``n_releases``,
         ``secrets``, ``prior``, ``values``, ``confidence_level``, ``bounds``, ``attacks``,

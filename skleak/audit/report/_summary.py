@@ -14,6 +14,7 @@ from skleak.rendering.results import BASELINES
 _WHO = {
     "exact": "an attacker who is told all other memberships (`exact`)",
     "likelihood_ratio": "an attacker who has seen models of the same kind (`likelihood_ratio`)",
+    "robust": "an attacker who has seen a few models of the same kind (`robust`)",
 } | {
     name: f"an attacker who knows all else (`{name}`)"
     for name in ("white_box", "black_box", "informed")

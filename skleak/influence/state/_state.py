@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 
 from skleak.influence.jacobian import Columns, FitFactor
 from skleak.influence.state._batch import RecordBatch, TrainingLookup
@@ -35,6 +36,7 @@ class FitState:
     verbose: bool = False  # whether to show the progress of what takes long
     # shape of the noise; another one only without a reweighting and for one predictor
     noise: NoiseShape = ISOTROPIC
+    row_labels: pd.Index | None = None  # labels of the records, where the training data had them
     _found: dict[Callable[..., Any], Any] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

@@ -14,10 +14,13 @@ from skleak.attacks import (
 )
 from skleak.audit.games._bounds import success_bounds
 from skleak.audit.games._game import Cell, Task
+from skleak.audit.games._levels import SAMPLE, seed_of
+from skleak.audit.games._sampled import NAME, BoundsPlan, KnownBounds
 from skleak.audit.games._secret import SecretGame
 from skleak.audit.games._trials import play_actual, play_drawn, play_errors
 from skleak.audit.games.attribute._subject import study
 from skleak.audit.noise._shaped import ShapedNoise
+from skleak.audit.tables._design import Outcome, cell_key
 from skleak.utils._typing import FloatArray
 
 _NAMES = ("prior", "imputation", "white_box", "black_box")
@@ -58,6 +61,32 @@ class AttributeGame(SecretGame):
         }
         return makers[name]()
 
+    def prepare(self, entropy: list[int]) -> None:
+        """Fit the attacks, check the noise, and decide whose bounds are computed."""
+        super().prepare(entropy)
+        if self.estimates:
+            return
+        subject, design = self.subject, self.design
+        points, shapes = subject.white_box.encodings_, subject.shapes
+        places = points if shapes is not None else subject.noise.whitened(points)
+        rest = (design.bounds, shapes, subject.unit_eta, design.noise_scales)
+        self._known = KnownBounds.of(places, subject.prior, *rest)
+        seed = seed_of(entropy, 0, SAMPLE)
+        self._plan = BoundsPlan.of(*points.shape, shaped=shapes is not None, seed=seed)
+
+    def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
+        """Return the outcomes with the bounds of every noise level as one."""
+        if self.estimates:
+            return outcomes
+        whole = dict(outcomes)
+        for scale in self.design.noise_scales:
+            keys = {name: cell_key(scale, name) for name in (NAME, *self._plan.names)}
+            found = {name: outcomes[key] for name, key in keys.items() if key in outcomes}
+            bounds = self._plan.joined(found)
+            if bounds is not None:
+                whole[keys[NAME]] = bounds
+        return whole
+
     def games(
         self, scale: float, noise: FloatArray, seed: np.random.SeedSequence
     ) -> Mapping[str, Cell]:
@@ -69,9 +98,7 @@ class AttributeGame(SecretGame):
             known: Any = (subject.noiseless, truth, subject.mse(scale), subject.spread)
             return {name: (play_errors, (a, *known, *rest)) for name, a in self.attacks.items()}
         points = subject.white_box.encodings_
-        places = points if subject.shapes is not None else subject.noise.whitened(points)
-        bounds = (places, subject.prior, scale, self.design.bounds, subject.shapes)
-        cells: dict[str, Cell] = {"bounds": (success_bounds, bounds)}
+        cells = self._plan.cells(self._known, scale, success_bounds)
         if not self.design.drawn:
             known = (subject.noiseless, subject.secrets, *rest)
             return cells | {name: (play_actual, (a, *known)) for name, a in self.attacks.items()}
