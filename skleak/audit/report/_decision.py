@@ -71,7 +71,7 @@ def largest_advantages(report: AuditFacts) -> pd.DataFrame:
     Returns: index ``noise_scale``; ``advantage`` (NaN where nothing is known) and ``source``
     (``bound`` or the name of an attack).
     """
-    bounds = record_advantages(report)["mean"]
+    bounds = record_advantages(report)["mean"] + _allowance(report)
     played = report.results[~report.results["attack"].isin(BASELINES)]
     rows = []
     for noise, bound in bounds.items():
@@ -86,6 +86,15 @@ def largest_advantages(report: AuditFacts) -> pd.DataFrame:
             found.insert(0, (float(bound), "bound"))
         rows.append(max(found, key=lambda each: each[0], default=(math.nan, "nothing")))
     return pd.DataFrame(rows, columns=["advantage", "source"], index=bounds.index)
+
+
+def _allowance(report: AuditFacts) -> pd.Series:
+    """Return four standard errors of the bound, as an advantage, where it is that of a sample."""
+    first = levels(report)
+    if "bound_error" not in first:
+        return pd.Series(0.0, index=first.index)
+    rest = (1.0 - first["baseline"].astype(float)).where(lambda share: share > 0.0)
+    return (4.0 * first["bound_error"].astype(float) / rest).fillna(0.0)
 
 
 def limit_of(report: AuditFacts) -> float:
