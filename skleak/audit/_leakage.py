@@ -1,16 +1,14 @@
 """The audit of a column or of whole records, beside bounds on every attack."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from os import PathLike
 from typing import Any, ClassVar, Literal
 
-from skleak.adversary.knowledge import find_secret
 from skleak.audit._base import BaseAuditor
 from skleak.audit.games._game import Game, Task
-from skleak.audit.games.attribute._game import AttributeGame
+from skleak.audit.games.attribute._game import attribute_game
 from skleak.audit.games.records._game import RecordsGame
-from skleak.utils._sklearn_compat import StrOptions
+from skleak.utils._sklearn_compat import HasMethods, StrOptions
 from skleak.utils._typing import Array, RandomState
 
 
@@ -102,6 +100,7 @@ class LeakageAuditor(BaseAuditor):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseAuditor._parameter_constraints,
         "secrets": [StrOptions({"auto", "actual", "drawn"})],
+        "estimator": [HasMethods("fit")],
         "prior": [StrOptions({"marginal", "uniform", "conditional"}), "array-like"],
         "values": ["array-like", None],
     }
@@ -132,14 +131,8 @@ class LeakageAuditor(BaseAuditor):
         super().__init__(estimator, *game, *told, checkpoint, n_jobs, verbose, random_state)
         self.attribute, self.values = attribute, values
 
-    def _game(self, task: Task) -> Game:
-        if task.secrets == "auto":
-            task = replace(task, secrets="drawn" if _few_values(task) else "actual")
-        return RecordsGame(task) if task.attribute is None else AttributeGame(task)
-
-
-def _few_values(task: Task) -> bool:
-    """Return True if the secret is one of a few values, which can be drawn."""
-    if task.attribute is None:
-        return False
-    return not find_secret(task.table, task.attribute, task.values).numeric
+    def _game(self, task: Task, entropy: list[int]) -> Game:
+        task = task.of_learner(entropy)
+        if task.attribute is None:
+            return RecordsGame(task.settled(drawn=False))
+        return attribute_game(task, entropy)

@@ -124,5 +124,5 @@ class MembershipAuditor(BaseAuditor):
         told = (max_advantage, confidence_level, bounds, records, refit_preprocessing)
         super().__init__(estimator, *game, *told, checkpoint, n_jobs, verbose, random_state)
 
-    def _game(self, task: Task) -> Game:
+    def _game(self, task: Task, entropy: list[int]) -> Game:
         return membership_game(task)

@@ -19,6 +19,8 @@ _ATTACKS = {
     "imputation": "imputation",
     "white_box": "white box",
     "black_box": "black box",
+    "black_box_proba": "black box, probabilities",
+    "black_box_margin": "black box, margins",
     "informed": "informed",
     "exact": "exact test",
     "gradient_norm": "gradient norm",

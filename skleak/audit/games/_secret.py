@@ -11,6 +11,7 @@ from sklearn.base import clone, is_classifier
 
 from skleak.adversary.hypotheses import (
     PublicModel,
+    adds_noise,
     fit_public_model,
     fit_shell,
     last_step,
@@ -103,11 +104,6 @@ class SecretGame(Game):
             kind=self.kind,
         )
         bounds = check_bounds(task.bounds, equal_noise=not subject.noise.reads_data)
-        if task.noise_scales is None and "noise_scale" not in subject.model.get_params(deep=False):
-            raise ValueError(
-                f"{type(subject.model).__name__} adds no noise of its own. Pass the standard "
-                "deviations of the noise to audit in `noise_scales`."
-            )
         trained = (subject.model, subject.X, subject.y, subject.weights)
         scales = noise_levels(task.noise_scales, *trained)
         incomparable = frozenset(
@@ -207,6 +203,7 @@ class SecretGame(Game):
             noise_covariance=self._subject.noise.name,
             imputed=self._subject.imputed,
             target_counts=self._guesses_target(),
+            has_noise=adds_noise(self._subject.model),
         )
 
     def _guesses_target(self) -> bool:

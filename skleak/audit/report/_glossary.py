@@ -21,7 +21,10 @@ _VERDICTS = {
 def glossary(report: AuditFacts) -> tuple[tuple[str, str], ...]:
     """List terms and what they mean."""
     guesses, membership = counts_success(report), report.kind == "membership"
-    rows = [("Noise scale", "Standard deviation of the noise that is added to each parameter.")]
+    rows = []
+    if not report.noiseless:
+        said = "Standard deviation of the noise that is added to each parameter."
+        rows.append(("Noise scale", said))
     if not guesses:
         rows.append(
             (
@@ -92,6 +95,6 @@ _OF_VALUES = [
     (
         "Imputation",
         "A guess from the other columns of the record, without the model. What it gets right is "
-        "known of the population, and no noise protects against it.",
+        "known of the population, and no noise hides it.",
     ),
 ]

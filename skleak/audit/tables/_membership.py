@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from skleak.audit.tables._design import MembershipDesign, Outcome, cell_key
+from skleak.audit.tables._design import MembershipDesign, Outcome, cell_key, release_key
 from skleak.audit.tables._rates import Rates, pair_success, rates
 from skleak.audit.tables._rows import (
     Played,
@@ -41,11 +41,6 @@ class _Level:
     errors: Mapping[str, float]
     gap: Interval
     utility: float
-
-
-def release_key(release: int) -> str:
-    """Key of the cell of a release."""
-    return f"release {release}"
 
 
 def membership_results(design: MembershipDesign, cells: Mapping[str, Outcome]) -> pd.DataFrame:
