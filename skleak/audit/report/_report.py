@@ -36,7 +36,8 @@ class AuditReport(AuditFacts, Report):
         ``<name>_low`` and ``<name>_high`` hold intervals. With bounds of a sample of the records
         ``bound_error`` and ``n_bounded``. For errors also ``mse``, ``variance``,
         ``squared_bias``, ``mse_over_bound``, ``cramer_rao`` and ``cramer_rao_mean``; for membership
-        ``tpr_at_1pct_fpr``, ``auc``, ``gap`` and ``lower_bound``.
+        ``tpr_at_1pct_fpr``, ``tpr_at_0.1pct_fpr``, their exact bounds ``bayes_<name>``, ``auc``,
+        ``gap`` and ``lower_bound``.
     records : DataFrame
         A row per noise scale and attacked record: ``noise_scale``, ``record`` (position in the
         data), ``label`` (index of a DataFrame, else the position), ``prior``, ``eta`` (Fisher
