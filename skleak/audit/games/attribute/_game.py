@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skleak.adversary.hypotheses import adds_noise, is_linear, weight_argument
+from skleak.adversary.knowledge import find_secret
 from skleak.attacks import (
     BlackBoxAttributeInference,
     ImputationAttack,
@@ -41,8 +42,9 @@ def attribute_game(task: Task, entropy: list[int]) -> Game:
     """Return the game of a column: against parameters where there are any, else answers."""
     learner = task.learner
     if learner is None or adds_noise(task.estimator) or _reads_parameters(task):
-        return AttributeGame(task)
-    return PredictionsGame(task, learner, entropy)
+        few = not find_secret(task.table, task.attribute, task.values).numeric
+        return AttributeGame(task.settled(drawn=few))
+    return PredictionsGame(task.settled(drawn=False), learner, entropy)
 
 
 def _reads_parameters(task: Task) -> bool:
@@ -110,6 +112,19 @@ class AttributeGame(SecretGame):
         self._known = KnownBounds.of(places, subject.prior, *rest)
         seed = seed_of(entropy, 0, SAMPLE)
         self._plan = BoundsPlan.of(*points.shape, shaped=shapes is not None, seed=seed)
+
+    def phase(self, key: str) -> tuple[str, int]:
+        """Return the phase of a cell; bounds count the records of their own cell."""
+        phase, count = super().phase(key)
+        name = key.rpartition("|")[2]
+        return phase, self._plan.sizes.get(name, count) if phase == NAME else count
+
+    def outlook(self) -> list[str]:
+        """Say whose bounds are computed, and how long that takes."""
+        if self.estimates or not self.design.bounds:
+            return []
+        n_levels = sum(scale > 0.0 for scale in self.design.noise_scales)
+        return [self._plan.outlook(n_levels)]
 
     def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
         """Return the outcomes with the bounds of every noise level as one."""

@@ -195,6 +195,7 @@ class PredictionsGame(Game):
             noiseless_utility=float("nan"),
             noise_covariance="isotropic",
             has_noise=False,
+            imputed=self._known.imputed,
             outputs=shown_to(self._chosen, self._classifies),
             no_bound=NO_BOUND,
             preprocessing="in the model" if isinstance(self.task.estimator, Pipeline) else "none",
