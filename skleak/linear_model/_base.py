@@ -22,7 +22,7 @@ from skleak.reports import (
 )
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._confidential import leaves_whole
-from skleak.utils._records import check_magnitudes, row_label, values_withheld
+from skleak.utils._records import check_magnitudes, row_label, row_labels, values_withheld
 from skleak.utils._sklearn_compat import (
     check_sample_weight,
     fit_context,
@@ -84,7 +84,8 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
             with np.errstate(over="raise", divide="raise", invalid="raise"):
                 objective = self._validated_objective(X, y, sample_weight)
                 noise = noise_shape(self, objective)
-                state = self._calibrated(replace(self._solve(objective), noise=noise))
+                found = replace(self._solve(objective), noise=noise, record_labels=row_labels(X))
+                state = self._calibrated(found)
                 leakage = self._measure(state)
                 guarantee = output_perturbation_guarantee(state, self._promises())
                 self._enter_in_ledger(state, leakage, guarantee)

@@ -1,6 +1,6 @@
 """Leakage reports: frozen numbers, sentences about them, and renderers that compute nothing."""
 
-from skleak.reports._build import build_leakage_report
+from skleak.reports._build import RawColumns, build_leakage_report
 from skleak.reports._guarantee import (
     DifferentialPrivacy,
     Promises,
@@ -9,11 +9,14 @@ from skleak.reports._guarantee import (
     release_sensitivity,
 )
 from skleak.reports._leakage_report import LeakageReport
+from skleak.reports._person import PersonReport
 
 __all__ = [
     "DifferentialPrivacy",
     "LeakageReport",
+    "PersonReport",
     "Promises",
+    "RawColumns",
     "build_leakage_report",
     "guarantee_obstacles",
     "output_perturbation_guarantee",

@@ -23,6 +23,14 @@ def row_label(records: Any, position: int) -> str:
     return f"row {label!r}" if isinstance(label, str) else f"row {label}"
 
 
+def row_labels(records: Any) -> pd.Index | None:
+    """Labels of records that have an index of their own; None for positions."""
+    index = getattr(records, "index", None)
+    if not isinstance(index, pd.Index) or index.equals(pd.RangeIndex(len(index))):
+        return None
+    return index.copy()
+
+
 def check_magnitudes(
     X: Data, y: FloatArray, sample_weight: FloatArray, names: Array | None
 ) -> None:

@@ -146,13 +146,14 @@ class TargetChange(Change):
     ) -> Self:
         """Every record of a block with every target.
 
-        Shapes: ``X`` (n, d); ``y``, ``training_rows`` (n,); ``targets`` (n_values,); ``columns``
-        (k,); ``values`` (n_values, k).
+        Shapes: ``X`` (n, d); ``y``, ``training_rows`` (n,); ``targets`` (n_values,), or (n,
+        n_values) for targets of each record's own; ``columns`` (k,); ``values`` (n_values, k).
         """
         if columns is None or values is None:
-            columns, values = np.zeros(0, dtype=np.intp), np.zeros((len(targets), 0))
+            columns, values = np.zeros(0, dtype=np.intp), np.zeros((targets.shape[-1], 0))
         change = cls.of(state, X, y, training_rows, columns, values)
-        return replace(change, target=np.tile(targets, len(X)))
+        every = np.broadcast_to(targets, (len(X), targets.shape[-1]))
+        return replace(change, target=every.ravel())
 
     @property
     def new_target(self) -> FloatArray:

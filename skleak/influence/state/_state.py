@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 
 from skleak.influence.jacobian import Columns, FitFactor
 from skleak.influence.state._batch import RecordBatch, TrainingLookup
@@ -35,6 +36,8 @@ class FitState:
     verbose: bool = False  # whether to show the progress of what takes long
     # shape of the noise; another one only without a reweighting and for one predictor
     noise: NoiseShape = ISOTROPIC
+    # labels of the training records, where they had an index of their own
+    record_labels: pd.Index | None = None
     _found: dict[Callable[..., Any], Any] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
