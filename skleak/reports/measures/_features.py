@@ -21,8 +21,8 @@ from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
 # Entries of the table of records and columns that a report keeps.
 _MOST_KEPT = 1 << 21
-# Digits to which gains are the same.
-_DIGITS = 3
+# A gain that counts as certainty.
+_CERTAIN = 1.0 - 1e-5
 CARRIERS = ("feature", "record", "share", "distance", "gain", "true_positives_at_1pct")
 
 
@@ -86,9 +86,10 @@ def measure_columns(
 
 
 def _ranked(table: pd.DataFrame) -> IntArray:
-    """Order of the rows: by gain, then columns of few values before numbers, then by distance."""
+    """Order of the rows: by gain; of certainties columns of few values first, then by distance."""
     distance = table["distance"].fillna(-1.0).to_numpy(dtype=float)
-    gain = np.round(table["gain"].fillna(-1.0).to_numpy(dtype=float), _DIGITS)
+    gain = table["gain"].fillna(-1.0).to_numpy(dtype=float)
+    gain = np.where(gain >= _CERTAIN, 1.0, gain)
     return np.lexsort([-distance, (table["kind"] != "values").to_numpy(), -gain])
 
 

@@ -191,7 +191,7 @@ class Separator:
             return 0.0
         noise, exposed = self.state.noise_scale, self._most_exposed(unknown)
         squares = self._own_information(unknown, exposed)
-        if not self.state.noise.reads_data and self._solvable(unknown):
+        if self._differentiable:
             exposed = exposed[self.rows[exposed] >= 0]
             if len(exposed):
                 squares = self._averaged(unknown, exposed)
@@ -199,11 +199,16 @@ class Separator:
             return float(np.inf) if np.any(squares > 0.0) else 0.0
         return float(np.max(squares, initial=0.0)) / noise**2
 
+    @property
+    def _differentiable(self) -> bool:
+        """True if encodings tell all, and are sharp enough to be differentiated."""
+        return not self.state.noise.reads_data and self.state.balanced is None
+
     def _most_exposed(self, unknown: Unknown) -> IntArray:
         """Positions of the few records of which a number may be known best."""
         mean, sd = float(unknown.mean[0]), float(unknown.sd[0])
-        one = self.one_step
-        if one is not None and unknown.columns is not None and not self.state.noise.reads_data:
+        one = self.one_step if self._differentiable else None
+        if one is not None and unknown.columns is not None:
             nodes, weights = _normal(mean, sd)
             squares = one.information(int(unknown.columns[0]), nodes, _STEP * sd) @ weights
         else:
