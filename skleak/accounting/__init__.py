@@ -24,7 +24,10 @@ from skleak.accounting._gaussian import (
     rdp,
 )
 from skleak.accounting._sensitivity import output_perturbation_sensitivity
-from skleak.accounting._subsampled import subsampled_gaussian_epsilon
+from skleak.accounting._subsampled import (
+    subsampled_gaussian_epsilon,
+    subsampled_gaussian_tradeoff,
+)
 from skleak.accounting._subsampled_fisher import subsampled_fisher_factors
 from skleak.accounting.ledger._ledger import LeakageLedger
 from skleak.accounting.ledger._total import LeakageTotal
@@ -52,4 +55,5 @@ __all__ = [
     "rounded_sensitivity",
     "subsampled_fisher_factors",
     "subsampled_gaussian_epsilon",
+    "subsampled_gaussian_tradeoff",
 ]

@@ -1,11 +1,5 @@
 """Upper bounds on what any attacker can guess, lower bounds on reconstruction error."""
 
-from skleak.bounds._cramer_rao import (
-    cramer_rao_mse,
-    fisher_information_loss_mse,
-    hammersley_chapman_robbins_mse,
-)
-from skleak.bounds._differential_privacy import dp_advantage, gdp_advantage
 from skleak.bounds._fano import closed_form_fano_advantage, fano_advantage, renyi_fano_advantage
 from skleak.bounds._information import information_projection_advantage, renyi_projection_advantage
 from skleak.bounds._membership import (
@@ -22,12 +16,21 @@ from skleak.bounds._tradeoff import (
     optimized_center,
     tradeoff_advantage,
 )
-from skleak.bounds._van_trees import van_trees_mse
+from skleak.bounds.errors import (
+    bayes_mse,
+    cramer_rao_mse,
+    fisher_information_loss_mse,
+    hammersley_chapman_robbins_mse,
+    van_trees_mse,
+)
+from skleak.bounds.neighbors import curve_advantage, dp_advantage, gdp_advantage
 
 __all__ = [
     "advantage_to_success",
+    "bayes_mse",
     "closed_form_fano_advantage",
     "cramer_rao_mse",
+    "curve_advantage",
     "dp_advantage",
     "fano_advantage",
     "fisher_information_loss_mse",

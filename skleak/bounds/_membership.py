@@ -7,8 +7,8 @@ import numpy.typing as npt
 from scipy.optimize import elementwise
 from scipy.special import lambertw, ndtr
 
-from skleak.bounds._differential_privacy import dp_advantage, gdp_advantage
 from skleak.bounds._prior import broadcast_shape
+from skleak.bounds.neighbors import dp_advantage, gdp_advantage
 from skleak.utils._arguments import as_result, check_at_least, check_numbers
 from skleak.utils._typing import FloatArray
 

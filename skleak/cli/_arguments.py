@@ -23,6 +23,16 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {text} (see `{self.prog} --help`)\n")
 
 
+def data_file(path: str) -> Path:
+    """Find a file of data, or say that there is none."""
+    file = Path(path).expanduser()
+    if not file.exists():
+        raise FileNotFoundError(f"there is no file {path!r}. Check its name and folder")
+    if not file.is_file():
+        raise ValueError(f"{path!r} is a folder. Name a CSV or Parquet file in it")
+    return file
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Parser of all commands."""
     parser = Parser(
@@ -207,8 +217,10 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--seed",
         type=_seed,
+        default=0,
         metavar="N",
-        help="seed of the simulated noise and of the random splits, to repeat an audit",
+        help="seed of the random splits and of the simulated noise, which protects nobody: the "
+        "same command finds the same (default: 0)",
     )
     group.add_argument("--quiet", action="store_true", help="no progress bar")
 

@@ -61,7 +61,7 @@ class Options:
     fail_above: float | None
     checkpoint: Path | None
     n_jobs: int | None
-    seed: int | None
+    seed: int
     quiet: bool
 
 
@@ -86,7 +86,7 @@ def audit(options: Options) -> int:
         nominal=options.nominal,
         model=options.model,
         test_size=options.test_size,
-        seed=_fixed_seed(options),
+        seed=options.seed,
     )
     _check_secret(options, prepared)
     auditor, notes = _auditor(options, prepared)
@@ -100,11 +100,6 @@ def audit(options: Options) -> int:
     passed, line = judge(report, options.fail_above)
     say("", line)
     return 0 if passed else _ABOVE_THE_LIMIT
-
-
-def _fixed_seed(options: Options) -> int:
-    """Seed of what divides the records: without --seed too, a checkpoint fits a second run."""
-    return 0 if options.seed is None else options.seed
 
 
 def _check_secret(options: Options, prepared: Prepared) -> None:
@@ -196,7 +191,7 @@ def usual_noise(model: str, y: Array) -> list[float]:
 def _records(options: Options, n: int) -> "FloatArray | None":
     if options.max_records is None or options.max_records >= n:
         return None
-    rng = np.random.default_rng(_fixed_seed(options))
+    rng = np.random.default_rng(options.seed)
     return np.sort(rng.choice(n, options.max_records, replace=False))
 
 

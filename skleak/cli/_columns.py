@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skleak.adversary.knowledge import MAX_CODES
 from skleak.rendering import count, plural, printable, shorten
 
 # Levels of a nominal column that are encoded apart; the others share one.
@@ -19,8 +20,6 @@ _ISO_DATE = (
     r"\s*\d{4}-\d{2}-\d{2}"
     r"(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?\s*(?:Z|[+-]\d{2}:?\d{2})?)?\s*"
 )
-# Whole numbers with no more values than this may be codes.
-_FEW = 10
 _DAY = pd.Timedelta(days=1)
 
 
@@ -214,7 +213,7 @@ def _numeric_fate(column: "pd.Series[Any]") -> str:
     if missing:
         fate += f"; {plural(missing, 'missing value')} replaced by the median"
     distinct, whole = values.nunique(), bool((np.mod(values, 1) == 0).all())
-    if whole and 2 < distinct <= _FEW:
+    if whole and 2 < distinct <= MAX_CODES:
         fate += f"; {distinct} whole values: if they are codes, pass them to --nominal"
     if whole and distinct == len(values):
         fate += "; all differ: if they identify records, pass them to --drop"

@@ -5,42 +5,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from skleak.metrics import EXCEEDED
 from skleak.rendering import number, percent
-from skleak.rendering.results import BASELINES, counts_success, tightest
 
 if TYPE_CHECKING:
     from skleak.audit import AuditReport
-
-
-def largest_advantages(report: "AuditReport") -> pd.DataFrame:
-    """The largest advantage over the prior that an attacker may have, at every noise scale.
-
-    For one of a few values, or membership, it is that of the tightest bound, which no attack
-    exceeds for secrets drawn from the prior; and that of an attack which was found to exceed it on
-    the actual secrets, and knows more than imputation does without the model.
-    Where there is no bound it is that of the best attack played. A number or a whole record has a
-    bound for unbiased attacks only: there it is the larger of the two. Attacks that do not look at
-    the model do not count.
-
-    Returns: index ``noise_scale``; ``advantage`` (NaN where nothing is known) and ``source``
-    (``bound`` or the name of an attack).
-    """
-    bounds = tightest(report)["advantage"].astype(float)
-    played = report.results[~report.results["attack"].isin(BASELINES)]
-    rows = []
-    for noise, bound in bounds.items():
-        at = played[played["noise_scale"] == noise]
-        if counts_success(report) and not math.isnan(bound):
-            at = at[at["verdict"] == EXCEEDED]
-            if report.kind == "categorical":
-                at = at[~(at["advantage_over_imputation"] <= 0.0)]
-        known = at.loc[at["advantage"].notna(), ["advantage", "attack"]]
-        found = [(float(advantage), str(name)) for advantage, name in known.to_numpy().tolist()]
-        if not math.isnan(bound):
-            found.insert(0, (float(bound), "bound"))
-        rows.append(max(found, key=lambda each: each[0], default=(math.nan, "nothing")))
-    return pd.DataFrame(rows, columns=["advantage", "source"], index=bounds.index)
 
 
 def judge(report: "AuditReport", limit: float) -> tuple[bool, str]:
@@ -49,7 +17,7 @@ def judge(report: "AuditReport", limit: float) -> tuple[bool, str]:
     Returns ``passed``: whether it is kept at every noise scale. What is not known does not pass;
     ``line``: which noise scales pass, and which fail.
     """
-    table = largest_advantages(report)
+    table = report.largest_advantages()
     passes = table["advantage"] <= limit
     parts = [
         _named(part, verb, report.kind)

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from skleak.cli._arguments import build_parser
+from skleak.cli._arguments import build_parser, data_file
 from skleak.cli._terminal import complain, flush, one_line, say
 
 _UNUSABLE, _INTERRUPTED = 2, 130
@@ -57,6 +57,7 @@ def _run(arguments: argparse.Namespace) -> int:
         from skleak.cli._demo import demo
 
         return demo(**options)
+    data_file(arguments.data)  # told before anything takes seconds to import
     from skleak.cli._audit import Options, audit
 
     return audit(Options(**options))

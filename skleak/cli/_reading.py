@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skleak.cli._arguments import data_file
 from skleak.rendering import count, plural, shorten
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -35,11 +36,7 @@ class Reading:
 
 def read_table(path: str) -> Reading:
     """Read a CSV file, compressed or not, or a Parquet file."""
-    file = Path(path).expanduser()
-    if not file.exists():
-        raise FileNotFoundError(f"there is no file {path!r}. Check its name and folder")
-    if not file.is_file():
-        raise ValueError(f"{path!r} is a folder. Name a CSV or Parquet file in it")
+    file = data_file(path)
     try:
         if file.suffix.lower() in _PARQUET:
             frame, notes = _read_parquet(file), ["Parquet"]

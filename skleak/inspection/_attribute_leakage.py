@@ -5,20 +5,20 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import erf, ndtr, ndtri
 
 from skleak.adversary.knowledge import column_names, resolve_records
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.leakage import leakage_model
 from skleak.inspection._cells import Cells
-from skleak.inspection._columns import RawColumn, read_column
 from skleak.inspection._directions import block_width
 from skleak.inspection._held import HeldBlock
 from skleak.inspection._pipeline import Inspected, inspected
 from skleak.inspection._refitted import MOST_RECORDS, Refits
+from skleak.inspection._selection import Selection, Unknown, read
+from skleak.inspection._table import Measured, as_table, record_labels
 from skleak.utils._blocks import row_blocks
 from skleak.utils._features import resolve_features
-from skleak.utils._typing import FloatArray, IntArray
+from skleak.utils._typing import IntArray
 
 # Entries of the largest table of one block of records: 64 MB.
 _ELEMENTS = 1 << 23
@@ -34,6 +34,7 @@ def attribute_leakage(
     *,
     sample_weight: Any = None,
     records: Any = None,
+    nominal: Any = (),
     refit_preprocessing: bool = False,
 ) -> pd.DataFrame:
     """Measure what a release of a fitted pipeline leaks about each raw column of each record.
@@ -52,13 +53,19 @@ def attribute_leakage(
         Raw training records of the pipeline, in the same order.
     y : array-like of shape (n,)
         Their targets.
-    columns : str, int, slice, mask or list, default=None
-        Raw columns, by name or by position; None for all.
+    columns : str, int, slice, mask, list or mapping, default=None
+        Raw columns, by name or by position; "(target)" is the target. A list within the list is a
+        block of columns, asked about together; ``{"place": ["lat", "lon"]}`` names it. None for all
+        columns, and the target where the model has ``private_target=True``.
     sample_weight : array-like of shape (n,), default=None
         Weights that the model was fitted with.
     records : array-like of int, boolean mask, slice or None, default=None
         Positions of the records to report on; name some of a large table. None reports on all, or
         on at most 20, evenly spaced, under ``refit_preprocessing``.
+    nominal : str, int, slice, mask or list, default=()
+        Columns whose numbers are codes, told apart as values. Without it more than 10 whole numbers
+        are a quantity, and so are other numbers of more than 64 values, or more than the square
+        root of the number of records.
     refit_preprocessing : bool, default=False
         Hold the fitted transformers fixed, as public knowledge; or count what they learned from
         the record as well, by training the pipeline anew.
@@ -69,15 +76,17 @@ def attribute_leakage(
         One row for each record and column; ``attrs`` states the assumptions. Confidential.
 
         - ``record``, ``column``: label in the index of X and name, or positions.
-        - ``kind``: "number", which is differentiated, or "values", a column of few values.
-        - ``fisher_information_loss``: of a number, eta per unit of the raw column; infinite where
-          the encoding jumps.
+        - ``kind``: "number", which is differentiated, "numbers", a block of them, or "values", a
+          column, block or label of few values.
+        - ``fisher_information_loss``: of a number, eta per unit of the raw column; of numbers, the
+          largest over all directions, with each in standard deviations; infinite where the encoding
+          jumps.
         - ``standard_error``: 1 / eta, the least of an unbiased attacker who knows all else.
         - ``sd``, ``n_values``, ``share``: standard deviation of a number; number of values
           distinguished, and share of the records that have the one of this record.
         - ``distance``: largest between the noiseless models of two values, over the noise (for a
-          number of itself, one ``sd`` below and above, and the mean); ``distance_from_own``: the
-          same from the model itself.
+          number of itself, one ``sd`` below and above, and the mean; for numbers, along the
+          direction in which most is told); ``distance_from_own``: the same from the model itself.
         - ``success_even_odds``: ``Phi(distance / 2)``, share of right guesses between the two.
         - ``true_positives_at_1pct``: ``Phi(Phi^-1(0.01) + distance)``, power at 1 % false alarms.
         - ``gain``: ``2 success_even_odds - 1``, in [0, 1], to compare columns of both kinds.
@@ -88,7 +97,7 @@ def attribute_leakage(
     ValueError
         For records that are not the training data; a transformer that encodes them otherwise in
         ``fit_transform`` than in ``transform`` (TargetEncoder), where it is held fixed; unknown
-        columns; and columns of more than 64 values that are no numbers.
+        columns; columns of more than 64 values that are no numbers; and blocks of both kinds.
     TypeError, NotFittedError
         For a pipeline that does not end in a private estimator, is not fitted, or was pickled or
         copied.
@@ -114,30 +123,34 @@ def attribute_leakage(
     >>> pipeline = make_pipeline(encoder, PrivateLinearRegression(0.1)).fit(X, y)
     >>> leakage = attribute_leakage(pipeline, X, y)
     >>> leakage.groupby("column")["gain"].max().round(2).to_dict()
-    {'age': 0.96, 'ward': 0.34}
+    {'(target)': 0.88, 'age': 0.96, 'ward': 0.34}
     """
     data = inspected(pipeline, X, y, sample_weight)
-    n, n_columns = data.table.shape
-    names = column_names(data.table)
-    indices = (
-        np.arange(n_columns)
-        if columns is None
-        else resolve_features(columns, names, n_columns, "columns")
-    )
-    rows = resolve_records(_default_records(n, records, refit_preprocessing), n)
+    selection = Selection.of(columns, data)
+    codes = _nominal(nominal, data)
+    rows = resolve_records(_default_records(len(data.y), records, refit_preprocessing), len(data.y))
     unequal = _why_unequal(data)
     if refit_preprocessing:
         _check_refits(data, unequal)
         refits = Refits(data, rows)
         refits.check()
-        read = [read_column(data, j, probe=False) for j in indices.tolist()]
-        cells = [[refits.cells(column)] for column in read]
+        unknown = read(data, selection, codes, probe=False)
+        measured = [Measured(one, rows, refits.cells(one)) for one in unknown]
     else:
         data.check_records()
-        read = [read_column(data, j) for j in indices.tolist()]
-        _check_comparable(read, unequal)
-        cells = _held(data, read, rows, unequal)
-    return _table(data, read, rows, cells, _assumptions(data, refit_preprocessing))
+        unknown = read(data, selection, codes)
+        _check_comparable(unknown, unequal)
+        measured = _held(data, unknown, rows, unequal)
+    attrs = _assumptions(data, refit_preprocessing, len(rows))
+    return as_table(measured, rows, record_labels(data.table), attrs)
+
+
+def _nominal(nominal: Any, data: Inspected) -> IntArray:
+    """Positions of the columns of codes, of shape (k,)."""
+    if isinstance(nominal, Sequence) and not len(nominal):
+        return np.zeros(0, dtype=np.intp)
+    table = data.table
+    return resolve_features(nominal, column_names(table), table.shape[1], "nominal")
 
 
 def _default_records(n: int, records: Any, refit: bool) -> Any:
@@ -154,9 +167,9 @@ def _why_unequal(data: Inspected) -> str:
     return "" if equal else f"no distances: {equal.missing}"
 
 
-def _check_comparable(columns: Sequence[RawColumn], unequal: str) -> None:
+def _check_comparable(unknown: Sequence[Unknown], unequal: str) -> None:
     """Refuse columns of few values where their encodings cannot be held against each other."""
-    values = [column.label for column in columns if len(column.carriers) > 1]
+    values = [one.label for one in unknown if one.parts and one.n_values > 1]
     if unequal and values:
         raise AttackNotApplicableError(
             f"How well the values of {values[:5]} can be told apart has no exact answer here "
@@ -176,21 +189,21 @@ def _check_refits(data: Inspected, unequal: str) -> None:
 
 
 def _held(
-    data: Inspected, columns: Sequence[RawColumn], rows: IntArray, unequal: str
-) -> list[list[Cells]]:
-    """Compute the cells of every column, block by block of records."""
+    data: Inspected, unknown: Sequence[Unknown], rows: IntArray, unequal: str
+) -> list[Measured]:
+    """Measure everything that is asked about, block by block of records."""
     state = data.state
-    most = max([2, *(len(column.carriers) for column in columns)])
+    most = max([2, *(int(np.nan_to_num(one.n_values)) for one in unknown)])
     encoded = max(_TABLES, most) * max(state.n_features, len(state.factor.coefficients))
-    cells: list[list[Cells]] = [[] for _ in columns]
+    cells: list[list[Cells]] = [[] for _ in unknown]
     for some in row_blocks(len(rows), max(block_width(state), encoded), _ELEMENTS):
         block = HeldBlock.of(data, rows[some], unequal)
-        for own, column in zip(cells, columns, strict=True):
-            own.append(block.cells(column))
-    return cells
+        for own, one in zip(cells, unknown, strict=True):
+            own.append(block.cells(one))
+    return [Measured(one, rows, Cells.of_all(own)) for one, own in zip(unknown, cells, strict=True)]
 
 
-def _assumptions(data: Inspected, refit: bool) -> dict[str, Any]:
+def _assumptions(data: Inspected, refit: bool, n_records: int) -> dict[str, Any]:
     """Collect what `attrs` states."""
     held = "held fixed, as public knowledge: what the transformers learned is not counted"
     refitted = "refitted: what the transformers learned counts as far as it moves the model"
@@ -200,48 +213,5 @@ def _assumptions(data: Inspected, refit: bool) -> dict[str, Any]:
         + ("refits of the pipeline" if refit else "the fitted transformers"),
         "attacker": "knows all other records, all else of this one, and the training",
         "noise_scale": float(data.state.noise_scale),
+        "records": "all" if n_records == len(data.y) else "some",
     }
-
-
-def _table(
-    data: Inspected,
-    columns: Sequence[RawColumn],
-    rows: IntArray,
-    cells: Sequence[Sequence[Cells]],
-    attrs: dict[str, Any],
-) -> pd.DataFrame:
-    """Lay out all columns of a record, then those of the next one."""
-    table, k = data.table, len(columns)
-    index = table.index if isinstance(table, pd.DataFrame) else pd.RangeIndex(len(table))
-
-    def gathered(name: str) -> Any:
-        parts = [np.concatenate([getattr(one, name) for one in own]) for own in cells]
-        return np.stack(parts, axis=1).ravel()
-
-    def of_columns(values: Sequence[Any]) -> list[Any]:
-        return list(values) * len(rows)
-
-    loss, distance = gathered("loss"), gathered("distance")
-    with np.errstate(divide="ignore"):
-        error = 1.0 / loss
-    shares: FloatArray = np.stack([column.shares[rows] for column in columns], axis=1)
-    result = pd.DataFrame(
-        {
-            "record": index[rows].to_flat_index().repeat(k),
-            "column": of_columns([column.label for column in columns]),
-            "kind": of_columns(["number" if c.is_number else "values" for c in columns]),
-            "fisher_information_loss": loss,
-            "standard_error": error,
-            "sd": of_columns([column.sd for column in columns]),
-            "n_values": of_columns([c.n_values for c in columns]),
-            "share": shares.ravel(),
-            "distance": distance,
-            "distance_from_own": gathered("from_own"),
-            "success_even_odds": ndtr(0.5 * distance),
-            "true_positives_at_1pct": ndtr(ndtri(0.01) + distance),
-            "gain": erf(distance / np.sqrt(8.0)),
-            "note": gathered("notes"),
-        }
-    )
-    result.attrs.update(attrs, records="all" if len(rows) == len(table) else "some")
-    return result

@@ -1,5 +1,6 @@
 """What is found about some records and one of their columns."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,12 @@ class Cells:
     distance: FloatArray
     from_own: FloatArray
     notes: Array  # What should be known of each, (b,)
+
+    @classmethod
+    def of_all(cls, parts: Sequence["Cells"]) -> "Cells":
+        """Those of several blocks of records, one after the other."""
+        names = ("loss", "distance", "from_own", "notes")
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
     @classmethod
     def of_values(cls, distance: FloatArray, from_own: FloatArray, note: str) -> "Cells":

@@ -1,6 +1,7 @@
 """Raw columns: numbers that can be differentiated, or one of a few values."""
 
 import warnings
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,8 +11,8 @@ import pandas as pd
 
 from skleak.adversary.knowledge import (
     MAX_VALUES,
+    is_quantity,
     raw_column,
-    secret_of,
     take_rows,
     with_attribute,
 )
@@ -62,6 +63,16 @@ class RawColumn:
         return np.isfinite(self.numbers)
 
     @property
+    def kind(self) -> str:
+        """What the column is called in the table."""
+        return "number" if self.is_number else "values"
+
+    @property
+    def parts(self) -> tuple["RawColumn", ...]:
+        """The columns of which it is one of several, or itself."""
+        return (self,)
+
+    @property
     def n_values(self) -> float:
         """Number of values that are told apart; NaN for a number."""
         return float("nan") if self.is_number else float(len(self.carriers))
@@ -87,38 +98,48 @@ class RawColumn:
         return np.asarray(np.bincount(self.codes)[self.codes] / len(self.codes))
 
 
-def read_column(data: Inspected, index: int, *, probe: bool = True) -> RawColumn:
+def read_column(
+    data: Inspected, index: int, *, nominal: bool = False, probe: bool = True
+) -> RawColumn:
     """Decide what a raw column is.
 
-    Under ``probe`` numbers that the fitted transformers bin or round are one of a few values.
+    Under ``nominal`` numbers are codes, too. Under ``probe`` numbers that the fitted transformers
+    bin or round are one of a few values.
     """
     names = getattr(data.table, "columns", None)
     label = int(index) if names is None else names[index]
     column = raw_column(data.table, index)
-    codes, first = _values(column)
+    codes, first = value_codes(column)
     numbers = _numbers(column)
     note = ""
     if len(first) == 1:
         return RawColumn(index, label, numbers, False, codes, first, ONE_VALUE)
-    present = ~pd.isna(column) if numbers is None else np.isfinite(numbers)
-    if len(np.unique(codes[present])) > 1:
-        known = column[present] if numbers is None else numbers[present]
-        if secret_of(known, index, label, None).numeric:
-            number = RawColumn(index, label, numbers, True, codes[:0], first[:0])
-            if not probe:
-                return number
-            for limits in (number.limits, number.range):
-                number = replace(number, limits=limits)
-                with suppress(ValueError):  # the preprocessing refuses the numbers that it is given
-                    if not _is_flat(data, number):
-                        return number
-                    break
-            codes, first = _alike(data, number, codes, first)
-            note = BINNED if len(first) > 1 else DROPPED
+    if not nominal and numbers is not None and _is_number(numbers):
+        number = RawColumn(index, label, numbers, True, codes[:0], first[:0])
+        if not probe:
+            return number
+        for limits in (number.limits, number.range):
+            number = replace(number, limits=limits)
+            with suppress(ValueError):  # the preprocessing refuses the numbers that it is given
+                if not _is_flat(data, number):
+                    return number
+                break
+        codes, first = _alike(data, number, codes, first)
+        note = BINNED if len(first) > 1 else DROPPED
+    if len(first) > MAX_VALUES:
+        raise ValueError(
+            f"The column {label!r} has too many values to tell apart one by one: {len(first)}, "
+            f"expected at most {MAX_VALUES}. Group rare ones, convert numbers stored as text, or "
+            "leave it out of `columns`."
+        )
     return RawColumn(index, label, numbers, False, codes, first, note)
 
 
-def _values(column: Array) -> tuple[IntArray, IntArray]:
+def _is_number(numbers: FloatArray) -> bool:
+    return is_quantity(np.unique(numbers[np.isfinite(numbers)]), len(numbers))
+
+
+def value_codes(column: Array) -> tuple[IntArray, IntArray]:
     """Codes (n,) of the values of a column, missing ones alike, and a carrier of each value."""
     codes, _ = pd.factorize(column, use_na_sentinel=False)
     return codes, np.unique(codes, return_index=True)[1]
@@ -140,11 +161,15 @@ def _numbers(column: Array) -> FloatArray | None:
 
 
 def with_numbers(
-    data: Inspected, column: RawColumn, rows: IntArray, numbers: FloatArray
+    data: Inspected, columns: Sequence[RawColumn], rows: IntArray, numbers: Sequence[FloatArray]
 ) -> FloatArray:
-    """Encoded records with other numbers (b,), within the limits of a column, of shape (b, d)."""
-    numbers = np.clip(numbers, *column.limits)
-    changed = with_attribute(data.rows(rows), column.index, numbers)
+    """Encoded records with other numbers, (b,) of each of some columns, of shape (b, d).
+
+    Numbers are kept within the limits of their column.
+    """
+    changed = data.rows(rows)
+    for column, own in zip(columns, numbers, strict=True):
+        changed = with_attribute(changed, column.index, np.clip(own, *column.limits))
     with warnings.catch_warnings():
         # Numbers that nobody has may be unknown to an encoder, or have no logarithm.
         warnings.simplefilter("ignore")
@@ -152,19 +177,22 @@ def with_numbers(
 
 
 def with_value_of(
-    data: Inspected, column: RawColumn, rows: IntArray, carriers: IntArray | int
+    data: Inspected, columns: Sequence[RawColumn], rows: IntArray, carriers: IntArray | int
 ) -> FloatArray:
-    """Encoded records with the values of other records (b,) in a column, of shape (b, d)."""
-    own, index = data.rows(rows), column.index
-    values = np.broadcast_to(np.asarray(carriers), len(rows))
-    lent = take_rows(data.table, values)
-    if isinstance(own, pd.DataFrame):
-        changed = own.copy(deep=False)
-        changed.isetitem(index, lent.iloc[:, index].set_axis(own.index))
-        return data.encode(changed)
-    changed = own.copy()
-    changed[:, index] = lent[:, index]
-    return data.encode(changed)
+    """Encoded records with the values of other records (b,) in some columns, of shape (b, d)."""
+    return data.encode(lent(data, columns, data.rows(rows), carriers))
+
+
+def lent(data: Inspected, columns: Sequence[RawColumn], own: Any, carriers: IntArray | int) -> Any:
+    """Raw records with the values of other records (b,) in some columns."""
+    others = take_rows(data.table, np.broadcast_to(np.asarray(carriers), len(own)))
+    changed = own.copy(deep=False) if isinstance(own, pd.DataFrame) else own.copy()
+    for index in (column.index for column in columns):
+        if isinstance(own, pd.DataFrame):
+            changed.isetitem(index, others.iloc[:, index].set_axis(own.index))
+        else:
+            changed[:, index] = others[:, index]
+    return changed
 
 
 def _is_flat(data: Inspected, column: RawColumn) -> bool:
@@ -176,7 +204,7 @@ def _is_flat(data: Inspected, column: RawColumn) -> bool:
         own = rows[some]
 
         def encoded(numbers: FloatArray, which: IntArray, own: IntArray = own) -> FloatArray:
-            return with_numbers(data, column, own[which], numbers)
+            return with_numbers(data, [column], own[which], [numbers])
 
         if not np.all(flat_records(encoded, column.numbers[own], STEP * column.sd)):
             return False
@@ -191,7 +219,7 @@ def _alike(
     classes = np.zeros(len(first), dtype=np.intp)
     for row in np.unique(np.linspace(0, n - 1, min(n, _N_TRIED)).astype(int)):
         encoded = [
-            with_value_of(data, column, np.full(len(first[some]), row), first[some])
+            with_value_of(data, [column], np.full(len(first[some]), row), first[some])
             for some in row_blocks(len(first), data.state.n_features, _ELEMENTS)
         ]
         table = np.concatenate(encoded)
@@ -208,7 +236,7 @@ def _alike(
         )
     rows = np.arange(n)
     for some in row_blocks(n, data.state.n_features, _ELEMENTS):
-        same = with_value_of(data, column, rows[some], carriers[codes[some]])
+        same = with_value_of(data, [column], rows[some], carriers[codes[some]])
         own = data.encode(data.rows(some))
         if np.any(np.abs(same - own) > 10.0**-_DIGITS * (1.0 + np.abs(own))):
             raise ValueError(

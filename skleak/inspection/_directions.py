@@ -1,12 +1,14 @@
-"""What a fit leaks about one number that moves several encoded columns of a record at once.
+"""What a fit leaks about numbers that move several encoded columns of a record at once.
 
 With the encoded record moving along ``t`` per unit of the number, the information about the number
 is ``t^T I t`` for the information matrix ``I`` of the whole encoded record: the effects of its
-columns on the minimiser can add up or cancel.
+columns on the minimiser can add up or cancel. Of several numbers with the tangents ``T`` it is the
+matrix ``T^T I T``, the loss is the root of its largest eigenvalue, and the direction of that is the
+one about which most is told.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -16,96 +18,144 @@ from skleak.influence.noise import fitted_noise, information_terms
 from skleak.influence.reweighting import fitted_derivative, total_jacobian
 from skleak.influence.state import FitState, RecordBatch
 from skleak.utils._blocks import dense
-from skleak.utils._typing import FloatArray, IntArray
+from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
 
-class Directions(Protocol):
+@dataclass(frozen=True)
+class Worst:
+    """The loss about some numbers of each record, and the direction in which it is largest."""
+
+    loss: FloatArray  # Fisher information loss per unit of the numbers, (b,)
+    direction: FloatArray  # of unit length, (b, m)
+
+
+class Directions(ABC):
     """A block of training records, prepared for directions."""
 
-    def loss(self, columns: IntArray, tangents: FloatArray) -> FloatArray:
-        """Fisher information loss of each record per unit of a number, of shape (b,).
+    @abstractmethod
+    def worst(self, columns: IntArray, tangents: FloatArray) -> Worst:
+        """Loss of each record about m numbers together.
 
-        Shapes: ``columns`` (k,) of the encoded record; ``tangents`` (b, k), their derivatives.
+        Shapes: ``columns`` (k,) of the encoded record; ``tangents`` (b, k, m), their derivatives.
         """
 
 
 def directions(state: FitState, rows: IntArray) -> Directions:
     """Prepare training records, given by position, by what carries their leakage."""
-    batch, model = state.training.take(rows), leakage_model(state)
     if not state.converged:
-        return _Unknown(len(rows))
+        return _Unknown()
+    if isinstance(leakage_model(state), FittedNoise):
+        return _Informed.of(state, state.training.take(rows))
+    return movements(state, rows)
+
+
+def movements(state: FitState, rows: IntArray) -> "Movements":
+    """Prepare training records of a fit whose noise does not depend on them."""
+    batch, model = state.training.take(rows), leakage_model(state)
     if isinstance(model, Reweighted):
         return _Total.of(state, rows, batch)
-    if isinstance(model, FittedNoise):
-        return _Informed.of(state, batch)
     if isinstance(state.factor, MultinomialFactor):
         return _ManyPredictors.of(state, state.factor, batch)
     return _OnePredictor.of(state, batch)
 
 
 @dataclass(frozen=True)
-class _Unknown:
+class _Unknown(Directions):
     """A fit that did not converge, of which no loss is known."""
 
-    n: int
-
-    def loss(self, columns: IntArray, tangents: FloatArray) -> FloatArray:
-        return np.full(self.n, np.nan)
+    def worst(self, columns: IntArray, tangents: FloatArray) -> Worst:
+        b, _, m = tangents.shape
+        return Worst(np.full(b, np.nan), np.full((b, m), m**-0.5))
 
 
 @dataclass(frozen=True)
-class _OnePredictor:
-    """``J t = -s (c (w.t) A x~ + r A E t)``, over noise of a fixed covariance."""
+class Movements(Directions):
+    """Records of which it is known how the minimiser moves with them, over noise that is fixed."""
 
     state: FitState
+
+    @abstractmethod
+    def moved(self, columns: IntArray, tangents: FloatArray) -> FloatArray:
+        """``J T``: derivatives of the minimiser, of shape (b, p, m); shapes as in `worst`."""
+
+    def worst(self, columns: IntArray, tangents: FloatArray) -> Worst:
+        return worst_of(self.state, self.moved(columns, tangents))
+
+
+@dataclass(frozen=True)
+class _OnePredictor(Movements):
+    """``J t = -s (c (w.t) A x~ + r A E t)``."""
+
     images: FloatArray  # A x~, (b, p)
-    residual: FloatArray
-    curvature: FloatArray
-    scale: FloatArray  # s over the noise
+    residual: FloatArray  # s r
+    curvature: FloatArray  # s c
 
     @classmethod
     def of(cls, state: FitState, batch: RecordBatch) -> "_OnePredictor":
         x, r, c, _ = state.factor.derivatives(dense(batch.X), batch.y)
         images = x @ state.factor.inverse_hessian
-        return cls(state, images, r, c, _over_noise(batch.factors, state))
+        return cls(state, images, batch.factors * r, batch.factors * c)
 
-    def loss(self, columns: IntArray, tangents: FloatArray) -> FloatArray:
+    def moved(self, columns: IntArray, tangents: FloatArray) -> FloatArray:
         factor = self.state.factor
-        slope = self.curvature * (tangents @ factor.weights[columns])
-        moved = slope[:, None] * self.images
-        moved += self.residual[:, None] * (tangents @ factor.inverse_hessian[columns])
-        return _lengths(self.state.noise.whitened(moved), self.scale)
+        slope = self.curvature[:, None] * np.einsum("bkm,k->bm", tangents, factor.weights[columns])
+        moved = self.images[:, :, None] * slope[:, None]
+        moved += self.residual[:, None, None] * (factor.inverse_hessian[:, columns] @ tangents)
+        return -moved
 
 
 @dataclass(frozen=True)
-class _ManyPredictors:
+class _ManyPredictors(Movements):
     """``J t = -s A ((C W t) (x) x~ + r (x) E t)``, with a predictor for each class."""
 
     factor: MultinomialFactor
     x: FloatArray
-    residual: FloatArray
-    curvature: FloatArray
-    scale: FloatArray
+    residual: FloatArray  # s r
+    curvature: FloatArray  # s C
 
     @classmethod
     def of(
         cls, state: FitState, factor: MultinomialFactor, batch: RecordBatch
     ) -> "_ManyPredictors":
         x, r, c, _ = factor.derivatives(dense(batch.X), batch.y)
-        return cls(factor, x, r, c, _over_noise(batch.factors, state))
+        own = batch.factors[:, None]
+        return cls(state, factor, x, own * r, own[:, None] * c)
 
-    def loss(self, columns: IntArray, tangents: FloatArray) -> FloatArray:
+    def moved(self, columns: IntArray, tangents: FloatArray) -> FloatArray:
         factor = self.factor
-        slope = np.einsum("bkl,bl->bk", self.curvature, tangents @ factor.weights[:, columns].T)
-        gradient = slope[:, :, None] * self.x[:, None, :]
-        gradient[:, :, columns] += self.residual[:, :, None] * tangents[:, None, :]
+        slope = self.curvature @ (factor.weights[:, columns] @ tangents)
+        gradient = slope[:, :, None] * self.x[:, None, :, None]
+        gradient[:, :, columns] += self.residual[:, :, None, None] * tangents[:, None]
         inverse = factor.inverse_hessian[:, factor.by_class.ravel()]
-        return _lengths(gradient.reshape(len(gradient), -1) @ inverse.T, self.scale)
+        return -(inverse @ gradient.reshape(len(gradient), inverse.shape[1], tangents.shape[2]))
 
 
 @dataclass(frozen=True)
-class _Informed:
-    """``t^T I t`` of mean and covariance, where the covariance is a function of the records."""
+class _Total(Movements):
+    """``J t`` of the whole algorithm, where the weights are functions of the records."""
+
+    present: BoolArray  # Records that take part, (b,)
+    jacobians: FloatArray | None  # (b, p, d); None where there are none
+
+    @classmethod
+    def of(cls, state: FitState, rows: IntArray, batch: RecordBatch) -> "_Total":
+        derivative = fitted_derivative(state)
+        if derivative.unbounded:
+            return cls(state, batch.present, None)
+        jacobians = total_jacobian(state, rows, derivative=derivative)
+        return cls(state, batch.present, jacobians[:, :, : state.n_features])
+
+    def moved(self, columns: IntArray, tangents: FloatArray) -> FloatArray:
+        if self.jacobians is None:
+            moves = self.present[:, None] & np.any(tangents != 0.0, axis=1)
+            ends = np.where(moves, np.inf, 0.0)[:, None]
+            return np.repeat(ends, len(self.state.factor.coefficients), axis=1)
+        return np.where(self.present[:, None, None], self.jacobians[:, :, columns], 0.0) @ tangents
+
+
+@dataclass(frozen=True)
+class _Informed(Directions):
+    """``T^T I T`` of mean and covariance, where the covariance is a function of the records."""
 
     information: FloatArray  # (b, d, d)
 
@@ -116,50 +166,34 @@ class _Informed:
             return cls(np.where(mean != 0.0, np.inf, 0.0))
         return cls(mean / state.noise_scale**2 + covariance)
 
-    def loss(self, columns: IntArray, tangents: FloatArray) -> FloatArray:
+    def worst(self, columns: IntArray, tangents: FloatArray) -> Worst:
         own = self.information[:, columns[:, None], columns]
-        moves = np.any(tangents != 0.0, axis=1)
+        moves = np.any(tangents != 0.0, axis=(1, 2))
         with np.errstate(invalid="ignore"):
-            squares = np.einsum("bk,bkl,bl->b", tangents, own, tangents)
-        squares = np.where(np.isnan(squares), np.inf, np.maximum(squares, 0.0))
-        return np.where(moves, np.sqrt(squares), 0.0)
+            gram = np.einsum("bkm,bkl,bln->bmn", tangents, own, tangents)
+        endless = ~np.all(np.isfinite(gram), axis=(1, 2))
+        values, vectors = np.linalg.eigh(np.where(endless[:, None, None], 0.0, gram))
+        squares = np.where(endless, np.inf, np.maximum(values[:, -1], 0.0))
+        return Worst(np.where(moves, np.sqrt(squares), 0.0), vectors[:, :, -1])
 
 
-@dataclass(frozen=True)
-class _Total:
-    """``J t`` of the whole algorithm, where the weights are functions of the records."""
-
-    jacobians: FloatArray | None  # (b, p, d); None where there are none
-    scale: FloatArray
-
-    @classmethod
-    def of(cls, state: FitState, rows: IntArray, batch: RecordBatch) -> "_Total":
-        scale = _over_noise(batch.present.astype(float), state)
-        derivative = fitted_derivative(state)
-        if derivative.unbounded:
-            return cls(None, np.where(batch.present, np.inf, 0.0))
-        jacobians = total_jacobian(state, rows, derivative=derivative)
-        return cls(jacobians[:, :, : state.n_features], scale)
-
-    def loss(self, columns: IntArray, tangents: FloatArray) -> FloatArray:
-        if self.jacobians is None:
-            return np.where(np.any(tangents != 0.0, axis=1), self.scale, 0.0)
-        moved = np.einsum("bpk,bk->bp", self.jacobians[:, :, columns], tangents)
-        return _lengths(moved, self.scale)
-
-
-def _over_noise(factors: FloatArray, state: FitState) -> FloatArray:
-    """Weights over the noise; infinite without noise."""
+def worst_of(state: FitState, moved: FloatArray) -> Worst:
+    """Loss of records along which the minimiser moves by ``moved``, of shape (b, p, m)."""
+    b, _, m = moved.shape
+    endless = ~np.all(np.isfinite(moved), axis=(1, 2))
+    known = np.where(endless[:, None, None], 0.0, moved)
+    white = state.noise.whitened(known.swapaxes(1, 2)).swapaxes(1, 2)
+    if m == 1:
+        length, direction = np.linalg.norm(white[:, :, 0], axis=1), np.ones((b, 1))
+    else:
+        _, lengths, axes = np.linalg.svd(white, full_matrices=False)
+        length, direction = lengths[:, 0], axes[:, 0]
+    length = np.where(endless, np.inf, length)
+    if not state.converged:
+        return Worst(np.full(b, np.nan), direction)
     if state.noise_scale > 0.0:
-        return factors / state.noise_scale
-    return np.where(factors > 0.0, np.inf, 0.0)
-
-
-def _lengths(moved: FloatArray, scale: FloatArray) -> FloatArray:
-    """Lengths of vectors (b, p) times a scale (b,); zero where nothing moves."""
-    length = np.linalg.norm(moved, axis=1)
-    moves = length > 0.0
-    return np.multiply(length, scale, out=np.zeros_like(length), where=moves)
+        return Worst(length / state.noise_scale, direction)
+    return Worst(np.where(length > 0.0, np.inf, 0.0), direction)
 
 
 def block_width(state: FitState) -> int:

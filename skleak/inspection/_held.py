@@ -1,5 +1,6 @@
 """Leakage of raw columns with the fitted transformers held fixed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,15 +8,29 @@ import numpy as np
 from skleak.inspection._cells import Cells, describe
 from skleak.inspection._columns import STEP, RawColumn, with_numbers, with_value_of
 from skleak.inspection._derivatives import slopes
-from skleak.inspection._directions import Directions, directions
+from skleak.inspection._directions import Directions, Worst, directions
 from skleak.inspection._pipeline import Inspected
+from skleak.inspection._selection import RawBlock, Target, Unknown
 from skleak.inspection._separation import encodings, separations
+from skleak.inspection._target import target_cells
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
 KINK = "the preprocessing has a kink at this value: the larger of both slopes is taken"
 JUMP = "the preprocessing jumps, or is infinitely steep, at this value"
 MISSING = "no number: nothing to differentiate"
 OUTSIDE = "one standard deviation away the preprocessing is undefined: the end of the column counts"
+
+
+@dataclass(frozen=True)
+class Tangents:
+    """How encoded records move with m numbers, to both sides, in a unit for each."""
+
+    columns: IntArray  # Encoded columns that some number moves, (k,)
+    right: FloatArray  # (b, k, m)
+    left: FloatArray
+    known: BoolArray  # Records of which all numbers are known, (b,)
+    kinks: BoolArray  # Where the sides differ, (b,)
+    jumps: BoolArray  # Where the encoding jumps, (b,)
 
 
 @dataclass(frozen=True)
@@ -34,48 +49,75 @@ class HeldBlock:
         own = data.encode(data.rows(rows))
         return cls(data, rows, own, directions(data.state, rows), unequal)
 
-    def cells(self, column: RawColumn) -> Cells:
-        """Leakage of a column of these records."""
-        return self._number(column) if column.is_number else self._values(column)
+    def cells(self, unknown: Unknown) -> Cells:
+        """Leakage of a column, a block of columns or the target of these records."""
+        if isinstance(unknown, Target):
+            return target_cells(self.data.state, unknown, self.rows, self.unequal)
+        return self._numbers(unknown) if unknown.is_number else self._values(unknown)
 
-    def _values(self, column: RawColumn) -> Cells:
-        carriers = column.carriers.tolist()
-        candidates = [with_value_of(self.data, column, self.rows, one) for one in carriers]
+    def _values(self, unknown: RawColumn | RawBlock) -> Cells:
+        candidates = [
+            with_value_of(self.data, unknown.parts, self.rows, one)
+            for one in unknown.carriers.tolist()
+        ]
         points = encodings(self.data.state, self.rows, self.own, candidates)
-        return Cells.of_values(*separations(self.data.state, points), column.note)
+        return Cells.of_values(*separations(self.data.state, points), unknown.note)
 
-    def _number(self, column: RawColumn) -> Cells:
-        assert column.numbers is not None
-        b, x = len(self.rows), column.numbers[self.rows]
-        there = np.flatnonzero(np.isfinite(x))
-        kinks, jumps = np.zeros(b, dtype=bool), np.zeros(b, dtype=bool)
-        columns = self._moving(column, there)
-        right, left = np.zeros((2, b, len(columns)))
-
-        def encoded(numbers: FloatArray, which: IntArray) -> FloatArray:
-            some = self.rows[there[which]]
-            return with_numbers(self.data, column, some, numbers)[:, columns]
-
-        if len(columns):
-            found = slopes(encoded, x[there], STEP * column.sd, limits=column.limits)
-            right[there], left[there] = found.right, found.left
-            kinks[there], jumps[there] = found.kinks & ~found.jumps, found.jumps
-        loss = self.prepared.loss(columns, right)
-        if np.any(kinks):
-            loss = np.fmax(loss, self.prepared.loss(columns, left))
+    def _numbers(self, unknown: RawColumn | RawBlock) -> Cells:
+        found = self.tangents(unknown)
+        worst = self.prepared.worst(found.columns, found.right)
+        loss = worst.loss
+        if np.any(found.kinks):
+            loss = np.fmax(loss, self.prepared.worst(found.columns, found.left).loss)
         present = self.data.state.objective.sample_weight[self.rows] > 0.0
-        loss = np.where(jumps & present, np.inf, loss)
-        loss[~np.isfinite(x)] = np.nan
-        pair, from_own, outside = self._one_deviation(column, there)
+        loss = np.where(found.jumps & present, np.inf, loss)
+        loss[~found.known] = np.nan
+        pair, from_own, outside = self._one_deviation(unknown, worst, found.known)
         notes = describe(
-            b,
-            (~np.isfinite(x), MISSING),
-            (kinks, KINK),
-            (jumps, JUMP),
+            len(self.rows),
+            (~found.known, MISSING),
+            (found.kinks & found.known, KINK),
+            (found.jumps & found.known, JUMP),
             (outside, OUTSIDE),
             (True, self.unequal),
         )
         return Cells(loss, pair, from_own, notes)
+
+    def tangents(self, unknown: RawColumn | RawBlock) -> Tangents:
+        """Differentiate the encoding of these records: a block of columns per deviation of each."""
+        parts = [self._along(column) for column in unknown.parts]
+        if len(parts) == 1 and isinstance(unknown, RawColumn):
+            return parts[0]
+        columns = np.unique(np.concatenate([part.columns for part in parts]))
+        sides = np.zeros((2, len(self.rows), len(columns), len(parts)))
+        for m, (part, column) in enumerate(zip(parts, unknown.parts, strict=True)):
+            at = np.searchsorted(columns, part.columns)
+            sides[0][:, at, m] = column.sd * part.right[:, :, 0]
+            sides[1][:, at, m] = column.sd * part.left[:, :, 0]
+        known = np.all([part.known for part in parts], axis=0)
+        kinks, jumps = (
+            np.any([getattr(part, name) for part in parts], axis=0) for name in ("kinks", "jumps")
+        )
+        return Tangents(columns, sides[0], sides[1], known, kinks & ~jumps, jumps)
+
+    def _along(self, column: RawColumn) -> Tangents:
+        """Differentiate the encoding of these records along one number."""
+        assert column.numbers is not None
+        b, x = len(self.rows), column.numbers[self.rows]
+        there = np.flatnonzero(np.isfinite(x))
+        kinks, jumps = np.zeros((2, b), dtype=bool)
+        columns = self._moving(column, there)
+        sides = np.zeros((2, b, len(columns), 1))
+
+        def encoded(numbers: FloatArray, which: IntArray) -> FloatArray:
+            some = self.rows[there[which]]
+            return with_numbers(self.data, [column], some, [numbers])[:, columns]
+
+        if len(columns):
+            found = slopes(encoded, x[there], STEP * column.sd, limits=column.limits)
+            sides[0, there, :, 0], sides[1, there, :, 0] = found.right, found.left
+            kinks[there], jumps[there] = found.kinks & ~found.jumps, found.jumps
+        return Tangents(columns, sides[0], sides[1], np.isfinite(x), kinks, jumps)
 
     def _moving(self, column: RawColumn, there: IntArray) -> IntArray:
         """Encoded columns that some number moves, of shape (k,)."""
@@ -83,31 +125,54 @@ class HeldBlock:
         rows, own = self.rows[there], self.own[there]
         steps = STEP * column.sd * np.array([1.0, -1.0, 2.0**-9, -(2.0**-9)])
         numbers = (column.numbers[rows] + steps[:, None]).ravel()
-        table = with_numbers(self.data, column, np.tile(rows, len(steps)), numbers)
+        table = with_numbers(self.data, [column], np.tile(rows, len(steps)), [numbers])
         return np.flatnonzero(np.any(table.reshape(len(steps), *own.shape) != own, axis=(0, 1)))
 
     def _one_deviation(
-        self, column: RawColumn, there: IntArray
+        self, unknown: RawColumn | RawBlock, worst: Worst, known: BoolArray
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Distances to one deviation off and to the mean, and where one lies outside."""
         b, state = len(self.rows), self.data.state
         distances, outside = np.full((2, b), np.nan), np.zeros(b, dtype=bool)
+        there = np.flatnonzero(known)
         if self.unequal or not len(there):
             return distances[0], distances[1], outside
-        assert column.numbers is not None
-        rows, candidates = self.rows[there], []
-        x = column.numbers[rows]
+        rows, candidates, parts = self.rows[there], [], unknown.parts
         # Beyond where numbers are clipped, one deviation changes nothing, but the mean does.
-        for wanted in (x - column.sd, x + column.sd, np.full_like(x, column.mean)):
-            encoded = with_numbers(self.data, column, rows, wanted)
+        for wanted in one_deviation(parts, rows, worst.direction[there]):
+            encoded = with_numbers(self.data, parts, rows, wanted)
             undefined = ~np.all(np.isfinite(encoded), axis=1)
+            limited = undefined.copy()
             if np.any(undefined):
-                other = np.where(undefined, np.clip(wanted, *column.range), wanted)
-                encoded = with_numbers(self.data, column, rows, other)
+                other = [
+                    np.where(undefined, np.clip(x, *column.range), x)
+                    for x, column in zip(wanted, parts, strict=True)
+                ]
+                encoded = with_numbers(self.data, parts, rows, other)
                 defined = np.all(np.isfinite(encoded), axis=1, keepdims=True)
                 encoded = np.where(defined, encoded, self.own[there])
-            outside[there] |= undefined | (np.clip(wanted, *column.limits) != wanted)
+            for x, column in zip(wanted, parts, strict=True):
+                limited |= np.clip(x, *column.limits) != x
+            outside[there] |= limited
             candidates.append(encoded)
         points = encodings(state, rows, self.own[there], candidates)
         distances[:, there] = separations(state, points)
         return distances[0], distances[1], outside
+
+
+def one_deviation(
+    parts: Sequence[RawColumn], rows: IntArray, direction: FloatArray
+) -> list[list[FloatArray]]:
+    """Numbers of some records one deviation below and above, and the means, for each column.
+
+    Shapes: ``rows`` (b,); ``direction`` (b, m): of several columns, along it.
+    """
+    below, above, middle = [], [], []
+    for m, column in enumerate(parts):
+        assert column.numbers is not None
+        x, step = column.numbers[rows], column.sd * np.abs(direction[:, m])
+        step = np.copysign(step, direction[:, m]) if len(parts) > 1 else step
+        below.append(x - step)
+        above.append(x + step)
+        middle.append(np.full_like(x, column.mean))
+    return [below, above, middle]

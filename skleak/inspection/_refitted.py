@@ -4,19 +4,23 @@ The pipeline is trained anew, without noise, for every number or value tried: wh
 and told apart are the final parameters.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from skleak.adversary.hypotheses import refit_pipelines
-from skleak.adversary.knowledge import raw_column
+from skleak.adversary.hypotheses import refit_tables
+from skleak.adversary.knowledge import raw_column, with_attribute
 from skleak.inspection._cells import Cells, describe
-from skleak.inspection._columns import STEP, RawColumn
-from skleak.inspection._derivatives import slopes
-from skleak.inspection._held import JUMP, KINK, MISSING
+from skleak.inspection._columns import STEP, RawColumn, lent
+from skleak.inspection._derivatives import Slopes, slopes
+from skleak.inspection._directions import worst_of
+from skleak.inspection._held import JUMP, KINK, MISSING, one_deviation
 from skleak.inspection._pipeline import Inspected
+from skleak.inspection._selection import RawBlock, Target, Unknown
 from skleak.inspection._separation import separations
+from skleak.inspection._target import OUTSIDE, candidate_targets
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 # Records of which all columns are refitted where none are named.
@@ -35,9 +39,7 @@ class Refits:
 
     def check(self) -> None:
         """Raise unless the pipeline, trained anew, is the one that was given."""
-        column = raw_column(self.data.table, 0)
-        one = Refits(self.data, np.zeros(1, dtype=np.intp))
-        refitted = one._parameters(0, column[:1][None])[0, 0]
+        refitted = self._parameters([(self.data.table, self.data.y)])[0]
         fitted = self.data.state.factor.coefficients
         same = refitted.shape == fitted.shape
         limit = _SAME_FIT * float(np.linalg.norm(fitted))
@@ -48,52 +50,117 @@ class Refits:
                 "fitted with weights of its own, or stopped short (raise `max_iter`)."
             )
 
-    def cells(self, column: RawColumn) -> Cells:
-        """Leakage of a column of these records."""
-        if column.is_number:
-            return self._number(column)
-        values = raw_column(self.data.table, column.index)[column.carriers]
-        points = self._parameters(column.index, values)
-        return Cells.of_values(*separations(self.data.state, points), column.note)
+    def cells(self, unknown: Unknown) -> Cells:
+        """Leakage of a column, a block of columns or the target of these records."""
+        if isinstance(unknown, Target):
+            return self._target(unknown)
+        return self._numbers(unknown) if unknown.is_number else self._values(unknown)
 
-    def _number(self, column: RawColumn) -> Cells:
-        assert column.numbers is not None
-        b, x = len(self.rows), column.numbers[self.rows]
-        there = np.flatnonzero(np.isfinite(x))
-        state = self.data.state
-        some = Refits(self.data, self.rows[there])
+    def _values(self, unknown: RawColumn | RawBlock) -> Cells:
+        data, everyone = self.data, np.arange(len(self.data.y))
 
-        def parameters(numbers: FloatArray, which: IntArray) -> FloatArray:
-            own = Refits(self.data, some.rows[which])
-            return own._parameters(column.index, numbers[None])[:, 0]
+        def with_value(row: int, carrier: int) -> tuple[Any, Array]:
+            carriers = np.where(everyone == row, carrier, everyone)
+            return lent(data, unknown.parts, data.table, carriers), data.y
 
-        found = slopes(parameters, x[there], STEP * column.sd, _ROUNDS)
-        right, left = (
-            np.linalg.norm(state.noise.whitened(side), axis=1) for side in (found.right, found.left)
+        carriers = unknown.carriers.tolist()
+        points = self._parameters(
+            with_value(row, one) for row in self.rows.tolist() for one in carriers
         )
-        size = np.where(found.jumps, np.inf, np.fmax(right, left))
+        points = points.reshape(len(self.rows), len(carriers), -1)
+        return Cells.of_values(*separations(data.state, points), unknown.note)
+
+    def _numbers(self, unknown: RawColumn | RawBlock) -> Cells:
+        b, parts, state = len(self.rows), unknown.parts, self.data.state
+        numbers = np.stack([raw_numbers(column)[self.rows] for column in parts])
+        known = np.all(np.isfinite(numbers), axis=0)
         loss, pair, from_own = np.full((3, b), np.nan)
-        noise = state.noise_scale
-        loss[there] = size / noise if noise > 0.0 else np.where(size > 0.0, np.inf, 0.0)
+        kinks, jumps = np.zeros((2, b), dtype=bool)
+        if np.any(known):
+            some = Refits(self.data, self.rows[known])
+            found = [some._along(column) for column in parts]
+            units = np.array([column.sd for column in parts]) if len(parts) > 1 else np.ones(1)
+            right, left = (
+                worst_of(state, units * np.stack([getattr(one, side) for one in found], axis=2))
+                for side in ("right", "left")
+            )
+            jumps[known] = np.any([one.jumps for one in found], axis=0)
+            kinks[known] = np.any([one.kinks for one in found], axis=0) & ~jumps[known]
+            loss[known] = np.where(jumps[known], np.inf, np.fmax(right.loss, left.loss))
+            away = one_deviation(parts, some.rows, right.direction)
+            points = np.stack([some._with_numbers(parts, wanted) for wanted in away], axis=1)
+            pair[known], from_own[known] = separations(state, points)
         if not state.converged:
             loss[:] = np.nan
-        away = np.stack([x - column.sd, x + column.sd, np.full_like(x, column.mean)])[:, there]
-        points = some._parameters(column.index, away)
-        pair[there], from_own[there] = separations(state, points)
-        kinks, jumps = np.zeros((2, b), dtype=bool)
-        kinks[there], jumps[there] = found.kinks & ~found.jumps, found.jumps
-        notes = describe(b, (~np.isfinite(x), MISSING), (kinks, KINK), (jumps, JUMP))
+        notes = describe(b, (~known, MISSING), (kinks, KINK), (jumps, JUMP))
         return Cells(loss, pair, from_own, notes)
 
-    def _parameters(self, index: int, candidates: Array) -> FloatArray:
-        """Parameters with each record's value replaced, of shape (b, n_values, p).
+    def _along(self, column: RawColumn) -> Slopes:
+        """Differentiate the final parameters along one number of these records."""
 
-        Shapes: ``candidates`` (n_values,) or (n_values, b).
-        """
-        data, weights = self.data, self.data.state.objective.sample_weight
+        def parameters(numbers: FloatArray, which: IntArray) -> FloatArray:
+            return Refits(self.data, self.rows[which])._with_numbers([column], [numbers])
+
+        x = raw_numbers(column)[self.rows]
+        return slopes(parameters, x, STEP * column.sd, _ROUNDS)
+
+    def _with_numbers(
+        self, parts: Sequence[RawColumn], numbers: Sequence[FloatArray]
+    ) -> FloatArray:
+        """Parameters with each record's numbers (b,) in some columns replaced, of shape (b, p)."""
+        data = self.data
+
+        def changed(position: int) -> tuple[Any, Array]:
+            table = data.table
+            for column, own in zip(parts, numbers, strict=True):
+                old = raw_column(table, column.index)
+                new = old.astype(np.result_type(old.dtype, own.dtype))
+                new[self.rows[position]] = own[position]
+                table = with_attribute(table, column.index, new)
+            return table, data.y
+
+        return self._parameters(map(changed, range(len(self.rows))))
+
+    def _target(self, target: Target) -> Cells:
+        """Leakage of the target, at which transformers may look."""
+        b, state = len(self.rows), self.data.state
+        candidates, outside = candidate_targets(state, target, self.rows)
+        points = np.stack([self._with_targets(each) for each in candidates.T], axis=1)
+        loss, (kinks, jumps) = np.full(b, np.nan), np.zeros((2, b), dtype=bool)
+        if target.is_number:
+
+            def parameters(numbers: FloatArray, which: IntArray) -> FloatArray:
+                return Refits(self.data, self.rows[which])._with_targets(numbers)
+
+            limits = (-np.inf if state.objective.loss.quadratic else 0.0, np.inf)
+            step = STEP * target.sd
+            found = slopes(parameters, target.y[self.rows], step, _ROUNDS, limits)
+            sides = (worst_of(state, side[:, :, None]).loss for side in (found.right, found.left))
+            loss = np.where(found.jumps, np.inf, np.fmax(*sides))
+            kinks, jumps = found.kinks & ~found.jumps, found.jumps
+        notes = describe(b, (kinks, KINK), (jumps, JUMP), (outside, OUTSIDE))
+        return Cells(loss, *separations(state, points), notes)
+
+    def _with_targets(self, targets: FloatArray) -> FloatArray:
+        """Parameters with each record's target (b,) replaced, of shape (b, p)."""
+        data, classes = self.data, getattr(self.data.model, "classes_", None)
+        own = targets if classes is None else classes[targets.astype(np.intp)]
+
+        def changed(position: int) -> tuple[Any, Array]:
+            y = data.y.astype(np.result_type(data.y.dtype, own.dtype))
+            y[self.rows[position]] = own[position]
+            return data.table, y
+
+        return self._parameters(map(changed, range(len(self.rows))))
+
+    def _parameters(self, tables: Iterable[tuple[Any, Array]]) -> FloatArray:
+        """Parameters of the pipeline trained on each of some tables and targets, (n_tables, p)."""
+        weights = self.data.state.objective.sample_weight
         given: Any = None if np.all(weights == 1.0) else weights
-        if not len(self.rows):
-            return np.empty((0, len(candidates), len(data.state.factor.coefficients)))
-        return refit_pipelines(
-            data.whole, data.table, data.y, self.rows, index, candidates, None, given
-        )
+        return refit_tables(self.data.whole, tables, given)
+
+
+def raw_numbers(column: RawColumn) -> FloatArray:
+    """A column of numbers, NaN where they are missing, of shape (n,)."""
+    assert column.numbers is not None
+    return column.numbers

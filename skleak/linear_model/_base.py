@@ -13,6 +13,7 @@ from skleak.influence.state import FitState
 from skleak.linear_model._calibration import LinearModelProblem
 from skleak.linear_model._fitting import solve, solve_reweighted, weight_rule
 from skleak.linear_model._noise import noise_shape
+from skleak.linear_model._partial_blocks import warn_of_partial_blocks
 from skleak.linear_model._releasing import ReleasableModel
 from skleak.linear_model._rung import RungCheck
 from skleak.mechanisms import NoiseGoal, as_reweighting, ladder_rung
@@ -73,6 +74,8 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
 
         Warns
         -----
+        PartialBlockWarning
+            Where a goal names some columns of a one-hot block.
         ConvergenceWarning
             Where the solver, or the reweighting, stopped short: leakage is then unreliable.
         UnevenLeakageWarning
@@ -84,8 +87,8 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
             with np.errstate(over="raise", divide="raise", invalid="raise"):
                 objective = self._validated_objective(X, y, sample_weight)
                 noise = noise_shape(self, objective)
-                found = replace(self._solve(objective), noise=noise, record_labels=row_labels(X))
-                state = self._calibrated(found)
+                state = replace(self._solve(objective), noise=noise, row_labels=row_labels(X))
+                state = self._calibrated(state)
                 leakage = self._measure(state)
                 guarantee = output_perturbation_guarantee(state, self._promises())
                 self._enter_in_ledger(state, leakage, guarantee)
@@ -178,6 +181,7 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         if not isinstance(goal, NoiseGoal):
             return state
         problem = LinearModelProblem.of(state, self._promises())
+        warn_of_partial_blocks(goal, problem)
         if not goal.data_dependent:
             return state.at_noise(float(goal.resolve(problem)))
         search = as_reweighting(self.reweighting)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from skleak.influence.leakage import leakage_model
 from skleak.influence.state import FitState
+from skleak.inspection import RawProblem
 from skleak.linear_model._calibration import LinearModelProblem
 from skleak.linear_model._fitting import warn_if_uneven
 from skleak.linear_model._grains import Query, feature_blocks, group_labels, leakage
@@ -67,7 +68,7 @@ class MeasuredModel(LinearModelParameters):
 
     def __dir__(self) -> Iterable[str]:
         """Leave out what is not computed yet: whoever lists attributes does not ask for it."""
-        pending = {*COMPUTED_ON_DEMAND} - self.__dict__.keys()
+        pending = {*COMPUTED_ON_DEMAND, "individual_privacy_"} - self.__dict__.keys()
         names = [name for name in object.__dir__(self) if name not in pending]
         return [name for name in names if hasattr(self, name)]  # as scikit-learn's estimators do
 
@@ -213,7 +214,7 @@ class MeasuredModel(LinearModelParameters):
             person has before they are encoded.
         """
         state = self._confidential_state()
-        index = state.record_labels if X is None else row_labels(X)
+        index = state.row_labels if X is None else row_labels(X)
         X, y = self._records(X, y)
         names = getattr(self, "feature_names_in_", None)
         if groups is not None:
@@ -237,6 +238,14 @@ class MeasuredModel(LinearModelParameters):
     def _fitted_problem(self) -> LinearModelProblem:
         """Return this fit as a noise goal sees it."""
         return LinearModelProblem.of(self._confidential_state(), self._terms)
+
+    @staticmethod
+    def _raw_problem(pipeline: Any, X: Any, y: Any, sample_weight: Any) -> RawProblem:
+        """Return a fit of a pipeline that ends in such a model as a goal about raw columns sees it.
+
+        Shapes: ``X`` (n, n_columns); ``y``, ``sample_weight`` (n,).
+        """
+        return RawProblem.of(pipeline, X, y, sample_weight)
 
 
 def training_loss(

@@ -12,15 +12,16 @@ from skleak.accounting import LeakageLedger
 from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
 from skleak.influence.state import FitState
 from skleak.linear_model._fitting import warn_if_uneven
-from skleak.linear_model._measured import COMPUTED_ON_DEMAND, MeasuredModel, training_loss
+from skleak.linear_model._individual import IndividuallyMeasuredModel
+from skleak.linear_model._measured import COMPUTED_ON_DEMAND, training_loss
 from skleak.linear_model._noise import draw_release, noise_standard_errors
 from skleak.losses import PointwiseLoss
-from skleak.mechanisms import NoiseGoal, as_reweighting
+from skleak.mechanisms import CalibratedNoise, NoiseGoal, as_reweighting
 from skleak.reports import DifferentialPrivacy, Promises
 from skleak.utils._typing import FloatArray, RandomState
 
 
-class ReleasableModel(MeasuredModel):
+class ReleasableModel(IndividuallyMeasuredModel):
     """The trust boundary of a fitted model: what is charged, drawn, published and pickled."""
 
     _loss: ClassVar[PointwiseLoss]
@@ -42,6 +43,7 @@ class ReleasableModel(MeasuredModel):
             self.random_state is not None,
             repr(self.noise_scale) if self._noise_reads_data else None,
             self._weighted,
+            isinstance(self.noise_scale, CalibratedNoise),
         )
 
     @property

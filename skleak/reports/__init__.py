@@ -8,6 +8,7 @@ from skleak.reports._guarantee import (
     output_perturbation_guarantee,
     release_sensitivity,
 )
+from skleak.reports._individual import individual_obstacle, individual_privacy
 from skleak.reports._leakage_report import LeakageReport
 from skleak.reports._person import PersonReport
 
@@ -19,6 +20,8 @@ __all__ = [
     "RawColumns",
     "build_leakage_report",
     "guarantee_obstacles",
+    "individual_obstacle",
+    "individual_privacy",
     "output_perturbation_guarantee",
     "release_sensitivity",
 ]

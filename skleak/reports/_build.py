@@ -14,11 +14,11 @@ from skleak.influence.state import FitState, RecordBatch
 from skleak.reports._assumptions import assumptions
 from skleak.reports._findings import facts
 from skleak.reports._guarantee import Promises, output_perturbation_guarantee
+from skleak.reports._individual import reported_privacy
 from skleak.reports._leakage_report import LeakageReport
 from skleak.reports._sentences import findings
 from skleak.reports.measures._features import measure_columns
 from skleak.reports.measures._losses import column_losses, inverse
-from skleak.reports.measures._membership import membership_obstacle, removal_distances
 from skleak.reports.measures._separation import GOAL, MOST_WORK, Separation, Separator
 from skleak.reports.measures._unknown import unknowns
 from skleak.utils._typing import Array, FloatArray, IntArray
@@ -114,9 +114,11 @@ def build_leakage_report(
         people,
     )
     loss = model.record_loss(batch)
-    membership = removal_distances(state, rows)
+    privacy, individual = reported_privacy(state, promises, rows)
     records = _records(model, batch, loss, people).assign(
-        gain=measured.gain, most_telling=measured.most_telling, membership_distance=membership
+        **{name: privacy[name].to_numpy() for name in privacy},
+        gain=measured.gain,
+        most_telling=measured.most_telling,
     )
     if groups is not None:
         records["group"] = groups
@@ -129,8 +131,7 @@ def build_leakage_report(
         dataset=_dataset(model, batch, loss, group_table, people)
         | {"noise_goal": promises.noise_goal, "seeded": promises.seeded}
         | {"n_records_moving_rung": None if rung_moves is None else dict(rung_moves)}
-        | {"raw_columns": raw is not None}
-        | {"membership_obstacle": membership_obstacle(state, len(rows))},
+        | {"raw_columns": raw is not None, "individual_privacy": individual},
         differential_privacy=output_perturbation_guarantee(state, promises),
         carriers=measured.carriers,
         persons=measured.persons,

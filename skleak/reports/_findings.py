@@ -99,7 +99,7 @@ def _number(known: pd.DataFrame) -> list[Finding]:
 
 def _membership(report: LeakageFacts) -> list[Finding]:
     """The record whose absence would show most."""
-    distance = report.records.get("membership_distance")
+    distance = report.records.get("mu")
     if distance is None or not distance.notna().any():
         return []
     place = int(np.argmax(distance.fillna(-1.0)))

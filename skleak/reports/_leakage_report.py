@@ -29,11 +29,13 @@ class LeakageReport(LeakageFacts, Report):
     records : DataFrame
         One row per record, in the order of the data (index ``record``): ``sample_weight``,
         ``fisher_information_loss``, ``diagonal_fisher_information_loss``, ``standard_error``
-        (Cramer-Rao bound ``1 / loss`` on the worst direction), ``gain`` (largest over the columns)
-        and ``most_telling`` (the column it is from), ``membership_distance`` (noise units between
-        the models with and without it; NaN where that is not known), and ``group`` where groups
-        were given. A row is one person: its loss is that of its whole weight, and in all statistics
-        below it counts once if its weight is positive, else not at all.
+        (Cramer-Rao bound ``1 / loss`` on the worst direction), ``mu``, ``epsilon``,
+        ``true_positives_at_1pct``, ``success_at_baseline`` and ``once_in`` (as the method
+        `individual_privacy` of estimators has them; NaN where they are not known, and for records
+        that were not trained on), ``gain`` (largest over the columns), ``most_telling`` (the
+        column it is from), and ``group`` where groups were given. A row is one person: its
+        loss is that of its whole weight, and in all statistics below it counts once if its weight
+        is positive, else not at all.
     features : DataFrame
         One row per column or block (index ``feature``; ``(target)`` for a private target), the one
         of which an attacker who knows everything else gains most first: ``kind``, ``gain``,
@@ -53,8 +55,7 @@ class LeakageReport(LeakageFacts, Report):
         (``n_records``, ``n_features``), ``mean_loss``, ``std_loss``, ``min_loss``, ``median_loss``,
         ``max_loss``, ``spread``, ``group_spread``, ``joint_loss`` (all records),
         ``most_exposed_records`` (labels, most exposed first), ``raw_columns`` (whether columns are
-        those before they were encoded), ``membership_obstacle`` (why memberships are not known, or
-        ""), and the entries below in Notes.
+        those before they were encoded), and the entries below in Notes.
     differential_privacy : DifferentialPrivacy
         The guarantee that holds, or why none does.
     findings : tuple of str
@@ -81,8 +82,8 @@ class LeakageReport(LeakageFacts, Report):
     distance, ``most_exposed_record``; ``median_gain`` is over records. ``success_prior``: share of
     right answers to whether it has its value, which a ``share`` of the records has, for who guesses
     by that share; for more than two values at most that. ``kind`` is "values" for a column of few
-    values, "number", or "block" of numbers; ``exact`` is False where the distance is that of one
-    Newton step or of first order, and ``note`` says why. ``share_removed``: of the squared error
+    values, "number", or "numbers", a block of them; ``exact`` is False where the distance is that
+    of one Newton step or of first order, and ``note`` says why. ``share_removed``: of the squared error
     of an attacker who expects a normal law with the mean and the spread of the column, at most this
     share is removed (van Trees), and ``van_trees_error`` is left at least.
 
@@ -93,6 +94,8 @@ class LeakageReport(LeakageFacts, Report):
     where the covariance depends on the data. ``n_records_moving_rung``, for each column and target
     that `fit` did not check under a goal that reads the records, counts the records that could
     have moved the published noise scale by another value of it; None where that was not counted.
+    ``individual_privacy`` holds ``delta`` and ``baseline`` of the columns of records, and in
+    ``missing`` why they are not known.
 
     Examples
     --------

@@ -234,8 +234,8 @@ def person_report(report: LeakageFacts, label: Any) -> PersonReport:
         )
     columns = pd.concat(parts)
     order = np.argsort(-columns["distance"].fillna(-1.0).to_numpy(), kind="stable")
-    mu = report.records["membership_distance"].to_numpy()[positions]
-    membership = _membership(mu, positions, report.dataset["membership_obstacle"])
+    mu = report.records["mu"].to_numpy()[positions]
+    membership = _membership(mu, positions, report.dataset["individual_privacy"]["missing"])
     found = PersonReport(label, report.estimator, columns.iloc[order], membership)
     return PersonReport(
         label,

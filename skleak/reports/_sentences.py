@@ -38,7 +38,7 @@ def _answer(found: Finding) -> str:
     what = {
         "values": "its values",
         "number": "whether it is a standard deviation lower or higher",
-        "block": "whether its columns are a standard deviation lower or higher",
+        "numbers": "whether its columns are a standard deviation lower or higher",
     }[found["kind"]]
     said = (
         f"Most exposed column, {name}: an attacker who knows everything else gains {gain} over "

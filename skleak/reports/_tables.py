@@ -137,7 +137,7 @@ def records_table(report: LeakageFacts) -> tuple[Block, ...]:
         columns += [
             Column("Most telling column", tuple(map(str, worst["most_telling"])), kind="words"),
             Column("Gained over guessing", _percents(worst["gain"])),
-            Column("With and without, noise units", _numbers(worst["membership_distance"])),
+            Column("With and without, noise units", _numbers(worst["mu"])),
         ]
     explained = (
         "By label, or by position in the data, counted from 0, where there are none. The records "

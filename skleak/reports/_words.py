@@ -5,7 +5,7 @@ import numpy as np
 _EXACT = {
     "values": "exact separation of its values",
     "number": "exact separation of a standard deviation below and above",
-    "block": "exact separation of a standard deviation below and above, in all its columns",
+    "numbers": "exact separation of a standard deviation below and above, in all its columns",
 }
 
 

@@ -75,17 +75,23 @@ class Blocks:
 
     def _each(self) -> Iterator[tuple[Data, ...]]:
         n = len(self)
-        with tqdm(
-            total=n, desc=self.task, unit="record", leave=False, disable=not self.task
-        ) as bar:
-            for part in row_blocks(n, self.width, self.elements) if n else [slice(0, 0)]:
-                which = part if self.rows is None else self.rows[part]
-                whole = self.rows is None and part.stop - part.start == n
-                records = self.X if whole else self.X[which]  # a slice of CSR is a copy
-                if not self.keep_sparse:
-                    records = dense(records)
-                yield (records, *(values[which] for values in self.aligned))
+        parts = row_blocks(n, self.width, self.elements) if n else iter([slice(0, 0)])
+        if not self.task:
+            # A bar that shows nothing costs as much as a small block.
+            yield from map(self._block, parts)
+            return
+        with tqdm(total=n, desc=self.task, unit="record", leave=False) as bar:
+            for part in parts:
+                yield self._block(part)
                 bar.update(part.stop - part.start)
+
+    def _block(self, part: slice) -> tuple[Data, ...]:
+        which = part if self.rows is None else self.rows[part]
+        whole = self.rows is None and part.stop - part.start == len(self)
+        records = self.X if whole else self.X[which]  # a slice of CSR is a copy
+        if not self.keep_sparse:
+            records = dense(records)
+        return (records, *(values[which] for values in self.aligned))
 
 
 def add(total: Any, part: Any) -> Any:

@@ -18,17 +18,15 @@ _LARGEST = 1e140
 
 def row_label(records: Any, position: int) -> str:
     """Name a row for a message: by its label, where the records have an index of their own."""
-    index = getattr(records, "index", None)
-    label = index[position] if isinstance(index, pd.Index) else int(position)
+    index = row_labels(records)
+    label = int(position) if index is None else index[position]
     return f"row {label!r}" if isinstance(label, str) else f"row {label}"
 
 
 def row_labels(records: Any) -> pd.Index | None:
-    """Labels of records that have an index of their own; None for positions."""
+    """Labels of the rows; None where the records have no index of their own."""
     index = getattr(records, "index", None)
-    if not isinstance(index, pd.Index) or index.equals(pd.RangeIndex(len(index))):
-        return None
-    return index.copy()
+    return index if isinstance(index, pd.Index) else None
 
 
 def check_magnitudes(

@@ -5,9 +5,14 @@ import sys
 import numpy as np
 import pytest
 from helpers import mostly_slow
+from scipy.special import ndtr, ndtri
 from scipy.stats import norm
 
-from skleak.accounting import gaussian_epsilon, subsampled_gaussian_epsilon
+from skleak.accounting import (
+    gaussian_epsilon,
+    subsampled_gaussian_epsilon,
+    subsampled_gaussian_tradeoff,
+)
 
 
 @pytest.fixture
@@ -83,3 +88,27 @@ def test_missing_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     with pytest.raises(ImportError, match=r"pip install 'skleak\[accounting\]'"):
         subsampled_gaussian_epsilon(1.0, 0.1, 1, 0.1)
+
+
+@pytest.mark.usefixtures("dp")
+def test_curve_without_subsampling_is_that_of_the_gaussian_from_below():
+    rates = np.array([1e-6, 1e-3, 0.01, 0.1, 0.3, 0.5, 0.9])
+    for relation, mu in (("add-or-remove", np.sqrt(10) / 4.0), ("replace", np.sqrt(10) / 2.0)):
+        found = np.interp(rates, *subsampled_gaussian_tradeoff(4.0, 1.0, 10, relation=relation))
+        exact = ndtr(ndtri(1.0 - rates) - mu)
+        assert np.all(found <= exact + 1e-12)
+        assert np.all(found >= exact - 1e-5)
+
+
+@pytest.mark.usefixtures("dp")
+def test_curve_of_one_step_is_below_every_test():
+    sigma, rate = 0.8, 0.2
+    alpha, beta = subsampled_gaussian_tradeoff(sigma, rate, 1)
+    assert np.all(np.diff(alpha) > 0.0)
+    assert np.all(np.diff(beta) <= 0.0)
+    cuts = np.linspace(-3.0, 4.0, 200)
+    present = (1 - rate) * norm.sf(cuts, 0.0, sigma) + rate * norm.sf(cuts, 1.0, sigma)
+    absent = norm.sf(cuts, 0.0, sigma)
+    # Added: reject above the cut; removed: reject below it.
+    assert np.all(np.interp(absent, alpha, beta) <= 1.0 - present + 1e-12)
+    assert np.all(np.interp(1.0 - present, alpha, beta) <= absent + 1e-12)

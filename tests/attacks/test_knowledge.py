@@ -41,6 +41,15 @@ def test_numbers_that_hardly_repeat_are_a_quantity(rng):
     assert not find_secret(table[:, :1], 0, values=table[:, 0]).numeric
 
 
+def test_whole_numbers_are_codes_only_where_they_are_few():
+    for n_values, quantity in ((2, False), (10, False), (11, True), (50, True)):
+        column = np.arange(2000) % n_values
+        for told in (column, column.astype(float)):
+            assert find_secret(told[:, None], 0).numeric is quantity
+            assert not find_secret(told[:, None], 0, values=np.unique(told)).numeric
+        assert not find_secret(column.astype(str)[:, None], 0).numeric
+
+
 def test_given_values_may_hold_more_than_occur():
     secret = find_secret(np.array([["a"], ["b"]]), 0, values=["z", "b", "a"])
     assert secret.values.tolist() == ["a", "b", "z"]

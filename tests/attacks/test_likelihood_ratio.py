@@ -19,9 +19,10 @@ from skleak.bounds import (
     membership_advantage_dp,
 )
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence.refit import _chord, _removals, removal_steps
-from skleak.influence.refit._neighbors import Neighbors
-from skleak.influence.refit._third_order import contraction, error_bound, second_order_change
+from skleak.influence.refit import _chord
+from skleak.influence.removal import _removals, removal_steps
+from skleak.influence.removal._neighbors import Neighbors
+from skleak.influence.removal._third_order import contraction, error_bound, second_order_change
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,

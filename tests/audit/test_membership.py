@@ -579,6 +579,7 @@ def test_verdicts_are_right(rng):
     assert exceeded <= 9
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_what_is_surely_reached_is_below_the_best_attack(rng):
     """Where the best attack is known, at every noise level, in 30 problems."""

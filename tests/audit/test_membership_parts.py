@@ -4,18 +4,26 @@ import numpy as np
 import pytest
 from helpers import mostly_slow
 from scipy import stats
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score, roc_curve
+from sklearn.neighbors import KNeighborsClassifier
 
 from skleak.adversary.hypotheses._encodings import model_parameters
 from skleak.attacks import LikelihoodRatioMembership
-from skleak.attacks.membership.shadow._evidence import fit_evidence
+from skleak.attacks.membership.shadow._evidence import choose_pooling, fit_evidence
 from skleak.attacks.membership.shadow._scores import score_limit
+from skleak.audit import MembershipAuditor
 from skleak.audit.games.membership._exact import pair_test
 from skleak.audit.games.membership._subject import normalized_losses
 from skleak.audit.tables._membership import surely_reached
 from skleak.audit.tables._rates import pair_success, rates
-from skleak.audit.tables._shadows import learned_guesses, likelihood_ratios
+from skleak.audit.tables._shadows import (
+    learned_guesses,
+    likelihood_ratios,
+    ranked_guesses,
+    robust_shares,
+)
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -159,35 +167,39 @@ def test_likelihood_ratios_are_those_of_the_attack_on_shadow_models(scale, rng):
             # What counts is learnt from releases of the other parity.
             groups = np.flatnonzero((np.flatnonzero(others) - r) % 2)[:, None]
             options = {"limit": limit, "residuals": residuals, "groups": groups}
-            evidence = fit_evidence(known, member[others], **options)
+            # So is what laws share, from nothing but those.
+            far = np.arange(12) % 2 != r % 2
+            own = {"residuals": residuals, "groups": np.arange(6)[:, None]}
+            own["limit"] = np.inf if residuals else score_limit(scale * statistic[far])
+            pooling = choose_pooling(scale * statistic[far], member[far], **own)
+            evidence = fit_evidence(known, member[others], pooling=pooling, **options)
             expected = evidence.log_ratio(scale * statistic[r]) + np.log(0.3 / 0.7)
             np.testing.assert_allclose(odds[r], expected, rtol=1e-12)
     assert np.isfinite(likelihood_ratios(1e200 * statistic, member, 0.3)).all()
 
 
-def test_a_record_without_a_law_of_its_own_is_judged_by_its_rank(rng):
-    """The other releases must have it at least twice, and lack it at least twice."""
-    member = rng.random((10, 4)) < 0.5
-    member[:, 0], member[:, 1] = np.arange(10) < 2, np.arange(10) >= 1
-    statistic = rng.normal(3.0 * member)
+def test_a_record_without_a_law_of_its_own_is_judged_by_those_of_others(rng):
+    """The other releases always have it, or never."""
+    member = rng.random((20, 40)) < 0.5
+    member[1:, 0], member[1:, 1] = False, True
+    statistic = rng.normal(5.0 * member)
+    statistic[0, :2] = 5.0, 0.0
     odds = likelihood_ratios(statistic, member, 0.25)
     assert np.isfinite(odds).all()
-    # The same evidence, whatever the record, for the same score.
-    statistic[:, 1] = statistic[:, 0]
-    odds = likelihood_ratios(statistic, member, 0.25)
-    np.testing.assert_allclose(odds[:2, 0], odds[:2, 1])
+    assert odds[0, 0] > 2.0
+    assert odds[0, 1] < -2.0
     few = likelihood_ratios(statistic[:2], member[:2], 0.25)
     np.testing.assert_allclose(few, np.log(1.0 / 3.0))
 
 
 def test_infinite_odds_hide_no_finite_ones(rng):
-    """A fifth of the odds say nothing; clipped at 37 they widen all laws, which then say less."""
+    """A fifth of the odds say nothing: whoever sees the others is right of four in five."""
     member = rng.random((40, 60)) < 0.5
     odds = np.where(member, rng.normal(4.0, 0.5, (40, 60)), rng.normal(0.0, 0.5, (40, 60)))
     odds[rng.random((40, 60)) < 0.2] = np.inf
-    auc = rates(likelihood_ratios(odds, member, 0.5), member, np.ones_like(member), 0.95).auc
-    blind = likelihood_ratios(np.clip(odds, -37.0, 37.0), member, 0.5)
-    assert auc > rates(blind, member, np.ones_like(member), 0.95).auc + 0.03
+    for table in (odds, np.clip(odds, -37.0, 37.0)):
+        found = rates(likelihood_ratios(table, member, 0.5), member, np.ones_like(member), 0.95)
+        assert found.auc > 0.88
 
 
 @pytest.mark.parametrize("residuals", [False, True])
@@ -286,3 +298,50 @@ def test_losses_of_a_regressor_lie_between_nothing_and_one(rng):
     np.testing.assert_allclose(losses, np.minimum(errors / np.median(errors[15:]), 1.0))
     exact = normalized_losses(model, X, model.predict(X), False, (X, model.predict(X)))
     assert np.array_equal(exact, np.zeros(30))
+
+
+@pytest.mark.parametrize("residuals", [False, True])
+def test_robust_shares_are_those_of_the_attack(residuals, rng):
+    """With the other releases as reference models, and the candidates as the population."""
+    member = rng.random((5, 30)) < 0.5
+    member[:, 0], member[:, 1] = False, True
+    statistic = rng.normal(2.0 * member) if not residuals else rng.normal(size=(5, 30))
+    found = robust_shares(statistic, member, residuals=residuals)
+    for r in range(5):
+        others = np.delete(np.arange(5), r)
+        known, inside = statistic[others], member[others]
+        scale = np.sqrt(np.mean(known[~inside] ** 2))
+        every = expit(statistic) if not residuals else np.exp(-0.5 * (statistic / scale) ** 2)
+        means = [
+            [every[others][side[:, i], i].mean() if side[:, i].any() else np.nan for i in range(30)]
+            for side in (~inside, inside)
+        ]
+        out, within = np.array(means)
+        both = ~np.isnan(out + within)
+        a = np.sum((1 - within[both]) * (1 - out[both])) / np.sum((1 - out[both]) ** 2)
+        within = np.where(np.isnan(within), min(a, 1.0) * (out - 1.0) + 1.0, within)
+        ratio = every[r] / (0.5 * (np.where(np.isnan(out), within, out) + within))
+        expected = (ratio[:, None] >= 2.0 * ratio[None]).mean(axis=1)
+        np.testing.assert_allclose(found[r], expected, atol=2e-9)
+    # Its own memberships play no part.
+    changed = member.copy()
+    changed[2] = ~changed[2]
+    assert np.array_equal(robust_shares(statistic, changed, residuals=residuals)[2], found[2])
+    assert np.array_equal(ranked_guesses(found, 0.1).sum(axis=1), [3] * 5)
+    assert not ranked_guesses(found, 0.01).any()
+    assert not robust_shares(statistic[:3], member[:3]).any()
+
+
+@pytest.mark.slow
+def test_the_better_attack_of_few_and_of_many_releases(rng):
+    X = rng.normal(size=(60, 3))
+    y = (X[:, 0] + rng.normal(size=60) > 0.0).astype(int)
+    for n_releases, expected in ((3, ["loss"]), (4, ["loss", "robust"]), (7, ["loss", "robust"])):
+        auditor = MembershipAuditor(KNeighborsClassifier(3), n_releases=n_releases, random_state=0)
+        assert auditor.fit(X, y).results_["attack"].tolist() == expected
+    auditor.set_params(n_releases=8, attacks="default").fit(X, y)
+    assert auditor.results_["attack"].tolist() == ["loss", "likelihood_ratio"]
+    auditor.set_params(attacks=["robust", "likelihood_ratio"]).fit(X, y)
+    assert auditor.results_["success"].between(0.0, 1.0).all()
+    with pytest.raises(ValueError, match=r"'robust' learns from the other.*at least 4; got 3"):
+        auditor.set_params(n_releases=3, attacks="robust").fit(X, y)

@@ -245,6 +245,7 @@ def test_the_report_says_what_noise_it_is(table):
     assert "covariance of the noise follows the data" in auditor.report_.to_html()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "shape"),

@@ -89,6 +89,7 @@ def sound_audit(k):
     return auditor.fit(table, y, sample_weight=weights)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_none_of_many_sound_audits_is_an_accusation():
     """Warnings are errors here: of the noise, of a mismatch, or of a fit that did not converge."""

@@ -107,6 +107,7 @@ def test_no_bound_below_bayes_for_gaussian_channels(n_values, rng):
     assert table["advantage"].between(0, 1).all()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_no_bound_below_bayes_for_tables(rng):
     for _ in range(100):

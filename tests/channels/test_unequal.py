@@ -239,6 +239,7 @@ def test_bounds_lie_above_the_bayes_value(rng, n_values, d):
         assert information <= channel.mutual_information_bound(prior) + 4.0 * error
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_records_at_once(rng):
     singles = [_random(rng, 3, 4), _low_rank(rng, 3, 4, True), _low_rank(rng, 3, 4, False)]

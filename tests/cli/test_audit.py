@@ -269,6 +269,19 @@ def test_a_missing_file_and_a_file_that_a_number_was_expected_for(data, run):
     assert "Put DATA first" in err
 
 
+def test_a_wrong_path_is_told_before_anything_heavy_is_imported(tmp_path):
+    code = (
+        "import sys; from skleak.cli import main; code = main(sys.argv[1:]); "
+        "heavy = {'numpy', 'pandas', 'sklearn', 'scipy', 'matplotlib', 'joblib'}; "
+        "print(code, sorted(heavy & set(sys.modules)))"
+    )
+    for path in (tmp_path / "nowhere.csv", tmp_path):
+        command = [sys.executable, "-c", code, "audit", path, "--target", "cost"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout == "2 []\n"
+        assert done.stderr.count("\n") == 1
+
+
 def test_a_singular_model_gets_one_line(people, tmp_path, run):
     people["double"] = 2.0 * people["height (cm)"]
     path = tmp_path / "d.csv"

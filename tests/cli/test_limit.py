@@ -1,10 +1,9 @@
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from skleak.cli._limit import judge, largest_advantages
+from skleak.audit import AuditReport
+from skleak.cli._limit import judge
 
 CONSISTENT, EXCEEDED = "consistent with the bound", "bound exceeded"
 
@@ -21,8 +20,14 @@ def report(rows, kind="categorical", bounds=("bayes",), prior="marginal"):
     frame["mse"] = 1.0 - frame["advantage"]
     records = pd.DataFrame({"noise_scale": frame["noise_scale"], "prior": 1.0, "record": 0})
     settings = {"bounds": bounds, "prior": prior}
-    return SimpleNamespace(
-        results=frame, kind=kind, bounds=bounds, settings=settings, records=records
+    return AuditReport(
+        estimator="Model",
+        attribute="column",
+        kind=kind,
+        results=frame,
+        records=records,
+        settings=settings,
+        reproducibility={},
     )
 
 
@@ -40,7 +45,7 @@ def test_the_bound_counts_and_not_the_luck_of_an_attack():
             row(1.0, "imputation", 0.9, 0.52, EXCEEDED),
         ]
     )
-    table = largest_advantages(audit)
+    table = audit.largest_advantages()
     np.testing.assert_allclose(table["advantage"], [0.42, 0.04])
     assert table["source"].tolist() == ["bound", "bound"]
     passed, line = judge(audit, 0.05)
@@ -64,7 +69,7 @@ def test_an_attack_that_exceeds_its_bound_counts():
 
 def test_an_attack_that_knows_no_more_than_imputation_does_not_count():
     known_anyway = row(1.0, "black_box", 0.3, 0.52, EXCEEDED, advantage_over_imputation=-0.1)
-    assert largest_advantages(report([known_anyway])).iloc[0].tolist() == [
+    assert report([known_anyway]).largest_advantages().iloc[0].tolist() == [
         pytest.approx(0.04),
         "bound",
     ]
@@ -74,7 +79,7 @@ def test_without_a_bound_the_best_attack_counts_and_baselines_do_not():
     audit = report(
         [row(1.0, "white_box", 0.2), row(1.0, "mine", 0.3), row(1.0, "imputation", 0.9)], bounds=()
     )
-    assert largest_advantages(audit).iloc[0].tolist() == [pytest.approx(0.3), "mine"]
+    assert audit.largest_advantages().iloc[0].tolist() == [pytest.approx(0.3), "mine"]
 
 
 def test_numbers_have_a_bound_for_unbiased_attacks_only():
@@ -83,7 +88,7 @@ def test_numbers_have_a_bound_for_unbiased_attacks_only():
         kind="numeric",
         bounds=("cramer_rao",),
     )
-    table = largest_advantages(audit)
+    table = audit.largest_advantages()
     np.testing.assert_allclose(table["advantage"], [0.3, 0.1])
     assert "2 (bound for unbiased attacks 10%)" in judge(audit, 0.2)[1]
 

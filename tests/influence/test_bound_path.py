@@ -131,6 +131,7 @@ def test_no_fits_left(rng):
     assert follow_bound(solve, WeightRule(), np.ones(3), 1e-10, 0) is None
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.data
 def test_all_of_adult_under_hardly_a_penalty(adult):

@@ -46,6 +46,7 @@ def test_it_equals_the_dense_one(matrix):
     _check(*matrix)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=5_000)
 @given(matrices())

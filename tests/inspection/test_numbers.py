@@ -183,7 +183,7 @@ def test_clipped_numbers_have_no_slope_and_a_distance(patients):
     clip = FunctionTransformer(np.clip, kw_args={"a_min": low, "a_max": high})
     table = X[["bmi"]].to_numpy()
     pipeline = make_pipeline(clip, PrivateLinearRegression(0.1)).fit(table, y)
-    leakage = attribute_leakage(pipeline, table, y)
+    leakage = attribute_leakage(pipeline, table, y, 0)
     outside = (table[:, 0] < low) | (table[:, 0] > high)
     np.testing.assert_array_equal(leakage["fisher_information_loss"] == 0.0, outside)
     assert np.isinf(leakage.loc[outside, "standard_error"]).all()

@@ -69,6 +69,7 @@ def test_a_uniform_prior_costs_success_where_noise_is_large(records, actual):
     assert uniform["success"].item() < actual.loc[("white_box", 1.0), "success"]
 
 
+@pytest.mark.exhaustive
 def test_no_attack_exceeds_a_bound(records):
     attacks = ["prior", "imputation", "white_box", "black_box", "informed"]
     options = {"secrets": "drawn", "n_releases": 5, "bounds": ["bayes", "tradeoff", "fano"]}

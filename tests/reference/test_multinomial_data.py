@@ -70,6 +70,7 @@ def test_the_whole_data_set(fit, rng):
     assert_allclose(found, expected, rtol=1e-8)
 
 
+@pytest.mark.exhaustive
 def test_memory_of_all_records(fit):
     model, X, _ = fit
     # Dense Jacobians of all records would take 2.9 GB for the digits and 21 GB for Adult.
@@ -83,6 +84,7 @@ def test_memory_of_all_records(fit):
         assert peak < 300e6 + 8.0 * X.size
 
 
+@pytest.mark.exhaustive
 def test_the_digits_are_those_of_scikit_learn(digits):
     X, y = digits
     model = PrivateLogisticRegression(0, alpha=ALPHA).fit(X, y)

@@ -125,7 +125,7 @@ def test_chosen_features(model):
     )
     assert np.isnan(block["column_std"])
     assert np.isnan(block["share_removed"])
-    assert block["kind"] == "block"
+    assert block["kind"] == "numbers"
 
 
 def test_groups(model, frame, weights):

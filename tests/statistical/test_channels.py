@@ -110,6 +110,7 @@ def test_any_other_rule_does_worse(rng):
         assert np.mean(guess == secret) < best + 4.5 * np.sqrt(0.25 / n)
 
 
+@pytest.mark.exhaustive
 def test_stated_standard_errors_are_honest(rng):
     points = rng.normal(size=(300, 4, 3)) * 10 ** rng.uniform(-1.5, 0.8, size=(300, 1, 1))
     prior = random_priors(300, 4, rng)

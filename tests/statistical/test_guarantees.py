@@ -65,6 +65,7 @@ def fitted(X, y, weights, norm, noise_scale, options):
     return made.fit(X, y, privatelogisticregression__sample_weight=weights)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_no_neighbour_of_five_hundred_moves_a_release_by_more_than_is_stated(rng):
     closest = 0.0

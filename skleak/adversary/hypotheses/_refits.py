@@ -1,6 +1,6 @@
 """Encodings of candidates by brute force: one fit for every target and candidate value."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,6 +94,26 @@ def refit_pipelines(
         for part in _chunks(len(targets), n_jobs)
     )
     fits = [fit for part in parts for fit in part]
+    return _comparable(fits).reshape(len(targets), len(candidates), -1)
+
+
+def refit_tables(
+    estimator: Any, data: Iterable[tuple[Any, Array]], sample_weight: FloatArray | None = None
+) -> FloatArray:
+    """Noiseless parameters of an estimator trained anew, preprocessing included, on several data.
+
+    Shapes: ``data`` of tables (n, n_columns) and targets (n,); ``sample_weight`` (n,); returns
+    (n_data, n_parameters).
+    """
+    template = noiseless(estimator)
+    weights = weight_argument(template, sample_weight)
+    return _comparable(
+        [model_parameters(clone(template).fit(table, y, **weights)) for table, y in data]
+    )
+
+
+def _comparable(fits: Sequence[FloatArray]) -> FloatArray:
+    """Parameters of several fits, of shape (n_fits, p), if they have the same number of them."""
     widths = {len(fit) for fit in fits}
     if len(widths) > 1:
         raise AttackNotApplicableError(
@@ -101,7 +121,7 @@ def refit_pipelines(
             "depending on one record's value: encodings cannot be compared. Fix the encoded "
             "columns, for instance with `OneHotEncoder(categories=...)`."
         )
-    return np.stack(fits).reshape(len(targets), len(candidates), -1)
+    return np.stack(fits)
 
 
 def _refit_pipeline_chunk(

@@ -1,11 +1,14 @@
 """What an adversary knows beforehand: the attribute, its values and priors, other records."""
 
+from skleak.adversary.knowledge._densities import NumberPrior, imputed, number_prior
 from skleak.adversary.knowledge._knowledge import (
+    MAX_CODES,
     MAX_VALUES,
     Secret,
     as_table,
     column_names,
     find_secret,
+    is_quantity,
     range_of_others,
     ranges_of_others,
     raw_column,
@@ -26,7 +29,9 @@ from skleak.adversary.knowledge._priors import (
 )
 
 __all__ = [
+    "MAX_CODES",
     "MAX_VALUES",
+    "NumberPrior",
     "Secret",
     "as_table",
     "attribute_prior",
@@ -35,7 +40,10 @@ __all__ = [
     "default_classifier",
     "find_secret",
     "folds",
+    "imputed",
+    "is_quantity",
     "known_features",
+    "number_prior",
     "on_encoded_columns",
     "range_of_others",
     "ranges_of_others",

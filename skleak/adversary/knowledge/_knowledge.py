@@ -13,6 +13,8 @@ from skleak.utils._typing import Array, FloatArray, IntArray
 
 # More distinct values than this are not categories: almost every guess would be a bare guess.
 MAX_VALUES = 64
+# More whole numbers than this are a quantity, such as an age, and no codes of categories.
+MAX_CODES = 10
 _SQUARE_ROOT_OF_ROUND_OFF = 1e-8
 
 
@@ -181,7 +183,7 @@ def secret_of(column: Array, index: int, attribute: Any, values: Any) -> Secret:
                 f"The attribute {attribute!r} has a single value: there is "
                 "nothing to infer. Pass the values it may take in `values`."
             )
-        if _is_quantity(distinct, len(column)):
+        if is_quantity(distinct, len(column)):
             return Secret(index, column.astype(np.float64), None, np.zeros(0, dtype=np.intp))
         if len(distinct) > MAX_VALUES:
             raise ValueError(
@@ -216,15 +218,17 @@ def _ascending(column: Array, attribute: Any) -> Array:
         ) from error
 
 
-def _is_quantity(distinct: Array, n: int) -> bool:
+def is_quantity(distinct: Array, n: int) -> bool:
+    """Tell a quantity from codes, by the distinct values of a column of n records."""
     if distinct.dtype.kind == "O" and all(isinstance(v, int | float) for v in distinct):
         distinct = distinct.astype(np.float64)
     if distinct.dtype.kind not in "iuf":
         return False
     if len(distinct) > MAX_VALUES:
         return True
-    whole = bool(np.all(np.mod(distinct, 1) == 0))
-    return not whole and len(distinct) > np.sqrt(n)
+    if np.all(np.mod(distinct, 1) == 0):
+        return len(distinct) > MAX_CODES
+    return len(distinct) > np.sqrt(n)
 
 
 def range_of_others(column: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -61,8 +61,8 @@ class WhiteBoxAttributeInference(AttributeAttack):
         Sensitive column of the raw data, by name or position.
     values : array-like of shape (n_values,) or None, default=None
         Candidate values. None takes those that occur. A column of numbers is then a quantity where
-        it has more than 64 distinct values, or values that are not whole numbers and more of
-        them than the square root of the number of records.
+        it has more than 10 distinct whole values, or other values and more of them than 64 or than
+        the square root of the number of records.
     prior : {"marginal", "uniform", "conditional"} or array, default="marginal"
         Prior of a categorical attribute: relative frequencies among the *other* records; equal;
         probabilities given all else about the record (its target included) by a cross-fitted

@@ -21,7 +21,7 @@ from skleak.adversary.hypotheses import (
 from skleak.adversary.membership import removal_obstacle
 from skleak.attacks.membership._rates import check_rate
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence.refit import removal_steps
+from skleak.influence.removal import removal_steps
 from skleak.influence.state import FitState
 from skleak.utils._typing import Array, FloatArray, IntArray
 

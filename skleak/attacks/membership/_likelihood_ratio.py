@@ -57,7 +57,10 @@ class LikelihoodRatioMembership(
         members. None takes the log odds of the true label, and the residual of a regressor.
     variance : {"auto", "per_record", "global"}, default="auto"
         Variance of the scores: of each record, pooled over all records, or ("auto") that of each
-        record weighed against the median one, which counts as four scores.
+        record weighed against those of all, without `shrinkage` as if these were four scores.
+    shrinkage : bool, default=True
+        Whether means and variances are shrunk over records by empirical Bayes where `variance` is
+        "auto": much is gained with few shadow models, and nothing lost with many.
     prior : float, default=0.5
         Probability that a record was trained on, in (0, 1), ends excluded.
     records : array-like of int, boolean mask, slice or None, default=None
@@ -81,7 +84,11 @@ class LikelihoodRatioMembership(
     shadow_scores_, trained_on_ : ndarray of shape (n_shadow_models, n_targets)
         Shadow models only: score of every target under each, and True where trained on it.
     means_, scales_ : ndarray of shape (n_targets, 2)
-        Shadow models only: Gaussian laws of the scores of non-members, and online of members.
+        Shadow models only: laws of the scores of non-members, and online of members; with
+        `shrinkage` predictive ones, of scores softened by ``softness_``.
+    softness_ : float
+        Shadow models only: e of the softened log odds ``log((p + e) / (1 - p + e))`` that laws are
+        of, chosen on the shadow models; 0 for any other score, offline and without `shrinkage`.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of raw columns, where records are rows of a table, and their names if any.
 
@@ -118,6 +125,7 @@ class LikelihoodRatioMembership(
         "n_shadow_models": [Interval(Integral, 4, None, closed="left")],
         "statistic": [callable, None],
         "variance": [StrOptions({"auto", "per_record", "global"})],
+        "shrinkage": ["boolean"],
         "prior": [Interval(Real, 0, 1, closed="neither")],
         "records": ["array-like", slice, None],
         "n_jobs": [Integral, None],
@@ -133,6 +141,7 @@ class LikelihoodRatioMembership(
         n_shadow_models: int = 64,
         statistic: Callable[[Any, Any, Any], Any] | None = None,
         variance: Literal["auto", "per_record", "global"] = "auto",
+        shrinkage: bool = True,
         prior: float = 0.5,
         records: Any = None,
         n_jobs: int | None = None,
@@ -144,6 +153,7 @@ class LikelihoodRatioMembership(
         self.n_shadow_models = n_shadow_models
         self.statistic = statistic
         self.variance = variance
+        self.shrinkage = shrinkage
         self.prior = prior
         self.records = records
         self.n_jobs = n_jobs
@@ -240,12 +250,19 @@ class LikelihoodRatioMembership(
                 "`fit(X, y, X_reference, y_reference)`, or use method='online'."
             )
         self.records_ = resolve_records(self.records, len(candidates.y))
-        plan = ShadowPlan(offline, self.n_shadow_models, self.statistic, self.variance)
+        plan = ShadowPlan(
+            offline,
+            self.n_shadow_models,
+            self.statistic,
+            self.variance,
+            bool(self.shrinkage) and self.variance == "auto",
+        )
         records = candidates, reference, self.records_
         run = self.random_state, self.n_jobs, self.verbose
-        self._test = test = fit_shadow_test(self.estimator, *records, plan, *run)
-        self.shadow_scores_, self.trained_on_ = test.scores, test.trained_on
+        self._test = test = fit_shadow_test(self.estimator, *records, plan, run)
+        self.shadow_scores_, self.trained_on_ = test.models.scores, test.models.trained_on
         self.means_, self.scales_ = test.laws.means, test.laws.scales
+        self.softness_ = test.laws.softness
         return candidates.X
 
     def decision_function(self, released: Any, noise_scale: Any = None) -> FloatArray:

@@ -11,6 +11,7 @@ from sklearn.base import clone, is_classifier
 
 from skleak.adversary.hypotheses import (
     PublicModel,
+    adds_noise,
     fit_public_model,
     fit_shell,
     last_step,
@@ -101,11 +102,6 @@ class SecretGame(Game):
             kind=self.kind,
         )
         bounds = check_bounds(task.bounds, equal_noise=not subject.noise.reads_data)
-        if task.noise_scales is None and "noise_scale" not in subject.model.get_params(deep=False):
-            raise ValueError(
-                f"{type(subject.model).__name__} adds no noise of its own. Pass the standard "
-                "deviations of the noise to audit in `noise_scales`."
-            )
         trained = (subject.model, subject.X, subject.y, subject.weights)
         scales = noise_levels(task.noise_scales, *trained)
         n_verdicts = len(self._chosen) * len(scales)
@@ -175,10 +171,16 @@ class SecretGame(Game):
         return level_cells(self.design, releases, self._entropy, games)
 
     def results(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        return (error_results if self.estimates else success_results)(self.design, outcomes)
+        table = error_results if self.estimates else success_results
+        return table(self.design, self.joined(outcomes))
 
     def records(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        return (error_records if self.estimates else success_records)(self.design, outcomes)
+        table = error_records if self.estimates else success_records
+        return table(self.design, self.joined(outcomes))
+
+    def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
+        """Return the outcomes with those put together that were played in parts."""
+        return outcomes
 
     def checks(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
         return self._checks
@@ -194,6 +196,7 @@ class SecretGame(Game):
             noiseless_utility=float(quiet.mean()),
             noise_covariance=self._subject.noise.name,
             target_counts=self._guesses_target(),
+            has_noise=adds_noise(self._subject.model),
         )
 
     def _guesses_target(self) -> bool:

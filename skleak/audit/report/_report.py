@@ -7,6 +7,7 @@ import pandas as pd
 
 from skleak.audit.report._document import audit_document
 from skleak.audit.report._facts import AuditFacts
+from skleak.audit.report._limits import largest_advantages
 from skleak.plotting import AuditDisplay
 from skleak.rendering import Document, Report, header, plain, rows
 from skleak.rendering.results import bound_advantages
@@ -32,13 +33,14 @@ class AuditReport(AuditFacts, Report):
         A row per noise scale and attack, ascending noise: ``noise_scale``, ``attack``, ``success``,
         ``baseline``, ``advantage``, ``imputation``, ``advantage_over_imputation``, ``verdict``,
         ``utility``, ``n_games``, ``detectable_excess`` and a column for each bound on the success.
-        ``<name>_low`` and ``<name>_high`` hold intervals. For errors also ``mse``, ``variance``,
+        ``<name>_low`` and ``<name>_high`` hold intervals. With bounds of a sample of the records
+        ``bound_error`` and ``n_bounded``. For errors also ``mse``, ``variance``,
         ``squared_bias``, ``mse_over_bound``, ``cramer_rao`` and ``cramer_rao_mean``; for membership
         ``tpr_at_1pct_fpr``, ``auc``, ``gap`` and ``lower_bound``.
     records : DataFrame
         A row per noise scale and attacked record: ``noise_scale``, ``record`` (position in the
         data), ``prior``, ``eta`` (Fisher information loss) or, for membership, ``distance``, the
-        bounds, and the success or error of every attack.
+        bounds, ``computed`` with bounds of a sample, and the success or error of every attack.
     settings : dict
         Settings of the audit: ``n_records``, ``n_columns``, ``n_targets``, ``n_releases``,
         ``secrets``, ``prior``, ``values``, ``confidence_level``, ``bounds``, ``attacks``,
@@ -81,6 +83,22 @@ class AuditReport(AuditFacts, Report):
             guessing the mean, -inf where the bound is infinite.
         """
         return bound_advantages(self)
+
+    def largest_advantages(self) -> pd.DataFrame:
+        """Return the largest advantage over the prior that an attacker may have.
+
+        A bound counts where one is known, on average over secrets drawn from the prior, and an
+        attack that was found to exceed it and knows more than imputation does. Elsewhere the best
+        attack played counts. Numbers and whole records have a bound for unbiased attacks only:
+        there it is the larger of both. Attacks that do not look at the model do not count.
+
+        Returns
+        -------
+        DataFrame
+            Index ``noise_scale``: ``advantage``, NaN where nothing is known, and ``source``:
+            "bound", the name of an attack, or "nothing".
+        """
+        return largest_advantages(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole report as plain dictionaries, lists, strings and numbers.

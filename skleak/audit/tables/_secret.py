@@ -16,6 +16,7 @@ from skleak.audit.tables._rows import (
     record_table,
     success_columns,
 )
+from skleak.audit.tables._sampled import mean_bound
 from skleak.audit.tables._verdicts import error_verdict
 from skleak.metrics import Interval, mean_interval
 from skleak.utils._typing import FloatArray
@@ -49,16 +50,18 @@ def _results(
 def _success_row(
     design: SecretDesign, outcome: Outcome, bounds: Outcome | None, utility: float
 ) -> dict[str, Any]:
-    means, error = dict.fromkeys(design.bounds, np.nan), 0.0
+    means, errors = dict.fromkeys(design.bounds, np.nan), dict.fromkeys(design.bounds, 0.0)
+    sampled: dict[str, Any] = {}
     if bounds is not None:
-        means = {name: float(bounds[name].mean()) for name in design.bounds}
-        # Points of quasi Monte Carlo are shared: errors of the records may all lie on one side.
-        error = float(bounds["standard_error"].mean())
+        for name in design.bounds:
+            means[name], errors[name] = mean_bound(bounds, name, design.prior_score)
+        if "computed" in bounds and means:
+            tightest = errors[min(means, key=lambda name: means[name])]
+            sampled = {"bound_error": tightest, "n_bounded": int(bounds["computed"].sum())}
     played = Played.of(design, outcome)
     n_secrets = 0 if design.drawn else len(design.targets)
-    errors = dict.fromkeys(means, error)
     judged = judged_columns(design, played, means, errors, utility, n_secrets)
-    return _scores(design, played.shown) | judged
+    return _scores(design, played.shown) | judged | sampled
 
 
 def _scores(design: SecretDesign, success: Interval) -> dict[str, Any]:

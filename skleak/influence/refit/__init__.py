@@ -1,21 +1,23 @@
-"""Minimisers had a record been different or absent, without refitting."""
+"""Minimisers had a record been different, without refitting."""
 
 from skleak.influence.refit._brackets import loss_brackets
-from skleak.influence.refit._candidates import candidate_encodings, target_encodings
+from skleak.influence.refit._candidates import TABLE_ELEMENTS, candidate_encodings
+from skleak.influence.refit._chord import ChangedHessian, ChordSolver
 from skleak.influence.refit._distances import distance_brackets, largest_distances
 from skleak.influence.refit._one_step import OneStep, whitened
-from skleak.influence.refit._removals import addition_steps, removal_steps
 from skleak.influence.refit._shapes import candidate_shapes
+from skleak.influence.refit._targets import target_encodings
 
 __all__ = [
+    "TABLE_ELEMENTS",
+    "ChangedHessian",
+    "ChordSolver",
     "OneStep",
-    "addition_steps",
     "candidate_encodings",
     "candidate_shapes",
     "distance_brackets",
     "largest_distances",
     "loss_brackets",
-    "removal_steps",
     "target_encodings",
     "whitened",
 ]

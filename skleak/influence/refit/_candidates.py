@@ -13,12 +13,9 @@ from typing import Any, Self
 import numpy as np
 
 from skleak.influence.jacobian import MultinomialFactor, check_one_predictor
-from skleak.influence.refit._changes import Change, TargetChange
+from skleak.influence.refit._changes import Change
 from skleak.influence.refit._chord import ChordSolver
-from skleak.influence.refit._multinomial_changes import (
-    MultinomialChange,
-    MultinomialTargetChange,
-)
+from skleak.influence.refit._multinomial_changes import MultinomialChange
 from skleak.influence.refit._reweighted import reweighted_encodings
 from skleak.influence.state import FitState
 from skleak.utils._blocks import Blocks, dense
@@ -105,25 +102,6 @@ def candidate_encodings(
     (50, 2, 4)
     """
     return Candidates.of(estimator_state, X, y, attribute, values, rows).encodings()
-
-
-def target_encodings(state: FitState, rows: IntArray, targets: FloatArray) -> FloatArray:
-    """Minimisers with the target of some training records set to each value, without a reweighting.
-
-    Shapes: ``rows`` (n,); ``targets`` (n_values,), or (n, n_values) for those of each record's own;
-    returns (n, n_values, p).
-    """
-    many = isinstance(state.factor, MultinomialFactor)
-    kind = MultinomialTargetChange if many else TargetChange
-    n_values = targets.shape[-1]
-    every = np.broadcast_to(targets, (len(rows), n_values))
-    records = state.objective.X[rows], state.objective.y[rows], rows, every
-
-    def encode(X: FloatArray, y: FloatArray, rows: IntArray, targets: FloatArray) -> FloatArray:
-        return encoded(kind.to(state, X, y, rows, targets)).reshape(len(y), n_values, -1)
-
-    width = n_values * kind.width(state)
-    return Blocks.of(*records, width=width, elements=TABLE_ELEMENTS).map(encode)
 
 
 @dataclass(frozen=True)

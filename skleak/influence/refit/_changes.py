@@ -149,11 +149,11 @@ class TargetChange(Change):
         Shapes: ``X`` (n, d); ``y``, ``training_rows`` (n,); ``targets`` (n_values,), or (n,
         n_values) for targets of each record's own; ``columns`` (k,); ``values`` (n_values, k).
         """
+        n_values = np.shape(targets)[-1]
         if columns is None or values is None:
-            columns, values = np.zeros(0, dtype=np.intp), np.zeros((targets.shape[-1], 0))
+            columns, values = np.zeros(0, dtype=np.intp), np.zeros((n_values, 0))
         change = cls.of(state, X, y, training_rows, columns, values)
-        every = np.broadcast_to(targets, (len(X), targets.shape[-1]))
-        return replace(change, target=every.ravel())
+        return replace(change, target=np.broadcast_to(targets, (len(X), n_values)).ravel())
 
     @property
     def new_target(self) -> FloatArray:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skleak.influence.jacobian import FitFactor, MultinomialFactor
-from skleak.influence.refit._changes import Change, TargetChange
+from skleak.influence.refit._changes import Change
 from skleak.influence.refit._chord import ChangedHessian
 from skleak.influence.state import FitState
 from skleak.utils._typing import FloatArray, IntArray
@@ -63,8 +63,3 @@ class MultinomialChange(Change):
     def _by_class(self) -> IntArray:
         assert isinstance(self.state.factor, MultinomialFactor)
         return self.state.factor.by_class
-
-
-@dataclass(frozen=True)
-class MultinomialTargetChange(TargetChange, MultinomialChange):
-    """Candidates of a multinomial fit in which the class of a record changes."""

@@ -36,8 +36,7 @@ class FitState:
     verbose: bool = False  # whether to show the progress of what takes long
     # shape of the noise; another one only without a reweighting and for one predictor
     noise: NoiseShape = ISOTROPIC
-    # labels of the training records, where they had an index of their own
-    record_labels: pd.Index | None = None
+    row_labels: pd.Index | None = None  # labels of the records, where the training data had them
     _found: dict[Callable[..., Any], Any] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

@@ -45,7 +45,7 @@ class Separation:
     """Distances over the noise between values of one column of n records. Confidential."""
 
     name: str
-    kind: str  # "values", "number", or "block" of numbers
+    kind: str  # "values", "number", or "numbers", a block of them
     n_values: float  # how many values are told apart; NaN for numbers
     distance: FloatArray  # largest of two values, (n,)
     from_own: FloatArray  # largest from the record's own value, (n,)
@@ -240,7 +240,7 @@ class Separator:
         """Say what should be known of the distances of a column."""
         if unknown.values is not None and len(unknown.values) == 1:
             return ONE_VALUE
-        said = TOGETHER if unknown.kind == "block" else ""
+        said = TOGETHER if unknown.kind == "numbers" else ""
         if self.state.noise.reads_data:
             return "; ".join(filter(None, (said, SHAPE)))
         if np.all(exact[self.batch.present]):

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from skleak.adversary.knowledge import MAX_VALUES, secret_of
+from skleak.adversary.knowledge import MAX_VALUES, is_quantity
 from skleak.influence.jacobian import Columns
 from skleak.influence.state import FitState
 from skleak.solvers import MultinomialObjective
@@ -28,13 +27,14 @@ class Unknown:
     counts: FloatArray  # how many records have each, (m,)
     mean: FloatArray  # of each column, (k,)
     sd: FloatArray  # standard deviations, (k,)
+    least: float = -np.inf  # no less is possible
 
     @property
     def kind(self) -> str:
-        """What it is: of few "values", a "number", or a "block" of numbers."""
+        """What it is: of few "values", a "number", or "numbers", a block of them."""
         if self.values is not None:
             return "values"
-        return "number" if len(self.sd) == 1 else "block"
+        return "number" if len(self.sd) == 1 else "numbers"
 
     @property
     def block(self) -> Columns:
@@ -54,7 +54,8 @@ class Unknown:
         """
         if self.values is not None:
             return self.values
-        return np.stack([own - self.sd, own + self.sd, np.broadcast_to(self.mean, own.shape)], 1)
+        mean = np.broadcast_to(self.mean, own.shape)
+        return np.maximum(np.stack([own - self.sd, own + self.sd, mean], axis=1), self.least)
 
     def shares(self, own: FloatArray) -> FloatArray:
         """Share of the training records that have the same value, (n,); NaN for numbers."""
@@ -94,7 +95,8 @@ def target(state: FitState) -> Unknown:
     elif objective.loss.name == "logistic":
         n_classes = 2
     if not n_classes:
-        return Unknown(TARGET, None, None, np.zeros(0), y.mean(axis=0), y.std(axis=0))
+        least = -np.inf if objective.loss.quadratic else 0.0  # counts
+        return Unknown(TARGET, None, None, np.zeros(0), y.mean(axis=0), y.std(axis=0), least)
     values = np.arange(float(n_classes))
     counts = np.bincount(y[:, 0].astype(int), minlength=n_classes).astype(float)
     nothing = np.full(1, np.nan)
@@ -110,10 +112,9 @@ def _read(name: str, columns: IntArray, entries: FloatArray) -> Unknown:
     values, counts = _distinct(entries)
     if len(values) > MAX_VALUES:
         return many
-    one: Any = entries[:, 0]
     if len(columns) > 1 and 2 * len(values) > len(entries):
         return many  # most records have a combination of their own
-    if len(columns) == 1 and len(values) > 1 and secret_of(one, 0, name, None).numeric:
+    if len(columns) == 1 and is_quantity(values[:, 0], len(entries)):
         return many
     return Unknown(name, columns, values, counts.astype(float), mean, sd)
 

@@ -6,6 +6,7 @@ two counts is learnt from the shadow models: they are attacked in turn by what t
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, logit, ndtri
@@ -16,6 +17,7 @@ from skleak.attacks.membership.shadow._laws import (
     fit_laws,
     ratios_from_others,
 )
+from skleak.attacks.membership.shadow._shrinkage import Pooling
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 
 # Nats beyond which a ratio of fitted Gaussian densities hardly grows: their far tails are
@@ -29,6 +31,10 @@ _PAIRS = 20_000
 _TIE_BREAKER = 1e-6
 _MAX_ITER = 100
 _TOLERANCE = 1e-9
+# What laws may share. The first holds where models are too few to be held out.
+_POOLINGS = tuple(
+    Pooling(shared, softness) for softness in (0.03, 0.0, 0.1) for shared in (True, False)
+)
 
 
 @dataclass(frozen=True)
@@ -55,8 +61,11 @@ def fit_evidence(
     *,
     residuals: bool = False,
     groups: IntArray,
+    pooling: Pooling | None = None,
 ) -> Evidence:
     """Learn what scores tell, from models whose members are known.
+
+    Without `pooling` every record has laws of its own.
 
     Shapes: ``scores`` (n_models, n_targets); ``trained_on`` (n_models, n_targets); ``groups``
     (n_groups, n_together).
@@ -68,21 +77,54 @@ def fit_evidence(
     records are judged by the ratio alone, and many hardly worse than by the best single threshold.
     The best rank never speaks against membership, nor the worst for it.
     """
-    laws = fit_laws(scores, trained_on, variance, limit, residuals=residuals)
+    known = scores, trained_on, variance, limit
+    options: dict[str, Any] = {"residuals": residuals, "pooling": pooling}
+    laws = fit_laws(*known, **options)
     merit = _merit(scores, limit, residuals)
     seen = np.sort(merit, axis=None)
-    # As many as are enough, spread evenly.
-    enough = int(np.clip(-(-_PAIRS // merit[groups[0]].size), 1, len(groups)))
-    groups = groups[np.linspace(0, len(groups) - 1, enough).round().astype(np.intp)]
-    known = scores, trained_on, variance, limit
-    ratios = ratios_from_others(*known, residuals=residuals, groups=groups)
+    groups = _enough(groups, scores.shape[1])
+    ratios = ratios_from_others(*known, groups=groups, **options)
     features = _features(ratios, merit[groups], seen)
     weights = np.zeros(features.shape[-1])
+    if pooling is not None and not np.any(ratios):
+        # Too few models to hold any out: the laws of all records are what there is.
+        weights[:2] = 1.0, _TIE_BREAKER
     # Models that answer alike whoever they were trained on tell nothing, be it good or bad.
-    if np.any(scores != scores[0]):
+    elif np.any(scores != scores[0]):
         flat = features.reshape(-1, len(weights))
         weights = _fit_weights(flat, trained_on[groups].ravel())
     return Evidence(laws, residuals, seen, weights)
+
+
+def choose_pooling(
+    scores: FloatArray,
+    trained_on: BoolArray,
+    limit: float = np.inf,
+    *,
+    residuals: bool = False,
+    groups: IntArray,
+) -> Pooling:
+    """Learn what the laws should share: that by which held-out memberships are likeliest.
+
+    Shapes: as of `fit_evidence`. Scores are log odds if, and only if, their limit is finite.
+    """
+    groups = _enough(groups, scores.shape[1])
+    best, largest = Pooling(), -np.inf
+    for pooling in _POOLINGS:
+        if pooling.softness and np.isinf(limit):
+            continue
+        options: dict[str, Any] = {"residuals": residuals, "groups": groups, "pooling": pooling}
+        ratios = ratios_from_others(scores, trained_on, "auto", limit, **options)
+        likelihood = -np.logaddexp(0.0, np.where(trained_on[groups], -ratios, ratios)).mean()
+        if likelihood > largest:
+            best, largest = pooling, likelihood
+    return best
+
+
+def _enough(groups: IntArray, n_targets: int) -> IntArray:
+    """As many groups as are enough to learn from, spread evenly."""
+    enough = int(np.clip(-(-_PAIRS // (groups.shape[1] * n_targets)), 1, len(groups)))
+    return groups[np.linspace(0, len(groups) - 1, enough).round().astype(np.intp)]
 
 
 def _merit(scores: FloatArray, limit: float, residuals: bool) -> FloatArray:

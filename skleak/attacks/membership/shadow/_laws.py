@@ -1,13 +1,19 @@
 """Laws of the scores of each record under models without it and with it, and their ratio."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import gammaln, log_ndtr
 
 from skleak.adversary.membership import finite
+from skleak.attacks.membership.shadow._shrinkage import (
+    Pooling,
+    shrink_means,
+    shrink_variances,
+    soften,
+)
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 
@@ -46,12 +52,16 @@ class ScoreLaws:
     # Probabilities of a residual of zero; None for other scores, (..., n_targets, 2)
     perfect: FloatArray | None = None
     tolerance: float = 0.0  # No residual up to it counts as other than zero
+    # Degrees of freedom of Student's laws, where variances are shrunk, (..., n_targets, 2); else
+    # laws are Gaussian.
+    freedom: FloatArray | None = None
+    softness: float = 0.0  # Of log odds, see `soften`
 
     def log_ratio(self, scores: FloatArray) -> FloatArray:
         """Log density as a member minus that as a non-member, of the shape of the scores."""
         scores = self._bounded(scores)
         z = (scores[..., None] - self.means) / self.scales
-        logs = -0.5 * z**2 - np.log(self.scales)
+        logs = self._log_density(z) - np.log(self.scales)
         ratio = np.where((self.counts < _FEWEST).any(axis=-1), 0.0, logs[..., 1] - logs[..., 0])
         if self.perfect is not None:
             zero = (np.abs(scores) <= self.tolerance)[..., None]
@@ -74,23 +84,32 @@ class ScoreLaws:
         with np.errstate(divide="ignore"):
             return finite(-high - np.log(-np.expm1(low - high)))
 
+    def _log_density(self, z: FloatArray) -> FloatArray:
+        """Logarithm of the density of standardised scores, but for a constant."""
+        if self.freedom is None:
+            return -0.5 * z**2
+        nu = self.freedom
+        scale = gammaln(0.5 * (nu + 1.0)) - gammaln(0.5 * nu) - 0.5 * np.log(nu)
+        return np.asarray(scale - 0.5 * (nu + 1.0) * np.log1p(z**2 / nu))
+
     def _bounded(self, scores: FloatArray) -> FloatArray:
-        return np.clip(scores, -self.limit, self.limit)
+        return soften(scores, self.limit, self.softness)
 
 
 def fit_laws(
     scores: FloatArray,
     trained_on: BoolArray | None,
-    variance: Variance,
+    variance: Variance = "auto",
     limit: float = np.inf,
     *,
     residuals: bool = False,
+    pooling: Pooling | None = None,
 ) -> ScoreLaws:
-    """Fit the two laws of every target.
+    """Fit the two laws of every target; with `pooling` shrunk towards those of all targets.
 
     Shapes: ``scores`` (n_models, n_targets); ``trained_on`` (n_models, n_targets).
     """
-    laws = _Tally(scores, trained_on, limit, residuals).laws(variance)
+    laws = _Tally(scores, trained_on, limit, residuals, pooling).laws(variance)
     if trained_on is not None:
         return laws
     # Nothing is known of members.
@@ -98,7 +117,7 @@ def fit_laws(
         np.concatenate([table, np.full(table.shape, np.nan)], axis=-1)
         for table in (laws.means, laws.scales)
     )
-    return ScoreLaws(means, scales, laws.counts, limit)
+    return replace(laws, means=means, scales=scales, freedom=None, perfect=None)
 
 
 def ratios_from_others(
@@ -109,6 +128,7 @@ def ratios_from_others(
     *,
     residuals: bool = False,
     groups: IntArray,
+    pooling: Pooling | None = None,
 ) -> FloatArray:
     """Log-likelihood ratios of some models by laws that all the others teach.
 
@@ -116,7 +136,7 @@ def ratios_from_others(
     (n_groups, n_together); returns (n_groups, n_together, n_targets): as `fit_laws` without the
     group gives it.
     """
-    tally = _Tally(scores, trained_on, limit, residuals)
+    tally = _Tally(scores, trained_on, limit, residuals, pooling)
     ratios = np.empty((*groups.shape, scores.shape[1]))
     for rows in row_blocks(len(groups), groups.shape[1] * scores.shape[1], _ELEMENTS):
         ratios[rows] = tally.laws(variance, groups[rows]).log_ratio(scores[groups[rows]])
@@ -128,15 +148,21 @@ class _Tally:
 
     Parameters
     ----------
-    scores, trained_on, limit, residuals
+    scores, trained_on, limit, residuals, pooling
         As of `fit_laws`.
     """
 
     def __init__(
-        self, scores: FloatArray, trained_on: BoolArray | None, limit: float, residuals: bool
+        self,
+        scores: FloatArray,
+        trained_on: BoolArray | None,
+        limit: float,
+        residuals: bool,
+        pooling: Pooling | None,
     ) -> None:
-        self.limit, self.residuals = limit, residuals
-        scores = np.clip(scores, -limit, limit)
+        self.limit, self.residuals, self.pooling = limit, residuals, pooling
+        self.softness = 0.0 if pooling is None else pooling.softness
+        scores = soften(scores, limit, self.softness)
         # In units of the largest score, whose square is finite. Measured from the median, equal
         # scores have that mean exactly.
         self.unit = float(np.abs(scores).max()) or 1.0
@@ -163,14 +189,44 @@ class _Tally:
             sums = [total[:, None, None] - part for total, part in zip(sums, own, strict=True)]
         zeros, counts, totals, squares = sums
         means = totals / np.maximum(counts, 1.0)
-        scales = _scales(counts, squares - counts * means**2, variance, self.apart)
+        squares = _without_round_off(squares - counts * means**2, counts, self.apart)
+        freedom = None
+        if self.pooling is None:
+            scales = np.sqrt(_variances(counts, squares, variance))
+        else:
+            means, scales, freedom = self._shrunk(means, counts, squares)
+            counts = np.where(np.isfinite(scales), np.maximum(counts, _FEWEST), 0.0)
+        scales = np.maximum(np.where(np.isfinite(scales), scales, 0.0), _least(counts, squares))
         means = np.where(counts > 0.0, self.center + self.unit * means, 0.0)
-        perfect = _shares(zeros, zeros + counts)
+        perfect = _shares(zeros, zeros + sums[1])
         means, scales, counts, perfect = (
             np.moveaxis(table, 0, -1) for table in (means, self.unit * scales, counts, perfect)
         )
         known = perfect if self.residuals else None
-        return ScoreLaws(means, scales, counts, self.limit, known, self.tolerance)
+        ends = (self.limit, known, self.tolerance)
+        return ScoreLaws(means, scales, counts, *ends, freedom, self.softness)
+
+    def _shrunk(
+        self, means: FloatArray, counts: FloatArray, squares: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Means and scales of further scores (n_sides, ..., n_targets), and degrees of freedom.
+
+        Scales are infinite where nothing is known; degrees of freedom have the sides last.
+        """
+        left = np.maximum(counts - 1.0, 0.0)
+        floor = _least(counts, squares)
+        if self.pooling is not None and self.pooling.shared:
+            squares, left = (
+                np.broadcast_to(part.sum(axis=0), part.shape) for part in (squares, left)
+            )
+        variances, freedom = shrink_variances(squares, left)
+        sure = np.maximum(variances, floor**2)
+        middle = np.broadcast_to(self.center / self.unit, means.shape)
+        parts = (np.moveaxis(part, 0, -1) for part in (means + middle, counts, sure))
+        found, error = (np.moveaxis(part, -1, 0) for part in shrink_means(*parts))
+        unknown = left.sum(axis=-1, keepdims=True) == 0.0
+        scales = np.where(unknown, np.inf, np.sqrt(sure + error))
+        return found - middle, scales, np.moveaxis(freedom, 0, -1)
 
 
 def _shares(zeros: FloatArray, counts: FloatArray) -> FloatArray:
@@ -179,27 +235,31 @@ def _shares(zeros: FloatArray, counts: FloatArray) -> FloatArray:
     return (zeros + _WEIGHT * usual) / (counts + _WEIGHT)
 
 
-def _scales(
-    counts: FloatArray, squares: FloatArray, variance: Variance, apart: FloatArray
-) -> FloatArray:
-    """Standard deviations of targets from sums of squares; all of shape (n_sides, ..., n_targets).
+def _without_round_off(squares: FloatArray, counts: FloatArray, apart: FloatArray) -> FloatArray:
+    """Sums of squares (n_sides, ..., n_targets), zero where a difference leaves round-off.
 
     `apart`, of shape (n_models, n_targets), are the scores in units of the largest one.
     """
+    least = _NO_SPREAD * np.maximum(counts - 1.0, 1.0) * np.abs(apart).max(axis=0) ** 2
+    return np.where(squares > least, squares, 0.0)
+
+
+def _variances(counts: FloatArray, squares: FloatArray, variance: Variance) -> FloatArray:
+    """Variances of targets from sums of squares; all of shape (n_sides, ..., n_targets)."""
     left = np.maximum(counts - 1.0, 0.0)
-    # What is left of a difference by round-off is no spread.
-    least = _NO_SPREAD * np.maximum(left, 1.0) * np.abs(apart).max(axis=0) ** 2
-    squares = np.where(squares > least, squares, 0.0)
     own = squares / np.maximum(left, 1.0)
-    usual = _usual(own)
-    variances = own
     if variance == "auto":
-        variances = (squares + _WEIGHT * usual) / (left + _WEIGHT)
-    elif variance == "global":
+        return (squares + _WEIGHT * _usual(own)) / (left + _WEIGHT)
+    if variance == "global":
         pooled = squares.sum(-1, keepdims=True) / np.maximum(left.sum(-1, keepdims=True), 1.0)
-        variances = np.broadcast_to(pooled, own.shape)
-    floor = np.maximum(_LEAST_SPREAD * np.sqrt(usual.mean(axis=0)), _ROUND_OFF)
-    return np.maximum(np.sqrt(variances), floor)
+        return np.broadcast_to(pooled, own.shape)
+    return own
+
+
+def _least(counts: FloatArray, squares: FloatArray) -> FloatArray:
+    """Least standard deviation, of shape (..., 1): a part of the usual one."""
+    usual = _usual(squares / np.maximum(counts - 1.0, 1.0))
+    return np.maximum(_LEAST_SPREAD * np.sqrt(usual.mean(axis=0)), _ROUND_OFF)
 
 
 def _usual(variances: FloatArray) -> FloatArray:

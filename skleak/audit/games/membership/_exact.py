@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence.refit import addition_steps, removal_steps
+from skleak.influence.removal import addition_steps, removal_steps
 from skleak.solvers import Objective, SingularHessianError, minimize
 from skleak.utils._linalg import SingularMatrixError
 from skleak.utils._typing import BoolArray, Data, FloatArray, IntArray

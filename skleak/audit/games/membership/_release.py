@@ -37,6 +37,8 @@ from skleak.utils._typing import Array, FloatArray, IntArray
 # Streams of seeds of a release, beside those of noise levels in other audits.
 _MEMBERS, _TRAINING, _NOISE = range(10, 13)
 _NO_GUESS = -1
+# Training sets that are drawn until one has two classes, at most.
+_MOST_DRAWS = 1000
 _SMALLEST = np.finfo(float).tiny
 
 
@@ -97,11 +99,26 @@ def play_release(
 
 def draw_members(subject: MembershipSubject, generator: np.random.Generator) -> tuple[Array, Array]:
     """Draw the candidates that are members, and those that are attacked rather than held out."""
-    n = len(subject.targets)
-    attacked = np.ones(n, dtype=bool)
-    if subject.reference is None:
-        attacked[generator.permutation(n)[: int(REFERENCE_SHARE * n)]] = False
-    return (generator.random(n) < subject.prior) & attacked, attacked
+    for _ in range(_MOST_DRAWS):
+        n = len(subject.targets)
+        attacked = np.ones(n, dtype=bool)
+        if subject.reference is None:
+            attacked[generator.permutation(n)[: int(REFERENCE_SHARE * n)]] = False
+        member = (generator.random(n) < subject.prior) & attacked
+        # Given all others a membership is still drawn with the prior, but where a class would be
+        # missing without: there it is known, as the exact test says.
+        if not subject.two_classes or _trainable(subject, member):
+            return member, attacked
+    raise ValueError(
+        f"Of {_MOST_DRAWS} training sets drawn all were of a single class, on which nothing can be "
+        "trained. Pass more records of the rare class, or a larger `prior`."
+    )
+
+
+def _trainable(subject: MembershipSubject, member: Array) -> bool:
+    """Return True if members and those who always are have two labels between them."""
+    rows = np.concatenate([subject.others, subject.targets[member]])
+    return len(np.unique(subject.y[rows])) > 1
 
 
 def _releases(
@@ -239,7 +256,7 @@ class _View:
     ) -> tuple[FloatArray | None, Array | None]:
         if each.rule == "exact" and odds is not None:
             return odds, odds > 0.0
-        if each.rule == "likelihood_ratio":
+        if each.rule in ("likelihood_ratio", "robust"):
             return record_scores(model, self.X, self.y, None, strict=False), None
         if each.rule == "score":
             scores = each.attack.decision_function(model)

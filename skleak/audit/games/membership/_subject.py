@@ -1,5 +1,6 @@
 """What an audit of membership is about: candidates, how models are trained, what is known."""
 
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -8,7 +9,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.pipeline import Pipeline
 
 from skleak.adversary.hypotheses import last_step, model_parameters, noiseless, weight_argument
-from skleak.adversary.knowledge import resolve_records
+from skleak.adversary.knowledge import resolve_records, take_rows
 from skleak.adversary.membership import removal_obstacle
 from skleak.audit.games._game import Task
 from skleak.audit.games._levels import noise_levels, reference_records
@@ -18,10 +19,13 @@ from skleak.influence.state import NoiseShape
 from skleak.metrics import record_losses
 from skleak.solvers import Objective
 from skleak.utils._typing import Array, FloatArray, IntArray
+from skleak.utils._warnings import outer_stacklevel
 
 # Share of the candidates that each release holds out as reference, without test records.
 REFERENCE_SHARE = 0.25
 _FEWEST = 8
+# Probability below which no release lacks a class.
+_UNLIKELY = 1e-9
 _SMALLEST = np.finfo(float).tiny
 
 
@@ -48,6 +52,7 @@ class MembershipSubject:
     # on them where there is an exact test.
     noiseless: FloatArray | None = None
     objective: Objective | None = None
+    two_classes: bool = False  # True if nothing can be trained on a single class
 
     @property
     def classifies(self) -> bool:
@@ -108,7 +113,54 @@ def study(task: Task) -> MembershipSubject:
             "`records`."
         )
     known = (targets, float(task.prior), reference, obstacle, task.sample_weight)
-    return _with_noise(MembershipSubject(trained, preprocessing, table, X, y, *known))
+    return _with_noise(
+        _with_classes(MembershipSubject(trained, preprocessing, table, X, y, *known))
+    )
+
+
+def _with_classes(subject: MembershipSubject) -> MembershipSubject:
+    """Keep a record without which nothing could be trained in every training set.
+
+    That is the only one of a class, of two, where the estimator needs both.
+    """
+    if not subject.classifies:
+        return subject
+    labels, codes, counts = np.unique(subject.y, return_inverse=True, return_counts=True)
+    if len(labels) != 2:
+        return subject
+    # Classes of which a release may lack every record.
+    absent = [k for k in range(2) if np.isin(np.flatnonzero(codes == k), subject.targets).all()]
+    if not any((1.0 - subject.prior) ** counts[k] > _UNLIKELY for k in absent):
+        return subject
+    if not _needs_two_classes(subject, np.flatnonzero(codes == counts.argmax())):
+        return subject
+    alone = np.isin(subject.targets, np.flatnonzero(counts[codes] == 1))
+    if alone.all():
+        raise ValueError(
+            "Each candidate is the only record of its class, and without it nothing could be "
+            f"trained: {subject.targets[alone].tolist()}. Pass more records of these classes."
+        )
+    if alone.any():
+        warnings.warn(
+            f"Records {subject.targets[alone].tolist()} (positions) are each the only one of a "
+            f"class, and {type(last_step(subject.trained)).__name__} cannot be trained without: "
+            "they are in every training set, so that everybody knows their membership, and are "
+            "not attacked.",
+            UserWarning,
+            stacklevel=outer_stacklevel(),
+        )
+    return replace(subject, targets=subject.targets[~alone], two_classes=True)
+
+
+def _needs_two_classes(subject: MembershipSubject, rows: IntArray) -> bool:
+    """Try to train on a few records of a single class, at these positions."""
+    few = rows[:_FEWEST]
+    weights = subject.weight_argument(few)
+    try:
+        clone(subject.trained).fit(take_rows(subject.X, few), subject.y[few], **weights)
+    except Exception:
+        return True
+    return False
 
 
 def _with_noise(subject: MembershipSubject) -> MembershipSubject:

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from skleak.bounds._pairwise import pairwise_advantage, uniform_pairwise_advantage
 from skleak.bounds._prior import Prior, broadcast_shape, parse_prior
 from skleak.bounds._tradeoff import gaussian_tradeoff_advantage
+from skleak.bounds.neighbors._pairwise import pairwise_advantage, uniform_pairwise_advantage
 from skleak.utils._arguments import as_result, check_at_least, check_in_range
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skleak.influence.refit._neighbors import Neighbors
+from skleak.influence.removal._neighbors import Neighbors
 from skleak.solvers import Objective
 from skleak.utils._blocks import Blocks, add
 from skleak.utils._linalg import augment

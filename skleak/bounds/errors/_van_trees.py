@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skleak.bounds._cramer_rao import check_information
 from skleak.bounds._prior import broadcast_shape
+from skleak.bounds.errors._cramer_rao import check_information
 from skleak.utils._arguments import as_result
 from skleak.utils._typing import FloatArray
 
@@ -43,6 +43,7 @@ def van_trees_mse(fisher_information: npt.ArrayLike, prior_information: npt.Arra
 
     See Also
     --------
+    bayes_mse : The least error itself, where the encodings of all values are known.
     cramer_rao_mse : The bound for unbiased attackers, who have no prior.
 
     Notes

@@ -10,15 +10,16 @@ one tensor for all records of a weight and mostly suffices.
 
 import numpy as np
 
-from skleak.influence.refit._chord import ChordSolver
-from skleak.influence.refit._neighbors import Neighbors
-from skleak.influence.refit._third_order import (
+from skleak.influence.refit import ChordSolver
+from skleak.influence.removal._multinomial_neighbors import MultinomialNeighbors
+from skleak.influence.removal._neighbors import Neighbors
+from skleak.influence.removal._third_order import (
     contraction,
     error_bound,
     second_order_change,
     tensor_pays,
 )
-from skleak.solvers import Objective
+from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._blocks import dense
 from skleak.utils._linalg import augment
 from skleak.utils._typing import Data, FloatArray, IntArray
@@ -26,6 +27,8 @@ from skleak.utils._typing import Data, FloatArray, IntArray
 # Error, relative to how far a record moves the minimiser, at which it is settled, and the distance,
 # relative to the parameters, that is only rounding.
 _TOLERANCE = 1e-6
+# The same where it is estimated from the last moves, and not proven.
+_ESTIMATED = 1e-7
 _ROUND_OFF = 1e-14
 
 
@@ -39,7 +42,7 @@ def removal_steps(objective: Objective, w: FloatArray, rows: IntArray) -> FloatA
     steps = np.zeros((len(rows), len(w)))
     for weight in np.unique(weights[weights > 0.0]):
         members = np.flatnonzero(weights == weight)
-        steps[members] = _steps_without(Neighbors.without(objective, w, rows[members]))
+        steps[members] = _steps_without(_kind(objective).without(objective, w, rows[members]))
     return steps
 
 
@@ -55,7 +58,7 @@ def addition_steps(
     steps = np.zeros((len(y), len(w)))
     for weight in np.unique(sample_weight[sample_weight > 0.0]):
         some = np.flatnonzero(sample_weight == weight)
-        addition = Neighbors.with_more(objective, w, x[some], y[some], float(weight))
+        addition = _kind(objective).with_more(objective, w, x[some], y[some], float(weight))
         found = addition.first_steps()
         if not objective.loss.quadratic:
             _settle(addition, found, np.linalg.norm(found, axis=1))
@@ -63,10 +66,17 @@ def addition_steps(
     return steps
 
 
+def _kind(objective: Objective) -> type[Neighbors]:
+    return MultinomialNeighbors if isinstance(objective, MultinomialObjective) else Neighbors
+
+
 def _steps_without(removal: Neighbors) -> FloatArray:
     """Steps without records of one weight, of shape (b, p)."""
     steps = removal.first_steps()
     if removal.rest.loss.quadratic:
+        return steps
+    if isinstance(removal, MultinomialNeighbors):
+        _settle(removal, steps, np.linalg.norm(steps, axis=1), tolerance=_ESTIMATED)
         return steps
     # A step that overflows is not settled, and its record is left to a refit.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -80,11 +90,16 @@ def _steps_without(removal: Neighbors) -> FloatArray:
 
 
 def _settle(
-    neighbors: Neighbors, steps: FloatArray, error: FloatArray, factor: FloatArray | None = None
+    neighbors: Neighbors,
+    steps: FloatArray,
+    error: FloatArray,
+    factor: FloatArray | None = None,
+    tolerance: float | None = None,
 ) -> None:
     """Improve steps of known error in place until they are found."""
     floor = _ROUND_OFF * max(1.0, float(np.linalg.norm(neighbors.w)))
-    limit = _TOLERANCE * np.linalg.norm(steps, axis=1) + floor
+    tolerance = _TOLERANCE if tolerance is None else tolerance
+    limit = tolerance * np.linalg.norm(steps, axis=1) + floor
     solver = ChordSolver(neighbors.hessian, neighbors.gradient, neighbors.refit)
     with np.errstate(over="ignore", invalid="ignore"):
         solver.settle(steps, error, limit, factor)

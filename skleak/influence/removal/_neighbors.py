@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence.refit._chord import ChangedHessian
+from skleak.influence.refit import ChangedHessian
 from skleak.solvers import Objective, SingularHessianError, minimize
 from skleak.utils._blocks import dense
 from skleak.utils._linalg import SingularMatrixError, augment
@@ -29,7 +30,7 @@ class Neighbors:
     inverse: FloatArray  # A, of the unnormalised Hessian of `rest`, (p, p)
 
     @classmethod
-    def without(cls, objective: Objective, w: FloatArray, rows: IntArray) -> "Neighbors":
+    def without(cls, objective: Objective, w: FloatArray, rows: IntArray) -> Self:
         """Remove records of one weight."""
         weight = float(objective.sample_weight[rows[0]])
         if weight >= objective.total:
@@ -46,7 +47,7 @@ class Neighbors:
     @classmethod
     def with_more(
         cls, objective: Objective, w: FloatArray, x: FloatArray, y: FloatArray, weight: float
-    ) -> "Neighbors":
+    ) -> Self:
         """Add records of one weight."""
         return cls._about(objective, w, None, x, y, weight)
 
@@ -59,7 +60,7 @@ class Neighbors:
         x: FloatArray,
         y: FloatArray,
         weight: float,
-    ) -> "Neighbors":
+    ) -> Self:
         # The penalty is per unit of weight: with less of it, it weighs less beside the same losses.
         alpha = objective.alpha * (objective.total + weight) / objective.total
         rest = replace(objective, alpha=alpha)
@@ -88,11 +89,18 @@ class Neighbors:
 
     def first_steps(self) -> FloatArray:
         """One Newton step each, of shape (b, p): exact for the squared loss."""
-        residual = self.rest.loss.residual(self.x @ self.w, self.y)
         # On the records of the fit, under their own penalty, the gradients sum to zero.
         total = self.rest.total
         penalty = self.rest.penalty * (total / (total + self.weight))
-        return -self.hessian.solve(self.weight * (penalty * self.w + residual[:, None] * self.x))
+        everywhere = np.broadcast_to(self.w, (len(self.y), len(self.w)))
+        own = self.own_gradients(np.arange(len(self.y)), everywhere)
+        return -self.hessian.solve(self.weight * penalty * self.w + own)
+
+    def own_gradients(self, which: IntArray, at: FloatArray) -> FloatArray:
+        """Gradients of the losses of some of the records, times their weight, (k, p)."""
+        x = self.x[which]
+        residual = self.rest.loss.residual(np.einsum("ij,ij->i", x, at), self.y[which])
+        return (self.weight * residual)[:, None] * x
 
     def energy(self, steps: FloatArray) -> FloatArray:
         """``step.H step`` with the Hessian of each, of shape (b,)."""
@@ -105,9 +113,7 @@ class Neighbors:
         at = self.w + steps
         if self.rows is not None:
             return self.rest.gradients(at, self.rows[which])
-        x = self.x[which]
-        residual = self.rest.loss.residual(np.einsum("ij,ij->i", x, at), self.y[which])
-        return self.rest.gradients(at) + (self.weight * residual)[:, None] * x
+        return self.rest.gradients(at) + self.own_gradients(which, at)
 
     def refit(self, k: int) -> FloatArray:
         """Minimise one of the objectives anew, and return how far the minimiser moves."""

@@ -1,0 +1,142 @@
+"""What a private linear model says of the privacy of each of its training records."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from skleak.exceptions import AttackNotApplicableError
+from skleak.influence.removal import removal_distances, secret_distances
+from skleak.linear_model._measured import MeasuredModel
+from skleak.mechanisms import MOST_VALUES
+from skleak.reports import individual_obstacle, individual_privacy
+from skleak.utils._arguments import check_scalar
+from skleak.utils._features import resolve_features
+from skleak.utils._typing import FloatArray, IntArray
+
+
+class IndividuallyMeasuredModel(MeasuredModel):
+    """Privacy of every training record of a fitted model, for the data that there are."""
+
+    @property
+    def individual_privacy_(self) -> pd.DataFrame:
+        """Privacy of each training record, as `individual_privacy` gives it. Confidential."""
+        return self.individual_privacy()
+
+    def individual_privacy(
+        self,
+        *,
+        delta: float = 1e-6,
+        baseline: float = 1e-3,
+        features: Any = None,
+        values: npt.ArrayLike | None = None,
+    ) -> pd.DataFrame:
+        """Privacy of each training record: what its presence makes possible at most.
+
+        The release is compared with that of the same fit without the record, all other records
+        being what they are. Whatever an attack tries, if it is right with probability b on a model
+        without this person, it is right with at most ``Phi(Phi^-1(b) + mu)`` on the model with
+        them. Nobody else is covered: the numbers depend on the data, and are confidential.
+
+        Parameters
+        ----------
+        delta : float in [0, 1], default=1e-6
+            Delta at which epsilon is stated.
+        baseline : float in (0, 1), default=1e-3
+            Probability b that an attack is right on a model without the record.
+        features : str, int, slice, mask or list, default=None
+            Column, or block of columns, that the attack is to guess from a prior: ``mu`` is then
+            the largest over all values that the record might have in it. By default the record has
+            the values that it has: a bound for attacks on membership.
+        values : array-like of shape (n_values,) or (n_values, k), default=None
+            Values that the block of k columns might have. By default those that occur, of which
+            there may be at most 64.
+
+        Returns
+        -------
+        DataFrame
+            One row for each training record, by the index of the training data where they had one
+            (else by position), and in its ``attrs`` the ``delta`` and the ``baseline``:
+
+            - ``mu``: distance of the noiseless parameters with and without the record over the
+              noise. Infinite without noise, and for a record without which there is no model; 0
+              for one of weight zero. A row is one person: it leaves with all of its weight.
+            - ``epsilon``: at ``delta``, the rounding to the grid of the noise counted.
+            - ``true_positives_at_1pct``: ``Phi(Phi^-1(0.01) + mu)``, share of releases with the
+              record that the best test of membership finds at 1 % false alarms.
+            - ``success_at_baseline``: ``Phi(Phi^-1(baseline) + mu)``.
+            - ``once_in``: its inverse. An attack that is right once in ``1 / baseline`` on a model
+              without this person is right at most once in this many on the model with them.
+
+        Raises
+        ------
+        AttackNotApplicableError
+            Where there is no exact answer: with noise whose scale or covariance is a function of
+            the records, a reweighting, or a fit that did not converge.
+        NotFittedError
+            Before ``fit``, and after unpickling, which drops what is confidential.
+        ValueError
+            For arguments out of range, unknown columns, or too many values.
+
+        Notes
+        -----
+        Kulynych et al. (2025), arXiv:2507.06969. Noise from a seed or a generator can be drawn
+        again, and protects nobody, whatever is stated here. Of the squared loss all records cost
+        O(n p^2); of others up to O(n^2 p), as matrix products.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skleak.linear_model import PrivateLinearRegression
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> model = PrivateLinearRegression(noise_scale=20.0).fit(X, y)
+        >>> privacy = model.individual_privacy(baseline=0.001)
+        >>> privacy.loc[privacy["mu"].idxmax(), ["mu", "once_in"]].round(1).tolist()
+        [0.3, 381.9]
+        """
+        state = self._confidential_state()
+        limits = {
+            "delta": check_scalar("delta", delta, high=1.0),
+            "baseline": check_scalar("baseline", baseline, low_open=True, high=1.0, high_open=True),
+        }
+        obstacle = individual_obstacle(state, self._terms)
+        if obstacle:
+            raise AttackNotApplicableError(
+                f"The privacy of one record has no exact answer here: {obstacle}. Fit with a "
+                "number as `noise_scale`, isotropic noise or a matrix, and no reweighting; or "
+                "measure attacks with MembershipAuditor."
+            )
+        if features is None:
+            if values is not None:
+                raise ValueError("`values` are those of `features`: name the columns as well.")
+            distances = state.once(removal_distances)
+        else:
+            distances = secret_distances(state, *self._secret(features, values))
+        table = individual_privacy(distances, state, **limits)
+        table.index = self._row_index(len(table))
+        table.attrs.update(limits)
+        return table
+
+    def _row_index(self, n: int) -> pd.Index:
+        """Index of the training records."""
+        labels = self._confidential_state().row_labels
+        if labels is None:
+            return pd.RangeIndex(n, name="record")
+        unnamed = labels.nlevels == 1 and labels.name is None
+        return labels.rename("record") if unnamed else labels
+
+    def _secret(self, features: Any, values: npt.ArrayLike | None) -> tuple[IntArray, FloatArray]:
+        """Columns of a secret, (k,), and the values that it may have, (n_values, k)."""
+        state = self._confidential_state()
+        columns = resolve_features(features, state.feature_names, state.n_features)
+        if values is not None:
+            given = np.asarray(values, dtype=float)
+            return columns, given[:, None] if given.ndim == 1 and len(columns) == 1 else given
+        found = self._fitted_problem().block(columns).values
+        if len(found) > MOST_VALUES:
+            raise ValueError(
+                f"`features` has {len(found)} distinct values, more than {MOST_VALUES}. Pass those "
+                "that a record might have as `values`."
+            )
+        return columns, found
