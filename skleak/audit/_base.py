@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from skleak.adversary.hypotheses import check_private, check_weights, check_weights_known
 from skleak.adversary.knowledge import as_table, column_names
 from skleak.audit.games._game import Game, Task
-from skleak.audit.report._build import build_report, fingerprint
+from skleak.audit.report._build import build_report, fingerprint, identity
 from skleak.audit.run._checkpoint import Checkpoint, stored_entropy
+from skleak.audit.run._parts import kept_parts
 from skleak.audit.run._run import Run
 from skleak.utils._confidential import ConfidentialMixin, without_ledger
 from skleak.utils._random import make_generator
@@ -166,10 +167,14 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, BaseEstimator):
         entropy = None if self.checkpoint is None else stored_entropy(self.checkpoint)
         if entropy is None:
             entropy = make_generator(self.random_state).integers(0, 2**32, size=4).tolist()
-        game = self._game(Task(**parameters, sample_weight=sample_weight), entropy)
+        task = Task(**parameters, sample_weight=sample_weight)
         store = None
         if self.checkpoint is not None:
-            store = Checkpoint(self.checkpoint, fingerprint(self, game))
+            store = Checkpoint(self.checkpoint, {}, identity(self, task))
+        with kept_parts(store, entropy, verbose=self.verbose):
+            game = self._game(task, entropy)
+        if store is not None:
+            store.fingerprint = fingerprint(self, game)
         run = Run(game, store, entropy)
         try:
             run.play(n_jobs=self.n_jobs, verbose=self.verbose)

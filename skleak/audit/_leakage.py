@@ -54,11 +54,11 @@ class LeakageAuditor(BaseAuditor):
     refit_preprocessing : bool, default=False
         Refit all of a pipeline for every candidate. False counts fitted preprocessing as public.
     checkpoint : str, Path or None, default=None
-        File that keeps finished cells, from which `fit` continues. Confidential.
+        File that keeps encodings and finished cells, from which `fit` continues. Confidential.
     n_jobs : int or None, default=None
         Number of parallel jobs, as in joblib. The tables do not depend on it.
     verbose : int, default=0
-        Above 0, a progress bar.
+        Above 0, the cost beforehand, and a progress bar for each phase, in records.
     random_state : None, int, RandomState or Generator, default=0
         Seed of the simulated releases and secrets: two runs agree. Their noise protects nobody, and
         a seed that is known costs nothing. None takes fresh entropy.

@@ -134,6 +134,16 @@ class Game(ABC):
     def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
         """Return what the report states of the game."""
 
+    def phase(self, key: str) -> tuple[str, int]:
+        """Return the name of what a cell is part of, and the records that it is about."""
+        name = key.rpartition("|")[2]
+        known = {"bounds": "bounds", "utility": "utility", "noiseless": "utility"}
+        return known.get(name.partition("/")[0], "attacks"), len(self.design.targets)
+
+    def outlook(self) -> list[str]:
+        """Return what is known of the cost before the cells are played."""
+        return []
+
     def shared_facts(self) -> dict[str, Any]:
         """Return the facts that the task and the design tell of any game."""
         task, design = self.task, self.design

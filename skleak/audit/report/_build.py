@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 from skleak._version import __version__
 from skleak.adversary.hypotheses import last_step
 from skleak.adversary.knowledge import as_table, column_names
-from skleak.audit.games._game import Game
+from skleak.audit.games._game import Game, Task
 from skleak.audit.report._assumptions import assumptions
 from skleak.audit.report._report import AuditReport
 from skleak.audit.report._sentences import findings
@@ -58,6 +58,15 @@ def build_report(
         reproducibility=_reproducibility(auditor, y, table, entropy),
     )
     return replace(report, findings=findings(report), assumptions=assumptions(report))
+
+
+def identity(auditor: Any, task: Task) -> str:
+    """Say what decides what a game is made from, for its checkpoint."""
+    own = auditor.get_params(deep=False)
+    values = {name: own.get(name) for name in ("attribute", "values", "records")}
+    known = [type(auditor).__name__, _identity(auditor.estimator), auditor.refit_preprocessing]
+    data = [_digest(task.table, task.y), joblib_hash(task.sample_weight)]
+    return str(joblib_hash([__version__, *known, *data, values]))
 
 
 def fingerprint(auditor: Any, game: Game) -> dict[str, str]:

@@ -97,6 +97,19 @@ class AttributeGame(SecretGame):
         seed = seed_of(entropy, 0, SAMPLE)
         self._plan = BoundsPlan.of(*points.shape, shaped=shapes is not None, seed=seed)
 
+    def phase(self, key: str) -> tuple[str, int]:
+        """Return the phase of a cell; bounds count the records of their own cell."""
+        phase, count = super().phase(key)
+        name = key.rpartition("|")[2]
+        return phase, self._plan.sizes.get(name, count) if phase == NAME else count
+
+    def outlook(self) -> list[str]:
+        """Say whose bounds are computed, and how long that takes."""
+        if self.estimates or not self.design.bounds:
+            return []
+        n_levels = sum(scale > 0.0 for scale in self.design.noise_scales)
+        return [self._plan.outlook(n_levels)]
+
     def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
         """Return the outcomes with the bounds of every noise level as one."""
         if self.estimates:
