@@ -111,6 +111,13 @@ def _add_columns(group: argparse._ArgumentGroup) -> None:
         action="store_true",
         help="attackers are after who was trained on, instead of a column or whole records",
     )
+    group.add_argument(
+        "--id",
+        dest="identity",
+        metavar="COLUMN",
+        help="names the records in the report, and is no feature (default: their number in the "
+        "file, the first is 1)",
+    )
     for option, meaning in (
         ("--drop", "columns to leave out"),
         ("--nominal", "columns of numbers that are codes, and are one-hot encoded"),
@@ -170,10 +177,10 @@ def _add_attack(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--secrets",
-        choices=("actual", "drawn"),
-        default="actual",
-        help="attack the data as they are, or redraw each secret from its prior, where bounds "
-        "hold exactly (default: actual)",
+        choices=("auto", "actual", "drawn"),
+        default="auto",
+        help="redraw each secret from its prior, where bounds and attacks speak of the same; or "
+        "attack the data as they are (default: drawn for a column of few values, else actual)",
     )
     group.add_argument(
         "--prior",
@@ -203,7 +210,8 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         type=_share,
         metavar="ADVANTAGE",
         help="exit with code 3 where at any noise scale audited the bounds allow attackers, or an "
-        "attack has, a larger advantage over the prior than this (0 to 1), on average over records",
+        "attack has, a larger advantage over the prior than this (0 to 1), on average over "
+        "records; the report then says which noise scale keeps it (default: 0.05, and no code)",
     )
     group.add_argument(
         "--checkpoint",

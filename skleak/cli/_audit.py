@@ -23,7 +23,6 @@ from skleak.linear_model import (
     PrivatePoissonRegressor,
 )
 from skleak.rendering import count, number, plural
-from skleak.rendering.results import most_exposed
 from skleak.utils._typing import Array, FloatArray
 
 Auditor = LeakageAuditor | MembershipAuditor
@@ -34,7 +33,6 @@ _MODELS = {
     "poisson": PrivatePoissonRegressor,
 }
 _ABOVE_THE_LIMIT = 3
-_N_PLACES = 5
 
 
 @dataclass(frozen=True)
@@ -45,6 +43,7 @@ class Options:
     target: str
     sensitive: str | None
     membership: bool
+    identity: str | None
     drop: list[str]
     nominal: list[str]
     model: str
@@ -54,7 +53,7 @@ class Options:
     no_intercept: bool
     test_size: float
     n_releases: int
-    secrets: Literal["actual", "drawn"]
+    secrets: Literal["auto", "actual", "drawn"]
     prior: Literal["marginal", "uniform", "conditional"]
     max_records: int | None
     out: Path
@@ -82,6 +81,7 @@ def audit(options: Options) -> int:
         target=options.target,
         sensitive=options.sensitive,
         membership=options.membership,
+        identity=options.identity,
         drop=options.drop,
         nominal=options.nominal,
         model=options.model,
@@ -94,7 +94,7 @@ def audit(options: Options) -> int:
     report = _fit(auditor, prepared, options)
     say(report.to_text())
     write(report, options.out)
-    say(_places(prepared, report), _next_steps(options, prepared))
+    say(_next_steps(options, prepared))
     if options.fail_above is None:
         return 0
     passed, line = judge(report, options.fail_above)
@@ -134,7 +134,7 @@ def _auditor(options: Options, prepared: Prepared) -> tuple[Auditor, list[str]]:
             f"Attacked: {plural(len(records), 'record')} of {count(len(prepared.X))}, chosen at "
             "random; the rest is known to the attackers."
         )
-    if options.membership and options.secrets == "actual":
+    if options.membership and options.secrets != "drawn":
         notes.append(
             "A model is trained in each release on about half of the records attacked, drawn anew, "
             "and on all others."
@@ -165,7 +165,11 @@ def _auditor(options: Options, prepared: Prepared) -> tuple[Auditor, list[str]]:
         "verbose": 0 if options.quiet else 1,
         "random_state": options.seed,
     }
+    if options.fail_above is not None:
+        shared["max_advantage"] = options.fail_above
     if options.membership:
+        if options.secrets == "auto":
+            shared["secrets"] = "actual"
         return MembershipAuditor(pipeline, **shared), notes
     auditor = LeakageAuditor(
         pipeline, prepared.sensitive, attacks=attacks, prior=options.prior, **shared
@@ -235,17 +239,6 @@ def _warnings_in_one_line() -> Iterator[None]:
         yield
 
 
-def _places(prepared: Prepared, report: AuditReport) -> str:
-    """Find the most exposed records in the file: the report counts those trained on."""
-    top = most_exposed(report, _N_PLACES)["record"].to_numpy(dtype=np.intp)
-    named = ", ".join(map(str, prepared.rows[top] + 1))
-    text = (
-        "The report counts the records that were trained on, from 0. In the file, the most "
-        f"exposed are records {named}; the first there is 1."
-    )
-    return section("Where to find them", wrap([text]))
-
-
 def _next_steps(options: Options, prepared: Prepared) -> str:
     read = f"Read the report, which is confidential: {options.out}"
     steps = []
@@ -253,7 +246,7 @@ def _next_steps(options: Options, prepared: Prepared) -> str:
         steps.append("An attacker may know what the other columns tell: try --prior conditional.")
     if prepared.n_values and options.secrets == "actual" and options.prior != "marginal":
         steps.append("The bounds are exact for secrets drawn from the prior: try --secrets drawn.")
-    if options.membership and options.secrets == "actual" and options.reweighting is None:
+    if options.membership and options.secrets != "drawn" and options.reweighting is None:
         steps.append("Each record by itself, in the model trained on all: try --secrets drawn.")
     if options.reweighting is None and not options.membership:
         steps.append("The same noise, and a loss mostly more even: try --reweighting total.")

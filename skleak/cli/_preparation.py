@@ -13,11 +13,19 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skleak.adversary.knowledge import MAX_VALUES, find_secret
-from skleak.cli._columns import MAX_LEVELS, Decisions, choose, missing_label, row_counters, typed
+from skleak.cli._columns import (
+    MAX_LEVELS,
+    Decisions,
+    choose,
+    missing_label,
+    row_counters,
+    text_of,
+    typed,
+)
 from skleak.cli._reading import resolve_column
 from skleak.cli._targets import Target, read_target
 from skleak.rendering import count, number, plural, shorten
-from skleak.utils._typing import Array, IntArray
+from skleak.utils._typing import Array
 
 # More values than this are counted, not listed.
 _N_LISTED = 8
@@ -37,7 +45,6 @@ class Prepared:
     target: Target  # What is predicted
     notes: tuple[str, ...]  # What the columns are taken for, a line each
     decisions: tuple[str, ...]  # What was decided on them, a line each
-    rows: IntArray  # Positions of the training records in the table that was read, (n,)
 
 
 def prepare(
@@ -51,11 +58,13 @@ def prepare(
     test_size: float,
     seed: int,
     membership: bool = False,
+    identity: str | None = None,
 ) -> Prepared:
     """Choose a model, turn columns into what it can use, and hold out records.
 
-    Shapes: ``frame`` (n, n_columns).
+    Shapes: ``frame`` (n, n_columns). Tables keep in their index what records are called by.
     """
+    frame = _named_records(frame, identity, target, sensitive)
     target, sensitive, left_out, codes = _resolve(frame, target, sensitive, drop, nominal)
     frame = frame.drop(columns=left_out)
     decisions, notes = Decisions(), []
@@ -83,9 +92,6 @@ def prepare(
         raise ValueError(f"no column is left for the model to use ({why}). Add columns that vary")
     table = _named_missing(table[numeric + categories], categories)
     X, y, X_test, y_test = _split(table, values, answer.classes, test_size, seed)
-    places = X.index.to_numpy()
-    # Positions in the report are positions among the training records.
-    X = X.reset_index(drop=True)
     n_values = 0
     if sensitive is not None:
         _check_varies(table[sensitive], X[sensitive])
@@ -94,9 +100,32 @@ def prepare(
     notes.append(_split_note(X, X_test))
     transformers = _transformers(numeric, categories)
     messages = (tuple(notes), decisions.lines())
-    return Prepared(
-        X, y, X_test, y_test, transformers, sensitive, n_values, answer, *messages, rows=places
-    )
+    return Prepared(X, y, X_test, y_test, transformers, sensitive, n_values, answer, *messages)
+
+
+def _named_records(
+    frame: pd.DataFrame, identity: str | None, target: str, sensitive: str | None
+) -> pd.DataFrame:
+    """Put what records are called by into the index: a column, or their number in the file."""
+    if identity is None:
+        numbers = pd.RangeIndex(1, len(frame) + 1, name="number in the file, the first is 1")
+        return frame.set_axis(numbers, axis=0)
+    name = resolve_column(frame, identity, "--id")
+    for option, other in (("--target", target), ("--sensitive", sensitive)):
+        if other is not None and resolve_column(frame, other, option) == name:
+            raise ValueError(f"--id and {option} name the same column, {name!r}. Take two columns")
+    labels = text_of(frame[name])
+    if missing := int(labels.isna().sum()):
+        raise ValueError(
+            f"--id: {name!r} is empty for {plural(missing, 'record')}. Name a column that tells "
+            "all records apart"
+        )
+    if labels.duplicated().any():
+        raise ValueError(
+            f"--id: {name!r} has {count(labels.nunique())} different values for "
+            f"{plural(len(frame), 'record')}. Name a column that tells all records apart"
+        )
+    return frame.drop(columns=name).set_axis(pd.Index(labels, name=name), axis=0)
 
 
 def _resolve(

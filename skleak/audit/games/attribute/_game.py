@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from skleak.adversary.hypotheses import adds_noise, is_linear, weight_argument
+from skleak.adversary.knowledge import find_secret
 from skleak.attacks import (
     BlackBoxAttributeInference,
     ImputationAttack,
@@ -34,8 +35,9 @@ def attribute_game(task: Task, entropy: list[int]) -> Game:
     """Return the game of a column: against parameters where there are any, else answers."""
     learner = task.learner
     if learner is None or adds_noise(task.estimator) or _reads_parameters(task):
-        return AttributeGame(task)
-    return PredictionsGame(task, learner, entropy)
+        few = not find_secret(task.table, task.attribute, task.values).numeric
+        return AttributeGame(task.settled(drawn=few))
+    return PredictionsGame(task.settled(drawn=False), learner, entropy)
 
 
 def _reads_parameters(task: Task) -> bool:

@@ -204,6 +204,7 @@ class PredictionsGame(Game):
             noiseless_utility=float("nan"),
             noise_covariance="isotropic",
             has_noise=False,
+            imputed=self._known.imputed,
             outputs={name: self._output(attack) for name, attack in self._chosen.items()},
             no_bound=NO_BOUND,
             preprocessing="in the model" if isinstance(self.task.estimator, Pipeline) else "none",
