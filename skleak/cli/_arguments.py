@@ -264,8 +264,8 @@ def _model(text: str) -> str:
     if text in _NAMED or text.lower().endswith(OWN_MODELS) or (module and factory):
         return text
     raise argparse.ArgumentTypeError(
-        f"must be one of {', '.join(_NAMED)}, a pickle that ends in .pkl, or module:factory; got "
-        f"{text!r}. Try model.pkl"
+        f"invalid choice: {text!r} (choose from {', '.join(_NAMED)}, a pickle that ends in .pkl, or "
+        "module:factory)"
     )
 
 

@@ -145,7 +145,7 @@ def test_what_cannot_be_loaded_is_said_in_one_line(people, data, tmp_path, run, 
         (store(tree, "t.pkl"), ("--alpha", "1"), "--alpha: of our own models only"),
         (store(tree, "t.pkl"), ("--noise-scale", "1"), "must be None or 0"),
         (store(by_name(tree), "p.pkl"), ("--nominal", "gene"), "the model prepares its own"),
-        ("forest", (), "Try model.pkl"),
+        ("forest", (), "module:factory"),
     ]
     usual = ("audit", data, "--target", "ill", "--sensitive", "smoker?", *QUICK)
     for model, more, message in cases:
