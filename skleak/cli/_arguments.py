@@ -264,8 +264,8 @@ def _model(text: str) -> str:
     if text in _NAMED or text.lower().endswith(OWN_MODELS) or (module and factory):
         return text
     raise argparse.ArgumentTypeError(
-        f"invalid choice: {text!r} (choose from {', '.join(_NAMED)}, a pickle that ends in .pkl, or "
-        "module:factory)"
+        f"invalid choice: {text!r} (choose from {', '.join(_NAMED)}, a pickle that ends in .pkl, "
+        "or module:factory)"
     )
 
 
