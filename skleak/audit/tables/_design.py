@@ -33,6 +33,8 @@ class Design:
     # Of the intervals shown, and of those behind the verdicts.
     confidence_level: float
     verdict_level: float
+    # Names of attacks that use what the prior of the bounds leaves out.
+    incomparable: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +60,6 @@ class MembershipDesign(Design):
     # parameters with and without each target are apart, (n_targets,).
     dp: tuple[float, ...] = ()
     distances: FloatArray | None = None
-    # Labels of the targets in the index of the records; None where they have none, (n_targets,).
-    labels: Any = None
 
     @property
     def baseline(self) -> float:

@@ -58,10 +58,7 @@ def membership_results(design: MembershipDesign, cells: Mapping[str, Outcome]) -
 def membership_records(design: MembershipDesign, cells: Mapping[str, Outcome]) -> pd.DataFrame:
     """One row for each noise level and candidate."""
     columns = _drawn_records if design.drawn else _actual_records
-    table = record_table(design, lambda k: columns(design, cells, k), design.baseline)
-    if design.labels is not None:
-        table["record_label"] = list(design.labels) * len(design.noise_scales)
-    return table
+    return record_table(design, lambda k: columns(design, cells, k), design.baseline)
 
 
 def _row(design: MembershipDesign, level: _Level, played: Played, found: Rates) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from skleak.audit.noise._mechanism import Trained, check_rows, noise_of_levels
 from skleak.audit.tables._design import MembershipDesign, Outcome, cell_key, release_key
 from skleak.audit.tables._membership import membership_records, membership_results
 from skleak.metrics import simultaneous_confidence_level
-from skleak.utils._records import row_labels
 from skleak.utils._typing import FloatArray
 
 
@@ -58,7 +57,6 @@ class _MembershipGame(Game):
             task.attacks, subject, int(task.n_releases), task.drawn
         )
         levels, bounds = membership_levels(task.noise_scales, subject), _asked(task.bounds)
-        labels = row_labels(task.table)
         level, n_verdicts = task.confidence_level, len(self.played) * len(levels)
         self.design = MembershipDesign(
             targets=subject.targets,
@@ -70,7 +68,6 @@ class _MembershipGame(Game):
             drawn=task.drawn,
             confidence_level=level,
             classifies=subject.classifies,
-            labels=None if labels is None else labels[subject.targets].to_flat_index(),
             verdict_level=simultaneous_confidence_level(level, n_verdicts),
         )
         self._noise: dict[float, FloatArray] = {}
