@@ -26,12 +26,13 @@ class LeakageAuditor(BaseAuditor):
         any other linear model is refitted for every candidate value, and gets noise added. Where a
         stated ``noise_scale`` is not what its fits add, the measured noise is used, with a warning.
     attribute : str, int or None, default=None
-        Sensitive column of the raw data, by name or position. None attacks whole records.
+        Sensitive column of the raw data, by name or position; "(target)" is the target of the
+        model. None attacks whole records.
     attacks : "default", str, attack, list of them or dict of name to attack, default="default"
         Names "prior", "imputation", "white_box", "black_box", "informed", or objects with
         ``fit(X, y)`` and ``predict(released)``, from parameters (n_releases, n_parameters) to
         guesses (n_releases, n_records). By default the first four, without "black_box" for a
-        quantity and a classifier; for whole records `InformedReconstruction`.
+        quantity and a classifier, and for a target; for whole records `InformedReconstruction`.
     noise_scales : float, array-like of float or None, default=None
         Standard deviations of the noise to audit, 0 or more. None takes that of the estimator.
     n_releases : int, default=100

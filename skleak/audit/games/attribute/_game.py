@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from skleak.adversary.hypotheses import adds_noise, is_linear, weight_argument
+from skleak.adversary.knowledge import column_names
 from skleak.attacks import (
     BlackBoxAttributeInference,
     ImputationAttack,
@@ -23,11 +24,14 @@ from skleak.audit.games.attribute._predictions import BLACK_BOXES, PredictionsGa
 from skleak.audit.games.attribute._subject import study
 from skleak.audit.noise._shaped import ShapedNoise
 from skleak.audit.tables._design import Outcome, cell_key
+from skleak.utils._features import is_target
 from skleak.utils._typing import FloatArray
 
 # Attacks that read no parameter.
 _ASKING = frozenset(map(repr, ("prior", "imputation", *BLACK_BOXES)))
 _NAMES = ("prior", "imputation", "white_box", "black_box")
+# Those that can be about the target of the model itself.
+_OF_TARGETS = _NAMES[:-1]
 
 
 def attribute_game(task: Task, entropy: list[int]) -> Game:
@@ -62,10 +66,13 @@ class AttributeGame(SecretGame):
                 "has infinitely many. Pass the values to choose from in `values`, or "
                 "`secrets='actual'`."
             )
-        known = _NAMES if self.estimates else (*_NAMES, "informed")
+        known: tuple[str, ...] = _NAMES if self.estimates else (*_NAMES, "informed")
         # Labels cannot tell a quantity.
         useless = self.estimates and is_classifier(self.subject.model)
-        super().__init__(task, self.subject, known, _NAMES[:-1] if useless else _NAMES)
+        default = _NAMES[:-1] if useless else _NAMES
+        if is_target(task.attribute, column_names(task.table)):
+            known = default = _OF_TARGETS
+        super().__init__(task, self.subject, known, default)
 
     def made(self, name: str) -> Any:
         """Return an attack of ours; the white box is fitted already."""
