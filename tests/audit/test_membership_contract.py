@@ -26,6 +26,10 @@ COLUMNS = [
     *("gap", "gap_low", "gap_high", "lower_bound", "verdict", "utility", "n_games"),
     *("detectable_excess", "dp", "bayes"),
 ]
+STRICT = [
+    *("tpr_at_0.1pct_fpr", "tpr_at_0.1pct_fpr_low", "tpr_at_0.1pct_fpr_high"),
+    *("bayes_tpr_at_1pct_fpr", "bayes_tpr_at_0.1pct_fpr"),
+]
 
 
 @pytest.fixture
@@ -149,6 +153,7 @@ def test_a_training_that_fails_says_what_it_was_trained_on(data):
 def test_tables(secrets, data):
     auditor = make(secrets=secrets).fit(*data)
     assert list(auditor.results_.columns)[: len(COLUMNS)] == COLUMNS
+    assert list(auditor.results_.columns)[-len(STRICT) :] == STRICT
     attacks = ["exact"] if secrets == "drawn" else ["loss", "likelihood_ratio", "exact"]
     assert list(auditor.results_["attack"]) == attacks * 2
     pd.testing.assert_frame_equal(auditor.results_, auditor.partial_results_)

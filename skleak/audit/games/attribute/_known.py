@@ -27,6 +27,7 @@ class KnownColumn:
     prior: FloatArray  # of every target, (n_targets, n_values)
     baseline: float  # success of the prior
     imputation: float  # success of imputation without the model
+    imputed: float  # the same with the secrets of the data, as they are
     # Largest prior probability, or squared error of the mean of the others, (n_targets,).
     prior_score: FloatArray
     spread: float = 1.0  # variance of the numbers that are guessed; 1 for categories
@@ -51,6 +52,7 @@ def known_column(task: Task) -> KnownColumn:
             prior=np.empty((len(rows), 0)),
             baseline=determination(errors, spread),
             imputation=determination((imputation.predict() - truth) ** 2, spread),
+            imputed=determination((imputation.predict() - truth) ** 2, spread),
             prior_score=errors,
             spread=spread,
         )
@@ -66,5 +68,6 @@ def known_column(task: Task) -> KnownColumn:
         prior=prior,
         baseline=float(prior.max(axis=1).mean()),
         imputation=float(right.mean()),
+        imputed=float(np.mean(guess == codes[rows])),
         prior_score=prior.max(axis=1),
     )

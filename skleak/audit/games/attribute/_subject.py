@@ -90,6 +90,7 @@ def study(task: Task) -> AttributeSubject:
         "prior": known.prior,
         "baseline": known.baseline,
         "imputation": known.imputation,
+        "imputed": known.imputed,
         "prior_score": known.prior_score,
         "spread": known.spread,
     }
