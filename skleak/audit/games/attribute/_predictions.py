@@ -205,6 +205,8 @@ class PredictionsGame(Game):
             noise_covariance="isotropic",
             has_noise=False,
             imputed=self._known.imputed,
+            determined_by=self._known.related["determined_by"],
+            determines=self._known.related["determines"],
             outputs={name: self._output(attack) for name, attack in self._chosen.items()},
             no_bound=NO_BOUND,
             preprocessing="in the model" if isinstance(self.task.estimator, Pipeline) else "none",
