@@ -4,6 +4,7 @@ from skleak.attacks.attribute import (
     BlackBoxAttributeInference,
     ImputationAttack,
     InformedAttributeInference,
+    PosteriorMeanReconstruction,
     PriorAttack,
     WhiteBoxAttributeInference,
 )
@@ -11,6 +12,7 @@ from skleak.attacks.membership import (
     GaussianLinearMembership,
     LikelihoodRatioMembership,
     MembershipInference,
+    RobustMembershipInference,
 )
 from skleak.attacks.reconstruction import InformedReconstruction
 
@@ -22,6 +24,8 @@ __all__ = [
     "InformedReconstruction",
     "LikelihoodRatioMembership",
     "MembershipInference",
+    "PosteriorMeanReconstruction",
     "PriorAttack",
+    "RobustMembershipInference",
     "WhiteBoxAttributeInference",
 ]

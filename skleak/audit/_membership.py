@@ -30,9 +30,10 @@ class MembershipAuditor(BaseAuditor):
     attacks : "default", str, attack, list of them or dict of name to attack, default="default"
         Names of scores of `skleak.attacks.MembershipInference` ("loss", "likelihood",
         "modified_entropy", "gradient_norm"), thresholded at the optimum of the other releases from
-        8 on; "likelihood_ratio", whose shadow models are the other releases; "exact", which knows
-        all other memberships; or objects with ``fit(X_candidates, y_candidates, X_reference,
-        y_reference)`` and ``predict(model)``. By default all that apply and differ.
+        8 on; "likelihood_ratio" (from 8 releases on) and "robust" (from 4), whose shadow models are
+        the other releases; "exact", which knows all other memberships; or objects with
+        ``fit(X_candidates, y_candidates, X_reference, y_reference)`` and ``predict(model)``. By
+        default all that apply and differ, "robust" only below 8 releases.
     noise_scales : float, array-like of float or None, default=None
         Standard deviations of the noise to audit, 0 or more. None takes that of the estimator, and
         0 where it adds none.
@@ -44,6 +45,9 @@ class MembershipAuditor(BaseAuditor):
         and attacks other than "exact" need test records.
     prior : float, default=0.5
         Probability of membership, in (0, 1).
+    max_advantage : float, default=0.05
+        Advantage over guessing that is tolerated, in [0, 1]: the report begins with the smallest
+        noise scale that keeps it, what that costs, and whom it leaves exposed.
     confidence_level : float, default=0.95
         Of each interval in the tables, and of all verdicts of a table together.
     bounds : "all" or list of str, default="all"
@@ -106,6 +110,7 @@ class MembershipAuditor(BaseAuditor):
         n_releases: int = 100,
         secrets: Literal["actual", "drawn"] = "actual",
         prior: float = 0.5,
+        max_advantage: float = 0.05,
         confidence_level: float = 0.95,
         bounds: "str | Sequence[str]" = "all",
         records: Any = None,
@@ -115,9 +120,9 @@ class MembershipAuditor(BaseAuditor):
         verbose: int = 0,
         random_state: RandomState = 0,
     ) -> None:
-        game = (attacks, noise_scales, n_releases, secrets, prior, confidence_level, bounds)
-        play = (records, refit_preprocessing, checkpoint, n_jobs, verbose, random_state)
-        super().__init__(estimator, *game, *play)
+        game = (attacks, noise_scales, n_releases, secrets, prior)
+        told = (max_advantage, confidence_level, bounds, records, refit_preprocessing)
+        super().__init__(estimator, *game, *told, checkpoint, n_jobs, verbose, random_state)
 
-    def _game(self, task: Task) -> Game:
+    def _game(self, task: Task, entropy: list[int]) -> Game:
         return membership_game(task)

@@ -72,7 +72,9 @@ def ball_weights(points: FloatArray) -> FloatArray:
     return weights
 
 
-def descend(points: FloatArray, prior: FloatArray, center: FloatArray) -> FloatArray:
+def descend(
+    points: FloatArray, prior: FloatArray, center: FloatArray, max_iter: int = DESCENT_ITERATIONS
+) -> FloatArray:
     """Move the centres downhill on the trade-off bound.
 
     By the envelope theorem the bound changes by ``p_m phi(u_m)`` per unit of ``d_m``. Setting the
@@ -87,7 +89,7 @@ def descend(points: FloatArray, prior: FloatArray, center: FloatArray) -> FloatA
     value, _, pull = water_filling(distances, prior)
     step = np.ones(len(points))
     active = np.arange(len(points))
-    for _ in range(DESCENT_ITERATIONS):
+    for _ in range(max_iter):
         here, near = points[active], np.maximum(distances[active], 1e-9)
         with np.errstate(over="ignore"):
             weights = np.minimum(pull[active] / near, 1e9)

@@ -351,7 +351,11 @@ class Channel(ABC):
         """
         # Bounds take a uniform prior as its number of values, and then build nothing of that size.
         p = self.n_values if is_uniform(prior) else check_prior(prior, self.n_values)
-        bayes = self.bayes_advantage(prior, return_standard_error=True)
+        own = self._own_bounds(p)
+        bayes, error = self.bayes_advantage(prior, return_standard_error=True)
+        # These are known without error: what bounds the best attack bounds an estimate of it too.
+        for bound in own:
+            bayes = np.minimum(bayes, bound.advantage)
         information = self.mutual_information(prior, return_standard_error=True)
         bounds = [
             *information_bounds(information, p),
@@ -361,9 +365,9 @@ class Channel(ABC):
                 p,
             ),
             *divergence_bounds(self.renyi_divergence(RENYI_ORDERS), p),
-            *self._own_bounds(p),
+            *own,
         ]
-        return bounds_table(bayes, bounds, likeliest(prior, self.n_values))
+        return bounds_table((bayes, error), bounds, likeliest(prior, self.n_values))
 
     @abstractmethod
     def _own_bounds(self, prior: "FloatArray | int") -> list[Bound]:

@@ -9,7 +9,11 @@ from scipy.special import ndtr, ndtri
 
 from skleak.channels import GaussianChannel
 from skleak.channels.gaussian._cells import equidistant_success, interval_success
-from skleak.channels.gaussian._integrals import gaussian_success
+from skleak.channels.gaussian._integrals import (
+    _bracket,
+    _information_bracket,
+    gaussian_success,
+)
 from skleak.channels.gaussian._mixture import expected_information, expected_top_posterior
 from skleak.channels.gaussian._orthants import cell_success, failure_bound, unseen_failures
 from skleak.channels.gaussian._quadrature import normal_lattice, sobol_points
@@ -152,13 +156,47 @@ def test_posteriors_take_the_place_of_cells_from_ten_values_on(rng, monkeypatch)
     module = "skleak.channels.gaussian._integrals"
     monkeypatch.setattr(f"{module}._top_posterior_over_cube", spy("posterior", posterior_success))
     monkeypatch.setattr(f"{module}.cell_success", spy("cells", cell_success))
-    sampling = Sampling(1e-3, 2**12, 0)
-    for size, scale, expected in ((9, 1.0, "cells"), (10, 1.0, "posterior"), (10, 9.0, "cells")):
+    sampling = Sampling(1e-6, 2**12, 0)
+    for size, scale, expected in ((9, 1.0, "cells"), (10, 1.0, "posterior"), (10, 5.0, "cells")):
         used.clear()
         points = scale * np.eye(size)[None] * np.linspace(1.0, 1.1, size)
         prior = np.full((1, size), 1 / size)
         gaussian_success(points, np.array([size]), prior, sampling)
         assert set(used) == {expected}, size
+    # A loose tolerance does without cells, and bounds on both sides that are close do without both.
+    for size, scale, expected in ((10, 5.0, set()), (10, 4.0, {"posterior"}), (10, 0.001, set())):
+        used.clear()
+        points = scale * np.eye(size)[None] * np.linspace(1.0, 1.1, size)
+        prior = np.full((1, size), 1 / size)
+        gaussian_success(points, np.array([size]), prior, Sampling(1e-3, 2**12, 0))
+        assert set(used) == expected, scale
+
+
+def test_what_stands_for_an_integral_is_never_too_small(rng):
+    """At any size of the encodings, beside integrals that are exact in few dimensions."""
+    sizes = 10.0 ** np.linspace(-4.0, 1.3, 60)[:, None, None]
+    prior = rng.dirichlet(np.ones(5), size=60)
+    prior[::7, 0] = 0.0
+    prior /= prior.sum(axis=1, keepdims=True)
+    for dimension, bracket, integral in (
+        (3, _success_bracket, lambda *given: spatial_success(*given)[0]),
+        (2, _information_bracket, _exact_information),
+    ):
+        points = rng.normal(size=(60, 5, dimension)) * sizes
+        upper, width = bracket(points, prior)
+        exact = integral(points, prior)
+        assert (upper >= exact - 2e-6).all()
+        assert (upper - width <= exact + 2e-6).all()
+        assert (width[[0, 1, 2, 59]] < 1e-3).all()
+
+
+def _success_bracket(points, prior):
+    return _bracket(points, prior, failure_bound(points, prior))
+
+
+def _exact_information(points, prior):
+    nodes, weights = normal_lattice(2, 1 / 4, 7.0)
+    return expected_information(points, prior, nodes, weights)
 
 
 def test_failure_bound_is_above_the_failures(rng):

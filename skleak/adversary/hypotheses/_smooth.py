@@ -10,6 +10,11 @@ from skleak.utils._typing import FloatArray
 N_NODES = 33
 _GRID = 65
 _NEWTON_STEPS = 4
+# Number of the last terms of a series that tell how much those beyond them may be.
+_LAST = 8
+# Share of the largest term from which the last ones are small.
+_RESOLVED = 1e-3
+_ROUND_OFF = 1e-10
 
 
 def chebyshev_nodes(low: FloatArray, high: FloatArray) -> FloatArray:
@@ -34,6 +39,19 @@ def interpolation_matrix(points: FloatArray) -> FloatArray:
     """
     terms = chebyshev.chebvander(points, N_NODES - 1)
     return np.asarray(terms @ chebyshev_coefficients(), dtype=np.float64)
+
+
+def truncation_error(sizes: FloatArray) -> FloatArray:
+    """Bound what is beyond the last of the terms (n_targets, N_NODES) of a series.
+
+    Those of an analytic function end up falling at a constant rate: where the last few are half of
+    those before, and small, all that follow are no more than them. These count twice: they are left
+    out, and taken for terms of lower degree.
+    """
+    last, before = sizes[:, -_LAST:].sum(axis=1), sizes[:, -2 * _LAST : -_LAST].sum(axis=1)
+    largest = sizes.max(axis=1)
+    falling = (last <= 0.5 * before) & (last <= _RESOLVED * largest)
+    return np.where(falling | (last <= _ROUND_OFF * largest), 2.0 * last, np.inf)
 
 
 def maximize(values: FloatArray) -> FloatArray:

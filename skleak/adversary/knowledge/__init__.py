@@ -1,5 +1,6 @@
 """What an adversary knows beforehand: the attribute, its values and priors, other records."""
 
+from skleak.adversary.knowledge._densities import NumberPrior, imputed, number_prior
 from skleak.adversary.knowledge._knowledge import (
     MAX_CODES,
     MAX_VALUES,
@@ -30,6 +31,7 @@ from skleak.adversary.knowledge._priors import (
 __all__ = [
     "MAX_CODES",
     "MAX_VALUES",
+    "NumberPrior",
     "Secret",
     "as_table",
     "attribute_prior",
@@ -38,8 +40,10 @@ __all__ = [
     "default_classifier",
     "find_secret",
     "folds",
+    "imputed",
     "is_quantity",
     "known_features",
+    "number_prior",
     "on_encoded_columns",
     "range_of_others",
     "ranges_of_others",

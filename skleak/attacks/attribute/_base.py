@@ -26,7 +26,12 @@ from skleak.adversary.knowledge import (
 from skleak.metrics import attack_success
 from skleak.utils._blocks import row_blocks
 from skleak.utils._confidential import ConfidentialMixin
-from skleak.utils._sklearn_compat import NoMetadataRequests, RawTableMixin, StrOptions
+from skleak.utils._sklearn_compat import (
+    HasMethods,
+    NoMetadataRequests,
+    RawTableMixin,
+    StrOptions,
+)
 from skleak.utils._typing import Array, FloatArray
 
 # Entries of one table of log-likelihoods, releases x targets x values: 64 MB.
@@ -57,20 +62,29 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "values": ["array-like", None],
-        "prior": [StrOptions({"marginal", "uniform", "conditional"}), "array-like"],
+        "prior": [
+            StrOptions({"marginal", "uniform", "conditional"}),
+            "array-like",
+            HasMethods(["pdf", "ppf", "cdf"]),  # of a number
+        ],
         "records": ["array-like", slice, None],
     }
 
     def _know(self, X: Any, y: Any) -> tuple[Any, Array, Secret]:
         """Validate the records and set what every attack on an attribute knows of them."""
-        table = as_table(X)
-        y = self._check_target(y, table)
-        secret = find_secret(table, self.attribute, self.values)
+        table, y, secret = self._read_table(X, y)
         self._remember(table, secret)
         if not secret.numeric:
             known = without_attribute(table, secret.index)
             self.prior_ = attribute_prior(self.prior, known, y, secret, self.records_)
         return table, y, secret
+
+    def _read_table(self, X: Any, y: Any) -> tuple[Any, Array, Secret]:
+        table = as_table(X)
+        return table, self._check_target(y, table), self._secret(table)
+
+    def _secret(self, table: Any) -> Secret:
+        return find_secret(table, self.attribute, self.values)
 
     def _remember(self, table: Any, secret: Secret) -> None:
         """Set what is fitted but for the prior, and forget an earlier fit."""

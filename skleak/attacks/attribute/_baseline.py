@@ -4,8 +4,6 @@ from abc import abstractmethod
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.linear_model import Ridge
-from sklearn.model_selection import cross_val_predict
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,14 +15,13 @@ from skleak.adversary.knowledge import (
     conditional_prior,
     default_classifier,
     find_secret,
-    folds,
-    known_features,
-    on_encoded_columns,
+    imputed,
+    number_prior,
     secret_of,
     without_attribute,
 )
 from skleak.attacks.attribute._base import AttributeAttack, categorical_only
-from skleak.utils._confidential import leaves_whole, without_ledger
+from skleak.utils._confidential import leaves_whole
 from skleak.utils._sklearn_compat import HasMethods, fit_context
 from skleak.utils._typing import Array, FloatArray
 
@@ -166,7 +163,7 @@ class PriorAttack(_Baseline):
     values : array-like of shape (n_values,) or None, default=None
         Candidate values; None takes those that occur.
     prior : {"marginal", "uniform", "conditional"} or array, default="marginal"
-        As in `WhiteBoxAttributeInference`.
+        As in `WhiteBoxAttributeInference`; for a number as in `PosteriorMeanReconstruction`.
     records : array-like of int, boolean mask, slice or None, default=None
         Records under attack; all by default.
 
@@ -177,7 +174,7 @@ class PriorAttack(_Baseline):
     prior_ : ndarray of shape (n_targets, n_values)
         Prior of every target, which its own value does not enter.
     estimates_ : ndarray of shape (n_targets,)
-        For a numeric attribute: the mean of the other records.
+        For a numeric attribute the mean of its prior: of the other records by default.
     records_ : ndarray of int of shape (n_targets,)
         Positions of the records under attack.
 
@@ -215,7 +212,9 @@ class PriorAttack(_Baseline):
         return attribute_prior(self.prior, known, y, secret, self.records_)
 
     def _estimate(self, known: Any, y: Any, column: FloatArray) -> FloatArray:
-        return (column.sum() - column) / (len(column) - 1)
+        if isinstance(self.prior, str) and self.prior == "marginal":
+            return (column.sum() - column) / (len(column) - 1)
+        return number_prior(self.prior, known, y, column, np.arange(len(column))).mean
 
 
 class ImputationAttack(_Baseline):
@@ -295,9 +294,4 @@ class ImputationAttack(_Baseline):
         return prior[self.records_]
 
     def _estimate(self, known: Any, y: Any, column: FloatArray) -> FloatArray:
-        regressor = self.classifier
-        if regressor is None:
-            regressor = on_encoded_columns(Ridge())
-        features = known_features(known, y)
-        quiet, split = without_ledger(regressor), folds(len(column))
-        return cross_val_predict(quiet, features, column, cv=split)
+        return imputed(self.classifier, known, y, column)

@@ -9,7 +9,7 @@ from skleak.channels import GaussianChannel, UnequalGaussianChannel
 from skleak.exceptions import AttackNotApplicableError
 from skleak.rendering import BOUNDS
 from skleak.utils._blocks import row_blocks
-from skleak.utils._typing import FloatArray, IntArray
+from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["BOUNDS", "check_bounds", "success_bounds"]
 
@@ -21,7 +21,7 @@ _ROWS = 1 << 17
 _MAPS = 1 << 22
 # Standard error of quasi Monte Carlo for a single record; the mean over n needs less of each.
 _TOLERANCE = 2e-5
-_MOST_TOLERANCE = 1e-3
+MOST_TOLERANCE = 1e-3
 # Nothing is left to bound where the prior is this certain.
 _CERTAIN = 1.0 - 1e-12
 
@@ -53,13 +53,15 @@ def success_bounds(
     noise_scale: float,
     names: Sequence[str],
     shapes: FloatArray | None = None,
+    tolerance: float | None = None,
 ) -> dict[str, FloatArray]:
     """Upper bounds on the success probability of any attack on each record.
 
     Shapes: ``encodings`` (n, M, p); ``prior`` (n, M); ``shapes`` (n, M, p, p), covariance of the
-    noise under every value, at unit noise scale; None is isotropic; returns: arrays of shape (n,)
-    by name, and ``standard_error`` of the Bayes success. NaN for a bound that supposes equal
-    covariances, where they are not.
+    noise under every value, at unit noise scale; None is isotropic; ``tolerance`` is the standard
+    error that quasi Monte Carlo aims at, None that of a mean over these records; returns: arrays of
+    shape (n,) by name, and ``standard_error`` of the Bayes success. NaN for a bound that supposes
+    equal covariances, where they are not.
     """
     names = [name for name in BOUNDS if name in names or name == "bayes"]
     n = len(encodings)
@@ -69,10 +71,11 @@ def success_bounds(
         names = [name for name in names if name not in unequal]
         result |= {name: np.full(n, np.nan) for name in unequal}
     # A prior that is certain leaves nothing to gain: all bounds are 1 there.
-    open_rows = np.flatnonzero(prior.max(axis=1) < _CERTAIN)
+    open_rows = np.flatnonzero(is_open(prior))
     if noise_scale == 0.0 or not len(open_rows):
         return result
-    tolerance = min(_TOLERANCE * np.sqrt(len(open_rows)), _MOST_TOLERANCE)
+    if tolerance is None:
+        tolerance = mean_tolerance(len(open_rows))
     for rows in _blocks(open_rows, encodings.shape, shapes is not None):
         points = encodings[rows]
         channel: GaussianChannel | UnequalGaussianChannel
@@ -84,6 +87,16 @@ def success_bounds(
         for name, values in _of_channel(channel, prior[rows], names).items():
             result[name][rows] = values
     return result
+
+
+def is_open(prior: FloatArray) -> BoolArray:
+    """Tell the records (n,) about which their prior (n, M) leaves something to learn."""
+    return np.asarray(prior.max(axis=1) < _CERTAIN)
+
+
+def mean_tolerance(n: int) -> float:
+    """Standard error of a record at which that of a mean over n is small."""
+    return float(min(_TOLERANCE * np.sqrt(n), MOST_TOLERANCE))
 
 
 def _blocks(rows: IntArray, shape: tuple[int, ...], shaped: bool) -> Iterator[IntArray]:

@@ -11,6 +11,7 @@ from sklearn.base import clone, is_classifier
 
 from skleak.adversary.hypotheses import (
     PublicModel,
+    adds_noise,
     fit_public_model,
     fit_shell,
     last_step,
@@ -55,6 +56,7 @@ _NAMES = {
     InformedAttributeInference: "informed",
     InformedReconstruction: "informed",
 }
+_BASELINES = (PriorAttack, ImputationAttack)
 # Keys of cells that are no attacks.
 _RESERVED = ("bounds", "noiseless", "utility")
 
@@ -73,6 +75,7 @@ class SecretSubject(Trained):
     imputation: float  # success of imputation without the model
     # Largest prior probability, or squared error of the mean of the others, (n_targets,).
     prior_score: FloatArray
+    imputed: float = np.nan  # success of imputation with the secrets of the data
     spread: float = 1.0  # variance of the numbers that are guessed; 1 for categories
 
     def eta(self, noise_scale: float) -> FloatArray:
@@ -101,14 +104,12 @@ class SecretGame(Game):
             kind=self.kind,
         )
         bounds = check_bounds(task.bounds, equal_noise=not subject.noise.reads_data)
-        if task.noise_scales is None and "noise_scale" not in subject.model.get_params(deep=False):
-            raise ValueError(
-                f"{type(subject.model).__name__} adds no noise of its own. Pass the standard "
-                "deviations of the noise to audit in `noise_scales`."
-            )
         trained = (subject.model, subject.X, subject.y, subject.weights)
         scales = noise_levels(task.noise_scales, *trained)
-        n_verdicts = len(self._chosen) * len(scales)
+        incomparable = frozenset(
+            name for name, attack in self._chosen.items() if _uses_more(attack, task)
+        )
+        n_verdicts = max(len(self._chosen) - len(incomparable), 1) * len(scales)
         level = task.confidence_level
         self.design = SecretDesign(
             targets=subject.targets,
@@ -124,6 +125,7 @@ class SecretGame(Game):
             baseline=subject.baseline,
             imputation=subject.imputation,
             spread=subject.spread,
+            incomparable=incomparable,
         )
 
     @abstractmethod
@@ -175,10 +177,16 @@ class SecretGame(Game):
         return level_cells(self.design, releases, self._entropy, games)
 
     def results(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        return (error_results if self.estimates else success_results)(self.design, outcomes)
+        table = error_results if self.estimates else success_results
+        return table(self.design, self.joined(outcomes))
 
     def records(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        return (error_records if self.estimates else success_records)(self.design, outcomes)
+        table = error_records if self.estimates else success_records
+        return table(self.design, self.joined(outcomes))
+
+    def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
+        """Return the outcomes with those put together that were played in parts."""
+        return outcomes
 
     def checks(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
         return self._checks
@@ -193,12 +201,35 @@ class SecretGame(Game):
             utility_data="training records" if self.task.X_test is None else "test records",
             noiseless_utility=float(quiet.mean()),
             noise_covariance=self._subject.noise.name,
+            imputed=self._subject.imputed,
             target_counts=self._guesses_target(),
+            has_noise=adds_noise(self._subject.model),
+            outputs=self._outputs(),
         )
+
+    def _outputs(self) -> Mapping[str, str]:
+        """Say what of a release each attack is shown; nothing where all are shown all."""
+        return {}
 
     def _guesses_target(self) -> bool:
         """Return True if an attack on whole records reconstructs the targets of the model too."""
         return False
+
+
+def _uses_more(attack: Any, task: Task) -> bool:
+    """Return True if an attack uses what the prior of the bounds leaves out.
+
+    A baseline does not look at the model: where its knowledge is not that of the bounds, it is
+    nothing that they are about.
+    """
+    if isinstance(task.prior, str) and task.prior == "conditional":
+        return False
+    if isinstance(attack, str):
+        return attack in ("prior", "imputation")
+    if isinstance(attack, _BASELINES):
+        return True
+    own = getattr(attack, "prior", None)
+    return not task.drawn and isinstance(own, str) and own == "conditional"
 
 
 def _check_covariance(name: str, attack: Any, subject: SecretSubject) -> None:

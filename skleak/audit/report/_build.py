@@ -11,18 +11,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from joblib import hash as joblib_hash
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline
 
 from skleak._version import __version__
 from skleak.adversary.hypotheses import last_step
 from skleak.adversary.knowledge import as_table, column_names
-from skleak.audit.games._game import Game
+from skleak.audit.games._game import Game, Task
 from skleak.audit.report._assumptions import assumptions
+from skleak.audit.report._labels import label_meaning
 from skleak.audit.report._report import AuditReport
 from skleak.audit.report._sentences import findings
 from skleak.audit.tables._design import Design, Outcome
 from skleak.mechanisms import as_reweighting
+from skleak.utils._predictions import classifies
+from skleak.utils._sklearn_compat import BaseSearchCV
 from skleak.utils._typing import Array
 
 # Parameters of a private estimator that decide nothing in its audit.
@@ -37,12 +41,14 @@ def build_report(
     entropy: list[int],
 ) -> AuditReport:
     """Put the results of an auditor into words."""
-    model, table, y = last_step(auditor.estimator), game.task.table, game.task.y
+    model, table, y = last_step(game.task.estimator), game.task.table, game.task.y
     settings = {
+        "utility_name": _utility_name(model, y),
+        "preprocessing": _preprocessing(auditor, game.task.estimator),
         **vars(game.facts(outcomes)),
-        "utility_name": _utility_name(model),
-        "preprocessing": _preprocessing(auditor),
         "reweighting": _reweighting_name(model),
+        "labels": label_meaning(table),
+        "max_advantage": float(auditor.max_advantage),
     }
     report = AuditReport(
         estimator=_name(auditor.estimator),
@@ -55,6 +61,15 @@ def build_report(
         reproducibility=_reproducibility(auditor, y, table, entropy),
     )
     return replace(report, findings=findings(report), assumptions=assumptions(report))
+
+
+def identity(auditor: Any, task: Task) -> str:
+    """Say what decides what a game is made from, for its checkpoint."""
+    own = auditor.get_params(deep=False)
+    values = {name: own.get(name) for name in ("attribute", "values", "records")}
+    known = [type(auditor).__name__, _identity(auditor.estimator), auditor.refit_preprocessing]
+    data = [_digest(task.table, task.y), joblib_hash(task.sample_weight)]
+    return str(joblib_hash([__version__, *known, *data, values]))
 
 
 def fingerprint(auditor: Any, game: Game) -> dict[str, str]:
@@ -78,7 +93,7 @@ def fingerprint(auditor: Any, game: Game) -> dict[str, str]:
         "confidence_level": repr(level),
         "noise_scales": repr(design.noise_scales),
         "n_releases": repr(design.n_releases),
-        "secrets": auditor.secrets,
+        "secrets": task.secrets,
         "prior": joblib_hash(auditor.prior),
         "bounds": repr(design.bounds),
         "values": joblib_hash(own.get("values")),
@@ -144,10 +159,14 @@ def _one_line(thing: Any) -> str:
 
 
 def _name(estimator: Any) -> str:
+    name = type(estimator).__name__
     if isinstance(estimator, Pipeline):
-        steps = ", ".join(type(step).__name__ for _, step in estimator.steps)
-        return f"Pipeline of {steps}"
-    return type(estimator).__name__
+        return f"{name} of {', '.join(_name(step) for _, step in estimator.steps)}"
+    if isinstance(estimator, BaseSearchCV):
+        return f"{name} of {_name(estimator.estimator)}"
+    if isinstance(estimator, TransformedTargetRegressor) and estimator.regressor is not None:
+        return f"{name} of {_name(estimator.regressor)}"
+    return name
 
 
 def _reweighting_name(model: Any) -> str | None:
@@ -165,13 +184,13 @@ def _attribute(attribute: Any, table: Any) -> str | None:
     return f"column {attribute}" if names is None else str(names[attribute])
 
 
-def _preprocessing(auditor: Any) -> str:
-    if not isinstance(auditor.estimator, Pipeline) or len(auditor.estimator.steps) < 2:
+def _preprocessing(auditor: Any, estimator: Any) -> str:
+    if not isinstance(estimator, Pipeline) or len(estimator.steps) < 2:
         return "none"
     return "refitted" if auditor.refit_preprocessing else "public"
 
 
-def _utility_name(model: Any) -> str:
-    if is_classifier(model):
+def _utility_name(model: Any, y: Array) -> str:
+    if classifies(model, y):
         return "accuracy"
     return "D^2" if "Poisson" in type(model).__name__ else "R^2"

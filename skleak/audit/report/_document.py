@@ -7,6 +7,8 @@ import pandas as pd
 
 from skleak._version import __version__
 from skleak.audit.report._facts import AuditFacts
+from skleak.audit.report._findings import judged_rows
+from skleak.audit.report._glossary import glossary
 from skleak.audit.report._tables import (
     bounds_table,
     exposed_table,
@@ -71,6 +73,7 @@ def audit_document(report: AuditFacts, *, figures: bool) -> Document:
         (
             *sections,
             Section("Assumptions", (Bullets(report.assumptions),), folded=True),
+            Section("What the words mean", (Pairs(glossary(report)),), folded=True),
             Section("Reproducibility", (made,), folded=True, where="page"),
         ),
         _FOOTER,
@@ -87,7 +90,7 @@ def _made(report: AuditFacts) -> str:
         plural(settings["n_records"], "record"),
         plural(settings["n_columns"], "column"),
         f"{plural(settings['n_targets'], 'record')} attacked",
-        plural(settings["n_releases"], "release"),
+        plural(settings["n_releases"], "training" if report.unbounded else "release"),
         *_drawing(report),
         f"preprocessing {shorten(settings['preprocessing'], 20)}",
     ]
@@ -123,7 +126,8 @@ def _cards(report: AuditFacts) -> list[Card]:
     notes += [f"{number(last)} at the largest"] if len(first) > 1 else []
     notes += [] if np.isnan(noiseless) else [f"{number(noiseless)} without noise"]
     utility = number(first["utility"].iloc[0])
-    return [*cards, Card(f"Utility{at[0]}", utility, "; ".join(notes)), _verdict_card(report)]
+    cards.append(Card(f"Utility{at[0]}", utility, "; ".join(notes)))
+    return cards if report.unbounded else [*cards, _verdict_card(report)]
 
 
 def _attack_card(report: AuditFacts, term: str, row: Any) -> Card:
@@ -140,6 +144,8 @@ def _bound_card(report: AuditFacts, term: str, bound: pd.DataFrame) -> Card:
     name, advantages = bound["bound"].iloc[0], record_advantages(report)["mean"].to_numpy()
     if name is None:
         membership = report.kind == "membership"
+        if report.unbounded:
+            return Card(term, "none", report.unbounded)
         return Card(term, "none", f"no bound {'is known' if membership else 'was computed'}")
     value, last = (percent(np.maximum(advantages[k], 0.0), up=True) for k in (0, -1))
     note = f"largest mean advantage by {bound_label(name)}"
@@ -158,7 +164,7 @@ def _floor_card(term: str, row: Any) -> Card:
 
 
 def _verdict_card(report: AuditFacts) -> Card:
-    judged = report.results["verdict"]
+    judged = judged_rows(report)["verdict"]
     n, n_biased, n_vacuous = (int((judged == kind).sum()) for kind in (EXCEEDED, BIASED, VACUOUS))
     notes = ["comparison exceeds the bound" if n == 1 else "comparisons exceed the bound"]
     notes += [f"{n_biased} below the unbiased bound"] if n_biased else []
@@ -203,7 +209,9 @@ def _figure(report: AuditFacts, figures: bool) -> Block:
     if figures:
         what = "Advantage over the prior" if guesses else "Squared error over that of guessing"
         svg = inline_svg(
-            AuditDisplay.from_report(report), f"{what} by noise scale", _description(report, drawn)
+            AuditDisplay.from_report(report),
+            what if report.noiseless else f"{what} by noise scale",
+            _description(report, drawn),
         )
     return Figure(svg, " ".join(caption))
 
@@ -215,8 +223,12 @@ def _at(noise: float) -> str:
 def _description(report: AuditFacts, drawn: pd.DataFrame) -> str:
     show = percent if counts_success(report) else number
     rows = report.results[["attack", "noise_scale"]].join(drawn).to_dict("records")
+
+    def at(noise: float) -> str:
+        return "" if report.noiseless else f", noise scale {number(noise)}"
+
     return " ".join(
-        f"{shorten(attack_label(row['attack']), 48)}, noise scale {number(row['noise_scale'])}: "
+        f"{shorten(attack_label(row['attack']), 48)}{at(row['noise_scale'])}: "
         f"{show(row['value'])} ({show(row['low'])} to {show(row['high'])})."
         for row in rows
     )

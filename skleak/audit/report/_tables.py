@@ -1,13 +1,15 @@
 """The tables of the report of an audit, as a reader sees them."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skleak.audit.report._facts import AuditFacts
-from skleak.metrics import BIASED, CONSISTENT, EXCEEDED, VACUOUS
+from skleak.audit.report._findings import independent
+from skleak.metrics import BIASED, CONSISTENT, EXCEEDED, INCOMPARABLE, VACUOUS
 from skleak.rendering import (
     Block,
     Column,
@@ -19,6 +21,7 @@ from skleak.rendering import (
     percent,
     plural,
     root,
+    shorten,
 )
 from skleak.rendering.results import (
     counts_success,
@@ -39,6 +42,7 @@ _SHORT = {
     EXCEEDED: "EXCEEDED",
     BIASED: "below, biased",
     VACUOUS: "vacuous",
+    INCOMPARABLE: "–",
 }
 _SOURCES = {
     "bayes": "Best possible attack",
@@ -51,32 +55,49 @@ def results_table(report: AuditFacts) -> tuple[Block, ...]:
     """Tabulate every attack at every noise scale, with its intervals."""
     results = report.results
     measured = _guesses(report) if counts_success(report) else _errors(report)
-    verdicts = tuple(map(str, results["verdict"]))
     columns = [
-        _column("Noise scale", results["noise_scale"], number, "noise"),
+        _column("Noise scale", results["noise_scale"], _noise(report), "noise"),
         _column("Attack", results["attack"], attack_label, "attack", kind="name"),
         *measured,
-        Column(
-            "Verdict",
-            verdicts,
-            short="verdict",
-            terse=tuple(_SHORT.get(verdict, verdict) for verdict in verdicts),
-            kind="words",
-            sharp=tuple(verdict in (EXCEEDED, BIASED) for verdict in verdicts),
-        ),
+        *([] if report.unbounded else [_verdicts(results)]),
         _column("Utility", results["utility"], number, "utility"),
     ]
     if report.kind != "membership":
         columns.append(_column("Guesses", results["n_games"], count))
     settings = report.settings
     level = percent(settings["confidence_level"])
+    wider = (
+        f" Behind each verdict stands a wider one, at level {percent(settings['verdict_level'])}."
+    )
     caption = (
-        f"With a number: its {level} interval. Behind each verdict stands a wider one, at level "
-        f"{percent(settings['verdict_level'])}. Utility: {settings['utility_name']} on "
-        f"{settings['utility_data']}. A dash: not computed or not defined."
+        f"With a number: its {level} interval.{'' if report.unbounded else wider} "
+        f"Utility: {settings['utility_name']} on {settings['utility_data']}. "
+        "A dash: not computed or not defined."
     )
     where = "in the table `results` of the report and in its JSON."
     return Table("Results", tuple(columns), where=where), Paragraph(caption, soft=True)
+
+
+def _noise(report: AuditFacts) -> Show:
+    """Show noise scales; a model that has no noise has none."""
+    return (lambda _: "none") if report.noiseless else number
+
+
+def _at_middle(report: AuditFacts) -> str:
+    """Say at which noise scale single records are looked at."""
+    return "" if report.noiseless else f", at noise scale {number(middle_noise(report))}"
+
+
+def _verdicts(results: pd.DataFrame) -> Column:
+    verdicts = tuple(map(str, results["verdict"]))
+    return Column(
+        "Verdict",
+        verdicts,
+        short="verdict",
+        terse=tuple(_SHORT.get(verdict, verdict) for verdict in verdicts),
+        kind="words",
+        sharp=tuple(verdict in (EXCEEDED, BIASED) for verdict in verdicts),
+    )
 
 
 def _guesses(report: AuditFacts) -> list[Column]:
@@ -97,7 +118,8 @@ def _guesses(report: AuditFacts) -> list[Column]:
         ]
     else:
         name = "advantage_over_imputation"
-        columns.append(_measured("Advantage over imputation", results, name, percent, None))
+        if not independent(report):
+            columns.append(_measured("Advantage over imputation", results, name, percent, None))
     return [*columns, _column("No attack exceeds", limit, lambda value: percent(value, up=True))]
 
 
@@ -136,11 +158,14 @@ def bounds_table(report: AuditFacts) -> tuple[Block, ...]:
         caption = f"Largest share of right guesses of any attack{drawn}; tightest first."
         guess = first["baseline"].astype(float)
         known = first["lower_bound" if membership else "imputation"].astype(float)
+        if independent(report):
+            known = known * 0.0 + float(report.settings.get("imputed", np.nan))
     else:
         caption = "Smallest root mean squared error of an unbiased attack, on the median record."
         guess, known = prior_error(report), imputation_error(report)
     if bounds.empty:
         caption = "No bound is known." if report.bounds else "No bound was computed."
+        caption = f"{report.unbounded.capitalize()}." if report.unbounded else caption
     up: Show = (lambda value: percent(value, up=True)) if guesses else root
     show: Show = percent if guesses else root
     rows = [(str(name), _texts(bounds[name], up)) for name in bounds.columns]
@@ -149,11 +174,13 @@ def bounds_table(report: AuditFacts) -> tuple[Block, ...]:
     )
     if known.notna().any():
         name = "Some attack reaches at least" if membership else "Imputation, without the model"
+        name += " (data as they are)" if independent(report) else ""
         rows.append((name, _texts(known, show)))
     names, cells = zip(*rows, strict=True)
+    show_noise = _noise(report)
     columns = [Column("Noise scale", names, short="noise scale", kind="words")]
     columns += [
-        Column(number(noise), tuple(row[k] for row in cells), short=number(noise))
+        Column(show_noise(noise), tuple(row[k] for row in cells), short=show_noise(noise))
         for k, noise in enumerate(first.index)
     ]
     return Paragraph(caption, soft=True), Table("Bounds and baselines", tuple(columns))
@@ -177,8 +204,7 @@ def group_table(report: AuditFacts) -> tuple[Block, ...]:
             "has no meaning."
         )
     caption = (
-        f"Records in {plural(len(table), 'group')} of rising {by}, at noise scale "
-        f"{number(middle_noise(report))}: {caption}"
+        f"Records in {plural(len(table), 'group')} of rising {by}{_at_middle(report)}: {caption}"
     )
     names = {"prior": "Prior", "bayes": "Bayes", "cramer_rao": "Bound"}
     about, start = ("n_records", "eta", "eta_low", "eta_high"), "success_" if guesses else "mse_"
@@ -214,16 +240,17 @@ def exposed_table(report: AuditFacts) -> tuple[Block, ...]:
         distance = ("Fisher information loss", "information loss")
     prior, best = "Prior" if guesses else "Guessing the mean", "Best attack played"
     best = _SOURCES.get(str(top.attrs["source"]), best)
-    columns = [_column("Record", top["record"], str, "record")]
-    if not membership or top["eta"].notna().any():
+    labels = tuple(shorten(label, 40) for label in top["label"])
+    columns = [Column("Record", labels, short="record", kind="name")]
+    if top["eta"].notna().any():
         columns.append(_column(distance[0], top["eta"], number, distance[1]))
     columns += [
         _column(prior, top["prior"], show, prior.lower()),
         _column(best, top["value"], show, best.lower()),
     ]
     caption = (
-        f"By position in the data, counted from 0, at noise scale {number(middle_noise(report))}. "
-        "The records themselves are not in this report."
+        f"Named by {shorten(report.settings['labels'], 60)}{_at_middle(report)}. The records "
+        "themselves are not in this report."
     )
     return Paragraph(caption, soft=True), Table("Most exposed records", tuple(columns))
 
@@ -237,11 +264,14 @@ def _column(
 def _measured(
     head: str, results: pd.DataFrame, name: str, show: Show, short: str | None, terse: bool = False
 ) -> Column:
-    """Make a column of numbers with their intervals."""
-    ends = _ends(results[f"{name}_low"], results[f"{name}_high"], show)
-    known = results[name].notna()
-    ends = tuple(end if is_known else "" for end, is_known in zip(ends, known, strict=True))
-    cells = _texts(results[name], show)
+    """Make a column of numbers with their intervals; shares have the digits that these support."""
+    values, lows, highs = (results[f"{name}{end}"].astype(float) for end in ("", "_low", "_high"))
+    shows = [show] * len(values)
+    if show is percent:
+        shows = [partial(percent, within=0.5 * width) for width in highs - lows]
+    cells = tuple(own(value) for own, value in zip(shows, values, strict=True))
+    rows = zip(shows, values, lows, highs, strict=True)
+    ends = tuple(f"{own(a)} to {own(b)}" if v == v else "" for own, v, a, b in rows)
     return Column(head, cells, ends, short=short, terse=cells if terse else ())
 
 

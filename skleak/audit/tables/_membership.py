@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from skleak.audit.tables._design import MembershipDesign, Outcome, cell_key
-from skleak.audit.tables._rates import Rates, pair_success, rates
+from skleak.audit.tables._design import MembershipDesign, Outcome, cell_key, release_key
+from skleak.audit.tables._rates import TPR, Rates, best_rate, pair_success, rates
 from skleak.audit.tables._rows import (
     Played,
     bounded_columns,
@@ -17,12 +17,17 @@ from skleak.audit.tables._rows import (
     record_table,
     success_columns,
 )
-from skleak.audit.tables._shadows import FEWEST_RELEASES, learned_guesses, likelihood_ratios
+from skleak.audit.tables._shadows import (
+    FEWEST_RELEASES,
+    learned_guesses,
+    likelihood_ratios,
+    ranked_guesses,
+    robust_shares,
+)
 from skleak.bounds import membership_lower_bound_bounded
 from skleak.metrics import Interval, mean_interval
 from skleak.utils._typing import Array, FloatArray
 
-TPR = "tpr_at_1pct_fpr"
 _UNKNOWN = Interval(np.nan, np.nan, np.nan)
 
 
@@ -35,11 +40,7 @@ class _Level:
     errors: Mapping[str, float]
     gap: Interval
     utility: float
-
-
-def release_key(release: int) -> str:
-    """Key of the cell of a release."""
-    return f"release {release}"
+    distances: FloatArray  # of models with and without, over the noise; any shape
 
 
 def membership_results(design: MembershipDesign, cells: Mapping[str, Outcome]) -> pd.DataFrame:
@@ -60,12 +61,15 @@ def membership_records(design: MembershipDesign, cells: Mapping[str, Outcome]) -
 
 
 def _row(design: MembershipDesign, level: _Level, played: Played, found: Rates) -> dict[str, Any]:
+    usual, strict = found.columns()
     return {
         **success_columns(played.shown, design.baseline),
-        **dict(zip((TPR, f"{TPR}_low", f"{TPR}_high", "auc"), found, strict=True)),
+        **usual,
         **dict(zip(("gap", "gap_low", "gap_high"), level.gap, strict=True)),
         "lower_bound": surely_reached(level.gap, design.prior),
         **judged_columns(design, played, level.bounds, level.errors, level.utility),
+        **strict,
+        **{f"bayes_{name}": best_rate(level.distances, rate) for name, rate in TPR.items()},
     }
 
 
@@ -82,14 +86,14 @@ def surely_reached(gap: Interval, prior: float) -> float:
 def _actual_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int) -> _Level:
     done = _finished(design, cells)
     if not done:
-        return _Level({}, {}, {}, _UNKNOWN, np.nan)
+        return _Level({}, {}, {}, _UNKNOWN, np.nan, np.array([]))
     member, attacked = _drawn_members(done)
     played = _played(design, done, k)
     shares = np.stack([_mean(right, axis=1) for _, right in played.values()], axis=1)
     success, judged = (
         mean_interval(shares, confidence_level=level, value_range=(0.0, 1.0), method=method)
         for level, method in (
-            (design.confidence_level, "gaffke"),
+            (design.confidence_level, "korn_graubard"),
             (design.verdict_level, "betting"),
         )
     )
@@ -106,6 +110,7 @@ def _actual_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int
         {name: _standard_error(of_releases[name]) for name in design.bounds},
         _over_releases(_stacked(done, "gap", k), design.confidence_level),
         float(_mean(_stacked(done, "utility", k))),
+        _stacked(done, "separation", k),
     )
 
 
@@ -150,6 +155,11 @@ def _played(
                 scores, member, design.prior, residuals=not design.classifies
             )
             guesses = scores > 0.0
+        elif rule == "robust":
+            scores = robust_shares(scores, member, residuals=not design.classifies)
+            guesses = ranked_guesses(scores, design.prior)
+            if len(scores) >= FEWEST_RELEASES:
+                guesses = learned_guesses(scores, member, attacked)
         elif rule == "score" and (len(scores) >= FEWEST_RELEASES or np.any(guesses < 0)):
             guesses = learned_guesses(scores, member, attacked)
         played[name] = scores, np.where(attacked, guesses == member, np.nan)
@@ -175,7 +185,8 @@ def _drawn_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int)
         if found is not None
     }
     gap = _difference(lost, design.confidence_level)
-    return _Level(games, bounds, errors, gap, float(utility.mean()))
+    distances = np.array([]) if design.distances is None else _over_noise(design.distances, noise)
+    return _Level(games, bounds, errors, gap, float(utility.mean()), distances)
 
 
 def _drawn_records(
@@ -183,15 +194,19 @@ def _drawn_records(
 ) -> dict[str, Any]:
     noise = design.noise_scales[k]
     nothing = np.full(len(design.targets), np.nan)
-    distances = nothing if design.distances is None else design.distances
-    with np.errstate(divide="ignore", invalid="ignore"):
-        separation = np.where(distances > 0.0, distances / noise, distances)
+    separation = nothing if design.distances is None else _over_noise(design.distances, noise)
     others = [name for name in design.bounds if name not in ("dp", "bayes")]
     return {
         "n_games": np.full(len(design.targets), design.n_releases),
         "distance": separation,
         **bounded_columns(design, cells, noise, others),
     }
+
+
+def _over_noise(distances: FloatArray, noise: float) -> FloatArray:
+    """Distances over the noise, infinite without any, of the same shape."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(distances > 0.0, distances / noise, distances)
 
 
 def _difference(lost: Outcome | None, level: float) -> Interval:

@@ -125,13 +125,21 @@ def record_table(
 def bounded_columns(
     design: Design, cells: Mapping[str, Outcome], noise: float, others: Sequence[str]
 ) -> dict[str, FloatArray]:
-    """Bounds of every record, the smallest of the others, and the success of the attacks."""
-    bounds = cells[cell_key(noise, "bounds")]
+    """Bounds of every record, the smallest of the others, and the success of the attacks.
+
+    Where bounds are computed for a sample, ``computed`` tells for which, and a cheaper bound that
+    is known of every record stands for both of the others.
+    """
     nothing = np.full(len(design.targets), np.nan)
+    bounds = cells.get(cell_key(noise, "bounds"), {"bayes": nothing})
     columns = {
         "bayes": bounds["bayes"],
         "tightest_bound": np.min([bounds[name] for name in others], axis=0) if others else nothing,
     }
+    if "computed" in bounds:
+        known = bounds["computed"]
+        columns = {name: np.where(known, v, bounds["upper"]) for name, v in columns.items()}
+        columns["computed"] = known
     for name in design.attacks:
         counts = cells[cell_key(noise, name)].get("counts", nothing)
         columns[f"success_{name}"] = counts / design.n_releases

@@ -16,8 +16,9 @@ from skleak.audit.tables._rows import (
     record_table,
     success_columns,
 )
+from skleak.audit.tables._sampled import mean_bound
 from skleak.audit.tables._verdicts import error_verdict
-from skleak.metrics import Interval, mean_interval
+from skleak.metrics import INCOMPARABLE, Interval, mean_interval
 from skleak.utils._typing import FloatArray
 
 
@@ -42,23 +43,34 @@ def _results(
             outcome = cells.get(cell_key(noise, name))
             if outcome is not None:
                 start = {"noise_scale": noise, "attack": name}
-                rows.append(start | row(design, outcome, bounds, float(utility.mean())))
+                found = row(design, outcome, bounds, float(utility.mean()))
+                rows.append(start | found | _unjudged(design, name, found))
     return pd.DataFrame(rows)
+
+
+def _unjudged(design: SecretDesign, name: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns of the verdict where there is none: the attack uses what the prior leaves out."""
+    if name not in design.incomparable:
+        return {}
+    excess = {"detectable_excess": np.nan} if "detectable_excess" in found else {}
+    return {"verdict": INCOMPARABLE, **excess}
 
 
 def _success_row(
     design: SecretDesign, outcome: Outcome, bounds: Outcome | None, utility: float
 ) -> dict[str, Any]:
-    means, error = dict.fromkeys(design.bounds, np.nan), 0.0
+    means, errors = dict.fromkeys(design.bounds, np.nan), dict.fromkeys(design.bounds, 0.0)
+    sampled: dict[str, Any] = {}
     if bounds is not None:
-        means = {name: float(bounds[name].mean()) for name in design.bounds}
-        # Points of quasi Monte Carlo are shared: errors of the records may all lie on one side.
-        error = float(bounds["standard_error"].mean())
+        for name in design.bounds:
+            means[name], errors[name] = mean_bound(bounds, name, design.prior_score)
+        if "computed" in bounds and means:
+            tightest = errors[min(means, key=lambda name: means[name])]
+            sampled = {"bound_error": tightest, "n_bounded": int(bounds["computed"].sum())}
     played = Played.of(design, outcome)
     n_secrets = 0 if design.drawn else len(design.targets)
-    errors = dict.fromkeys(means, error)
     judged = judged_columns(design, played, means, errors, utility, n_secrets)
-    return _scores(design, played.shown) | judged
+    return _scores(design, played.shown) | judged | sampled
 
 
 def _scores(design: SecretDesign, success: Interval) -> dict[str, Any]:

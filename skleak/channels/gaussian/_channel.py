@@ -39,7 +39,9 @@ class GaussianChannel(Channel):
     * in space, as for M = 4: a one-dimensional integral over exact plane slices, M <= 64;
     * otherwise scrambled quasi Monte Carlo in at most M - 1 dimensions, with a standard error
       from 16 independent scramblings: of the measures of decision cells, or from M = 10 on of the
-      largest posterior, which costs less there unless failures are rare.
+      largest posterior, which costs less there unless failures are rare. It is skipped where the
+      trade-off bound is within `tolerance` of the prior, or of what a union bound guarantees: the
+      value is then the trade-off bound, never too small, and its error how far it can be off.
 
     The information is integrated on a lattice in one and two dimensions, and by quasi Monte Carlo
     in more.

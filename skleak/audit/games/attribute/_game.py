@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import clone
 
+from skleak.adversary.hypotheses import adds_noise, is_linear, weight_argument
+from skleak.adversary.knowledge import find_secret
 from skleak.attacks import (
     BlackBoxAttributeInference,
     ImputationAttack,
@@ -13,14 +15,47 @@ from skleak.attacks import (
     PriorAttack,
 )
 from skleak.audit.games._bounds import success_bounds
-from skleak.audit.games._game import Cell, Task
+from skleak.audit.games._game import Cell, Game, Task
+from skleak.audit.games._levels import SAMPLE, seed_of
+from skleak.audit.games._sampled import NAME, BoundsPlan, KnownBounds
 from skleak.audit.games._secret import SecretGame
 from skleak.audit.games._trials import play_actual, play_drawn, play_errors
+from skleak.audit.games.attribute._predictions import (
+    BLACK_BOXES,
+    PredictionsGame,
+    beyond_labels,
+    shown_to,
+)
 from skleak.audit.games.attribute._subject import study
 from skleak.audit.noise._shaped import ShapedNoise
+from skleak.audit.tables._design import Outcome, cell_key
+from skleak.utils._predictions import classifies
 from skleak.utils._typing import FloatArray
 
+# Attacks that read no parameter.
+_ASKING = frozenset(map(repr, ("prior", "imputation", *BLACK_BOXES)))
 _NAMES = ("prior", "imputation", "white_box", "black_box")
+_BEYOND = ("black_box_proba", "black_box_margin")
+
+
+def attribute_game(task: Task, entropy: list[int]) -> Game:
+    """Return the game of a column: against parameters where there are any, else answers."""
+    learner = task.learner
+    if learner is None or adds_noise(task.estimator) or _reads_parameters(task):
+        few = not find_secret(task.table, task.attribute, task.values).numeric
+        return AttributeGame(task.settled(drawn=few))
+    return PredictionsGame(task.settled(drawn=False), learner, entropy)
+
+
+def _reads_parameters(task: Task) -> bool:
+    """Return True if a model has parameters to read, and anything that is asked for reads them."""
+    named = [task.attacks] if isinstance(task.attacks, str) else task.attacks
+    without = isinstance(named, list | tuple) and set(map(repr, named)) <= _ASKING
+    if without and task.noise_scales is None and not task.drawn:
+        return False
+    fitted = clone(task.estimator, safe=False)
+    weights = weight_argument(fitted, task.sample_weight)
+    return is_linear(fitted.fit(task.table, task.y, **weights) or fitted)
 
 
 class AttributeGame(SecretGame):
@@ -36,10 +71,14 @@ class AttributeGame(SecretGame):
                 "has infinitely many. Pass the values to choose from in `values`, or "
                 "`secrets='actual'`."
             )
-        known = _NAMES if self.estimates else (*_NAMES, "informed")
+        model = self.subject.model
+        self._classifies = classifies(model, task.y)
+        known = _NAMES if self.estimates else (*_NAMES, *_BEYOND, "informed")
         # Labels cannot tell a quantity.
-        useless = self.estimates and is_classifier(self.subject.model)
-        super().__init__(task, self.subject, known, _NAMES[:-1] if useless else _NAMES)
+        usual = _NAMES[:-1] if self.estimates and self._classifies else _NAMES
+        if not self.estimates and task.noise_scales is None and not adds_noise(model):
+            usual = (*usual, *beyond_labels(model, task.y))
+        super().__init__(task, self.subject, known, usual)
 
     def made(self, name: str) -> Any:
         """Return an attack of ours; the white box is fitted already."""
@@ -51,12 +90,54 @@ class AttributeGame(SecretGame):
             "prior": lambda: PriorAttack(column, prior=prior, **own),
             "imputation": lambda: ImputationAttack(column, **own),
             "white_box": lambda: subject.white_box,
-            "black_box": lambda: BlackBoxAttributeInference(
-                task.estimator, column, prior=prior, **own
-            ),
             "informed": lambda: InformedAttributeInference(task.estimator, column, **own),
         }
-        return makers[name]()
+        if name in makers:
+            return makers[name]()
+        own |= {"prior": prior, "criterion": BLACK_BOXES[name]}
+        return BlackBoxAttributeInference(task.estimator, column, **own)
+
+    def _outputs(self) -> Mapping[str, str]:
+        return shown_to(self._chosen, self._classifies)
+
+    def prepare(self, entropy: list[int]) -> None:
+        """Fit the attacks, check the noise, and decide whose bounds are computed."""
+        super().prepare(entropy)
+        if self.estimates:
+            return
+        subject, design = self.subject, self.design
+        points, shapes = subject.white_box.encodings_, subject.shapes
+        places = points if shapes is not None else subject.noise.whitened(points)
+        rest = (design.bounds, shapes, subject.unit_eta, design.noise_scales)
+        self._known = KnownBounds.of(places, subject.prior, *rest)
+        seed = seed_of(entropy, 0, SAMPLE)
+        self._plan = BoundsPlan.of(*points.shape, shaped=shapes is not None, seed=seed)
+
+    def phase(self, key: str) -> tuple[str, int]:
+        """Return the phase of a cell; bounds count the records of their own cell."""
+        phase, count = super().phase(key)
+        name = key.rpartition("|")[2]
+        return phase, self._plan.sizes.get(name, count) if phase == NAME else count
+
+    def outlook(self) -> list[str]:
+        """Say whose bounds are computed, and how long that takes."""
+        if self.estimates or not self.design.bounds:
+            return []
+        n_levels = sum(scale > 0.0 for scale in self.design.noise_scales)
+        return [self._plan.outlook(n_levels)]
+
+    def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
+        """Return the outcomes with the bounds of every noise level as one."""
+        if self.estimates:
+            return outcomes
+        whole = dict(outcomes)
+        for scale in self.design.noise_scales:
+            keys = {name: cell_key(scale, name) for name in (NAME, *self._plan.names)}
+            found = {name: outcomes[key] for name, key in keys.items() if key in outcomes}
+            bounds = self._plan.joined(found)
+            if bounds is not None:
+                whole[keys[NAME]] = bounds
+        return whole
 
     def games(
         self, scale: float, noise: FloatArray, seed: np.random.SeedSequence
@@ -69,9 +150,7 @@ class AttributeGame(SecretGame):
             known: Any = (subject.noiseless, truth, subject.mse(scale), subject.spread)
             return {name: (play_errors, (a, *known, *rest)) for name, a in self.attacks.items()}
         points = subject.white_box.encodings_
-        places = points if subject.shapes is not None else subject.noise.whitened(points)
-        bounds = (places, subject.prior, scale, self.design.bounds, subject.shapes)
-        cells: dict[str, Cell] = {"bounds": (success_bounds, bounds)}
+        cells = self._plan.cells(self._known, scale, success_bounds)
         if not self.design.drawn:
             known = (subject.noiseless, subject.secrets, *rest)
             return cells | {name: (play_actual, (a, *known)) for name, a in self.attacks.items()}

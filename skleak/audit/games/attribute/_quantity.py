@@ -11,6 +11,7 @@ from skleak.adversary.hypotheses import (
     candidate_rows,
     chebyshev_coefficients,
     dense_table,
+    truncation_error,
 )
 from skleak.influence.reweighting import fitted_derivative, total_jacobian
 from skleak.influence.state import FitState
@@ -19,10 +20,8 @@ from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
 # Half the step of central differences of the preprocessing, in standard deviations of the column.
 _STEP = 1e-4
-# Number of the last terms of a series that tell how much those beyond them may be.
+# Number of the last terms of a series, in which solvers leave noise.
 _LAST = 8
-# Share of the largest term from which the last ones are small.
-_RESOLVED = 1e-3
 # Share of a derivative that may be in doubt; of one in more doubt nothing is known.
 _DOUBT = 0.1
 _ROUND_OFF = 1e-10
@@ -40,7 +39,7 @@ def at_truth(
     """
     series, place, inside = _series(nodes, low, high, truth)
     terms = chebyshev.chebvander(place, N_NODES - 1)
-    errors = np.where(inside, _beyond(np.linalg.norm(series, axis=2)), np.inf)
+    errors = np.where(inside, truncation_error(np.linalg.norm(series, axis=2)), np.inf)
     return np.einsum("tm,tmp->tp", terms, series), errors
 
 
@@ -71,19 +70,6 @@ def slope_at_truth(
     limit = _DOUBT * np.linalg.norm(slope, axis=1) + _ROUND_OFF * sizes.max(axis=1)
     slope = np.where((inside & (doubt <= limit))[:, None], slope, np.nan)
     return np.asarray(slope / (0.5 * (high - low))[:, None]).reshape(len(nodes), *nodes.shape[2:])
-
-
-def _beyond(sizes: FloatArray) -> FloatArray:
-    """Bound what is beyond the last of the terms (n_targets, N_NODES) of a series.
-
-    Those of an analytic function end up falling at a constant rate: where the last few are half of
-    those before, and small, all that follow are no more than them. These count twice: they are left
-    out, and taken for terms of lower degree.
-    """
-    last, before = sizes[:, -_LAST:].sum(axis=1), sizes[:, -2 * _LAST : -_LAST].sum(axis=1)
-    largest = sizes.max(axis=1)
-    falling = (last <= 0.5 * before) & (last <= _RESOLVED * largest)
-    return np.where(falling | (last <= _ROUND_OFF * largest), 2.0 * last, np.inf)
 
 
 def _series(
