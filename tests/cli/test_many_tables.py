@@ -46,6 +46,39 @@ def load(name):
     return getattr(importlib.import_module("vega_datasets").local_data, table)()
 
 
+def assert_confirmed(told):
+    """The facts of the first sentence, found again in the tables below it."""
+    found, first = told["decision"], told["findings"][0]
+    results, records = pd.DataFrame(told["results"]), pd.DataFrame(told["records"])
+    levels = sorted(set(results["noise_scale"]))
+    at = results[results["noise_scale"] == found["noise"]]
+    assert f"{found['limit']:.0%}" in first
+    assert np.allclose(at["utility"], found["utility"]["value"])
+    attacks = at[~at["attack"].isin(["prior", "imputation"])]
+    if found["status"] == "kept":
+        assert f"oise scale {found['noise']:.3g} keeps" in first
+        assert found["advantage"] <= found["limit"]
+        # No attack that looks at the model is surely above the limit, or beyond a bound.
+        assert not (attacks["advantage_low"] > found["limit"]).any()
+        assert "bound exceeded" not in set(attacks["verdict"])
+    if found["kind"] == "categorical" and found["source"] == "bound":
+        bounds = [name for name in ("bayes", "tightest_bound") if name in records]
+        own = records[bounds].astype(float).min(axis=1) - records["prior"]
+        own /= 1.0 - records["prior"]
+        mean = own.groupby(records["noise_scale"]).mean()
+        assert mean[found["noise"]] == pytest.approx(found["advantage"], abs=0.01)
+        if found["status"] == "kept":
+            smaller = [level for level in levels if level < found["noise"]]
+            assert all(mean[level] > found["limit"] - 0.01 for level in smaller)
+        else:
+            assert mean.min() > found["limit"] - 0.01
+        exposed = own[records["noise_scale"] == found["noise"]]
+        assert found["largest"] == pytest.approx(exposed.max(), abs=1e-9)
+        above = exposed > found["limit"] * (1.0 + 1e-9)
+        assert found["n_above"] == above.sum()
+        assert set(found["labels"]) == set(records["label"][exposed.index[above]])
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the packages
 @pytest.mark.parametrize("name", TABLES)
@@ -58,4 +91,5 @@ def test_an_audit_ends_and_its_first_sentence_is_true(name, tmp_path, run):
     code, text, _ = run("audit", path, *options)
     assert code == 0
     told = json.loads(out.read_text())
-    assert told["summary"][0] in " ".join(text.split())
+    assert " ".join(told["findings"][0].split()) in " ".join(text.split())
+    assert_confirmed(told)
