@@ -23,7 +23,7 @@ from skleak.linear_model._rung import unchecked_moves
 from skleak.mechanisms import NoiseGoal
 from skleak.reports import LeakageReport, Promises, build_leakage_report
 from skleak.utils._blocks import dense
-from skleak.utils._records import values_withheld
+from skleak.utils._records import row_labels, values_withheld
 from skleak.utils._sklearn_compat import validate_data
 from skleak.utils._typing import Array, FloatArray
 
@@ -230,9 +230,16 @@ class MeasuredModel(LinearModelParameters):
         Returns
         -------
         LeakageReport
-            Confidential, as it holds the leakage of every record.
+            Confidential, as it holds the leakage of every record. Records go by their labels in
+            the DataFrame that was fitted or passed, or by position.
+
+        See Also
+        --------
+        skleak.inspection.leakage_report : The same for a pipeline, about the columns that a
+            person has before they are encoded.
         """
         state = self._confidential_state()
+        index = state.row_labels if X is None else row_labels(X)
         X, y = self._records(X, y)
         names = getattr(self, "feature_names_in_", None)
         if groups is not None:
@@ -247,6 +254,7 @@ class MeasuredModel(LinearModelParameters):
             groups=groups,
             estimator=type(self).__name__,
             promises=self._terms,
+            index=index,
             rung_moves=None
             if self._goal is None
             else unchecked_moves(self._goal, self._fitted_problem(), state.noise_scale),

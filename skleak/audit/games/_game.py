@@ -106,6 +106,7 @@ class Facts:
     chosen: Mapping[str, str] = field(default_factory=dict)  # parameters that searches chose
     transformed: bool = False  # whether the model is of a function of the targets
     seeded: tuple[str, ...] = ()  # parameters left to chance that got seeds
+    outputs: Mapping[str, str] = field(default_factory=dict)  # what each attack was shown
 
 
 class Game(ABC):

@@ -208,7 +208,12 @@ class SecretGame(Game):
             determines=self._subject.related.get("determines", {}),
             target_counts=self._guesses_target(),
             has_noise=adds_noise(self._subject.model),
+            outputs=self._outputs(),
         )
+
+    def _outputs(self) -> Mapping[str, str]:
+        """Say what of a release each attack is shown; nothing where all are shown all."""
+        return {}
 
     def _guesses_target(self) -> bool:
         """Return True if an attack on whole records reconstructs the targets of the model too."""

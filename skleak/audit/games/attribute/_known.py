@@ -7,9 +7,8 @@ import numpy as np
 from skleak.adversary.knowledge import (
     Secret,
     attribute_prior,
-    find_secret,
+    read_secret,
     resolve_records,
-    without_attribute,
 )
 from skleak.attacks import ImputationAttack, PriorAttack
 from skleak.audit.games._game import Task
@@ -40,7 +39,7 @@ class KnownColumn:
 def known_column(task: Task) -> KnownColumn:
     """Read the column of a task, and measure what guessing without the model gets right."""
     attribute, table, y, records = task.attribute, task.table, task.y, task.records
-    secret = find_secret(table, attribute, task.values)
+    secret, others, known_y = read_secret(table, y, attribute, task.values)
     rows = resolve_records(records, table.shape[0])
     truth, codes = secret.column[rows], secret.codes
     imputation = ImputationAttack(attribute, values=task.values, records=records).fit(table, y)
@@ -61,8 +60,7 @@ def known_column(task: Task) -> KnownColumn:
             prior_score=errors,
             spread=spread,
         )
-    others = without_attribute(table, secret.index)
-    prior = attribute_prior(task.prior, others, y, secret, rows)
+    prior = attribute_prior(task.prior, others, known_y, secret, rows)
     guess, everyone = imputation.prior_.argmax(axis=1), np.arange(len(rows))
     # A secret that is drawn is guessed as often as its prior says.
     right = prior[everyone, guess] if task.drawn else guess == codes[rows]
