@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from skleak.audit.report._decision import largest_advantages
+from skleak.audit.report._decision import decision, largest_advantages
 from skleak.audit.report._document import audit_document
 from skleak.audit.report._facts import AuditFacts
 from skleak.plotting import AuditDisplay
@@ -114,8 +114,9 @@ class AuditReport(AuditFacts, Report):
         -------
         dict
             ``schema``, ``schema_version``, ``skleak`` (version), ``confidential``, the fields of
-            the report, and ``results`` and ``records`` as lists with one dictionary per row.
-            Infinite and undefined numbers are None.
+            the report, ``decision`` (the facts of its first sentence), and ``results`` and
+            ``records`` as lists with one dictionary per row. Infinite and undefined numbers are
+            None.
         """
         return header("audit_report") | {
             "estimator": self.estimator,
@@ -123,6 +124,7 @@ class AuditReport(AuditFacts, Report):
             "kind": self.kind,
             "settings": plain(self.settings),
             "reproducibility": plain(self.reproducibility),
+            "decision": plain(decision(self)),
             "findings": list(self.findings),
             "assumptions": list(self.assumptions),
             "results": rows(self.results),
