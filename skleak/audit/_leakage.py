@@ -27,7 +27,8 @@ class LeakageAuditor(BaseAuditor):
         asked for predictions, without bounds (docs/theory.md, "Any model"). Where a stated
         ``noise_scale`` is not what fits add, the measured noise is used, with a warning.
     attribute : str, int or None, default=None
-        Sensitive column of the raw data, by name or position. None attacks whole records.
+        Sensitive column of the raw data, by name or position; "(target)" is the target of the
+        model. None attacks whole records.
     attacks : "default", str, attack, list of them or dict of name to attack, default="default"
         Names "prior", "imputation", "white_box", "black_box", "black_box_proba",
         "black_box_margin", "informed", or objects with ``fit(X, y)`` and ``predict(released)``,

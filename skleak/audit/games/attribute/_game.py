@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skleak.adversary.hypotheses import N_NODES, adds_noise, is_linear, weight_argument
-from skleak.adversary.knowledge import find_secret, resolve_records
+from skleak.adversary.knowledge import column_names, read_secret, resolve_records
 from skleak.attacks import (
     BlackBoxAttributeInference,
     ImputationAttack,
@@ -29,6 +29,7 @@ from skleak.audit.games.attribute._predictions import (
 from skleak.audit.games.attribute._subject import study
 from skleak.audit.noise._shaped import ShapedNoise
 from skleak.audit.tables._design import Outcome, cell_key
+from skleak.utils._features import is_target
 from skleak.utils._predictions import classifies
 from skleak.utils._typing import FloatArray
 
@@ -38,13 +39,16 @@ _MOST_TRAININGS = 4000
 _ASKING = frozenset(map(repr, ("prior", "imputation", *BLACK_BOXES)))
 _NAMES = ("prior", "imputation", "white_box", "black_box")
 _BEYOND = ("black_box_proba", "black_box_margin")
+# Those that can be about the target of the model itself.
+_OF_TARGETS = ("prior", "imputation", "white_box")
 
 
 def attribute_game(task: Task, entropy: list[int]) -> Game:
     """Return the game of a column: against parameters where there are any, else answers."""
     learner = task.learner
     if learner is None or adds_noise(task.estimator) or _reads_parameters(task):
-        few = not find_secret(task.table, task.attribute, task.values).numeric
+        given = task.table, task.y, task.attribute, task.values
+        few = not read_secret(*given)[0].numeric
         return AttributeGame(task.settled(drawn=few))
     return PredictionsGame(task.settled(drawn=False), learner, entropy)
 
@@ -58,7 +62,7 @@ def _reads_parameters(task: Task) -> bool:
     named = [task.attacks] if isinstance(task.attacks, str) else task.attacks
     asking = isinstance(named, list | tuple) and set(map(repr, named)) <= _ASKING
     if isinstance(task.attacks, str) and task.attacks == "default":
-        secret = find_secret(task.table, task.attribute, task.values)
+        secret, *_ = read_secret(task.table, task.y, task.attribute, task.values)
         n_targets = len(resolve_records(task.records, len(task.y)))
         n_values = N_NODES if secret.values is None else len(secret.values)
         asking = n_targets * n_values > _MOST_TRAININGS
@@ -84,11 +88,13 @@ class AttributeGame(SecretGame):
             )
         model = self.subject.model
         self._classifies = classifies(model, task.y)
-        known = _NAMES if self.estimates else (*_NAMES, *_BEYOND, "informed")
+        known: tuple[str, ...] = _NAMES if self.estimates else (*_NAMES, *_BEYOND, "informed")
         # Labels cannot tell a quantity.
-        usual = _NAMES[:-1] if self.estimates and self._classifies else _NAMES
+        usual: tuple[str, ...] = _NAMES[:-1] if self.estimates and self._classifies else _NAMES
         if not self.estimates and task.noise_scales is None and not adds_noise(model):
             usual = (*usual, *beyond_labels(model, task.y))
+        if is_target(task.attribute, column_names(task.table)):
+            known = usual = _OF_TARGETS
         super().__init__(task, self.subject, known, usual)
 
     def made(self, name: str) -> Any:
