@@ -89,7 +89,7 @@ class Separator:
         if self.state.converged:
             distances, exact = self._distances(unknown, own, share)
             distances = self._over_noise(np.where(self.batch.present, distances, 0.0))
-            information = self._information(unknown) if unknown.kind == "number" else np.nan
+            information = self.information(unknown) if unknown.kind == "number" else np.nan
             why = self._why(unknown, exact)
         else:
             distances, exact = np.full((2, len(own)), np.nan), np.zeros(len(own), dtype=bool)
@@ -184,7 +184,7 @@ class Separator:
             warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
             return candidate_encodings(state, X, y, unknown.columns, values, rows=rows)
 
-    def _information(self, unknown: Unknown) -> float:
+    def information(self, unknown: Unknown) -> float:
         """Largest information about a number, averaged over a normal law of its mean and spread."""
         sd = float(unknown.sd[0])
         if not sd > 0.0:
