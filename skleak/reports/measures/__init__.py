@@ -9,6 +9,7 @@ from skleak.reports.measures._separation import (
     prior_ends,
 )
 from skleak.reports.measures._unknown import target
+from skleak.reports.measures._unprotected import unprotected_column
 
 __all__ = [
     "GOAL",
@@ -18,4 +19,5 @@ __all__ = [
     "loss_table",
     "prior_ends",
     "target",
+    "unprotected_column",
 ]
