@@ -8,6 +8,7 @@ import pandas as pd
 from skleak.audit.report._decision import decision, largest_advantages
 from skleak.audit.report._document import audit_document
 from skleak.audit.report._facts import AuditFacts
+from skleak.audit.report._person import PersonAudit, person_audit
 from skleak.plotting import AuditDisplay
 from skleak.rendering import Document, Report, header, plain, rows
 from skleak.rendering.results import bound_advantages
@@ -106,6 +107,28 @@ class AuditReport(AuditFacts, Report):
             "bound", the name of an attack, or "nothing".
         """
         return largest_advantages(self)
+
+    def person(self, label: Any) -> PersonAudit:
+        """Report what the attacks learned about one person, and which bound says so.
+
+        Parameters
+        ----------
+        label : object
+            Label of a record under attack, as in ``records["label"]``: of the index of the
+            DataFrame that was audited, or its position where that has none. Where it occurs more
+            than once, all its records are reported on.
+
+        Returns
+        -------
+        PersonAudit
+            Noise scale by noise scale; for an audit of membership whether it shows.
+
+        Raises
+        ------
+        KeyError
+            Where no record under attack has that label.
+        """
+        return person_audit(self, label)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole report as plain dictionaries, lists, strings and numbers.

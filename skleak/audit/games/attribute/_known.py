@@ -13,6 +13,7 @@ from skleak.adversary.knowledge import (
 from skleak.attacks import ImputationAttack, PriorAttack
 from skleak.audit.games._game import Task
 from skleak.audit.games._secret import determination
+from skleak.audit.games.attribute._dependence import related_columns
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 
@@ -30,6 +31,8 @@ class KnownColumn:
     imputed: float  # the same with the secrets of the data, as they are
     # Largest prior probability, or squared error of the mean of the others, (n_targets,).
     prior_score: FloatArray
+    # Columns that determine the secret, and those that it determines, with how well.
+    related: dict[str, dict[str, float]]
     spread: float = 1.0  # variance of the numbers that are guessed; 1 for categories
 
 
@@ -53,6 +56,7 @@ def known_column(task: Task) -> KnownColumn:
             baseline=determination(errors, spread),
             imputation=determination((imputation.predict() - truth) ** 2, spread),
             imputed=determination((imputation.predict() - truth) ** 2, spread),
+            related=related_columns(table, y, secret),
             prior_score=errors,
             spread=spread,
         )
@@ -69,5 +73,6 @@ def known_column(task: Task) -> KnownColumn:
         baseline=float(prior.max(axis=1).mean()),
         imputation=float(right.mean()),
         imputed=float(np.mean(guess == codes[rows])),
+        related=related_columns(table, y, secret),
         prior_score=prior.max(axis=1),
     )

@@ -196,6 +196,8 @@ class PredictionsGame(Game):
             noise_covariance="isotropic",
             has_noise=False,
             imputed=self._known.imputed,
+            determined_by=self._known.related["determined_by"],
+            determines=self._known.related["determines"],
             outputs=shown_to(self._chosen, self._classifies),
             no_bound=NO_BOUND,
             preprocessing="in the model" if isinstance(self.task.estimator, Pipeline) else "none",
