@@ -21,25 +21,29 @@ class LeakageAuditor(BaseAuditor):
 
     Parameters
     ----------
-    estimator : estimator or Pipeline
+    estimator : estimator, Pipeline or search
         Model to audit; clones of it are fitted. Private estimators of skleak have closed forms;
-        any other linear model is refitted for every candidate value, and gets noise added. Where a
-        stated ``noise_scale`` is not what its fits add, the measured noise is used, with a warning.
+        other linear models are refitted for every candidate, and get noise added; all others are
+        asked for predictions, without bounds (docs/theory.md, "Any model"). Where a stated
+        ``noise_scale`` is not what fits add, the measured noise is used, with a warning.
     attribute : str, int or None, default=None
-        Sensitive column of the raw data, by name or position. None attacks whole records.
+        Sensitive column of the raw data, by name or position; "(target)" is the target of the
+        model. None attacks whole records.
     attacks : "default", str, attack, list of them or dict of name to attack, default="default"
-        Names "prior", "imputation", "white_box", "black_box", "informed", or objects with
-        ``fit(X, y)`` and ``predict(released)``, from parameters (n_releases, n_parameters) to
-        guesses (n_releases, n_records). By default the first four, without "black_box" for a
-        quantity and a classifier; for whole records `InformedReconstruction`.
+        Names "prior", "imputation", "white_box", "black_box", "black_box_proba",
+        "black_box_margin", "informed", or objects with ``fit(X, y)`` and ``predict(released)``,
+        from parameters (n_releases, n_parameters) to guesses (n_releases, n_records), or from one
+        model to guesses (n_records,). By default all that apply but "informed"; for whole records
+        `InformedReconstruction`.
     noise_scales : float, array-like of float or None, default=None
-        Standard deviations of the noise to audit, 0 or more. None takes that of the estimator.
+        Standard deviations of the noise to audit. None takes the estimator's own, 0 if it has none.
     n_releases : int, default=100
-        Simulated releases at each noise level; with ``secrets="drawn"`` the games of each record.
+        Simulated releases at each noise level, or trainings where these are left to chance; with
+        ``secrets="drawn"`` the games of each record.
     secrets : {"auto", "actual", "drawn"}, default="auto"
         "drawn" redraws the secret of one record at a time from its prior ([FANO23] figure 1), where
         bounds and attacks speak of the same. "actual" attacks all records as they are, for which
-        bounds hold on average over such draws. "auto" draws one of few values.
+        bounds hold on average over such draws. "auto" draws one of few values, where it can be.
     prior : {"marginal", "uniform", "conditional"} or array, default="marginal"
         Knowledge of the secret before the release: frequencies among the other records, none, a
         cross-fitted classifier on all else about the record, or stated probabilities.

@@ -69,8 +69,8 @@ class MembershipAuditor(BaseAuditor):
     Attributes
     ----------
     results_, records_ : DataFrame
-        A row for each noise level and attack, and for each noise level and candidate.
-        `AuditReport` lists the columns.
+        A row for each noise level and attack, and for each noise level and candidate, with its
+        label in the index of a DataFrame. `AuditReport` lists the columns.
     report_ : AuditReport
         Both tables in words, with ``to_text()``, ``to_html()``, ``to_json()`` and ``plot()``.
     partial_results_ : DataFrame

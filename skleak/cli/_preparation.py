@@ -1,6 +1,6 @@
 """From a table as it was read to a model, its training records and what is secret in them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from skleak.cli._columns import (
     text_of,
     typed,
 )
+from skleak.cli._models import own_columns, predicts_classes
 from skleak.cli._reading import resolve_column
 from skleak.cli._targets import Target, read_target
 from skleak.rendering import count, number, plural, shorten
@@ -39,7 +40,8 @@ class Prepared:
     y: Array
     X_test: "pd.DataFrame | None"  # Records held out; None where there are none
     y_test: "Array | None"
-    preprocessing: ColumnTransformer  # Unfitted
+    # Unfitted; None where the model of the user takes the columns as they are
+    preprocessing: "ColumnTransformer | None"
     sensitive: str | None  # Column that attackers are after, or None
     n_values: int  # Candidate values of it; 0 for a quantity or whole records
     target: Target  # What is predicted
@@ -59,10 +61,13 @@ def prepare(
     seed: int,
     membership: bool = False,
     identity: str | None = None,
+    own: Any = None,
 ) -> Prepared:
     """Choose a model, turn columns into what it can use, and hold out records.
 
-    Shapes: ``frame`` (n, n_columns). Tables keep in their index what records are called by.
+    Shapes: ``frame`` (n, n_columns). Tables keep in their index what records are called by. A model
+    of the user's, `own`, gets columns as they are read where it takes them by name or prepares them
+    itself.
     """
     frame = _named_records(frame, identity, target, sensitive)
     target, sensitive, left_out, codes = _resolve(frame, target, sensitive, drop, nominal)
@@ -70,7 +75,7 @@ def prepare(
     decisions, notes = Decisions(), []
     for name in left_out:
         decisions.add(name, "left out, as --drop says")
-    answer, rows = read_target(frame.pop(target), target, model)
+    answer, rows = _target(frame.pop(target), target, model, own)
     whole = sensitive is None and not membership
     if whole and answer.classes and len(np.unique(answer.values)) > 2:
         raise ValueError(
@@ -78,19 +83,26 @@ def prepare(
             f"or of two classes, and {target!r} has more than two"
         )
     notes += [answer.note, *_dropped(len(frame), rows, target)]
-    table = typed(frame, codes, decisions)
+    raw = None if own is None else own_columns(own, frame, sensitive)
+    if raw is not None and codes:
+        raise ValueError(
+            "--nominal is of columns that are prepared here; the model prepares its own. Leave it "
+            "out"
+        )
+    table = typed(frame, codes, decisions) if raw is None else frame[raw]
     counters = row_counters(table)
     table, values = table[rows], answer.values
     if sensitive is not None:
-        kept = _kept(table[sensitive])
+        kept = _kept(table[sensitive]) if raw is None else table[sensitive].notna().to_numpy()
         notes += _dropped(len(table), kept, sensitive)
         table, values = table[kept], values[kept]
     answer.check(values, target)
-    numeric, categories = choose(table, sensitive, counters, decisions)
-    if not numeric + categories:
-        why = "; ".join(decisions.lines())
-        raise ValueError(f"no column is left for the model to use ({why}). Add columns that vary")
-    table = _named_missing(table[numeric + categories], categories)
+    transformers = None
+    if raw is None:
+        table, transformers = _usable(table, sensitive, counters, decisions)
+    else:
+        for name in raw:
+            decisions.add(name, "as it was read, for the model to prepare")
     X, y, X_test, y_test = _split(table, values, answer.classes, test_size, seed)
     n_values = 0
     if sensitive is not None:
@@ -98,7 +110,6 @@ def prepare(
         n_values, note = _study(X, sensitive)
         notes.append(note)
     notes.append(_split_note(X, X_test))
-    transformers = _transformers(numeric, categories)
     messages = (tuple(notes), decisions.lines())
     return Prepared(X, y, X_test, y_test, transformers, sensitive, n_values, answer, *messages)
 
@@ -126,6 +137,26 @@ def _named_records(
             f"{plural(len(frame), 'record')}. Name a column that tells all records apart"
         )
     return frame.drop(columns=name).set_axis(pd.Index(labels, name=name), axis=0)
+
+
+def _target(column: "pd.Series[Any]", name: str, model: str, own: Any) -> tuple[Target, Array]:
+    """Read the target as a model of ours or of the user's takes it."""
+    if own is None:
+        return read_target(column, name, model)
+    kinds = {True: "logistic", False: "linear", None: "auto"}
+    return read_target(column, name, kinds[predicts_classes(own)], type(own).__name__)
+
+
+def _usable(
+    table: pd.DataFrame, sensitive: str | None, counters: Collection[str], decisions: Decisions
+) -> tuple[pd.DataFrame, ColumnTransformer]:
+    """Columns that a model can use, and what turns them into numbers."""
+    numeric, categories = choose(table, sensitive, counters, decisions)
+    if not numeric + categories:
+        why = "; ".join(decisions.lines())
+        raise ValueError(f"no column is left for the model to use ({why}). Add columns that vary")
+    chosen = _named_missing(table[numeric + categories], categories)
+    return chosen, _transformers(numeric, categories)
 
 
 def _resolve(

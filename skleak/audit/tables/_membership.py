@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import stats
+from scipy.special import ndtr, ndtri
 
 from skleak.audit.tables._design import MembershipDesign, Outcome, cell_key, release_key
 from skleak.audit.tables._rates import TPR, Rates, best_rate, pair_success, rates
@@ -125,7 +126,9 @@ def _actual_records(
         "bayes": _mean(_stacked(done, "bayes", k)),
     }
     played = _played(design, done, k)
-    return columns | {f"success_{name}": _mean(right) for name, (_, right) in played.items()}
+    columns |= {f"success_{name}": _mean(right) for name, (_, right) in played.items()}
+    separation = _stacked(done, "separation", k)
+    return columns | {f"bayes_{name}": _mean(_power(separation, TPR[name])) for name in TPR}
 
 
 def _finished(design: MembershipDesign, cells: Mapping[str, Outcome]) -> list[Outcome]:
@@ -200,7 +203,13 @@ def _drawn_records(
         "n_games": np.full(len(design.targets), design.n_releases),
         "distance": separation,
         **bounded_columns(design, cells, noise, others),
+        **{f"bayes_{name}": _power(separation, rate) for name, rate in TPR.items()},
     }
+
+
+def _power(distances: FloatArray, rate: float) -> FloatArray:
+    """True positive rates of the best tests of single pairs, of the shape of the distances."""
+    return np.asarray(ndtr(ndtri(rate) + distances))
 
 
 def _over_noise(distances: FloatArray, noise: float) -> FloatArray:
