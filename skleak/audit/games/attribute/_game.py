@@ -9,7 +9,6 @@ from sklearn.base import clone, is_classifier
 from skleak.adversary.hypotheses import adds_noise, is_linear, weight_argument
 from skleak.attacks import (
     BlackBoxAttributeInference,
-    ImputationAttack,
     InformedAttributeInference,
     PriorAttack,
 )
@@ -68,14 +67,14 @@ class AttributeGame(SecretGame):
         super().__init__(task, self.subject, known, _NAMES[:-1] if useless else _NAMES)
 
     def made(self, name: str) -> Any:
-        """Return an attack of ours; the white box is fitted already."""
+        """Return an attack of ours; the white box and imputation are fitted already."""
         task, subject = self.task, self.subject
         column, own = task.attribute, {"values": task.values, "records": subject.targets}
         # The prior of every target, computed once for all attacks.
         prior: Any = "marginal" if self.estimates else subject.prior
         makers: dict[str, Callable[[], Any]] = {
             "prior": lambda: PriorAttack(column, prior=prior, **own),
-            "imputation": lambda: ImputationAttack(column, **own),
+            "imputation": lambda: subject.imputer,
             "white_box": lambda: subject.white_box,
             "black_box": lambda: BlackBoxAttributeInference(
                 task.estimator, column, prior=prior, **own

@@ -28,6 +28,7 @@ class KnownColumn:
     prior: FloatArray  # of every target, (n_targets, n_values)
     baseline: float  # success of the prior
     imputation: float  # success of imputation without the model
+    imputer: ImputationAttack  # which that is of: fitted once, as it may take longer than the rest
     # Largest prior probability, or squared error of the mean of the others, (n_targets,).
     prior_score: FloatArray
     spread: float = 1.0  # variance of the numbers that are guessed; 1 for categories
@@ -39,7 +40,7 @@ def known_column(task: Task) -> KnownColumn:
     secret = find_secret(table, attribute, task.values)
     rows = resolve_records(records, table.shape[0])
     truth, codes = secret.column[rows], secret.codes
-    imputation = ImputationAttack(attribute, values=task.values, records=records).fit(table, y)
+    imputer = ImputationAttack(attribute, values=task.values, records=rows).fit(table, y)
     if secret.values is None:
         column = secret.column
         mean = PriorAttack(attribute, records=records).fit(table, y).predict()
@@ -51,13 +52,14 @@ def known_column(task: Task) -> KnownColumn:
             values=column[:0],
             prior=np.empty((len(rows), 0)),
             baseline=determination(errors, spread),
-            imputation=determination((imputation.predict() - truth) ** 2, spread),
+            imputation=determination((imputer.predict() - truth) ** 2, spread),
+            imputer=imputer,
             prior_score=errors,
             spread=spread,
         )
     others = without_attribute(table, secret.index)
     prior = attribute_prior(task.prior, others, y, secret, rows)
-    guess, everyone = imputation.prior_.argmax(axis=1), np.arange(len(rows))
+    guess, everyone = imputer.prior_.argmax(axis=1), np.arange(len(rows))
     # A secret that is drawn is guessed as often as its prior says.
     right = prior[everyone, guess] if task.drawn else guess == codes[rows]
     return KnownColumn(
@@ -68,5 +70,6 @@ def known_column(task: Task) -> KnownColumn:
         prior=prior,
         baseline=float(prior.max(axis=1).mean()),
         imputation=float(right.mean()),
+        imputer=imputer,
         prior_score=prior.max(axis=1),
     )

@@ -142,8 +142,9 @@ class PredictionsGame(Game):
         weights = self.task.sample_weight
         for name, attack in self._chosen.items():
             own = self._made(attack) if isinstance(attack, str) else attack
-            known = (self.task.table, self.task.y)
-            self.attacks[name] = fit_copy(own, *known, sample_weight=weights)
+            if own is not self._known.imputer:
+                own = fit_copy(own, self.task.table, self.task.y, sample_weight=weights)
+            self.attacks[name] = own
 
     def _made(self, name: str) -> Any:
         task, known = self.task, self._known
@@ -152,7 +153,7 @@ class PredictionsGame(Game):
         if name == "prior":
             return PriorAttack(task.attribute, prior=prior, **own)
         if name == "imputation":
-            return ImputationAttack(task.attribute, **own)
+            return known.imputer
         criterion: Any = BLACK_BOXES[name]
         return BlackBoxAttributeInference(
             task.estimator, task.attribute, criterion=criterion, prior=prior, **own
