@@ -15,6 +15,7 @@ from skleak.adversary.hypotheses import check_private, check_weights, check_weig
 from skleak.adversary.knowledge import as_table, column_names
 from skleak.audit.games._game import Game, Task
 from skleak.audit.report._build import build_report, fingerprint, identity
+from skleak.audit.report._labels import with_labels
 from skleak.audit.run._checkpoint import Checkpoint, stored_entropy
 from skleak.audit.run._parts import kept_parts
 from skleak.audit.run._run import Run
@@ -45,6 +46,7 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, BaseEstimator):
         "noise_scales": ["array-like", Interval(Real, 0, None, closed="left"), None],
         "n_releases": [Interval(Integral, 1, None, closed="left")],
         "secrets": [StrOptions({"actual", "drawn"})],
+        "max_advantage": [Interval(Real, 0, 1, closed="both")],
         "confidence_level": [Interval(Real, 0, 1, closed="neither")],
         "bounds": [str, "array-like"],
         "records": ["array-like", slice, None],
@@ -63,6 +65,7 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, BaseEstimator):
         n_releases: int,
         secrets: str,
         prior: Any,
+        max_advantage: float,
         confidence_level: float,
         bounds: Any,
         records: Any,
@@ -78,6 +81,7 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, BaseEstimator):
         self.n_releases = n_releases
         self.secrets = secrets
         self.prior = prior
+        self.max_advantage = max_advantage
         self.confidence_level = confidence_level
         self.bounds = bounds
         self.records = records
@@ -182,7 +186,7 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, BaseEstimator):
             self.partial_results_ = game.results(run.outcomes)
         self.attacks_ = game.attacks
         self.results_ = self.partial_results_
-        self.records_ = game.records(run.outcomes)
+        self.records_ = with_labels(game.records(run.outcomes), table)
         self.report_ = build_report(self, game, run.outcomes, run.entropy)
 
     @abstractmethod

@@ -20,7 +20,7 @@ def judge(report: "AuditReport", limit: float) -> tuple[bool, str]:
     table = report.largest_advantages()
     passes = table["advantage"] <= limit
     parts = [
-        _named(part, verb, report.kind)
+        _named(part, verb, report)
         for part, verb in ((table[passes], "pass"), (table[~passes], "fail"))
         if len(part)
     ]
@@ -32,17 +32,22 @@ def judge(report: "AuditReport", limit: float) -> tuple[bool, str]:
             " An attack that exceeds its bound may owe that to the other columns and not to the "
             "model: --prior conditional tells."
         )
+    if report.unbounded:
+        advice += " Nothing bounds attacks that were not played: they may have more."
     return passed, (
         f"Largest advantage allowed {percent(limit)}: {'kept' if passed else 'EXCEEDED'}. "
         f"{'. '.join(parts)}.{advice}"
     )
 
 
-def _named(part: pd.DataFrame, verb: str, kind: str) -> str:
-    shown = ", ".join(
-        f"{number(noise)} ({_advantage(row['advantage'], row['source'], kind)})"
+def _named(part: pd.DataFrame, verb: str, report: "AuditReport") -> str:
+    found = {
+        noise: _advantage(row["advantage"], row["source"], report.kind)
         for noise, row in part.iterrows()
-    )
+    }
+    if report.noiseless:
+        return f"Found, without noise: {found[0.0]}"
+    shown = ", ".join(f"{number(noise)} ({told})" for noise, told in found.items())
     return f"These noise scales {verb}: {shown}"
 
 

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,7 @@ _NAMES = {
     InformedAttributeInference: "informed",
     InformedReconstruction: "informed",
 }
+_BASELINES = (PriorAttack, ImputationAttack)
 # Keys of cells that are no attacks.
 _RESERVED = ("bounds", "noiseless", "utility")
 
@@ -74,6 +75,9 @@ class SecretSubject(Trained):
     imputation: float  # success of imputation without the model
     # Largest prior probability, or squared error of the mean of the others, (n_targets,).
     prior_score: FloatArray
+    imputed: float = np.nan  # success of imputation with the secrets of the data
+    # Columns that determine the secret, and those that it determines, with how well.
+    related: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     spread: float = 1.0  # variance of the numbers that are guessed; 1 for categories
 
     def eta(self, noise_scale: float) -> FloatArray:
@@ -104,7 +108,10 @@ class SecretGame(Game):
         bounds = check_bounds(task.bounds, equal_noise=not subject.noise.reads_data)
         trained = (subject.model, subject.X, subject.y, subject.weights)
         scales = noise_levels(task.noise_scales, *trained)
-        n_verdicts = len(self._chosen) * len(scales)
+        incomparable = frozenset(
+            name for name, attack in self._chosen.items() if _uses_more(attack, task)
+        )
+        n_verdicts = max(len(self._chosen) - len(incomparable), 1) * len(scales)
         level = task.confidence_level
         self.design = SecretDesign(
             targets=subject.targets,
@@ -120,6 +127,7 @@ class SecretGame(Game):
             baseline=subject.baseline,
             imputation=subject.imputation,
             spread=subject.spread,
+            incomparable=incomparable,
         )
 
     @abstractmethod
@@ -195,13 +203,37 @@ class SecretGame(Game):
             utility_data="training records" if self.task.X_test is None else "test records",
             noiseless_utility=float(quiet.mean()),
             noise_covariance=self._subject.noise.name,
+            imputed=self._subject.imputed,
+            determined_by=self._subject.related.get("determined_by", {}),
+            determines=self._subject.related.get("determines", {}),
             target_counts=self._guesses_target(),
             has_noise=adds_noise(self._subject.model),
+            outputs=self._outputs(),
         )
+
+    def _outputs(self) -> Mapping[str, str]:
+        """Say what of a release each attack is shown; nothing where all are shown all."""
+        return {}
 
     def _guesses_target(self) -> bool:
         """Return True if an attack on whole records reconstructs the targets of the model too."""
         return False
+
+
+def _uses_more(attack: Any, task: Task) -> bool:
+    """Return True if an attack uses what the prior of the bounds leaves out.
+
+    A baseline does not look at the model: where its knowledge is not that of the bounds, it is
+    nothing that they are about.
+    """
+    if isinstance(task.prior, str) and task.prior == "conditional":
+        return False
+    if isinstance(attack, str):
+        return attack in ("prior", "imputation")
+    if isinstance(attack, _BASELINES):
+        return True
+    own = getattr(attack, "prior", None)
+    return not task.drawn and isinstance(own, str) and own == "conditional"
 
 
 def _check_covariance(name: str, attack: Any, subject: SecretSubject) -> None:

@@ -20,6 +20,7 @@ from skleak.adversary.hypotheses import last_step
 from skleak.adversary.knowledge import as_table, column_names
 from skleak.audit.games._game import Game, Task
 from skleak.audit.report._assumptions import assumptions
+from skleak.audit.report._labels import label_meaning
 from skleak.audit.report._report import AuditReport
 from skleak.audit.report._sentences import findings
 from skleak.audit.tables._design import Design, Outcome
@@ -46,6 +47,8 @@ def build_report(
         "preprocessing": _preprocessing(auditor, game.task.estimator),
         **vars(game.facts(outcomes)),
         "reweighting": _reweighting_name(model),
+        "labels": label_meaning(table),
+        "max_advantage": float(auditor.max_advantage),
     }
     report = AuditReport(
         estimator=_name(auditor.estimator),
@@ -90,7 +93,7 @@ def fingerprint(auditor: Any, game: Game) -> dict[str, str]:
         "confidence_level": repr(level),
         "noise_scales": repr(design.noise_scales),
         "n_releases": repr(design.n_releases),
-        "secrets": auditor.secrets,
+        "secrets": task.secrets,
         "prior": joblib_hash(auditor.prior),
         "bounds": repr(design.bounds),
         "values": joblib_hash(own.get("values")),

@@ -4,6 +4,7 @@ from skleak.influence.refit._brackets import loss_brackets
 from skleak.influence.refit._candidates import TABLE_ELEMENTS, candidate_encodings
 from skleak.influence.refit._chord import ChangedHessian, ChordSolver
 from skleak.influence.refit._distances import distance_brackets, largest_distances
+from skleak.influence.refit._one_step import OneStep, whitened
 from skleak.influence.refit._shapes import candidate_shapes
 from skleak.influence.refit._targets import target_encodings
 from skleak.influence.refit._third_derivatives import (
@@ -16,6 +17,7 @@ __all__ = [
     "TABLE_ELEMENTS",
     "ChangedHessian",
     "ChordSolver",
+    "OneStep",
     "candidate_encodings",
     "candidate_shapes",
     "contraction_form",
@@ -25,4 +27,5 @@ __all__ = [
     "second_order",
     "target_encodings",
     "third_derivatives",
+    "whitened",
 ]

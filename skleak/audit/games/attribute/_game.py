@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 
 from skleak.adversary.hypotheses import adds_noise, is_linear, weight_argument
+from skleak.adversary.knowledge import column_names, read_secret
 from skleak.attacks import (
     BlackBoxAttributeInference,
     InformedAttributeInference,
@@ -18,23 +19,35 @@ from skleak.audit.games._levels import SAMPLE, seed_of
 from skleak.audit.games._sampled import NAME, BoundsPlan, KnownBounds
 from skleak.audit.games._secret import SecretGame
 from skleak.audit.games._trials import play_actual, play_drawn, play_errors
-from skleak.audit.games.attribute._predictions import BLACK_BOXES, PredictionsGame
+from skleak.audit.games.attribute._predictions import (
+    BLACK_BOXES,
+    PredictionsGame,
+    beyond_labels,
+    shown_to,
+)
 from skleak.audit.games.attribute._subject import study
 from skleak.audit.noise._shaped import ShapedNoise
 from skleak.audit.tables._design import Outcome, cell_key
+from skleak.utils._features import is_target
+from skleak.utils._predictions import classifies
 from skleak.utils._typing import FloatArray
 
 # Attacks that read no parameter.
 _ASKING = frozenset(map(repr, ("prior", "imputation", *BLACK_BOXES)))
 _NAMES = ("prior", "imputation", "white_box", "black_box")
+_BEYOND = ("black_box_proba", "black_box_margin")
+# Those that can be about the target of the model itself.
+_OF_TARGETS = ("prior", "imputation", "white_box")
 
 
 def attribute_game(task: Task, entropy: list[int]) -> Game:
     """Return the game of a column: against parameters where there are any, else answers."""
     learner = task.learner
     if learner is None or adds_noise(task.estimator) or _reads_parameters(task):
-        return AttributeGame(task)
-    return PredictionsGame(task, learner, entropy)
+        given = task.table, task.y, task.attribute, task.values
+        few = not read_secret(*given)[0].numeric
+        return AttributeGame(task.settled(drawn=few))
+    return PredictionsGame(task.settled(drawn=False), learner, entropy)
 
 
 def _reads_parameters(task: Task) -> bool:
@@ -61,10 +74,16 @@ class AttributeGame(SecretGame):
                 "has infinitely many. Pass the values to choose from in `values`, or "
                 "`secrets='actual'`."
             )
-        known = _NAMES if self.estimates else (*_NAMES, "informed")
+        model = self.subject.model
+        self._classifies = classifies(model, task.y)
+        known: tuple[str, ...] = _NAMES if self.estimates else (*_NAMES, *_BEYOND, "informed")
         # Labels cannot tell a quantity.
-        useless = self.estimates and is_classifier(self.subject.model)
-        super().__init__(task, self.subject, known, _NAMES[:-1] if useless else _NAMES)
+        usual: tuple[str, ...] = _NAMES[:-1] if self.estimates and self._classifies else _NAMES
+        if not self.estimates and task.noise_scales is None and not adds_noise(model):
+            usual = (*usual, *beyond_labels(model, task.y))
+        if is_target(task.attribute, column_names(task.table)):
+            known = usual = _OF_TARGETS
+        super().__init__(task, self.subject, known, usual)
 
     def made(self, name: str) -> Any:
         """Return an attack of ours; the white box and imputation are fitted already."""
@@ -76,12 +95,15 @@ class AttributeGame(SecretGame):
             "prior": lambda: PriorAttack(column, prior=prior, **own),
             "imputation": lambda: subject.imputer,
             "white_box": lambda: subject.white_box,
-            "black_box": lambda: BlackBoxAttributeInference(
-                task.estimator, column, prior=prior, **own
-            ),
             "informed": lambda: InformedAttributeInference(task.estimator, column, **own),
         }
-        return makers[name]()
+        if name in makers:
+            return makers[name]()
+        own |= {"prior": prior, "criterion": BLACK_BOXES[name]}
+        return BlackBoxAttributeInference(task.estimator, column, **own)
+
+    def _outputs(self) -> Mapping[str, str]:
+        return shown_to(self._chosen, self._classifies)
 
     def prepare(self, entropy: list[int]) -> None:
         """Fit the attacks, check the noise, and decide whose bounds are computed."""

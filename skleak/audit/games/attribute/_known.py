@@ -7,13 +7,13 @@ import numpy as np
 from skleak.adversary.knowledge import (
     Secret,
     attribute_prior,
-    find_secret,
+    read_secret,
     resolve_records,
-    without_attribute,
 )
 from skleak.attacks import ImputationAttack, PriorAttack
 from skleak.audit.games._game import Task
 from skleak.audit.games._secret import determination
+from skleak.audit.games.attribute._dependence import related_columns
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 
@@ -29,15 +29,18 @@ class KnownColumn:
     baseline: float  # success of the prior
     imputation: float  # success of imputation without the model
     imputer: ImputationAttack  # which that is of: fitted once, as it may take longer than the rest
+    imputed: float  # the same with the secrets of the data, as they are
     # Largest prior probability, or squared error of the mean of the others, (n_targets,).
     prior_score: FloatArray
+    # Columns that determine the secret, and those that it determines, with how well.
+    related: dict[str, dict[str, float]]
     spread: float = 1.0  # variance of the numbers that are guessed; 1 for categories
 
 
 def known_column(task: Task) -> KnownColumn:
     """Read the column of a task, and measure what guessing without the model gets right."""
     attribute, table, y, records = task.attribute, task.table, task.y, task.records
-    secret = find_secret(table, attribute, task.values)
+    secret, others, known_y = read_secret(table, y, attribute, task.values)
     rows = resolve_records(records, table.shape[0])
     truth, codes = secret.column[rows], secret.codes
     imputer = ImputationAttack(attribute, values=task.values, records=rows).fit(table, y)
@@ -53,12 +56,13 @@ def known_column(task: Task) -> KnownColumn:
             prior=np.empty((len(rows), 0)),
             baseline=determination(errors, spread),
             imputation=determination((imputer.predict() - truth) ** 2, spread),
+            imputed=determination((imputer.predict() - truth) ** 2, spread),
             imputer=imputer,
+            related=related_columns(table, y, secret),
             prior_score=errors,
             spread=spread,
         )
-    others = without_attribute(table, secret.index)
-    prior = attribute_prior(task.prior, others, y, secret, rows)
+    prior = attribute_prior(task.prior, others, known_y, secret, rows)
     guess, everyone = imputer.prior_.argmax(axis=1), np.arange(len(rows))
     # A secret that is drawn is guessed as often as its prior says.
     right = prior[everyone, guess] if task.drawn else guess == codes[rows]
@@ -70,6 +74,8 @@ def known_column(task: Task) -> KnownColumn:
         prior=prior,
         baseline=float(prior.max(axis=1).mean()),
         imputation=float(right.mean()),
+        imputed=float(np.mean(guess == codes[rows])),
         imputer=imputer,
+        related=related_columns(table, y, secret),
         prior_score=prior.max(axis=1),
     )
