@@ -27,8 +27,8 @@ class KnownColumn:
     values: Array  # candidate values, (n_values,); empty for a quantity
     prior: FloatArray  # of every target, (n_targets, n_values)
     baseline: float  # success of the prior
+    guesser: ImputationAttack  # fitted
     imputation: float  # success of imputation without the model
-    imputer: ImputationAttack  # which that is of: fitted once, as it may take longer than the rest
     imputed: float  # the same with the secrets of the data, as they are
     # Largest prior probability, or squared error of the mean of the others, (n_targets,).
     prior_score: FloatArray
@@ -43,7 +43,7 @@ def known_column(task: Task) -> KnownColumn:
     secret, others, known_y = read_secret(table, y, attribute, task.values)
     rows = resolve_records(records, table.shape[0])
     truth, codes = secret.column[rows], secret.codes
-    imputer = ImputationAttack(attribute, values=task.values, records=rows).fit(table, y)
+    imputation = ImputationAttack(attribute, values=task.values, records=records).fit(table, y)
     if secret.values is None:
         column = secret.column
         mean = PriorAttack(attribute, records=records).fit(table, y).predict()
@@ -54,16 +54,16 @@ def known_column(task: Task) -> KnownColumn:
             truth=truth,
             values=column[:0],
             prior=np.empty((len(rows), 0)),
+            guesser=imputation,
             baseline=determination(errors, spread),
-            imputation=determination((imputer.predict() - truth) ** 2, spread),
-            imputed=determination((imputer.predict() - truth) ** 2, spread),
-            imputer=imputer,
+            imputation=determination((imputation.predict() - truth) ** 2, spread),
+            imputed=determination((imputation.predict() - truth) ** 2, spread),
             related=related_columns(table, y, secret),
             prior_score=errors,
             spread=spread,
         )
     prior = attribute_prior(task.prior, others, known_y, secret, rows)
-    guess, everyone = imputer.prior_.argmax(axis=1), np.arange(len(rows))
+    guess, everyone = imputation.prior_.argmax(axis=1), np.arange(len(rows))
     # A secret that is drawn is guessed as often as its prior says.
     right = prior[everyone, guess] if task.drawn else guess == codes[rows]
     return KnownColumn(
@@ -72,10 +72,10 @@ def known_column(task: Task) -> KnownColumn:
         truth=truth,
         values=secret.values,
         prior=prior,
+        guesser=imputation,
         baseline=float(prior.max(axis=1).mean()),
         imputation=float(right.mean()),
         imputed=float(np.mean(guess == codes[rows])),
-        imputer=imputer,
         related=related_columns(table, y, secret),
         prior_score=prior.max(axis=1),
     )

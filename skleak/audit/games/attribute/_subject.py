@@ -13,7 +13,7 @@ from skleak.adversary.hypotheses import (
     plain_table,
 )
 from skleak.adversary.knowledge import range_of_others, take_rows
-from skleak.attacks import ImputationAttack, WhiteBoxAttributeInference
+from skleak.attacks import WhiteBoxAttributeInference
 from skleak.audit.games._game import Task
 from skleak.audit.games._secret import SecretSubject, fit_quietly, unit_state
 from skleak.audit.games.attribute._information import ShapedInformation
@@ -35,7 +35,6 @@ class AttributeSubject(SecretSubject):
     prior: FloatArray  # of every target, (n_targets, n_values)
     # Fitted, with the parameters without noise under every value.
     white_box: WhiteBoxAttributeInference
-    imputer: ImputationAttack  # fitted, too
     # Covariance of unit noise under every value, (n_targets, n_values, p, p), where it follows the
     # data: those of the white box, which holds their inverse roots too, as much memory again.
     shapes: FloatArray | None = None
@@ -87,7 +86,6 @@ def study(task: Task) -> AttributeSubject:
         "targets": known.targets,
         "secrets": known.truth,
         "white_box": white_box,
-        "imputer": known.imputer,
         "values": known.values,
         "prior": known.prior,
         "baseline": known.baseline,
