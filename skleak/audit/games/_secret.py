@@ -21,6 +21,7 @@ from skleak.attacks import (
     ImputationAttack,
     InformedAttributeInference,
     InformedReconstruction,
+    PosteriorMeanReconstruction,
     PriorAttack,
     WhiteBoxAttributeInference,
 )
@@ -51,6 +52,7 @@ _NAMES = {
     PriorAttack: "prior",
     ImputationAttack: "imputation",
     WhiteBoxAttributeInference: "white_box",
+    PosteriorMeanReconstruction: "posterior_mean",
     BlackBoxAttributeInference: "black_box",
     InformedAttributeInference: "informed",
     InformedReconstruction: "informed",
@@ -74,6 +76,11 @@ class SecretSubject(Trained):
     # Largest prior probability, or squared error of the mean of the others, (n_targets,).
     prior_score: FloatArray
     spread: float = 1.0  # variance of the numbers that are guessed; 1 for categories
+
+    @property
+    def prior_variance(self) -> FloatArray | None:
+        """Variance of the prior of every number, (n_targets,); None without one."""
+        return None
 
     def eta(self, noise_scale: float) -> FloatArray:
         """Fisher information loss at a noise scale, of shape (n_targets,); NaN if not known."""
@@ -124,6 +131,7 @@ class SecretGame(Game):
             baseline=subject.baseline,
             imputation=subject.imputation,
             spread=subject.spread,
+            prior_variance=subject.prior_variance,
         )
 
     @abstractmethod
@@ -195,12 +203,17 @@ class SecretGame(Game):
             **self.shared_facts(),
             prior=prior if isinstance(prior, str) else "given",
             values=getattr(self._subject, "values", np.empty(0)).tolist(),
-            bounds=("cramer_rao",) if self.estimates else self.design.bounds,
+            bounds=self._error_bounds() if self.estimates else self.design.bounds,
             utility_data="training records" if self.task.X_test is None else "test records",
             noiseless_utility=float(quiet.mean()),
             noise_covariance=self._subject.noise.name,
             target_counts=self._guesses_target(),
         )
+
+    def _error_bounds(self) -> tuple[str, ...]:
+        """Columns of lower bounds on errors."""
+        with_prior = () if self.design.prior_variance is None else ("bayes_mse", "van_trees")
+        return (*with_prior, "cramer_rao")
 
     def _guesses_target(self) -> bool:
         """Return True if an attack on whole records reconstructs the targets of the model too."""

@@ -6,7 +6,7 @@ import pandas as pd
 
 from skleak.audit.report._facts import AuditFacts
 from skleak.metrics import EXCEEDED
-from skleak.rendering.results import BASELINES, counts_success, tightest
+from skleak.rendering.results import BASELINES, counts_success, record_advantages
 
 
 def largest_advantages(report: AuditFacts) -> pd.DataFrame:
@@ -22,7 +22,7 @@ def largest_advantages(report: AuditFacts) -> pd.DataFrame:
     Returns: index ``noise_scale``; ``advantage`` (NaN where nothing is known) and ``source``
     (``bound`` or the name of an attack).
     """
-    bounds = tightest(report)["advantage"].astype(float)
+    bounds = record_advantages(report)["mean"]
     played = report.results[~report.results["attack"].isin(BASELINES)]
     rows = []
     for noise, bound in bounds.items():

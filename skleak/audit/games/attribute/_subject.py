@@ -14,7 +14,12 @@ from skleak.adversary.hypotheses import (
     plain_table,
 )
 from skleak.adversary.knowledge import find_secret, range_of_others, take_rows
-from skleak.attacks import ImputationAttack, PriorAttack, WhiteBoxAttributeInference
+from skleak.attacks import (
+    ImputationAttack,
+    PosteriorMeanReconstruction,
+    PriorAttack,
+    WhiteBoxAttributeInference,
+)
 from skleak.audit.games._game import Task
 from skleak.audit.games._secret import SecretSubject, determination, fit_quietly, unit_state
 from skleak.audit.games.attribute._information import ShapedInformation
@@ -39,11 +44,17 @@ class AttributeSubject(SecretSubject):
     # data: those of the white box, which holds their inverse roots too, as much memory again.
     shapes: FloatArray | None = None
     information: ShapedInformation | None = None  # where the covariance follows the data
+    posterior: PosteriorMeanReconstruction | None = None  # of a quantity, fitted
 
     @property
     def numeric(self) -> bool:
         """True if the secret is a quantity rather than one of a few values."""
         return not len(self.values)
+
+    @property
+    def prior_variance(self) -> FloatArray | None:
+        """Variance of the prior of every quantity, (n_targets,)."""
+        return None if self.posterior is None else self.posterior.prior_variance_
 
     def eta(self, noise_scale: float) -> FloatArray:
         """Fisher information loss at a noise scale, of shape (n_targets,); NaN if not known."""
@@ -94,8 +105,13 @@ def study(task: Task) -> AttributeSubject:
         if public.has_closed_form and not task.refit_preprocessing:
             known = (public, table, shared["targets"], secret.index, secret.column)
             slope = exact_slope(unit_state(fitted), *known)
-        mean = PriorAttack(attribute, records=records).fit(table, y)
-        return _quantity(shared, secret.column, mean.predict(), imputation.predict(), slope)
+        posterior = PosteriorMeanReconstruction._sharing(white_box, task.prior, table, y)
+        shared |= {"posterior": posterior}
+        mean = PriorAttack(attribute, prior=task.prior, records=records).fit(table, y).predict()
+        prior_score = (mean - shared["secrets"]) ** 2
+        if task.drawn:
+            prior_score = posterior.prior_variance_
+        return _quantity(shared, secret.column, prior_score, imputation.predict(), slope)
     guess, known = imputation.prior_.argmax(axis=1), white_box.prior_
     everyone, codes = np.arange(len(known)), secret.codes[white_box.records_]
     # A secret that is drawn is guessed as often as its prior says.
@@ -120,7 +136,7 @@ def study(task: Task) -> AttributeSubject:
 def _quantity(
     shared: dict[str, Any],
     column: FloatArray,
-    mean: FloatArray,
+    prior_score: FloatArray,
     imputed: FloatArray,
     slope: FloatArray | None,
 ) -> AttributeSubject:
@@ -136,7 +152,7 @@ def _quantity(
         root = shared["noise"].matrix_root
         information = ShapedInformation.of_a_quantity(slope, change, root)
         unit_eta = np.full(len(rows), np.nan)
-    spread, prior_score = float(column.var()), (mean - truth) ** 2
+    spread = float(column.var())
     return AttributeSubject(
         **shared,
         hypotheses=Hypotheses.near(*at_truth(nodes, low, high, truth)),
