@@ -6,6 +6,7 @@ __all__ = [
     "IncompleteAuditWarning",
     "LeakageBudgetError",
     "NoGuaranteeError",
+    "PartialBlockWarning",
     "PrivacyLeakWarning",
     "ReleaseMismatchWarning",
     "UnevenLeakageWarning",
@@ -26,6 +27,10 @@ class IncompleteAuditWarning(UserWarning):
 
 class CheckpointWarning(UserWarning):
     """The checkpoint of an audit cannot be written; the audit goes on without it."""
+
+
+class PartialBlockWarning(UserWarning):
+    """A noise goal names some columns of a one-hot block, which change only together."""
 
 
 class UnevenLeakageWarning(UserWarning):

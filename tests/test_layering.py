@@ -21,8 +21,9 @@ LAYERS = [
     # Displays draw what they are given, and know no report.
     {"plotting"},
     {"reports"},
+    {"inspection"},
     {"linear_model", "attacks"},
-    {"audit", "inspection"},
+    {"audit"},
     {"datasets", "neural"},
     {"cli"},
     {"__main__"},

@@ -12,6 +12,7 @@ from skleak.attacks.membership import (
     GaussianLinearMembership,
     LikelihoodRatioMembership,
     MembershipInference,
+    RobustMembershipInference,
 )
 from skleak.attacks.reconstruction import InformedReconstruction
 
@@ -25,5 +26,6 @@ __all__ = [
     "MembershipInference",
     "PosteriorMeanReconstruction",
     "PriorAttack",
+    "RobustMembershipInference",
     "WhiteBoxAttributeInference",
 ]

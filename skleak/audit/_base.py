@@ -15,9 +15,10 @@ from skleak.adversary.hypotheses import check_private, check_weights, check_weig
 from skleak.adversary.knowledge import as_table, column_names
 from skleak.audit.games._game import Game, Task
 from skleak.audit.report._build import build_report, fingerprint
-from skleak.audit.run._checkpoint import Checkpoint
+from skleak.audit.run._checkpoint import Checkpoint, stored_entropy
 from skleak.audit.run._run import Run
 from skleak.utils._confidential import ConfidentialMixin, without_ledger
+from skleak.utils._random import make_generator
 from skleak.utils._sklearn_compat import (
     HasMethods,
     Interval,
@@ -162,11 +163,14 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, BaseEstimator):
         parameters = {name: getattr(self, name) for name in asked}
         data = {"table": table, "y": y, "X_test": X_test, "y_test": y_test}
         parameters |= data | {"estimator": without_ledger(self.estimator)}
-        game = self._game(Task(**parameters, sample_weight=sample_weight))
+        entropy = None if self.checkpoint is None else stored_entropy(self.checkpoint)
+        if entropy is None:
+            entropy = make_generator(self.random_state).integers(0, 2**32, size=4).tolist()
+        game = self._game(Task(**parameters, sample_weight=sample_weight), entropy)
         store = None
         if self.checkpoint is not None:
             store = Checkpoint(self.checkpoint, fingerprint(self, game))
-        run = Run(game, store, self.random_state)
+        run = Run(game, store, entropy)
         try:
             run.play(n_jobs=self.n_jobs, verbose=self.verbose)
         finally:
@@ -177,8 +181,8 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, BaseEstimator):
         self.report_ = build_report(self, game, run.outcomes, run.entropy)
 
     @abstractmethod
-    def _game(self, task: Task) -> Game:
-        """Return the game that is played."""
+    def _game(self, task: Task, entropy: list[int]) -> Game:
+        """Return the game that is played; the seeds of the audit come from the entropy."""
 
     def plot(self, ax: Any = None) -> Any:
         """Plot advantage against noise, with all bounds, and utility beside it.

@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Literal
 
 from skleak.audit._base import BaseAuditor
 from skleak.audit.games._game import Game, Task
-from skleak.audit.games.attribute._game import AttributeGame
+from skleak.audit.games.attribute._game import attribute_game
 from skleak.audit.games.records._game import RecordsGame
-from skleak.utils._sklearn_compat import StrOptions
+from skleak.utils._sklearn_compat import HasMethods, StrOptions
 from skleak.utils._typing import Array, RandomState
 
 
@@ -96,7 +96,12 @@ class LeakageAuditor(BaseAuditor):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseAuditor._parameter_constraints,
-        "prior": [StrOptions({"marginal", "uniform", "conditional"}), "array-like"],
+        "estimator": [HasMethods("fit")],
+        "prior": [
+            StrOptions({"marginal", "uniform", "conditional"}),
+            "array-like",
+            HasMethods(["pdf", "ppf", "cdf"]),
+        ],
         "values": ["array-like", None],
     }
 
@@ -125,5 +130,8 @@ class LeakageAuditor(BaseAuditor):
         super().__init__(estimator, *game, *play)
         self.attribute, self.values = attribute, values
 
-    def _game(self, task: Task) -> Game:
-        return RecordsGame(task) if task.attribute is None else AttributeGame(task)
+    def _game(self, task: Task, entropy: list[int]) -> Game:
+        task = task.of_learner(entropy)
+        if task.attribute is None:
+            return RecordsGame(task)
+        return attribute_game(task, entropy)

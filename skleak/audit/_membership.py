@@ -30,9 +30,10 @@ class MembershipAuditor(BaseAuditor):
     attacks : "default", str, attack, list of them or dict of name to attack, default="default"
         Names of scores of `skleak.attacks.MembershipInference` ("loss", "likelihood",
         "modified_entropy", "gradient_norm"), thresholded at the optimum of the other releases from
-        8 on; "likelihood_ratio", whose shadow models are the other releases; "exact", which knows
-        all other memberships; or objects with ``fit(X_candidates, y_candidates, X_reference,
-        y_reference)`` and ``predict(model)``. By default all that apply and differ.
+        8 on; "likelihood_ratio" (from 8 releases on) and "robust" (from 4), whose shadow models are
+        the other releases; "exact", which knows all other memberships; or objects with
+        ``fit(X_candidates, y_candidates, X_reference, y_reference)`` and ``predict(model)``. By
+        default all that apply and differ, "robust" only below 8 releases.
     noise_scales : float, array-like of float or None, default=None
         Standard deviations of the noise to audit, 0 or more. None takes that of the estimator, and
         0 where it adds none.
@@ -119,5 +120,5 @@ class MembershipAuditor(BaseAuditor):
         play = (records, refit_preprocessing, checkpoint, n_jobs, verbose, random_state)
         super().__init__(estimator, *game, *play)
 
-    def _game(self, task: Task) -> Game:
+    def _game(self, task: Task, entropy: list[int]) -> Game:
         return membership_game(task)

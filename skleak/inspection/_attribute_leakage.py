@@ -9,21 +9,12 @@ import pandas as pd
 from skleak.adversary.knowledge import column_names, resolve_records
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.leakage import leakage_model
-from skleak.inspection._cells import Cells
-from skleak.inspection._directions import block_width
-from skleak.inspection._held import HeldBlock
+from skleak.inspection._counted import counted, held, sampled
 from skleak.inspection._pipeline import Inspected, inspected
-from skleak.inspection._refitted import MOST_RECORDS, Refits
 from skleak.inspection._selection import Selection, Unknown, read
-from skleak.inspection._table import Measured, as_table, record_labels
-from skleak.utils._blocks import row_blocks
+from skleak.inspection._table import as_table, record_labels
 from skleak.utils._features import resolve_features
 from skleak.utils._typing import IntArray
-
-# Entries of the largest table of one block of records: 64 MB.
-_ELEMENTS = 1 << 23
-# Encoded tables that differentiation holds at once.
-_TABLES = 24
 
 
 def attribute_leakage(
@@ -60,20 +51,22 @@ def attribute_leakage(
     sample_weight : array-like of shape (n,), default=None
         Weights that the model was fitted with.
     records : array-like of int, boolean mask, slice or None, default=None
-        Positions of the records to report on; name some of a large table. None reports on all, or
-        on at most 20, evenly spaced, under ``refit_preprocessing``.
+        Positions of the records to report on; None for all. Under ``refit_preprocessing`` what
+        needs refits is then found of at most 20 records, evenly spaced: name them to have it.
     nominal : str, int, slice, mask or list, default=()
         Columns whose numbers are codes, told apart as values. Without it more than 10 whole numbers
         are a quantity, and so are other numbers of more than 64 values, or more than the square
         root of the number of records.
     refit_preprocessing : bool, default=False
         Hold the fitted transformers fixed, as public knowledge; or count what they learned from
-        the record as well, by training the pipeline anew.
+        the record as well: in closed form what scalers, imputers by mean or median and PCA learned
+        about numbers, alone or one after the other; by training the pipeline anew all else.
 
     Returns
     -------
     DataFrame
-        One row for each record and column; ``attrs`` states the assumptions. Confidential.
+        One row for each record and column; without those of records that were not refitted where
+        that takes refits. ``attrs`` states the assumptions. Confidential.
 
         - ``record``, ``column``: label in the index of X and name, or positions.
         - ``kind``: "number", which is differentiated, "numbers", a block of them, or "values", a
@@ -128,20 +121,18 @@ def attribute_leakage(
     data = inspected(pipeline, X, y, sample_weight)
     selection = Selection.of(columns, data)
     codes = _nominal(nominal, data)
-    rows = resolve_records(_default_records(len(data.y), records, refit_preprocessing), len(data.y))
+    rows = resolve_records(records, len(data.y))
     unequal = _why_unequal(data)
     if refit_preprocessing:
         _check_refits(data, unequal)
-        refits = Refits(data, rows)
-        refits.check()
-        unknown = read(data, selection, codes, probe=False)
-        measured = [Measured(one, rows, refits.cells(one)) for one in unknown]
+        unknown = read(data, selection, codes, refit=True)
+        measured = counted(data, unknown, rows, sampled(rows) if records is None else rows)
     else:
         data.check_records()
         unknown = read(data, selection, codes)
         _check_comparable(unknown, unequal)
-        measured = _held(data, unknown, rows, unequal)
-    attrs = _assumptions(data, refit_preprocessing, len(rows))
+        measured = held(data, unknown, rows, unequal)
+    attrs = _assumptions(data, refit_preprocessing)
     return as_table(measured, rows, record_labels(data.table), attrs)
 
 
@@ -151,12 +142,6 @@ def _nominal(nominal: Any, data: Inspected) -> IntArray:
         return np.zeros(0, dtype=np.intp)
     table = data.table
     return resolve_features(nominal, column_names(table), table.shape[1], "nominal")
-
-
-def _default_records(n: int, records: Any, refit: bool) -> Any:
-    if records is None and refit:
-        return np.unique(np.linspace(0, n - 1, min(n, MOST_RECORDS)).astype(int))
-    return records
 
 
 def _why_unequal(data: Inspected) -> str:
@@ -188,30 +173,15 @@ def _check_refits(data: Inspected, unequal: str) -> None:
         )
 
 
-def _held(
-    data: Inspected, unknown: Sequence[Unknown], rows: IntArray, unequal: str
-) -> list[Measured]:
-    """Measure everything that is asked about, block by block of records."""
-    state = data.state
-    most = max([2, *(int(np.nan_to_num(one.n_values)) for one in unknown)])
-    encoded = max(_TABLES, most) * max(state.n_features, len(state.factor.coefficients))
-    cells: list[list[Cells]] = [[] for _ in unknown]
-    for some in row_blocks(len(rows), max(block_width(state), encoded), _ELEMENTS):
-        block = HeldBlock.of(data, rows[some], unequal)
-        for own, one in zip(cells, unknown, strict=True):
-            own.append(block.cells(one))
-    return [Measured(one, rows, Cells.of_all(own)) for one, own in zip(unknown, cells, strict=True)]
-
-
-def _assumptions(data: Inspected, refit: bool, n_records: int) -> dict[str, Any]:
+def _assumptions(data: Inspected, refit: bool) -> dict[str, Any]:
     """Collect what `attrs` states."""
     held = "held fixed, as public knowledge: what the transformers learned is not counted"
     refitted = "refitted: what the transformers learned counts as far as it moves the model"
+    differences = "extrapolated differences of the fitted transformers"
+    learned = "; what they learned in closed form, or by differences of refits, as `note` says"
     return {
         "preprocessing": refitted if refit else held,
-        "derivatives": "extrapolated differences of "
-        + ("refits of the pipeline" if refit else "the fitted transformers"),
+        "derivatives": differences + (learned if refit else ""),
         "attacker": "knows all other records, all else of this one, and the training",
         "noise_scale": float(data.state.noise_scale),
-        "records": "all" if n_records == len(data.y) else "some",
     }

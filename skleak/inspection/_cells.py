@@ -1,7 +1,7 @@
 """What is found about some records and one of their columns."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +18,11 @@ class Cells:
     distance: FloatArray
     from_own: FloatArray
     notes: Array  # What should be known of each, (b,)
+
+    def noted(self, note: str) -> "Cells":
+        """The same with one more note on all."""
+        notes = [f"{own}; {note}" if own else note for own in self.notes]
+        return replace(self, notes=np.array(notes, dtype=object))
 
     @classmethod
     def of_all(cls, parts: Sequence["Cells"]) -> "Cells":

@@ -1,7 +1,7 @@
 """Raw columns: numbers that can be differentiated, or one of a few values."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -99,12 +99,13 @@ class RawColumn:
 
 
 def read_column(
-    data: Inspected, index: int, *, nominal: bool = False, probe: bool = True
+    data: Inspected, index: int, *, nominal: bool = False, refit: bool = False
 ) -> RawColumn:
     """Decide what a raw column is.
 
-    Under ``nominal`` numbers are codes, too. Under ``probe`` numbers that the fitted transformers
-    bin or round are one of a few values.
+    Under ``nominal`` numbers are codes, too. Numbers that the fitted transformers bin or round are
+    one of a few values; under ``refit`` those that are binned alike differ by the bins that they
+    make, and those that are dropped may decide on what is.
     """
     names = getattr(data.table, "columns", None)
     label = int(index) if names is None else names[index]
@@ -116,16 +117,18 @@ def read_column(
         return RawColumn(index, label, numbers, False, codes, first, ONE_VALUE)
     if not nominal and numbers is not None and _is_number(numbers):
         number = RawColumn(index, label, numbers, True, codes[:0], first[:0])
-        if not probe:
-            return number
         for limits in (number.limits, number.range):
             number = replace(number, limits=limits)
             with suppress(ValueError):  # the preprocessing refuses the numbers that it is given
                 if not _is_flat(data, number):
                     return number
                 break
-        codes, first = _alike(data, number, codes, first)
-        note = BINNED if len(first) > 1 else DROPPED
+        alike, carriers = _alike(data, number, codes, first)
+        if refit and len(carriers) == 1:
+            return number
+        note = BINNED if len(carriers) > 1 else DROPPED
+        if not refit or len(first) > MAX_VALUES:
+            codes, first = alike, carriers
     if len(first) > MAX_VALUES:
         raise ValueError(
             f"The column {label!r} has too many values to tell apart one by one: {len(first)}, "
@@ -161,11 +164,15 @@ def _numbers(column: Array) -> FloatArray | None:
 
 
 def with_numbers(
-    data: Inspected, columns: Sequence[RawColumn], rows: IntArray, numbers: Sequence[FloatArray]
+    data: Inspected,
+    columns: Sequence[RawColumn],
+    rows: IntArray,
+    numbers: Sequence[FloatArray],
+    encode: Callable[[Any], FloatArray] | None = None,
 ) -> FloatArray:
     """Encoded records with other numbers, (b,) of each of some columns, of shape (b, d).
 
-    Numbers are kept within the limits of their column.
+    Numbers are kept within the limits of their column; ``encode`` may be a part of the pipeline.
     """
     changed = data.rows(rows)
     for column, own in zip(columns, numbers, strict=True):
@@ -173,7 +180,7 @@ def with_numbers(
     with warnings.catch_warnings():
         # Numbers that nobody has may be unknown to an encoder, or have no logarithm.
         warnings.simplefilter("ignore")
-        return data.encode(changed)
+        return data.encode(changed) if encode is None else encode(changed)
 
 
 def with_value_of(

@@ -78,6 +78,10 @@ class Movements(Directions):
     def moved(self, columns: IntArray, tangents: FloatArray) -> FloatArray:
         """``J T``: derivatives of the minimiser, of shape (b, p, m); shapes as in `worst`."""
 
+    @abstractmethod
+    def jacobian(self, columns: IntArray) -> FloatArray:
+        """``J`` of some encoded columns, of shape (b, p, k)."""
+
     def worst(self, columns: IntArray, tangents: FloatArray) -> Worst:
         return worst_of(self.state, self.moved(columns, tangents))
 
@@ -103,6 +107,12 @@ class _OnePredictor(Movements):
         moved += self.residual[:, None, None] * (factor.inverse_hessian[:, columns] @ tangents)
         return -moved
 
+    def jacobian(self, columns: IntArray) -> FloatArray:
+        factor = self.state.factor
+        slope = self.curvature[:, None] * factor.weights[columns]
+        own = self.residual[:, None, None] * factor.inverse_hessian[:, columns]
+        return -(self.images[:, :, None] * slope[:, None] + own)
+
 
 @dataclass(frozen=True)
 class _ManyPredictors(Movements):
@@ -112,6 +122,10 @@ class _ManyPredictors(Movements):
     x: FloatArray
     residual: FloatArray  # s r
     curvature: FloatArray  # s C
+
+    def jacobian(self, columns: IntArray) -> FloatArray:
+        k = len(columns)
+        return self.moved(columns, np.broadcast_to(np.eye(k), (len(self.x), k, k)))
 
     @classmethod
     def of(
@@ -144,6 +158,10 @@ class _Total(Movements):
             return cls(state, batch.present, None)
         jacobians = total_jacobian(state, rows, derivative=derivative)
         return cls(state, batch.present, jacobians[:, :, : state.n_features])
+
+    def jacobian(self, columns: IntArray) -> FloatArray:
+        k = len(columns)
+        return self.moved(columns, np.broadcast_to(np.eye(k), (len(self.present), k, k)))
 
     def moved(self, columns: IntArray, tangents: FloatArray) -> FloatArray:
         if self.jacobians is None:

@@ -106,7 +106,7 @@ class HeldBlock:
         b, x = len(self.rows), column.numbers[self.rows]
         there = np.flatnonzero(np.isfinite(x))
         kinks, jumps = np.zeros((2, b), dtype=bool)
-        columns = self._moving(column, there)
+        columns = self._moving(column, there) if len(there) else there
         sides = np.zeros((2, b, len(columns), 1))
 
         def encoded(numbers: FloatArray, which: IntArray) -> FloatArray:

@@ -61,13 +61,13 @@ class Inspected:
         self._check_number()
         with values_withheld(self.table, None):
             encoded = self._transformed(self.table)
-        other = _other_rows(plain_table(encoded), X)
+        other = other_rows(plain_table(encoded), X)
         if len(other):
             raise ValueError(self._why_other(other))
         self._check_targets(encoded)
         half = np.arange(max(1, len(self.y) // 2))
         own = plain_table(self._transformed(take_rows(self.table, half)))
-        if len(_other_rows(own, X[half])):
+        if len(other_rows(own, X[half])):
             raise ValueError(
                 "The preprocessing encodes a record in another way where other records are "
                 "transformed with it: what one column of one record does is then not defined. Let "
@@ -103,9 +103,20 @@ class Inspected:
         copy = without_ledger(self.preprocessing)
         try:
             fitted = plain_table(copy.fit_transform(self.table, self.y))
-            return len(_other_rows(fitted, plain_table(copy.transform(self.table)))) > 0
+            return len(other_rows(fitted, plain_table(copy.transform(self.table)))) > 0
         except (ValueError, TypeError):
             return False
+
+    def looks_at_targets(self) -> bool:
+        """Tell whether training records are encoded otherwise with the targets of others."""
+        if self.preprocessing is None:
+            return False
+        copy = without_ledger(self.preprocessing)
+        try:
+            other = plain_table(copy.fit_transform(self.table, self.y[::-1]))
+        except (ValueError, TypeError):
+            return True
+        return len(other_rows(other, self.state.objective.X)) > 0
 
     def _check_targets(self, encoded: Any) -> None:
         _, y = self.model._records(encoded, self.y)
@@ -164,7 +175,7 @@ def _check_weights(state: FitState, sample_weight: Any, table: Any) -> None:
         )
 
 
-def _other_rows(rows: Data, X: Data) -> IntArray:
+def other_rows(rows: Data, X: Data) -> IntArray:
     """Positions at which two encoded tables differ by more than rounding."""
     if rows.shape != X.shape:
         return np.arange(max(rows.shape[0], 1))

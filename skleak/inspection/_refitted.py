@@ -12,19 +12,18 @@ import numpy as np
 
 from skleak.adversary.hypotheses import refit_tables
 from skleak.adversary.knowledge import raw_column, with_attribute
+from skleak.influence.state import FitState
 from skleak.inspection._cells import Cells, describe
 from skleak.inspection._columns import STEP, RawColumn, lent
 from skleak.inspection._derivatives import Slopes, slopes
-from skleak.inspection._directions import worst_of
+from skleak.inspection._directions import Worst, worst_of
 from skleak.inspection._held import JUMP, KINK, MISSING, one_deviation
 from skleak.inspection._pipeline import Inspected
 from skleak.inspection._selection import RawBlock, Target, Unknown
 from skleak.inspection._separation import separations
 from skleak.inspection._target import OUTSIDE, candidate_targets
-from skleak.utils._typing import Array, FloatArray, IntArray
+from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 
-# Records of which all columns are refitted where none are named.
-MOST_RECORDS = 20
 # Largest relative difference of a refit from the fit itself, from where the solver stopped.
 _SAME_FIT = 1e-6
 _ROUNDS = 2
@@ -72,28 +71,26 @@ class Refits:
 
     def _numbers(self, unknown: RawColumn | RawBlock) -> Cells:
         b, parts, state = len(self.rows), unknown.parts, self.data.state
-        numbers = np.stack([raw_numbers(column)[self.rows] for column in parts])
-        known = np.all(np.isfinite(numbers), axis=0)
+        known = all_known(parts, self.rows)
         loss, pair, from_own = np.full((3, b), np.nan)
         kinks, jumps = np.zeros((2, b), dtype=bool)
         if np.any(known):
             some = Refits(self.data, self.rows[known])
-            found = [some._along(column) for column in parts]
-            units = np.array([column.sd for column in parts]) if len(parts) > 1 else np.ones(1)
-            right, left = (
-                worst_of(state, units * np.stack([getattr(one, side) for one in found], axis=2))
-                for side in ("right", "left")
+            worst, kinks[known], jumps[known] = worst_along(
+                state, parts, [some._along(column) for column in parts]
             )
-            jumps[known] = np.any([one.jumps for one in found], axis=0)
-            kinks[known] = np.any([one.kinks for one in found], axis=0) & ~jumps[known]
-            loss[known] = np.where(jumps[known], np.inf, np.fmax(right.loss, left.loss))
-            away = one_deviation(parts, some.rows, right.direction)
-            points = np.stack([some._with_numbers(parts, wanted) for wanted in away], axis=1)
-            pair[known], from_own[known] = separations(state, points)
-        if not state.converged:
-            loss[:] = np.nan
+            loss[known] = worst.loss
+            pair[known], from_own[known] = some.distances(parts, worst.direction)
         notes = describe(b, (~known, MISSING), (kinks, KINK), (jumps, JUMP))
         return Cells(loss, pair, from_own, notes)
+
+    def distances(
+        self, parts: Sequence[RawColumn], direction: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Distances to one deviation off and to the means, of numbers that are known, (b,) each."""
+        away = one_deviation(parts, self.rows, direction)
+        points = np.stack([self._with_numbers(parts, wanted) for wanted in away], axis=1)
+        return separations(self.data.state, points)
 
     def _along(self, column: RawColumn) -> Slopes:
         """Differentiate the final parameters along one number of these records."""
@@ -164,3 +161,28 @@ def raw_numbers(column: RawColumn) -> FloatArray:
     """A column of numbers, NaN where they are missing, of shape (n,)."""
     assert column.numbers is not None
     return column.numbers
+
+
+def all_known(parts: Sequence[RawColumn], rows: IntArray) -> BoolArray:
+    """Mask of the records of which all of some numbers are known, of shape (b,)."""
+    return np.all([np.isfinite(raw_numbers(column)[rows]) for column in parts], axis=0)
+
+
+def worst_along(
+    state: FitState, parts: Sequence[RawColumn], found: Sequence[Slopes]
+) -> tuple[Worst, BoolArray, BoolArray]:
+    """Loss about some numbers from the slopes of the final parameters; kinks and jumps, (b,) each.
+
+    One number counts in its own unit, and several in their standard deviations.
+    """
+    units = np.array([column.sd for column in parts]) if len(parts) > 1 else np.ones(1)
+    right, left = (
+        worst_of(state, units * np.stack([getattr(one, side) for one in found], axis=2))
+        for side in ("right", "left")
+    )
+    jumps = np.any([one.jumps for one in found], axis=0)
+    kinks = np.any([one.kinks for one in found], axis=0) & ~jumps
+    loss = np.fmax(right.loss, left.loss)
+    if state.converged:
+        loss = np.where(jumps, np.inf, loss)
+    return Worst(loss, right.direction), kinks, jumps

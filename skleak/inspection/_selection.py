@@ -167,13 +167,13 @@ def _joined(positions: IntArray, names: Any) -> tuple[IntArray, Any]:
 
 
 def read(
-    data: Inspected, selection: Selection, nominal: IntArray, *, probe: bool = True
+    data: Inspected, selection: Selection, nominal: IntArray, *, refit: bool = False
 ) -> list[Unknown]:
     """Decide what each of the selected columns and blocks is."""
     codes = set(nominal.tolist())
 
     def column(j: int) -> RawColumn:
-        return read_column(data, j, nominal=j in codes, probe=probe)
+        return read_column(data, j, nominal=j in codes, refit=refit)
 
     found: list[Unknown] = []
     for positions, label in selection.items:

@@ -64,5 +64,6 @@ def as_table(
         )
     )
     table = table.iloc[order].reset_index(drop=True)
-    table.attrs.update(attrs)
+    everyone = all(len(one.rows) == len(index) for one in measured)
+    table.attrs.update(attrs, records="all" if everyone else "some")
     return table

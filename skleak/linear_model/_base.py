@@ -13,6 +13,7 @@ from skleak.influence.state import FitState
 from skleak.linear_model._calibration import LinearModelProblem
 from skleak.linear_model._fitting import solve, solve_reweighted, weight_rule
 from skleak.linear_model._noise import noise_shape
+from skleak.linear_model._partial_blocks import warn_of_partial_blocks
 from skleak.linear_model._releasing import ReleasableModel
 from skleak.linear_model._rung import RungCheck
 from skleak.mechanisms import NoiseGoal, as_reweighting, ladder_rung
@@ -73,6 +74,8 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
 
         Warns
         -----
+        PartialBlockWarning
+            Where a goal names some columns of a one-hot block.
         ConvergenceWarning
             Where the solver, or the reweighting, stopped short: leakage is then unreliable.
         UnevenLeakageWarning
@@ -178,6 +181,7 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         if not isinstance(goal, NoiseGoal):
             return state
         problem = LinearModelProblem.of(state, self._promises())
+        warn_of_partial_blocks(goal, problem)
         if not goal.data_dependent:
             return state.at_noise(float(goal.resolve(problem)))
         search = as_reweighting(self.reweighting)

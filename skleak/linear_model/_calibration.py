@@ -50,15 +50,27 @@ class LinearModelProblem:
 
     def _measured(self, features: Any) -> Columns:
         """Columns over which a loss is measured: a block, or the whole record."""
-        state = self.state
         if features is None:
-            return state.whole_record
-        return Columns(resolve_features(features, state.feature_names, state.n_features))
+            return self.state.whole_record
+        return Columns(self._columns(features, "features"))
+
+    def _columns(self, features: Any, parameter: str) -> IntArray:
+        """Positions of columns that a goal names, (k,)."""
+        state = self.state
+        try:
+            return resolve_features(features, state.feature_names, state.n_features, parameter)
+        except ValueError as error:
+            raise ValueError(
+                f"{error} A goal inside `fit` is about the columns that the model is given, as "
+                "transformers before it have made and named them: pass one of these, or the block "
+                "of them that a raw column became. The noise for a goal about raw columns is found "
+                "by skleak.mechanisms.calibrate(pipeline, goal, X, y)."
+            ) from error
 
     def block(self, features: Any) -> Secret:
         """A block of columns, at the values that participating records have in it."""
         state = self.state
-        columns = resolve_features(features, state.feature_names, state.n_features)
+        columns = self._columns(features, "features")
         names = feature_labels(state.feature_names, state.n_features)
         values = np.unique(self._entries_of(columns), axis=0)
         return Secret(columns, values, ", ".join(names[j] for j in columns))
@@ -178,8 +190,7 @@ class LinearModelProblem:
 
     def attribute_values(self, attribute: Any) -> tuple[Array, FloatArray]:
         """Distinct values of an attribute, (n_values, k), and how often each occurs."""
-        state = self.state
-        columns = resolve_features(attribute, state.feature_names, state.n_features, "attribute")
+        columns = self._columns(attribute, "attribute")
         values, inverse = np.unique(self._entries_of(columns), axis=0, return_inverse=True)
         # A row is one person, whatever its weight.
         return values, np.bincount(np.ravel(inverse), minlength=len(values)).astype(float)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from skleak.influence.leakage import leakage_model
 from skleak.influence.state import FitState
+from skleak.inspection import RawProblem
 from skleak.linear_model._calibration import LinearModelProblem
 from skleak.linear_model._fitting import warn_if_uneven
 from skleak.linear_model._grains import Query, feature_blocks, group_labels, leakage
@@ -229,6 +230,14 @@ class MeasuredModel(LinearModelParameters):
     def _fitted_problem(self) -> LinearModelProblem:
         """Return this fit as a noise goal sees it."""
         return LinearModelProblem.of(self._confidential_state(), self._terms)
+
+    @staticmethod
+    def _raw_problem(pipeline: Any, X: Any, y: Any, sample_weight: Any) -> RawProblem:
+        """Return a fit of a pipeline that ends in such a model as a goal about raw columns sees it.
+
+        Shapes: ``X`` (n, n_columns); ``y``, ``sample_weight`` (n,).
+        """
+        return RawProblem.of(pipeline, X, y, sample_weight)
 
 
 def training_loss(

@@ -16,7 +16,7 @@ from skleak.linear_model._individual import IndividuallyMeasuredModel
 from skleak.linear_model._measured import COMPUTED_ON_DEMAND, training_loss
 from skleak.linear_model._noise import draw_release, noise_standard_errors
 from skleak.losses import PointwiseLoss
-from skleak.mechanisms import NoiseGoal, as_reweighting
+from skleak.mechanisms import CalibratedNoise, NoiseGoal, as_reweighting
 from skleak.reports import DifferentialPrivacy, Promises
 from skleak.utils._typing import FloatArray, RandomState
 
@@ -43,6 +43,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
             self.random_state is not None,
             repr(self.noise_scale) if self._noise_reads_data else None,
             self._weighted,
+            isinstance(self.noise_scale, CalibratedNoise),
         )
 
     @property

@@ -1,8 +1,16 @@
 """How a model is made private: noise that may be published, goals for it, and reweightings."""
 
 from skleak.mechanisms._advantage import MaxAdvantage
+from skleak.mechanisms._calibrate import CalibratedNoise, calibrate
 from skleak.mechanisms._discrete_gaussian import discrete_gaussian
-from skleak.mechanisms._goals import MOST_VALUES, FittedProblem, MaxLeakage, NoiseGoal, Secret
+from skleak.mechanisms._goals import (
+    MOST_VALUES,
+    FittedProblem,
+    MaxLeakage,
+    MeasuredFit,
+    NoiseGoal,
+    Secret,
+)
 from skleak.mechanisms._grid import Grid, GridRelease, release_on_grid
 from skleak.mechanisms._ladder import ladder_rung
 from skleak.mechanisms._noise_kind import NoiseKind
@@ -12,6 +20,7 @@ from skleak.mechanisms._reweighting import IRFIL, EvenTotal, Reweighting, as_rew
 __all__ = [
     "IRFIL",
     "MOST_VALUES",
+    "CalibratedNoise",
     "EpsilonDelta",
     "EvenTotal",
     "FittedProblem",
@@ -20,11 +29,13 @@ __all__ = [
     "GridRelease",
     "MaxAdvantage",
     "MaxLeakage",
+    "MeasuredFit",
     "NoiseGoal",
     "NoiseKind",
     "Reweighting",
     "Secret",
     "as_reweighting",
+    "calibrate",
     "discrete_gaussian",
     "ladder_rung",
     "release_on_grid",

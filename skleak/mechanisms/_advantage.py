@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from skleak.channels import GaussianChannel
-from skleak.mechanisms._goals import MOST_VALUES, FittedProblem, NoiseGoal, Secret
+from skleak.mechanisms._goals import MOST_VALUES, FittedProblem, MeasuredFit, NoiseGoal, Secret
 from skleak.utils._typing import FloatArray, IntArray
 
 # Goals are met from the private side, by this relative margin in the noise.
@@ -31,7 +31,8 @@ class MaxAdvantage(NoiseGoal):
     advantage : float in (0, 1)
         Largest advantage.
     attribute : str, int, or list
-        Categorical column of the data the estimator sees, or the block of its one-hot columns.
+        Categorical column of the data the estimator sees, or the block of its one-hot columns;
+        `calibrate` takes raw columns of a pipeline.
     prior : "worst", "marginal", "uniform" or array-like of shape (n_values,), default="worst"
         What the attacker knows beforehand. "worst" covers every attacker: for any prior the
         advantage is at most the total variation between the two values furthest apart,
@@ -59,12 +60,17 @@ class MaxAdvantage(NoiseGoal):
     attribute: Any
     prior: "Literal['worst', 'marginal', 'uniform'] | Any" = "worst"
 
-    def resolve(self, problem: FittedProblem) -> float:
+    @property
+    def named_columns(self) -> Any:
+        """Block of columns of the attribute."""
+        return self.attribute
+
+    def resolve(self, problem: MeasuredFit) -> float:
         """Smallest noise scale that reaches the goal.
 
         Parameters
         ----------
-        problem : FittedProblem
+        problem : MeasuredFit
             The fit.
 
         Returns

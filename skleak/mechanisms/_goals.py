@@ -49,8 +49,8 @@ class Secret:
         return bool(np.all(np.isin(self.columns, other.columns)))
 
 
-class FittedProblem(Protocol):
-    """Interface of a fit to noise goals, before noise is drawn."""
+class MeasuredFit(Protocol):
+    """What the noise of a goal is found from."""
 
     def sufficient_noise(self, eta: float, features: Any) -> FloatArray:
         """Noise scale at which each participating record's loss is eta, (n,); may be infinite."""
@@ -63,6 +63,18 @@ class FittedProblem(Protocol):
 
     def sensitivity(self) -> float:
         """Largest change by a record, over the noise at scale 1; ValueError if there is none."""
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of parameters that are released."""
+
+    @property
+    def relative_step(self) -> float:
+        """Bound on the step of the grid of the noise, over its least standard deviation."""
+
+
+class FittedProblem(MeasuredFit, Protocol):
+    """Interface of a fit to noise goals, before noise is drawn."""
 
     def block(self, features: Any) -> Secret:
         """A block of columns, at the values that records have in it."""
@@ -86,14 +98,6 @@ class FittedProblem(Protocol):
     ) -> tuple[FloatArray, FloatArray] | None:
         """Bounds on the largest distance of two values of an attribute; None if unknown."""
 
-    @property
-    def n_parameters(self) -> int:
-        """Number of parameters that are released."""
-
-    @property
-    def relative_step(self) -> float:
-        """Bound on the step of the grid of the noise, over its least standard deviation."""
-
 
 @dataclass
 class NoiseGoal(BaseEstimator, ABC):
@@ -107,8 +111,13 @@ class NoiseGoal(BaseEstimator, ABC):
 
     data_dependent: ClassVar[bool] = False
 
+    @property
+    def named_columns(self) -> Any:
+        """Columns that the goal names; None where it is about no column, or about all."""
+        return None
+
     @abstractmethod
-    def resolve(self, problem: FittedProblem) -> float:
+    def resolve(self, problem: MeasuredFit) -> float:
         """Smallest noise scale that reaches the goal."""
 
     def noise_scale_of(self, estimator: Any) -> float:
@@ -200,7 +209,8 @@ class MaxLeakage(NoiseGoal):
     eta : float, positive
         Largest Fisher information loss, in 1 / (unit of the columns).
     features : str, int, slice, mask or list, default=None
-        Block of columns it is measured on; by default the whole record.
+        Block of columns it is measured on; by default the whole record. Inside ``fit`` these are
+        columns as the model is given them; `calibrate` takes raw columns of a pipeline.
     quantile : float in (0, 1], default=1.0
         Share of the records that must stay below ``eta``; 1 for all.
 
@@ -222,12 +232,17 @@ class MaxLeakage(NoiseGoal):
     features: Any = None
     quantile: float = 1.0
 
-    def resolve(self, problem: FittedProblem) -> float:
+    @property
+    def named_columns(self) -> Any:
+        """Block of columns that leakage is measured on; None for the whole record."""
+        return self.features
+
+    def resolve(self, problem: MeasuredFit) -> float:
         """Smallest noise scale that reaches the goal.
 
         Parameters
         ----------
-        problem : FittedProblem
+        problem : MeasuredFit
             The fit.
 
         Returns

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skleak.accounting import discrete_gaussian_mu
-from skleak.mechanisms._goals import FittedProblem, NoiseGoal, check_positive
+from skleak.mechanisms._goals import MeasuredFit, NoiseGoal, check_positive
 
 
 @dataclass
@@ -42,12 +42,12 @@ class GaussianDP(NoiseGoal):
 
     mu: float
 
-    def resolve(self, problem: FittedProblem) -> float:
+    def resolve(self, problem: MeasuredFit) -> float:
         """Smallest noise scale that reaches the goal.
 
         Parameters
         ----------
-        problem : FittedProblem
+        problem : MeasuredFit
             The fit.
 
         Returns
@@ -88,12 +88,12 @@ class EpsilonDelta(NoiseGoal):
     epsilon: float
     delta: float
 
-    def resolve(self, problem: FittedProblem) -> float:
+    def resolve(self, problem: MeasuredFit) -> float:
         """Smallest noise scale that reaches the goal.
 
         Parameters
         ----------
-        problem : FittedProblem
+        problem : MeasuredFit
             The fit.
 
         Returns

@@ -329,14 +329,15 @@ class AuditDisplay:
         labels = [label_of(name).replace(" ", "\n", 1) for name in drawn["attack"]]
         ax.set_xticks(places, labels=labels, fontsize="small", parse_math=False)
         ax.set_xlim(-0.6, len(drawn) - 0.4)
-        noise = f"{_NOISE} {number(self.results['noise_scale'].iloc[0])}"
-        ax.set_xlabel("attack" if self._never_noisy else f"attack at {noise}")
+        scale_of_noise = float(self.results["noise_scale"].iloc[0])
+        noise = f"at {_NOISE} {number(scale_of_noise)}" if scale_of_noise else "without noise"
+        ax.set_xlabel("attack" if self._never_noisy else f"attack {noise}")
         if len(axes) == 2:
             utility = float(self.results["utility"].dropna().iloc[0])
             self._draw_utility(axes[1], np.zeros(1), np.array([utility]))
             axes[1].set_xticks([0.0], labels=["released"], fontsize="small")
             axes[1].set_xlim(-1.0, 1.0)
-            axes[1].set_xlabel("" if self._never_noisy else noise)
+            axes[1].set_xlabel("" if self._never_noisy else noise.removeprefix("at "))
         return handles
 
     def _draw_utility(self, ax: Any, places: FloatArray, utility: FloatArray) -> None:

@@ -40,6 +40,8 @@ class Promises:
         The goal to which the noise was calibrated on the training records, if it was.
     weighted : bool, default=False
         Sample weights were passed, be they equal or not.
+    calibrated : bool, default=False
+        The noise scale is a number that `skleak.mechanisms.calibrate` read off records.
 
     Examples
     --------
@@ -54,6 +56,7 @@ class Promises:
     seeded: bool = False
     noise_goal: str | None = None
     weighted: bool = False
+    calibrated: bool = False
 
     # Share by which a row may pass the promised norm: sums of squares are rounded.
     norm_rounding: ClassVar[float] = 1e-12
@@ -139,7 +142,7 @@ def output_perturbation_guarantee(
     reasons = guarantee_obstacles(state, promises)
     if state.noise_scale == 0.0:
         reasons.append("no noise was added (`noise_scale=0`)")
-    if promises.noise_goal is not None:
+    if promises.noise_goal is not None or promises.calibrated:
         reasons.append("the noise scale was read off the training records")
     if promises.seeded:
         reasons.append(

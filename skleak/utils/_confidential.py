@@ -76,7 +76,9 @@ def without_ledger(estimator: Any) -> Any:
 
     Grids of searches count too, which may set a ledger, or hold estimators that have one.
     """
-    copy = clone(estimator)
+    copy = clone(estimator, safe=False)
+    if not hasattr(copy, "get_params"):
+        return copy
     parameters = copy.get_params(deep=True)
     silent = {
         name: None for name in deep_names("ledger", parameters) if parameters[name] is not None

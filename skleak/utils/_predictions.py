@@ -3,6 +3,8 @@
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier, is_regressor
+from sklearn.metrics import accuracy_score, r2_score
 
 from skleak.utils._arguments import check_numbers
 from skleak.utils._typing import Array, FloatArray, IntArray
@@ -26,6 +28,24 @@ def select_columns(model: Any, X: Any) -> Any:
             f"{present[:10]}. Pass the raw columns, under the names of the training data."
         )
     return X if present == list(names) else X[list(names)]
+
+
+def classifies(model: Any, y: Array | None = None) -> bool:
+    """Return True if a model answers with labels, and not with numbers.
+
+    Of one that does not say so, the targets (n,) that it was trained on tell: text is a label.
+    """
+    if hasattr(model, "predict_proba") or hasattr(model, "classes_"):
+        return True
+    if hasattr(model, "__sklearn_tags__") and (is_classifier(model) or is_regressor(model)):
+        return bool(is_classifier(model))
+    return y is not None and not _is_numeric(y)
+
+
+def _is_numeric(y: Array) -> bool:
+    if y.dtype.kind == "O":
+        return not any(isinstance(value, str | bytes | bool | np.bool_) for value in y)
+    return y.dtype.kind in "iuf"
 
 
 def label_positions(labels: Array, classes: Any) -> IntArray:
@@ -71,6 +91,18 @@ def class_probabilities(model: Any, X: Any) -> FloatArray:
             f"row; got entries from {p.min():g} and sums from {total.min():g} to {total.max():g}."
         )
     return p / total
+
+
+def margins(model: Any, X: Any) -> FloatArray:
+    """Margins of every record, checked, of shape (n, n_margins): one, or some for the classes."""
+    if not hasattr(model, "decision_function"):
+        raise ValueError(
+            f"This needs margins, and {type(model).__name__} has no `decision_function`. Pass a "
+            "fitted classifier that has."
+        )
+    answer = model.decision_function(select_columns(model, X))
+    values = check_numbers("decision_function(X)", answer, finite=True)
+    return values.reshape(len(values), -1)
 
 
 def with_unseen(p: FloatArray, positions: IntArray) -> FloatArray:
@@ -124,6 +156,14 @@ def residuals(model: Any, X: Any, y: Array) -> FloatArray:
     true = check_numbers("y", y, finite=True, empty=False)
     check_rows(predicted, true)
     return true - check_numbers("predict(X)", predicted, empty=False)
+
+
+def utility_of(model: Any, X: Any, y: Array) -> float:
+    """Score of a model: its own, or the share of right labels, or the share of variance."""
+    if hasattr(model, "score"):
+        return float(model.score(X, y))
+    score = accuracy_score if classifies(model, y) else r2_score
+    return float(score(y, predictions(model, X)))
 
 
 def check_rows(values: Array, y: Array) -> None:

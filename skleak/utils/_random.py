@@ -1,6 +1,7 @@
 """Seeds: fresh operating-system entropy by default, never NumPy's global state."""
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -35,19 +36,49 @@ def spawn_generators(random_state: RandomState, n_children: int) -> list[np.rand
     return list(make_generator(random_state).spawn(n_children))
 
 
-def seeded(estimator: Any, draw: Callable[[int], Array]) -> Any:
+def seeded(estimator: Any, draw: Callable[[int], Array], names: Sequence[str] | None = None) -> Any:
     """Unfitted copy whose every ``random_state``, at any depth, is a seed of its own.
 
-    `draw` gives so many seeds.
+    `draw` gives so many seeds; `names` are those of `unseeded`, None takes every one.
     """
     # Late: bounds draw numbers, and need no scikit-learn.
     from sklearn.base import clone
 
-    copy = clone(estimator)
-    names = deep_names("random_state", copy.get_params(deep=True))
+    unfitted = clone(estimator, safe=False)
+    if names is None:
+        names = deep_names("random_state", unfitted.get_params(deep=True))
     if not names:
-        return copy
-    return copy.set_params(**dict(zip(names, map(int, draw(len(names))), strict=True)))
+        return unfitted
+    seeds = dict(zip(names, map(int, draw(len(names))), strict=True))
+    splitters = {name: unfitted.get_params()[name] for name in names if not _is_seed(name)}
+    for name, splitter in splitters.items():
+        splitter = copy.copy(splitter)
+        splitter.random_state = seeds[name]
+        seeds[name] = splitter
+    return unfitted.set_params(**seeds)
+
+
+def unseeded(estimator: Any) -> tuple[str, ...]:
+    """Parameters that leave an estimator to chance, at any depth: every ``random_state`` of None.
+
+    Or the name of a splitter of records that has one.
+    """
+    if not hasattr(estimator, "get_params"):
+        return ()
+    parameters = estimator.get_params(deep=True)
+    seeds = [name for name in deep_names("random_state", parameters) if parameters[name] is None]
+    splitters = [
+        name
+        for name, value in parameters.items()
+        if getattr(value, "random_state", 0) is None
+        and hasattr(value, "split")
+        and getattr(value, "shuffle", True)
+    ]
+    return (*seeds, *sorted(splitters))
+
+
+def _is_seed(name: str) -> bool:
+    return name == "random_state" or name.endswith("__random_state")
 
 
 def deep_names(name: str, parameters: dict[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 from sklearn.base import _fit_context as fit_context
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, Hidden, Interval, StrOptions
 from sklearn.utils.metadata_routing import MetadataRequest
@@ -12,6 +13,7 @@ from sklearn.utils.validation import validate_data
 
 __all__ = [
     "COLUMN_TRANSFORMER_SCHEMA",
+    "BaseSearchCV",
     "HasMethods",
     "Hidden",
     "Interval",

@@ -30,6 +30,7 @@ from skleak.attacks import (
     GaussianLinearMembership,
     LikelihoodRatioMembership,
     MembershipInference,
+    RobustMembershipInference,
 )
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
@@ -43,6 +44,7 @@ ASKING = {
     "offline": lambda model: LikelihoodRatioMembership(
         model, method="offline", n_shadow_models=8, random_state=0
     ),
+    "robust": lambda model: RobustMembershipInference(model, n_shadow_models=2, random_state=0),
 }
 N = 120
 

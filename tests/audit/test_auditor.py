@@ -299,8 +299,9 @@ def test_foreign_estimators_are_refitted(name, rng):
     np.testing.assert_allclose(first.records_["bayes"], second.records_["bayes"], atol=1e-5)
     np.testing.assert_allclose(first.results_["utility"], second.results_["utility"], atol=1e-5)
     np.testing.assert_allclose(first.results_["success"], second.results_["success"])
-    with pytest.raises(ValueError, match="adds no noise of its own"):
-        audit(X, y, model=make_pipe(foreign), noise_scales=None)
+    quiet = audit(X, y, model=make_pipe(foreign), records=[0, 3, 7], noise_scales=None)
+    assert quiet.results_["noise_scale"].unique().tolist() == [0.0]
+    assert quiet.results_.set_index("attack")["success"]["white_box"] == 1.0
     with pytest.raises(AttackNotApplicableError, match="whole records"):
         audit(X[["age"]], y, None, model=foreign)
 

@@ -4,18 +4,26 @@ import numpy as np
 import pytest
 from helpers import mostly_slow
 from scipy import stats
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score, roc_curve
+from sklearn.neighbors import KNeighborsClassifier
 
 from skleak.adversary.hypotheses._encodings import model_parameters
 from skleak.attacks import LikelihoodRatioMembership
 from skleak.attacks.membership.shadow._evidence import choose_pooling, fit_evidence
 from skleak.attacks.membership.shadow._scores import score_limit
+from skleak.audit import MembershipAuditor
 from skleak.audit.games.membership._exact import pair_test
 from skleak.audit.games.membership._subject import normalized_losses
 from skleak.audit.tables._membership import surely_reached
 from skleak.audit.tables._rates import pair_success, rates
-from skleak.audit.tables._shadows import learned_guesses, likelihood_ratios
+from skleak.audit.tables._shadows import (
+    learned_guesses,
+    likelihood_ratios,
+    ranked_guesses,
+    robust_shares,
+)
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -290,3 +298,50 @@ def test_losses_of_a_regressor_lie_between_nothing_and_one(rng):
     np.testing.assert_allclose(losses, np.minimum(errors / np.median(errors[15:]), 1.0))
     exact = normalized_losses(model, X, model.predict(X), False, (X, model.predict(X)))
     assert np.array_equal(exact, np.zeros(30))
+
+
+@pytest.mark.parametrize("residuals", [False, True])
+def test_robust_shares_are_those_of_the_attack(residuals, rng):
+    """With the other releases as reference models, and the candidates as the population."""
+    member = rng.random((5, 30)) < 0.5
+    member[:, 0], member[:, 1] = False, True
+    statistic = rng.normal(2.0 * member) if not residuals else rng.normal(size=(5, 30))
+    found = robust_shares(statistic, member, residuals=residuals)
+    for r in range(5):
+        others = np.delete(np.arange(5), r)
+        known, inside = statistic[others], member[others]
+        scale = np.sqrt(np.mean(known[~inside] ** 2))
+        every = expit(statistic) if not residuals else np.exp(-0.5 * (statistic / scale) ** 2)
+        means = [
+            [every[others][side[:, i], i].mean() if side[:, i].any() else np.nan for i in range(30)]
+            for side in (~inside, inside)
+        ]
+        out, within = np.array(means)
+        both = ~np.isnan(out + within)
+        a = np.sum((1 - within[both]) * (1 - out[both])) / np.sum((1 - out[both]) ** 2)
+        within = np.where(np.isnan(within), min(a, 1.0) * (out - 1.0) + 1.0, within)
+        ratio = every[r] / (0.5 * (np.where(np.isnan(out), within, out) + within))
+        expected = (ratio[:, None] >= 2.0 * ratio[None]).mean(axis=1)
+        np.testing.assert_allclose(found[r], expected, atol=2e-9)
+    # Its own memberships play no part.
+    changed = member.copy()
+    changed[2] = ~changed[2]
+    assert np.array_equal(robust_shares(statistic, changed, residuals=residuals)[2], found[2])
+    assert np.array_equal(ranked_guesses(found, 0.1).sum(axis=1), [3] * 5)
+    assert not ranked_guesses(found, 0.01).any()
+    assert not robust_shares(statistic[:3], member[:3]).any()
+
+
+@pytest.mark.slow
+def test_the_better_attack_of_few_and_of_many_releases(rng):
+    X = rng.normal(size=(60, 3))
+    y = (X[:, 0] + rng.normal(size=60) > 0.0).astype(int)
+    for n_releases, expected in ((3, ["loss"]), (4, ["loss", "robust"]), (7, ["loss", "robust"])):
+        auditor = MembershipAuditor(KNeighborsClassifier(3), n_releases=n_releases, random_state=0)
+        assert auditor.fit(X, y).results_["attack"].tolist() == expected
+    auditor.set_params(n_releases=8, attacks="default").fit(X, y)
+    assert auditor.results_["attack"].tolist() == ["loss", "likelihood_ratio"]
+    auditor.set_params(attacks=["robust", "likelihood_ratio"]).fit(X, y)
+    assert auditor.results_["success"].between(0.0, 1.0).all()
+    with pytest.raises(ValueError, match=r"'robust' learns from the other.*at least 4; got 3"):
+        auditor.set_params(n_releases=3, attacks="robust").fit(X, y)

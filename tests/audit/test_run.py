@@ -37,7 +37,7 @@ def task(rng):
 
 
 def test_a_game_of_one_file_is_played(recipe, task):
-    run = Run(recipe.GroupGame(task), None, 0)
+    run = Run(recipe.GroupGame(task), None, [0])
     run.play(n_jobs=None, verbose=0)
     table = run.game.results(run.outcomes)
     distance = np.linalg.norm(np.diff(run.game.points, axis=0))
@@ -50,7 +50,7 @@ def test_a_game_of_one_file_is_played(recipe, task):
 
 
 def test_what_is_finished_is_kept_and_gone_on_with(recipe, task, tmp_path, monkeypatch):
-    whole = Run(recipe.GroupGame(task), None, 0)
+    whole = Run(recipe.GroupGame(task), None, [0])
     whole.play(n_jobs=None, verbose=0)
     play, path = recipe.play, tmp_path / "game.npz"
 
@@ -60,13 +60,13 @@ def test_what_is_finished_is_kept_and_gone_on_with(recipe, task, tmp_path, monke
         return play(points, noise_scale, *rest)
 
     monkeypatch.setattr(recipe, "play", breaks)
-    first = Run(recipe.GroupGame(task), Checkpoint(path, {"game": "group"}), 0)
+    first = Run(recipe.GroupGame(task), Checkpoint(path, {"game": "group"}), [0])
     with pytest.warns(IncompleteAuditWarning, match="1 of 2 cells"), pytest.raises(RuntimeError):
         first.play(n_jobs=None, verbose=0)
     assert first.game.results(first.outcomes)["noise_scale"].tolist() == [0.02]
     monkeypatch.setattr(recipe, "play", play)
     # The seeds come from the file, whatever the seed is now.
-    second = Run(recipe.GroupGame(task), Checkpoint(path, {"game": "group"}), 1)
+    second = Run(recipe.GroupGame(task), Checkpoint(path, {"game": "group"}), [1])
     assert list(second.outcomes) == list(first.outcomes)
     second.play(n_jobs=None, verbose=0)
     tables = (run.game.results(run.outcomes) for run in (second, whole))

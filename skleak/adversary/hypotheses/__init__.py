@@ -12,6 +12,7 @@ from skleak.adversary.hypotheses._consistency import (
 )
 from skleak.adversary.hypotheses._encodings import (
     PublicModel,
+    adds_noise,
     candidate_rows,
     changed_columns,
     check_private,
@@ -21,11 +22,13 @@ from skleak.adversary.hypotheses._encodings import (
     closed_form_shapes,
     dense_table,
     fit_public_model,
+    is_linear,
     last_step,
     model_parameters,
     noiseless,
     plain_table,
 )
+from skleak.adversary.hypotheses._learners import Learner, find_learner
 from skleak.adversary.hypotheses._models import Shell, fit_shell, models_with
 from skleak.adversary.hypotheses._refits import refit_encodings, refit_pipelines, refit_tables
 from skleak.adversary.hypotheses._releases import (
@@ -49,11 +52,13 @@ from skleak.adversary.hypotheses._smooth import (
 __all__ = [
     "ENCODING_ERROR",
     "N_NODES",
+    "Learner",
     "PublicModel",
     "ReleaseKind",
     "Releases",
     "ShapedHypotheses",
     "Shell",
+    "adds_noise",
     "attack_weights",
     "candidate_rows",
     "changed_columns",
@@ -70,9 +75,11 @@ __all__ = [
     "closed_form_shapes",
     "count_releases",
     "dense_table",
+    "find_learner",
     "fit_public_model",
     "fit_shell",
     "ignoring_mismatches",
+    "is_linear",
     "is_model",
     "last_step",
     "maximize",

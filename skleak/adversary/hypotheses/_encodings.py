@@ -95,10 +95,11 @@ def noiseless(estimator: Any) -> Any:
     """Unfitted copy of an estimator or pipeline that adds no noise and charges no ledger."""
     copy = without_ledger(estimator)
     model = last_step(copy)
+    if not adds_noise(model):
+        return copy
     known = model.get_params(deep=False)
     quiet = {"noise_scale": 0.0, "noise_covariance": "isotropic", "verbose": 0}
-    if "noise_scale" in known:
-        model.set_params(**{name: value for name, value in quiet.items() if name in known})
+    model.set_params(**{name: value for name, value in quiet.items() if name in known})
     return copy
 
 
@@ -114,6 +115,18 @@ def _is_fitted(estimator: Any) -> bool:
     except NotFittedError:
         return False
     return True
+
+
+def adds_noise(estimator: Any) -> bool:
+    """Return True if a model, or the last step of a pipeline, states noise of its own."""
+    model = last_step(estimator)
+    return hasattr(model, "get_params") and "noise_scale" in model.get_params(deep=False)
+
+
+def is_linear(fitted: Any) -> bool:
+    """Return True if a fitted model predicts by coefficients, which others can replace."""
+    coef = getattr(last_step(fitted), "__dict__", {}).get("coef_")
+    return isinstance(coef, np.ndarray) and coef.dtype.kind in "fiu"
 
 
 def model_parameters(model: Any) -> FloatArray:

@@ -30,7 +30,13 @@ from skleak.attacks.attribute._base import AttributeAttack, categorical_only
 from skleak.attacks.attribute._criteria import Criterion
 from skleak.utils._arguments import has_missing
 from skleak.utils._confidential import leaves_whole
-from skleak.utils._predictions import label_positions, predictions, select_columns
+from skleak.utils._predictions import (
+    classifies,
+    label_positions,
+    margins,
+    predictions,
+    select_columns,
+)
 from skleak.utils._sklearn_compat import HasMethods, StrOptions, fit_context
 from skleak.utils._typing import Array, FloatArray, IntArray
 
@@ -59,13 +65,15 @@ class BlackBoxAttributeInference(AttributeAttack):
         releases are arrays of parameters. It is never changed.
     attribute : str or int
         Sensitive column of the raw data, by name or position.
-    criterion : {"performance", "proba", "likelihood", "loss", "accuracy", "gradient"}, \
-default="performance"
+    criterion : {"performance", "proba", "margin", "likelihood", "loss", "accuracy", \
+"gradient"}, default="performance"
         Score of a candidate value m:
 
         - "performance": ``p_m Pr(y | prediction under m)``, by errors of *other* records ([F14]);
         - "proba": ``p_m Pr(y | all else, m)``, by the classifier's own probability of its label;
-        - "likelihood": ``Pr(y | all else, m)``, likewise;
+        - "margin": ``p_m Pr(y | margins under m)``, from ``decision_function``, by a logistic
+          curve that other records teach (classifiers only);
+        - "likelihood": ``Pr(y | all else, m)``, by the same probability as "proba";
         - "loss": minus the cross entropy of the label, or squared error;
         - "accuracy": 1 where the predicted label is the true one (classifiers only);
         - "gradient": minus the Euclidean norm of the gradient of the loss, by a white box.
@@ -94,16 +102,17 @@ default="performance"
 
     Notes
     -----
-    Only ``predict``, ``predict_proba`` or ``predict_log_proba`` of a release is called: of a
-    pipeline on raw records, of any other model on records that went through the fitted
-    preprocessing, which counts as public. The errors of other records are the spread of residuals
-    (Gaussian, for all probabilities of a regressor) or the confusion matrix of a classifier. The
-    correlation of the attribute with `y` is known of the population: see `ImputationAttack`.
+    Only ``predict``, ``predict_proba``, ``predict_log_proba`` or ``decision_function`` of a release
+    is called: of a pipeline on raw records, of any other model on records that went through the
+    fitted preprocessing, which counts as public. The errors of other records are the spread of
+    residuals (Gaussian, for all probabilities of a regressor) or the confusion matrix of a
+    classifier. The correlation of the attribute with `y` is known of the population: see
+    `ImputationAttack`.
 
     "likelihood", "loss", "accuracy" and "gradient" use the prior to break ties, then the order of
     ``values_``. Labels are compared by value: 1, 1.0 and True are one label. One that the model has
     never seen has probability 0 under every candidate, so that the prior decides. A quantity is
-    guessed from regressors only, without a prior. ``predict_proba`` exists for the first three.
+    guessed from regressors only, without a prior. ``predict_proba`` exists for the first four.
 
     Examples
     --------
@@ -126,9 +135,11 @@ default="performance"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AttributeAttack._parameter_constraints,
-        "estimator": [HasMethods(["fit", "get_params"])],
+        "estimator": [HasMethods("fit")],
         "criterion": [
-            StrOptions({"performance", "proba", "likelihood", "loss", "accuracy", "gradient"})
+            StrOptions(
+                {"performance", "proba", "margin", "likelihood", "loss", "accuracy", "gradient"}
+            )
         ],
         "gradient_norm": [callable, None],
     }
@@ -223,7 +234,7 @@ default="performance"
 
     def _scores_of(self, model: Any) -> FloatArray:
         """Of one release, (n_targets, n_values)."""
-        criteria.check_applicable(self.criterion, model, self.numeric_)
+        criteria.check_applicable(self.criterion, model, self._y, self.numeric_)
         known, *queries = self._raw if self._takes_raw(model) else self._encoded
         codes = self._codes(model)
         answers = [self._answers(model, query, self.records_, codes) for query in queries]
@@ -231,7 +242,7 @@ default="performance"
 
     def _scores_each(self, releases: tuple[Shell, FloatArray], rows: slice) -> FloatArray:
         shell, parameters = releases
-        criteria.check_applicable(self.criterion, shell.model, self.numeric_)
+        criteria.check_applicable(self.criterion, shell.model, self._y, self.numeric_)
         scores = np.empty((rows.stop - rows.start, len(self.records_), len(self._candidates)))
         known, *queries = self._encoded
         codes = self._codes(shell.model)
@@ -253,14 +264,16 @@ default="performance"
 
     def _codes(self, model: Any) -> IntArray | None:
         """Position of every label among the classes of a model, None where it has none."""
-        if not (criteria.classifies(model) and hasattr(model, "classes_")):
+        if not hasattr(model, "classes_"):
             return None
         return label_positions(self._labels, model.classes_)[self._label_codes]
 
     def _answers(self, model: Any, X: Any, records: IntArray, codes: IntArray | None) -> Array:
-        """Ask the model about rows that may be these training records; shape (n,)."""
+        """Ask the model about rows that may be these training records; shape (n,) or (n, k)."""
         if self.criterion == "gradient":
             return self._gradient_norms(model, X, records, codes)
+        if self.criterion == "margin":
+            return margins(model, X)
         if codes is None or self.criterion in ("performance", "accuracy"):
             return predictions(model, X)
         precise = self.criterion != "likelihood"
@@ -270,7 +283,7 @@ default="performance"
         self, model: Any, X: Any, records: IntArray, codes: IntArray | None
     ) -> FloatArray:
         """Norms; zero for labels never seen, whose loss has no gradient under any candidate."""
-        y = self._y if criteria.classifies(model) else criteria.numbers_of(self._y)
+        y = self._y if classifies(model, self._y) else criteria.numbers_of(self._y)
         norms = np.zeros(len(records))
         seen = np.arange(len(records)) if codes is None else np.flatnonzero(codes[records] >= 0)
         if len(seen):
@@ -279,17 +292,19 @@ default="performance"
         return norms
 
     def _judged(self, model: Any, known: Any, own: Array, targets: IntArray) -> FloatArray:
-        """Scores from answers about the candidates, both (n_targets, n_values)."""
+        """Scores (n_targets, n_values) from answers about the candidates, (..., k) of margins."""
         if self.criterion == "gradient":
             # Smooth, as a quantity needs it.
             return finite(-(own**2) if self.numeric_ else -own)
         if self.criterion == "accuracy":
             return criteria.accuracy_scores(self._y, own, targets)
-        if not criteria.classifies(model):
+        if not classifies(model, self._y):
             y = criteria.numbers_of(self._y)
             if self.criterion == "loss":
                 return finite(criteria.squared_scores(y, own, targets))
             return criteria.gaussian_scores(y, predictions(model, known), own, targets)
+        if self.criterion == "margin":
+            return criteria.margin_scores(self._label_codes, margins(model, known), own, targets)
         if self.criterion == "performance":
             return criteria.confusion_scores(self._y, predictions(model, known), own, targets)
         return own
@@ -303,7 +318,7 @@ default="performance"
         return np.where(np.isfinite(joint).any(axis=-1, keepdims=True), joint, log_prior)
 
     def _most_probable(self, scores: FloatArray) -> Array:
-        if self.criterion in ("performance", "proba"):
+        if self.criterion in ("performance", "proba", "margin"):
             return super()._most_probable(scores)
         logarithmic = self.criterion == "likelihood"
         return self.values_[criteria.ties_by_prior(scores, self.prior_, logarithmic=logarithmic)]

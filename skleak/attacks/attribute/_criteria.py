@@ -4,16 +4,19 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from sklearn.base import is_classifier
+from scipy.special import log_softmax
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from skleak.adversary.knowledge import folds
 from skleak.exceptions import AttackNotApplicableError
 from skleak.metrics import attack_success
-from skleak.utils._arguments import (
-    check_numbers,
-)
+from skleak.utils._arguments import check_numbers
 from skleak.utils._predictions import (
     SUM_TOLERANCE,
     class_probabilities,
+    classifies,
     complements,
     log_probabilities,
     select_columns,
@@ -21,23 +24,23 @@ from skleak.utils._predictions import (
 )
 from skleak.utils._typing import Array, FloatArray, IntArray
 
-Criterion = Literal["performance", "proba", "likelihood", "loss", "accuracy", "gradient"]
+Criterion = Literal["performance", "proba", "margin", "likelihood", "loss", "accuracy", "gradient"]
 # Scores that are equal but for the order of a sum, such as that over the trees of a forest.
 _ROUND_OFF = 1e-14
 _LOG_HALF = np.log(0.5)
 
 
-def classifies(model: Any) -> bool:
-    """Return True if a model answers with labels or their probabilities and not with numbers."""
-    if hasattr(model, "predict_proba") or hasattr(model, "classes_"):
-        return True
-    return hasattr(model, "__sklearn_tags__") and bool(is_classifier(model))
-
-
-def check_applicable(criterion: Criterion, model: Any, numeric: bool) -> None:
-    """Check that a model has what the criterion compares."""
+def check_applicable(criterion: Criterion, model: Any, y: Array, numeric: bool) -> None:
+    """Check that a model trained on those targets has what the criterion compares."""
     name = type(model).__name__
-    if not classifies(model):
+    labels = classifies(model, y)
+    if criterion == "margin" and not (labels and hasattr(model, "decision_function")):
+        raise AttackNotApplicableError(
+            f"{name} is no classifier with a `decision_function`, whose margins criterion='margin' "
+            "compares. Use criterion='proba' for a model with `predict_proba`, or 'performance', "
+            "for which predictions are enough."
+        )
+    if not labels:
         if criterion == "accuracy":
             raise AttackNotApplicableError(
                 f"{name} is a regressor, whose predictions are close to a target rather than "
@@ -57,7 +60,7 @@ def check_applicable(criterion: Criterion, model: Any, numeric: bool) -> None:
             f"{name} is a classifier without `predict_proba`, which criterion={criterion!r} "
             "needs. Use criterion='performance' or 'accuracy', for which labels are enough, "
             "'gradient' with a function `gradient_norm`, or a model wrapped in "
-            "CalibratedClassifierCV."
+            "CalibratedClassifierCV. Margins are compared by criterion='margin'."
         )
     if criterion in ("proba", "likelihood", "loss") and not hasattr(model, "classes_"):
         raise ValueError(
@@ -140,6 +143,44 @@ def confusion_scores(y: Array, known: Array, own: Array, targets: IntArray) -> F
     hits = confusion[label, candidate] - itself
     all_ = confusion.sum(axis=0)[candidate] - itself
     return np.log((hits + 1.0 / k) / (all_ + 1.0))
+
+
+def margin_scores(
+    codes: IntArray, known: FloatArray, own: FloatArray, targets: IntArray
+) -> FloatArray:
+    """Log-probability of each target's label given the margins of each candidate.
+
+    A multinomial logistic regression turns margins into probabilities (Platt, of several classes).
+    It learns from the records of other folds, so that no target tells what its own value is.
+
+    Shapes: ``codes`` (n,), labels from 0; ``known`` (n, n_margins); ``own`` (n_targets, n_values,
+    n_margins); ``targets`` (n_targets,); returns (n_targets, n_values).
+    """
+    scores = np.zeros(own.shape[:2])
+    for train, test in folds(len(codes)).split(codes):
+        some = np.flatnonzero(np.isin(targets, test))
+        present = np.unique(codes[train])
+        if not len(some) or len(present) < 2:
+            continue
+        curve = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+        curve.fit(known[train], codes[train])
+        margins = own[some].reshape(-1, own.shape[2])
+        logs = _log_curve(curve, margins).reshape(len(some), own.shape[1], -1)
+        # A label that only the target's own fold has is as likely under every candidate.
+        place = np.searchsorted(present, codes[targets[some]])
+        place = np.minimum(place, len(present) - 1)
+        seen = present[place] == codes[targets[some]]
+        chosen = np.take_along_axis(logs, place[:, None, None], axis=2)[:, :, 0]
+        scores[some] = np.where(seen[:, None], chosen, 0.0)
+    return scores
+
+
+def _log_curve(curve: Any, margins: FloatArray) -> FloatArray:
+    """Log-probabilities of the labels that a curve has learned, exact where one is certain."""
+    decisions = curve.decision_function(margins)
+    if decisions.ndim == 1:
+        decisions = np.column_stack([np.zeros(len(decisions)), decisions])
+    return np.asarray(log_softmax(decisions, axis=1))
 
 
 def _by_value(*arrays: Array) -> Array:

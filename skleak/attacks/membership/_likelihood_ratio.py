@@ -259,8 +259,8 @@ class LikelihoodRatioMembership(
         )
         records = candidates, reference, self.records_
         run = self.random_state, self.n_jobs, self.verbose
-        self._test = test = fit_shadow_test(self.estimator, *records, plan, *run)
-        self.shadow_scores_, self.trained_on_ = test.scores, test.trained_on
+        self._test = test = fit_shadow_test(self.estimator, *records, plan, run)
+        self.shadow_scores_, self.trained_on_ = test.models.scores, test.models.trained_on
         self.means_, self.scales_ = test.laws.means, test.laws.scales
         self.softness_ = test.laws.softness
         return candidates.X

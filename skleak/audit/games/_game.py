@@ -3,18 +3,23 @@
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
+import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from skleak.adversary.hypotheses import attack_weights
+from skleak.adversary.hypotheses import Learner, attack_weights, find_learner
 from skleak.audit.tables._design import Design, Outcome
 from skleak.utils._typing import Array, FloatArray
 
 # A function of a module and its arguments: it travels to another process.
 Cell = tuple[Callable[..., Outcome], tuple[Any, ...]]
+
+# Stream of the seeds of a training that was left to chance, beside those of the games.
+_LEARNER = 20
+_LARGEST_SEED = 2**31 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +44,29 @@ class Task:
     records: Any = None
     refit_preprocessing: bool = False
     n_jobs: int | None = None
+    learner: Learner | None = None  # what the estimator is without searches and the like
 
     @property
     def drawn(self) -> bool:
         """True if secrets are drawn anew rather than those of the data."""
         return self.secrets == "drawn"
+
+    def of_learner(self, entropy: list[int]) -> Self:
+        """Take the model out of what is around it, and leave nothing of its training to chance."""
+        generator = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(0, _LEARNER)))
+
+        def draw(n: int) -> Array:
+            return generator.integers(_LARGEST_SEED, size=n)
+
+        data = (self.table, self.y, self.y_test, self.sample_weight)
+        learner = find_learner(self.estimator, *data, draw)
+        return replace(
+            self,
+            estimator=learner.seeded(draw),
+            y=learner.y,
+            y_test=learner.y_test,
+            learner=learner,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +88,11 @@ class Facts:
     noiseless_utility: float
     noise_covariance: str
     target_counts: bool = False  # whether an attack guesses the target of the model as well
+    has_noise: bool = True  # whether the model adds noise of its own
+    wrappers: tuple[str, ...] = ()  # searches and target transformers that were taken off
+    chosen: Mapping[str, str] = field(default_factory=dict)  # parameters that searches chose
+    transformed: bool = False  # whether the model is of a function of the targets
+    seeded: tuple[str, ...] = ()  # parameters left to chance that got seeds
 
 
 class Game(ABC):
@@ -118,7 +146,20 @@ class Game(ABC):
             "confidence_level": float(design.confidence_level),
             "verdict_level": float(design.verdict_level),
             "attacks": tuple(design.attacks),
+            **learner_facts(task.learner),
         }
+
+
+def learner_facts(learner: Learner | None) -> dict[str, Any]:
+    """Return what a report says of how the model was trained."""
+    if learner is None:
+        return {}
+    return {
+        "wrappers": learner.wrappers,
+        "chosen": {name: repr(value) for name, value in learner.chosen.items()},
+        "transformed": learner.transformed,
+        "seeded": learner.seeds,
+    }
 
 
 def named_attacks(

@@ -13,6 +13,7 @@ from skleak.adversary.knowledge import as_table
 from skleak.audit.games._game import Cell
 from skleak.audit.noise._mechanism import colored
 from skleak.audit.tables._design import Design, Outcome, cell_key
+from skleak.utils._predictions import utility_of
 from skleak.utils._typing import Array, FloatArray
 
 # Streams of seeds at every noise level; 2 are the checks of the noise, and a sample is that of all.
@@ -101,4 +102,4 @@ def utility(
     """
     draws = np.random.default_rng(seed).normal(size=(n_releases, len(noiseless)))
     models = models_with(shell, noiseless + colored(noise, draws))
-    return {"utility": np.array([float(model.score(X, y)) for model in models])}
+    return {"utility": np.array([utility_of(model, X, y) for model in models])}

@@ -11,6 +11,7 @@ from sklearn.base import clone, is_classifier
 
 from skleak.adversary.hypotheses import (
     PublicModel,
+    adds_noise,
     fit_public_model,
     fit_shell,
     last_step,
@@ -108,11 +109,6 @@ class SecretGame(Game):
             kind=self.kind,
         )
         bounds = check_bounds(task.bounds, equal_noise=not subject.noise.reads_data)
-        if task.noise_scales is None and "noise_scale" not in subject.model.get_params(deep=False):
-            raise ValueError(
-                f"{type(subject.model).__name__} adds no noise of its own. Pass the standard "
-                "deviations of the noise to audit in `noise_scales`."
-            )
         trained = (subject.model, subject.X, subject.y, subject.weights)
         scales = noise_levels(task.noise_scales, *trained)
         n_verdicts = len(self._chosen) * len(scales)
@@ -208,6 +204,7 @@ class SecretGame(Game):
             noiseless_utility=float(quiet.mean()),
             noise_covariance=self._subject.noise.name,
             target_counts=self._guesses_target(),
+            has_noise=adds_noise(self._subject.model),
         )
 
     def _error_bounds(self) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """One seeded trial of an attack: draw releases, let it guess, count what it got right."""
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,8 @@ def play_actual(
 
     Shapes: ``noiseless`` (p,); ``secrets`` (n_targets,); ``noise`` (p,) or (p, p); returns
     ``shares``, of right guesses in each release; ``counts``, over releases, of each target;
-    ``hits`` and ``games``; ``exact``, whether the attack ignores the releases, so that its success
-    on these records is a fact.
+    ``hits`` and ``games``; ``exact``, whether the releases make no difference, as the attack
+    ignores them or there is no noise, so that its success on these records is a fact.
     """
     generator = np.random.default_rng(seed)
     shares, counts = [], np.zeros(len(secrets), dtype=np.int64)
@@ -60,7 +61,7 @@ def play_actual(
         "counts": counts,
         "hits": np.array(counts.sum()),
         "games": np.array(n_releases * len(secrets)),
-        "exact": np.array(_ignores_releases(attack)),
+        "exact": np.array(_ignores_releases(attack) or _is_constant(noise, shares)),
     }
 
 
@@ -183,7 +184,7 @@ def play_errors(
         "ratio": _median_ratio(mse, bound, usable),
         "bias_over_noise": _median_ratio(raw, variance / n_releases, usable),
         "games": np.array(n_releases * len(truth)),
-        "exact": np.array(_ignores_releases(attack)),
+        "exact": np.array(_ignores_releases(attack) or _is_constant(noise, by_release)),
         "ignores": np.array(_ignores_releases(attack)),
     }
 
@@ -244,6 +245,11 @@ def plays_each(attack: Any) -> bool:
 
 def _ignores_releases(attack: Any) -> bool:
     return type(attack) in _BASELINES
+
+
+def _is_constant(noise: FloatArray, by_release: Sequence[Any]) -> bool:
+    """Return True if all releases were the same, and so were the guesses about them."""
+    return not noise.any() and bool(np.ptp(np.concatenate(by_release)) == 0.0)
 
 
 def _guess(attack: Any, releases: FloatArray, noise_scale: float, n_targets: int) -> Array:

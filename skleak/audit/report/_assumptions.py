@@ -26,6 +26,10 @@ _PREPROCESSING = {
         "as far as it changes the coefficients."
     ),
 }
+_PREPROCESSING["in the model"] = (
+    "The preprocessing is part of the model: attackers pass it raw records, and what it learned "
+    "of others counts as far as answers show it."
+)
 _PLAYED = (
     "The attacks that were played say what is possible at least; only the bounds speak about "
     "attacks that were not."
@@ -37,9 +41,8 @@ def assumptions(report: AuditFacts) -> tuple[str, ...]:
     """Say under which conditions the findings hold."""
     settings, membership = report.settings, report.kind == "membership"
     lines = _members(report) if membership else _adversary(report)
-    lines += {"categorical": _prior, "membership": _membership_bounds}.get(report.kind, _unbiased)(
-        report
-    )
+    conditions = {"categorical": _prior, "membership": _membership_bounds}
+    lines += conditions.get(report.kind, _unbiased)(report)
     done = settings["preprocessing"]
     lines += [
         _PREPROCESSING.get(done, f"Preprocessing: {shorten(done, 80)}."),
@@ -54,7 +57,7 @@ def assumptions(report: AuditFacts) -> tuple[str, ...]:
             "Utility is measured on the training records and is optimistic: on new records it is "
             "lower."
         )
-    if not membership:
+    if not membership and report.records["eta"].notna().any():
         lines.append(
             "The Fisher information loss treats every column as continuous and is a local "
             "measure. "
@@ -72,12 +75,18 @@ def _adversary(report: AuditFacts) -> list[str]:
     secret = "this one record" if record else "the secret of this one record"
     also = "" if record else "the other columns of the record, "
     target = "" if record and settings["target_counts"] else "its target, "
-    lines = [
+    knows = (
         f"The informed attacker is assumed to know everything but {secret}: all other records, "
-        f"{also}{target}the algorithm with its parameters, and the noise scale. {_LESS}",
-        _PLAYED,
-        *_attacked(report),
-    ]
+        f"{also}{target}the algorithm with its parameters, and the noise scale. {_LESS}"
+    )
+    played = _PLAYED
+    if report.unbounded:
+        knows = (
+            f"The attacker is assumed to know everything about the records but {secret}, and asks "
+            f"the model about the record with every value that it may have. {_LESS}"
+        )
+        played = "The attacks that were played say what is possible at least, and nothing more."
+    lines = [knows, played, *_attacked(report)]
     if record:
         lines.append(
             "The target counts as part of the record."
@@ -136,8 +145,11 @@ def _attacked(report: AuditFacts) -> list[str]:
 
 def _prior(report: AuditFacts) -> list[str]:
     stated = report.settings["prior"]
+    prior = _PRIORS.get(stated, f"Prior: {shorten(stated, 80)}.")
+    if report.unbounded:
+        return [prior]
     return [
-        _PRIORS.get(stated, f"Prior: {shorten(stated, 80)}."),
+        prior,
         "The bounds hold for secrets drawn from that prior. "
         + (
             "Here they were: in every game a secret was drawn and the model made with it."
@@ -149,6 +161,8 @@ def _prior(report: AuditFacts) -> list[str]:
 
 
 def _unbiased(report: AuditFacts) -> list[str]:
+    if report.unbounded:
+        return ["Errors are means over the attacked records: single ones can be much smaller."]
     lines = [
         "The bound of Cramér and Rao is for unbiased attackers. Those who lean on prior knowledge "
         "are biased and may have a smaller error; a verdict says so where their bias is beyond "
@@ -262,6 +276,8 @@ def _intervals(report: AuditFacts) -> list[str]:
             "bootstrap over releases. They say what other members and other noise would change, "
             "not what other candidates would."
         )
+    elif report.unbounded:
+        return [_of_trainings(report, level)]
     else:
         made = (
             f"Intervals ({level}) are over {n} and clustered by release, since all records share "
@@ -273,3 +289,17 @@ def _intervals(report: AuditFacts) -> list[str]:
         f"{percent(settings['verdict_level'])}: widened so that all verdicts of this report hold "
         f"together with {level} confidence.",
     ]
+
+
+def _of_trainings(report: AuditFacts, level: str) -> str:
+    """Say what intervals of a model that is asked are over."""
+    if not report.settings["random"]:
+        return (
+            "One training was asked. What attacks get right of it is exact for these records, and "
+            "says nothing of other records."
+        )
+    n = plural(report.settings["n_releases"], "training")
+    return (
+        f"Intervals ({level}) are over {n} and clustered by training, since all records share the "
+        "model of one. They say what other seeds would change, not what other data would."
+    )

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from joblib import hash as joblib_hash
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline
 
 from skleak._version import __version__
@@ -23,6 +24,8 @@ from skleak.audit.report._report import AuditReport
 from skleak.audit.report._sentences import findings
 from skleak.audit.tables._design import Design, Outcome
 from skleak.mechanisms import as_reweighting
+from skleak.utils._predictions import classifies
+from skleak.utils._sklearn_compat import BaseSearchCV
 from skleak.utils._typing import Array
 
 # Parameters of a private estimator that decide nothing in its audit.
@@ -37,11 +40,11 @@ def build_report(
     entropy: list[int],
 ) -> AuditReport:
     """Put the results of an auditor into words."""
-    model, table, y = last_step(auditor.estimator), game.task.table, game.task.y
+    model, table, y = last_step(game.task.estimator), game.task.table, game.task.y
     settings = {
+        "utility_name": _utility_name(model, y),
+        "preprocessing": _preprocessing(auditor, game.task.estimator),
         **vars(game.facts(outcomes)),
-        "utility_name": _utility_name(model),
-        "preprocessing": _preprocessing(auditor),
         "reweighting": _reweighting_name(model),
     }
     report = AuditReport(
@@ -144,10 +147,14 @@ def _one_line(thing: Any) -> str:
 
 
 def _name(estimator: Any) -> str:
+    name = type(estimator).__name__
     if isinstance(estimator, Pipeline):
-        steps = ", ".join(type(step).__name__ for _, step in estimator.steps)
-        return f"Pipeline of {steps}"
-    return type(estimator).__name__
+        return f"{name} of {', '.join(_name(step) for _, step in estimator.steps)}"
+    if isinstance(estimator, BaseSearchCV):
+        return f"{name} of {_name(estimator.estimator)}"
+    if isinstance(estimator, TransformedTargetRegressor) and estimator.regressor is not None:
+        return f"{name} of {_name(estimator.regressor)}"
+    return name
 
 
 def _reweighting_name(model: Any) -> str | None:
@@ -165,13 +172,13 @@ def _attribute(attribute: Any, table: Any) -> str | None:
     return f"column {attribute}" if names is None else str(names[attribute])
 
 
-def _preprocessing(auditor: Any) -> str:
-    if not isinstance(auditor.estimator, Pipeline) or len(auditor.estimator.steps) < 2:
+def _preprocessing(auditor: Any, estimator: Any) -> str:
+    if not isinstance(estimator, Pipeline) or len(estimator.steps) < 2:
         return "none"
     return "refitted" if auditor.refit_preprocessing else "public"
 
 
-def _utility_name(model: Any) -> str:
-    if is_classifier(model):
+def _utility_name(model: Any, y: Array) -> str:
+    if classifies(model, y):
         return "accuracy"
     return "D^2" if "Poisson" in type(model).__name__ else "R^2"

@@ -87,7 +87,7 @@ def _made(report: AuditFacts) -> str:
         plural(settings["n_records"], "record"),
         plural(settings["n_columns"], "column"),
         f"{plural(settings['n_targets'], 'record')} attacked",
-        plural(settings["n_releases"], "release"),
+        plural(settings["n_releases"], "training" if report.unbounded else "release"),
         *_drawing(report),
         f"preprocessing {shorten(settings['preprocessing'], 20)}",
     ]
@@ -123,7 +123,8 @@ def _cards(report: AuditFacts) -> list[Card]:
     notes += [f"{number(last)} at the largest"] if len(first) > 1 else []
     notes += [] if np.isnan(noiseless) else [f"{number(noiseless)} without noise"]
     utility = number(first["utility"].iloc[0])
-    return [*cards, Card(f"Utility{at[0]}", utility, "; ".join(notes)), _verdict_card(report)]
+    cards.append(Card(f"Utility{at[0]}", utility, "; ".join(notes)))
+    return cards if report.unbounded else [*cards, _verdict_card(report)]
 
 
 def _attack_card(report: AuditFacts, term: str, row: Any) -> Card:
@@ -140,6 +141,8 @@ def _bound_card(report: AuditFacts, term: str, bound: pd.DataFrame) -> Card:
     name, advantages = bound["bound"].iloc[0], record_advantages(report)["mean"].to_numpy()
     if name is None:
         membership = report.kind == "membership"
+        if report.unbounded:
+            return Card(term, "none", report.unbounded)
         return Card(term, "none", f"no bound {'is known' if membership else 'was computed'}")
     value, last = (percent(np.maximum(advantages[k], 0.0), up=True) for k in (0, -1))
     note = f"largest mean advantage by {bound_label(name)}"
@@ -203,7 +206,9 @@ def _figure(report: AuditFacts, figures: bool) -> Block:
     if figures:
         what = "Advantage over the prior" if guesses else "Squared error over that of guessing"
         svg = inline_svg(
-            AuditDisplay.from_report(report), f"{what} by noise scale", _description(report, drawn)
+            AuditDisplay.from_report(report),
+            what if report.noiseless else f"{what} by noise scale",
+            _description(report, drawn),
         )
     return Figure(svg, " ".join(caption))
 
@@ -215,8 +220,12 @@ def _at(noise: float) -> str:
 def _description(report: AuditFacts, drawn: pd.DataFrame) -> str:
     show = percent if counts_success(report) else number
     rows = report.results[["attack", "noise_scale"]].join(drawn).to_dict("records")
+
+    def at(noise: float) -> str:
+        return "" if report.noiseless else f", noise scale {number(noise)}"
+
     return " ".join(
-        f"{shorten(attack_label(row['attack']), 48)}, noise scale {number(row['noise_scale'])}: "
+        f"{shorten(attack_label(row['attack']), 48)}{at(row['noise_scale'])}: "
         f"{show(row['value'])} ({show(row['low'])} to {show(row['high'])})."
         for row in rows
     )

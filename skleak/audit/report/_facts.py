@@ -28,5 +28,11 @@ class AuditFacts:
 
     @property
     def noiseless(self) -> bool:
-        """True if membership was audited without noise: then there is none to speak of."""
-        return self.kind == "membership" and not self.results["noise_scale"].any()
+        """True if there is no noise to speak of: none of the model's own, and none added."""
+        own = self.kind != "membership" and self.settings.get("has_noise", True)
+        return not own and not self.results["noise_scale"].any()
+
+    @property
+    def unbounded(self) -> str:
+        """Why nothing is known of attacks that were not played; empty where something may be."""
+        return str(self.settings.get("no_bound", ""))

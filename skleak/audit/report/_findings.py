@@ -53,7 +53,16 @@ def facts(report: AuditFacts) -> tuple[Finding, ...]:
     specific: tuple[Topic, ...] = (_failed, _over_imputation)
     if report.kind == "membership":
         specific = (_rarely_wrong, _better_attack, _gap, _guarantee)
-    topics = (*specific, _exceeded, _vacuous, _single_records, _power, _biased)
+    topics = (
+        *specific,
+        _trained,
+        _unbounded,
+        _exceeded,
+        _vacuous,
+        _single_records,
+        _power,
+        _biased,
+    )
     found = [_summary(report), *(topic(report) for topic in topics)]
     present = [finding for finding in found if finding is not None]
     noise = [Finding("noise", {"sentence": line}) for line in noise_findings(report)]
@@ -69,6 +78,7 @@ def _context(report: AuditFacts, noise: float) -> dict[str, Any]:
         "noise": noise,
         # A model that has no noise at all, of which no noise scale needs to be told.
         "quiet": noise == 0.0 and not has_noise and len(levels(report)) == 1,
+        "unbounded": report.unbounded,
         "kind": report.kind,
         "guesses": counts_success(report),
         "attribute": report.attribute,
@@ -152,7 +162,8 @@ def _failed(report: AuditFacts) -> Finding | None:
         if (own := f"mse_{row['attack']}") in at:
             closer.append(int((at[own].astype(float) < at["prior"].astype(float)).sum()))
     n_targets = report.settings["n_targets"]
-    return Finding("failed", {"rows": _named(rows), "closer": max(closer), "n_targets": n_targets})
+    found = {"rows": _named(rows), "closer": max(closer), "n_targets": n_targets}
+    return Finding("failed", _context(report, float(rows["noise_scale"].iloc[0])) | found)
 
 
 def _over_imputation(report: AuditFacts) -> Finding | None:
@@ -163,6 +174,25 @@ def _over_imputation(report: AuditFacts) -> Finding | None:
         return None
     context = _context(report, float(best_rows(report).index[0]))
     return Finding("over_imputation", context | {"value": gain, "low": low, "high": high})
+
+
+def _trained(report: AuditFacts) -> Finding | None:
+    """Find what was done to train the model: searches, targets that are transformed, seeds."""
+    names = ("wrappers", "chosen", "transformed", "seeded")
+    found = {name: report.settings.get(name) for name in names}
+    if not any(found.values()):
+        return None
+    found["random"] = report.settings.get("random")
+    return Finding("trained", found | {"n_trainings": report.settings["n_releases"]})
+
+
+def _unbounded(report: AuditFacts) -> Finding | None:
+    """Find what each attack looked at, where no bound speaks of those that were not played."""
+    if not report.unbounded:
+        return None
+    outputs = report.settings["outputs"]
+    seen = {str(name): str(output) for name, output in outputs.items() if output != "nothing"}
+    return Finding("unbounded", {"why": report.unbounded, "outputs": seen})
 
 
 def _rarely_wrong(report: AuditFacts) -> Finding | None:
@@ -227,6 +257,8 @@ def _exceeded(report: AuditFacts) -> Finding | None:
 def _vacuous(report: AuditFacts) -> Finding | None:
     judged = report.results["verdict"]
     n = int((judged == VACUOUS).sum())
+    if report.unbounded:
+        return None
     return Finding("vacuous", {"n": n, "of": len(judged)}) if n else None
 
 

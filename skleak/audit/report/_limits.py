@@ -6,7 +6,7 @@ import pandas as pd
 
 from skleak.audit.report._facts import AuditFacts
 from skleak.metrics import EXCEEDED
-from skleak.rendering.results import BASELINES, counts_success, record_advantages
+from skleak.rendering.results import BASELINES, SHARE, counts_success, record_advantages
 
 
 def largest_advantages(report: AuditFacts) -> pd.DataFrame:
@@ -14,10 +14,11 @@ def largest_advantages(report: AuditFacts) -> pd.DataFrame:
 
     For one of a few values, or membership, it is that of the tightest bound, which no attack
     exceeds for secrets drawn from the prior; and that of an attack which was found to exceed it on
-    the actual secrets, and knows more than imputation does without the model.
-    Where there is no bound it is that of the best attack played. A number or a whole record has a
-    bound for unbiased attacks only: there it is the larger of the two. Attacks that do not look at
-    the model do not count.
+    the actual secrets, and knows more than imputation does without the model. Where there is no
+    bound it is that of the best attack played. For a number it is the share of the squared error
+    that attackers with its prior remove on average, or an attack that was played. Of whole records,
+    for which there is a bound for unbiased attacks only, nothing is known of attackers with a
+    prior. Attacks that do not look at the model do not count.
 
     Returns: index ``noise_scale``; ``advantage`` (NaN where nothing is known) and ``source``
     (``bound`` or the name of an attack).
@@ -25,12 +26,16 @@ def largest_advantages(report: AuditFacts) -> pd.DataFrame:
     bounds = record_advantages(report)["mean"]
     played = report.results[~report.results["attack"].isin(BASELINES)]
     rows = []
+    if not counts_success(report) and SHARE not in report.records:
+        bounds = bounds * math.nan
     for noise, bound in bounds.items():
         at = played[played["noise_scale"] == noise]
         if counts_success(report) and not math.isnan(bound):
             at = at[at["verdict"] == EXCEEDED]
             if report.kind == "categorical":
                 at = at[~(at["advantage_over_imputation"] <= 0.0)]
+        elif math.isnan(bound) and not counts_success(report):
+            at = at[:0]
         known = at.loc[at["advantage"].notna(), ["advantage", "attack"]]
         found = [(float(advantage), str(name)) for advantage, name in known.to_numpy().tolist()]
         if not math.isnan(bound):

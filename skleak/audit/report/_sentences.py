@@ -12,6 +12,7 @@ from skleak.rendering import code, count, number, percent, plural, root
 
 # Comparisons and records named one by one; more are counted.
 _N_NAMED = 5
+_TARGET = "TransformedTargetRegressor"
 
 
 def findings(report: AuditFacts) -> tuple[str, ...]:
@@ -21,18 +22,22 @@ def findings(report: AuditFacts) -> tuple[str, ...]:
 
 def _failed(found: Finding) -> str:
     meaning = "A failed attack shows nothing about the model; only the bounds do."
+    if found["unbounded"]:
+        meaning = "A failed attack shows nothing about the model."
     if found["closer"]:
         meaning = (
             "A failed attack shows nothing about the records that it missed; to as many as "
             f"{count(found['closer'])} of {plural(found['n_targets'], 'record')} it came closer "
             "than a guess."
         )
-    rows = _named(found["rows"])
+    rows = _named(found["rows"], quiet=found["quiet"])
     return f"Failed, being worse than a guess without the model: {rows}. {meaning}"
 
 
 def _over_imputation(found: Finding) -> str:
-    if found["low"] > 0.0:
+    if found["low"] == found["high"] > 0.0:
+        meaning = "so of these the model told such an attacker more than the other columns do."
+    elif found["low"] > 0.0:
         meaning = "so the model tells such an attacker what the other columns do not."
     elif found["high"] < 0.0:
         meaning = "so it knows less than the other columns of the record tell anyone."
@@ -45,10 +50,53 @@ def _over_imputation(found: Finding) -> str:
         )
     elif found["low"] <= 0.0:
         meaning += " An attacker who uses both at once may learn more than either."
-    return (
-        f"{at_noise(found['noise'])}, the best attack's advantage over imputation (the other "
+    return sentence(
+        f"{where(found)}the best attack's advantage over imputation (the other "
         f"columns of the record and no model) is {percent(found['value'])} "
         f"({interval(found, percent)}), {meaning}"
+    )
+
+
+def _trained(found: Finding) -> str:
+    parts = []
+    searches = [name for name in found["wrappers"] if name != _TARGET]
+    if searches:
+        chosen = ", ".join(f"{name}={value}" for name, value in found["chosen"].items())
+        parts.append(
+            f"{' and '.join(searches)} ran once, on all records, and chose {code(chosen)}: the "
+            "model with these parameters was audited. What the choice itself tells of the records "
+            "is not counted."
+        )
+    if found["transformed"]:
+        parts.append(
+            "The model inside the target transformer was audited, on transformed targets: that is "
+            "what its utility is about."
+        )
+    if names := found["seeded"]:
+        shown = ", ".join(map(code, names[:_N_NAMED]))
+        shown += f" and {plural(more, 'more')}" if (more := len(names) - _N_NAMED) > 0 else ""
+        parts.append(f"Left to chance by the estimator: {shown}. {_seeds(found)}")
+    return " ".join(parts)
+
+
+def _seeds(found: Finding) -> str:
+    drawn = "got seeds drawn from the auditor's own"
+    if found["random"] is None:
+        return f"A copy {drawn}, the same in every fit; attackers are taken to know them."
+    if found["random"]:
+        return f"Each of {plural(found['n_trainings'], 'training')} of a copy {drawn}."
+    return (
+        f"Trainings of a copy {drawn}. Two with different seeds gave all attacks the same guesses, "
+        "so one stands for all."
+    )
+
+
+def _unbounded(found: Finding) -> str:
+    seen = "; ".join(f"{code(name)}: {output}" for name, output in found["outputs"].items())
+    return sentence(
+        f"{found['why']}. Attacks that were not played may learn more: so may whoever reads the "
+        "model itself, or trains it with every value of a record and compares."
+        + (f" What those played were shown: {seen}." if seen else "")
     )
 
 
@@ -230,13 +278,15 @@ def _among_many(found: Finding, attack: str) -> str:
     return f": {code(attack)} is right about the first in {share} of the releases; {meaning}"
 
 
-def _named(rows: Mapping[str, list[float]]) -> str:
-    """Name attacks, each with its noise scales."""
-    named = [
-        f"{code(attack)} at noise scale{'s' if len(scales) > 1 else ''} "
-        f"{', '.join(map(number, scales))}"
-        for attack, scales in rows.items()
-    ]
+def _named(rows: Mapping[str, list[float]], *, quiet: bool = False) -> str:
+    """Name attacks, each with its noise scales where there is noise to speak of."""
+    named = [code(attack) for attack in rows]
+    if not quiet:
+        named = [
+            f"{code(attack)} at noise scale{'s' if len(scales) > 1 else ''} "
+            f"{', '.join(map(number, scales))}"
+            for attack, scales in rows.items()
+        ]
     more = len(named) - _N_NAMED
     return "; ".join(named[:_N_NAMED]) + (
         f"; and {plural(more, 'more attack')}" if more > 0 else ""
@@ -248,6 +298,8 @@ _SAYS: dict[str, Any] = {
     "summary": summary,
     "failed": _failed,
     "over_imputation": _over_imputation,
+    "trained": _trained,
+    "unbounded": _unbounded,
     "rarely_wrong": _rarely_wrong,
     "better_attack": _better_attack,
     "gap": _gap,

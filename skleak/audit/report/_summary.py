@@ -13,9 +13,15 @@ from skleak.rendering.results import BASELINES
 _WHO = {
     "exact": "an attacker who is told all other memberships (`exact`)",
     "likelihood_ratio": "an attacker who has seen models of the same kind (`likelihood_ratio`)",
+    "robust": "an attacker who has seen a few models of the same kind (`robust`)",
 } | {
     name: f"an attacker who knows all else (`{name}`)"
     for name in ("white_box", "black_box", "informed")
+}
+_WHO |= {
+    "black_box_proba": "an attacker who knows all else and is told probabilities "
+    "(`black_box_proba`)",
+    "black_box_margin": "an attacker who knows all else and is told margins (`black_box_margin`)",
 }
 _STATISTICS = ("loss", "likelihood", "modified_entropy", "gradient_norm")
 _ALL_FAILED = "every attack on the model that was played failed"
@@ -48,7 +54,7 @@ def _guessed(found: Finding) -> str:
             f"is so for {guess} of the {games}{known}."
         )
     if found["bound"] is None:
-        return said + " No bound on other attacks was computed."
+        return said + _without_bound(found, "computed")
     limit = percent(found["limit"], up=True)
     if limit == "100%":
         return said + _NO_BOUND
@@ -100,7 +106,7 @@ def _estimated(found: Finding) -> str:
             f"with a root mean squared error{per} of {guess}{known}."
         )
     if found["bound"] is None:
-        return said + " No bound on other attacks is known."
+        return said + _without_bound(found, "known")
     if found["limit"] <= 0.0:
         return said + " No bound rules out that some attack makes no error."
     if found["limit"] == np.inf:
@@ -117,6 +123,13 @@ def _estimated(found: Finding) -> str:
         f"{said} No unbiased attack whatsoever can have one below {root(found['limit'])}{worst}; a "
         "biased one, which leans on prior knowledge, can."
     )
+
+
+def _without_bound(found: Finding, none: str) -> str:
+    """Say that nothing is known of other attacks, and why."""
+    if why := found["unbounded"]:
+        return f" Of other attacks nothing is known ({why})."
+    return f" No bound on other attacks {'is' if none == 'known' else 'was'} {none}."
 
 
 def _imputation(found: Finding, show: Callable[[Any], str]) -> str:
@@ -202,6 +215,8 @@ def where(found: Finding) -> str:
 
 def interval(found: Finding, show: Callable[[Any], str]) -> str:
     """Write a confidence interval, for brackets."""
+    if found["low"] == found["high"]:
+        return "exact for these records"
     return f"{percent(found['level'])} interval {show(found['low'])} to {show(found['high'])}"
 
 

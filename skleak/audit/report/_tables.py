@@ -51,32 +51,49 @@ def results_table(report: AuditFacts) -> tuple[Block, ...]:
     """Tabulate every attack at every noise scale, with its intervals."""
     results = report.results
     measured = _guesses(report) if counts_success(report) else _errors(report)
-    verdicts = tuple(map(str, results["verdict"]))
     columns = [
-        _column("Noise scale", results["noise_scale"], number, "noise"),
+        _column("Noise scale", results["noise_scale"], _noise(report), "noise"),
         _column("Attack", results["attack"], attack_label, "attack", kind="name"),
         *measured,
-        Column(
-            "Verdict",
-            verdicts,
-            short="verdict",
-            terse=tuple(_SHORT.get(verdict, verdict) for verdict in verdicts),
-            kind="words",
-            sharp=tuple(verdict in (EXCEEDED, BIASED) for verdict in verdicts),
-        ),
+        *([] if report.unbounded else [_verdicts(results)]),
         _column("Utility", results["utility"], number, "utility"),
     ]
     if report.kind != "membership":
         columns.append(_column("Guesses", results["n_games"], count))
     settings = report.settings
     level = percent(settings["confidence_level"])
+    wider = (
+        f" Behind each verdict stands a wider one, at level {percent(settings['verdict_level'])}."
+    )
     caption = (
-        f"With a number: its {level} interval. Behind each verdict stands a wider one, at level "
-        f"{percent(settings['verdict_level'])}. Utility: {settings['utility_name']} on "
-        f"{settings['utility_data']}. A dash: not computed or not defined."
+        f"With a number: its {level} interval.{'' if report.unbounded else wider} "
+        f"Utility: {settings['utility_name']} on {settings['utility_data']}. "
+        "A dash: not computed or not defined."
     )
     where = "in the table `results` of the report and in its JSON."
     return Table("Results", tuple(columns), where=where), Paragraph(caption, soft=True)
+
+
+def _noise(report: AuditFacts) -> Show:
+    """Show noise scales; a model that has no noise has none."""
+    return (lambda _: "none") if report.noiseless else number
+
+
+def _at_middle(report: AuditFacts) -> str:
+    """Say at which noise scale single records are looked at."""
+    return "" if report.noiseless else f", at noise scale {number(middle_noise(report))}"
+
+
+def _verdicts(results: pd.DataFrame) -> Column:
+    verdicts = tuple(map(str, results["verdict"]))
+    return Column(
+        "Verdict",
+        verdicts,
+        short="verdict",
+        terse=tuple(_SHORT.get(verdict, verdict) for verdict in verdicts),
+        kind="words",
+        sharp=tuple(verdict in (EXCEEDED, BIASED) for verdict in verdicts),
+    )
 
 
 def _guesses(report: AuditFacts) -> list[Column]:
@@ -141,6 +158,7 @@ def bounds_table(report: AuditFacts) -> tuple[Block, ...]:
         guess, known = prior_error(report), imputation_error(report)
     if bounds.empty:
         caption = "No bound is known." if report.bounds else "No bound was computed."
+        caption = f"{report.unbounded.capitalize()}." if report.unbounded else caption
     up: Show = (lambda value: percent(value, up=True)) if guesses else root
     show: Show = percent if guesses else root
     rows = [(str(name), _texts(bounds[name], up)) for name in bounds.columns]
@@ -151,9 +169,10 @@ def bounds_table(report: AuditFacts) -> tuple[Block, ...]:
         name = "Some attack reaches at least" if membership else "Imputation, without the model"
         rows.append((name, _texts(known, show)))
     names, cells = zip(*rows, strict=True)
+    show_noise = _noise(report)
     columns = [Column("Noise scale", names, short="noise scale", kind="words")]
     columns += [
-        Column(number(noise), tuple(row[k] for row in cells), short=number(noise))
+        Column(show_noise(noise), tuple(row[k] for row in cells), short=show_noise(noise))
         for k, noise in enumerate(first.index)
     ]
     return Paragraph(caption, soft=True), Table("Bounds and baselines", tuple(columns))
@@ -177,8 +196,7 @@ def group_table(report: AuditFacts) -> tuple[Block, ...]:
             "has no meaning."
         )
     caption = (
-        f"Records in {plural(len(table), 'group')} of rising {by}, at noise scale "
-        f"{number(middle_noise(report))}: {caption}"
+        f"Records in {plural(len(table), 'group')} of rising {by}{_at_middle(report)}: {caption}"
     )
     names = {"prior": "Prior", "bayes": "Bayes", "cramer_rao": "Bound"}
     about, start = ("n_records", "eta", "eta_low", "eta_high"), "success_" if guesses else "mse_"
@@ -215,15 +233,15 @@ def exposed_table(report: AuditFacts) -> tuple[Block, ...]:
     prior, best = "Prior" if guesses else "Guessing the mean", "Best attack played"
     best = _SOURCES.get(str(top.attrs["source"]), best)
     columns = [_column("Record", top["record"], str, "record")]
-    if not membership or top["eta"].notna().any():
+    if top["eta"].notna().any():
         columns.append(_column(distance[0], top["eta"], number, distance[1]))
     columns += [
         _column(prior, top["prior"], show, prior.lower()),
         _column(best, top["value"], show, best.lower()),
     ]
     caption = (
-        f"By position in the data, counted from 0, at noise scale {number(middle_noise(report))}. "
-        "The records themselves are not in this report."
+        f"By position in the data, counted from 0{_at_middle(report)}. The records themselves are "
+        "not in this report."
     )
     return Paragraph(caption, soft=True), Table("Most exposed records", tuple(columns))
 

@@ -14,6 +14,19 @@ from skleak.utils._files import write_confidential
 from skleak.utils._typing import Array
 
 _HEADER = "header"
+_BROKEN = (
+    *(OSError, EOFError, KeyError, TypeError, ValueError),
+    *(AttributeError, zipfile.BadZipFile, zlib.error),
+)
+
+
+def stored_entropy(path: "str | os.PathLike[str]") -> list[int] | None:
+    """Entropy of the seeds of the audit that a file is of; None where it tells none."""
+    try:
+        with Path(path).expanduser().open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            return [int(word) for word in json.loads(str(file[_HEADER]))["entropy"]]
+    except _BROKEN:  # which `Checkpoint.load` tells
+        return None
 
 
 class Checkpoint:
@@ -45,10 +58,7 @@ class Checkpoint:
                 header = json.loads(str(file[_HEADER]))
                 fingerprint, entropy = dict(header["fingerprint"]), list(header["entropy"])
                 arrays = {name: file[name] for name in file.files if name != _HEADER}
-        except (
-            *(OSError, EOFError, KeyError, TypeError, ValueError),
-            *(AttributeError, zipfile.BadZipFile, zlib.error),
-        ) as error:
+        except _BROKEN as error:
             raise ValueError(
                 f"`checkpoint` {str(self.path)!r} is not a checkpoint of an audit ({error}). "
                 "Remove it, or name another file."

@@ -12,7 +12,6 @@ from skleak.audit.run._checkpoint import Checkpoint
 from skleak.audit.tables._design import Outcome
 from skleak.exceptions import CheckpointWarning, IncompleteAuditWarning
 from skleak.utils._confidential import to_own_workers
-from skleak.utils._random import make_generator
 from skleak.utils._warnings import outer_stacklevel
 
 # A checkpoint is written whole: with many cells, not more than this share of the time.
@@ -22,14 +21,12 @@ _SHARE_OF_TIME = 0.1
 class Run:
     """A game that is prepared: outcomes of finished cells by key, and the entropy of all seeds."""
 
-    def __init__(self, game: Game, store: Checkpoint | None, random_state: Any) -> None:
+    def __init__(self, game: Game, store: Checkpoint | None, entropy: list[int]) -> None:
         self.game, self.store = game, store
         self.outcomes: dict[str, Outcome] = {}
-        entropy: list[int] | None = None
         if store is not None:
-            self.outcomes, entropy = store.load()
-        if entropy is None:
-            entropy = make_generator(random_state).integers(0, 2**32, size=4).tolist()
+            self.outcomes, stored = store.load()
+            entropy = entropy if stored is None else stored
         self.entropy = entropy
         game.prepare(entropy)
         self._start, self._writing = time.monotonic(), 0.0

@@ -15,6 +15,11 @@ def cell_key(noise_scale: float, name: str) -> str:
     return f"{noise_scale!r}|{name}"
 
 
+def release_key(release: int) -> str:
+    """Key of a cell in which a model is trained and released."""
+    return f"release {release}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Design:
     """Plan of any game: who is attacked, by what, at which levels."""

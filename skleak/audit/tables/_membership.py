@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from skleak.audit.tables._design import MembershipDesign, Outcome, cell_key
+from skleak.audit.tables._design import MembershipDesign, Outcome, cell_key, release_key
 from skleak.audit.tables._rates import Rates, pair_success, rates
 from skleak.audit.tables._rows import (
     Played,
@@ -17,7 +17,13 @@ from skleak.audit.tables._rows import (
     record_table,
     success_columns,
 )
-from skleak.audit.tables._shadows import FEWEST_RELEASES, learned_guesses, likelihood_ratios
+from skleak.audit.tables._shadows import (
+    FEWEST_RELEASES,
+    learned_guesses,
+    likelihood_ratios,
+    ranked_guesses,
+    robust_shares,
+)
 from skleak.bounds import membership_lower_bound_bounded
 from skleak.metrics import Interval, mean_interval
 from skleak.utils._typing import Array, FloatArray
@@ -35,11 +41,6 @@ class _Level:
     errors: Mapping[str, float]
     gap: Interval
     utility: float
-
-
-def release_key(release: int) -> str:
-    """Key of the cell of a release."""
-    return f"release {release}"
 
 
 def membership_results(design: MembershipDesign, cells: Mapping[str, Outcome]) -> pd.DataFrame:
@@ -150,6 +151,11 @@ def _played(
                 scores, member, design.prior, residuals=not design.classifies
             )
             guesses = scores > 0.0
+        elif rule == "robust":
+            scores = robust_shares(scores, member, residuals=not design.classifies)
+            guesses = ranked_guesses(scores, design.prior)
+            if len(scores) >= FEWEST_RELEASES:
+                guesses = learned_guesses(scores, member, attacked)
         elif rule == "score" and (len(scores) >= FEWEST_RELEASES or np.any(guesses < 0)):
             guesses = learned_guesses(scores, member, attacked)
         played[name] = scores, np.where(attacked, guesses == member, np.nan)

@@ -130,8 +130,8 @@ def bounded_columns(
     Where bounds are computed for a sample, ``computed`` tells for which, and a cheaper bound that
     is known of every record stands for both of the others.
     """
-    bounds = cells[cell_key(noise, "bounds")]
     nothing = np.full(len(design.targets), np.nan)
+    bounds = cells.get(cell_key(noise, "bounds"), {"bayes": nothing})
     columns = {
         "bayes": bounds["bayes"],
         "tightest_bound": np.min([bounds[name] for name in others], axis=0) if others else nothing,

@@ -10,11 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from skleak.attacks.membership.shadow import Pooling, choose_pooling, fit_evidence, score_limit
+from skleak.attacks.membership.shadow import (
+    Pooling,
+    choose_pooling,
+    dominated_shares,
+    fit_evidence,
+    interpolation_of,
+    likelihoods,
+    residual_scale,
+    score_limit,
+    usual_likelihoods,
+)
 from skleak.utils._typing import Array, FloatArray
 
-# Fewer releases than these teach too little about the others.
+# Fewer releases than these teach too little about the others: with eight and more, laws of scores
+# find more members than ratios to their mean, with fewer less.
 FEWEST_RELEASES = 8
+# Three others: in one case of four a record is in all of them, or in none.
+FEWEST_FOR_MEANS = 4
+# By which a ratio must exceed another to dominate it.
+_GAMMA = 2.0
 
 
 def learned_guesses(scores: FloatArray, member: Array, attacked: Array) -> Array:
@@ -69,6 +84,39 @@ def likelihood_ratios(
         evidence = fit_evidence(known, member[others], **options)
         ratios[release] = evidence.log_ratio(statistic[release])
     return ratios + np.log(prior) - np.log1p(-prior)
+
+
+def robust_shares(statistic: FloatArray, member: Array, *, residuals: bool = False) -> FloatArray:
+    """Share of the candidates that each dominates, with the other releases as reference models.
+
+    Each release is attacked as `RobustMembershipInference` does, the candidates being its
+    population.
+
+    Shapes: ``statistic`` (n_releases, n_targets), log odds may be infinite; ``member``
+    (n_releases, n_targets); returns (n_releases, n_targets).
+    """
+    shares = np.zeros(statistic.shape)
+    for release in range(len(statistic) if len(statistic) >= FEWEST_FOR_MEANS else 0):
+        others = np.arange(len(statistic)) != release
+        inside = member[others]
+        scale = residual_scale(statistic[others], inside) if residuals else 1.0
+        known = likelihoods(statistic, not residuals, scale)
+        usual = usual_likelihoods(known[others], inside, interpolation_of(known[others], inside))
+        ratios = known[release] / usual
+        shares[release] = dominated_shares(ratios, ratios, _GAMMA)
+    return shares
+
+
+def ranked_guesses(scores: FloatArray, prior: float) -> Array:
+    """Guess in each release that the share `prior` of the largest scores are members.
+
+    Shapes: ``scores`` (n_releases, n_targets); returns (n_releases, n_targets).
+    """
+    number = int(prior * scores.shape[1])
+    if not number:
+        return np.zeros(scores.shape, dtype=bool)
+    least = np.sort(scores, axis=1)[:, -number]
+    return scores >= least[:, None]
 
 
 def _pooling(statistic: FloatArray, member: Array, residuals: bool) -> Pooling:

@@ -177,7 +177,9 @@ def floor_advantages(audit: Any) -> pd.Series | None:
 def tightest(audit: Any) -> pd.DataFrame:
     """Return the smallest upper bound at every noise scale.
 
-    That of Cramer and Rao counts only where none holds for attackers with a prior. Returns: index ``noise_scale``; ``bound`` (its column, None without any), ``value`` (success,
+    That of Cramer and Rao counts only where none holds for attackers with a prior.
+
+    Returns: index ``noise_scale``; ``bound`` (its column, None without any), ``value`` (success,
     or mean squared error) and ``advantage``.
     """
     first, advantages = levels(audit), bound_advantages(audit)
@@ -203,9 +205,9 @@ def tightest(audit: Any) -> pd.DataFrame:
 def record_advantages(audit: Any) -> pd.DataFrame:
     """Return upper bounds on what an attack gains over the prior, on average and for one record.
 
-    For a number it is the share of the squared error that attackers with its prior remove. Else, for
-    errors, a record counts with the smaller of its bound and the error of guessing the mean:
-    else records about which nothing can be learnt would hide the others in the mean.
+    For a number it is the share of the squared error that attackers with its prior remove. Other
+    errors count with the smaller of the bound and the error of guessing the mean: else records
+    about which nothing can be learnt would hide the others in the mean.
 
     Returns ``mean`` and ``largest`` advantage, index ``noise_scale``; nan where no bound is known.
     """

@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 
+from skleak.adversary.hypotheses import adds_noise, is_linear, weight_argument
 from skleak.attacks import (
     BlackBoxAttributeInference,
     ImputationAttack,
@@ -14,18 +15,40 @@ from skleak.attacks import (
     PriorAttack,
 )
 from skleak.audit.games._bounds import success_bounds
-from skleak.audit.games._game import Cell, Task
+from skleak.audit.games._game import Cell, Game, Task
 from skleak.audit.games._levels import SAMPLE, seed_of
 from skleak.audit.games._sampled import NAME, BoundsPlan, KnownBounds
 from skleak.audit.games._secret import SecretGame
 from skleak.audit.games._trials import play_actual, play_drawn, play_drawn_errors, play_errors
 from skleak.audit.games.attribute._numbers import NumberBounds, number_bounds
+from skleak.audit.games.attribute._predictions import BLACK_BOXES, PredictionsGame
 from skleak.audit.games.attribute._subject import study
 from skleak.audit.noise._shaped import ShapedNoise
 from skleak.audit.tables._design import Outcome, cell_key
 from skleak.utils._typing import FloatArray
 
+# Attacks that read no parameter.
+_ASKING = frozenset(map(repr, ("prior", "imputation", *BLACK_BOXES)))
 _NAMES = ("prior", "imputation", "white_box", "black_box")
+
+
+def attribute_game(task: Task, entropy: list[int]) -> Game:
+    """Return the game of a column: against parameters where there are any, else answers."""
+    learner = task.learner
+    if learner is None or adds_noise(task.estimator) or _reads_parameters(task):
+        return AttributeGame(task)
+    return PredictionsGame(task, learner, entropy)
+
+
+def _reads_parameters(task: Task) -> bool:
+    """Return True if a model has parameters to read, and anything that is asked for reads them."""
+    named = [task.attacks] if isinstance(task.attacks, str) else task.attacks
+    without = isinstance(named, list | tuple) and set(map(repr, named)) <= _ASKING
+    if without and task.noise_scales is None and not task.drawn:
+        return False
+    fitted = clone(task.estimator, safe=False)
+    weights = weight_argument(fitted, task.sample_weight)
+    return is_linear(fitted.fit(task.table, task.y, **weights) or fitted)
 
 
 class AttributeGame(SecretGame):

@@ -13,16 +13,12 @@ from skleak.adversary.hypotheses import (
     model_parameters,
     plain_table,
 )
-from skleak.adversary.knowledge import find_secret, range_of_others, take_rows
-from skleak.attacks import (
-    ImputationAttack,
-    PosteriorMeanReconstruction,
-    PriorAttack,
-    WhiteBoxAttributeInference,
-)
+from skleak.adversary.knowledge import range_of_others, take_rows
+from skleak.attacks import PosteriorMeanReconstruction, WhiteBoxAttributeInference
 from skleak.audit.games._game import Task
 from skleak.audit.games._secret import SecretSubject, determination, fit_quietly, unit_state
 from skleak.audit.games.attribute._information import ShapedInformation
+from skleak.audit.games.attribute._known import known_column
 from skleak.audit.games.attribute._quantity import at_truth, exact_slope, slope_at_truth
 from skleak.audit.noise._hypotheses import Hypotheses
 from skleak.audit.noise._shape import audited_shape, shape_of_fit
@@ -72,73 +68,64 @@ class AttributeSubject(SecretSubject):
 
 def study(task: Task) -> AttributeSubject:
     """Fit the model without noise, and learn all that attacks are measured by."""
-    attribute, table, y, records = task.attribute, task.table, task.y, task.records
+    table, known = task.table, known_column(task)
     public, X, fitted = fit_quietly(task)
-    noise = audited_shape(public, fitted, attribute)
-    secret = find_secret(table, attribute, task.values)
+    noise = audited_shape(public, fitted, task.attribute)
     white_box = WhiteBoxAttributeInference(
         task.estimator,
-        attribute,
+        task.attribute,
         values=task.values,
-        prior="uniform" if secret.numeric else task.prior,
-        records=records,
+        prior="uniform" if known.secret.numeric else known.prior,
+        records=task.records,
         refit_preprocessing=task.refit_preprocessing,
         n_jobs=task.n_jobs,
-    ).fit(table, y, sample_weight=task.sample_weight)
+    ).fit(table, task.y, sample_weight=task.sample_weight)
     if white_box._shaped is not None:
         noise = shape_of_fit(noise, fitted)
     shared: dict[str, Any] = {
         "model": last_step(task.estimator),
         "public": public,
         "X": X,
-        "y": y,
+        "y": task.y,
         "weights": task.sample_weight,
         "noiseless": model_parameters(fitted),
         "noise": noise,
-        "targets": white_box.records_,
-        "secrets": secret.column[white_box.records_],
+        "targets": known.targets,
+        "secrets": known.truth,
         "white_box": white_box,
+        "values": known.values,
+        "prior": known.prior,
+        "baseline": known.baseline,
+        "imputation": known.imputation,
+        "prior_score": known.prior_score,
+        "spread": known.spread,
     }
-    imputation = ImputationAttack(attribute, values=task.values, records=records).fit(table, y)
+    rows, secret = known.targets, known.secret
     if secret.numeric:
         slope = None
         if public.has_closed_form and not task.refit_preprocessing:
-            known = (public, table, shared["targets"], secret.index, secret.column)
-            slope = exact_slope(unit_state(fitted), *known)
-        posterior = PosteriorMeanReconstruction._sharing(white_box, task.prior, table, y)
-        shared |= {"posterior": posterior}
-        mean = PriorAttack(attribute, prior=task.prior, records=records).fit(table, y).predict()
-        prior_score = (mean - shared["secrets"]) ** 2
+            place = (public, table, rows, secret.index, secret.column)
+            slope = exact_slope(unit_state(fitted), *place)
+        posterior = PosteriorMeanReconstruction._sharing(white_box, task.prior, table, task.y)
+        shared["posterior"] = posterior
         if task.drawn:
-            prior_score = posterior.prior_variance_
-        return _quantity(shared, secret.column, prior_score, imputation.predict(), slope)
-    guess, known = imputation.prior_.argmax(axis=1), white_box.prior_
-    everyone, codes = np.arange(len(known)), secret.codes[white_box.records_]
-    # A secret that is drawn is guessed as often as its prior says.
-    right = known[everyone, guess] if task.drawn else guess == codes
-    rows, values = white_box.records_, white_box.values_
+            shared["prior_score"] = posterior.prior_variance_
+            shared["baseline"] = determination(posterior.prior_variance_, known.spread)
+        return _quantity(shared, secret.column, slope)
+    everyone, codes = np.arange(len(rows)), secret.codes[rows]
     candidates = []
     if public.has_closed_form:
-        candidates = candidate_rows(public, table, rows, secret.index, values)
+        candidates = candidate_rows(public, table, rows, secret.index, known.values)
     return AttributeSubject(
         **shared,
         **_columns_loss(fitted, public, candidates, rows, noise),
         hypotheses=Hypotheses.near(white_box.encodings_[everyone, codes]),
         shapes=None if white_box._shaped is None else white_box._shaped.shapes,
-        values=values,
-        prior=known,
-        baseline=float(known.max(axis=1).mean()),
-        imputation=float(right.mean()),
-        prior_score=known.max(axis=1),
     )
 
 
 def _quantity(
-    shared: dict[str, Any],
-    column: FloatArray,
-    prior_score: FloatArray,
-    imputed: FloatArray,
-    slope: FloatArray | None,
+    shared: dict[str, Any], column: FloatArray, slope: FloatArray | None
 ) -> AttributeSubject:
     rows, truth, white_box = shared["targets"], shared["secrets"], shared["white_box"]
     low, high = (end[rows] for end in range_of_others(column))
@@ -152,18 +139,11 @@ def _quantity(
         root = shared["noise"].matrix_root
         information = ShapedInformation.of_a_quantity(slope, change, root)
         unit_eta = np.full(len(rows), np.nan)
-    spread = float(column.var())
     return AttributeSubject(
         **shared,
         hypotheses=Hypotheses.near(*at_truth(nodes, low, high, truth)),
         unit_eta=unit_eta,
         information=information,
-        values=column[:0],
-        prior=np.empty((len(rows), 0)),
-        baseline=determination(prior_score, spread),
-        imputation=determination((imputed - truth) ** 2, spread),
-        prior_score=prior_score,
-        spread=spread,
     )
 
 

@@ -9,10 +9,12 @@ from skleak.adversary.hypotheses import attack_weights
 from skleak.attacks import MembershipInference
 from skleak.audit.games._game import named_attacks, own_copy
 from skleak.audit.games.membership._subject import MembershipSubject
-from skleak.audit.tables._shadows import FEWEST_RELEASES
+from skleak.audit.tables._shadows import FEWEST_FOR_MEANS, FEWEST_RELEASES
 from skleak.exceptions import AttackNotApplicableError
 
 _SCORES = ("loss", "likelihood", "modified_entropy", "gradient_norm")
+# They learn from the other releases, of which they need as many.
+_LEARNING = {"likelihood_ratio": FEWEST_RELEASES, "robust": FEWEST_FOR_MEANS}
 _RESERVED = ("bounds", "noiseless", "utility", "gap")
 
 
@@ -23,7 +25,7 @@ class MembershipAttack:
     The rule "own" is that of a ``predict`` which was passed.
     """
 
-    rule: Literal["score", "likelihood_ratio", "exact", "own"]
+    rule: Literal["score", "likelihood_ratio", "robust", "exact", "own"]
     attack: Any = None
 
 
@@ -34,7 +36,7 @@ def choose_membership_attacks(
     chosen = named_attacks(
         attacks,
         lambda: _default(subject, n_releases, drawn),
-        known=(*_SCORES, "likelihood_ratio", "exact"),
+        known=(*_SCORES, *_LEARNING, "exact"),
         names={},
         reserved=_RESERVED,
         about=" on membership",
@@ -53,14 +55,17 @@ def _default(subject: MembershipSubject, n_releases: int, drawn: bool) -> list[s
     exact = [] if subject.obstacle else ["exact"]
     if drawn:
         return [*exact, *(scores if subject.reference is not None else [])]
-    ratio = ["likelihood_ratio"] if n_releases >= FEWEST_RELEASES else []
-    return [*scores, *ratio, *exact]
+    # The better one of the two by the number of releases.
+    learning = next((name for name, least in _LEARNING.items() if n_releases >= least), None)
+    return [*scores, *([learning] if learning else []), *exact]
 
 
 def _made(attack: Any, subject: MembershipSubject) -> MembershipAttack:
     if isinstance(attack, str):
-        if attack in ("exact", "likelihood_ratio"):
-            return MembershipAttack("exact" if attack == "exact" else "likelihood_ratio")
+        if attack == "exact":
+            return MembershipAttack("exact")
+        if attack in _LEARNING:
+            return MembershipAttack("robust" if attack == "robust" else "likelihood_ratio")
         statistic: Any = attack  # one of the scores
         scores = MembershipInference(statistic=statistic, prior=subject.prior)
         return MembershipAttack("score", scores)
@@ -80,11 +85,11 @@ def _check(
                 "out of `attacks`; 'likelihood_ratio' takes any estimator."
             )
         return
-    if made.rule == "likelihood_ratio":
-        if drawn or n_releases < FEWEST_RELEASES:
+    if made.rule in _LEARNING:
+        if drawn or n_releases < _LEARNING[made.rule]:
             raise ValueError(
-                "The attack 'likelihood_ratio' learns from the other releases: it needs "
-                f"`secrets='actual'` and `n_releases` of at least {FEWEST_RELEASES}; got "
+                f"The attack {made.rule!r} learns from the other releases: it needs "
+                f"`secrets='actual'` and `n_releases` of at least {_LEARNING[made.rule]}; got "
                 f"{n_releases} with `secrets={'drawn' if drawn else 'actual'!r}`."
             )
     elif drawn and subject.reference is None and made.rule == "score":
@@ -97,7 +102,7 @@ def _check(
             f"The attack 'modified_entropy' needs class probabilities; {name} is a regressor. Use "
             "'loss', 'likelihood' or 'gradient_norm'."
         )
-    needs = made.rule == "likelihood_ratio" or attack in ("loss", "likelihood", "modified_entropy")
+    needs = made.rule in _LEARNING or attack in ("loss", "likelihood", "modified_entropy")
     if needs and subject.classifies and not hasattr(subject.trained, "predict_proba"):
         raise AttackNotApplicableError(
             f"The attack {attack!r} needs class probabilities, and {name} has no `predict_proba`. "

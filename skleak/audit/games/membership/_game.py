@@ -17,8 +17,8 @@ from skleak.audit.games.membership._release import dp_parameter, fitted_once, pl
 from skleak.audit.games.membership._subject import membership_levels, study
 from skleak.audit.noise._hypotheses import Hypotheses, check_distances, warn_of_hypotheses
 from skleak.audit.noise._mechanism import Trained, check_rows, noise_of_levels
-from skleak.audit.tables._design import MembershipDesign, Outcome, cell_key
-from skleak.audit.tables._membership import membership_records, membership_results, release_key
+from skleak.audit.tables._design import MembershipDesign, Outcome, cell_key, release_key
+from skleak.audit.tables._membership import membership_records, membership_results
 from skleak.metrics import simultaneous_confidence_level
 from skleak.utils._typing import FloatArray
 

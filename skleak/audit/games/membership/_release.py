@@ -256,7 +256,7 @@ class _View:
     ) -> tuple[FloatArray | None, Array | None]:
         if each.rule == "exact" and odds is not None:
             return odds, odds > 0.0
-        if each.rule == "likelihood_ratio":
+        if each.rule in ("likelihood_ratio", "robust"):
             return record_scores(model, self.X, self.y, None, strict=False), None
         if each.rule == "score":
             scores = each.attack.decision_function(model)

@@ -41,13 +41,13 @@ class RecordSubject(SecretSubject):
 def study(task: Task) -> RecordSubject:
     """Fit the model without noise, and learn what a release tells of records."""
     public, X, fitted = fit_quietly(task)
-    noise = audited_shape(public, fitted, None)
     if not public.has_closed_form:
         raise AttackNotApplicableError(
             "Without `attribute`, whole records are reconstructed from the training objective, "
             f"which is not known for {type(last_step(fitted)).__name__}. Pass a private estimator "
             "of skleak.linear_model, or name an `attribute`."
         )
+    noise = audited_shape(public, fitted, None)
     # What is fitted has no noise, of any shape.
     state = unit_state(fitted, noise)
     if isinstance(state.objective, MultinomialObjective):

@@ -1,0 +1,278 @@
+"""The game of one column against a model that is asked: no parameter is read, nothing is bounded.
+
+A release is a trained model. Where its training is left to chance, each release is one more
+training; else there is a single one, and what attacks get right of it is a fact.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.pipeline import Pipeline
+
+from skleak.adversary.hypotheses import (
+    Learner,
+    ignoring_mismatches,
+    last_step,
+    weight_argument,
+)
+from skleak.attacks import BlackBoxAttributeInference, ImputationAttack, PriorAttack
+from skleak.audit.games._bounds import check_bounds
+from skleak.audit.games._game import (
+    Cell,
+    Facts,
+    Game,
+    Task,
+    fit_copy,
+    named_attacks,
+)
+from skleak.audit.games._levels import reference_records
+from skleak.audit.games.attribute._known import known_column
+from skleak.audit.tables._design import Outcome, SecretDesign, release_key
+from skleak.audit.tables._predictions import by_attack
+from skleak.audit.tables._secret import (
+    error_records,
+    error_results,
+    success_records,
+    success_results,
+)
+from skleak.exceptions import AttackNotApplicableError
+from skleak.metrics import simultaneous_confidence_level
+from skleak.utils._predictions import classifies, utility_of
+from skleak.utils._typing import Array, FloatArray
+
+# Stream of the seeds of the trainings, beside those of other games.
+_TRAINING = 21
+_BASELINES = ("prior", "imputation")
+# Attacks on answers: what of them each compares, and by which criterion.
+BLACK_BOXES = {
+    "black_box": "performance",
+    "black_box_proba": "proba",
+    "black_box_margin": "margin",
+}
+_CLASSES: dict[type, str] = {PriorAttack: "prior", ImputationAttack: "imputation"}
+_FAR_OFF = 1e50
+NO_BOUND = "no bound: the release is not a noisy channel that skleak knows"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictionsFacts(Facts):
+    """Settings of a game against answers as its report states them."""
+
+    outputs: Mapping[str, str] = field(default_factory=dict)  # what each attack looks at
+    no_bound: str  # why no attack is bounded
+    preprocessing: str  # whether it is part of what is asked
+    random: bool  # whether trainings differ
+
+
+@dataclass(frozen=True)
+class Training:
+    """How every model of the game is trained. Confidential."""
+
+    learner: Learner
+    table: Any  # raw records, (n, n_columns)
+    sample_weight: FloatArray | None  # (n,)
+    entropy: list[int]
+
+    def fitted(self, release: int) -> Any:
+        """Model of one release, with seeds of its own."""
+        key = (release, _TRAINING)
+        generator = np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=key))
+        model = self.learner.seeded(lambda n: generator.integers(2**31 - 1, size=n))
+        weights = weight_argument(model, self.sample_weight)
+        # `fit` of a model from elsewhere may return nothing.
+        return model.fit(self.table, self.learner.y, **weights) or model
+
+
+class PredictionsGame(Game):
+    """Guess or estimate a column of every record under attack, from what models answer."""
+
+    design: SecretDesign
+
+    def __init__(self, task: Task, learner: Learner, entropy: list[int]) -> None:
+        super().__init__(task)
+        self._training = Training(learner, task.table, task.sample_weight, entropy)
+        self._known = known = known_column(task)
+        self.estimates = known.secret.numeric
+        self.kind = "numeric" if self.estimates else "categorical"
+        check_settings(task)
+        model = self._training.fitted(0)
+        self._classifies = classifies(model, task.y)
+        self._chosen = named_attacks(
+            task.attacks,
+            lambda: self._default(model),
+            known=sorted((*_BASELINES, *BLACK_BOXES)),
+            names=_CLASSES,
+            reserved=("bounds", "noiseless", "utility"),
+            kind=self.kind,
+            about=f" on a model that is asked, such as {type(last_step(model)).__name__},",
+        )
+        self._fit_attacks()
+        self._random = self._differs(model)
+        level = task.confidence_level
+        nothing = np.full(len(known.targets), np.nan)
+        self.design = SecretDesign(
+            targets=known.targets,
+            attacks=tuple(self._chosen),
+            noise_scales=(0.0,),
+            bounds=(),
+            n_releases=int(task.n_releases) if self._random else 1,
+            drawn=False,
+            confidence_level=level,
+            verdict_level=simultaneous_confidence_level(level, len(self._chosen)),
+            etas={0.0: nothing},
+            prior_score=known.prior_score,
+            baseline=known.baseline,
+            imputation=known.imputation,
+            spread=known.spread,
+        )
+
+    def _default(self, model: Any) -> list[str]:
+        names = [*_BASELINES, "black_box"]
+        if self._classifies and hasattr(model, "predict_proba") and hasattr(model, "classes_"):
+            names.append("black_box_proba")
+        elif self._classifies and hasattr(model, "decision_function"):
+            names.append("black_box_margin")
+        return names
+
+    def _fit_attacks(self) -> None:
+        self.attacks = {}
+        weights = self.task.sample_weight
+        for name, attack in self._chosen.items():
+            own = self._made(attack) if isinstance(attack, str) else attack
+            known = (self.task.table, self.task.y)
+            self.attacks[name] = fit_copy(own, *known, sample_weight=weights)
+
+    def _made(self, name: str) -> Any:
+        task, known = self.task, self._known
+        own = {"values": task.values, "records": known.targets}
+        prior: Any = "marginal" if self.estimates else known.prior
+        if name == "prior":
+            return PriorAttack(task.attribute, prior=prior, **own)
+        if name == "imputation":
+            return ImputationAttack(task.attribute, **own)
+        criterion: Any = BLACK_BOXES[name]
+        return BlackBoxAttributeInference(
+            task.estimator, task.attribute, criterion=criterion, prior=prior, **own
+        )
+
+    def _differs(self, model: Any) -> bool:
+        """Return True if one more training answers differently, to any attack."""
+        first, second = (
+            _guesses(self.attacks, each, self._known.truth)
+            for each in (model, self._training.fitted(1))
+        )
+        return not all(map(np.array_equal, first, second))
+
+    def prepare(self, entropy: list[int]) -> None:
+        """Do nothing: all was prepared to learn how models are trained."""
+
+    def cells(self) -> dict[str, Cell]:
+        """One training each."""
+        task = self.task
+        test = reference_records(task.X_test, task.y_test)
+        where = (task.table, task.y) if test is None else test
+        known = (self._training, self.attacks, self._known.truth, self.estimates, where)
+        numbers = range(self.design.n_releases)
+        return {release_key(number): (play_training, (*known, number)) for number in numbers}
+
+    def _tabled(self, outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
+        facts = self.design.attacks if not self._random else _BASELINES
+        return by_attack(self.design, outcomes, facts, self.estimates)
+
+    def results(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+        table = error_results if self.estimates else success_results
+        return table(self.design, self._tabled(outcomes))
+
+    def records(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+        table = error_records if self.estimates else success_records
+        return table(self.design, self._tabled(outcomes))
+
+    def checks(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+        return pd.DataFrame()
+
+    def facts(self, outcomes: Mapping[str, Outcome]) -> PredictionsFacts:
+        prior = self.task.prior
+        return PredictionsFacts(
+            **self.shared_facts(),
+            prior=prior if isinstance(prior, str) else "given",
+            values=self._known.values.tolist(),
+            bounds=(),
+            utility_data="training records" if self.task.X_test is None else "test records",
+            noiseless_utility=float("nan"),
+            noise_covariance="isotropic",
+            has_noise=False,
+            outputs={name: self._output(attack) for name, attack in self._chosen.items()},
+            no_bound=NO_BOUND,
+            preprocessing="in the model" if isinstance(self.task.estimator, Pipeline) else "none",
+            random=self._random,
+        )
+
+    def _output(self, attack: Any) -> str:
+        """Say what of a model an attack looks at."""
+        if not isinstance(attack, str):
+            return "the model"
+        answers = "labels" if self._classifies else "predictions"
+        shown = {"black_box_proba": "probabilities", "black_box_margin": "margins"}
+        return "nothing" if attack in _BASELINES else shown.get(attack, answers)
+
+
+def check_settings(task: Task) -> None:
+    """Refuse what only a model with parameters and noise can be audited for."""
+    name = type(last_step(task.estimator)).__name__
+    if task.noise_scales is not None and np.any(np.asarray(task.noise_scales) != 0.0):
+        raise AttackNotApplicableError(
+            f"`noise_scales` must be None or 0 for {name}: it adds no noise, and has no `coef_` "
+            "after `fit` to add some to. Leave `noise_scales` out."
+        )
+    if task.drawn:
+        raise AttackNotApplicableError(
+            f"`secrets='drawn'` redraws a secret and releases the parameters that follow; "
+            f"{name} is asked for predictions. Pass `secrets='actual'`."
+        )
+    asked = () if isinstance(task.bounds, str) and task.bounds == "all" else task.bounds
+    if check_bounds(asked):
+        raise AttackNotApplicableError(
+            f"`bounds` must be 'all' or empty for {name}; got {asked!r}. There is {NO_BOUND}. "
+            "Leave `bounds` out."
+        )
+
+
+def play_training(
+    training: Training,
+    attacks: Mapping[str, Any],
+    truth: Array,
+    estimates: bool,
+    where: tuple[Any, Array],
+    release: int,
+) -> Outcome:
+    """Train a model, and let every attack ask it.
+
+    Shapes: ``truth`` (n_targets,); returns ``correct``, or ``errors`` of numbers, (n_attacks,
+    n_targets), and ``utility``.
+    """
+    model = training.fitted(release)
+    guesses = _guesses(attacks, model, truth)
+    utility = np.array(utility_of(model, *where))
+    if not estimates:
+        return {"correct": np.stack([guess == truth for guess in guesses]), "utility": utility}
+    errors = np.stack([guess - truth for guess in guesses])
+    errors = np.nan_to_num(errors, nan=_FAR_OFF, posinf=_FAR_OFF, neginf=-_FAR_OFF)
+    return {"errors": np.clip(errors, -_FAR_OFF, _FAR_OFF), "utility": utility}
+
+
+def _guesses(attacks: Mapping[str, Any], model: Any, truth: Array) -> list[Array]:
+    """Guesses of every attack about a model, (n_targets,) each."""
+    rows = []
+    for name, attack in attacks.items():
+        with ignoring_mismatches():
+            guess = np.asarray(attack.predict(model))
+        if guess.shape != truth.shape:
+            raise ValueError(
+                f"The attack {name!r} must return one guess for each of the {len(truth)} targets "
+                f"from one model; got shape {guess.shape}."
+            )
+        rows.append(guess)
+    return rows
