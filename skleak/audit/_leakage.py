@@ -28,10 +28,11 @@ class LeakageAuditor(BaseAuditor):
     attribute : str, int or None, default=None
         Sensitive column of the raw data, by name or position. None attacks whole records.
     attacks : "default", str, attack, list of them or dict of name to attack, default="default"
-        Names "prior", "imputation", "white_box", "black_box", "informed", or objects with
+        Names "prior", "imputation", "white_box", "black_box", "informed", of a quantity
+        "posterior_mean" (`PosteriorMeanReconstruction`) and not "informed", or objects with
         ``fit(X, y)`` and ``predict(released)``, from parameters (n_releases, n_parameters) to
-        guesses (n_releases, n_records). By default the first four, without "black_box" for a
-        quantity and a classifier; for whole records `InformedReconstruction`.
+        guesses (n_releases, n_records). By default the first four, and "posterior_mean",
+        without "black_box" for a quantity and a classifier; for whole records `InformedReconstruction`.
     noise_scales : float, array-like of float or None, default=None
         Standard deviations of the noise to audit, 0 or more. None takes that of the estimator.
     n_releases : int, default=100
@@ -42,7 +43,8 @@ class LeakageAuditor(BaseAuditor):
         actual secrets on average over such draws.
     prior : {"marginal", "uniform", "conditional"} or array, default="marginal"
         Knowledge of the secret before the release: frequencies among the other records, none, a
-        cross-fitted classifier on all else about the record, or stated probabilities.
+        cross-fitted classifier on all else about the record, or stated probabilities. Of a quantity
+        a density, as in `PosteriorMeanReconstruction`, which may be a distribution of scipy.stats.
     confidence_level : float, default=0.95
         Of each interval in the tables, and of all verdicts of a table together.
     bounds : "all" or list of str, default="all"
