@@ -22,13 +22,19 @@ from _common import (
     time_in_turns,
 )
 from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from skleak.attacks import LikelihoodRatioMembership, MembershipInference
+from skleak.attacks import (
+    LikelihoodRatioMembership,
+    MembershipInference,
+    RobustMembershipInference,
+)
 from skleak.datasets import fetch_adult
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 
@@ -36,6 +42,7 @@ ALPHA = 1e-2
 ACCURACY = 1e-5  # of an encoding, relative to how far the record moves the model
 AGREEMENT = 2.0  # root mean square of differences between means, in standard errors: about 1
 PRIVATE = {"squared": PrivateLinearRegression, "logistic": PrivateLogisticRegression}
+TABLES = {"breast cancer": load_breast_cancer, "digits": load_digits}
 MODELS = {
     "logistic": LogisticRegression(C=10.0, max_iter=300),
     "tree": DecisionTreeClassifier(min_samples_leaf=2),
@@ -45,11 +52,13 @@ EXACT = ["data", "n", "d", "loss", "skleak s", "refits s", "sample", "ratio", "r
 EXACT += ["error", "peak GB"]
 SHADOWS = ["data", "n", "d", "model", "shared s", "own s", "sample", "ratio", "range of ratio"]
 SHADOWS += ["apart", "AUC loss", "shadow", "TPR at 1 % loss", "shadow"]
+NUMBERS = ["data", "n", "model", "shadow models", "own laws 0.1 %", "1 %", "shrunk 0.1 %", "1 %"]
+NUMBERS += ["robust 0.1 %", "1 %"]
 
 
 @dataclass(frozen=True)
 class Case:
-    kind: str  # "exact" or "shadows"
+    kind: str  # "exact", "shadows", or the name of a table from scikit-learn
     model: str
     n: int
     d: int
@@ -195,11 +204,43 @@ def measure_shadows(case: Case) -> tuple[list[str], str]:
     return line, wrong
 
 
+def measure_numbers(case: Case) -> tuple[list[str], str]:
+    """Members found by each attack with as many shadow models, at one false alarm in 1,000, 100."""
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    if case.kind == "noisy":
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(case.n, case.d))
+        y = (X[:, 0] + rng.normal(size=case.n) > 0.0).astype(int)
+    else:
+        X, y = TABLES[case.kind](return_X_y=True)
+        X, y = StandardScaler().fit_transform(X)[: case.n], y[: case.n]
+    model, rng = MODELS[case.model], np.random.default_rng(1)
+    member = rng.random((case.sample, len(y))) < 0.5
+    attacked = [
+        clone(model).set_params(random_state=k).fit(X[m], y[m]) for k, m in enumerate(member)
+    ]
+    options: dict[str, Any] = {"n_shadow_models": case.n_models, "random_state": 0}
+    attacks: list[Any] = [RobustMembershipInference(model, **options)]
+    if case.n_models >= 4:
+        attacks = [
+            LikelihoodRatioMembership(model, shrinkage=shrinkage, **options)
+            for shrinkage in (False, True)
+        ] + attacks
+    line = [case.kind, f"{len(y)}", case.model, f"{case.n_models}"]
+    line += ["-"] * (4 * (len(attacks) == 1))
+    for attack in attacks:
+        attack.fit(X, y)
+        found = [attack.true_positive_rate(attacked, member, rate) for rate in (0.001, 0.01)]
+        line += [f"{100 * rate:.1f} %" for rate in found]
+    return line, ""
+
+
 def main() -> int:
     options = parse_options(__doc__)
     if options.quick:
         exact = [Case("exact", loss, 600, 12, 20, 1, False) for loss in PRIVATE]
         shadows = [Case("shadows", "tree", 200, 6, 8, 1, False, 16)]
+        numbers = [Case("noisy", "forest", 200, 6, 4, 1, False, n) for n in (2, 8)]
     else:
         exact = [
             Case("exact", "squared", 30_162, 86, 12, 3, True),
@@ -210,10 +251,17 @@ def main() -> int:
             Case("shadows", "tree", 2_000, 86, 6, 2, True, 64),
             Case("shadows", "forest", 2_000, 86, 3, 2, True, 64),
         ]
+        numbers = [
+            Case(table, model, 1_000, 8, 20, 1, True, n)
+            for table in ("noisy", "breast cancer", "digits")
+            for model in ("forest", "logistic")
+            for n in (2, 4, 8, 16, 64)
+        ]
     failures = []
     for title, header, cases, measure in (
         ("Exact membership test of every record", EXACT, exact, measure_exact),
         ("Shadow models for every record", SHADOWS, shadows, measure_shadows),
+        ("Members found, by the number of shadow models", NUMBERS, numbers, measure_numbers),
     ):
         lines = []
         for case in cases:

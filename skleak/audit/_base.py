@@ -14,8 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from skleak.adversary.hypotheses import check_private, check_weights, check_weights_known
 from skleak.adversary.knowledge import as_table, column_names
 from skleak.audit.games._game import Game, Task
-from skleak.audit.report._build import build_report, fingerprint
+from skleak.audit.report._build import build_report, fingerprint, identity
+from skleak.audit.report._labels import with_labels
 from skleak.audit.run._checkpoint import Checkpoint, stored_entropy
+from skleak.audit.run._parts import kept_parts
 from skleak.audit.run._run import Run
 from skleak.utils._confidential import ConfidentialMixin, without_ledger
 from skleak.utils._random import make_generator
@@ -44,6 +46,7 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, BaseEstimator):
         "noise_scales": ["array-like", Interval(Real, 0, None, closed="left"), None],
         "n_releases": [Interval(Integral, 1, None, closed="left")],
         "secrets": [StrOptions({"actual", "drawn"})],
+        "max_advantage": [Interval(Real, 0, 1, closed="both")],
         "confidence_level": [Interval(Real, 0, 1, closed="neither")],
         "bounds": [str, "array-like"],
         "records": ["array-like", slice, None],
@@ -62,6 +65,7 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, BaseEstimator):
         n_releases: int,
         secrets: str,
         prior: Any,
+        max_advantage: float,
         confidence_level: float,
         bounds: Any,
         records: Any,
@@ -77,6 +81,7 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, BaseEstimator):
         self.n_releases = n_releases
         self.secrets = secrets
         self.prior = prior
+        self.max_advantage = max_advantage
         self.confidence_level = confidence_level
         self.bounds = bounds
         self.records = records
@@ -166,10 +171,14 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, BaseEstimator):
         entropy = None if self.checkpoint is None else stored_entropy(self.checkpoint)
         if entropy is None:
             entropy = make_generator(self.random_state).integers(0, 2**32, size=4).tolist()
-        game = self._game(Task(**parameters, sample_weight=sample_weight), entropy)
+        task = Task(**parameters, sample_weight=sample_weight)
         store = None
         if self.checkpoint is not None:
-            store = Checkpoint(self.checkpoint, fingerprint(self, game))
+            store = Checkpoint(self.checkpoint, {}, identity(self, task))
+        with kept_parts(store, entropy, verbose=self.verbose):
+            game = self._game(task, entropy)
+        if store is not None:
+            store.fingerprint = fingerprint(self, game)
         run = Run(game, store, entropy)
         try:
             run.play(n_jobs=self.n_jobs, verbose=self.verbose)
@@ -177,7 +186,7 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, BaseEstimator):
             self.partial_results_ = game.results(run.outcomes)
         self.attacks_ = game.attacks
         self.results_ = self.partial_results_
-        self.records_ = game.records(run.outcomes)
+        self.records_ = with_labels(game.records(run.outcomes), table)
         self.report_ = build_report(self, game, run.outcomes, run.entropy)
 
     @abstractmethod

@@ -21,30 +21,36 @@ class LeakageAuditor(BaseAuditor):
 
     Parameters
     ----------
-    estimator : estimator or Pipeline
+    estimator : estimator, Pipeline or search
         Model to audit; clones of it are fitted. Private estimators of skleak have closed forms;
-        any other linear model is refitted for every candidate value, and gets noise added. Where a
-        stated ``noise_scale`` is not what its fits add, the measured noise is used, with a warning.
+        other linear models are refitted for every candidate, and get noise added; all others are
+        asked for predictions, without bounds (docs/theory.md, "Any model"). Where a stated
+        ``noise_scale`` is not what fits add, the measured noise is used, with a warning.
     attribute : str, int or None, default=None
-        Sensitive column of the raw data, by name or position. None attacks whole records.
+        Sensitive column of the raw data, by name or position; "(target)" is the target of the
+        model. None attacks whole records.
     attacks : "default", str, attack, list of them or dict of name to attack, default="default"
-        Names "prior", "imputation", "white_box", "black_box", "informed", of a quantity
-        "posterior_mean" (`PosteriorMeanReconstruction`) and not "informed", or objects with
+        Names "prior", "imputation", "white_box", "black_box", "black_box_proba",
+        "black_box_margin", "informed", of a quantity "posterior_mean", or objects with
         ``fit(X, y)`` and ``predict(released)``, from parameters (n_releases, n_parameters) to
-        guesses (n_releases, n_records). By default the first four, and "posterior_mean",
-        without "black_box" for a quantity and a classifier; for whole records `InformedReconstruction`.
+        guesses (n_releases, n_records), or from one model to guesses (n_records,). By default all
+        that apply but "informed"; for whole records `InformedReconstruction`.
     noise_scales : float, array-like of float or None, default=None
-        Standard deviations of the noise to audit, 0 or more. None takes that of the estimator.
+        Standard deviations of the noise to audit. None takes the estimator's own, 0 if it has none.
     n_releases : int, default=100
-        Simulated releases at each noise level; with ``secrets="drawn"`` the games of each record.
-    secrets : {"actual", "drawn"}, default="actual"
-        "actual" attacks all records of the data as they are. "drawn" redraws the secret of one
-        record at a time from its prior ([FANO23] figure 1): bounds hold exactly there, and for
-        actual secrets on average over such draws.
+        Simulated releases at each noise level, or trainings where these are left to chance; with
+        ``secrets="drawn"`` the games of each record.
+    secrets : {"auto", "actual", "drawn"}, default="auto"
+        "drawn" redraws the secret of one record at a time from its prior ([FANO23] figure 1), where
+        bounds and attacks speak of the same. "actual" attacks all records as they are, for which
+        bounds hold on average over such draws. "auto" draws one of few values, where it can be.
     prior : {"marginal", "uniform", "conditional"} or array, default="marginal"
         Knowledge of the secret before the release: frequencies among the other records, none, a
         cross-fitted classifier on all else about the record, or stated probabilities. Of a quantity
-        a density, as in `PosteriorMeanReconstruction`, which may be a distribution of scipy.stats.
+        a density, as in `PosteriorMeanReconstruction`.
+    max_advantage : float, default=0.05
+        Advantage over guessing that is tolerated, in [0, 1]: the report begins with the smallest
+        noise scale that keeps it, what that costs, and whom it leaves exposed.
     confidence_level : float, default=0.95
         Of each interval in the tables, and of all verdicts of a table together.
     bounds : "all" or list of str, default="all"
@@ -56,11 +62,11 @@ class LeakageAuditor(BaseAuditor):
     refit_preprocessing : bool, default=False
         Refit all of a pipeline for every candidate. False counts fitted preprocessing as public.
     checkpoint : str, Path or None, default=None
-        File that keeps finished cells, from which `fit` continues. Confidential.
+        File that keeps encodings and finished cells, from which `fit` continues. Confidential.
     n_jobs : int or None, default=None
         Number of parallel jobs, as in joblib. The tables do not depend on it.
     verbose : int, default=0
-        Above 0, a progress bar.
+        Above 0, the cost beforehand, and a progress bar for each phase, in records.
     random_state : None, int, RandomState or Generator, default=0
         Seed of the simulated releases and secrets: two runs agree. Their noise protects nobody, and
         a seed that is known costs nothing. None takes fresh entropy.
@@ -98,6 +104,7 @@ class LeakageAuditor(BaseAuditor):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseAuditor._parameter_constraints,
+        "secrets": [StrOptions({"auto", "actual", "drawn"})],
         "estimator": [HasMethods("fit")],
         "prior": [
             StrOptions({"marginal", "uniform", "conditional"}),
@@ -115,8 +122,9 @@ class LeakageAuditor(BaseAuditor):
         attacks: Any = "default",
         noise_scales: Any = None,
         n_releases: int = 100,
-        secrets: Literal["actual", "drawn"] = "actual",
+        secrets: Literal["auto", "actual", "drawn"] = "auto",
         prior: "Literal['marginal', 'uniform', 'conditional'] | Array" = "marginal",
+        max_advantage: float = 0.05,
         confidence_level: float = 0.95,
         bounds: "str | Sequence[str]" = "all",
         values: Any = None,
@@ -127,13 +135,13 @@ class LeakageAuditor(BaseAuditor):
         verbose: int = 0,
         random_state: RandomState = 0,
     ) -> None:
-        game = (attacks, noise_scales, n_releases, secrets, prior, confidence_level, bounds)
-        play = (records, refit_preprocessing, checkpoint, n_jobs, verbose, random_state)
-        super().__init__(estimator, *game, *play)
+        game = (attacks, noise_scales, n_releases, secrets, prior)
+        told = (max_advantage, confidence_level, bounds, records, refit_preprocessing)
+        super().__init__(estimator, *game, *told, checkpoint, n_jobs, verbose, random_state)
         self.attribute, self.values = attribute, values
 
     def _game(self, task: Task, entropy: list[int]) -> Game:
         task = task.of_learner(entropy)
         if task.attribute is None:
-            return RecordsGame(task)
+            return RecordsGame(task.settled(drawn=False))
         return attribute_game(task, entropy)

@@ -45,6 +45,9 @@ class MembershipAuditor(BaseAuditor):
         and attacks other than "exact" need test records.
     prior : float, default=0.5
         Probability of membership, in (0, 1).
+    max_advantage : float, default=0.05
+        Advantage over guessing that is tolerated, in [0, 1]: the report begins with the smallest
+        noise scale that keeps it, what that costs, and whom it leaves exposed.
     confidence_level : float, default=0.95
         Of each interval in the tables, and of all verdicts of a table together.
     bounds : "all" or list of str, default="all"
@@ -66,8 +69,8 @@ class MembershipAuditor(BaseAuditor):
     Attributes
     ----------
     results_, records_ : DataFrame
-        A row for each noise level and attack, and for each noise level and candidate.
-        `AuditReport` lists the columns.
+        A row for each noise level and attack, and for each noise level and candidate, with its
+        label in the index of a DataFrame. `AuditReport` lists the columns.
     report_ : AuditReport
         Both tables in words, with ``to_text()``, ``to_html()``, ``to_json()`` and ``plot()``.
     partial_results_ : DataFrame
@@ -107,6 +110,7 @@ class MembershipAuditor(BaseAuditor):
         n_releases: int = 100,
         secrets: Literal["actual", "drawn"] = "actual",
         prior: float = 0.5,
+        max_advantage: float = 0.05,
         confidence_level: float = 0.95,
         bounds: "str | Sequence[str]" = "all",
         records: Any = None,
@@ -116,9 +120,9 @@ class MembershipAuditor(BaseAuditor):
         verbose: int = 0,
         random_state: RandomState = 0,
     ) -> None:
-        game = (attacks, noise_scales, n_releases, secrets, prior, confidence_level, bounds)
-        play = (records, refit_preprocessing, checkpoint, n_jobs, verbose, random_state)
-        super().__init__(estimator, *game, *play)
+        game = (attacks, noise_scales, n_releases, secrets, prior)
+        told = (max_advantage, confidence_level, bounds, records, refit_preprocessing)
+        super().__init__(estimator, *game, *told, checkpoint, n_jobs, verbose, random_state)
 
     def _game(self, task: Task, entropy: list[int]) -> Game:
         return membership_game(task)

@@ -11,6 +11,8 @@ from skleak._version import __version__
 
 REPORT_NAME = "skleak-report.html"
 AUDIT_NAME = "skleak-audit.html"
+_NAMED = ("auto", "linear", "logistic", "poisson")
+OWN_MODELS = (".pkl", ".pickle")
 _FORMATS = (".html", ".htm", ".json")
 
 
@@ -111,6 +113,13 @@ def _add_columns(group: argparse._ArgumentGroup) -> None:
         action="store_true",
         help="attackers are after who was trained on, instead of a column or whole records",
     )
+    group.add_argument(
+        "--id",
+        dest="identity",
+        metavar="COLUMN",
+        help="names the records in the report, and is no feature (default: their number in the "
+        "file, the first is 1)",
+    )
     for option, meaning in (
         ("--drop", "columns to leave out"),
         ("--nominal", "columns of numbers that are codes, and are one-hot encoded"),
@@ -123,15 +132,17 @@ def _add_columns(group: argparse._ArgumentGroup) -> None:
 def _add_model(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--model",
-        choices=("auto", "linear", "logistic", "poisson"),
+        type=_model,
         default="auto",
-        help="auto is logistic where the target has two values or holds text, else linear "
-        "(default: auto)",
+        metavar="MODEL",
+        help=f"{', '.join(_NAMED)}: a private estimator, auto being logistic where the target has "
+        "two values or holds text, else linear (default: auto). Or any model of yours: a pickle of "
+        "an estimator (model.pkl), or module:factory, a function that returns one. Loading it RUNS "
+        "ITS CODE: only for files that you trust. It is trained anew on the training records",
     )
     group.add_argument(
         "--alpha",
         type=_non_negative,
-        default=0.01,
         metavar="FLOAT",
         help="strength of the penalty, relative to the mean loss (default: 0.01)",
     )
@@ -141,7 +152,8 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
         nargs="+",
         metavar="FLOAT",
         help="standard deviations of the noise on each coefficient to audit (default: three, from "
-        "what one record moves the coefficients by to a hundred times that)",
+        "what one record moves the coefficients by to a hundred times that; of a model of yours "
+        "its own, if it adds any)",
     )
     group.add_argument(
         "--reweighting",
@@ -170,10 +182,10 @@ def _add_attack(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--secrets",
-        choices=("actual", "drawn"),
-        default="actual",
-        help="attack the data as they are, or redraw each secret from its prior, where bounds "
-        "hold exactly (default: actual)",
+        choices=("auto", "actual", "drawn"),
+        default="auto",
+        help="redraw each secret from its prior, where bounds and attacks speak of the same; or "
+        "attack the data as they are (default: drawn for a column of few values, else actual)",
     )
     group.add_argument(
         "--prior",
@@ -204,8 +216,8 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         metavar="ADVANTAGE",
         help="exit with code 3 where at any noise scale audited the bounds allow attackers, or an "
         "attack has, a larger advantage over the prior than this (0 to 1), on average over "
-        "records; of a number, a larger share of the squared error removed; and where nothing "
-        "is known",
+        "records; of a number, a larger share of the squared error removed; and where nothing is "
+        "known; the report then says which noise scale keeps it (default: 0.05, and no code)",
     )
     group.add_argument(
         "--checkpoint",
@@ -241,6 +253,21 @@ def _number(
 
 def _noise_scale(text: str) -> float:
     return _number(text, lambda v: v >= 0.0, "a finite number, zero or more", "Try 2")
+
+
+def is_own_model(name: str) -> bool:
+    """Return True for a model of the user's, and not the name of one of ours."""
+    return name not in _NAMED
+
+
+def _model(text: str) -> str:
+    module, _, factory = text.partition(":")
+    if text in _NAMED or text.lower().endswith(OWN_MODELS) or (module and factory):
+        return text
+    raise argparse.ArgumentTypeError(
+        f"invalid choice: {text!r} (choose from {', '.join(_NAMED)}, a pickle that ends in .pkl, "
+        "or module:factory)"
+    )
 
 
 def _non_negative(text: str) -> float:

@@ -11,8 +11,10 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from skleak.adversary.hypotheses import adds_noise
 from skleak.audit import AuditReport, LeakageAuditor, MembershipAuditor
 from skleak.cli._limit import judge
+from skleak.cli._models import called, load_model, on_columns
 from skleak.cli._preparation import Prepared, prepare
 from skleak.cli._reading import read_table
 from skleak.cli._terminal import complain, one_line, say, section, wrap, write
@@ -23,7 +25,6 @@ from skleak.linear_model import (
     PrivatePoissonRegressor,
 )
 from skleak.rendering import count, number, plural
-from skleak.rendering.results import most_exposed
 from skleak.utils._typing import Array, FloatArray
 
 Auditor = LeakageAuditor | MembershipAuditor
@@ -33,8 +34,8 @@ _MODELS = {
     "logistic": PrivateLogisticRegression,
     "poisson": PrivatePoissonRegressor,
 }
+_ALPHA = 0.01
 _ABOVE_THE_LIMIT = 3
-_N_PLACES = 5
 
 
 @dataclass(frozen=True)
@@ -45,16 +46,17 @@ class Options:
     target: str
     sensitive: str | None
     membership: bool
+    identity: str | None
     drop: list[str]
     nominal: list[str]
     model: str
-    alpha: float
+    alpha: float | None
     noise_scale: list[float] | None
     reweighting: Literal["irfil", "total"] | None
     no_intercept: bool
     test_size: float
     n_releases: int
-    secrets: Literal["actual", "drawn"]
+    secrets: Literal["auto", "actual", "drawn"]
     prior: Literal["marginal", "uniform", "conditional"]
     max_records: int | None
     out: Path
@@ -76,30 +78,65 @@ def audit(options: Options) -> int:
             "or after a column. Take one of the two"
         )
     reading = read_table(options.data)
-    say(wrap(reading.notes))
+    own = _own_model(options)
+    say(wrap([*reading.notes, *_loaded(options, own)]))
     prepared = prepare(
         reading.frame,
         target=options.target,
         sensitive=options.sensitive,
         membership=options.membership,
+        identity=options.identity,
         drop=options.drop,
         nominal=options.nominal,
         model=options.model,
+        own=own,
         test_size=options.test_size,
         seed=options.seed,
     )
     _check_secret(options, prepared)
-    auditor, notes = _auditor(options, prepared)
+    auditor, notes = _auditor(options, prepared, own)
     say(wrap([*prepared.notes, *notes]), section("Columns", wrap(prepared.decisions, "- ")), "")
     report = _fit(auditor, prepared, options)
     say(report.to_text())
     write(report, options.out)
-    say(_places(prepared, report), _next_steps(options, prepared))
+    say(_next_steps(options, prepared, own))
     if options.fail_above is None:
         return 0
     passed, line = judge(report, options.fail_above)
     say("", line)
     return 0 if passed else _ABOVE_THE_LIMIT
+
+
+def _own_model(options: Options) -> Any:
+    """Load the model of the user; None for one of ours."""
+    own = load_model(options.model)
+    if own is None:
+        return None
+    given = {
+        "--alpha": options.alpha is not None,
+        "--reweighting": options.reweighting is not None,
+        "--no-intercept": options.no_intercept,
+    }
+    if wrong := [option for option, is_given in given.items() if is_given]:
+        raise ValueError(
+            f"{', '.join(wrong)}: of our own models only; {options.model} has its own parameters. "
+            "Set them there"
+        )
+    if options.sensitive is None and not options.membership and not adds_noise(own):
+        raise ValueError(
+            "--sensitive: name a column, or take --membership: whole records are reconstructed "
+            f"from private estimators, and {options.model} is a {type(own).__name__}"
+        )
+    return own
+
+
+def _loaded(options: Options, own: Any) -> list[str]:
+    if own is None:
+        return []
+    return [
+        f"Model: {called(own)} from {options.model}, whose code was run to load it. It is trained "
+        "anew, with its parameters, on the training records; nothing that it learned before counts."
+    ]
 
 
 def _check_secret(options: Options, prepared: Prepared) -> None:
@@ -116,10 +153,10 @@ def _check_secret(options: Options, prepared: Prepared) -> None:
         )
 
 
-def _auditor(options: Options, prepared: Prepared) -> tuple[Auditor, list[str]]:
+def _auditor(options: Options, prepared: Prepared, own: Any) -> tuple[Auditor, list[str]]:
     notes: list[str] = []
     levels = options.noise_scale
-    if levels is None:
+    if levels is None and own is None:
         levels = usual_noise(prepared.target.model, prepared.y)
         notes.append(
             f"Noise scales: {', '.join(map(number, levels))}, from what one record can move a "
@@ -131,7 +168,7 @@ def _auditor(options: Options, prepared: Prepared) -> tuple[Auditor, list[str]]:
             f"Attacked: {plural(len(records), 'record')} of {count(len(prepared.X))}, chosen at "
             "random; the rest is known to the attackers."
         )
-    if options.membership and options.secrets == "actual":
+    if options.membership and options.secrets != "drawn":
         notes.append(
             "A model is trained in each release on about half of the records attacked, drawn anew, "
             "and on all others."
@@ -139,19 +176,14 @@ def _auditor(options: Options, prepared: Prepared) -> tuple[Auditor, list[str]]:
     if options.sensitive is None and not options.membership and options.prior != "marginal":
         notes.append("--prior is not used: whole records have no prior.")
     attacks: str | list[str] = "default"
-    if prepared.target.classes and prepared.sensitive is not None and not prepared.n_values:
+    quantity = prepared.sensitive is not None and not prepared.n_values
+    if own is None and prepared.target.classes and quantity:
         attacks = ["prior", "imputation", "white_box", "posterior_mean"]
         notes.append(
             "No black-box attack is played: predicted classes are the same over ranges of a "
             "quantity."
         )
-    model = _MODELS[prepared.target.model](
-        noise_scale=max(levels),
-        alpha=options.alpha,
-        fit_intercept=not options.no_intercept,
-        reweighting=options.reweighting,
-    )
-    pipeline = Pipeline([("columns", prepared.preprocessing), ("model", model)])
+    pipeline = _pipeline(options, prepared, own, levels)
     shared: dict[str, Any] = {
         "noise_scales": levels,
         "n_releases": options.n_releases,
@@ -162,12 +194,31 @@ def _auditor(options: Options, prepared: Prepared) -> tuple[Auditor, list[str]]:
         "verbose": 0 if options.quiet else 1,
         "random_state": options.seed,
     }
+    if options.fail_above is not None:
+        shared["max_advantage"] = options.fail_above
     if options.membership:
+        if options.secrets == "auto":
+            shared["secrets"] = "actual"
         return MembershipAuditor(pipeline, **shared), notes
     auditor = LeakageAuditor(
         pipeline, prepared.sensitive, attacks=attacks, prior=options.prior, **shared
     )
     return auditor, notes
+
+
+def _pipeline(options: Options, prepared: Prepared, own: Any, levels: list[float] | None) -> Any:
+    """The model that is audited, behind what prepares the columns for it."""
+    if own is not None:
+        if prepared.preprocessing is None:
+            return on_columns(own, prepared.sensitive)
+        return Pipeline([("columns", prepared.preprocessing), ("model", own)])
+    model = _MODELS[prepared.target.model](
+        noise_scale=0.0 if levels is None else max(levels),
+        alpha=_ALPHA if options.alpha is None else options.alpha,
+        fit_intercept=not options.no_intercept,
+        reweighting=options.reweighting,
+    )
+    return Pipeline([("columns", prepared.preprocessing), ("model", model)])
 
 
 def usual_noise(model: str, y: Array) -> list[float]:
@@ -232,33 +283,25 @@ def _warnings_in_one_line() -> Iterator[None]:
         yield
 
 
-def _places(prepared: Prepared, report: AuditReport) -> str:
-    """Find the most exposed records in the file: the report counts those trained on."""
-    top = most_exposed(report, _N_PLACES)["record"].to_numpy(dtype=np.intp)
-    named = ", ".join(map(str, prepared.rows[top] + 1))
-    text = (
-        "The report counts the records that were trained on, from 0. In the file, the most "
-        f"exposed are records {named}; the first there is 1."
-    )
-    return section("Where to find them", wrap([text]))
-
-
-def _next_steps(options: Options, prepared: Prepared) -> str:
+def _next_steps(options: Options, prepared: Prepared, own: Any) -> str:
     read = f"Read the report, which is confidential: {options.out}"
     steps = []
     if prepared.n_values and options.prior == "marginal":
         steps.append("An attacker may know what the other columns tell: try --prior conditional.")
     if prepared.n_values and options.secrets == "actual" and options.prior != "marginal":
         steps.append("The bounds are exact for secrets drawn from the prior: try --secrets drawn.")
-    if options.membership and options.secrets == "actual" and options.reweighting is None:
+    if options.membership and options.secrets != "drawn" and options.reweighting is None:
         steps.append("Each record by itself, in the model trained on all: try --secrets drawn.")
+    if own is not None:
+        steps.append("A private estimator has bounds and a noise to choose: leave out --model.")
+        return section("What next", "\n".join([read, wrap(steps)]))
     if options.reweighting is None and not options.membership:
         steps.append("The same noise, and a loss mostly more even: try --reweighting total.")
     steps.append(
         "Choose a noise scale, train with it, and publish what `release()` returns, never the "
         "fitted estimator:"
     )
-    made = [f"NOISE, alpha={options.alpha:g}"]
+    made = [f"NOISE, alpha={_ALPHA if options.alpha is None else options.alpha:g}"]
     if options.no_intercept:
         made.append("fit_intercept=False")
     if options.reweighting is not None:

@@ -24,7 +24,7 @@ def judge(report: "AuditReport", limit: float) -> tuple[bool, str]:
     table = report.largest_advantages().assign(largest=record_advantages(report)["largest"])
     passes = table["advantage"] <= limit
     parts = [
-        _named(part, verb)
+        _named(part, verb, report)
         for part, verb in ((table[passes], "pass"), (table[~passes], "fail"))
         if len(part)
     ]
@@ -36,18 +36,23 @@ def judge(report: "AuditReport", limit: float) -> tuple[bool, str]:
             " An attack that exceeds its bound may owe that to the other columns and not to the "
             "model: --prior conditional tells."
         )
+    if report.unbounded:
+        advice += " Nothing bounds attacks that were not played: they may have more."
     return passed, (
         f"Largest advantage allowed {percent(limit)}: {'kept' if passed else 'EXCEEDED'}. "
         f"{'. '.join(parts)}.{advice}"
     )
 
 
-def _named(part: pd.DataFrame, verb: str) -> str:
-    shown = ", ".join(
-        f"{number(noise)} ({_advantage(row['advantage'], row['source'])}"
-        f"{_most_exposed(row['advantage'], row['largest'])})"
+def _named(part: pd.DataFrame, verb: str, report: "AuditReport") -> str:
+    found = {
+        noise: _advantage(row["advantage"], row["source"])
+        + _most_exposed(row["advantage"], row["largest"])
         for noise, row in part.iterrows()
-    )
+    }
+    if report.noiseless:
+        return f"Found, without noise: {found[0.0]}"
+    shown = ", ".join(f"{number(noise)} ({told})" for noise, told in found.items())
     return f"These noise scales {verb}: {shown}"
 
 

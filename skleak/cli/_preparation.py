@@ -1,6 +1,6 @@
 """From a table as it was read to a model, its training records and what is secret in them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +13,20 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skleak.adversary.knowledge import MAX_VALUES, find_secret
-from skleak.cli._columns import MAX_LEVELS, Decisions, choose, missing_label, row_counters, typed
+from skleak.cli._columns import (
+    MAX_LEVELS,
+    Decisions,
+    choose,
+    missing_label,
+    row_counters,
+    text_of,
+    typed,
+)
+from skleak.cli._models import own_columns, predicts_classes
 from skleak.cli._reading import resolve_column
 from skleak.cli._targets import Target, read_target
 from skleak.rendering import count, number, plural, shorten
-from skleak.utils._typing import Array, IntArray
+from skleak.utils._typing import Array
 
 # More values than this are counted, not listed.
 _N_LISTED = 8
@@ -31,13 +40,13 @@ class Prepared:
     y: Array
     X_test: "pd.DataFrame | None"  # Records held out; None where there are none
     y_test: "Array | None"
-    preprocessing: ColumnTransformer  # Unfitted
+    # Unfitted; None where the model of the user takes the columns as they are
+    preprocessing: "ColumnTransformer | None"
     sensitive: str | None  # Column that attackers are after, or None
     n_values: int  # Candidate values of it; 0 for a quantity or whole records
     target: Target  # What is predicted
     notes: tuple[str, ...]  # What the columns are taken for, a line each
     decisions: tuple[str, ...]  # What was decided on them, a line each
-    rows: IntArray  # Positions of the training records in the table that was read, (n,)
 
 
 def prepare(
@@ -51,17 +60,22 @@ def prepare(
     test_size: float,
     seed: int,
     membership: bool = False,
+    identity: str | None = None,
+    own: Any = None,
 ) -> Prepared:
     """Choose a model, turn columns into what it can use, and hold out records.
 
-    Shapes: ``frame`` (n, n_columns).
+    Shapes: ``frame`` (n, n_columns). Tables keep in their index what records are called by. A model
+    of the user's, `own`, gets columns as they are read where it takes them by name or prepares them
+    itself.
     """
+    frame = _named_records(frame, identity, target, sensitive)
     target, sensitive, left_out, codes = _resolve(frame, target, sensitive, drop, nominal)
     frame = frame.drop(columns=left_out)
     decisions, notes = Decisions(), []
     for name in left_out:
         decisions.add(name, "left out, as --drop says")
-    answer, rows = read_target(frame.pop(target), target, model)
+    answer, rows = _target(frame.pop(target), target, model, own)
     whole = sensitive is None and not membership
     if whole and answer.classes and len(np.unique(answer.values)) > 2:
         raise ValueError(
@@ -69,34 +83,80 @@ def prepare(
             f"or of two classes, and {target!r} has more than two"
         )
     notes += [answer.note, *_dropped(len(frame), rows, target)]
-    table = typed(frame, codes, decisions)
+    raw = None if own is None else own_columns(own, frame, sensitive)
+    if raw is not None and codes:
+        raise ValueError(
+            "--nominal is of columns that are prepared here; the model prepares its own. Leave it "
+            "out"
+        )
+    table = typed(frame, codes, decisions) if raw is None else frame[raw]
     counters = row_counters(table)
     table, values = table[rows], answer.values
     if sensitive is not None:
-        kept = _kept(table[sensitive])
+        kept = _kept(table[sensitive]) if raw is None else table[sensitive].notna().to_numpy()
         notes += _dropped(len(table), kept, sensitive)
         table, values = table[kept], values[kept]
     answer.check(values, target)
-    numeric, categories = choose(table, sensitive, counters, decisions)
-    if not numeric + categories:
-        why = "; ".join(decisions.lines())
-        raise ValueError(f"no column is left for the model to use ({why}). Add columns that vary")
-    table = _named_missing(table[numeric + categories], categories)
+    transformers = None
+    if raw is None:
+        table, transformers = _usable(table, sensitive, counters, decisions)
+    else:
+        for name in raw:
+            decisions.add(name, "as it was read, for the model to prepare")
     X, y, X_test, y_test = _split(table, values, answer.classes, test_size, seed)
-    places = X.index.to_numpy()
-    # Positions in the report are positions among the training records.
-    X = X.reset_index(drop=True)
     n_values = 0
     if sensitive is not None:
         _check_varies(table[sensitive], X[sensitive])
         n_values, note = _study(X, sensitive)
         notes.append(note)
     notes.append(_split_note(X, X_test))
-    transformers = _transformers(numeric, categories)
     messages = (tuple(notes), decisions.lines())
-    return Prepared(
-        X, y, X_test, y_test, transformers, sensitive, n_values, answer, *messages, rows=places
-    )
+    return Prepared(X, y, X_test, y_test, transformers, sensitive, n_values, answer, *messages)
+
+
+def _named_records(
+    frame: pd.DataFrame, identity: str | None, target: str, sensitive: str | None
+) -> pd.DataFrame:
+    """Put what records are called by into the index: a column, or their number in the file."""
+    if identity is None:
+        numbers = pd.RangeIndex(1, len(frame) + 1, name="number in the file, the first is 1")
+        return frame.set_axis(numbers, axis=0)
+    name = resolve_column(frame, identity, "--id")
+    for option, other in (("--target", target), ("--sensitive", sensitive)):
+        if other is not None and resolve_column(frame, other, option) == name:
+            raise ValueError(f"--id and {option} name the same column, {name!r}. Take two columns")
+    labels = text_of(frame[name])
+    if missing := int(labels.isna().sum()):
+        raise ValueError(
+            f"--id: {name!r} is empty for {plural(missing, 'record')}. Name a column that tells "
+            "all records apart"
+        )
+    if labels.duplicated().any():
+        raise ValueError(
+            f"--id: {name!r} has {count(labels.nunique())} different values for "
+            f"{plural(len(frame), 'record')}. Name a column that tells all records apart"
+        )
+    return frame.drop(columns=name).set_axis(pd.Index(labels, name=name), axis=0)
+
+
+def _target(column: "pd.Series[Any]", name: str, model: str, own: Any) -> tuple[Target, Array]:
+    """Read the target as a model of ours or of the user's takes it."""
+    if own is None:
+        return read_target(column, name, model)
+    kinds = {True: "logistic", False: "linear", None: "auto"}
+    return read_target(column, name, kinds[predicts_classes(own)], type(own).__name__)
+
+
+def _usable(
+    table: pd.DataFrame, sensitive: str | None, counters: Collection[str], decisions: Decisions
+) -> tuple[pd.DataFrame, ColumnTransformer]:
+    """Columns that a model can use, and what turns them into numbers."""
+    numeric, categories = choose(table, sensitive, counters, decisions)
+    if not numeric + categories:
+        why = "; ".join(decisions.lines())
+        raise ValueError(f"no column is left for the model to use ({why}). Add columns that vary")
+    chosen = _named_missing(table[numeric + categories], categories)
+    return chosen, _transformers(numeric, categories)
 
 
 def _resolve(

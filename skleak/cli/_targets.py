@@ -45,8 +45,10 @@ class Target:
             )
 
 
-def read_target(column: "pd.Series[Any]", name: str, model: str) -> tuple[Target, Array]:
-    """Choose a model, and read the target as it takes it.
+def read_target(
+    column: "pd.Series[Any]", name: str, model: str, own: str | None = None
+) -> tuple[Target, Array]:
+    """Choose a model, and read the target as it takes it; `own` names one of the user's.
 
     Shapes: ``column`` (n,); returns ``target``; ``kept`` (n,): records that have one.
     """
@@ -65,33 +67,39 @@ def read_target(column: "pd.Series[Any]", name: str, model: str) -> tuple[Target
             model, why = "logistic", ", as it holds text"
         else:
             model, why = "linear", ", as it has more than two values"
-    values = _labels(column, name) if model == "logistic" else _numbers(column, name, model)
+    what = own or _CALLED[model]
+    if model == "logistic":
+        values = _labels(column, name, what, as_read=own is not None)
+    else:
+        values = _numbers(column, name, model, what)
     shown = ""
     if model == "logistic":
         labels = [shorten(value, 20) for value in np.unique(values)]
         first, last = labels[:-1], labels[-1]
         shown = f" ({', '.join(first[:4])}{', …' if len(first) > 4 else ''} and {last})"
-    note = f"Target: `{shorten(name, 40)}`{shown}; {_CALLED[model]}{why}."
+    note = f"Target: `{shorten(name, 40)}`{shown}; {what}{why}."
     return Target(model, values, note), kept
 
 
-def _labels(column: "pd.Series[Any]", name: str) -> Array:
+def _labels(column: "pd.Series[Any]", name: str, what: str, *, as_read: bool) -> Array:
     distinct = column.nunique()
     if not 2 <= distinct <= _MOST_CLASSES:
         raise ValueError(
-            f"--target: logistic regression takes a target of 2 to {_MOST_CLASSES} values; "
-            f"{name!r} has {count(distinct)}. Take --model linear for numbers, or group them"
+            f"--target: {what} takes a target of 2 to {_MOST_CLASSES} values; {name!r} has "
+            f"{count(distinct)}. Take --model linear for numbers, or group them"
         )
+    if as_read and column.dtype != object:
+        return column.to_numpy()
     labels = text_of(column)
     return np.array(labels, dtype=object)
 
 
-def _numbers(column: "pd.Series[Any]", name: str, model: str) -> Array:
+def _numbers(column: "pd.Series[Any]", name: str, model: str, what: str) -> Array:
     if column.dtype == object:
         mapped = column.map({"False": 0.0, "True": 1.0})
         if mapped.isna().any():
             raise ValueError(
-                f"--target: {_CALLED[model]} takes a target of numbers; {name!r} holds text. "
+                f"--target: {what} takes a target of numbers; {name!r} holds text. "
                 "Name a numeric column; text takes --model logistic"
             )
         column = mapped

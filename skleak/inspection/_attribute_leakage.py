@@ -6,14 +6,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skleak.adversary.knowledge import as_table as as_raw_table
 from skleak.adversary.knowledge import column_names, resolve_records
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.leakage import leakage_model
+from skleak.influence.state import seen_through
 from skleak.inspection._counted import counted, held, sampled
 from skleak.inspection._pipeline import Inspected, inspected
 from skleak.inspection._selection import Selection, Unknown, read
 from skleak.inspection._table import as_table, record_labels
 from skleak.utils._features import resolve_features
+from skleak.utils._records import values_withheld
 from skleak.utils._typing import IntArray
 
 
@@ -27,6 +30,7 @@ def attribute_leakage(
     records: Any = None,
     nominal: Any = (),
     refit_preprocessing: bool = False,
+    queries: Any = None,
 ) -> pd.DataFrame:
     """Measure what a release of a fitted pipeline leaks about each raw column of each record.
 
@@ -61,6 +65,9 @@ def attribute_leakage(
         Hold the fitted transformers fixed, as public knowledge; or count what they learned from
         the record as well: in closed form what scalers, imputers by mean or median and PCA learned
         about numbers, alone or one after the other; by training the pipeline anew all else.
+    queries : DataFrame or array-like of shape (k, n_columns), default=None
+        Raw records: the attacker sees what the released pipeline predicts for these, as scores or
+        probabilities, and not the model. Only with the transformers held fixed.
 
     Returns
     -------
@@ -119,6 +126,8 @@ def attribute_leakage(
     {'(target)': 0.88, 'age': 0.96, 'ward': 0.34}
     """
     data = inspected(pipeline, X, y, sample_weight)
+    if queries is not None:
+        data = _through(data, queries, refit_preprocessing)
     selection = Selection.of(columns, data)
     codes = _nominal(nominal, data)
     rows = resolve_records(records, len(data.y))
@@ -134,6 +143,18 @@ def attribute_leakage(
         measured = held(data, unknown, rows, unequal)
     attrs = _assumptions(data, refit_preprocessing)
     return as_table(measured, rows, record_labels(data.table), attrs)
+
+
+def _through(data: Inspected, queries: Any, refit: bool) -> Inspected:
+    """The same pipeline as seen through its predictions for some raw records."""
+    if refit:
+        raise AttackNotApplicableError(
+            "What predictions leak has no exact answer with `refit_preprocessing=True`: the "
+            "queries would be encoded otherwise, too. Pass one of the two."
+        )
+    with values_withheld(queries, None, "the queries"):
+        encoded = data.encode(as_raw_table(queries))
+    return data.with_state(seen_through(data.state, encoded))
 
 
 def _nominal(nominal: Any, data: Inspected) -> IntArray:
@@ -183,5 +204,6 @@ def _assumptions(data: Inspected, refit: bool) -> dict[str, Any]:
         "preprocessing": refitted if refit else held,
         "derivatives": differences + (learned if refit else ""),
         "attacker": "knows all other records, all else of this one, and the training",
+        "sees": "the released model" if data.state.noise.seen is None else "its predictions",
         "noise_scale": float(data.state.noise_scale),
     }

@@ -1,6 +1,6 @@
 """A fitted pipeline taken apart: transformers, the private model, and the training data."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,12 @@ class Inspected:
         """Return what the model keeps of its fit."""
         state: FitState = self.model._confidential_state()
         return state
+
+    def with_state(self, state: FitState) -> "Inspected":
+        """The same pipeline as if the model had kept another state of its fit."""
+        twin = object.__new__(type(self.model))
+        twin.__dict__.update(self.model.__dict__, _state=state)
+        return replace(self, model=twin)
 
     @property
     def whole(self) -> Any:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -79,7 +79,7 @@ class RawProblem:
                 f"their values; got `noise_covariance={data.state.noise.name!r}`: "
                 f"{equal.missing}. Use isotropic noise, or a covariance from public knowledge."
             )
-        return cls(replace(data, model=_at_unit_noise(data.model)), data.model._fitted_problem())
+        return cls(data.with_state(data.state.at_noise(1.0)), data.model._fitted_problem())
 
     def sufficient_noise(self, eta: float, features: Any) -> FloatArray:
         """Noise scale at which each participating record's loss about raw columns is eta.
@@ -243,10 +243,3 @@ def _flat(pipeline: Any) -> Any:
     named = [*steps, ("model", pipeline)]
     numbered = [(f"{position}-{name}", step) for position, (name, step) in enumerate(named)]
     return Pipeline(numbered) if steps else pipeline
-
-
-def _at_unit_noise(model: Any) -> Any:
-    """The same fitted model as if its noise had a scale of 1."""
-    twin = object.__new__(type(model))
-    twin.__dict__.update(model.__dict__, _state=model._confidential_state().at_noise(1.0))
-    return twin

@@ -5,6 +5,7 @@ and told apart are the final parameters.
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from skleak.adversary.hypotheses import refit_tables
 from skleak.adversary.knowledge import raw_column, with_attribute
+from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.state import FitState
 from skleak.inspection._cells import Cells, describe
 from skleak.inspection._columns import STEP, RawColumn, lent
@@ -24,6 +26,7 @@ from skleak.inspection._separation import separations
 from skleak.inspection._target import OUTSIDE, candidate_targets
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 
+SHOWN = "another value changes the number of parameters, which the release shows"
 # Largest relative difference of a refit from the fit itself, from where the solver stopped.
 _SAME_FIT = 1e-6
 _ROUNDS = 2
@@ -62,12 +65,15 @@ class Refits:
             carriers = np.where(everyone == row, carrier, everyone)
             return lent(data, unknown.parts, data.table, carriers), data.y
 
-        carriers = unknown.carriers.tolist()
-        points = self._parameters(
-            with_value(row, one) for row in self.rows.tolist() for one in carriers
-        )
-        points = points.reshape(len(self.rows), len(carriers), -1)
-        return Cells.of_values(*separations(data.state, points), unknown.note)
+        pair, from_own = np.full((2, len(self.rows)), np.inf)
+        shown = np.ones(len(self.rows), dtype=bool)
+        for i, row in enumerate(self.rows.tolist()):
+            with suppress(AttackNotApplicableError):
+                points = self._parameters(with_value(row, one) for one in unknown.carriers.tolist())
+                pair[[i]], from_own[[i]] = separations(data.state, points[None])
+                shown[i] = False
+        notes = describe(len(self.rows), (True, unknown.note), (shown, SHOWN))
+        return Cells(np.full(len(self.rows), np.nan), pair, from_own, notes)
 
     def _numbers(self, unknown: RawColumn | RawBlock) -> Cells:
         b, parts, state = len(self.rows), unknown.parts, self.data.state

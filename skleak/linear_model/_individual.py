@@ -31,6 +31,7 @@ class IndividuallyMeasuredModel(MeasuredModel):
         baseline: float = 1e-3,
         features: Any = None,
         values: npt.ArrayLike | None = None,
+        queries: Any = None,
     ) -> pd.DataFrame:
         """Privacy of each training record: what its presence makes possible at most.
 
@@ -52,6 +53,9 @@ class IndividuallyMeasuredModel(MeasuredModel):
         values : array-like of shape (n_values,) or (n_values, k), default=None
             Values that the block of k columns might have. By default those that occur, of which
             there may be at most 64.
+        queries : array-like or sparse matrix of shape (k, n_features), default=None
+            What an attacker sees are predictions for these records, and not the coefficients: see
+            `fisher_information_loss`.
 
         Returns
         -------
@@ -95,7 +99,7 @@ class IndividuallyMeasuredModel(MeasuredModel):
         >>> privacy.loc[privacy["mu"].idxmax(), ["mu", "once_in"]].round(1).tolist()
         [0.3, 381.9]
         """
-        state = self._confidential_state()
+        state = self._seen_state(queries)
         limits = {
             "delta": check_scalar("delta", delta, high=1.0),
             "baseline": check_scalar("baseline", baseline, low_open=True, high=1.0, high_open=True),

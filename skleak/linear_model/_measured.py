@@ -13,7 +13,7 @@ from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from skleak.influence.leakage import leakage_model
-from skleak.influence.state import FitState
+from skleak.influence.state import FitState, seen_through
 from skleak.inspection import RawProblem
 from skleak.linear_model._calibration import LinearModelProblem
 from skleak.linear_model._fitting import warn_if_uneven
@@ -22,7 +22,8 @@ from skleak.linear_model._parameters import LinearModelParameters
 from skleak.linear_model._rung import unchecked_moves
 from skleak.mechanisms import NoiseGoal
 from skleak.reports import LeakageReport, Promises, build_leakage_report
-from skleak.utils._records import values_withheld
+from skleak.utils._blocks import dense
+from skleak.utils._records import row_labels, values_withheld
 from skleak.utils._sklearn_compat import validate_data
 from skleak.utils._typing import Array, FloatArray
 
@@ -82,6 +83,20 @@ class MeasuredModel(LinearModelParameters):
             )
         return self._state
 
+    def _seen_state(self, queries: Any) -> FitState:
+        """Return the fit as seen through answers to queries, (k, n_features); all of it for None.
+
+        Confidential.
+        """
+        state = self._confidential_state()
+        if queries is None:
+            return state
+        with values_withheld(queries, None, "the queries"):
+            queries = validate_data(
+                self, queries, accept_sparse="csr", dtype=np.float64, reset=False
+            )
+        return seen_through(state, dense(queries))
+
     def _records(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
         """Validate records to measure; the training records where there are none."""
         state = self._confidential_state()
@@ -113,6 +128,7 @@ class MeasuredModel(LinearModelParameters):
         norm: Norm = "spectral",
         constrained: bool = False,
         conditional: bool = False,
+        queries: Any = None,
     ) -> "FloatArray | float | pd.Series":
         """Fisher information loss of records, columns, groups, or the whole data set.
 
@@ -147,6 +163,9 @@ class MeasuredModel(LinearModelParameters):
         conditional : bool, default=False
             Under a reweighting, hold its weights fixed ([FIL21] eq. 29). This is what "irfil"
             makes equal, and not what is leaked: the weights, too, depend on the data.
+        queries : array-like or sparse matrix of shape (k, n_features), default=None
+            An attacker sees what the released model predicts for these records, as scores or
+            probabilities, and not its coefficients: see Notes. None for the coefficients.
 
         Returns
         -------
@@ -158,7 +177,8 @@ class MeasuredModel(LinearModelParameters):
         ------
         ValueError
             For unknown columns, missing or misaligned groups, and blocks that are not one-hot; and
-            for a reweighted fit of too many parameters, unless ``conditional=True``.
+            for a reweighted fit of too many parameters, unless ``conditional=True``. For
+            ``queries`` with a reweighting, or noise shaped by the records.
         NotFittedError
             Before ``fit``, and after unpickling, which drops what is confidential.
 
@@ -178,8 +198,13 @@ class MeasuredModel(LinearModelParameters):
         not equal for all records, and can be larger or smaller than the conditional one. What a
         reweighting balances is leakage per unit of sample weight: a row leaks its weight times
         that.
+        Answers to k queries are functions of k linear predictors, and leak through at most k
+        directions of the noise (for each class but one); k independent ones, as many as there are
+        parameters, leak all. Labels alone leak less. This is for answers with no more digits than
+        a millionth of their noise: the coefficients lie on a grid, and digits far below it may
+        show several of them at once.
         """
-        state = self._confidential_state()
+        state = self._seen_state(queries)
         X, y = self._records(X, y)
         names = getattr(self, "feature_names_in_", None)
         query = Query(names, features, norm, constrained, conditional)
@@ -205,9 +230,16 @@ class MeasuredModel(LinearModelParameters):
         Returns
         -------
         LeakageReport
-            Confidential, as it holds the leakage of every record.
+            Confidential, as it holds the leakage of every record. Records go by their labels in
+            the DataFrame that was fitted or passed, or by position.
+
+        See Also
+        --------
+        skleak.inspection.leakage_report : The same for a pipeline, about the columns that a
+            person has before they are encoded.
         """
         state = self._confidential_state()
+        index = state.row_labels if X is None else row_labels(X)
         X, y = self._records(X, y)
         names = getattr(self, "feature_names_in_", None)
         if groups is not None:
@@ -222,6 +254,7 @@ class MeasuredModel(LinearModelParameters):
             groups=groups,
             estimator=type(self).__name__,
             promises=self._terms,
+            index=index,
             rung_moves=None
             if self._goal is None
             else unchecked_moves(self._goal, self._fitted_problem(), state.noise_scale),

@@ -17,12 +17,13 @@ from skleak.metrics._scores import (
     prior_success,
     squared_errors,
 )
-from skleak.metrics._verdict import BIASED, CONSISTENT, EXCEEDED, VACUOUS, verdict
+from skleak.metrics._verdict import BIASED, CONSISTENT, EXCEEDED, INCOMPARABLE, VACUOUS, verdict
 
 __all__ = [
     "BIASED",
     "CONSISTENT",
     "EXCEEDED",
+    "INCOMPARABLE",
     "VACUOUS",
     "ErrorDecomposition",
     "GeneralizationGap",

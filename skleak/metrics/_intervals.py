@@ -52,9 +52,11 @@ def clustered_interval(
         1 or True where the guess is right, 0 or False where it is wrong.
     confidence_level : float, default=0.95
         Probability that the interval holds the mean, in (0, 1); half of the rest on each side.
-    method : {"gaffke", "betting"}, default="gaffke"
+    method : {"gaffke", "betting", "korn_graubard"}, default="gaffke"
         "betting" takes the interval of Waudby-Smith and Ramdas (2024) instead, which is wider by
         1.2 to 1.5 and whose coverage is a theorem for all distributions: what a verdict rests on.
+        "korn_graubard" is up to nine times as narrow, and describes what was seen: it does not
+        allow for a rare release of another kind that was not.
 
     Returns
     -------
@@ -85,6 +87,11 @@ def clustered_interval(
     (Learned-Miller and Thomas 2019) to which no counterexample is known. See the user guide,
     docs/theory.md, "Intervals", for its width.
 
+    "korn_graubard" is Clopper and Pearson's with as many independent outcomes as would have the
+    variance that is seen among releases, ``p (1 - p) / se^2``, times the squared ratio of the
+    normal and Student's quantile (Korn and Graubard 1998); where none is seen, with one outcome a
+    release. Its coverage is nominal for shares near normal, binomial or beta-binomial.
+
     References
     ----------
     N. Gaffke. Three test statistics for a nonparametric one-sided hypothesis on the mean of a
@@ -95,6 +102,9 @@ def clustered_interval(
 
     I. Waudby-Smith and A. Ramdas. Estimating means of bounded random variables by betting. Journal
     of the Royal Statistical Society Series B 86, 2024.
+
+    E. Korn and B. Graubard. Confidence intervals for proportions with small expected number of
+    positive counts estimated from survey data. Survey Methodology 24, 1998.
 
     Examples
     --------
@@ -130,11 +140,38 @@ def _bounded_interval(values: FloatArray, level: float, method: str) -> Interval
         low, high = 1.0 - upper_limit(1.0 - values, tail), upper_limit(values, tail)
     elif method == "betting":
         low, high = lower_limit(values, tail), 1.0 - lower_limit(1.0 - values, tail)
+    elif method == "korn_graubard":
+        low, high = _effective_interval(values, estimate, tail)
     else:
-        raise ValueError(f'`method` must be "gaffke" or "betting"; got {method!r}.')
+        raise ValueError(
+            f'`method` must be "gaffke", "betting" or "korn_graubard"; got {method!r}.'
+        )
     # The limits enclose the estimate but for round-off.
     low, high = np.minimum(low, estimate), np.maximum(high, estimate)
     return Interval(as_result(estimate), as_result(low), as_result(high))
+
+
+def _effective_interval(
+    values: FloatArray, estimate: FloatArray, tail: float
+) -> tuple[FloatArray, FloatArray]:
+    """Clopper and Pearson's ends with an effective number of outcomes, of shape (...)."""
+    n = values.shape[-1]
+    number = np.full(estimate.shape, float(n))
+    if n > 1:
+        spread = values.std(axis=-1, ddof=1)
+        few = float((stats.norm.isf(tail) / stats.t.isf(tail, n - 1)) ** 2)
+        seen = spread > ROUND_OFF
+        variance = np.where(seen, spread, 1.0) ** 2 / n
+        number = np.where(seen, few * estimate * (1.0 - estimate) / variance, number)
+    return _exact_ends(number * estimate, number, tail)
+
+
+def _exact_ends(k: FloatArray, n: FloatArray, tail: float) -> tuple[FloatArray, FloatArray]:
+    """Ends of Clopper and Pearson's interval for k of n, which need not be whole."""
+    # Where an end is 0 or 1 its Beta distribution is improper: any proper stand-in will do.
+    low = stats.beta.ppf(tail, np.where(k > 0.0, k, 1.0), n - k + 1.0)
+    high = stats.beta.isf(tail, k + 1.0, np.where(k < n, n - k, 1.0))
+    return np.where(k > 0.0, low, 0.0), np.where(k < n, high, 1.0)
 
 
 def binomial_interval(
@@ -181,9 +218,7 @@ def binomial_interval(
     """
     tail = 0.5 * (1.0 - check_level(confidence_level))
     k, n = check_counts(successes, trials)
-    # Where an end is 0 or 1 its Beta distribution is improper: any proper stand-in will do.
-    low = np.where(k == 0.0, 0.0, stats.beta.ppf(tail, np.maximum(k, 1.0), n - k + 1.0))
-    high = np.where(k == n, 1.0, stats.beta.isf(tail, k + 1.0, np.maximum(n - k, 1.0)))
+    low, high = _exact_ends(k, n, tail)
     return Interval(as_result(k / n), as_result(low), as_result(high))
 
 
@@ -211,7 +246,7 @@ def mean_interval(
         Probability that the interval holds the mean, in (0, 1).
     value_range : tuple (low, high), default=None
         Least and largest possible value, where they are known and finite.
-    method : {"gaffke", "betting"}, default="gaffke"
+    method : {"gaffke", "betting", "korn_graubard"}, default="gaffke"
         Interval where the range is known, as in `clustered_interval`; "betting" is the one that is
         proven, and needs `value_range`.
 

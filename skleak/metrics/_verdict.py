@@ -12,6 +12,8 @@ EXCEEDED = "bound exceeded"
 VACUOUS = "bound vacuous"
 # The bound of Cramer and Rao for unbiased attacks says nothing against a biased one.
 BIASED = "below the unbiased bound"
+# The attack uses what the prior of the bound leaves out.
+INCOMPARABLE = "not comparable"
 # Two computations of one number may differ by this much (relative to 1 or to the bound).
 ROUND_OFF = 1e-12
 

@@ -7,9 +7,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from skleak.plotting._curves import new_axes
-from skleak.rendering import number, shorten
+from skleak.rendering import number, percent, shorten
 from skleak.rendering.palette import BLUE, INK, ORANGE, PALE, WHITE
-from skleak.rendering.results import leakage_histogram, log_ticks
+from skleak.rendering.results import leakage_histogram
 
 Kind = Literal["histogram", "features", "groups"]
 _KINDS = ("histogram", "features", "groups")
@@ -33,9 +33,9 @@ class LeakageDisplay:
         Mean loss to mark, where records count with unequal weights; None takes that of ``loss``.
     groups : array-like of shape (n_records,), default=None
         Group label of each record; needed by ``plot(kind="groups")``.
-    relative_standard_error : Series of shape (n_features,), default=None
-        For each column, by name, the bound on an attacker's standard error over the standard
-        deviation of the column; needed by ``plot(kind="features")``.
+    gain : Series of shape (n_features,), default=None
+        For each column, by name, what an attacker who knows everything else gains over guessing
+        its values at even odds, in [0, 1]; needed by ``plot(kind="features")``.
     name : str, default=None
         Name of the estimator, for the title.
 
@@ -71,7 +71,7 @@ class LeakageDisplay:
         *,
         mean: float | None = None,
         groups: npt.ArrayLike | None = None,
-        relative_standard_error: pd.Series | None = None,
+        gain: pd.Series | None = None,
         name: str | None = None,
     ) -> None:
         self.loss = np.asarray(loss, dtype=np.float64)
@@ -87,7 +87,7 @@ class LeakageDisplay:
                 f"`groups` must have one label per record, shape {self.loss.shape}; got shape "
                 f"{self.groups.shape}. Pass the labels of the very records of `loss`."
             )
-        self.relative_standard_error = relative_standard_error
+        self.gain = gain
         self.name = name
 
     @classmethod
@@ -108,7 +108,7 @@ class LeakageDisplay:
             records["fisher_information_loss"].to_numpy(),
             mean=report.dataset["mean_loss"],
             groups=records["group"].to_numpy() if "group" in records else None,
-            relative_standard_error=report.features["relative_standard_error"],
+            gain=report.features["gain"],
             name=report.estimator,
         )
 
@@ -169,8 +169,8 @@ class LeakageDisplay:
         ax : matplotlib Axes, default=None
             Where to draw; by default a new figure.
         kind : {"histogram", "features", "groups"}, default="histogram"
-            Histogram over records; bound on an attacker's error for each column, relative to its
-            standard deviation; or range, quartiles, median and mean within each group. Of columns
+            Histogram over records; what an attacker gains over guessing each column of the most
+            exposed record; or range, quartiles, median and mean within each group. Of columns
             and groups the 30 most exposed are shown.
 
         Returns
@@ -207,17 +207,16 @@ class LeakageDisplay:
         if kind == "histogram":
             return None
         if kind == "features":
-            if self.relative_standard_error is None:
+            if self.gain is None:
                 raise ValueError(
-                    '`kind="features"` needs `relative_standard_error`, which is None. Create '
-                    "the display from a report or an estimator."
+                    '`kind="features"` needs `gain`, which is None. Create the display from a '
+                    "report or an estimator."
                 )
-            error = self.relative_standard_error.astype(float)
-            shown = error[np.isfinite(error) & (error > 0.0)].sort_values(kind="stable")
+            shown = self.gain.astype(float).dropna().sort_values(ascending=False, kind="stable")
             if not len(shown):
                 raise ValueError(
-                    "Nothing to plot: no column has a finite error relative to its standard "
-                    "deviation. Blocks of columns have none; ask for single columns."
+                    "Nothing to plot: of no column it is known what an attacker gains. See the "
+                    "`note` of each in the table `features` of the report."
                 )
             return shown.iloc[:_N_ROWS]
         if self.groups is None:
@@ -251,14 +250,13 @@ class LeakageDisplay:
 
     def _plot_features(self, ax: Any, rows: pd.Series) -> None:
         places = np.arange(len(rows))
-        colors = np.where(rows < 1.0, ORANGE, BLUE)
-        ax.hlines(places, 1.0, rows, color=PALE, linewidth=2.0)
+        colors = np.where(rows > 0.5, ORANGE, BLUE)
+        ax.hlines(places, 0.0, rows, color=PALE, linewidth=2.0)
         ax.scatter(rows, places, c=colors, s=36, zorder=3)
-        ax.axvline(1.0, color=INK, linewidth=1.0)
-        ax.set_xscale("log")
-        _number_ticks(ax, log_ticks(min(rows.min(), 0.5), max(rows.max(), 2.0)))
+        ax.set_xlim(-0.02, 1.02)
+        ax.set_xticks(np.linspace(0.0, 1.0, 6), labels=[percent(k / 5) for k in range(6)])
         _name_rows(ax, rows.index)
-        ax.set_xlabel("attacker's error at least / column's standard deviation")
+        ax.set_xlabel("gained over guessing at even odds, knowing all else")
         self._title(ax, "Most exposed record by column")
         _tidy(ax)
 

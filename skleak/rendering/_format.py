@@ -123,8 +123,11 @@ def _fitting(text: str, width: int) -> str:
     return text
 
 
-def percent(share: float, up: bool = False) -> str:
-    """Write a share as a percentage, without rounding it to a certainty."""
+def percent(share: float, up: bool = False, within: float = math.nan) -> str:
+    """Write a share as a percentage, without rounding it to a certainty.
+
+    ``within`` is half of the width of its interval: digits that it does not support are left out.
+    """
     value = 100.0 * float(share)
     if math.isnan(value):
         return MISSING
@@ -134,14 +137,17 @@ def percent(share: float, up: bool = False) -> str:
         return number(value) + ("" if math.isinf(value) else "%")
     rest = min(abs(value), abs(100.0 - value))
     digits = 0 if rest >= 10.0 or rest == 0.0 else 1 if rest >= 1.0 else 2
+    if within > 0.0:
+        digits = min(max(math.ceil(-math.log10(200.0 * within)), 0), 2)
+    least = f"{10.0**-digits:.{digits}f}%"
     if up:
         # Round-off of the bound itself, at the 12th digit, is not rounded up.
         value = math.ceil(value * 10.0**digits * (1.0 - 1e-12) - 1e-9) / 10.0**digits
     text = f"{value:,.{digits}f}"
     if float(text.replace(",", "")) == 0.0:
-        return "0%" if rest < 1e-9 else "<0.01%" if value > 0.0 else ">-0.01%"
-    if text == "100.00" and value < 100.0:
-        return "100%" if rest < 1e-9 else ">99.99%"
+        return "0%" if rest < 1e-9 else f"<{least}" if value > 0.0 else f">-{least}"
+    if float(text.replace(",", "")) == 100.0 and value < 100.0:
+        return "100%" if rest < 1e-9 else f">{100.0 - 10.0**-digits:.{digits}f}%"
     return (text.rstrip("0").rstrip(".") if digits else text) + "%"
 
 

@@ -1,6 +1,6 @@
 """Leakage reports: frozen numbers, sentences about them, and renderers that compute nothing."""
 
-from skleak.reports._build import build_leakage_report
+from skleak.reports._build import RawColumns, build_leakage_report
 from skleak.reports._guarantee import (
     DifferentialPrivacy,
     Promises,
@@ -10,11 +10,14 @@ from skleak.reports._guarantee import (
 )
 from skleak.reports._individual import individual_obstacle, individual_privacy
 from skleak.reports._leakage_report import LeakageReport
+from skleak.reports._person import PersonReport
 
 __all__ = [
     "DifferentialPrivacy",
     "LeakageReport",
+    "PersonReport",
     "Promises",
+    "RawColumns",
     "build_leakage_report",
     "guarantee_obstacles",
     "individual_obstacle",

@@ -1,7 +1,7 @@
 """Compute a leakage report from the state of a fit."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,38 @@ from skleak.influence.jacobian import Columns
 from skleak.influence.leakage import LeakageModel, leakage_model
 from skleak.influence.reweighting import relative_spread
 from skleak.influence.state import FitState, RecordBatch
-from skleak.reports._findings import assumptions, findings
+from skleak.reports._assumptions import assumptions
+from skleak.reports._findings import facts
 from skleak.reports._guarantee import Promises, output_perturbation_guarantee
 from skleak.reports._individual import reported_privacy
 from skleak.reports._leakage_report import LeakageReport
-from skleak.utils._blocks import row_blocks
+from skleak.reports._sentences import findings
+from skleak.reports.measures._features import measure_columns
+from skleak.reports.measures._losses import column_losses, inverse
+from skleak.reports.measures._separation import GOAL, MOST_WORK, Separation, Separator
+from skleak.reports.measures._unknown import unknowns
 from skleak.utils._typing import Array, FloatArray, IntArray
 
-TARGET = "(target)"
 _N_MOST_EXPOSED = 10
+
+
+@dataclass(frozen=True)
+class RawColumns:
+    """Columns that a person has, measured before they are encoded; aligned with the records.
+
+    Parameters
+    ----------
+    separations : sequence of Separation
+        How far the values of each column are apart.
+    losses : DataFrame
+        Statistics of the Fisher information loss of each, in the same order; see `loss_table`.
+    assumptions : tuple of str
+        Conditions under which these hold.
+    """
+
+    separations: Sequence[Separation]
+    losses: pd.DataFrame
+    assumptions: tuple[str, ...] = field(default=())
 
 
 def build_leakage_report(
@@ -33,6 +56,9 @@ def build_leakage_report(
     groups: Array | None = None,
     estimator: str = "",
     rung_moves: Mapping[str, int | None] | None = None,
+    index: pd.Index | None = None,
+    rows: IntArray | None = None,
+    raw: RawColumns | None = None,
 ) -> LeakageReport:
     """Measure records, columns, groups and the whole data set, and say what it means.
 
@@ -57,116 +83,85 @@ def build_leakage_report(
     rung_moves : mapping of str to int or None, default=None
         Under a goal that reads the records, how many of them may move the rung of the noise by
         another value of each entry that was not checked; None where they were not counted.
+    index : Index of length n, default=None
+        Labels of the records; their positions by default.
+    rows : ndarray of int of shape (n,), default=None
+        Their positions in the training data, -1 for records that are not in it. By default they
+        are found by value.
+    raw : RawColumns, default=None
+        Columns before they were encoded, to report on besides the blocks.
 
     Returns
     -------
     LeakageReport
     """
     model, batch = leakage_model(state), state.batch(X, y)
-    privacy, individual = reported_privacy(state, promises, state.training_rows(X, y))
-    records = _records(model, batch, privacy, groups)
-    loss = records["fisher_information_loss"].to_numpy()
-    group_table = _groups(model, batch, groups, loss)
+    rows = state.training_rows(X, y) if rows is None else rows
+    names = pd.RangeIndex(len(batch)) if index is None else index
+    people = names.to_flat_index().rename("record")
+    encoded = unknowns(state, blocks, labels)
+    note = GOAL if promises.noise_goal is not None else ""
+    separator = Separator(state, batch, rows, MOST_WORK / max(1, len(encoded)), note)
+    losses = column_losses(
+        model, batch, [one.block for one in encoded], [one.name for one in encoded]
+    )
+    before = () if raw is None else raw.separations
+    measured = measure_columns(
+        (*before, *map(separator.measure, encoded)) if before else map(separator.measure, encoded),
+        len(before) + len(encoded),
+        losses if raw is None else pd.concat([raw.losses, losses]),
+        batch.present,
+        people,
+    )
+    loss = model.record_loss(batch)
+    privacy, individual = reported_privacy(state, promises, rows)
+    records = _records(model, batch, loss, people).assign(
+        **{name: privacy[name].to_numpy() for name in privacy},
+        gain=measured.gain,
+        most_telling=measured.most_telling,
+    )
+    if groups is not None:
+        records["group"] = groups
+    group_table = _groups(model, batch, groups, loss, people)
     report = LeakageReport(
         estimator=estimator,
         records=records,
-        features=_features(model, batch, blocks, labels),
+        features=measured.features,
         groups=group_table,
-        dataset=_dataset(model, batch, loss, group_table)
+        dataset=_dataset(model, batch, loss, group_table, people)
         | {"noise_goal": promises.noise_goal, "seeded": promises.seeded}
-        | {"individual_privacy": individual}
-        | {"n_records_moving_rung": None if rung_moves is None else dict(rung_moves)},
+        | {"n_records_moving_rung": None if rung_moves is None else dict(rung_moves)}
+        | {"raw_columns": raw is not None, "individual_privacy": individual},
         differential_privacy=output_perturbation_guarantee(state, promises),
+        carriers=measured.carriers,
+        persons=measured.persons,
     )
+    if raw is not None:
+        report.dataset["n_features"] = len(before)
     doubts = model.doubts
     if doubts:
         doubts = [" ".join(["The leakage stated here is unreliable.", *doubts])]
+    report = replace(report, facts=facts(report))
+    held = () if raw is None else raw.assumptions
     return replace(
         report,
         findings=(*doubts, *findings(report)),
-        assumptions=assumptions(report, batch),
+        assumptions=(*assumptions(report, batch), *held),
     )
 
 
 def _records(
-    model: LeakageModel, batch: RecordBatch, privacy: pd.DataFrame, groups: Array | None
+    model: LeakageModel, batch: RecordBatch, loss: FloatArray, people: pd.Index
 ) -> pd.DataFrame:
-    loss = model.record_loss(batch)
-    table = pd.DataFrame(
+    return pd.DataFrame(
         {
             "sample_weight": batch.sample_weight,
             "fisher_information_loss": loss,
             "diagonal_fisher_information_loss": model.record_loss(batch, norm="trace"),
-            "standard_error": _inverse(loss),
-            **{name: privacy[name].to_numpy() for name in privacy},
+            "standard_error": inverse(loss),
         },
-        index=pd.RangeIndex(len(batch), name="record"),
+        index=people,
     )
-    if groups is not None:
-        table["group"] = groups
-    return table
-
-
-def _features(
-    model: LeakageModel,
-    batch: RecordBatch,
-    blocks: Sequence[Columns],
-    labels: Sequence[str],
-) -> pd.DataFrame:
-    """Statistics of the n x d table of leakage, of which only one block of rows exists at once."""
-    state, blocks, labels = model.state, list(blocks), list(labels)
-    if state.private_target:
-        blocks.append(Columns(np.array([], dtype=np.intp), target=True))
-        labels.append(TARGET)
-    # A record of weight zero took no part, and has no share in any statistic.
-    present = np.flatnonzero(batch.present)
-    n, k = len(present), len(blocks)
-    largest, smallest = np.full(k, -np.inf), np.full(k, np.inf)
-    where = np.zeros(k, dtype=np.intp)
-    total, squares = np.zeros(k), np.zeros(k)
-    # Deviations from the first record's loss: sums of squares then lose no digits to the mean.
-    shift: FloatArray | None = None
-    for rows in row_blocks(n, max(k, state.n_features)):
-        chosen = present[rows]
-        table = model.feature_loss(batch.take(chosen), blocks)
-        top = table.argmax(axis=0)
-        better = table[top, np.arange(k)] > largest
-        where[better] = chosen[top[better]]
-        largest = np.maximum(largest, table.max(axis=0))
-        smallest = np.minimum(smallest, table.min(axis=0))
-        if np.all(np.isfinite(table)):
-            shift = table[0].copy() if shift is None else shift
-            total += np.sum(table - shift, axis=0)
-            squares += np.sum((table - shift) ** 2, axis=0)
-        else:
-            total += np.inf
-    with np.errstate(invalid="ignore", divide="ignore"):
-        deviation = total / n
-        mean = deviation + (0.0 if shift is None else shift)
-        std = np.sqrt(np.maximum(squares / n - deviation**2, 0.0))
-        spread = np.where(np.isfinite(mean), std / mean, np.nan)
-    bound = _inverse(largest)
-    scale = np.array([_column_std(batch.X, batch.y, block, present) for block in blocks])
-    if state.factor.n_target_directions > 1:
-        scale[[block.target for block in blocks]] = np.nan  # class numbers have no spread
-    frame = pd.DataFrame(
-        {
-            "max_loss": largest,
-            "mean_loss": mean,
-            "min_loss": smallest,
-            "spread": spread,
-            "most_exposed_record": where,
-            "standard_error": bound,
-            "column_std": scale,
-            "relative_standard_error": np.divide(
-                bound, scale, out=np.full(k, np.nan), where=scale > 0.0
-            ),
-        },
-        index=pd.Index(labels, name="feature"),
-    )
-    if not state.converged:
-        frame = frame.assign(**{name: np.nan for name in frame if name != "column_std"})
-    return frame.sort_values("relative_standard_error", kind="stable", na_position="last")
 
 
 def _groups(
@@ -174,6 +169,7 @@ def _groups(
     batch: RecordBatch,
     groups: Array | None,
     loss: FloatArray,
+    people: pd.Index,
 ) -> pd.DataFrame:
     names = ["n_records", "mean_loss", "max_loss", "spread", "joint_loss"]
     if groups is None:
@@ -196,7 +192,7 @@ def _groups(
             "max_loss": inside.max(),
             "spread": relative_spread(inside, np.ones(len(inside))),
             "joint_loss": joint[label],
-            "most_exposed_record": int(members[inside.argmax()]),
+            "most_exposed_record": people[members[inside.argmax()]],
             "relative_mean": mean / overall if 0.0 < overall < np.inf else np.nan,
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("group")
@@ -207,6 +203,7 @@ def _dataset(
     batch: RecordBatch,
     loss: FloatArray,
     groups: pd.DataFrame,
+    people: pd.Index,
 ) -> dict[str, Any]:
     state, present = model.state, np.flatnonzero(batch.present)
     inside = loss[present]
@@ -243,7 +240,7 @@ def _dataset(
         "group_spread": float(np.std(group_means) / np.mean(group_means))
         if len(group_means) and np.all(np.isfinite(group_means)) and np.mean(group_means) > 0.0
         else np.nan,
-        "most_exposed_records": order.tolist(),
+        "most_exposed_records": people[order].tolist(),
     }
 
 
@@ -254,20 +251,3 @@ def _mean_and_max(name: str, loss: FloatArray) -> dict[str, float | None]:
         f"{name}_mean_loss": float(loss.mean()) if some else None,
         f"{name}_max_loss": float(loss.max()) if some else None,
     }
-
-
-def _inverse(loss: FloatArray) -> FloatArray:
-    with np.errstate(divide="ignore"):
-        return 1.0 / loss
-
-
-def _column_std(X: Any, y: FloatArray, block: Columns, present: IntArray) -> float:
-    """Standard deviation of a single column over some records; nan for a block."""
-    if block.target:
-        values = y
-    elif block.indices is not None and len(block.indices) == 1:
-        column = X[:, block.indices]
-        values = np.ravel(column.toarray() if hasattr(column, "toarray") else column)
-    else:
-        return np.nan
-    return float(np.std(values[present]))

@@ -1,7 +1,5 @@
 """What a leakage report says, in the order in which it says it."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
@@ -12,21 +10,29 @@ from skleak.rendering import (
     Block,
     Bullets,
     Card,
-    Column,
     Document,
     Figure,
     Pairs,
     Paragraph,
     Section,
-    Table,
     count,
     number,
+    percent,
     plural,
     printable,
+    shorten,
 )
 from skleak.rendering.results import Histogram, leakage_histogram
 from skleak.reports._facts import LeakageFacts
 from skleak.reports._glossary import GLOSSARY
+from skleak.reports._tables import (
+    carriers_table,
+    features_table,
+    groups_table,
+    records_table,
+    unbiased_table,
+)
+from skleak.reports.measures._gain import MUCH
 
 _FOOTER = (
     "To publish the model, publish what `release()` returns: noisy coefficients, and no record, no "
@@ -36,19 +42,23 @@ _FOOTER = (
 
 def leakage_document(report: LeakageFacts, *, figures: bool) -> Document:
     """Put a leakage report in order: the answer, key numbers, tables and conditions."""
-    sections = [Section("What the numbers say", (Bullets(report.findings),))]
+    lead = _lead(report)
+    rest = tuple(line for line in report.findings if line != lead)
+    sections = [Section("What the numbers say", (Bullets(rest),))]
     if report.dataset["converged"]:
         sections += [
             Section("Leakage over the records", (_histogram(report, figures),)),
-            Section("Exposed columns", _features(report)),
-            *([Section("Groups", _groups(report))] if len(report.groups) else []),
-            Section("Most exposed records", _records(report), where="page"),
+            Section("Exposed columns", features_table(report)),
+            *([Section("Rare values", carriers_table(report))] if len(report.carriers) else []),
+            *([Section("Groups", groups_table(report))] if len(report.groups) else []),
+            Section("Most exposed records", records_table(report), where="page"),
+            Section("Unbiased attackers", unbiased_table(report), where="page"),
         ]
     return Document(
         "Leakage report",
         report.estimator,
         _made(report),
-        _lead(report),
+        lead,
         tuple(_cards(report)),
         (
             *sections,
@@ -83,7 +93,7 @@ def _made(report: LeakageFacts) -> str:
 
 
 def _lead(report: LeakageFacts) -> str:
-    """Say what the strongest reader of the model could learn."""
+    """Say what the strongest reader of the model could learn; the first finding, as a rule."""
     data = report.dataset
     if not data["converged"]:
         return (
@@ -98,27 +108,7 @@ def _lead(report: LeakageFacts) -> str:
             "missing, and nothing bounds the error of such an attacker. Fit it with a noise scale "
             "above zero before it leaves your hands."
         )
-    ratios = report.features["relative_standard_error"].astype(float)
-    n_sharper, n_compared = int((ratios < 1.0).sum()), int(ratios.notna().sum())
-    said = (
-        "Whoever receives this model receives coefficients that were computed from people's data "
-        "and blurred by random noise. The strongest reader is one who knows everything except what "
-        "is asked."
-    )
-    if n_sharper:
-        said += (
-            f" In {count(n_sharper)} of {plural(n_compared, 'column')}, such a reader's unbiased "
-            "guess about the most exposed record may be off by less than the column's own standard "
-            "deviation: there the model may tell more than the spread of the column tells anyone."
-        )
-    elif n_compared:
-        which = "the one column" if n_compared == 1 else f"each of the {n_compared} columns"
-        said += (
-            f" In {which} compared, such a reader's unbiased guess is off by at least the column's "
-            "own standard deviation, even for the most exposed record: about any one column, the "
-            "model adds little to what its spread tells anyone."
-        )
-    return said
+    return next(iter(report.findings), "")
 
 
 def _cards(report: LeakageFacts) -> list[Card]:
@@ -126,9 +116,10 @@ def _cards(report: LeakageFacts) -> list[Card]:
     cards, noiseless = [], data["max_loss"] == np.inf
     if data["converged"]:
         worst = data["most_exposed_records"][0] if data["most_exposed_records"] else "?"
-        loss = f"Fisher information loss of record {worst}; the larger, the more it leaks"
+        whose = f"Fisher information loss of record {shorten(worst, 40)}"
         cards = [
-            Card("Most exposed record", number(data["max_loss"]), loss),
+            *_gain_card(report.features),
+            Card("Most exposed record", number(data["max_loss"]), f"{whose}; the larger, the more"),
             Card(
                 "Typical record",
                 number(data["median_loss"]),
@@ -202,118 +193,15 @@ def _bars(bins: Histogram) -> tuple[tuple[str, int], ...]:
     )
 
 
-def _features(report: LeakageFacts) -> tuple[Block, ...]:
-    """Tabulate columns, of which blocks have no standard deviation to be ranked by and come last.
-
-    Up to a third of the rows is kept for them, so that a long table hides none of the worst.
-    """
-    table = report.features
-    ratio = table["relative_standard_error"].astype(float)
-    with np.errstate(divide="ignore"):
-        # How many times sharper than the column's own spread an attacker might get.
-        exposure = 1.0 / ratio
-    explained = (
-        "For the most exposed record of each column: the standard error that no unbiased attacker "
-        "who knows everything else can get below, in units of the column and over its standard "
-        "deviation. Below 1, the model may tell more than the spread of the column does. A dash: "
-        "not defined, as for a block of columns or a column of one value."
-    )
-    columns = (
-        Column("Column", _names(table), short="column", kind="name"),
-        Column("Exposure", _shares(exposure), kind="meter", sharp=tuple(ratio < 1.0)),
-        Column(
-            "Error over column's std. dev.",
-            _numbers(ratio),
-            short="error/sd",
-            sharp=tuple(ratio < 1.0),
-        ),
-        Column(
-            "Error at least (column's units)",
-            _numbers(table["standard_error"]),
-            short="error at least",
-        ),
-        Column("Column's std. dev.", _numbers(table["column_std"]), short="column's sd"),
-        Column("Mean loss", _numbers(table["mean_loss"]), short="mean loss"),
-        Column(
-            "Record", tuple(str(int(row)) for row in table["most_exposed_record"]), short="record"
-        ),
-    )
-    return Paragraph(explained, soft=True), Table(
-        "Exposed columns",
-        columns,
-        limits=(8, 30),
-        more="column",
-        where="are in the table `features` of the report and in its JSON.",
-        priority=_priority(table),
-    )
-
-
-def _priority(features: pd.DataFrame) -> tuple[int, ...]:
-    """Order the rows by how much they must be shown: two columns, then the most exposed block."""
-    positions = np.arange(len(features))
-    block = features["column_std"].isna().to_numpy()
-    loss = features["max_loss"].to_numpy(dtype=float)
-    blocks = positions[block][np.argsort(-loss[block], kind="stable")]
-    places = np.r_[np.arange(np.sum(~block)) * 1.5, 3.0 * np.arange(len(blocks)) + 2.0]
-    order = np.argsort(places, kind="stable")
-    return tuple(np.r_[positions[~block], blocks][order].tolist())
-
-
-def _groups(report: LeakageFacts) -> tuple[Block, ...]:
-    mean = report.groups["mean_loss"].to_numpy(dtype=float)
-    table = report.groups.iloc[np.argsort(-mean, kind="stable")]
-    explained = (
-        "Does one group pay more than another? Mean leakage of a record by group; the spread over "
-        f"groups is {number(report.dataset['group_spread'])} (0 if equal)."
-    )
-    columns = (
-        Column("Group", _names(table), short="group", kind="name"),
-        Column("Share", _shares(table["mean_loss"]), kind="meter"),
-        Column("Mean loss", _numbers(table["mean_loss"]), short="mean loss"),
-        Column("Over overall mean", _numbers(table["relative_mean"]), short="mean/overall"),
-        Column("Largest loss", _numbers(table["max_loss"]), short="max loss"),
-        Column("Spread within", _numbers(table["spread"]), short="spread"),
-        Column("Joint loss", _numbers(table["joint_loss"]), short="joint loss"),
-        Column("Records", tuple(map(count, table["n_records"])), short="records"),
-        Column("Most exposed", tuple(str(int(row)) for row in table["most_exposed_record"])),
-    )
-    return Paragraph(explained, soft=True), Table(
-        "Groups",
-        columns,
-        limits=(8, 30),
-        more="group",
-        where="are in the table `groups` of the report and in its JSON.",
-    )
-
-
-def _records(report: LeakageFacts) -> tuple[Block, ...]:
-    positions, mean = report.dataset["most_exposed_records"], report.dataset["mean_loss"]
-    loss = report.records["fisher_information_loss"].to_numpy()[positions]
-    ratio = loss / mean if 0.0 < mean < np.inf else np.full(len(loss), np.nan)
-    columns = (
-        Column("Record", tuple(map(str, positions))),
-        Column("Fisher information loss", _numbers(loss)),
-        Column("Over the mean", _numbers(ratio)),
-    )
-    explained = "By position in the data, counted from 0. The records themselves are not in here."
-    return Paragraph(explained, soft=True), Table("Most exposed records", columns)
-
-
-def _names(table: pd.DataFrame) -> tuple[str, ...]:
-    return tuple(map(str, table.index))
-
-
-def _numbers(values: Any) -> tuple[str, ...]:
-    return tuple(map(number, values))
-
-
-def _shares(values: pd.Series) -> tuple[str, ...]:
-    """Lengths of bars, in percent of the largest."""
-    sizes = values.to_numpy(dtype=float)
-    finite = sizes[np.isfinite(sizes)]
-    largest = finite.max(initial=0.0) or 1.0
-    shares = np.nan_to_num(np.clip(sizes / largest, 0.0, 1.0))
-    return tuple(f"{100.0 * share:.4g}" for share in shares)
+def _gain_card(features: pd.DataFrame) -> list[Card]:
+    """The column of which most is gained."""
+    known = features[features["gain"].notna()]
+    if not len(known):
+        return []
+    gain, name = known["gain"].iloc[0], shorten(known.index[0], 40)
+    note = f"gained over guessing at even odds, from {name}"
+    tone = "bad" if gain > MUCH else ""
+    return [Card("Most exposed column", percent(gain, up=True), note, tone)]
 
 
 def _guarantee(report: LeakageFacts) -> list[Block]:

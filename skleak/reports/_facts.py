@@ -6,6 +6,18 @@ from typing import Any
 import pandas as pd
 
 from skleak.reports._guarantee import DifferentialPrivacy
+from skleak.reports.measures._features import CARRIERS, PersonTable
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Facts about a topic: numbers, names and yes or no. Confidential."""
+
+    topic: str  # Name of the topic
+    facts: dict[str, Any]  # By name; shares are between 0 and 1
+
+    def __getitem__(self, name: str) -> Any:
+        return self.facts[name]
 
 
 @dataclass(frozen=True, repr=False)
@@ -20,3 +32,6 @@ class LeakageFacts:
     differential_privacy: DifferentialPrivacy
     findings: tuple[str, ...] = field(default=())
     assumptions: tuple[str, ...] = field(default=())
+    facts: tuple[Finding, ...] = field(default=())
+    carriers: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(CARRIERS)))
+    persons: PersonTable | None = None

@@ -9,6 +9,7 @@ from skleak.plotting import LeakageDisplay
 from skleak.rendering import Document, Report, header, plain, rows
 from skleak.reports._document import leakage_document
 from skleak.reports._facts import LeakageFacts
+from skleak.reports._person import PersonReport, person_report
 
 _GUARANTEE = ("holds", "reasons", "sensitivity", "mu", "delta", "epsilon")
 
@@ -17,8 +18,9 @@ _GUARANTEE = ("holds", "reasons", "sensitivity", "mu", "delta", "epsilon")
 class LeakageReport(LeakageFacts, Report):
     """Leakage of a fitted model about every record, column and group. Confidential.
 
-    Objects of this kind come from the ``leakage_report()`` method of a private estimator. They
-    hold no training record, but the leakage of every one.
+    Objects of this kind come from the ``leakage_report()`` method of a private estimator, and
+    from `skleak.inspection.leakage_report`. They hold no training record, but the leakage of every
+    one, and name who has a rare value.
 
     Parameters
     ----------
@@ -30,15 +32,19 @@ class LeakageReport(LeakageFacts, Report):
         (Cramer-Rao bound ``1 / loss`` on the worst direction), ``mu``, ``epsilon``,
         ``true_positives_at_1pct``, ``success_at_baseline`` and ``once_in`` (as the method
         `individual_privacy` of estimators has them; NaN where they are not known, and for records
-        that were not trained on), and ``group`` where groups were given. A row is one person: its
+        that were not trained on), ``gain`` (largest over the columns), ``most_telling`` (the
+        column it is from), and ``group`` where groups were given. A row is one person: its
         loss is that of its whole weight, and in all statistics below it counts once if its weight
         is positive, else not at all.
     features : DataFrame
-        One row per column or block (index ``feature``; ``(target)`` for a private target):
-        ``max_loss``, ``mean_loss``, ``min_loss``, ``spread`` (standard deviation over mean),
-        ``most_exposed_record``, ``standard_error`` (bound for that record, in units of the
-        column), ``column_std`` (nan for blocks) and ``relative_standard_error``
-        (``standard_error / column_std``). Most exposed column first.
+        One row per column or block (index ``feature``; ``(target)`` for a private target), the one
+        of which an attacker who knows everything else gains most first: ``kind``, ``gain``,
+        ``distance``, ``success_even_odds``, ``success_prior``, ``true_positives_at_1pct``,
+        ``share_removed``, ``van_trees_error``, ``most_exposed_record`` (label), ``n_values``,
+        ``share``, ``median_gain``, ``exact`` and ``note``, see Notes; then, for unbiased attackers
+        and without a verdict, ``max_loss``, ``mean_loss``, ``min_loss``, ``spread`` (standard
+        deviation over mean), ``standard_error`` (Cramer-Rao, in units of the column) and
+        ``column_std`` (nan for blocks).
     groups : DataFrame
         One row per group (index ``group``; empty without groups): ``n_records``, ``mean_loss``,
         ``max_loss``, ``spread``, ``joint_loss`` (all records of the group together),
@@ -48,16 +54,39 @@ class LeakageReport(LeakageFacts, Report):
         ``private_target``, ``reweighting``, ``noise_goal``, ``seeded``, ``converged``), counts
         (``n_records``, ``n_features``), ``mean_loss``, ``std_loss``, ``min_loss``, ``median_loss``,
         ``max_loss``, ``spread``, ``group_spread``, ``joint_loss`` (all records),
-        ``most_exposed_records`` (positions, most exposed first), and the entries below in Notes.
+        ``most_exposed_records`` (labels, most exposed first), ``raw_columns`` (whether columns are
+        those before they were encoded), and the entries below in Notes.
     differential_privacy : DifferentialPrivacy
         The guarantee that holds, or why none does.
     findings : tuple of str
-        What the numbers say, in plain words and units.
+        What the numbers say, in plain words and units; the first is the answer.
     assumptions : tuple of str
         Conditions under which the numbers hold.
+    facts : tuple of Finding
+        What the first findings say, each as a ``topic`` with its ``facts`` by name.
+    carriers : DataFrame
+        One row for each record whose value of a column is rare (5 % of the records or fewer have
+        it), in columns of which more than 2 % is gained: ``feature``, ``record`` (label),
+        ``share``, ``distance`` (from its value to another), ``gain`` and
+        ``true_positives_at_1pct``.
+    persons : PersonTable or None
+        What each column tells about each record; see `person`. None where there are too many.
 
     Notes
     -----
+    With D the largest distance, in noise units, between the noiseless models under two values of
+    the column in one record (``distance``; of a number, one standard deviation below and above its
+    own, and the mean), an attacker is right with probability ``Phi(D / 2)`` at even odds
+    (``success_even_odds``), gains ``2 Phi(D / 2) - 1`` (``gain``), and finds a value with
+    probability ``Phi(Phi^-1(0.01) + D)`` at 1 % false alarms. All are for the record of the largest
+    distance, ``most_exposed_record``; ``median_gain`` is over records. ``success_prior``: share of
+    right answers to whether it has its value, which a ``share`` of the records has, for who guesses
+    by that share; for more than two values at most that. ``kind`` is "values" for a column of few
+    values, "number", or "numbers", a block of them; ``exact`` is False where the distance is that
+    of one Newton step or of first order, and ``note`` says why. ``share_removed``: of the
+    squared error of an attacker who expects a normal law with the mean and the spread of the
+    column, at most this share is removed (van Trees), and ``van_trees_error`` is left at least.
+
     Entries of ``dataset`` that not every fit has are None or nan elsewhere.
     ``conditional_mean_loss`` and ``conditional_max_loss`` hold the weights of a reweighting fixed.
     ``through_mean_mean_loss``, ``through_mean_max_loss``, ``through_covariance_mean_loss`` and
@@ -89,6 +118,29 @@ class LeakageReport(LeakageFacts, Report):
         """
         return self.records.copy()
 
+    def person(self, label: Any) -> PersonReport:
+        """Report what the release tells about one person.
+
+        Parameters
+        ----------
+        label : object
+            Label of a record in the index of the DataFrame that was reported on, or its position
+            where that has none. Where it occurs more than once, all its records are reported on.
+
+        Returns
+        -------
+        PersonReport
+            What each column tells, whether membership shows, and which bound says so.
+
+        Raises
+        ------
+        KeyError
+            Where no record has that label.
+        ValueError
+            Where the report is about too many records and columns to keep them all.
+        """
+        return person_report(self, label)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the whole report as plain dictionaries, lists, strings and numbers.
 
@@ -106,6 +158,8 @@ class LeakageReport(LeakageFacts, Report):
             "differential_privacy": plain({name: guarantee[name] for name in _GUARANTEE}),
             "findings": list(self.findings),
             "assumptions": list(self.assumptions),
+            "facts": [{"topic": one.topic, **plain(one.facts)} for one in self.facts],
+            "carriers": rows(self.carriers),
             "features": rows(self.features, "feature"),
             "groups": rows(self.groups, "group"),
             "records": rows(self.records, "record"),

@@ -1,9 +1,11 @@
 """Compute with records block by block, in bounded memory, wherever they lie."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -34,6 +36,7 @@ class Blocks:
     rows: IntArray | None  # those to walk through; None for all
     keep_sparse: bool  # CSR records come as they are, for products with them
     task: str  # of a progress bar; none where empty
+    part: str  # as which a watcher knows what is mapped; empty where there is nothing to watch
 
     @classmethod
     def of(
@@ -45,16 +48,20 @@ class Blocks:
         rows: IntArray | None = None,
         keep_sparse: bool = False,
         task: str = "",
+        part: str = "",
     ) -> "Blocks":
         """Cut records, and what is aligned with them, into blocks."""
         width = X.shape[1] if width is None else width
-        return cls(X, aligned, width, elements, rows, keep_sparse, task)
+        return cls(X, aligned, width, elements, rows, keep_sparse, task, part)
 
     def __len__(self) -> int:
         return int(self.X.shape[0]) if self.rows is None else len(self.rows)
 
     def map(self, f: Callable[..., Array], *small: Any) -> Array:
         """Stack ``f(X, *aligned, *small)`` of all blocks, which has a row for each record."""
+        if self.part and len(self):
+            blocks = row_blocks(len(self), self.width, self.elements)
+            return stacked(self.part, len(self), blocks, lambda b: f(*self._block(b), *small))
         result, start = None, 0
         for block in self._each():
             part = f(*block, *small)
@@ -92,6 +99,48 @@ class Blocks:
         if not self.keep_sparse:
             records = dense(records)
         return (records, *(values[which] for values in self.aligned))
+
+
+class Watcher(Protocol):
+    """Sees the parts of long computations as they come, and may know some of them already."""
+
+    def begin(self, name: str, n: int) -> Array | None:
+        """Return the first rows of n, (k, ...), as an earlier run computed them."""
+
+    def done(self, name: str, rows: Array, n: int) -> None:
+        """Take notice of the first rows of n, (k, ...); more of the same array come later."""
+
+
+_WATCHER: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def watched_by(watcher: Watcher) -> Iterator[None]:
+    """Let somebody watch what is computed in parts."""
+    token = _WATCHER.set(watcher)
+    try:
+        yield
+    finally:
+        _WATCHER.reset(token)
+
+
+def stacked(name: str, n: int, blocks: Iterable[slice], compute: Callable[[slice], Array]) -> Array:
+    """Stack what is computed of the rows of each block, (n, ...), for a watcher to see and to keep.
+
+    Blocks follow one another, and are the same in each run.
+    """
+    watcher = _WATCHER.get()
+    known = watcher.begin(name, n) if watcher is not None else None
+    result: Array | None = None
+    for block in blocks:
+        part = known[block] if known is not None and len(known) >= block.stop else compute(block)
+        if result is None:
+            result = np.empty((n, *part.shape[1:]), part.dtype)
+        result[block] = part
+        if watcher is not None:
+            watcher.done(name, result[: block.stop], n)
+    assert result is not None
+    return result
 
 
 def add(total: Any, part: Any) -> Any:

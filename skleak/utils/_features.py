@@ -9,6 +9,18 @@ import numpy as np
 
 from skleak.utils._typing import Array, IntArray
 
+# What a reference to the target is called among references to columns.
+TARGET = "(target)"
+
+
+def is_target(reference: Any, names: Array | None) -> bool:
+    """Return True if a reference means the target, and no column of that name."""
+    return (
+        isinstance(reference, str)
+        and reference == TARGET
+        and (names is None or TARGET not in names)
+    )
+
 
 def is_single_feature(feature: Any) -> bool:
     """Return True if a reference names one column rather than a block of them."""

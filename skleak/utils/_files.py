@@ -27,8 +27,8 @@ def write_confidential(path: Path, fill: Callable[[BinaryIO], object]) -> None:
     draft = target.with_name(f".{secrets.token_hex(8)}.skleak")
     try:
         # Made with its mode, so that at no moment anybody else may open it.
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, _OWNER)
-        with os.fdopen(handle, "wb") as file:
+        handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY, _OWNER)
+        with os.fdopen(handle, "w+b") as file:
             fill(file)
         if target.exists():
             mode = stat.S_IMODE(draft.stat().st_mode) & stat.S_IMODE(target.stat().st_mode)

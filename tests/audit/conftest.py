@@ -170,6 +170,8 @@ def _settings(kind, n_targets, attacks, bounds):
         "reweighting": None,
         "target_counts": False,
         "verdict_level": 0.9975,
+        "labels": "position in the data, from 0",
+        "max_advantage": 0.05,
     }
 
 
@@ -221,6 +223,7 @@ def _success_records(noise, attacks, bounds, eta, secrets):
                 {
                     "noise_scale": scale,
                     "record": np.arange(len(eta)) * 7 + 3,
+                    "label": np.arange(len(eta)) * 7 + 3,
                     "prior": 0.37,
                     "eta": eta / np.asarray(scale),
                 }
@@ -276,6 +279,7 @@ def _error_records(noise, attacks, bounds, eta, secrets):
                 {
                     "noise_scale": scale,
                     "record": np.arange(len(eta)) * 7 + 3,
+                    "label": np.arange(len(eta)) * 7 + 3,
                     "prior": 101.0,
                     "eta": eta / np.asarray(scale),
                 }

@@ -285,7 +285,10 @@ def test_linear_models_without_noise_are_read_whole():
     for model, own in models:
         auditor = audited(model, X, own, records=slice(0, 8))
         table_ = auditor.results_.set_index("attack")
-        assert table_.loc["white_box", "success_low"] == 1.0, model
+        assert table_.loc["white_box", "success"] == 1.0, model
+        shown = auditor.report_.settings["outputs"]
+        assert shown["white_box"] == "parameters"
+        assert ("black_box_margin" in shown) == (own is labels)
         assert auditor.report_.bounds != ()
         assert auditor.report_.noiseless
     # Attacks that read no parameter need no refit.

@@ -26,7 +26,7 @@ from skleak.linear_model import (
     PrivatePoissonRegressor,
 )
 from skleak.mechanisms import MaxLeakage
-from skleak.metrics._verdict import CONSISTENT, EXCEEDED, VACUOUS
+from skleak.metrics._verdict import CONSISTENT, EXCEEDED, INCOMPARABLE, VACUOUS
 
 FAST = ["bayes"]
 SCORES = ["success", "success_low", "success_high", "baseline", "advantage", "advantage_low"]
@@ -94,7 +94,9 @@ def test_tables_of_categories(attribute, secrets, rng):
         for name, base in (("advantage", "baseline"), ("advantage_over_imputation", "imputation")):
             expected = (success - table[base]) / (1.0 - table[base])
             np.testing.assert_allclose(table[f"{name}{end}"], expected, atol=1e-12)
-    assert set(table["verdict"]) <= {CONSISTENT, VACUOUS}
+    assert set(table["verdict"]) <= {CONSISTENT, VACUOUS, INCOMPARABLE}
+    baselines = table["attack"].isin(["prior", "imputation"])
+    assert ((table["verdict"] == INCOMPARABLE) == baselines).all()
     others = table[[*BOUNDS][1:]]
     assert (table["bayes"].to_numpy()[:, None] <= others + 1e-9).all(axis=None)
     assert (table["bayes"] >= table["baseline"] - 1e-12).all()
@@ -117,7 +119,7 @@ def test_records_of_categories(secrets, rng):
     X, y = make_table(rng)
     auditor = audit(X, y, secrets=secrets, records=[7, 2, 11], attacks="default")
     records = auditor.records_
-    columns = ["noise_scale", "record", "prior", "eta", "bayes", "tightest_bound"]
+    columns = ["noise_scale", "record", "label", "prior", "eta", "bayes", "tightest_bound"]
     columns += [f"success_{name}" for name in ("prior", "imputation", "white_box", "black_box")]
     assert list(records.columns) == columns + ["verdict"] * (secrets == "drawn")
     assert records["record"].tolist() == [7, 2, 11] * 2
@@ -540,4 +542,4 @@ def test_report_and_partial_results(rng):
     pd.testing.assert_frame_equal(auditor.partial_results_, auditor.results_)
     settings = auditor.report_.settings
     assert settings["n_records"] == settings["n_targets"] == 24
-    assert settings["verdict_level"] == pytest.approx(1 - 0.05 / 4)
+    assert settings["verdict_level"] == pytest.approx(1 - 0.05 / 2)  # baselines have no verdict

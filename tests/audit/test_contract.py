@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.compose import make_column_transformer
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
@@ -249,6 +249,17 @@ def test_an_attack_that_reads_the_secret_is_found(data):
     assert drawn.loc["Cheat", "verdict"] != "bound exceeded"
 
 
+class KnowsAnotherColumn(BaseEstimator):
+    """Guess that the first column is what the second is."""
+
+    def fit(self, X, y):
+        self.guess_ = np.asarray(X)[:, 1]
+        return self
+
+    def predict(self, released):
+        return np.tile(self.guess_, (len(released), 1))
+
+
 def test_a_wrong_prior_is_found(rng):
     """All others say that the secret follows from a column; the stated prior denies it."""
     n = 100
@@ -259,13 +270,17 @@ def test_a_wrong_prior_is_found(rng):
     auditor = make(
         0,
         estimator=PrivateLinearRegression(alpha=1.0),
-        attacks=["imputation", "prior"],
+        attacks=["imputation", "prior", KnowsAnotherColumn()],
         noise_scales=10.0,
+        n_releases=200,
+        secrets="actual",
         prior=np.column_stack([0.4 + 0.2 * known, 0.6 - 0.2 * known]),
     )
     table = auditor.fit(X, y).results_.set_index("attack")
     assert table.loc["imputation", "success"] > 0.7
-    assert table.loc["imputation", "verdict"] == "bound exceeded"
+    assert table.loc["KnowsAnotherColumn", "verdict"] == "bound exceeded"
+    # A baseline that knows more than the prior is not held against it.
+    assert set(table["verdict"][["imputation", "prior"]]) == {"not comparable"}
     right = clone(auditor).set_params(prior="conditional").fit(X, y).results_
     assert set(right["verdict"]) == {"consistent with the bound"}
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from helpers import mostly_slow
+from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -25,6 +26,10 @@ COLUMNS = [
     *("tpr_at_1pct_fpr", "tpr_at_1pct_fpr_low", "tpr_at_1pct_fpr_high", "auc"),
     *("gap", "gap_low", "gap_high", "lower_bound", "verdict", "utility", "n_games"),
     *("detectable_excess", "dp", "bayes"),
+]
+STRICT = [
+    *("tpr_at_0.1pct_fpr", "tpr_at_0.1pct_fpr_low", "tpr_at_0.1pct_fpr_high"),
+    *("bayes_tpr_at_1pct_fpr", "bayes_tpr_at_0.1pct_fpr"),
 ]
 
 
@@ -149,6 +154,7 @@ def test_a_training_that_fails_says_what_it_was_trained_on(data):
 def test_tables(secrets, data):
     auditor = make(secrets=secrets).fit(*data)
     assert list(auditor.results_.columns)[: len(COLUMNS)] == COLUMNS
+    assert list(auditor.results_.columns)[-len(STRICT) :] == STRICT
     attacks = ["exact"] if secrets == "drawn" else ["loss", "likelihood_ratio", "exact"]
     assert list(auditor.results_["attack"]) == attacks * 2
     pd.testing.assert_frame_equal(auditor.results_, auditor.partial_results_)
@@ -160,6 +166,32 @@ def test_tables(secrets, data):
     shares = auditor.records_[auditor.records_["noise_scale"] == 0.1]
     mean = np.average(shares["success_exact"], weights=shares["n_games"])
     assert np.isclose(mean, auditor.results_.query("attack == 'exact'")["success"].iloc[0])
+
+
+@pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"], 0))
+def test_persons_go_by_their_labels(secrets, data):
+    X, y = data
+    options = {"secrets": secrets, "attacks": "exact", "n_releases": 3, "noise_scales": 0.3}
+    options["bounds"] = ["bayes"]
+    options["records"] = [7, 3, *range(20, 30)]
+    plain = make(**options).fit(X, y)
+    names = [f"person {i}" for i in range(40)]
+    pairs = pd.MultiIndex.from_product([list("abcd"), range(10)])
+    for index in (pd.Index(names[:20] * 2), pairs):
+        auditor = make(**options).fit(pd.DataFrame(X, columns=list("abc"), index=index), y)
+        table = auditor.records_
+        labels = [index[i] for i in table["record"]]
+        joined = [", ".join(map(str, label)) if index is pairs else label for label in labels]
+        assert table["label"].tolist() == joined
+        pd.testing.assert_frame_equal(
+            table.drop(columns="label"), plain.records_.drop(columns="label")
+        )
+    # The best test of one record, at one false alarm in a hundred and in a thousand.
+    found = plain.records_
+    if secrets == "drawn":
+        for name, rate in (("1", 0.01), ("0.1", 0.001)):
+            expected = stats.norm.cdf(stats.norm.ppf(rate) + found["distance"])
+            np.testing.assert_allclose(found[f"bayes_tpr_at_{name}pct_fpr"], expected)
 
 
 @pytest.mark.slow

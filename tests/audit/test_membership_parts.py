@@ -17,7 +17,7 @@ from skleak.audit import MembershipAuditor
 from skleak.audit.games.membership._exact import pair_test
 from skleak.audit.games.membership._subject import normalized_losses
 from skleak.audit.tables._membership import surely_reached
-from skleak.audit.tables._rates import pair_success, rates
+from skleak.audit.tables._rates import best_rate, pair_success, rates
 from skleak.audit.tables._shadows import (
     learned_guesses,
     likelihood_ratios,
@@ -250,6 +250,55 @@ def test_rates_are_scikit_learns(rng):
     assert found.tpr_low <= found.tpr <= found.tpr_high
 
 
+def test_one_false_alarm_in_a_thousand_takes_a_thousand_non_members(rng):
+    for n, known in ((999, False), (1000, True), (2500, True)):
+        member = np.arange(n + 300) >= n
+        scores = np.round(rng.normal(2.0 * member), 1)
+        shape = (50, -1) if n == 2500 else (1, -1)
+        tables = [a.reshape(shape) for a in (scores, member, np.ones(len(member), dtype=bool))]
+        found = rates(*tables, 0.95)
+        assert np.isnan([found.strict, found.strict_low, found.strict_high]).all() != known
+        if known:
+            fpr, tpr, _ = roc_curve(member, scores, drop_intermediate=False)
+            assert np.isclose(found.strict, tpr[fpr <= 0.001].max())
+            assert 0.0 <= found.strict_low <= found.strict <= found.strict_high <= 1.0
+            assert found.strict <= found.tpr
+
+
+def test_rates_of_scores_that_all_tie(rng):
+    member = rng.random((20, 200)) < 0.5
+    found = rates(np.zeros((20, 200)), member, np.ones_like(member), 0.95)
+    assert found.tpr == found.strict == found.tpr_low == found.strict_low == 0.0
+    sure = rates(1.0 * member, member, np.ones_like(member), 0.95)
+    assert sure.tpr == sure.strict == sure.tpr_high == sure.auc == 1.0
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.01, 0.3])
+def test_the_best_rate_is_that_of_the_best_test(rate, rng):
+    """Against the curve of likelihood ratios of a million draws; alone it is that of one pair."""
+    for distance in (1e-3, 0.5, 2.0, 50.0):
+        expected = stats.norm.cdf(stats.norm.ppf(rate) + distance)
+        assert best_rate(np.full(4, distance), rate) == pytest.approx(expected, abs=1e-9)
+    cases = [[0.0, 3.0], [0.0, 0.0, 0.0, 0.2], [1.0, 2.0, 4.0], [0.0, 1.0, np.inf], [3.0, np.inf]]
+    for distances in map(np.array, cases):
+        own = rng.choice(distances, size=500_000)
+        finite = np.where(np.isinf(own), 0.0, own)
+        sides = []
+        for side in (0.0, 1.0):
+            z = rng.normal(size=len(own)) + side * finite
+            ratio = finite * z - 0.5 * finite**2
+            ratio = np.where(np.isinf(own), np.inf if side else -np.inf, ratio)
+            # Those who cannot be told apart are called in a random order.
+            sides.append(ratio + 1e-9 * rng.random(len(own)))
+        limit = np.quantile(sides[0], 1.0 - rate)
+        assert best_rate(distances, rate) == pytest.approx(np.mean(sides[1] > limit), abs=0.008)
+    assert best_rate(np.zeros(3), rate) == pytest.approx(rate)
+    assert best_rate(np.full(3, np.inf), rate) == 1.0
+    assert best_rate(np.full(3, 1e6), rate) == pytest.approx(1.0)
+    assert np.isnan(best_rate(np.full(3, np.nan), rate))
+    assert np.isnan(best_rate(np.array([]), rate))
+
+
 def test_rates_without_scores_or_members_are_not_known():
     everyone = np.ones((2, 3), dtype=bool)
     assert np.isnan(rates(np.full((2, 3), np.nan), everyone, everyone, 0.95)).all()
@@ -259,14 +308,21 @@ def test_rates_without_scores_or_members_are_not_known():
 @pytest.mark.slow
 def test_intervals_of_rates_cover(rng):
     """Releases of which each has its own shift: the interval counts releases, not records."""
-    true = 1.0 - stats.norm.cdf(stats.norm.isf(0.01, scale=np.sqrt(1.25)), 2.0, np.sqrt(1.25))
-    covered = 0
-    for _ in range(60):
-        member = rng.random((60, 40)) < 0.5
-        scores = rng.normal(2.0 * member) + rng.normal(0.0, 0.5, size=(60, 1))
-        found = rates(scores, member, np.ones(member.shape, dtype=bool), 0.95)
-        covered += found.tpr_low <= true <= found.tpr_high
-    assert covered >= 51
+    for n, records, spread in ((60, 40, 0.5), (20, 120, 0.0), (100, 100, 0.3)):
+        total = np.sqrt(1.0 + spread**2)
+        limits = stats.norm.isf([0.01, 0.001], scale=total)
+        true = stats.norm.sf(limits, 2.0, total)
+        covered, widths = np.zeros(2), np.zeros(2)
+        for _ in range(60):
+            member = rng.random((n, records)) < 0.5
+            scores = rng.normal(2.0 * member) + rng.normal(0.0, spread, size=(n, 1))
+            found = rates(scores, member, np.ones(member.shape, dtype=bool), 0.95)
+            ends = np.array([found[1:3], found[5:7]])
+            covered += (ends[:, 0] <= true) & (true <= ends[:, 1])
+            widths += np.diff(ends, axis=1)[:, 0] / 60
+        # Of 60 intervals at 95 %, 51 or more but for once in a thousand.
+        assert np.all(covered >= 51)
+        assert widths[0] < 0.3
 
 
 @pytest.mark.parametrize(

@@ -39,13 +39,14 @@ def test_the_mean_of_a_sample_is_that_of_all_within_its_error(known, whole, rng)
     """Over many samples: rarely off by twice the error, and never by five times."""
     top, n = known.prior.max(axis=1), len(known.prior)
     leading = np.arange(n) < 12
-    upper = known.upper(slice(None), 1.0, refine=False)
+    ends = {"upper": known.upper(slice(None), 1.0, refine=False), "lower": known.lower(1.0)}
+    assert (ends["lower"] <= whole["bayes"] + 1e-9).all()
     for name in NAMES:
         scores = []
         for _ in range(300):
             computed = leading | (rng.permutation(n).argsort() < 60)
             part = {key: np.where(computed, values, np.nan) for key, values in whole.items()}
-            part |= {"computed": computed, "leading": leading, "upper": upper}
+            part |= {"computed": computed, "leading": leading} | ends
             mean, error = mean_bound(part, name, top)
             scores.append((mean - whole[name].mean()) / error)
         scores = np.array(scores)
@@ -56,7 +57,8 @@ def test_the_mean_of_a_sample_is_that_of_all_within_its_error(known, whole, rng)
 
 def test_all_but_the_last_record_leave_no_error_of_sampling(known, whole):
     computed = np.ones(len(known.prior), dtype=bool)
-    part = whole | {"computed": computed, "leading": ~computed, "upper": np.ones(len(computed))}
+    ends = {"upper": np.ones(len(computed)), "lower": np.zeros(len(computed))}
+    part = whole | {"computed": computed, "leading": ~computed} | ends
     mean, error = mean_bound(part, "bayes", known.prior.max(axis=1))
     assert mean == pytest.approx(whole["bayes"].mean(), abs=1e-12)
     assert error == pytest.approx(whole["standard_error"].mean(), abs=1e-12)

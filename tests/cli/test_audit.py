@@ -372,9 +372,13 @@ def test_the_most_exposed_records_are_found_in_the_file(people, tmp_path, run):
     arguments = ("--target", "cost", "--sensitive", "height (cm)", "--test-size", "0")
     _, text, _ = run("audit", path, *arguments, "--out", tmp_path, *QUICK)
     told = " ".join(text.split())
-    found = re.search(r"In the file, the most exposed are records ([\d, ]+);", told)[1]
+    found = re.search(r"most exposed records are ([\d, ]+) \(by number in the file", told)[1]
     listed = [int(place) - 1 for place in found.split(", ")]
-    exposed = re.search(r"most exposed records are ([\d, ]+) \(positions", told)[1]
-    kept = people.index[people["cost"].notna() & people["height (cm)"].notna()]
-    assert listed == [kept[int(position)] for position in exposed.split(", ")]
     assert 41 in listed
+    out = tmp_path / "r.json"
+    assert run("audit", path, *arguments, "--id", "Patient ID", "--out", out, *QUICK)[0] == 0
+    report = json.loads(out.read_text())
+    assert report["settings"]["labels"] == "Patient ID"
+    kept = people[people["cost"].notna() & people["height (cm)"].notna()]
+    assert [row["label"] for row in report["records"]][: len(kept)] == kept["Patient ID"].tolist()
+    assert report["settings"]["n_columns"] == 6

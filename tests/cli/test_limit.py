@@ -18,7 +18,7 @@ def report(rows, kind="categorical", bounds=("bayes",), prior="marginal"):
         if name not in frame:
             frame[name] = np.nan
     frame["mse"] = 1.0 - frame["advantage"]
-    records = pd.DataFrame({"noise_scale": frame["noise_scale"], "prior": 1.0, "record": 0})
+    records = frame[["noise_scale", "cramer_rao"]].assign(prior=1.0, record=0, label=0)
     settings = {"bounds": bounds, "prior": prior}
     return AuditReport(
         estimator="Model",

@@ -127,13 +127,14 @@ def test_losses_are_those_of_the_whole_pipeline(untied, rng):
 def test_losses_of_all_encoders_and_models_are_those_of_the_whole_pipeline(untied):
     X, y = untied
     order = np.argsort(X["bmi"].to_numpy())
-    rows = [int(order[k]) for k in (0, 14, 15, 29, 30, 44, 47, 59)]
+    rows = [int(order[k]) for k in (0, 14, 29, 47)]
     more = {
         "mean": [NUMBERS, StandardScaler(with_std=False), PCA(2)],
         "range": [NUMBERS, MinMaxScaler(), SQUARES, StandardScaler(), PCA(4)],
     }
-    for encoder, steps in (ENCODERS | more).items():
-        for kind in ("linear", "logistic", "poisson", "classes"):
+    kinds = ["linear", "logistic", "poisson", "classes"]
+    for position, (encoder, steps) in enumerate((ENCODERS | more).items()):
+        for kind in (kinds[position % 4], kinds[(position + 1) % 4]):
             model, target = _model(kind, y)
             steps = list(map(clone, steps))
             columns = ["bmi", "bp"] if encoder == "branches" else ["bmi", "age"]
@@ -216,6 +217,13 @@ def test_what_has_no_closed_form_is_refitted(untied):
         ).set_index("column")
     assert cells["likeliest"]["note"].str.contains("refits of the pipeline").all()
     assert cells["several"]["note"].str.contains("refits of the pipeline").all()
+    # Of two standardised columns the components are as long in both: rounding flips their signs.
+    both = X[["bmi", "bp"]]
+    steps = StandardScaler(), PCA(2), PrivateLinearRegression(0.1)
+    torn = attribute_leakage(
+        make_pipeline(*steps).fit(both, y), both, y, ["bmi"], records=[5], refit_preprocessing=True
+    )
+    assert "refits of the pipeline" in torn["note"].iloc[0]
     assert CLOSED in cells["bins"].loc["bp", "note"]
     assert cells["bins"].loc["bmi", "kind"] == "values"
     assert cells["bins"].loc["bmi", "n_values"] == 60

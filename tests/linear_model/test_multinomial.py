@@ -240,7 +240,7 @@ def test_a_report_in_every_form(trees, tmp_path):
     )
     assert set(report.features.index) == {"age", "bmi", "dose", "(target)"}
     # A class number has no spread to compare with.
-    assert np.isnan(report.features.loc["(target)", "relative_standard_error"])
+    assert np.isnan(report.features.loc["(target)", "column_std"])
     assert set(report.groups.index) == set(TREES)
     assert "PrivateLogisticRegression" in report.to_text()
     assert "<html" in report.to_html().lower()

@@ -225,3 +225,54 @@ def test_bad_counts(successes, trials, message):
 def test_bad_values(values, options, message):
     with pytest.raises(ValueError, match=message):
         mean_interval(values, **options)
+
+
+# What was seen, described as narrowly as the releases allow
+
+
+@pytest.mark.parametrize("n_releases", [5, 20, 100])
+def test_described_intervals_cover_shares_of_many_kinds(n_releases, rng):
+    """Normal, binomial near 1, beta-binomial, and all records right or wrong together."""
+    size = (2000, n_releases)
+    drawn = {
+        "even": (np.clip(0.6 + 0.02 * rng.normal(size=size), 0.0, 1.0), 0.6),
+        "half": (rng.binomial(200, 0.5, size) / 200, 0.5),
+        "high": (rng.binomial(50, 0.99, size) / 50, 0.99),
+        "clustered": (rng.binomial(100, rng.beta(18.0, 2.0, size)) / 100, 0.9),
+        "together": (rng.binomial(1, 0.9, size) / 1.0, 0.9),
+    }
+    for shares, true in drawn.values():
+        found = mean_interval(shares.T, value_range=(0.0, 1.0), method="korn_graubard")
+        missed = np.mean((found.low > true) | (found.high < true))
+        # Three standard errors of 2,000 intervals are 0.015.
+        assert missed <= 0.05 + 0.015
+        assert np.all((found.low >= 0.0) & (found.high <= 1.0))
+        assert np.all((found.low <= found.estimate) & (found.estimate <= found.high))
+
+
+def test_described_intervals_are_as_narrow_as_the_releases_allow(rng):
+    """Of even shares Student's; of independent outcomes Clopper and Pearson's."""
+    shares = 0.6 + 0.02 * rng.normal(size=20)
+    student = mean_interval(shares)
+    described, gaffke = (
+        mean_interval(shares, value_range=(0.0, 1.0), method=method)
+        for method in ("korn_graubard", "gaffke")
+    )
+    assert np.allclose(described, student, atol=2e-4)
+    assert gaffke.high - gaffke.low > 7.0 * (described.high - described.low)
+    outcomes = rng.random((4000, 10)) < 0.3
+    found = clustered_interval(outcomes, method="korn_graubard")
+    exact = binomial_interval(outcomes.sum(), outcomes.size)
+    assert np.isclose(found.high - found.low, exact.high - exact.low, rtol=0.08)
+
+
+def test_described_intervals_without_spread_count_releases():
+    for right, ends in ((1.0, (0.025**0.1, 1.0)), (0.0, (0.0, 1.0 - 0.025**0.1))):
+        found = clustered_interval(np.full((10, 50), right), method="korn_graubard")
+        assert np.allclose(found, (right, *ends))
+    half = mean_interval(np.full(10, 0.5), value_range=(0.0, 1.0), method="korn_graubard")
+    assert np.allclose(half[1:], binomial_interval(5, 10)[1:])
+    single = mean_interval([0.5], value_range=(0.0, 1.0), method="korn_graubard")
+    assert single.high - single.low > 0.9
+    with pytest.raises(ValueError, match="needs `value_range`"):
+        mean_interval([0.5, 0.6], method="korn_graubard")

@@ -27,7 +27,7 @@ def test_from_report_holds_the_numbers_and_draws_nothing(model, data):
     np.testing.assert_array_equal(display.loss, model.fisher_information_loss_)
     np.testing.assert_array_equal(display.groups, data[2])
     assert display.mean == report.dataset["mean_loss"]
-    assert display.relative_standard_error.equals(report.features["relative_standard_error"])
+    assert display.gain.equals(report.features["gain"])
     assert not hasattr(display, "ax_")
     assert plt.get_fignums() == []
 
@@ -48,7 +48,7 @@ def test_histogram_bars_hold_all_records_and_marks_stand_right(model):
 @pytest.mark.parametrize("kind", ["histogram", "features", "groups"])
 def test_plot_draws_where_it_is_told_and_changes_no_number(model, data, kind):
     display = LeakageDisplay.from_report(model.leakage_report(groups=data[2]))
-    before = display.loss.copy(), display.groups.copy(), display.relative_standard_error.copy()
+    before = display.loss.copy(), display.groups.copy(), display.gain.copy()
     figure, ax = plt.subplots()
     assert display.plot(ax, kind=kind) is display
     assert display.ax_ is ax
@@ -61,17 +61,17 @@ def test_plot_draws_where_it_is_told_and_changes_no_number(model, data, kind):
     assert len(plt.get_fignums()) == 2
     np.testing.assert_array_equal(display.loss, before[0])
     np.testing.assert_array_equal(display.groups, before[1])
-    assert display.relative_standard_error.equals(before[2])
+    assert display.gain.equals(before[2])
 
 
 def test_features_are_drawn_most_exposed_first(model):
     report = model.leakage_report()
     display = LeakageDisplay.from_report(report).plot(kind="features")
     points = display.ax_.collections[-1].get_offsets()
-    error = report.features["relative_standard_error"]
-    np.testing.assert_array_equal(points[:, 0], error)
+    gain = report.features["gain"].sort_values(ascending=False, kind="stable")
+    np.testing.assert_array_equal(points[:, 0], gain)
     np.testing.assert_array_equal(points[:, 1], np.arange(4))
-    assert [text.get_text() for text in display.ax_.get_yticklabels()] == error.index.tolist()
+    assert [text.get_text() for text in display.ax_.get_yticklabels()] == gain.index.tolist()
     assert display.ax_.yaxis_inverted()
 
 
@@ -96,7 +96,7 @@ def test_from_estimator_measures_and_plots(model, data):
         model, X[:10], y[:10], features=["bmi"], groups=groups[:10], kind="groups"
     )
     np.testing.assert_allclose(some.loss, model.fisher_information_loss(X[:10], y[:10]))
-    assert "bmi" in some.relative_standard_error
+    assert "bmi" in some.gain
 
 
 def test_records_of_weight_zero_are_not_drawn(data):
@@ -119,10 +119,8 @@ def test_histogram_copes_with_any_losses(loss):
 
 
 def test_hundreds_of_columns_and_groups_are_capped(rng):
-    error = pd.Series(rng.exponential(size=300), index=[f"column_{j}" for j in range(300)])
-    display = LeakageDisplay(
-        rng.exponential(size=900), groups=np.arange(900) % 90, relative_standard_error=error
-    )
+    gain = pd.Series(rng.uniform(size=300), index=[f"column_{j}" for j in range(300)])
+    display = LeakageDisplay(rng.exponential(size=900), groups=np.arange(900) % 90, gain=gain)
     for kind in ("features", "groups"):
         assert len(display.plot(kind=kind).ax_.get_yticks()) == 30
 
@@ -131,12 +129,12 @@ def test_messages(model):
     display = LeakageDisplay([1.0, 2.0])
     with pytest.raises(ValueError, match=r"`kind` must be one of 'histogram', .*; got 'pie'\."):
         display.plot(kind="pie")
-    with pytest.raises(ValueError, match="needs `relative_standard_error`, which is None"):
+    with pytest.raises(ValueError, match="needs `gain`, which is None"):
         display.plot(kind="features")
     with pytest.raises(ValueError, match=r"needs a group for each record.*Pass `groups` to"):
         display.plot(kind="groups")
-    with pytest.raises(ValueError, match="no column has a finite error relative to its standard"):
-        LeakageDisplay([1.0], relative_standard_error=pd.Series([np.nan])).plot(kind="features")
+    with pytest.raises(ValueError, match="of no column it is known what an attacker gains"):
+        LeakageDisplay([1.0], gain=pd.Series([np.nan])).plot(kind="features")
     with pytest.raises(ValueError, match=r"no record has a finite loss.*`noise_scale > 0`"):
         LeakageDisplay([np.inf, np.inf]).plot()
     with pytest.raises(ValueError, match=r"one number per record; got an array of shape \(1, 2\)"):

@@ -61,6 +61,19 @@ def _make_report(loss, *, features=("age", "bmi"), groups=None, copies=None):
         bound = 1.0 / (shares * loss.max())
         table = pd.DataFrame(
             {
+                "kind": "number",
+                "gain": 0.8 * shares,
+                "distance": 3.0 * shares,
+                "success_even_odds": 0.5 + 0.4 * shares,
+                "success_prior": np.nan,
+                "true_positives_at_1pct": 0.5 * shares,
+                "share_removed": 0.25 * shares,
+                "van_trees_error": bound / 2.0,
+                "n_values": np.nan,
+                "share": np.nan,
+                "median_gain": 0.1 * shares,
+                "exact": True,
+                "note": "",
                 "max_loss": shares * loss.max(),
                 "mean_loss": shares * loss.mean(),
                 "min_loss": shares * loss.min(),
@@ -68,7 +81,6 @@ def _make_report(loss, *, features=("age", "bmi"), groups=None, copies=None):
                 "most_exposed_record": int(loss.argmax()),
                 "standard_error": bound,
                 "column_std": 2.0,
-                "relative_standard_error": bound / 2.0,
             },
             index=pd.Index(list(features), name="feature", dtype=object),
         )
@@ -107,6 +119,8 @@ def _make_report(loss, *, features=("age", "bmi"), groups=None, copies=None):
         "through_covariance_mean_loss": None,
         "through_covariance_max_loss": None,
         "joint_loss": 3.0 * float(loss.max()),
+        "raw_columns": False,
+        "membership_obstacle": "",
         "group_spread": np.nan if groups is None else 0.25,
         "most_exposed_records": np.argsort(-loss, kind="stable")[:10].tolist(),
     }

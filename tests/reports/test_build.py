@@ -84,12 +84,11 @@ def test_features(model, frame, weights):
         assert row["min_loss"] == pytest.approx(column[weights > 0.0].min())
         assert row["mean_loss"] == pytest.approx(mean)
         assert row["spread"] == pytest.approx(spread)
-        assert row["most_exposed_record"] == column.argmax()
         assert row["standard_error"] == pytest.approx(1.0 / column.max())
         std = frame[name].to_numpy()[weights > 0.0].std()
         assert row["column_std"] == pytest.approx(std)
-        assert row["relative_standard_error"] == pytest.approx(1.0 / column.max() / std)
-    assert features["relative_standard_error"].is_monotonic_increasing
+        assert weights[row["most_exposed_record"]] > 0.0
+    assert features["gain"].round(3).is_monotonic_decreasing
 
 
 def test_the_target_is_a_column_where_it_is_private(model, frame, weights):
@@ -111,7 +110,7 @@ def test_the_target_is_a_column_where_it_is_private(model, frame, weights):
 def test_the_table_of_features_is_made_in_blocks_of_rows(model, monkeypatch):
     whole = model.leakage_report().features
     monkeypatch.setattr(
-        "skleak.reports._build.row_blocks",
+        "skleak.reports.measures._losses.row_blocks",
         lambda n, *_: (slice(i, min(i + 7, n)) for i in range(0, n, 7)),
     )
     pd.testing.assert_frame_equal(model.leakage_report().features, whole, rtol=1e-9)
@@ -125,7 +124,8 @@ def test_chosen_features(model):
         model.fisher_information_loss(features=["age", "bp"]).max()
     )
     assert np.isnan(block["column_std"])
-    assert np.isnan(block["relative_standard_error"])
+    assert np.isnan(block["share_removed"])
+    assert block["kind"] == "numbers"
 
 
 def test_groups(model, frame, weights):
@@ -226,39 +226,43 @@ def test_a_report_is_frozen(model):
 # Sentences
 
 
-def _most_exposed(report):
-    return next(line for line in report.findings if line.startswith("Most exposed column"))
+def _found(report, topic):
+    return next(finding.facts for finding in report.facts if finding.topic == topic)
 
 
-def test_the_most_exposed_column_in_units(model):
+def test_the_answer_is_the_first_row_of_the_table(model):
     report = model.leakage_report()
-    name = report.features.index[0]
-    row = report.features.iloc[0]
-    line = _most_exposed(report)
-    assert line.startswith(f"Most exposed column, {name}: an unbiased attacker who knows everythin")
-    assert (
-        f"standard error of at least {row['standard_error']:.3g} (in units of the column)" in line
-    )
-    assert f"record {int(row['most_exposed_record'])}." in line
-    assert f"the bound is {row['relative_standard_error']:.3g} times that" in line
+    found, row = _found(report, "answer"), report.features.iloc[0]
+    assert report.facts[0].topic == "answer"
+    assert found["feature"] == report.features.index[0]
+    assert found["record"] == row["most_exposed_record"]
+    for name in ("gain", "distance", "success_even_odds", "kind"):
+        assert found[name] == row[name]
+    assert report.findings[0].startswith(f"Most exposed column, {found['feature']}: ")
+    number = _found(report, "number")
+    removed = report.features["share_removed"]
+    assert number["share_removed"] == removed.max()
+    assert number["feature"] == removed.idxmax()
 
 
-def test_the_sentence_turns_with_the_noise(frame):
+def test_the_verdict_turns_with_the_noise(frame):
     y = frame["age"] + 1.0
     quiet = PrivateLinearRegression(1e-4).fit(frame, y).leakage_report()
     loud = PrivateLinearRegression(1e4).fit(frame, y).leakage_report()
-    assert "may tell such an attacker" in _most_exposed(quiet)
-    assert "tells such an attacker little beyond" in _most_exposed(loud)
+    assert _found(quiet, "telling")["n_telling"] == 4
+    assert _found(quiet, "answer")["gain"] > 0.99
+    told = _found(loud, "telling")
+    assert (told["n_telling"], told["little"]) == (0, loud.features.index.tolist())
+    assert told["little_gains"] == loud.features["gain"].tolist()
+    assert loud.findings[0].startswith("No column tells much")
 
 
 def test_the_most_exposed_records(model):
     report = model.leakage_report()
     worst = ", ".join(map(str, report.dataset["most_exposed_records"][:5]))
-    line = next(line for line in report.findings if line.startswith("The most exposed records"))
-    assert f"are {worst} (positions in the data, from 0)" in line
-    largest = report.dataset["max_loss"]
-    assert f"loss {largest:.3g} for the first" in line
-    assert f"standard error of at least {1.0 / largest:.3g}" in line
+    line = next(line for line in report.findings if line.startswith("By Fisher information"))
+    assert f"are {worst}: a loss of {report.dataset['max_loss']:.3g} for the first" in line
+    assert f"standard error of at least {1.0 / report.dataset['max_loss']:.3g}" in line
 
 
 def test_without_noise_there_is_one_thing_to_say(frame):
@@ -381,7 +385,7 @@ def test_nothing_leaks(frame):
     report = model.leakage_report()
     assert report.dataset["max_loss"] == 0.0
     assert any("standard error of at least infinity" in line for line in report.findings)
-    assert not any("Most exposed column" in line for line in report.findings)
+    assert report.facts[0].topic == "nothing"
 
 
 # The guarantee

@@ -31,6 +31,7 @@ def test_json_is_strict_and_loses_no_digit(fitted):
     records = pd.DataFrame(loaded["records"]).set_index("record")
     pd.testing.assert_frame_equal(records, report.records, check_names=False)
     features = pd.DataFrame(loaded["features"]).set_index("feature")
+    features = features.astype(report.features.dtypes)
     pd.testing.assert_frame_equal(features, report.features, check_names=False, check_dtype=False)
     groups = pd.DataFrame(loaded["groups"]).set_index("group")
     pd.testing.assert_frame_equal(groups, report.groups, check_names=False, check_dtype=False)

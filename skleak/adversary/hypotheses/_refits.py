@@ -17,7 +17,11 @@ from skleak.adversary.hypotheses._encodings import (
 )
 from skleak.adversary.knowledge import raw_column, with_attribute
 from skleak.exceptions import AttackNotApplicableError
+from skleak.utils._blocks import row_blocks, stacked
 from skleak.utils._typing import Array, FloatArray, IntArray
+
+# Records that are refitted between two looks at the progress.
+_BLOCK = 64
 
 
 def refit_encodings(
@@ -36,14 +40,20 @@ def refit_encodings(
     """
     X, weights = plain_table(X), weight_argument(template, sample_weight)
     tables = [dense_table(plain_table(rows)) for rows in candidates]
-    chunks = _chunks(len(targets), n_jobs)
-    parts = Parallel(n_jobs=n_jobs)(
-        delayed(_refit_chunk)(
-            template, X, y, targets[part], [rows[part] for rows in tables], weights
-        )
-        for part in chunks
-    )
-    return np.concatenate(parts)
+    with Parallel(n_jobs=n_jobs) as pool:
+
+        def refit(block: slice) -> FloatArray:
+            chunks = [block.start + part for part in _chunks(block.stop - block.start, n_jobs)]
+            parts = pool(
+                delayed(_refit_chunk)(
+                    template, X, y, targets[part], [rows[part] for rows in tables], weights
+                )
+                for part in chunks
+            )
+            return np.concatenate(parts)
+
+        blocks = row_blocks(len(targets), 1, _BLOCK)
+        return stacked("encodings", len(targets), blocks, refit)
 
 
 def _refit_chunk(

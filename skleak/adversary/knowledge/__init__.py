@@ -4,6 +4,7 @@ from skleak.adversary.knowledge._densities import NumberPrior, imputed, number_p
 from skleak.adversary.knowledge._knowledge import (
     MAX_CODES,
     MAX_VALUES,
+    TARGET_INDEX,
     Secret,
     as_table,
     column_names,
@@ -12,6 +13,7 @@ from skleak.adversary.knowledge._knowledge import (
     range_of_others,
     ranges_of_others,
     raw_column,
+    read_secret,
     resolve_records,
     secret_of,
     take_rows,
@@ -31,6 +33,7 @@ from skleak.adversary.knowledge._priors import (
 __all__ = [
     "MAX_CODES",
     "MAX_VALUES",
+    "TARGET_INDEX",
     "NumberPrior",
     "Secret",
     "as_table",
@@ -48,6 +51,7 @@ __all__ = [
     "range_of_others",
     "ranges_of_others",
     "raw_column",
+    "read_secret",
     "resolve_records",
     "secret_of",
     "take_rows",

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from skleak.utils._features import is_single_feature, resolve_features
+from skleak.utils._features import TARGET, is_single_feature, is_target, resolve_features
 from skleak.utils._records import check_table
 from skleak.utils._typing import Array, FloatArray, IntArray
 
@@ -15,6 +15,8 @@ from skleak.utils._typing import Array, FloatArray, IntArray
 MAX_VALUES = 64
 # More whole numbers than this are a quantity, such as an age, and no codes of categories.
 MAX_CODES = 10
+# Position of the target where it is the secret.
+TARGET_INDEX = -1
 _SQUARE_ROOT_OF_ROUND_OFF = 1e-8
 
 
@@ -25,7 +27,7 @@ class Secret:
     Parameters
     ----------
     index : int
-        Position of the column in the raw data.
+        Position of the column in the raw data; -1 for the target.
     column : ndarray of shape (n,)
         True value of every record.
     values : ndarray of shape (n_values,) or None
@@ -43,6 +45,11 @@ class Secret:
     def numeric(self) -> bool:
         """True if the attribute is a quantity rather than one of a few values."""
         return self.values is None
+
+    @property
+    def is_target(self) -> bool:
+        """True if the target is the secret."""
+        return self.index == TARGET_INDEX
 
 
 def as_table(X: Any) -> Any:
@@ -172,6 +179,18 @@ def find_secret(table: Any, attribute: Any, values: Any = None) -> Secret:
             "'unknown'."
         )
     return secret_of(column, index, attribute, values)
+
+
+def read_secret(table: Any, y: Any, attribute: Any, values: Any = None) -> tuple[Secret, Any, Any]:
+    """Read the secret of all records, which may be the target, and what else is known of them.
+
+    Shapes: ``table`` (n, n_columns); ``y`` (n,); ``values`` (n_values,); returns the secret, the
+    other columns, and the targets; None in their place where they are the secret.
+    """
+    if is_target(attribute, column_names(table)):
+        return secret_of(y, TARGET_INDEX, TARGET, values), table, None
+    secret = find_secret(table, attribute, values)
+    return secret, without_attribute(table, secret.index), y
 
 
 def secret_of(column: Array, index: int, attribute: Any, values: Any) -> Secret:

@@ -75,15 +75,17 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
         table, y, secret = self._read_table(X, y)
         self._remember(table, secret)
         if not secret.numeric:
-            known = without_attribute(table, secret.index)
-            self.prior_ = attribute_prior(self.prior, known, y, secret, self.records_)
+            known = table if secret.is_target else without_attribute(table, secret.index)
+            known_y = None if secret.is_target else y
+            self.prior_ = attribute_prior(self.prior, known, known_y, secret, self.records_)
         return table, y, secret
 
     def _read_table(self, X: Any, y: Any) -> tuple[Any, Array, Secret]:
         table = as_table(X)
-        return table, self._check_target(y, table), self._secret(table)
+        y = self._check_target(y, table)
+        return table, y, self._secret(table, y)
 
-    def _secret(self, table: Any) -> Secret:
+    def _secret(self, table: Any, y: Array) -> Secret:
         return find_secret(table, self.attribute, self.values)
 
     def _remember(self, table: Any, secret: Secret) -> None:

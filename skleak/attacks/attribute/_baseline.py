@@ -12,16 +12,17 @@ from skleak.adversary.knowledge import (
     Secret,
     as_table,
     attribute_prior,
+    column_names,
     conditional_prior,
     default_classifier,
-    find_secret,
     imputed,
     number_prior,
+    read_secret,
     secret_of,
-    without_attribute,
 )
 from skleak.attacks.attribute._base import AttributeAttack, categorical_only
 from skleak.utils._confidential import leaves_whole
+from skleak.utils._features import is_target
 from skleak.utils._sklearn_compat import HasMethods, fit_context
 from skleak.utils._typing import Array, FloatArray
 
@@ -59,8 +60,7 @@ class _Baseline(AttributeAttack):
             secret, known = secret_of(y, -1, "y", self.values), table
             y = None
         else:
-            secret = find_secret(table, self.attribute, self.values)
-            known = without_attribute(table, secret.index)
+            secret, known, y = read_secret(table, y, self.attribute, self.values)
         self._remember(table, secret)
         if secret.numeric:
             self.estimates_ = self._estimate(known, y, secret.column)[self.records_]
@@ -77,7 +77,8 @@ class _Baseline(AttributeAttack):
         """A guess of a quantity for every record, of shape (n,), from the others."""
 
     def _check_target(self, y: Any, table: Any) -> Any:
-        if y is None and self.attribute is not None:
+        secret = self.attribute is None or is_target(self.attribute, column_names(table))
+        if y is None and not secret:
             return None
         return super()._check_target(y, table)
 
@@ -159,7 +160,8 @@ class PriorAttack(_Baseline):
     Parameters
     ----------
     attribute : str, int or None, default=None
-        Sensitive column of the raw data, by name or position. None takes `y` as the secret.
+        Sensitive column of the raw data, by name or position. None and "(target)" take `y` as the
+        secret.
     values : array-like of shape (n_values,) or None, default=None
         Candidate values; None takes those that occur.
     prior : {"marginal", "uniform", "conditional"} or array, default="marginal"
@@ -227,7 +229,8 @@ class ImputationAttack(_Baseline):
     Parameters
     ----------
     attribute : str, int or None, default=None
-        Sensitive column of the raw data, by name or position. None takes `y` as the secret.
+        Sensitive column of the raw data, by name or position. None and "(target)" take `y` as the
+        secret.
     classifier : classifier or None, default=None
         Unfitted, with ``predict_proba``; it is cloned for every fold, and takes the other columns
         (and the target, last) as a DataFrame. None takes logistic regression on imputed and

@@ -114,7 +114,7 @@ class PosteriorMeanReconstruction(WhiteBoxAttributeInference):
         self._learn_prior(table, y, secret)
         return table, y, secret
 
-    def _secret(self, table: Any) -> Secret:
+    def _secret(self, table: Any, y: Array) -> Secret:
         secret = find_secret(table, self.attribute)
         if secret.numeric:
             return secret

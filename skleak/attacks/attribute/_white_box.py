@@ -25,7 +25,9 @@ from skleak.adversary.hypotheses import (
     refit_pipelines,
     warn_of_mismatch,
 )
+from skleak.adversary.knowledge import TARGET_INDEX, Secret, read_secret
 from skleak.attacks.attribute._base import AttributeAttack
+from skleak.attacks.attribute._target import encode_targets
 from skleak.channels import GaussianChannel, UnequalGaussianChannel
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.leakage import leakage_model
@@ -58,7 +60,7 @@ class WhiteBoxAttributeInference(AttributeAttack):
         model of scikit-learn with ``coef_``. Fitted or not; it is never changed. Preprocessing
         that is already fitted is used as it is.
     attribute : str or int
-        Sensitive column of the raw data, by name or position.
+        Sensitive column of the raw data, by name or position; "(target)" is the target itself.
     values : array-like of shape (n_values,) or None, default=None
         Candidate values. None takes those that occur. A column of numbers is then a quantity where
         it has more than 10 distinct whole values, or other values and more of them than 64 or than
@@ -188,6 +190,9 @@ class WhiteBoxAttributeInference(AttributeAttack):
         self._points = self._noise.whitened(self.encodings_)
         return self
 
+    def _secret(self, table: Any, y: Array) -> Secret:
+        return read_secret(table, y, self.attribute, self.values)[0]
+
     def _encode(self, model: PublicModel, table: Any, y: Array, index: int) -> FloatArray:
         covariance = model.noise_covariance
         isotropic = isinstance(covariance, str) and covariance == "isotropic"
@@ -198,6 +203,9 @@ class WhiteBoxAttributeInference(AttributeAttack):
                 "preprocessing is refitted for every candidate. Pass `refit_preprocessing=False`."
             )
         candidates, targets = self._candidates, self.records_
+        if index == TARGET_INDEX:
+            given = model, table, y, targets, candidates, self._weights
+            return encode_targets(*given, refit_preprocessing=self.refit_preprocessing)
         if self.numeric_:
             check_smooth(model, table, targets, index, candidates)
         if self.refit_preprocessing:
@@ -207,8 +215,8 @@ class WhiteBoxAttributeInference(AttributeAttack):
         rows = candidate_rows(model, table, targets, index, candidates)
         X = model.transform(table)
         if not model.has_closed_form:
-            given = X, y, targets, rows, self.n_jobs, self._weights
-            return refit_encodings(model.template, *given)
+            rest = targets, rows, self.n_jobs, self._weights
+            return refit_encodings(model.template, X, y, *rest)
         state = model.template.fit(X, y, sample_weight=self._weights)._confidential_state()
         encodings = closed_form_encodings(state, targets, rows)
         if isotropic:

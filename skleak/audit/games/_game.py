@@ -1,6 +1,7 @@
 """A game of an audit: what is secret, who attacks it, and what comes of it."""
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,6 +47,12 @@ class Task:
     n_jobs: int | None = None
     learner: Learner | None = None  # what the estimator is without searches and the like
 
+    def settled(self, *, drawn: bool) -> "Task":
+        """Return the task with drawn or actual secrets where that was left to the game."""
+        if self.secrets != "auto":
+            return self
+        return replace(self, secrets="drawn" if drawn else "actual")
+
     @property
     def drawn(self) -> bool:
         """True if secrets are drawn anew rather than those of the data."""
@@ -87,12 +94,15 @@ class Facts:
     utility_data: str
     noiseless_utility: float
     noise_covariance: str
+    # Success of imputation with the secrets of the data, as they are.
+    imputed: float = math.nan
     target_counts: bool = False  # whether an attack guesses the target of the model as well
     has_noise: bool = True  # whether the model adds noise of its own
     wrappers: tuple[str, ...] = ()  # searches and target transformers that were taken off
     chosen: Mapping[str, str] = field(default_factory=dict)  # parameters that searches chose
     transformed: bool = False  # whether the model is of a function of the targets
     seeded: tuple[str, ...] = ()  # parameters left to chance that got seeds
+    outputs: Mapping[str, str] = field(default_factory=dict)  # what each attack was shown
 
 
 class Game(ABC):
@@ -133,6 +143,16 @@ class Game(ABC):
     @abstractmethod
     def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
         """Return what the report states of the game."""
+
+    def phase(self, key: str) -> tuple[str, int]:
+        """Return the name of what a cell is part of, and the records that it is about."""
+        name = key.rpartition("|")[2]
+        known = {"bounds": "bounds", "utility": "utility", "noiseless": "utility"}
+        return known.get(name.partition("/")[0], "attacks"), len(self.design.targets)
+
+    def outlook(self) -> list[str]:
+        """Return what is known of the cost before the cells are played."""
+        return []
 
     def shared_facts(self) -> dict[str, Any]:
         """Return the facts that the task and the design tell of any game."""

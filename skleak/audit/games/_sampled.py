@@ -21,7 +21,7 @@ from skleak.audit.games._game import Cell
 from skleak.audit.tables._design import Outcome
 from skleak.bounds import tradeoff_advantage
 from skleak.channels import UnequalGaussianChannel
-from skleak.channels.gaussian import hull_coordinates
+from skleak.channels.gaussian import failure_bound, hull_coordinates
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray, IntArray
 
@@ -86,6 +86,23 @@ class BoundsPlan:
             return [NAME]
         return [f"{NAME}/{k}" for k in range(len(self.blocks))] + [_EXPOSED] * self.samples
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of records of every cell of a noise level."""
+        sizes = {NAME: self.n_records, _EXPOSED: self.most}
+        return sizes | {f"{NAME}/{k}": b.stop - b.start for k, b in enumerate(self.blocks)}
+
+    def outlook(self, n_levels: int) -> str:
+        """Say how many records are computed, and how long that takes."""
+        some = (
+            f"{len(self.rows):,} of {self.n_records:,}" if self.samples else f"{self.n_records:,}"
+        )
+        others = ", and those that may be the most exposed," if self.samples else ""
+        return (
+            f"{NAME}: of {some} records{others} at {n_levels} noise scales; at most about "
+            f"{self.seconds * n_levels:.0f} seconds of one core"
+        )
+
     def cells(
         self,
         known: "KnownBounds",
@@ -107,8 +124,8 @@ class BoundsPlan:
         """Bounds of all records from the cells of a level, by name; None where one is missing.
 
         Of a sample, ``computed`` tells the records whose bounds were computed, all others having
-        NaN, ``leading`` those of them that are no part of the sample, and ``upper`` (n,) is a
-        bound on the Bayes success that is known of every record.
+        NaN, ``leading`` those of them that are no part of the sample, and the Bayes success of
+        every record is between ``lower`` and ``upper``, (n,) each.
         """
         if NAME in found:
             return found[NAME]
@@ -121,7 +138,8 @@ class BoundsPlan:
         chosen = exposed["rows"]
         computed, leading = np.zeros((2, self.n_records), dtype=bool)
         computed[self.rows] = computed[chosen] = leading[chosen] = True
-        whole: Outcome = {"computed": computed, "leading": leading, "upper": exposed["upper"]}
+        whole: Outcome = {"computed": computed, "leading": leading}
+        whole |= {"upper": exposed["upper"], "lower": exposed["lower"]}
         for name in parts[0]:
             values = np.full(self.n_records, np.nan)
             values[self.rows] = np.concatenate([part[name] for part in parts])
@@ -169,6 +187,14 @@ class KnownBounds:
         shapes = None if self.shapes is None else self.shapes[rows]
         return self.points[rows], self.prior[rows], noise_scale, self.names, shapes, tolerance
 
+    def lower(self, noise_scale: float) -> FloatArray:
+        """Success that the best attack has at least, (n,): by the prior, or by a union bound."""
+        top = self.prior.max(axis=1)
+        if self.shapes is not None:
+            return top
+        points, _ = hull_coordinates(self.points, np.full(len(top), noise_scale))
+        return np.maximum(top, 1.0 - failure_bound(points, self.prior))
+
     def upper(self, rows: "slice | IntArray", noise_scale: float, *, refine: bool) -> FloatArray:
         """Bound on the success that is cheap, (n_rows,).
 
@@ -197,8 +223,8 @@ def exposed_bounds(
 ) -> Outcome:
     """Find the records that an attack can gain most about, and compute their bounds.
 
-    Returns ``upper`` (n,), a bound on the Bayes success that is known of every record; ``rows``
-    (k,), and their bounds, (k,) each. What is known of no other record exceeds the largest
+    Returns ``upper`` and ``lower`` (n,), between which the Bayes success of every record is;
+    ``rows`` (k,), and their bounds, (k,) each. What is known of no other record exceeds the largest
     advantage among them by more than the tolerance, unless `budget` records are not enough.
     """
     prior = known.prior
@@ -234,7 +260,8 @@ def exposed_bounds(
             best = max(best, gain[rows].max())
             chosen.append(rows)
     whole = {name: np.concatenate([part[name] for part in found]) for name in found[0]}
-    return {"upper": upper, "rows": np.concatenate(chosen), **whole}
+    known_of_all = {"upper": upper, "lower": known.lower(noise_scale)}
+    return {**known_of_all, "rows": np.concatenate(chosen), **whole}
 
 
 def _first(values: FloatArray, count: int) -> IntArray:

@@ -58,6 +58,7 @@ _NAMES = {
     InformedAttributeInference: "informed",
     InformedReconstruction: "informed",
 }
+_BASELINES = (PriorAttack, ImputationAttack)
 # Keys of cells that are no attacks.
 _RESERVED = ("bounds", "noiseless", "utility")
 
@@ -76,6 +77,7 @@ class SecretSubject(Trained):
     imputation: float  # success of imputation without the model
     # Largest prior probability, or squared error of the mean of the others, (n_targets,).
     prior_score: FloatArray
+    imputed: float = np.nan  # success of imputation with the secrets of the data
     spread: float = 1.0  # variance of the numbers that are guessed; 1 for categories
 
     @property
@@ -111,7 +113,10 @@ class SecretGame(Game):
         bounds = check_bounds(task.bounds, equal_noise=not subject.noise.reads_data)
         trained = (subject.model, subject.X, subject.y, subject.weights)
         scales = noise_levels(task.noise_scales, *trained)
-        n_verdicts = len(self._chosen) * len(scales)
+        incomparable = frozenset(
+            name for name, attack in self._chosen.items() if _uses_more(attack, task)
+        )
+        n_verdicts = max(len(self._chosen) - len(incomparable), 1) * len(scales)
         level = task.confidence_level
         self.design = SecretDesign(
             targets=subject.targets,
@@ -128,6 +133,7 @@ class SecretGame(Game):
             imputation=subject.imputation,
             spread=subject.spread,
             prior_variance=subject.prior_variance,
+            incomparable=incomparable,
         )
 
     @abstractmethod
@@ -203,8 +209,10 @@ class SecretGame(Game):
             utility_data="training records" if self.task.X_test is None else "test records",
             noiseless_utility=float(quiet.mean()),
             noise_covariance=self._subject.noise.name,
+            imputed=self._subject.imputed,
             target_counts=self._guesses_target(),
             has_noise=adds_noise(self._subject.model),
+            outputs=self._outputs(),
         )
 
     def _error_bounds(self) -> tuple[str, ...]:
@@ -212,9 +220,29 @@ class SecretGame(Game):
         with_prior = () if self.design.prior_variance is None else ("bayes_mse", "van_trees")
         return (*with_prior, "cramer_rao")
 
+    def _outputs(self) -> Mapping[str, str]:
+        """Say what of a release each attack is shown; nothing where all are shown all."""
+        return {}
+
     def _guesses_target(self) -> bool:
         """Return True if an attack on whole records reconstructs the targets of the model too."""
         return False
+
+
+def _uses_more(attack: Any, task: Task) -> bool:
+    """Return True if an attack uses what the prior of the bounds leaves out.
+
+    A baseline does not look at the model: where its knowledge is not that of the bounds, it is
+    nothing that they are about.
+    """
+    if isinstance(task.prior, str) and task.prior == "conditional":
+        return False
+    if isinstance(attack, str):
+        return attack in ("prior", "imputation")
+    if isinstance(attack, _BASELINES):
+        return True
+    own = getattr(attack, "prior", None)
+    return not task.drawn and isinstance(own, str) and own == "conditional"
 
 
 def _check_covariance(name: str, attack: Any, subject: SecretSubject) -> None:

@@ -18,8 +18,9 @@ from sklearn.pipeline import Pipeline
 from skleak._version import __version__
 from skleak.adversary.hypotheses import last_step
 from skleak.adversary.knowledge import as_table, column_names
-from skleak.audit.games._game import Game
+from skleak.audit.games._game import Game, Task
 from skleak.audit.report._assumptions import assumptions
+from skleak.audit.report._labels import label_meaning
 from skleak.audit.report._report import AuditReport
 from skleak.audit.report._sentences import findings
 from skleak.audit.tables._design import Design, Outcome
@@ -46,6 +47,8 @@ def build_report(
         "preprocessing": _preprocessing(auditor, game.task.estimator),
         **vars(game.facts(outcomes)),
         "reweighting": _reweighting_name(model),
+        "labels": label_meaning(table),
+        "max_advantage": float(auditor.max_advantage),
     }
     report = AuditReport(
         estimator=_name(auditor.estimator),
@@ -58,6 +61,15 @@ def build_report(
         reproducibility=_reproducibility(auditor, y, table, entropy),
     )
     return replace(report, findings=findings(report), assumptions=assumptions(report))
+
+
+def identity(auditor: Any, task: Task) -> str:
+    """Say what decides what a game is made from, for its checkpoint."""
+    own = auditor.get_params(deep=False)
+    values = {name: own.get(name) for name in ("attribute", "values", "records")}
+    known = [type(auditor).__name__, _identity(auditor.estimator), auditor.refit_preprocessing]
+    data = [_digest(task.table, task.y), joblib_hash(task.sample_weight)]
+    return str(joblib_hash([__version__, *known, *data, values]))
 
 
 def fingerprint(auditor: Any, game: Game) -> dict[str, str]:
@@ -81,7 +93,7 @@ def fingerprint(auditor: Any, game: Game) -> dict[str, str]:
         "confidence_level": repr(level),
         "noise_scales": repr(design.noise_scales),
         "n_releases": repr(design.n_releases),
-        "secrets": auditor.secrets,
+        "secrets": task.secrets,
         "prior": joblib_hash(auditor.prior),
         "bounds": repr(design.bounds),
         "values": joblib_hash(own.get("values")),

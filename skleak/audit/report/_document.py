@@ -7,6 +7,8 @@ import pandas as pd
 
 from skleak._version import __version__
 from skleak.audit.report._facts import AuditFacts
+from skleak.audit.report._findings import judged_rows
+from skleak.audit.report._glossary import glossary
 from skleak.audit.report._tables import (
     bounds_table,
     exposed_table,
@@ -71,6 +73,7 @@ def audit_document(report: AuditFacts, *, figures: bool) -> Document:
         (
             *sections,
             Section("Assumptions", (Bullets(report.assumptions),), folded=True),
+            Section("What the words mean", (Pairs(glossary(report)),), folded=True),
             Section("Reproducibility", (made,), folded=True, where="page"),
         ),
         _FOOTER,
@@ -161,7 +164,7 @@ def _floor_card(term: str, row: Any) -> Card:
 
 
 def _verdict_card(report: AuditFacts) -> Card:
-    judged = report.results["verdict"]
+    judged = judged_rows(report)["verdict"]
     n, n_biased, n_vacuous = (int((judged == kind).sum()) for kind in (EXCEEDED, BIASED, VACUOUS))
     notes = ["comparison exceeds the bound" if n == 1 else "comparisons exceed the bound"]
     notes += [f"{n_biased} below the unbiased bound"] if n_biased else []

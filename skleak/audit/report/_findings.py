@@ -7,9 +7,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skleak.audit.report._decision import decision
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._noise import noise_findings
-from skleak.metrics import BIASED, EXCEEDED, VACUOUS, multiplicity_correction, p_value_exceeds
+from skleak.metrics import (
+    BIASED,
+    EXCEEDED,
+    INCOMPARABLE,
+    VACUOUS,
+    multiplicity_correction,
+    p_value_exceeds,
+)
 from skleak.rendering.results import (
     BASELINES,
     best_rows,
@@ -23,12 +31,8 @@ from skleak.rendering.results import (
     middle_noise,
     most_exposed,
     prior_error,
-    record_advantages,
     tightest,
 )
-
-# An advantage below this share is small, as the summary counts it.
-SMALL = 0.05
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ def facts(report: AuditFacts) -> tuple[Finding, ...]:
     """Find what the numbers of an audit say; the first entry is the summary."""
     if report.results.empty:
         return (Finding("empty", {}),)
-    specific: tuple[Topic, ...] = (_failed, _over_imputation)
+    specific: tuple[Topic, ...] = (_failed, _imputed, _over_imputation)
     if report.kind == "membership":
         specific = (_rarely_wrong, _better_attack, _gap, _guarantee)
     topics = (
@@ -89,14 +93,18 @@ def _context(report: AuditFacts, noise: float) -> dict[str, Any]:
 
 
 def _summary(report: AuditFacts) -> Finding:
-    """Find how the best attack does at the smallest noise, what bounds it, what noise costs."""
+    """Find which noise to choose, how the best attack does at the smallest, and what bounds it."""
     best = best_rows(report)
     noise, row = float(best.index[0]), best.iloc[0]
     bound, measured = tightest(report).loc[noise], "success" if counts_success(report) else "mse"
     at = report.records[report.records["noise_scale"] == noise]
+    at_noise = report.results[report.results["noise_scale"] == noise]
     own = f"mse_{row['attack']}"
     imputation = float(row.get("imputation", np.nan))
-    if row["attack"] == "imputation":
+    of_data = independent(report)
+    if of_data:
+        imputation = float(report.settings.get("imputed", np.nan))
+    elif row["attack"] == "imputation":
         imputation = np.nan
     elif not counts_success(report) and not np.isnan(imputation):
         imputation = float(imputation_error(report).loc[noise])
@@ -114,41 +122,20 @@ def _summary(report: AuditFacts) -> Finding:
         "bound": bound["bound"],
         "limit": bound["value"],
         "smallest": at["cramer_rao"].astype(float).min() if "cramer_rao" in at else np.nan,
-        "choice": _choice(report, best) if len(best) > 1 else None,
-        "utility": _utility(report, noise) if len(best) == 1 else None,
+        "decision": decision(report),
+        "beyond": _beyond(report, noise, float(bound["value"])),
+        "of_data": of_data,
+        "exceeded": bool((at_noise["verdict"] == EXCEEDED).any()),
     }
     return Finding("summary", _context(report, noise) | found)
 
 
-def _choice(report: AuditFacts, best: pd.DataFrame) -> dict[str, Any] | None:
-    """Find the smallest noise with a small advantage, and what it costs."""
-    advantages = record_advantages(report)
-    bound = advantages["mean"].to_numpy()
-    if np.isnan(bound).all():
-        return None
-    small = np.flatnonzero(bound < SMALL)
-    k = int(small[0]) if len(small) else int(np.nanargmin(bound))
-    noise = float(advantages.index[k])
-    return {
-        "noise": noise,
-        "small": len(small) > 0,
-        "n_scales": len(bound),
-        "bound": float(bound[k]),
-        "largest": float(advantages["largest"].iloc[k]),
-        "best": best.loc[noise].to_dict(),
-        "utility": _utility(report, noise),
-    }
-
-
-def _utility(report: AuditFacts, noise: float) -> dict[str, Any]:
-    settings, first = report.settings, levels(report)
-    return {
-        "noise": noise,
-        "value": float(first["utility"].to_numpy(dtype=float)[first.index == noise][0]),
-        "name": settings["utility_name"],
-        "data": settings["utility_data"],
-        "noiseless": settings["noiseless_utility"],
-    }
+def _beyond(report: AuditFacts, noise: float, limit: float) -> list[str]:
+    """Name attacks that are right more often than the bound, which need not be a contradiction."""
+    at = report.results[report.results["noise_scale"] == noise]
+    if not counts_success(report) or np.isnan(limit):
+        return []
+    return [str(name) for name in at["attack"][at["success"].astype(float) > limit]]
 
 
 def _failed(report: AuditFacts) -> Finding | None:
@@ -170,10 +157,18 @@ def _over_imputation(report: AuditFacts) -> Finding | None:
     """Find what the model adds to what is known of the population."""
     row = best_rows(report).iloc[0]
     gain, low, high = (row[f"advantage_over_imputation{end}"] for end in ("", "_low", "_high"))
-    if row["failed"] or np.isnan(gain) or row["attack"] in BASELINES:
+    if row["failed"] or np.isnan(gain) or row["attack"] in BASELINES or independent(report):
         return None
     context = _context(report, float(best_rows(report).index[0]))
     return Finding("over_imputation", context | {"value": gain, "low": low, "high": high})
+
+
+def _imputed(report: AuditFacts) -> Finding | None:
+    """Find what the other columns tell without the model, where games do not count it."""
+    value, row = float(report.settings.get("imputed", np.nan)), levels(report).iloc[0]
+    if not independent(report) or not value > row["baseline"]:
+        return None
+    return Finding("imputed", {"value": value, "guess": float(row["baseline"])})
 
 
 def _trained(report: AuditFacts) -> Finding | None:
@@ -245,8 +240,8 @@ def _guarantee(report: AuditFacts) -> Finding | None:
 
 def _exceeded(report: AuditFacts) -> Finding | None:
     """Find the comparisons that exceed their bound, or that none does."""
-    judged = report.results["verdict"]
-    exceeded, n_bounded = report.results[judged == EXCEEDED], int((judged != VACUOUS).sum())
+    judged = judged_rows(report)["verdict"]
+    exceeded, n_bounded = judged_rows(report)[judged == EXCEEDED], int((judged != VACUOUS).sum())
     if not len(exceeded) and not n_bounded:
         return None
     noise = float(report.results["noise_scale"].iloc[0])
@@ -255,7 +250,7 @@ def _exceeded(report: AuditFacts) -> Finding | None:
 
 
 def _vacuous(report: AuditFacts) -> Finding | None:
-    judged = report.results["verdict"]
+    judged = judged_rows(report)["verdict"]
     n = int((judged == VACUOUS).sum())
     if report.unbounded:
         return None
@@ -265,10 +260,11 @@ def _vacuous(report: AuditFacts) -> Finding | None:
 def _single_records(report: AuditFacts) -> Finding | None:
     if "verdict" not in report.records:
         return None
-    found = report.records[report.records["verdict"] == EXCEEDED]["record"]
-    return (
-        Finding("single_records", {"records": sorted(set(found.tolist()))}) if len(found) else None
-    )
+    found = report.records[report.records["verdict"] == EXCEEDED].drop_duplicates("record")
+    if found.empty:
+        return None
+    labels = found.sort_values("record")["label"].tolist()
+    return Finding("single_records", {"labels": labels, "named_by": report.settings["labels"]})
 
 
 def _power(report: AuditFacts) -> Finding | None:
@@ -301,7 +297,8 @@ def _exposed(report: AuditFacts) -> Finding | None:
     first = top.iloc[0]
     unknown = source is None or np.isnan(first["exposure"])
     found = {
-        "records": top["record"].tolist(),
+        "labels": top["label"].tolist(),
+        "named_by": report.settings["labels"],
         "source": None if unknown and not membership else str(source),
         "eta": first["eta"],
         "value": first["value"],
@@ -325,6 +322,18 @@ def _beyond_chance(report: AuditFacts, source: str) -> int:
     p_values = p_value_exceeds(hits, games[known], at["prior"].to_numpy(dtype=float)[known])
     adjusted: Any = multiplicity_correction(np.atleast_1d(p_values))
     return int(np.sum(adjusted <= 1.0 - report.settings["confidence_level"]))
+
+
+def judged_rows(report: AuditFacts) -> pd.DataFrame:
+    """Select the results that a bound is about."""
+    return report.results[report.results["verdict"] != INCOMPARABLE]
+
+
+def independent(report: AuditFacts) -> bool:
+    """Return True if secrets are drawn without what the other columns tell of them."""
+    settings = report.settings
+    drawn = report.kind == "categorical" and settings["secrets"] == "drawn"
+    return drawn and settings["prior"] != "conditional"
 
 
 def _named(rows: pd.DataFrame) -> dict[str, list[float]]:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pandas as pd
 
+from skleak.audit.report._decision import largest_advantages
 from skleak.audit.report._document import audit_document
 from skleak.audit.report._facts import AuditFacts
-from skleak.audit.report._limits import largest_advantages
 from skleak.plotting import AuditDisplay
 from skleak.rendering import Document, Report, header, plain, rows
 from skleak.rendering.results import bound_advantages
@@ -36,18 +36,25 @@ class AuditReport(AuditFacts, Report):
         ``<name>_low`` and ``<name>_high`` hold intervals. With bounds of a sample of the records
         ``bound_error`` and ``n_bounded``. For errors also ``mse``, ``variance``,
         ``squared_bias``, ``mse_over_bound``, ``cramer_rao`` and ``cramer_rao_mean``; for membership
-        ``tpr_at_1pct_fpr``, ``auc``, ``gap`` and ``lower_bound``.
+        ``tpr_at_1pct_fpr``, ``tpr_at_0.1pct_fpr``, their exact bounds ``bayes_<name>``, ``auc``,
+        ``gap`` and ``lower_bound``.
     records : DataFrame
         A row per noise scale and attacked record: ``noise_scale``, ``record`` (position in the
-        data), ``prior``, ``eta`` (Fisher information loss) or, for membership, ``distance``, the
-        bounds, ``computed`` with bounds of a sample, and the success or error of every attack.
+        data), ``label`` (index of a DataFrame, else the position), ``prior``, ``eta`` (Fisher
+        information loss) or, for membership, ``distance``, the bounds, ``computed`` with bounds of
+        a sample, and the success or error of every attack.
     settings : dict
         Settings of the audit: ``n_records``, ``n_columns``, ``n_targets``, ``n_releases``,
         ``secrets``, ``prior``, ``values``, ``confidence_level``, ``bounds``, ``attacks``,
         ``utility_name``, ``utility_data``, ``noiseless_utility``, ``preprocessing``,
-        ``reweighting``, ``target_counts`` and ``verdict_level``. For membership also
-        ``membership_prior``, ``n_reference``, ``n_always`` (always trained on), ``gap_loss``,
-        ``has_noise``, ``exact_test`` (obstacle, or "") and ``unchecked`` (unchecked part, or "").
+        ``reweighting``, ``target_counts``, ``verdict_level``, ``labels`` (what records are called
+        by), ``max_advantage``, ``imputed`` (success of imputation on the data), ``has_noise``,
+        ``wrappers`` (searches and target transformers taken off), ``chosen`` (by searches),
+        ``transformed`` (target) and ``seeded`` (parameters left to chance); for a column
+        ``outputs`` (what each attack was shown); of a model that is asked ``no_bound`` (why) and
+        ``random`` (whether trainings differ). For membership also ``membership_prior``,
+        ``n_reference``, ``n_always`` (always trained on), ``gap_loss``, ``exact_test`` (obstacle,
+        or "") and ``unchecked`` (part, or "").
     reproducibility : dict of str
         Versions, parameters and seed.
     checks : DataFrame

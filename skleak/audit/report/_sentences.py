@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from skleak.audit.report._advice import N_NAMED, names_of
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._findings import Finding, facts
-from skleak.audit.report._summary import at_noise, interval, sentence, summary, where
+from skleak.audit.report._summary import at_noise, interval, measured, sentence, summary, where
 from skleak.rendering import code, count, number, percent, plural, root
 
-# Comparisons and records named one by one; more are counted.
-_N_NAMED = 5
 _TARGET = "TransformedTargetRegressor"
 
 
@@ -35,6 +34,7 @@ def _failed(found: Finding) -> str:
 
 
 def _over_imputation(found: Finding) -> str:
+    share = measured(found)
     if found["low"] == found["high"] > 0.0:
         meaning = "so of these the model told such an attacker more than the other columns do."
     elif found["low"] > 0.0:
@@ -52,8 +52,17 @@ def _over_imputation(found: Finding) -> str:
         meaning += " An attacker who uses both at once may learn more than either."
     return sentence(
         f"{where(found)}the best attack's advantage over imputation (the other "
-        f"columns of the record and no model) is {percent(found['value'])} "
-        f"({interval(found, percent)}), {meaning}"
+        f"columns of the record and no model) is {share(found['value'])} "
+        f"({interval(found, share)}), {meaning}"
+    )
+
+
+def _imputed(found: Finding) -> str:
+    return (
+        "On the data as they are, imputation from the other columns, without the model, is right "
+        f"for {percent(found['value'])} of the records, against {percent(found['guess'])} by the "
+        "prior. No noise hides that, and the prior of the bounds leaves it out: audit "
+        'with `prior="conditional"` to see what the model adds.'
     )
 
 
@@ -73,8 +82,8 @@ def _trained(found: Finding) -> str:
             "what its utility is about."
         )
     if names := found["seeded"]:
-        shown = ", ".join(map(code, names[:_N_NAMED]))
-        shown += f" and {plural(more, 'more')}" if (more := len(names) - _N_NAMED) > 0 else ""
+        shown = ", ".join(map(code, names[:N_NAMED]))
+        shown += f" and {plural(more, 'more')}" if (more := len(names) - N_NAMED) > 0 else ""
         parts.append(f"Left to chance by the estimator: {shown}. {_seeds(found)}")
     return " ".join(parts)
 
@@ -101,9 +110,10 @@ def _unbounded(found: Finding) -> str:
 
 
 def _rarely_wrong(found: Finding) -> str:
+    share = measured(found)
     return sentence(
         f"{where(found)}with one false alarm in a hundred non-members, {code(found['attack'])} "
-        f"finds {percent(found['value'])} of the members ({interval(found, percent)}); a score "
+        f"finds {share(found['value'])} of the members ({interval(found, share)}); a score "
         "that tells nothing finds 1%."
     )
 
@@ -205,11 +215,10 @@ def _vacuous(found: Finding) -> str:
 
 
 def _single_records(found: Finding) -> str:
-    records = found["records"]
-    names = ", ".join(map(str, records[:_N_NAMED])) + (", …" if len(records) > _N_NAMED else "")
+    labels = found["labels"]
     return (
-        f"Judged one by one, the bound is exceeded for {plural(len(records), 'record')} "
-        f"(positions in the data, from 0): {names}."
+        f"Judged one by one, the bound is exceeded for {plural(len(labels), 'record')} "
+        f"(by {found['named_by']}): {names_of(labels)}."
     )
 
 
@@ -233,12 +242,9 @@ def _biased(found: Finding) -> str:
 
 
 def _exposed(found: Finding) -> str:
-    records, source = found["records"], found["source"]
-    named = "record is" if len(records) == 1 else "records are"
-    said = (
-        f"{where(found)}the most exposed {named} {', '.join(map(str, records))} (positions in the "
-        "data, from 0)"
-    )
+    labels, source = found["labels"], found["source"]
+    named = "record is" if len(labels) == 1 else "records are"
+    said = f"{where(found)}the most exposed {named} {names_of(labels)} (by {found['named_by']})"
     if source is None:
         said += f": Fisher information loss {number(found['eta'])} for the first."
     elif not found["guesses"]:
@@ -287,10 +293,8 @@ def _named(rows: Mapping[str, list[float]], *, quiet: bool = False) -> str:
             f"{', '.join(map(number, scales))}"
             for attack, scales in rows.items()
         ]
-    more = len(named) - _N_NAMED
-    return "; ".join(named[:_N_NAMED]) + (
-        f"; and {plural(more, 'more attack')}" if more > 0 else ""
-    )
+    more = len(named) - N_NAMED
+    return "; ".join(named[:N_NAMED]) + (f"; and {plural(more, 'more attack')}" if more > 0 else "")
 
 
 _SAYS: dict[str, Any] = {
@@ -298,6 +302,7 @@ _SAYS: dict[str, Any] = {
     "summary": summary,
     "failed": _failed,
     "over_imputation": _over_imputation,
+    "imputed": _imputed,
     "trained": _trained,
     "unbounded": _unbounded,
     "rarely_wrong": _rarely_wrong,

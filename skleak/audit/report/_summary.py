@@ -1,13 +1,14 @@
 """The first sentences of the report of an audit: how well attacks did, and what none can exceed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from skleak.audit.report._findings import SMALL, Finding
-from skleak.metrics import BIASED
-from skleak.rendering import attack_label, code, number, percent, root, shorten
+from skleak.audit.report._advice import advice
+from skleak.audit.report._findings import Finding
+from skleak.rendering import attack_label, code, number, percent, root
 from skleak.rendering.results import BASELINES
 
 _WHO = {
@@ -29,23 +30,18 @@ _NO_BOUND = " No bound rules out that some attack is always right."
 
 
 def summary(found: Finding) -> str:
-    """Say how the best attack does at the smallest noise, what bounds it, and what noise costs."""
+    """Say which noise to choose, how the best attack does at the smallest, and what bounds it."""
     said = {"categorical": _guessed, "membership": _told_apart}.get(found["kind"], _estimated)
-    parts = [said(found)]
-    if found["choice"] is not None:
-        parts.append(_noise_choice(found["choice"], found["guesses"]))
-    elif found["utility"] is not None:
-        parts.append(_utility(found["utility"], found["quiet"]))
-    return sentence(" ".join(part for part in parts if part))
+    return f"{advice(found['decision'])} {sentence(said(found))}"
 
 
 def _guessed(found: Finding) -> str:
     games = "records" if found["secrets"] == "actual" else "games"
     known = _imputation(found, percent)
-    what, guess = code(found["attribute"]), percent(found["guess"])
+    what, guess, share = code(found["attribute"]), percent(found["guess"]), measured(found)
     said = (
         f"{where(found)}{_who(found['attack'])} guesses {what} right for "
-        f"{percent(found['value'])} of the {games} ({interval(found, percent)}); guessing from the "
+        f"{share(found['value'])} of the {games} ({interval(found, share)}); guessing from the "
         f"prior gives {guess}{known}."
     )
     if found["failed"]:
@@ -58,16 +54,14 @@ def _guessed(found: Finding) -> str:
     limit = percent(found["limit"], up=True)
     if limit == "100%":
         return said + _NO_BOUND
-    return (
-        f"{said} For secrets drawn from the stated prior, no attack whatsoever can exceed {limit}."
-    )
+    return f"{said} {_limited(found, limit)}"
 
 
 def _told_apart(found: Finding) -> str:
-    guess = percent(found["guess"])
+    guess, share = percent(found["guess"]), measured(found)
     said = (
         f"{where(found)}{_who(found['attack'])} tells members from non-members for "
-        f"{percent(found['value'])} of the records ({interval(found, percent)}); guessing gives "
+        f"{share(found['value'])} of the records ({interval(found, share)}); guessing gives "
         f"{guess}."
     )
     if found["failed"]:
@@ -85,7 +79,29 @@ def _told_apart(found: Finding) -> str:
         return said + " Nothing is known that rules out a better attack."
     if limit == "100%":
         return said + _NO_BOUND
-    return f"{said} No attack whatsoever can exceed {limit} on average."
+    return f"{said} {_limited(found, limit)}"
+
+
+def _limited(found: Finding, limit: str) -> str:
+    """Say what bounds all attacks, and which of those played are above it, and why."""
+    beyond, drawn = ", ".join(map(code, found["beyond"])), found["secrets"] == "drawn"
+    whose = (
+        "for secrets drawn from the stated prior"
+        if found["kind"] == "categorical"
+        else "on average"
+    )
+    if not beyond:
+        return f"No attack exceeds {limit}, {whose}."
+    are = "is" if len(found["beyond"]) == 1 else "are"
+    said = f"The bound is {limit}, {whose}, and {beyond} {are} above it:"
+    if found["exceeded"]:
+        return f"{said} by more than chance explains, see below."
+    if drawn or found["kind"] == "membership":
+        return f"{said} by no more than chance explains."
+    return (
+        f"{said} these secrets are a single draw, and the prior leaves out what the other columns "
+        "tell."
+    )
 
 
 def _estimated(found: Finding) -> str:
@@ -120,7 +136,7 @@ def _estimated(found: Finding) -> str:
             f" for half of the records, or below {root(found['smallest'])} for the most exposed one"
         )
     return (
-        f"{said} No unbiased attack whatsoever can have one below {root(found['limit'])}{worst}; a "
+        f"{said} No unbiased attack has one below {root(found['limit'])}{worst}; a "
         "biased one, which leans on prior knowledge, can."
     )
 
@@ -135,61 +151,8 @@ def _without_bound(found: Finding, none: str) -> str:
 def _imputation(found: Finding, show: Callable[[Any], str]) -> str:
     if np.isnan(found["imputation"]):
         return ""
-    return f", imputation without the model {show(found['imputation'])}"
-
-
-def _noise_choice(choice: Mapping[str, Any], guesses: bool) -> str:
-    """Say which noise is the smallest with a small advantage, and what it costs."""
-    of = "" if guesses else " of unbiased attacks"
-    what = f"bound on the advantage{of} over the prior"
-    noise, bound = number(choice["noise"]), choice["bound"]
-    least = percent(max(bound, 0.0), up=True)
-    if choice["small"]:
-        said = (
-            f"The smallest noise scale audited at which the tightest {what} is below "
-            f"{percent(SMALL)} is {noise}: {least} there, and {_played(choice['best'], bound)}."
-        )
-    else:
-        said = (
-            f"At none of the {choice['n_scales']} noise scales audited is the tightest {what} "
-            f"below {percent(SMALL)}; it is smallest at {noise} ({least})."
-        )
-    if not np.isnan(choice["largest"]):
-        said += (
-            " That is an average over records: for the most exposed one the bound is "
-            f"{percent(max(choice['largest'], 0.0), up=True)}."
-        )
-    return f"{said} {_utility(choice['utility'])}".rstrip()
-
-
-def _played(row: Any, bound: float) -> str:
-    """Say what the best attack reaches where the bound is small, and why where that is more."""
-    if row["failed"]:
-        return "every attack played failed: all do worse than guessing"
-    if row["advantage"] < 0.0:
-        return f"the best attack played, {code(row['attack'])}, does no better than guessing"
-    text = f"the best attack played, {code(row['attack'])}, has {percent(row['advantage'])}"
-    if not row["advantage_low"] > max(bound, SMALL):
-        return text
-    if row["verdict"] == BIASED:
-        return text + "; it is biased"
-    if "mse" in row:
-        return text + ", which no bound for unbiased attacks rules out for biased ones"
-    return text + "; see the verdict on it"
-
-
-def _utility(found: Mapping[str, Any], quiet: bool = False) -> str:
-    """Say how useful the model is at a noise scale; nothing where it is not known."""
-    name, value = shorten(found["name"], 48), number(found["value"])
-    if quiet:
-        return f"The model's {name} is {value} on {found['data']}."
-    if np.isnan(found["value"]):
-        return ""
-    compared = ""
-    if found["noise"] != 0.0 and not np.isnan(found["noiseless"]):
-        compared = f", against {number(found['noiseless'])} without noise"
-    where = f"{at_noise(found['noise'])}, the released model's {name}"
-    return f"{where} is {value} on {found['data']}{compared}."
+    data = " on the data as they are" if found["of_data"] else ""
+    return f", imputation without the model{data} {show(found['imputation'])}"
 
 
 def _who(attack: Any) -> str:
@@ -218,6 +181,11 @@ def interval(found: Finding, show: Callable[[Any], str]) -> str:
     if found["low"] == found["high"]:
         return "exact for these records"
     return f"{percent(found['level'])} interval {show(found['low'])} to {show(found['high'])}"
+
+
+def measured(found: Finding) -> Callable[[Any], str]:
+    """Return how to write a share, with the digits that its interval supports."""
+    return partial(percent, within=0.5 * (found["high"] - found["low"]))
 
 
 def sentence(text: str) -> str:

@@ -1,13 +1,15 @@
 """The tables of the report of an audit, as a reader sees them."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skleak.audit.report._facts import AuditFacts
-from skleak.metrics import BIASED, CONSISTENT, EXCEEDED, VACUOUS
+from skleak.audit.report._findings import independent
+from skleak.metrics import BIASED, CONSISTENT, EXCEEDED, INCOMPARABLE, VACUOUS
 from skleak.rendering import (
     Block,
     Column,
@@ -19,6 +21,7 @@ from skleak.rendering import (
     percent,
     plural,
     root,
+    shorten,
 )
 from skleak.rendering.results import (
     counts_success,
@@ -39,6 +42,7 @@ _SHORT = {
     EXCEEDED: "EXCEEDED",
     BIASED: "below, biased",
     VACUOUS: "vacuous",
+    INCOMPARABLE: "–",
 }
 _SOURCES = {
     "bayes": "Best possible attack",
@@ -114,7 +118,8 @@ def _guesses(report: AuditFacts) -> list[Column]:
         ]
     else:
         name = "advantage_over_imputation"
-        columns.append(_measured("Advantage over imputation", results, name, percent, None))
+        if not independent(report):
+            columns.append(_measured("Advantage over imputation", results, name, percent, None))
     return [*columns, _column("No attack exceeds", limit, lambda value: percent(value, up=True))]
 
 
@@ -153,6 +158,8 @@ def bounds_table(report: AuditFacts) -> tuple[Block, ...]:
         caption = f"Largest share of right guesses of any attack{drawn}; tightest first."
         guess = first["baseline"].astype(float)
         known = first["lower_bound" if membership else "imputation"].astype(float)
+        if independent(report):
+            known = known * 0.0 + float(report.settings.get("imputed", np.nan))
     else:
         caption = "Smallest root mean squared error of an unbiased attack, on the median record."
         guess, known = prior_error(report), imputation_error(report)
@@ -167,6 +174,7 @@ def bounds_table(report: AuditFacts) -> tuple[Block, ...]:
     )
     if known.notna().any():
         name = "Some attack reaches at least" if membership else "Imputation, without the model"
+        name += " (data as they are)" if independent(report) else ""
         rows.append((name, _texts(known, show)))
     names, cells = zip(*rows, strict=True)
     show_noise = _noise(report)
@@ -232,7 +240,8 @@ def exposed_table(report: AuditFacts) -> tuple[Block, ...]:
         distance = ("Fisher information loss", "information loss")
     prior, best = "Prior" if guesses else "Guessing the mean", "Best attack played"
     best = _SOURCES.get(str(top.attrs["source"]), best)
-    columns = [_column("Record", top["record"], str, "record")]
+    labels = tuple(shorten(label, 40) for label in top["label"])
+    columns = [Column("Record", labels, short="record", kind="name")]
     if top["eta"].notna().any():
         columns.append(_column(distance[0], top["eta"], number, distance[1]))
     columns += [
@@ -240,8 +249,8 @@ def exposed_table(report: AuditFacts) -> tuple[Block, ...]:
         _column(best, top["value"], show, best.lower()),
     ]
     caption = (
-        f"By position in the data, counted from 0{_at_middle(report)}. The records themselves are "
-        "not in this report."
+        f"Named by {shorten(report.settings['labels'], 60)}{_at_middle(report)}. The records "
+        "themselves are not in this report."
     )
     return Paragraph(caption, soft=True), Table("Most exposed records", tuple(columns))
 
@@ -255,11 +264,14 @@ def _column(
 def _measured(
     head: str, results: pd.DataFrame, name: str, show: Show, short: str | None, terse: bool = False
 ) -> Column:
-    """Make a column of numbers with their intervals."""
-    ends = _ends(results[f"{name}_low"], results[f"{name}_high"], show)
-    known = results[name].notna()
-    ends = tuple(end if is_known else "" for end, is_known in zip(ends, known, strict=True))
-    cells = _texts(results[name], show)
+    """Make a column of numbers with their intervals; shares have the digits that these support."""
+    values, lows, highs = (results[f"{name}{end}"].astype(float) for end in ("", "_low", "_high"))
+    shows = [show] * len(values)
+    if show is percent:
+        shows = [partial(percent, within=0.5 * width) for width in highs - lows]
+    cells = tuple(own(value) for own, value in zip(shows, values, strict=True))
+    rows = zip(shows, values, lows, highs, strict=True)
+    ends = tuple(f"{own(a)} to {own(b)}" if v == v else "" for own, v, a, b in rows)
     return Column(head, cells, ends, short=short, terse=cells if terse else ())
 
 

@@ -1,7 +1,9 @@
 """Play any game anew or from its checkpoint, and keep what is finished whatever happens."""
 
+import sys
 import time
 import warnings
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from joblib import Parallel, delayed
@@ -9,13 +11,11 @@ from tqdm import tqdm
 
 from skleak.audit.games._game import Cell, Game
 from skleak.audit.run._checkpoint import Checkpoint
+from skleak.audit.run._parts import SHARE_OF_TIME
 from skleak.audit.tables._design import Outcome
 from skleak.exceptions import CheckpointWarning, IncompleteAuditWarning
 from skleak.utils._confidential import to_own_workers
 from skleak.utils._warnings import outer_stacklevel
-
-# A checkpoint is written whole: with many cells, not more than this share of the time.
-_SHARE_OF_TIME = 0.1
 
 
 class Run:
@@ -65,9 +65,7 @@ class Run:
     ) -> None:
         """Play what is open; every outcome is kept at once, and errors stop no other cell."""
         pending = {key: cell for key, cell in cells.items() if key not in self.outcomes}
-        done = len(cells) - len(pending)
-        options: dict[str, Any] = {"desc": "audit", "unit": "cell", "disable": verbose <= 0}
-        with to_own_workers(), tqdm(total=len(cells), initial=done, **options) as bar:
+        with to_own_workers(), _Bars(self.game, cells, pending, verbose) as bars:
             results = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
                 delayed(_played)(key, cell) for key, cell in pending.items()
             )
@@ -77,12 +75,12 @@ class Run:
                     self._keep()
                 else:
                     failed[key] = error
-                bar.update()
+                bars.update(key)
 
     def _keep(self) -> None:
         """Write, unless that has taken too large a share of the time; the first is free."""
         self._behind = True
-        if self._writing <= _SHARE_OF_TIME * (time.monotonic() - self._start):
+        if self._writing <= SHARE_OF_TIME * (time.monotonic() - self._start):
             self._write()
 
     def _write(self) -> None:
@@ -108,6 +106,41 @@ class Run:
             CheckpointWarning,
             stacklevel=outer_stacklevel(),
         )
+
+
+class _Bars:
+    """A progress bar for each phase of a game, in records; and what it is about to cost."""
+
+    def __init__(
+        self, game: Game, cells: Mapping[str, Cell], pending: Collection[str], verbose: int
+    ) -> None:
+        self._phases = {key: game.phase(key) for key in cells}
+        self._pending, self._bars = set(pending), dict[str, Any]()
+        if verbose <= 0:
+            return
+        for line in game.outlook():
+            tqdm.write(line, file=sys.stderr)
+        totals: dict[str, list[int]] = {}
+        for key, (name, n_records) in self._phases.items():
+            total = totals.setdefault(name, [0, 0])
+            total[0] += n_records
+            total[1] += 0 if key in self._pending else n_records
+        for name, (n, done) in totals.items():
+            place = {"position": len(self._bars), "unit": "record"}
+            self._bars[name] = tqdm(total=n, initial=done, desc=name, **place)
+
+    def __enter__(self) -> "_Bars":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for bar in self._bars.values():
+            bar.close()
+
+    def update(self, key: str) -> None:
+        """Count the records of a cell that was played."""
+        name, n_records = self._phases[key]
+        if name in self._bars:
+            self._bars[name].update(n_records)
 
 
 def _played(key: str, cell: Cell) -> tuple[str, Outcome, Exception | None]:

@@ -33,6 +33,8 @@ class Design:
     # Of the intervals shown, and of those behind the verdicts.
     confidence_level: float
     verdict_level: float
+    # Names of attacks that use what the prior of the bounds leaves out.
+    incomparable: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import stats
+from scipy.special import ndtr, ndtri
 
 from skleak.audit.tables._design import MembershipDesign, Outcome, cell_key, release_key
-from skleak.audit.tables._rates import Rates, pair_success, rates
+from skleak.audit.tables._rates import TPR, Rates, best_rate, pair_success, rates
 from skleak.audit.tables._rows import (
     Played,
     bounded_columns,
@@ -28,7 +29,6 @@ from skleak.bounds import membership_lower_bound_bounded
 from skleak.metrics import Interval, mean_interval
 from skleak.utils._typing import Array, FloatArray
 
-TPR = "tpr_at_1pct_fpr"
 _UNKNOWN = Interval(np.nan, np.nan, np.nan)
 
 
@@ -41,6 +41,7 @@ class _Level:
     errors: Mapping[str, float]
     gap: Interval
     utility: float
+    distances: FloatArray  # of models with and without, over the noise; any shape
 
 
 def membership_results(design: MembershipDesign, cells: Mapping[str, Outcome]) -> pd.DataFrame:
@@ -61,12 +62,15 @@ def membership_records(design: MembershipDesign, cells: Mapping[str, Outcome]) -
 
 
 def _row(design: MembershipDesign, level: _Level, played: Played, found: Rates) -> dict[str, Any]:
+    usual, strict = found.columns()
     return {
         **success_columns(played.shown, design.baseline),
-        **dict(zip((TPR, f"{TPR}_low", f"{TPR}_high", "auc"), found, strict=True)),
+        **usual,
         **dict(zip(("gap", "gap_low", "gap_high"), level.gap, strict=True)),
         "lower_bound": surely_reached(level.gap, design.prior),
         **judged_columns(design, played, level.bounds, level.errors, level.utility),
+        **strict,
+        **{f"bayes_{name}": best_rate(level.distances, rate) for name, rate in TPR.items()},
     }
 
 
@@ -83,14 +87,14 @@ def surely_reached(gap: Interval, prior: float) -> float:
 def _actual_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int) -> _Level:
     done = _finished(design, cells)
     if not done:
-        return _Level({}, {}, {}, _UNKNOWN, np.nan)
+        return _Level({}, {}, {}, _UNKNOWN, np.nan, np.array([]))
     member, attacked = _drawn_members(done)
     played = _played(design, done, k)
     shares = np.stack([_mean(right, axis=1) for _, right in played.values()], axis=1)
     success, judged = (
         mean_interval(shares, confidence_level=level, value_range=(0.0, 1.0), method=method)
         for level, method in (
-            (design.confidence_level, "gaffke"),
+            (design.confidence_level, "korn_graubard"),
             (design.verdict_level, "betting"),
         )
     )
@@ -107,6 +111,7 @@ def _actual_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int
         {name: _standard_error(of_releases[name]) for name in design.bounds},
         _over_releases(_stacked(done, "gap", k), design.confidence_level),
         float(_mean(_stacked(done, "utility", k))),
+        _stacked(done, "separation", k),
     )
 
 
@@ -121,7 +126,9 @@ def _actual_records(
         "bayes": _mean(_stacked(done, "bayes", k)),
     }
     played = _played(design, done, k)
-    return columns | {f"success_{name}": _mean(right) for name, (_, right) in played.items()}
+    columns |= {f"success_{name}": _mean(right) for name, (_, right) in played.items()}
+    separation = _stacked(done, "separation", k)
+    return columns | {f"bayes_{name}": _mean(_power(separation, TPR[name])) for name in TPR}
 
 
 def _finished(design: MembershipDesign, cells: Mapping[str, Outcome]) -> list[Outcome]:
@@ -181,7 +188,8 @@ def _drawn_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int)
         if found is not None
     }
     gap = _difference(lost, design.confidence_level)
-    return _Level(games, bounds, errors, gap, float(utility.mean()))
+    distances = np.array([]) if design.distances is None else _over_noise(design.distances, noise)
+    return _Level(games, bounds, errors, gap, float(utility.mean()), distances)
 
 
 def _drawn_records(
@@ -189,15 +197,25 @@ def _drawn_records(
 ) -> dict[str, Any]:
     noise = design.noise_scales[k]
     nothing = np.full(len(design.targets), np.nan)
-    distances = nothing if design.distances is None else design.distances
-    with np.errstate(divide="ignore", invalid="ignore"):
-        separation = np.where(distances > 0.0, distances / noise, distances)
+    separation = nothing if design.distances is None else _over_noise(design.distances, noise)
     others = [name for name in design.bounds if name not in ("dp", "bayes")]
     return {
         "n_games": np.full(len(design.targets), design.n_releases),
         "distance": separation,
         **bounded_columns(design, cells, noise, others),
+        **{f"bayes_{name}": _power(separation, rate) for name, rate in TPR.items()},
     }
+
+
+def _power(distances: FloatArray, rate: float) -> FloatArray:
+    """True positive rates of the best tests of single pairs, of the shape of the distances."""
+    return np.asarray(ndtr(ndtri(rate) + distances))
+
+
+def _over_noise(distances: FloatArray, noise: float) -> FloatArray:
+    """Distances over the noise, infinite without any, of the same shape."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(distances > 0.0, distances / noise, distances)
 
 
 def _difference(lost: Outcome | None, level: float) -> Interval:

@@ -32,7 +32,8 @@ def mean_bound(bounds: Outcome, name: str, prior: FloatArray) -> tuple[float, fl
     slope = float(off @ y / (off @ off)) if off @ off > 0.0 else 0.0
     mean = y.mean() + slope * (known[rest].mean() - x.mean())
     residual = y - y.mean() - slope * off
-    furthest = float(np.max((known if name == "bayes" else 1.0) - prior, where=rest, initial=0.0))
+    most = known if name in ("bayes", "tradeoff") else 1.0
+    furthest = float(np.max(most - bounds["lower"], where=rest, initial=0.0))
     unseen = 1.0 - m / count
     variance = unseen * ((residual @ residual) / max(m - 2, 1) + furthest**2 / m) / m
     mean = float(np.clip(mean, prior[rest].mean(), 1.0))

@@ -24,7 +24,7 @@ from skleak.audit.tables._rows import (
 )
 from skleak.audit.tables._sampled import mean_bound
 from skleak.audit.tables._verdicts import error_verdict
-from skleak.metrics import Interval, mean_interval
+from skleak.metrics import INCOMPARABLE, Interval, mean_interval
 from skleak.utils._typing import FloatArray
 
 
@@ -49,8 +49,17 @@ def _results(
             outcome = cells.get(cell_key(noise, name))
             if outcome is not None:
                 start = {"noise_scale": noise, "attack": name}
-                rows.append(start | row(design, outcome, bounds, float(utility.mean())))
+                found = row(design, outcome, bounds, float(utility.mean()))
+                rows.append(start | found | _unjudged(design, name, found))
     return pd.DataFrame(rows)
+
+
+def _unjudged(design: SecretDesign, name: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns of the verdict where there is none: the attack uses what the prior leaves out."""
+    if name not in design.incomparable:
+        return {}
+    excess = {"detectable_excess": np.nan} if "detectable_excess" in found else {}
+    return {"verdict": INCOMPARABLE, **excess}
 
 
 def _success_row(

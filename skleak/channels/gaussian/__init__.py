@@ -2,6 +2,7 @@
 
 from skleak.channels.gaussian._channel import GaussianChannel
 from skleak.channels.gaussian._hull import hull_coordinates
+from skleak.channels.gaussian._orthants import failure_bound
 from skleak.channels.gaussian._unequal import UnequalGaussianChannel
 
-__all__ = ["GaussianChannel", "UnequalGaussianChannel", "hull_coordinates"]
+__all__ = ["GaussianChannel", "UnequalGaussianChannel", "failure_bound", "hull_coordinates"]

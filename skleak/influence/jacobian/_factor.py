@@ -53,6 +53,10 @@ class FitFactor:
         """Return the same fit under noise for which ``K`` is known, of shape (p, p)."""
         return replace(self, shaped=response)
 
+    def confined(self, directions: FloatArray) -> Self:
+        """Return the same fit seen only along directions of the noise, orthonormal, (p, r)."""
+        return replace(self, shaped=directions @ (directions.T @ self.response))
+
     def under_noise(self, shape: FloatArray) -> Self:
         """Return the same fit under noise of a shape ``S``, positive definite with trace p.
 

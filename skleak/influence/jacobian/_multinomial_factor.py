@@ -95,7 +95,7 @@ class MultinomialFactor(FitFactor):
         """
         x, r, c, _ = self.derivatives(X, y)
         d, n = self.n_features, len(x)
-        inverse = self.inverse_hessian[:, self.by_class]  # (p, K, d~)
+        inverse = self.response[:, self.by_class]  # (p, K, d~)
         u = np.einsum("pkj,nj->npk", inverse, x)
         jacobian = np.empty((n, len(self.coefficients), d + self.n_target_directions))
         jacobian[:, :, :d] = -(u @ (c @ self.weights))
@@ -111,10 +111,10 @@ class MultinomialFactor(FitFactor):
     @cached_property
     def root(self) -> Root:
         """Square root of ``A^2``; see `Root`."""
-        inverse = self.inverse_hessian[:, self.by_class]
+        own, inverse = (a[:, self.by_class] for a in (self.inverse_hessian, self.response))
         # The best known class. Differences to it are taken before anything is squared: a rare
         # class has large entries, which are in those of all classes, and cancel in them.
-        reference = int(np.argmin(np.einsum("kjkj->k", inverse[self.by_class])))
+        reference = int(np.argmin(np.einsum("kjkj->k", own[self.by_class])))
         others = np.delete(np.arange(self.n_classes), reference)
         apart = inverse[:, others] - inverse[:, [reference]]
         width = apart[0].size

@@ -3,6 +3,7 @@
 from skleak.influence.noise._covariance import inverse_hessian_root
 from skleak.influence.noise._fitted import (
     fitted_noise,
+    mean_factor,
     noise_covariance,
     noise_root,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "influence_weights",
     "information_terms",
     "inverse_hessian_root",
+    "mean_factor",
     "minimax_shape",
     "noise_covariance",
     "noise_root",

@@ -55,6 +55,7 @@ def mean_factor(state: FitState) -> FitFactor:
 def _find_mean_factor(state: FitState) -> FitFactor:
     if state.noise.reads_data:
         return fitted_noise(state).mean_factor
-    if state.noise.matrix is None or state.noise.is_identity:
-        return state.factor
-    return state.factor.under_noise(state.noise.matrix)
+    factor, noise = state.factor, state.noise
+    if noise.matrix is not None and not noise.is_identity:
+        factor = factor.under_noise(noise.matrix)
+    return factor if noise.seen is None else factor.confined(noise.seen)

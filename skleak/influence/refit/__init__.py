@@ -4,6 +4,7 @@ from skleak.influence.refit._brackets import loss_brackets
 from skleak.influence.refit._candidates import TABLE_ELEMENTS, candidate_encodings
 from skleak.influence.refit._chord import ChangedHessian, ChordSolver
 from skleak.influence.refit._distances import distance_brackets, largest_distances
+from skleak.influence.refit._one_step import OneStep, whitened
 from skleak.influence.refit._shapes import candidate_shapes
 from skleak.influence.refit._targets import target_encodings
 
@@ -11,10 +12,12 @@ __all__ = [
     "TABLE_ELEMENTS",
     "ChangedHessian",
     "ChordSolver",
+    "OneStep",
     "candidate_encodings",
     "candidate_shapes",
     "distance_brackets",
     "largest_distances",
     "loss_brackets",
     "target_encodings",
+    "whitened",
 ]

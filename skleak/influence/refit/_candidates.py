@@ -154,7 +154,9 @@ class Candidates:
             return found.reshape(len(y), n_values, -1)
 
         records, width = (self.X, self.y, self.rows, self.values), n_values * kind.width(state)
-        return Blocks.of(*records, width=width, elements=TABLE_ELEMENTS).map(encode)
+        return Blocks.of(*records, width=width, elements=TABLE_ELEMENTS, part="encodings").map(
+            encode
+        )
 
     def changes(self) -> Change:
         """All changes at once, for a model with one predictor."""

@@ -21,7 +21,7 @@ from skleak.influence.refit._chord import error_left
 from skleak.influence.reweighting import ClosedSystem, Replacement, equalize, newton_direction
 from skleak.influence.state import FitState
 from skleak.solvers import Minimum, Objective, minimize
-from skleak.utils._blocks import Blocks, dense, row_blocks
+from skleak.utils._blocks import Blocks, dense, row_blocks, stacked
 from skleak.utils._typing import BoolArray, Data, FloatArray, IntArray
 from skleak.utils._warnings import outer_stacklevel
 
@@ -73,13 +73,19 @@ def reweighted_encodings(
         )
     hidden = not (state.verbose or is_long)
     with tqdm(total=len(pairs), desc="encodings", leave=False, disable=hidden) as bar:
-        for some in blocks:
+
+        def solve(some: slice) -> FloatArray:
             i, m = pairs[some].T
             new = dense(state.objective.X[rows[i]])
             new[:, columns] = values[i, m]
-            for k, found in enumerate(refits.solve(rows[i], new)):
-                encodings[i[k], m[k]] = w + (found - refits.start)
+            found = np.stack(list(refits.solve(rows[i], new)))
             bar.update(len(i))
+            return found
+
+        if len(pairs):
+            i, m = pairs.T
+            found = stacked("encodings of candidates", len(pairs), blocks, solve)
+            encodings[i, m] = w + (found - refits.start)
     refits.warn()
     return encodings
 

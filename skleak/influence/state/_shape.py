@@ -1,6 +1,6 @@
 """Which covariance the noise of a fit has, up to its scale."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -24,6 +24,9 @@ class NoiseShape:
     name: Literal["isotropic", "given", "curvature", "minimax"] = "isotropic"
     # ``S`` where it is given, symmetric positive definite of trace p, (p, p)
     matrix: FloatArray | None = None
+    # Orthonormal directions, in coordinates in which the noise is isotropic, to which an attacker's
+    # view of the release is confined; None where all of it is seen, (p, r)
+    seen: FloatArray | None = None
 
     @classmethod
     def of(cls, value: Any, n_parameters: int) -> "NoiseShape":
@@ -79,7 +82,12 @@ class NoiseShape:
         return x if self.matrix is None or self.is_identity else x @ self.matrix_root
 
     def whitened(self, points: FloatArray) -> FloatArray:
-        """Parameters of shape (..., p) in coordinates in which given noise is isotropic."""
+        """Parameters of shape (..., p) in coordinates in which given noise is isotropic.
+
+        Where only some directions are seen, the coordinates are those along them, (..., r).
+        """
+        if self.seen is not None:
+            return np.asarray(replace(self, seen=None).whitened(points) @ self.seen)
         if self.matrix is None or self.is_identity:
             return points
         root = self.matrix_root

@@ -5,8 +5,8 @@ With ``S q_m = lambda_m q_m``, a change dS of the covariance turns the component
     dv_l = sum_m q_m (q_m . dS v_l) / (lambda_l - lambda_m)    over all m but l,
 
 and one of a record u by t makes ``dS = (z t^T + t z^T) / (n - 1)`` with ``z = u - mean``: what the
-mean does cancels. The signs of components, which the decomposition fixes by their largest entries,
-do not change by a small step.
+mean does cancels. The sign of a component is fixed by its largest entry, and does not change by a
+small step, unless two entries of opposite signs are equally large, as of two standardised columns.
 """
 
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ import numpy as np
 from scipy import linalg
 from sklearn.decomposition import PCA
 
-from skleak.inspection.learned._leaf import LearnedLeaf, NothingLearned
+from skleak.inspection.learned._leaf import LearnedLeaf, NothingLearned, rounding
 from skleak.utils._typing import FloatArray, IntArray
 
-# Relative to the largest eigenvalue: error of a component, and distance of two eigenvalues.
-_ERROR, _GAP = 1e-8, 1e-9
+# Relative to the largest, the least distance of two eigenvalues, and of two loadings.
+_GAP = 1e-9
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,19 @@ class Components(LearnedLeaf):
         k, size = len(components), float(values[0])
         own = values[:k]
         error = np.abs(components @ covariance - own[:, None] * components).max(initial=0.0)
-        if error > _ERROR * size or np.abs(transformer.mean_ - records.mean(axis=0)).max() > (
-            _ERROR * np.abs(records).max()
-        ):
+        off = np.abs(transformer.mean_ - records.mean(axis=0)).max()
+        allowed = 10.0 * rounding(components)
+        if error > allowed * size or off > allowed * np.abs(records).max():
             raise NothingLearned("PCA that is approximate, or of other records")
         gaps = np.abs(own[:, None] - values)
         gaps[np.arange(k), np.arange(k)] = np.inf
         if gaps.min() <= _GAP * size:
             raise NothingLearned("PCA of equal variances, whose components are not unique")
+        sizes = np.abs(components)
+        largest = sizes >= (1.0 - _GAP) * sizes.max(axis=1, keepdims=True)
+        both = [np.any(largest & (side * components > 0.0), axis=1) for side in (1.0, -1.0)]
+        if np.any(both[0] & both[1]):
+            raise NothingLearned("PCA whose signs are decided by rounding")
         vectors[:, :k] = components.T
         return cls(centered, components, vectors, values, bool(transformer.whiten))
 

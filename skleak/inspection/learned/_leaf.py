@@ -58,6 +58,11 @@ class NothingLearned(ValueError):
     """A transformer of which it is not known in closed form what it learned."""
 
 
+def rounding(learned: FloatArray) -> float:
+    """Relative error at which what was learned is that of the records, in its precision."""
+    return 1e-9 if np.asarray(learned).dtype == np.float64 else 1e-5
+
+
 def rates_of_order(
     column: FloatArray, weights: dict[int, float]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:

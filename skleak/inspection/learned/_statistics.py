@@ -13,11 +13,16 @@ from skleak.inspection.learned._leaf import (
     NothingLearned,
     quantile_weights,
     rates_of_order,
+    rounding,
 )
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
-# Relative error at which what was learned is that of these records.
-_SAME = 1e-9
+# A column that spans less than this share of its largest entry is constant.
+_CONSTANT = 1e-9
+
+
+# Derivatives of a statistic as an entry grows, falls, and moves with those tied to it, (n, w) each.
+Rates = tuple[FloatArray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,9 @@ class ByColumn(LearnedLeaf):
 
     def along(self, G: FloatArray, rows: IntArray, tangents: FloatArray, side: float) -> FloatArray:
         rates = np.where(side * tangents > 0.0, self.up[:, rows], self.down[:, rows])
-        return np.asarray(np.einsum("kpw,kbw->bp", G, rates * tangents))
+        with np.errstate(invalid="ignore"):
+            changes = np.where(tangents == 0.0, 0.0, rates * tangents)
+            return np.asarray(np.einsum("kpw,kbw->bp", G, changes))
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,7 @@ class Statistic:
     learned: FloatArray  # What the transformer holds, (w,)
     expected: FloatArray  # The statistic of these records, (w,)
     sensitivity: FloatArray  # df/dtheta, (n, w)
-    rates: tuple[FloatArray, FloatArray, FloatArray]  # up, down and together, (n, w) each
+    rates: Rates  # up, down and together, (n, w) each
 
 
 def by_column(transformer: Any, records: FloatArray) -> ByColumn:
@@ -67,7 +74,8 @@ def by_column(transformer: Any, records: FloatArray) -> ByColumn:
     slope, statistics = STATISTICS[type(transformer)](transformer, records)
     for statistic in statistics:
         size = np.maximum(np.abs(statistic.expected), np.nanmax(np.abs(records), axis=0))
-        if not np.all(np.abs(statistic.learned - statistic.expected) <= _SAME * size):
+        error = np.abs(statistic.learned - statistic.expected)
+        if not np.all(error <= rounding(statistic.learned) * size):
             raise NothingLearned(f"{type(transformer).__name__}, fitted on other records")
     n, w = records.shape
     table = np.zeros((4, len(statistics), n, w))
@@ -91,12 +99,11 @@ def _standard(transformer: StandardScaler, records: FloatArray) -> Made:
         rate = present / n
         statistics.append(Statistic(transformer.mean_, mean, -present / scale, (rate, rate, rate)))
     if transformer.with_std:
-        sd = np.sqrt(np.nanmean(centered**2, axis=0))
-        if np.any(sd <= _SAME * np.nanmax(np.abs(records), axis=0)):
-            raise NothingLearned("StandardScaler of a constant column")
+        sd, constant = _span(np.sqrt(np.nanmean(centered**2, axis=0)), records)
         shifted = centered if transformer.with_mean else records
         rate = np.nan_to_num(centered) / (n * sd)
-        statistics.append(Statistic(scale, sd, -shifted / scale**2, (rate, rate, rate)))
+        rates = _torn((rate, rate, rate), constant)
+        statistics.append(Statistic(scale, sd, -shifted / scale**2, rates))
     return 1.0 / scale, statistics
 
 
@@ -104,26 +111,27 @@ def _min_max(transformer: MinMaxScaler, records: FloatArray) -> Made:
     if transformer.clip:
         raise NothingLearned("MinMaxScaler that clips")
     low, high = np.nanmin(records, axis=0), np.nanmax(records, axis=0)
-    span = _span(high - low, "MinMaxScaler")
+    span, constant = _span(high - low, records)
     n = (~np.isnan(records)).sum(axis=0)
     unit = transformer.scale_
     ends = [
         (transformer.data_min_, low, unit * (records - high) / span, [{0: 1.0}] * len(n)),
         (transformer.data_max_, high, -unit * (records - low) / span, [{m - 1: 1.0} for m in n]),
     ]
-    return unit, [Statistic(*end[:3], _order(records, end[3])) for end in ends]
+    return unit, [Statistic(*end[:3], _torn(_order(records, end[3]), constant)) for end in ends]
 
 
 def _max_abs(transformer: MaxAbsScaler, records: FloatArray) -> Made:
     if getattr(transformer, "clip", False):
         raise NothingLearned("MaxAbsScaler that clips")
     sizes = np.abs(records)
-    largest = _span(np.nanmax(sizes, axis=0), "MaxAbsScaler")
+    largest = np.nanmax(sizes, axis=0)
     last = [{m - 1: 1.0} for m in (~np.isnan(records)).sum(axis=0)]
     up, down, together = _order(sizes, last)
     sign = np.nan_to_num(np.sign(records))
     # A negative entry that grows makes its size fall.
     rates = np.where(sign > 0, up, -down), np.where(sign > 0, down, -up), sign * together
+    rates = _torn(rates, largest == 0.0)
     unit = 1.0 / transformer.scale_
     return unit, [Statistic(transformer.max_abs_, largest, -records * unit**2, rates)]
 
@@ -142,10 +150,11 @@ def _robust(transformer: RobustScaler, records: FloatArray) -> Made:
     if transformer.with_scaling:
         low, high = np.array(transformer.quantile_range) / 100.0
         ends = np.nanquantile(records, [low, high], axis=0)
-        unit = scale / _span(ends[1] - ends[0], "RobustScaler")  # of `unit_variance`
+        span, constant = _span(ends[1] - ends[0], records)
+        unit = scale / span  # of `unit_variance`
         sensitivity = -(records - center) * unit / scale**2
         for q, end, sign in ((low, ends[0], -1.0), (high, ends[1], 1.0)):
-            rates = _order(records, [quantile_weights(q, m) for m in n])
+            rates = _torn(_order(records, [quantile_weights(q, m) for m in n]), constant)
             statistics.append(Statistic(end, end, sign * sensitivity, rates))
     return 1.0 / scale, statistics
 
@@ -174,20 +183,27 @@ def _imputer(transformer: SimpleImputer, records: FloatArray) -> Made:
     raise NothingLearned(f"SimpleImputer by {transformer.strategy!r}")
 
 
-def _order(
-    records: FloatArray, weights: list[dict[int, float]]
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _order(records: FloatArray, weights: list[dict[int, float]]) -> Rates:
     """Rates of a weighted sum of order statistics of each column, three tables (n, w)."""
     rates = [rates_of_order(column, own) for column, own in zip(records.T, weights, strict=True)]
     up, down, together = (np.stack(some, axis=1) for some in zip(*rates, strict=True))
     return up, down, together
 
 
-def _span(span: FloatArray, name: str) -> FloatArray:
-    flat: BoolArray = span <= 0.0
-    if np.any(flat):
-        raise NothingLearned(f"{name} of a constant column")
-    return span
+def _span(span: FloatArray, records: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """A scale of each column as scalers use it, one for those that are constant, and which are."""
+    constant = span <= _CONSTANT * np.nanmax(np.abs(records), axis=0)
+    return np.where(constant, 1.0, span), constant
+
+
+def _torn(rates: Rates, constant: BoolArray) -> Rates:
+    """Rates of a scale that jumps as soon as an entry of a constant column moves by itself."""
+    up, down, together = rates
+    return (
+        np.where(constant, np.inf, up),
+        np.where(constant, np.inf, down),
+        (np.where(constant, 0.0, together)),
+    )
 
 
 # Transformers by statistics, and what differentiates them.

@@ -37,10 +37,10 @@ def middle_noise(audit: Any) -> float:
 def most_exposed(audit: Any, n_records: int = 10) -> pd.DataFrame:
     """Return the records about which a model at the middle noise scale tells most.
 
-    Returns ``record``, ``eta`` (see `exposure_column`), ``prior``, ``value`` (the best attack's
-    success, or the smallest error of an unbiased attack) and ``exposure``: value minus prior, or 1
-    minus value over prior; most exposed first. ``attrs["source"]`` is the column ``value`` was
-    taken from.
+    Returns ``record``, its ``label``, ``eta`` (see `exposure_column`), ``prior``, ``value`` (the
+    best attack's success, or the smallest error of an unbiased attack) and ``exposure``: value
+    minus prior, or 1 minus value over prior; most exposed first. ``attrs["source"]`` is the column
+    ``value`` was taken from.
     """
     at = _at_middle(audit)
     source = _source(audit, at)
@@ -48,7 +48,7 @@ def most_exposed(audit: Any, n_records: int = 10) -> pd.DataFrame:
     prior = at["prior"].astype(float)
     relative = 1.0 - value / prior.where(prior > 0.0)
     exposure = value - prior if counts_success(audit) else relative
-    table = at[["record", "eta"]].assign(prior=prior, value=value, exposure=exposure)
+    table = at[["record", "label", "eta"]].assign(prior=prior, value=value, exposure=exposure)
     # Rounded, so that records that differ by round-off are ordered by their information loss.
     order = table.assign(rounded=exposure.round(9)).sort_values(
         ["rounded", "eta"], ascending=False, kind="stable", na_position="last"

@@ -213,17 +213,12 @@ def record_advantages(audit: Any) -> pd.DataFrame:
     """
     records = audit.records
     prior = records["prior"].astype(float)
+    bound, advantage = _of_records(audit)
     if counts_success(audit):
-        known = [name for name in ("bayes", "tightest_bound") if name in records]
-        bound = records[known].astype(float).min(axis=1)
-        advantage = (bound - prior) / (1.0 - prior).where(lambda rest: rest > 0.0)
         mean = tightest(audit)["advantage"].astype(float)
     elif SHARE in records:
-        advantage, mean = records[SHARE].astype(float), levels(audit)[SHARE].astype(float)
+        mean = levels(audit)[SHARE].astype(float)
     else:
-        known = [name for name in ("cramer_rao",) if name in records]
-        bound = records[known].astype(float).min(axis=1).clip(upper=prior)
-        advantage = 1.0 - bound / prior.where(prior > 0.0)
         groups = [values.groupby(records["noise_scale"]).sum() for values in (bound, prior)]
         # Where the bound of any record is unknown, so is the mean.
         missing = bound.isna().groupby(records["noise_scale"]).any()
@@ -231,6 +226,32 @@ def record_advantages(audit: Any) -> pd.DataFrame:
     largest = advantage.groupby(records["noise_scale"]).max()
     table = pd.DataFrame({"mean": mean, "largest": largest}, dtype=float)
     return table.reindex(levels(audit).index)
+
+
+def own_advantages(audit: Any, noise: float) -> pd.DataFrame:
+    """Return upper bounds on what an attack gains over the prior about each record, at one noise.
+
+    Returns ``record``, ``label`` and ``advantage``; nan where no bound is known.
+    """
+    at = audit.records["noise_scale"] == noise
+    table = audit.records.loc[at, ["record", "label"]]
+    return table.assign(advantage=_of_records(audit)[1][at].to_numpy(dtype=float))
+
+
+def _of_records(audit: Any) -> tuple[pd.Series, pd.Series]:
+    """Return the bound of every row of the records, and the advantage that it allows."""
+    records = audit.records
+    prior = records["prior"].astype(float)
+    if counts_success(audit):
+        known = [name for name in ("bayes", "tightest_bound") if name in records]
+        bound = records[known].astype(float).min(axis=1)
+        return bound, (bound - prior) / (1.0 - prior).where(lambda rest: rest > 0.0)
+    if SHARE in records:
+        share = records[SHARE].astype(float)
+        return (1.0 - share) * prior, share
+    known = [name for name in ("cramer_rao",) if name in records]
+    bound = records[known].astype(float).min(axis=1).clip(upper=prior)
+    return bound, 1.0 - bound / prior.where(prior > 0.0)
 
 
 def failed_rows(audit: Any) -> pd.DataFrame:

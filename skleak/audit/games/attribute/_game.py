@@ -5,9 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 
 from skleak.adversary.hypotheses import adds_noise, is_linear, weight_argument
+from skleak.adversary.knowledge import column_names, read_secret
 from skleak.attacks import (
     BlackBoxAttributeInference,
     ImputationAttack,
@@ -21,23 +22,35 @@ from skleak.audit.games._sampled import NAME, BoundsPlan, KnownBounds
 from skleak.audit.games._secret import SecretGame
 from skleak.audit.games._trials import play_actual, play_drawn, play_drawn_errors, play_errors
 from skleak.audit.games.attribute._numbers import NumberBounds, number_bounds
-from skleak.audit.games.attribute._predictions import BLACK_BOXES, PredictionsGame
+from skleak.audit.games.attribute._predictions import (
+    BLACK_BOXES,
+    PredictionsGame,
+    beyond_labels,
+    shown_to,
+)
 from skleak.audit.games.attribute._subject import study
 from skleak.audit.noise._shaped import ShapedNoise
 from skleak.audit.tables._design import Outcome, cell_key
+from skleak.utils._features import is_target
+from skleak.utils._predictions import classifies
 from skleak.utils._typing import FloatArray
 
 # Attacks that read no parameter.
 _ASKING = frozenset(map(repr, ("prior", "imputation", *BLACK_BOXES)))
 _NAMES = ("prior", "imputation", "white_box", "black_box")
+_BEYOND = ("black_box_proba", "black_box_margin")
+# Those that can be about the target of the model itself.
+_OF_TARGETS = ("prior", "imputation", "white_box")
 
 
 def attribute_game(task: Task, entropy: list[int]) -> Game:
     """Return the game of a column: against parameters where there are any, else answers."""
     learner = task.learner
     if learner is None or adds_noise(task.estimator) or _reads_parameters(task):
-        return AttributeGame(task)
-    return PredictionsGame(task, learner, entropy)
+        given = task.table, task.y, task.attribute, task.values
+        few = not read_secret(*given)[0].numeric
+        return AttributeGame(task.settled(drawn=few))
+    return PredictionsGame(task.settled(drawn=False), learner, entropy)
 
 
 def _reads_parameters(task: Task) -> bool:
@@ -63,14 +76,20 @@ class AttributeGame(SecretGame):
                 "`secrets='drawn'` is not played for a number where the covariance of the noise "
                 "follows the data. Pass `secrets='actual'`."
             )
-        known: tuple[str, ...] = (*_NAMES, "informed")
-        default: tuple[str, ...] = _NAMES
+        model = self.subject.model
+        self._classifies = classifies(model, task.y)
+        known: tuple[str, ...] = (*_NAMES, *_BEYOND, "informed")
+        usual: tuple[str, ...] = _NAMES
         if self.estimates:
-            known = default = (*_NAMES, "posterior_mean")
+            known = usual = (*_NAMES, "posterior_mean")
             # Labels cannot tell a quantity.
-            if is_classifier(self.subject.model):
-                default = tuple(name for name in known if name != "black_box")
-        super().__init__(task, self.subject, known, default)
+            if self._classifies:
+                usual = tuple(name for name in known if name != "black_box")
+        elif task.noise_scales is None and not adds_noise(model):
+            usual = (*usual, *beyond_labels(model, task.y))
+        if is_target(task.attribute, column_names(task.table)):
+            known = usual = _OF_TARGETS
+        super().__init__(task, self.subject, known, usual)
 
     def made(self, name: str) -> Any:
         """Return an attack of ours; the white box is fitted already."""
@@ -83,12 +102,15 @@ class AttributeGame(SecretGame):
             "imputation": lambda: ImputationAttack(column, **own),
             "white_box": lambda: subject.white_box,
             "posterior_mean": lambda: subject.posterior,
-            "black_box": lambda: BlackBoxAttributeInference(
-                task.estimator, column, prior="marginal" if self.estimates else prior, **own
-            ),
             "informed": lambda: InformedAttributeInference(task.estimator, column, **own),
         }
-        return makers[name]()
+        if name in makers:
+            return makers[name]()
+        own |= {"prior": "marginal" if self.estimates else prior, "criterion": BLACK_BOXES[name]}
+        return BlackBoxAttributeInference(task.estimator, column, **own)
+
+    def _outputs(self) -> Mapping[str, str]:
+        return shown_to(self._chosen, self._classifies)
 
     def prepare(self, entropy: list[int]) -> None:
         """Fit the attacks, check the noise, and decide whose bounds are computed."""
@@ -103,6 +125,19 @@ class AttributeGame(SecretGame):
         self._known = KnownBounds.of(places, subject.prior, *rest)
         seed = seed_of(entropy, 0, SAMPLE)
         self._plan = BoundsPlan.of(*points.shape, shaped=shapes is not None, seed=seed)
+
+    def phase(self, key: str) -> tuple[str, int]:
+        """Return the phase of a cell; bounds count the records of their own cell."""
+        phase, count = super().phase(key)
+        name = key.rpartition("|")[2]
+        return phase, self._plan.sizes.get(name, count) if phase == NAME else count
+
+    def outlook(self) -> list[str]:
+        """Say whose bounds are computed, and how long that takes."""
+        if self.estimates or not self.design.bounds:
+            return []
+        n_levels = sum(scale > 0.0 for scale in self.design.noise_scales)
+        return [self._plan.outlook(n_levels)]
 
     def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
         """Return the outcomes with the bounds of every noise level as one."""

@@ -7,9 +7,8 @@ import numpy as np
 from skleak.adversary.knowledge import (
     Secret,
     attribute_prior,
-    find_secret,
+    read_secret,
     resolve_records,
-    without_attribute,
 )
 from skleak.attacks import ImputationAttack, PriorAttack
 from skleak.audit.games._game import Task
@@ -28,6 +27,7 @@ class KnownColumn:
     prior: FloatArray  # of every target, (n_targets, n_values)
     baseline: float  # success of the prior
     imputation: float  # success of imputation without the model
+    imputed: float  # the same with the secrets of the data, as they are
     # Largest prior probability, or squared error of the mean of the prior, (n_targets,).
     prior_score: FloatArray
     spread: float = 1.0  # variance of the numbers that are guessed; 1 for categories
@@ -36,7 +36,7 @@ class KnownColumn:
 def known_column(task: Task) -> KnownColumn:
     """Read the column of a task, and measure what guessing without the model gets right."""
     attribute, table, y, records = task.attribute, task.table, task.y, task.records
-    secret = find_secret(table, attribute, task.values)
+    secret, others, known_y = read_secret(table, y, attribute, task.values)
     rows = resolve_records(records, table.shape[0])
     truth, codes = secret.column[rows], secret.codes
     imputation = ImputationAttack(attribute, values=task.values, records=records).fit(table, y)
@@ -52,11 +52,11 @@ def known_column(task: Task) -> KnownColumn:
             prior=np.empty((len(rows), 0)),
             baseline=determination(errors, spread),
             imputation=determination((imputation.predict() - truth) ** 2, spread),
+            imputed=determination((imputation.predict() - truth) ** 2, spread),
             prior_score=errors,
             spread=spread,
         )
-    others = without_attribute(table, secret.index)
-    prior = attribute_prior(task.prior, others, y, secret, rows)
+    prior = attribute_prior(task.prior, others, known_y, secret, rows)
     guess, everyone = imputation.prior_.argmax(axis=1), np.arange(len(rows))
     # A secret that is drawn is guessed as often as its prior says.
     right = prior[everyone, guess] if task.drawn else guess == codes[rows]
@@ -68,5 +68,6 @@ def known_column(task: Task) -> KnownColumn:
         prior=prior,
         baseline=float(prior.max(axis=1).mean()),
         imputation=float(right.mean()),
+        imputed=float(np.mean(guess == codes[rows])),
         prior_score=prior.max(axis=1),
     )

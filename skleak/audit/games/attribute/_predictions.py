@@ -5,7 +5,7 @@ training; else there is a single one, and what attacks get right of it is a fact
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ from skleak.utils._typing import Array, FloatArray
 
 # Stream of the seeds of the trainings, beside those of other games.
 _TRAINING = 21
-_BASELINES = ("prior", "imputation")
+_BASELINES, _WHOLE = ("prior", "imputation"), ("white_box", "informed")
 # Attacks on answers: what of them each compares, and by which criterion.
 BLACK_BOXES = {
     "black_box": "performance",
@@ -61,7 +61,6 @@ NO_BOUND = "no bound: the release is not a noisy channel that skleak knows"
 class PredictionsFacts(Facts):
     """Settings of a game against answers as its report states them."""
 
-    outputs: Mapping[str, str] = field(default_factory=dict)  # what each attack looks at
     no_bound: str  # why no attack is bounded
     preprocessing: str  # whether it is part of what is asked
     random: bool  # whether trainings differ
@@ -102,7 +101,7 @@ class PredictionsGame(Game):
         self._classifies = classifies(model, task.y)
         self._chosen = named_attacks(
             task.attacks,
-            lambda: self._default(model),
+            lambda: [*_BASELINES, "black_box", *beyond_labels(model, task.y)],
             known=sorted((*_BASELINES, *BLACK_BOXES)),
             names=_CLASSES,
             reserved=("bounds", "noiseless", "utility"),
@@ -128,14 +127,6 @@ class PredictionsGame(Game):
             imputation=known.imputation,
             spread=known.spread,
         )
-
-    def _default(self, model: Any) -> list[str]:
-        names = [*_BASELINES, "black_box"]
-        if self._classifies and hasattr(model, "predict_proba") and hasattr(model, "classes_"):
-            names.append("black_box_proba")
-        elif self._classifies and hasattr(model, "decision_function"):
-            names.append("black_box_margin")
-        return names
 
     def _fit_attacks(self) -> None:
         self.attacks = {}
@@ -204,19 +195,32 @@ class PredictionsGame(Game):
             noiseless_utility=float("nan"),
             noise_covariance="isotropic",
             has_noise=False,
-            outputs={name: self._output(attack) for name, attack in self._chosen.items()},
+            imputed=self._known.imputed,
+            outputs=shown_to(self._chosen, self._classifies),
             no_bound=NO_BOUND,
             preprocessing="in the model" if isinstance(self.task.estimator, Pipeline) else "none",
             random=self._random,
         )
 
-    def _output(self, attack: Any) -> str:
-        """Say what of a model an attack looks at."""
-        if not isinstance(attack, str):
-            return "the model"
-        answers = "labels" if self._classifies else "predictions"
-        shown = {"black_box_proba": "probabilities", "black_box_margin": "margins"}
-        return "nothing" if attack in _BASELINES else shown.get(attack, answers)
+
+def beyond_labels(model: Any, y: Array) -> list[str]:
+    """Name the black box that sees most of a classifier, fitted or not: no more than one."""
+    if not classifies(model, y):
+        return []
+    if hasattr(model, "predict_proba"):
+        return ["black_box_proba"]
+    return ["black_box_margin"] if hasattr(model, "decision_function") else []
+
+
+def shown_to(attacks: Mapping[str, Any], classes: bool) -> dict[str, str]:
+    """Say what of a model each attack is shown."""
+    shown = dict.fromkeys(_BASELINES, "nothing") | dict.fromkeys(_WHOLE, "parameters")
+    shown |= {"black_box_proba": "probabilities", "black_box_margin": "margins"}
+    shown["black_box"] = "labels" if classes else "predictions"
+    return {
+        name: shown[attack] if isinstance(attack, str) else "the model"
+        for name, attack in attacks.items()
+    }
 
 
 def check_settings(task: Task) -> None:

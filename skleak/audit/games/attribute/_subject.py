@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from skleak.adversary.hypotheses import (
-    PublicModel,
     candidate_rows,
     changed_columns,
     last_step,
@@ -97,13 +96,14 @@ def study(task: Task) -> AttributeSubject:
         "prior": known.prior,
         "baseline": known.baseline,
         "imputation": known.imputation,
+        "imputed": known.imputed,
         "prior_score": known.prior_score,
         "spread": known.spread,
     }
     rows, secret = known.targets, known.secret
     if secret.numeric:
         slope = None
-        if public.has_closed_form and not task.refit_preprocessing:
+        if public.has_closed_form and not task.refit_preprocessing and not secret.is_target:
             place = (public, table, rows, secret.index, secret.column)
             slope = exact_slope(unit_state(fitted), *place)
         posterior = PosteriorMeanReconstruction._sharing(white_box, task.prior, table, task.y)
@@ -114,11 +114,11 @@ def study(task: Task) -> AttributeSubject:
         return _quantity(shared, secret.column, slope)
     everyone, codes = np.arange(len(rows)), secret.codes[rows]
     candidates = []
-    if public.has_closed_form:
+    if public.has_closed_form and not secret.is_target:
         candidates = candidate_rows(public, table, rows, secret.index, known.values)
     return AttributeSubject(
         **shared,
-        **_columns_loss(fitted, public, candidates, rows, noise),
+        **_columns_loss(fitted, candidates, rows, noise),
         hypotheses=Hypotheses.near(white_box.encodings_[everyone, codes]),
         shapes=None if white_box._shaped is None else white_box._shaped.shapes,
     )
@@ -148,11 +148,14 @@ def _quantity(
 
 
 def _columns_loss(
-    fitted: Any, model: PublicModel, candidates: list[Any], targets: IntArray, noise: NoiseShape
+    fitted: Any, candidates: list[Any], targets: IntArray, noise: NoiseShape
 ) -> dict[str, Any]:
-    """Fisher information loss of a subject, over the encoded columns of an attribute."""
+    """Fisher information loss of a subject, over the encoded columns of an attribute.
+
+    Not known where there are no candidates: of labels, and of models without closed forms.
+    """
     not_known = np.full(len(targets), np.nan)
-    if not model.has_closed_form:
+    if not candidates:
         return {"unit_eta": not_known}
     # What is fitted has no noise, of any shape.
     state = unit_state(fitted, noise)

@@ -1,0 +1,108 @@
+"""The first sentence of an audit: which noise to choose, what it costs, and for whom not."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from skleak.audit.report._decision import EXCEEDS, INVALID, KEPT
+from skleak.rendering import code, count, number, percent, plural, shorten
+
+# Records named one by one; more are counted.
+N_NAMED = 5
+
+
+def advice(found: Mapping[str, Any]) -> str:
+    """Say whether the limit is kept, at which noise scale, at what cost, and for whom not."""
+    if found["status"] == INVALID:
+        return (
+            "No noise scale can be recommended: the mechanism failed its checks (see below), so no "
+            f"bound here holds, and whether any keeps {_limit(found)} is not known."
+        )
+    said = {KEPT: _kept, EXCEEDS: _exceeds}.get(found["status"], _unknown)(found)
+    return f"{said}{_cost(found['utility'])}{_for_whom(found)}."
+
+
+def _kept(found: Mapping[str, Any]) -> str:
+    at = percent(max(found["advantage"], 0.0), up=True)
+    name = _name(found)
+    return f"{name[:1].upper()}{name[1:]} keeps {_limit(found)}: it is at most {at} on average"
+
+
+def _exceeds(found: Mapping[str, Any]) -> str:
+    name, up = _name(found), percent(found["advantage"], up=True)
+    start = f"{name[:1].upper()}{name[1:]} does not keep {_limit(found)}: "
+    if found["n_scales"] > 1:
+        start = (
+            f"None of the {found['n_scales']} noise scales audited keeps {_limit(found)}, and a "
+            f"larger one is needed: at {number(found['noise'])} "
+        )
+    if found["source"] == "bound":
+        return f"{start}it may be up to {up} on average"
+    return f"{start}{code(found['source'])} has one of {percent(found['advantage'])}"
+
+
+def _unknown(found: Mapping[str, Any]) -> str:
+    best = found["best"]
+    which = "any noise scale audited" if found["n_scales"] > 1 else _name(found)
+    played = "no attack played does better than guessing"
+    if not best["failed"] and best["advantage"] > 0.0:
+        share = percent(best["advantage"])
+        played = f"the best attack played, {code(best['attack'])}, has one of {share}"
+    if found["n_scales"] > 1:
+        played = f"at noise scale {number(found['noise'])} {played}"
+    return (
+        f"Whether {which} keeps {_limit(found)} is not known: nothing bounds the attacks that were "
+        f"not played, and {played}"
+    )
+
+
+def _name(found: Mapping[str, Any]) -> str:
+    if not found["has_noise"]:
+        return "the model as it is"
+    if found["noise"] == 0.0:
+        return "a release without noise"
+    return f"noise scale {number(found['noise'])}"
+
+
+def _limit(found: Mapping[str, Any]) -> str:
+    over = "the prior" if found["kind"] == "categorical" else "guessing"
+    whose = "unbiased attacks, and of those played," if found["unbiased"] else "attackers"
+    return f"the advantage of {whose} over {over} within {percent(found['limit'])}"
+
+
+def _cost(found: Mapping[str, Any]) -> str:
+    """Say how useful the model is there, against the model without noise."""
+    if np.isnan(found["value"]):
+        return ""
+    name, value = shorten(found["name"], 48), number(found["value"])
+    against = ""
+    if found["noise"] != 0.0 and not np.isnan(found["noiseless"]):
+        against = f", against {number(found['noiseless'])} without noise"
+    return f"; the released model's {name} is {value} on {found['data']}{against}"
+
+
+def _for_whom(found: Mapping[str, Any]) -> str:
+    """Say for how many records the limit is passed, and for whom by most."""
+    n, bound = found["n_above"], found["by"] == "bound"
+    if np.isnan(n):
+        return ""
+    limit = percent(found["limit"])
+    own = "their own bound" if bound else "the advantage of the best attack played"
+    if n == 0:
+        beyond = "" if bound else ", by more than chance explains"
+        return f"; for no record is {own.replace('their', 'its')} above {limit}{beyond}"
+    largest = percent(found["largest"], up=bound)
+    but = "but " if found["status"] == KEPT else ""
+    most = ", that is" if n == 1 else ", most for"
+    return (
+        f"; {but}for {count(n)} of {plural(found['n_targets'], 'record')} {own} is above "
+        f"{limit}{most} {names_of(found['labels'])} (named by {shorten(found['named_by'], 60)}; "
+        f"the largest is {largest})"
+    )
+
+
+def names_of(labels: Sequence[Any]) -> str:
+    """Name the first of some records by their labels."""
+    named = [shorten(label, 24) for label in labels[:N_NAMED]]
+    return ", ".join(named) + (", …" if len(labels) > N_NAMED else "")

@@ -1,0 +1,175 @@
+"""Facts: which noise keeps the advantage within the limit, what it costs, and for whom not."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skleak.audit.report._facts import AuditFacts
+from skleak.metrics import EXCEEDED, multiplicity_correction, p_value_exceeds
+from skleak.rendering.results import (
+    BASELINES,
+    SHARE,
+    best_rows,
+    counts_success,
+    levels,
+    own_advantages,
+    record_advantages,
+    tightest,
+)
+
+# A limit is kept, passed, or nothing tells whether it is.
+KEPT, EXCEEDS, UNKNOWN, INVALID = "kept", "exceeds", "unknown", "invalid"
+
+
+def decision(report: AuditFacts) -> dict[str, Any]:
+    """Find the smallest noise scale that keeps the advantage within the limit.
+
+    Returns ``status``: "kept" at ``noise``, "exceeds" at all noise scales, "unknown" where no bound
+    says that it is kept, "invalid" where the mechanism is not what the bounds suppose; and of
+    ``noise``, else of the largest noise scale, the ``advantage`` of attackers, its ``source``, the
+    ``utility``, and the records whose own figure is above the limit: ``n_above`` (NaN if not
+    known), the ``labels`` of the most exposed, and the ``largest`` figure.
+    """
+    limit, table = limit_of(report), largest_advantages(report)
+    states = [_state(*row, limit) for row in zip(table["advantage"], table["source"], strict=True)]
+    status = next((s for s in (KEPT, UNKNOWN) if s in states), EXCEEDS)
+    k = states.index(KEPT) if status == KEPT else len(states) - 1
+    if _mechanism_failed(report):
+        status = INVALID
+    noise = float(table.index[k])
+    best: Any = best_rows(report).loc[noise]
+    return {
+        "status": status,
+        "limit": limit,
+        "n_scales": len(table),
+        "noise": noise,
+        "advantage": float(table["advantage"].iloc[k]),
+        "source": table["source"].iloc[k],
+        "kind": report.kind,
+        # Whether the bound is about unbiased attacks alone.
+        "unbiased": bool((tightest(report)["bound"] == "cramer_rao").any()),
+        "has_noise": report.settings.get("has_noise", True) or bool(table.index.max() > 0.0),
+        "best": {name: best[name] for name in ("attack", "advantage", "failed")},
+        "utility": utility(report, noise),
+        "named_by": report.settings["labels"],
+        "n_targets": report.settings["n_targets"],
+        **_above(report, noise, limit),
+    }
+
+
+def largest_advantages(report: AuditFacts) -> pd.DataFrame:
+    """Return the largest advantage over the prior that an attacker may have, by noise scale.
+
+    For one of a few values, or membership, it is that of the tightest bound, which no attack
+    exceeds for secrets drawn from the prior; and that of an attack which was found to exceed it on
+    the actual secrets, and knows more than imputation does without the model.
+    Where there is no bound it is that of the best attack played. For a number it is the share of
+    the squared error that attackers with its prior remove on average, or an attack played. Whole
+    records have a bound for unbiased attacks only: nothing is known of attackers with a prior.
+    Attacks that do not look at the model do not count.
+
+    Returns: index ``noise_scale``; ``advantage`` (NaN where nothing is known) and ``source``
+    (``bound`` or the name of an attack).
+    """
+    bounds = record_advantages(report)["mean"] + _allowance(report)
+    played = report.results[~report.results["attack"].isin(BASELINES)]
+    rows = []
+    # A bound for unbiased attacks says nothing of others, nor does what was played.
+    unbiased = "cramer_rao" in report.bounds and SHARE not in report.records
+    if unbiased:
+        bounds = bounds * math.nan
+    only_bound = not counts_success(report) and "cramer_rao" in report.bounds
+    for noise, bound in bounds.items():
+        at = played[played["noise_scale"] == noise]
+        if counts_success(report) and not math.isnan(bound):
+            at = at[at["verdict"] == EXCEEDED]
+            if report.kind == "categorical":
+                at = at[~(at["advantage_over_imputation"] <= 0.0)]
+        elif only_bound and math.isnan(bound):
+            at = at[:0]
+        known = at.loc[at["advantage"].notna(), ["advantage", "attack"]]
+        found = [(float(advantage), str(name)) for advantage, name in known.to_numpy().tolist()]
+        if not math.isnan(bound):
+            found.insert(0, (float(bound), "bound"))
+        rows.append(max(found, key=lambda each: each[0], default=(math.nan, "nothing")))
+    return pd.DataFrame(rows, columns=["advantage", "source"], index=bounds.index)
+
+
+def _allowance(report: AuditFacts) -> pd.Series:
+    """Return four standard errors of the bound, as an advantage, where it is that of a sample."""
+    first = levels(report)
+    if "bound_error" not in first:
+        return pd.Series(0.0, index=first.index)
+    rest = (1.0 - first["baseline"].astype(float)).where(lambda share: share > 0.0)
+    return (4.0 * first["bound_error"].astype(float) / rest).fillna(0.0)
+
+
+def limit_of(report: AuditFacts) -> float:
+    """Return the advantage that is tolerated."""
+    return float(report.settings["max_advantage"])
+
+
+def utility(report: AuditFacts, noise: float) -> dict[str, Any]:
+    """Return the score of released models at a noise scale, and of the model without noise."""
+    settings, first = report.settings, levels(report)
+    return {
+        "noise": noise,
+        "value": float(first["utility"].to_numpy(dtype=float)[first.index == noise][0]),
+        "name": settings["utility_name"],
+        "data": settings["utility_data"],
+        "noiseless": settings["noiseless_utility"],
+    }
+
+
+def _state(advantage: float, source: str, limit: float) -> str:
+    if advantage > limit:
+        return EXCEEDS
+    return KEPT if source == "bound" else UNKNOWN
+
+
+def _mechanism_failed(report: AuditFacts) -> bool:
+    checks = report.checks
+    return not checks.empty and not bool(checks["passed"].astype(bool).all())
+
+
+def _above(report: AuditFacts, noise: float, limit: float) -> dict[str, Any]:
+    """Find the records whose own figure is above the limit, the most exposed first."""
+    own = own_advantages(report, noise)
+    if own["advantage"].notna().any():
+        above = own[own["advantage"] > limit * (1.0 + 1e-9)]
+        by = "bound"
+    else:
+        own = _played(report, noise, limit)
+        above, by = own[own["surely"]], "attack"
+    known = bool(own["advantage"].notna().any())
+    first = above.sort_values("advantage", ascending=False, kind="stable")
+    return {
+        "n_above": len(above) if known else np.nan,
+        "labels": first["label"].tolist(),
+        "largest": float((first if len(first) else own)["advantage"].max()),
+        "by": by,
+    }
+
+
+def _played(report: AuditFacts, noise: float, limit: float) -> pd.DataFrame:
+    """Advantage of the best attack on every record, and whether it is surely above the limit.
+
+    Among many records some are right by chance: exact binomial tests, by Holm's method.
+    """
+    at = report.records[report.records["noise_scale"] == noise]
+    prior, name = at["prior"].astype(float), f"success_{best_rows(report).loc[noise, 'attack']}"
+    table = at[["record", "label"]].assign(advantage=np.nan, surely=False)
+    if not counts_success(report) or name not in at or "n_games" not in at:
+        return table
+    success = at[name].astype(float)
+    games, rest = at["n_games"].astype(float), (1.0 - prior).where(prior < 1.0)
+    table["advantage"] = (success - prior) / rest
+    known = table["advantage"].notna() & (games > 0.0)
+    if known.any():
+        hits = np.rint((success * games)[known])
+        p_values = p_value_exceeds(hits, games[known], (prior + limit * rest)[known])
+        adjusted: Any = multiplicity_correction(np.atleast_1d(p_values))
+        table.loc[known, "surely"] = adjusted <= 1.0 - report.settings["confidence_level"]
+    return table

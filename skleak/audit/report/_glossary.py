@@ -1,0 +1,100 @@
+"""What the words of the report of an audit mean; only those that it uses."""
+
+from skleak.audit.report._facts import AuditFacts
+from skleak.metrics import BIASED, CONSISTENT, EXCEEDED, INCOMPARABLE, VACUOUS
+from skleak.rendering import percent
+from skleak.rendering.results import counts_success
+
+_VERDICTS = {
+    CONSISTENT: "The interval of the attack reaches below the bound. It proves nothing: "
+    "another attack may do better, and a wide interval is consistent with much.",
+    EXCEEDED: "The whole interval lies beyond the bound. What the bound supposes is then not so: "
+    "the prior, the noise, or what the attack was told.",
+    BIASED: "The error is smaller than unbiased attacks can have. Nothing is wrong: an attack "
+    "that leans on prior knowledge is biased, and the bound is not about it.",
+    VACUOUS: "The bound excludes nothing, such as a success of at most 100%.",
+    INCOMPARABLE: "No verdict: the attack uses what the prior of the bound leaves out, such as "
+    "the other columns of the record.",
+}
+
+
+def glossary(report: AuditFacts) -> tuple[tuple[str, str], ...]:
+    """List terms and what they mean."""
+    guesses, membership = counts_success(report), report.kind == "membership"
+    rows = []
+    if not report.noiseless:
+        said = "Standard deviation of the noise that is added to each parameter."
+        rows.append(("Noise scale", said))
+    if not guesses:
+        rows.append(
+            (
+                "Advantage",
+                "1 minus the mean squared error over that of guessing the mean of the others: 0% "
+                "is no better than that guess, 100% is exact.",
+            )
+        )
+    else:
+        over = "a guess that ignores the model" if membership else "the prior"
+        rows.append(
+            (
+                "Advantage",
+                f"How much of what {over} gets wrong an attack gets right: (success - p) / (1 - "
+                "p), with p the success of that guess. 0% is no better, 100% always right.",
+            )
+        )
+    rows.append(
+        (
+            "Limit",
+            f"The advantage that is tolerated, here {percent(report.settings['max_advantage'])} "
+            "on average over records: `max_advantage`, on the command line `--fail-above`.",
+        )
+    )
+    if report.kind == "categorical":
+        rows += _OF_VALUES
+    known = {name for name in report.bounds if report.results[name].notna().any()}
+    if "bayes" in known:
+        rows.append(
+            (
+                "Exact (Bayes)",
+                "Success of the best possible attack, which knows all but the secret and the "
+                "noise, computed rather than bounded: no attack exceeds it, and one reaches it.",
+            )
+        )
+    if "dp" in known:
+        rows.append(
+            ("Differential privacy", "What the estimator guarantees whatever the records are.")
+        )
+    if any("fano" in name for name in known):
+        rows.append(
+            (
+                "Fano, trade-off, Rényi and others",
+                "Bounds on the success of every attack from how much a release tells of the "
+                "secret. They hold like the exact value, and are looser.",
+            )
+        )
+    if "cramer_rao" in known:
+        rows.append(
+            (
+                "Cramér–Rao",
+                "Smallest error of an attack that is right on average, whatever the truth is "
+                "(unbiased). Attacks that lean on prior knowledge may err less.",
+            )
+        )
+    shown = set(report.results["verdict"]) if "verdict" in report.results else set()
+    rows += [
+        (name[:1].upper() + name[1:], said) for name, said in _VERDICTS.items() if name in shown
+    ]
+    return tuple(rows)
+
+
+_OF_VALUES = [
+    (
+        "Prior",
+        "What is known of the secret before the release. Bounds and advantages are relative to it.",
+    ),
+    (
+        "Imputation",
+        "A guess from the other columns of the record, without the model. What it gets right is "
+        "known of the population, and no noise hides it.",
+    ),
+]

@@ -1,0 +1,181 @@
+"""Tables of a leakage report."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skleak.rendering import Block, Column, Paragraph, Table, count, number, percent
+from skleak.reports._facts import LeakageFacts
+from skleak.reports.measures._gain import MUCH
+
+
+def features_table(report: LeakageFacts) -> tuple[Block, ...]:
+    """Tabulate columns by what an attacker gains, with the bounds of unbiased attackers beside."""
+    table = report.features
+    sharp = tuple((table["gain"] > MUCH).tolist())
+    explained = (
+        "For an attacker who knows everything but one entry, whatever that is, and the most "
+        "exposed record of each column. Gained: how far the release lifts a guess between two "
+        "values at even odds, from 0% (a bare guess) to 100% (certainty); bars of more than 50% "
+        "stand out. A number is held against itself one standard deviation lower and higher. The "
+        "squared error removed is that of who expects a normal law, at most."
+    )
+    apart = _numbers(table["distance"])
+    columns = (
+        Column("Column", _names(table), short="column", kind="name"),
+        Column("Gain", _meter(table["gain"]), kind="meter", sharp=sharp),
+        Column("Gained over guessing", _percents(table["gain"]), short="gain", sharp=sharp),
+        Column("Noise units apart", _estimates(apart, table["exact"]), short="apart"),
+        Column("Right at even odds", tuple(map(percent, table["success_even_odds"]))),
+        Column(
+            "Found at 1% false alarms",
+            tuple(map(percent, table["true_positives_at_1pct"])),
+            short="found",
+        ),
+        Column("Squared error removed", _percents(table["share_removed"]), short="removed"),
+        Column("Record", tuple(map(str, table["most_exposed_record"])), short="record"),
+    )
+    where = "are in the table `features` of the report and in its JSON."
+    told = Table("Columns", columns, limits=(8, 30), more="column", where=where)
+    blocks: list[Block] = [Paragraph(explained, soft=True), told]
+    if not table["exact"].all():
+        blocks.append(Paragraph("A distance with ≈ is an estimate; see `features['note']`.", True))
+    return tuple(blocks)
+
+
+def unbiased_table(report: LeakageFacts) -> tuple[Block, ...]:
+    """Tabulate what bounds unbiased attackers, who are no measure of harm."""
+    table = report.features
+    explained = (
+        "An attacker whose guesses are right on average, whatever the truth, has a standard error "
+        "of at least this (Cramér–Rao). It is a local bound, and no measure of how well the values "
+        "of a column are told apart: for that see above."
+    )
+    columns = (
+        Column("Column", _names(table), kind="name"),
+        Column("Standard error at least", _numbers(table["standard_error"])),
+        Column("With a normal prior", _numbers(table["van_trees_error"])),
+        Column("Column's std. dev.", _numbers(table["column_std"])),
+        Column("Largest loss", _numbers(table["max_loss"])),
+        Column("Mean loss", _numbers(table["mean_loss"])),
+    )
+    where = "are in the table `features` of the report and in its JSON."
+    return Paragraph(explained, soft=True), Table(
+        "Unbiased attackers", columns, limits=(8, 30), more="column", where=where
+    )
+
+
+def carriers_table(report: LeakageFacts) -> tuple[Block, ...]:
+    """Tabulate who has a rare value, and how surely that is found."""
+    table = report.carriers
+    explained = (
+        "Records with a value that 5% of the records or fewer have, in columns of which more than "
+        "2% is gained, and how surely a test at 1% false alarms finds that they have it."
+    )
+    columns = (
+        Column("Record", tuple(map(str, table["record"])), short="record", kind="name"),
+        Column("Column", tuple(map(str, table["feature"])), short="column", kind="words"),
+        Column("Have the same value", tuple(map(percent, table["share"])), short="share"),
+        Column("Noise units apart", _numbers(table["distance"]), short="apart"),
+        Column(
+            "Found at 1% false alarms",
+            tuple(map(percent, table["true_positives_at_1pct"])),
+            short="found",
+            sharp=tuple((table["true_positives_at_1pct"].astype(float) > 0.5).tolist()),
+        ),
+    )
+    return Paragraph(explained, soft=True), Table(
+        "Rare values",
+        columns,
+        limits=(8, 40),
+        more="record",
+        where="are in the table `carriers` of the report and in its JSON.",
+    )
+
+
+def groups_table(report: LeakageFacts) -> tuple[Block, ...]:
+    mean = report.groups["mean_loss"].to_numpy(dtype=float)
+    table = report.groups.iloc[np.argsort(-mean, kind="stable")]
+    explained = (
+        "Does one group pay more than another? Mean leakage of a record by group; the spread over "
+        f"groups is {number(report.dataset['group_spread'])} (0 if equal)."
+    )
+    columns = (
+        Column("Group", _names(table), short="group", kind="name"),
+        Column("Share", _shares(table["mean_loss"]), kind="meter"),
+        Column("Mean loss", _numbers(table["mean_loss"]), short="mean loss"),
+        Column("Over overall mean", _numbers(table["relative_mean"]), short="mean/overall"),
+        Column("Largest loss", _numbers(table["max_loss"]), short="max loss"),
+        Column("Spread within", _numbers(table["spread"]), short="spread"),
+        Column("Joint loss", _numbers(table["joint_loss"]), short="joint loss"),
+        Column("Records", tuple(map(count, table["n_records"])), short="records"),
+        Column("Most exposed", tuple(map(str, table["most_exposed_record"]))),
+    )
+    return Paragraph(explained, soft=True), Table(
+        "Groups",
+        columns,
+        limits=(8, 30),
+        more="group",
+        where="are in the table `groups` of the report and in its JSON.",
+    )
+
+
+def records_table(report: LeakageFacts) -> tuple[Block, ...]:
+    mean = report.dataset["mean_loss"]
+    records = report.records[report.records["sample_weight"] > 0.0]
+    loss = records["fisher_information_loss"].to_numpy()
+    worst = records.iloc[np.argsort(-loss, kind="stable")[: len(_most_exposed(report))]]
+    loss = worst["fisher_information_loss"].to_numpy()
+    ratio = loss / mean if 0.0 < mean < np.inf else np.full(len(loss), np.nan)
+    columns = [
+        Column("Record", _names(worst), kind="name"),
+        Column("Fisher information loss", _numbers(loss)),
+        Column("Over the mean", _numbers(ratio)),
+    ]
+    if "gain" in worst:
+        columns += [
+            Column("Most telling column", tuple(map(str, worst["most_telling"])), kind="words"),
+            Column("Gained over guessing", _percents(worst["gain"])),
+            Column("With and without, noise units", _numbers(worst["mu"])),
+        ]
+    explained = (
+        "By label, or by position in the data, counted from 0, where there are none. The records "
+        "themselves are not in here. `report.person(label)` tells more about one."
+    )
+    return Paragraph(explained, soft=True), Table("Most exposed records", tuple(columns))
+
+
+def _most_exposed(report: LeakageFacts) -> list[Any]:
+    return list(report.dataset["most_exposed_records"])
+
+
+def _names(table: pd.DataFrame) -> tuple[str, ...]:
+    return tuple(map(str, table.index))
+
+
+def _numbers(values: Any) -> tuple[str, ...]:
+    return tuple(map(number, values))
+
+
+def _percents(values: Any) -> tuple[str, ...]:
+    """Bounds in percent, rounded upward."""
+    return tuple(percent(value, up=True) for value in values)
+
+
+def _meter(gain: pd.Series) -> tuple[str, ...]:
+    return tuple(f"{100.0 * share:.4g}" for share in gain.fillna(0.0))
+
+
+def _estimates(numbers: tuple[str, ...], exact: pd.Series) -> tuple[str, ...]:
+    """Mark what is not exact."""
+    return tuple(told if sure else f"≈ {told}" for told, sure in zip(numbers, exact, strict=True))
+
+
+def _shares(values: pd.Series) -> tuple[str, ...]:
+    """Lengths of bars, in percent of the largest."""
+    sizes = values.to_numpy(dtype=float)
+    finite = sizes[np.isfinite(sizes)]
+    largest = finite.max(initial=0.0) or 1.0
+    shares = np.nan_to_num(np.clip(sizes / largest, 0.0, 1.0))
+    return tuple(f"{100.0 * share:.4g}" for share in shares)
