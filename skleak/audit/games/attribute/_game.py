@@ -88,7 +88,7 @@ class AttributeGame(SecretGame):
         elif task.noise_scales is None and not adds_noise(model):
             usual = (*usual, *beyond_labels(model, task.y))
         if is_target(task.attribute, column_names(task.table)):
-            known = usual = _OF_TARGETS
+            known = usual = (*_OF_TARGETS, "posterior_mean") if self.estimates else _OF_TARGETS
         super().__init__(task, self.subject, known, usual)
 
     def made(self, name: str) -> Any:
@@ -130,6 +130,8 @@ class AttributeGame(SecretGame):
         """Return the phase of a cell; bounds count the records of their own cell."""
         phase, count = super().phase(key)
         name = key.rpartition("|")[2]
+        if self.estimates:
+            return phase, count
         return phase, self._plan.sizes.get(name, count) if phase == NAME else count
 
     def outlook(self) -> list[str]:
