@@ -136,7 +136,7 @@ class PersonAudit(Report):
             Column("Best attack played", tuple(map(show, table["value"])), short="attack"),
             Column("Which", tuple(map(attack_label, table["attack"])), short="which", kind="words"),
             Column(
-                "No attack exceeds" if guesses else "Unbiased attacks err by",
+                "Bound on all attacks" if guesses else "Unbiased attacks err by",
                 tuple(bounds),
                 short="bound",
                 kind="words",

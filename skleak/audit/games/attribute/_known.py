@@ -27,6 +27,7 @@ class KnownColumn:
     values: Array  # candidate values, (n_values,); empty for a quantity
     prior: FloatArray  # of every target, (n_targets, n_values)
     baseline: float  # success of the prior
+    guesser: ImputationAttack  # fitted
     imputation: float  # success of imputation without the model
     imputed: float  # the same with the secrets of the data, as they are
     # Largest prior probability, or squared error of the mean of the others, (n_targets,).
@@ -53,6 +54,7 @@ def known_column(task: Task) -> KnownColumn:
             truth=truth,
             values=column[:0],
             prior=np.empty((len(rows), 0)),
+            guesser=imputation,
             baseline=determination(errors, spread),
             imputation=determination((imputation.predict() - truth) ** 2, spread),
             imputed=determination((imputation.predict() - truth) ** 2, spread),
@@ -70,6 +72,7 @@ def known_column(task: Task) -> KnownColumn:
         truth=truth,
         values=secret.values,
         prior=prior,
+        guesser=imputation,
         baseline=float(prior.max(axis=1).mean()),
         imputation=float(right.mean()),
         imputed=float(np.mean(guess == codes[rows])),
