@@ -10,11 +10,16 @@ __all__ = [
     "PrivacyLeakWarning",
     "ReleaseMismatchWarning",
     "UnevenLeakageWarning",
+    "UnprotectedValueWarning",
 ]
 
 
 class PrivacyLeakWarning(UserWarning):
     """Something confidential may leave, or a stated guarantee does not hold."""
+
+
+class UnprotectedValueWarning(PrivacyLeakWarning):
+    """The noise of a release is too small to hide some value of some record from anybody."""
 
 
 class ReleaseMismatchWarning(UserWarning):

@@ -4,6 +4,7 @@ from skleak.audit._leakage import LeakageAuditor
 from skleak.audit._membership import MembershipAuditor
 from skleak.audit.gain._control import attribute_gain
 from skleak.audit.gain._gain import AttributeGain
+from skleak.audit.report._person import PersonAudit
 from skleak.audit.report._report import AuditReport
 
 __all__ = [
@@ -11,5 +12,6 @@ __all__ = [
     "AuditReport",
     "LeakageAuditor",
     "MembershipAuditor",
+    "PersonAudit",
     "attribute_gain",
 ]

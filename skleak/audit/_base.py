@@ -217,6 +217,11 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, BaseEstimator):
         """Forget an earlier fit, and return the records (n, n_columns) and targets (n,)."""
         for name in _FITTED:
             self.__dict__.pop(name, None)
+        if isinstance(self.estimator, type):
+            name = self.estimator.__name__
+            raise TypeError(
+                f"`estimator` must be an estimator; got the class {name}. Pass {name}()."
+            )
         table = as_table(X)
         if y is None:
             raise ValueError(

@@ -129,7 +129,7 @@ def attribute_leakage(
     if queries is not None:
         data = _through(data, queries, refit_preprocessing)
     selection = Selection.of(columns, data)
-    codes = _nominal(nominal, data)
+    codes = nominal_columns(nominal, data)
     rows = resolve_records(records, len(data.y))
     unequal = _why_unequal(data)
     if refit_preprocessing:
@@ -157,7 +157,7 @@ def _through(data: Inspected, queries: Any, refit: bool) -> Inspected:
     return data.with_state(seen_through(data.state, encoded))
 
 
-def _nominal(nominal: Any, data: Inspected) -> IntArray:
+def nominal_columns(nominal: Any, data: Inspected) -> IntArray:
     """Positions of the columns of codes, of shape (k,)."""
     if isinstance(nominal, Sequence) and not len(nominal):
         return np.zeros(0, dtype=np.intp)

@@ -9,12 +9,17 @@ from scipy import sparse
 from skleak.influence import candidate_encodings
 from skleak.influence.jacobian import Columns
 from skleak.influence.leakage import LeakageModel, leakage_model
-from skleak.influence.refit import distance_brackets, largest_distances, loss_brackets
+from skleak.influence.refit import (
+    distance_brackets,
+    largest_distances,
+    loss_brackets,
+    target_encodings,
+)
 from skleak.influence.state import FitState
 from skleak.mechanisms import MOST_VALUES, Secret
 from skleak.reports import Promises, guarantee_obstacles, release_sensitivity
 from skleak.solvers import MultinomialObjective, Objective
-from skleak.utils._features import feature_labels, resolve_features
+from skleak.utils._features import TARGET, feature_labels, is_target, resolve_features
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 # Values within the range of a numeric column at which the noise that a goal needs is bounded.
@@ -67,9 +72,17 @@ class LinearModelProblem:
                 "by skleak.mechanisms.calibrate(pipeline, goal, X, y)."
             ) from error
 
+    def _is_target(self, reference: Any) -> bool:
+        return is_target(reference, self.state.feature_names)
+
+    def _target(self) -> Secret:
+        return Secret(None, self._target_values(), "the target")
+
     def block(self, features: Any) -> Secret:
-        """A block of columns, at the values that participating records have in it."""
+        """A block of columns, at the values that participating records have in it; the target."""
         state = self.state
+        if self._is_target(features):
+            return self._target()
         columns = self._columns(features, "features")
         names = feature_labels(state.feature_names, state.n_features)
         values = np.unique(self._entries_of(columns), axis=0)
@@ -99,7 +112,7 @@ class LinearModelProblem:
     def _single_entries(self) -> list[Secret]:
         found = [self.block([j]) for j in range(self.state.n_features)]
         if self.state.private_target:
-            found.append(Secret(None, self._target_values(), "the target"))
+            found.append(self._target())
         return found
 
     def _has_few(self, secret: Secret) -> bool:
@@ -171,9 +184,11 @@ class LinearModelProblem:
         """Bounds on the largest distance of two values of an attribute; None if unknown."""
         if not self._leakage.has_brackets:
             return None
-        assert attribute.columns is not None
+        if attribute.columns is None and secret.columns is not None:
+            return None
         state, rows = self.state, self.participants
-        encodings = self.encodings(attribute.columns, attribute.values)
+        named = TARGET if attribute.columns is None else attribute.columns
+        encodings = self.encodings(named, attribute.values)
         low, high = distance_brackets(
             state,
             rows,
@@ -190,6 +205,11 @@ class LinearModelProblem:
 
     def attribute_values(self, attribute: Any) -> tuple[Array, FloatArray]:
         """Distinct values of an attribute, (n_values, k), and how often each occurs."""
+        if self._is_target(attribute):
+            values = self._target_values()
+            return values, np.bincount(
+                self.attribute_codes(self._target()), minlength=len(values)
+            ).astype(float)
         columns = self._columns(attribute, "attribute")
         values, inverse = np.unique(self._entries_of(columns), axis=0, return_inverse=True)
         # A row is one person, whatever its weight.
@@ -208,6 +228,9 @@ class LinearModelProblem:
                 f"{equal.missing}. Use `MaxLeakage`, a number, or a covariance from public "
                 "knowledge."
             )
+        if self._is_target(attribute):
+            found = target_encodings(self.state, self.participants, values[:, 0])
+            return self.state.noise.whitened(found)
         objective = self.state.objective
         everyone = candidate_encodings(self.state, objective.X, objective.y, attribute, values)
         return self.state.noise.whitened(everyone[self.participants])

@@ -12,7 +12,8 @@ from skleak.linear_model._measured import MeasuredModel
 from skleak.mechanisms import MOST_VALUES
 from skleak.reports import individual_obstacle, individual_privacy
 from skleak.utils._arguments import check_scalar
-from skleak.utils._features import resolve_features
+from skleak.utils._features import TARGET, is_target, resolve_features
+from skleak.utils._predictions import label_positions
 from skleak.utils._typing import FloatArray, IntArray
 
 
@@ -47,9 +48,9 @@ class IndividuallyMeasuredModel(MeasuredModel):
         baseline : float in (0, 1), default=1e-3
             Probability b that an attack is right on a model without the record.
         features : str, int, slice, mask or list, default=None
-            Column, or block of columns, that the attack is to guess from a prior: ``mu`` is then
-            the largest over all values that the record might have in it. By default the record has
-            the values that it has: a bound for attacks on membership.
+            Column or block of columns, or "(target)", that the attack is to guess from a prior:
+            ``mu`` is then the largest over all values that the record might have in it. By default
+            the record has the values that it has: a bound for attacks on membership.
         values : array-like of shape (n_values,) or (n_values, k), default=None
             Values that the block of k columns might have. By default those that occur, of which
             there may be at most 64.
@@ -130,17 +131,40 @@ class IndividuallyMeasuredModel(MeasuredModel):
         unnamed = labels.nlevels == 1 and labels.name is None
         return labels.rename("record") if unnamed else labels
 
-    def _secret(self, features: Any, values: npt.ArrayLike | None) -> tuple[IntArray, FloatArray]:
+    def _secret(
+        self, features: Any, values: npt.ArrayLike | None
+    ) -> tuple[IntArray | None, FloatArray]:
         """Columns of a secret, (k,), and the values that it may have, (n_values, k)."""
         state = self._confidential_state()
+        if is_target(features, state.feature_names):
+            return None, self._target_values(values)
         columns = resolve_features(features, state.feature_names, state.n_features)
         if values is not None:
             given = np.asarray(values, dtype=float)
             return columns, given[:, None] if given.ndim == 1 and len(columns) == 1 else given
+        return columns, self._found_values(columns)
+
+    def _target_values(self, values: npt.ArrayLike | None) -> FloatArray:
+        """Values that a target may have, in the numbers of the loss, (n_values, 1)."""
+        if values is None:
+            return self._found_values(TARGET)
+        given, classes = np.ravel(np.asarray(values)), getattr(self, "classes_", None)
+        if classes is None:
+            return given.astype(float)[:, None]
+        codes = label_positions(given, classes)
+        if np.any(codes < 0):
+            raise ValueError(
+                f"`values` must be classes of the model, {np.asarray(classes).tolist()[:10]}; got "
+                f"{given[codes < 0].tolist()[:5]}."
+            )
+        return codes.astype(float)[:, None]
+
+    def _found_values(self, columns: Any) -> FloatArray:
+        """Values that occur in a block of columns, or the target, (n_values, k)."""
         found = self._fitted_problem().block(columns).values
         if len(found) > MOST_VALUES:
             raise ValueError(
                 f"`features` has {len(found)} distinct values, more than {MOST_VALUES}. Pass those "
                 "that a record might have as `values`."
             )
-        return columns, found
+        return found

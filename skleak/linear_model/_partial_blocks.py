@@ -23,7 +23,8 @@ def warn_of_partial_blocks(goal: NoiseGoal, problem: LinearModelProblem) -> None
     if goal.named_columns is None:
         return
     named = problem.block(goal.named_columns).columns
-    assert named is not None
+    if named is None:  # the target
+        return
     for j in named.tolist():
         block = one_hot_block(problem, j)
         if len(block) < 2 or np.all(np.isin(block, named)):

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skleak._released import ReleasedModel, warn_of_release
 from skleak.accounting import LeakageLedger
-from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
+from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning, UnprotectedValueWarning
 from skleak.influence.state import FitState
 from skleak.linear_model._fitting import warn_if_uneven
 from skleak.linear_model._individual import IndividuallyMeasuredModel
@@ -18,7 +18,9 @@ from skleak.linear_model._noise import draw_release, noise_standard_errors
 from skleak.losses import PointwiseLoss
 from skleak.mechanisms import CalibratedNoise, NoiseGoal, as_reweighting
 from skleak.reports import DifferentialPrivacy, Promises
+from skleak.reports.measures import unprotected_column
 from skleak.utils._typing import FloatArray, RandomState
+from skleak.utils._warnings import outer_stacklevel
 
 
 class ReleasableModel(IndividuallyMeasuredModel):
@@ -165,6 +167,10 @@ class ReleasableModel(IndividuallyMeasuredModel):
         -----
         PrivacyLeakWarning
             Where the noise is zero, or came from a seed or a generator that can be copied.
+        UnprotectedValueWarning
+            Where two values of a column of few values, or two labels, lie more than 4 noise units
+            apart in some record: at even odds they are told apart 97.7 times in 100, or more often.
+            Not said of a model that was unpickled or copied.
         UserWarning
             Where the step of the noise had to grow, as doubles hold no finer multiples.
         """
@@ -183,7 +189,25 @@ class ReleasableModel(IndividuallyMeasuredModel):
         warn_of_release(
             seeded=self._terms.seeded, noise_scale=self.noise_scale_, step=self.noise_step_
         )
+        self._warn_if_unprotected()
         return self._released.of(self, self._made_as)
+
+    def _warn_if_unprotected(self) -> None:
+        """Say to whoever releases, and nowhere else, that the noise does not hide some value."""
+        if self._terms.seeded or not hasattr(self, "_state"):
+            return
+        found = unprotected_column(self._state)
+        if found is not None:
+            name, distance = found
+            warnings.warn(
+                f"The noise protects nobody from being told apart by {name!r}: in some record two "
+                f"of its values lie {distance:.3g} noise units apart, more than 4, and whoever "
+                "knows the rest is right about it nearly always. This message is confidential. "
+                "Raise `noise_scale` or `alpha`, or drop or merge rare values; `leakage_report()` "
+                "tells which columns and records.",
+                UnprotectedValueWarning,
+                stacklevel=outer_stacklevel(),
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         """Drop what is confidential: a pickle travels."""

@@ -31,8 +31,8 @@ class MaxAdvantage(NoiseGoal):
     advantage : float in (0, 1)
         Largest advantage.
     attribute : str, int, or list
-        Categorical column of the data the estimator sees, or the block of its one-hot columns;
-        `calibrate` takes raw columns of a pipeline.
+        Categorical column of the data the estimator sees, or the block of its one-hot columns, or
+        "(target)", for labels. `calibrate` takes raw columns of a pipeline.
     prior : "worst", "marginal", "uniform" or array-like of shape (n_values,), default="worst"
         What the attacker knows beforehand. "worst" covers every attacker: for any prior the
         advantage is at most the total variation between the two values furthest apart,

@@ -138,7 +138,8 @@ def percent(share: float, up: bool = False, within: float = math.nan) -> str:
     rest = min(abs(value), abs(100.0 - value))
     digits = 0 if rest >= 10.0 or rest == 0.0 else 1 if rest >= 1.0 else 2
     if within > 0.0:
-        digits = min(max(math.ceil(-math.log10(200.0 * within)), 0), 2)
+        supported = 0 if within > 1.0 else math.ceil(-math.log10(200.0 * within))
+        digits = min(max(supported, 0), 2)
     least = f"{10.0**-digits:.{digits}f}%"
     if up:
         # Round-off of the bound itself, at the 12th digit, is not rounded up.

@@ -1,6 +1,6 @@
 """Leakage reports: frozen numbers, sentences about them, and renderers that compute nothing."""
 
-from skleak.reports._build import RawColumns, build_leakage_report
+from skleak.reports._build import MeasuredTable, build_leakage_report
 from skleak.reports._guarantee import (
     DifferentialPrivacy,
     Promises,
@@ -15,9 +15,9 @@ from skleak.reports._person import PersonReport
 __all__ = [
     "DifferentialPrivacy",
     "LeakageReport",
+    "MeasuredTable",
     "PersonReport",
     "Promises",
-    "RawColumns",
     "build_leakage_report",
     "guarantee_obstacles",
     "individual_obstacle",

@@ -1,6 +1,6 @@
 """Compute a leakage report from the state of a fit."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,29 +20,32 @@ from skleak.reports._sentences import findings
 from skleak.reports.measures._features import measure_columns
 from skleak.reports.measures._losses import column_losses, inverse
 from skleak.reports.measures._separation import GOAL, MOST_WORK, Separation, Separator
-from skleak.reports.measures._unknown import unknowns
+from skleak.reports.measures._unknown import Unknown, unknowns
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 _N_MOST_EXPOSED = 10
 
 
 @dataclass(frozen=True)
-class RawColumns:
-    """Columns that a person has, measured before they are encoded; aligned with the records.
+class MeasuredTable:
+    """Measured columns, those that a person has before they are encoded; aligned with the records.
 
     Parameters
     ----------
-    separations : sequence of Separation
+    separations : iterable of Separation
         How far the values of each column are apart.
     losses : DataFrame
         Statistics of the Fisher information loss of each, in the same order; see `loss_table`.
     assumptions : tuple of str
         Conditions under which these hold.
+    are_raw : bool, default=True
+        False for columns as the model received them.
     """
 
-    separations: Sequence[Separation]
+    separations: Iterable[Separation]
     losses: pd.DataFrame
     assumptions: tuple[str, ...] = field(default=())
+    are_raw: bool = field(default=True)
 
 
 def build_leakage_report(
@@ -58,7 +61,7 @@ def build_leakage_report(
     rung_moves: Mapping[str, int | None] | None = None,
     index: pd.Index | None = None,
     rows: IntArray | None = None,
-    raw: RawColumns | None = None,
+    raw: MeasuredTable | None = None,
 ) -> LeakageReport:
     """Measure records, columns, groups and the whole data set, and say what it means.
 
@@ -88,31 +91,21 @@ def build_leakage_report(
     rows : ndarray of int of shape (n,), default=None
         Their positions in the training data, -1 for records that are not in it. By default they
         are found by value.
-    raw : RawColumns, default=None
-        Columns before they were encoded, to report on besides the blocks.
+    raw : MeasuredTable, default=None
+        Columns before they were encoded, to report on in place of the blocks.
 
     Returns
     -------
     LeakageReport
     """
-    model, batch = leakage_model(state), state.batch(X, y)
+    model = leakage_model(state)
+    batch = state.batch(X, y) if rows is None else state.training.take(rows)
     rows = state.training_rows(X, y) if rows is None else rows
     names = pd.RangeIndex(len(batch)) if index is None else index
     people = names.to_flat_index().rename("record")
-    encoded = unknowns(state, blocks, labels)
-    note = GOAL if promises.noise_goal is not None else ""
-    separator = Separator(state, batch, rows, MOST_WORK / max(1, len(encoded)), note)
-    losses = column_losses(
-        model, batch, [one.block for one in encoded], [one.name for one in encoded]
-    )
-    before = () if raw is None else raw.separations
-    measured = measure_columns(
-        (*before, *map(separator.measure, encoded)) if before else map(separator.measure, encoded),
-        len(before) + len(encoded),
-        losses if raw is None else pd.concat([raw.losses, losses]),
-        batch.present,
-        people,
-    )
+    if raw is None:
+        raw = _encoded_columns(state, batch, rows, unknowns(state, blocks, labels), promises)
+    measured = measure_columns(raw.separations, len(raw.losses), raw.losses, batch.present, people)
     loss = model.record_loss(batch)
     privacy, individual = reported_privacy(state, promises, rows)
     records = _records(model, batch, loss, people).assign(
@@ -131,23 +124,37 @@ def build_leakage_report(
         dataset=_dataset(model, batch, loss, group_table, people)
         | {"noise_goal": promises.noise_goal, "seeded": promises.seeded}
         | {"n_records_moving_rung": None if rung_moves is None else dict(rung_moves)}
-        | {"raw_columns": raw is not None, "individual_privacy": individual},
+        | {"raw_columns": raw.are_raw, "individual_privacy": individual},
         differential_privacy=output_perturbation_guarantee(state, promises),
         carriers=measured.carriers,
         persons=measured.persons,
     )
-    if raw is not None:
-        report.dataset["n_features"] = len(before)
+    if raw.are_raw:
+        report.dataset["n_features"] = len(raw.losses)
     doubts = model.doubts
     if doubts:
         doubts = [" ".join(["The leakage stated here is unreliable.", *doubts])]
     report = replace(report, facts=facts(report))
-    held = () if raw is None else raw.assumptions
     return replace(
         report,
         findings=(*doubts, *findings(report)),
-        assumptions=(*assumptions(report, batch), *held),
+        assumptions=(*assumptions(report, batch), *raw.assumptions),
     )
+
+
+def _encoded_columns(
+    state: FitState,
+    batch: RecordBatch,
+    rows: IntArray,
+    encoded: list[Unknown],
+    promises: Promises,
+) -> MeasuredTable:
+    """Columns as the model received them; measured one by one, as they are asked for."""
+    note = GOAL if promises.noise_goal is not None else ""
+    separator = Separator(state, batch, rows, MOST_WORK / max(1, len(encoded)), note)
+    blocks, labels = [one.block for one in encoded], [one.name for one in encoded]
+    losses = column_losses(leakage_model(state), batch, blocks, labels)
+    return MeasuredTable(map(separator.measure, encoded), losses, are_raw=False)
 
 
 def _records(

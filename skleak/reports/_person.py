@@ -251,7 +251,7 @@ def _positions(index: pd.Index, label: Any) -> IntArray:
     """Positions of the records of a label; KeyError where there is none."""
     try:
         place = index.get_loc(label)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, pd.errors.InvalidIndexError):
         examples = ", ".join(repr(each) for each in index[:3].tolist())
         more = ", ..." if len(index) > 3 else ""
         raise KeyError(

@@ -71,10 +71,10 @@ def table(n=60, seed=0):
     return X, a.to_numpy(), np.where(a > a.median(), "ill", "well")
 
 
-def piped(model, sparse=True):
+def piped(model):
     encode = make_column_transformer(
         (StandardScaler(), ["age"]),
-        (OneHotEncoder(handle_unknown="ignore", sparse_output=sparse), ["sex", "city"]),
+        (OneHotEncoder(handle_unknown="ignore"), ["sex", "city"]),
     )
     return make_pipeline(encode, model)
 
@@ -94,25 +94,25 @@ LABELS, PROBA, MARGINS = (
 PREDICTIONS = {"black_box": "predictions"}
 CLASSIFIERS = [
     (piped(RandomForestClassifier(5)), PROBA),
-    (piped(GradientBoostingClassifier(n_estimators=3)), PROBA),
-    (piped(KNeighborsClassifier(1)), PROBA),
+    (GradientBoostingClassifier(n_estimators=3), PROBA),
+    (KNeighborsClassifier(1), PROBA),
     (piped(SVC()), MARGINS),
-    (piped(SVC(kernel="linear")), MARGINS),
-    (piped(DecisionTreeClassifier()), PROBA),
-    (piped(GaussianNB(), sparse=False), PROBA),
-    (piped(DummyClassifier()), PROBA),
+    (SVC(kernel="linear"), MARGINS),
+    (DecisionTreeClassifier(), PROBA),
+    (GaussianNB(), PROBA),
+    (DummyClassifier(), PROBA),
     (GridSearchCV(piped(DecisionTreeClassifier()), {"decisiontreeclassifier__max_depth": [1, 3]}),
      PROBA),
     (OnlyPredicts(), LABELS),
     (Bare(), LABELS),
 ]  # fmt: skip
 REGRESSORS = [
-    (piped(SVR()), PREDICTIONS),
+    (SVR(), PREDICTIONS),
     (piped(TransformedTargetRegressor(RandomForestRegressor(3), func=np.arctan,
                                       inverse_func=np.tan)), PREDICTIONS),
 ]  # fmt: skip
 HEAVY = [
-    (piped(HistGradientBoostingClassifier(max_iter=5)), PROBA),
+    (HistGradientBoostingClassifier(max_iter=5), PROBA),
     (piped(MLPClassifier((4,), max_iter=30)), PROBA),
     (piped(SVC(probability=True)), PROBA),
     (
@@ -160,11 +160,14 @@ def check_unbounded(auditor, outputs):
 @pytest.mark.parametrize("cases", ["quick", pytest.param("heavy", marks=pytest.mark.slow)])
 def test_any_model_is_asked(cases):
     X, y, labels = table()
+    Z = np.column_stack([X["sex"] == "m", X["age"]]).astype(float)
     for model, outputs in CLASSIFIERS + REGRESSORS if cases == "quick" else HEAVY:
         before = repr(model)
         own = y if outputs is PREDICTIONS else labels
+        bare = type(model).__module__.startswith("sklearn") and not hasattr(model, "steps")
+        where = (Z, 0) if bare and not hasattr(model, "estimator") else (X, "sex")
         try:
-            check_unbounded(audited(model, X, own), outputs)
+            check_unbounded(audited(model, where[0], own, where[1]), outputs)
         except BaseException as error:
             error.add_note(f"in the audit of {model!r}")
             raise
@@ -227,20 +230,22 @@ def test_a_model_that_does_not_use_the_secret_tells_nothing():
 
 def test_what_is_left_to_chance_gets_seeds_of_the_audit():
     X, _, labels = table()
-    model = piped(RandomForestClassifier(4))
-    first, second = (audited(model, X, labels, n_releases=3) for _ in range(2))
+    X = np.column_stack([X["sex"] == "m", X["age"]]).astype(float)
+    model = make_pipeline(StandardScaler(), RandomForestClassifier(4))
+    first, second = (audited(model, X, labels, 0, n_releases=3) for _ in range(2))
     pd.testing.assert_frame_equal(first.results_, second.results_)
-    other = audited(model, X, labels, n_releases=3, random_state=1)
+    other = audited(model, X, labels, 0, n_releases=3, random_state=1)
     assert not first.results_.equals(other.results_)
     settings = first.report_.settings
     assert settings["seeded"] == ("randomforestclassifier__random_state",)
     assert (settings["random"], settings["n_releases"]) == (True, 3)
     assert model[-1].random_state is None
     # A seed of the user's own is kept, and then there is a single training.
-    fixed = audited(piped(RandomForestClassifier(4, random_state=5)), X, labels).report_.settings
+    fixed = audited(RandomForestClassifier(4, random_state=5), X, labels, 0).report_.settings
     assert (fixed["seeded"], fixed["random"], fixed["n_releases"]) == ((), False, 1)
 
 
+@pytest.mark.slow
 def test_two_audits_of_a_search_that_draws_folds_agree():
     X, _, labels = table()
     grid = {"decisiontreeclassifier__max_depth": [1, 2, 3, 4, None]}
@@ -279,7 +284,8 @@ def test_searches_and_target_transformers_are_taken_off():
     assert outer.report_.settings["transformed"]
 
 
-def test_linear_models_without_noise_are_read_whole():
+@pytest.mark.slow
+def test_linear_models_without_noise_are_read_whole(monkeypatch):
     X, y, labels = table(30)
     models = ((piped(Ridge()), y), (piped(RidgeClassifier()), labels), (piped(LinearSVC()), labels))
     for model, own in models:
@@ -291,6 +297,11 @@ def test_linear_models_without_noise_are_read_whole():
         assert ("black_box_margin" in shown) == (own is labels)
         assert auditor.report_.bounds != ()
         assert auditor.report_.noiseless
+    # So many trainings are not spent on what nobody asked for.
+    monkeypatch.setattr("skleak.audit.games.attribute._game._MOST_TRAININGS", 15)
+    assert audited(piped(Ridge()), X, y, records=slice(0, 8)).report_.unbounded
+    named = audited(piped(Ridge()), X, y, records=slice(0, 8), attacks="white_box")
+    assert not named.report_.unbounded
     # Attacks that read no parameter need no refit.
     asked = audited(piped(RidgeClassifier()), X, labels, attacks=["prior", "black_box_margin"])
     assert asked.report_.settings["outputs"]["black_box_margin"] == "margins"
@@ -310,6 +321,7 @@ def test_numbers_are_estimated_from_predictions_of_numbers():
         audited(piped(DecisionTreeClassifier()), X, labels, "age")
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_trainings_left_to_chance_goes_on(tmp_path):
     X, _, labels = table(30)
     options = {"checkpoint": tmp_path / "c.npz", "random_state": None}
@@ -337,6 +349,7 @@ REFUSED = [
     (RandomForestClassifier(2), {"attacks": ["white_box"]}, "name some of"),
     (RandomForestClassifier(2), {"attacks": ["black_box_margin"]}, "decision_function"),
     (RandomForestClassifier(2), {"attribute": None}, "name an `attribute`"),
+    (RandomForestClassifier(2), {"attribute": "(target)"}, "Name a column"),
     (SVC(), {"attacks": ["black_box_proba"]}, "without `predict_proba`"),
     (GridSearchCV(SVC(), {"C": [1.0]}, refit=False), {}, "refit=True"),
 ]
@@ -347,6 +360,8 @@ def test_what_no_such_audit_can_tell_is_refused():
     for model, options, message in REFUSED:
         with pytest.raises(ValueError, match=message):
             audited(piped(model), X, labels, **options)
+    with pytest.raises(TypeError, match="got the class SVC"):
+        audited(SVC, X, labels)
     quiet = audited(piped(SVC()), X, labels, noise_scales=0.0)
     assert quiet.results_["noise_scale"].tolist() == [0.0] * 4
 

@@ -45,6 +45,25 @@ def test_percentages_are_never_a_false_certainty(share, text):
     assert percent(share) == text
 
 
+def test_shares_have_the_digits_that_their_intervals_support():
+    for share, within, text in (
+        (0.0423, 0.03, "4%"),
+        (0.0423, 0.003, "4.2%"),
+        (0.0423, 0.0003, "4.23%"),
+        (0.5449, 0.2, "54%"),
+        (0.5449, 0.002, "54.5%"),
+        (0.002, 0.05, "<1%"),
+        (0.999, 0.05, ">99%"),
+        (-0.002, 0.05, ">-1%"),
+        (0.0, 0.05, "0%"),
+        (1.0, 0.05, "100%"),
+        (0.3, np.inf, "30%"),
+        (0.0423, np.nan, "4.2%"),
+        (0.0423, 0.0, "4.2%"),
+    ):
+        assert percent(share, within=within) == text
+
+
 @pytest.mark.parametrize("value", [0.0, 1e-9, 0.123456, 0.5, 0.99, 0.99999, 1.0, 0.07, 0.29, 0.57])
 def test_bounds_are_rounded_up(value):
     shown = float(percent(value, up=True).strip("<>%")) / 100.0

@@ -8,7 +8,12 @@ import pytest
 from skleak.influence import candidate_encodings
 from skleak.influence.jacobian import Columns
 from skleak.influence.noise._fixed import fixed_losses
-from skleak.influence.refit import distance_brackets, largest_distances, loss_brackets
+from skleak.influence.refit import (
+    distance_brackets,
+    largest_distances,
+    loss_brackets,
+    target_encodings,
+)
 from skleak.influence.refit._distances import _crossing
 from skleak.influence.refit._reach import Reach
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
@@ -117,3 +122,25 @@ def test_uneven_curvature_is_bounded_tightly():
             found = _crossing(record, record, growth)
             assert found >= worst * (1.0 - 1e-12)
             assert found <= worst + curvature * (growth - 1.0) ** 2
+
+
+def test_distances_of_labels(rng):
+    """The secret of every record is its label; that of one of them changes."""
+    n = 300
+    X = rng.normal(size=(n, 3))
+    y = (X @ [1.0, -1.0, 0.5] + rng.logistic(size=n) > 0).astype(float)
+    labels, rows = np.array([[0.0], [1.0]]), np.arange(n)
+
+    def distances(targets):
+        model = PrivateLogisticRegression(1.0, alpha=0.1, classes=[0.0, 1.0]).fit(X, targets)
+        state = model._confidential_state()
+        return state, largest_distances(target_encodings(state, rows, labels[:, 0]))
+
+    state, now = distances(y)
+    low, high = distance_brackets(state, rows, (None, labels), (None, labels), now)
+    for i in {0, 17, int(high.max(axis=1).argmax()), int(now.argmax())}:
+        for m in (0, 1):
+            changed = y.copy()
+            changed[i] = m
+            assert low[i, m] <= distances(changed)[1].max() <= high[i, m]
+    assert np.median(high / low) < 1.15

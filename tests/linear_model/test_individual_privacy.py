@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from skleak.accounting import gaussian_delta
+from skleak.attacks import WhiteBoxAttributeInference
 from skleak.channels import GaussianChannel
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
 from skleak.influence import candidate_encodings
@@ -137,6 +138,27 @@ def test_a_secret_guessed_from_a_prior_needs_its_largest_distance(kind, rng):
     more = model.individual_privacy(features=[0], values=[[0.0], [1.0], [5.0]])
     assert np.all(more["mu"] >= every["mu"])
     assert np.any(more["mu"] > every["mu"])
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], ["no", "perhaps", "yes"]])
+def test_a_label_guessed_from_a_prior(labels, rng):
+    X, y = rng.normal(size=(N, 3)), np.array(labels)[np.arange(N) % len(labels)]
+    model = PrivateLogisticRegression(0.3, alpha=0.05).fit(X, y)
+    every = model.individual_privacy(features="(target)", baseline=1.0 / len(labels))
+    for i in (3, 17):
+        distances = []
+        for label in labels:
+            changed = y.copy()
+            changed[i] = label
+            distances.append(np.linalg.norm(_without(model, X, changed)[i]) / 0.3)
+        np.testing.assert_allclose(every["mu"].iloc[i], max(distances), rtol=2e-6)
+    # The best attack on the label, which is equally likely to be any.
+    attack = WhiteBoxAttributeInference(model, "(target)", prior="uniform").fit(X, y)
+    assert np.all(attack.expected_score() <= every["success_at_baseline"] + 1e-4)
+    some = model.individual_privacy(features="(target)", values=labels[:1])
+    assert np.all(some["mu"] <= every["mu"] * (1.0 + 1e-9))
+    with pytest.raises(ValueError, match="classes of the model"):
+        model.individual_privacy(features="(target)", values=["no", "never"])
 
 
 def test_no_attack_is_right_more_often(rng):

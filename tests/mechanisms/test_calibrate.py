@@ -232,3 +232,27 @@ def test_one_column_of_a_block_warns(order, scaled, rng):
                 PrivateLinearRegression(MaxLeakage(1.0, features=features)).fit(X, y)
             except ValueError as error:
                 assert "rung" in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize("labels", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_inside_fit_a_goal_may_be_about_the_label(labels, rng):
+    X, y = rng.normal(size=(N, 2)), np.arange(N) % labels
+    found = 0
+    for advantage in (0.2, 0.23, 0.26):  # of one of these no label is near the edge of a rung
+        goal = MaxAdvantage(advantage, "(target)")
+        model = PrivateLogisticRegression(goal, alpha=0.1)
+        try:
+            model.fit(X, y)
+        except ValueError as error:
+            assert "rung" in str(error)  # noqa: PT017
+            continue
+        assert model.noise_scale_ == calibrate(clone(model), goal, X, y)
+        fixed = clone(model).set_params(noise_scale=model.noise_scale_).fit(X, y)
+        gain = attribute_leakage(fixed, X, y, "(target)")["gain"].max()
+        assert gain <= advantage
+        moves = model.leakage_report().dataset["n_records_moving_rung"]
+        assert set(moves) == {"x0", "x1"}
+        found += 1
+    assert found
+    with pytest.raises(ValueError, match="must be categorical"):
+        PrivateLinearRegression(MaxAdvantage(0.1, "(target)")).fit(X, X[:, 0])

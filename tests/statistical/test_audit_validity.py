@@ -40,6 +40,7 @@ def random_audit(rng):
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_no_bound_is_exceeded(rng):
     alarms, gaps = [], []

@@ -96,6 +96,10 @@ class Facts:
     noise_covariance: str
     # Success of imputation with the secrets of the data, as they are.
     imputed: float = math.nan
+    # Other columns that determine the secret one, and those that it determines, with the share of
+    # what a guess gets wrong that they get right.
+    determined_by: Mapping[str, float] = field(default_factory=dict)
+    determines: Mapping[str, float] = field(default_factory=dict)
     target_counts: bool = False  # whether an attack guesses the target of the model as well
     has_noise: bool = True  # whether the model adds noise of its own
     wrappers: tuple[str, ...] = ()  # searches and target transformers that were taken off

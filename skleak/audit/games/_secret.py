@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -78,6 +78,8 @@ class SecretSubject(Trained):
     # Largest prior probability, or squared error of the mean of the others, (n_targets,).
     prior_score: FloatArray
     imputed: float = np.nan  # success of imputation with the secrets of the data
+    # Columns that determine the secret, and those that it determines, with how well.
+    related: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     spread: float = 1.0  # variance of the numbers that are guessed; 1 for categories
 
     @property
@@ -210,6 +212,8 @@ class SecretGame(Game):
             noiseless_utility=float(quiet.mean()),
             noise_covariance=self._subject.noise.name,
             imputed=self._subject.imputed,
+            determined_by=self._subject.related.get("determined_by", {}),
+            determines=self._subject.related.get("determines", {}),
             target_counts=self._guesses_target(),
             has_noise=adds_noise(self._subject.model),
             outputs=self._outputs(),

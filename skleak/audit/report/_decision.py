@@ -30,8 +30,10 @@ def decision(report: AuditFacts) -> dict[str, Any]:
     says that it is kept, "invalid" where the mechanism is not what the bounds suppose; and of
     ``noise``, else of the largest noise scale, the ``advantage`` of attackers, its ``source``, the
     ``utility``, and the records whose own figure is above the limit: ``n_above`` (NaN if not
-    known), the ``labels`` of the most exposed, and the ``largest`` figure.
+    known), the ``labels`` of the most exposed, and the ``largest`` figure. Empty without results.
     """
+    if report.results.empty:
+        return {}
     limit, table = limit_of(report), largest_advantages(report)
     states = [_state(*row, limit) for row in zip(table["advantage"], table["source"], strict=True)]
     status = next((s for s in (KEPT, UNKNOWN) if s in states), EXCEEDS)

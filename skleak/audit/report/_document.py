@@ -1,5 +1,6 @@
 """What the report of an audit says, in the order in which it says it."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ _FOOTER = "To publish the model, publish what `release()` returns, and nothing o
 def audit_document(report: AuditFacts, *, figures: bool) -> Document:
     """Put the report of an audit in order: the answer, key numbers, tables and conditions."""
     guesses = counts_success(report)
-    shown = "What attackers get, and what none can exceed" if guesses else "How close attackers get"
+    shown = "What attackers get, and what bounds allow" if guesses else "How close attackers get"
     sections = [Section(shown, (_figure(report, figures),), where="page")]
     if len(report.findings) > 1:
         sections.append(Section("What the numbers say", (Bullets(report.findings[1:]),)))
@@ -134,10 +135,11 @@ def _attack_card(report: AuditFacts, term: str, row: Any) -> Card:
     if row["failed"]:
         note = "every attack on the model that was played does worse than guessing"
         return Card(term, "none", note)
-    ends = f"{percent(row['advantage_low'])} to {percent(row['advantage_high'])}"
+    share = partial(percent, within=0.5 * (row["advantage_high"] - row["advantage_low"]))
+    ends = f"{share(row['advantage_low'])} to {share(row['advantage_high'])}"
     over = "the prior" if counts_success(report) else "guessing the mean"
     note = f"advantage of {attack_label(row['attack'])} over {over} ({ends})"
-    return Card(term, percent(row["advantage"]), note)
+    return Card(term, share(row["advantage"]), note)
 
 
 def _bound_card(report: AuditFacts, term: str, bound: pd.DataFrame) -> Card:

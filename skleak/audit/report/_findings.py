@@ -34,6 +34,9 @@ from skleak.rendering.results import (
     tightest,
 )
 
+# Share of what a guess gets wrong from which other columns (nearly) determine the secret one.
+_NEARLY = 0.95
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -54,7 +57,7 @@ def facts(report: AuditFacts) -> tuple[Finding, ...]:
     """Find what the numbers of an audit say; the first entry is the summary."""
     if report.results.empty:
         return (Finding("empty", {}),)
-    specific: tuple[Topic, ...] = (_failed, _imputed, _over_imputation)
+    specific: tuple[Topic, ...] = (_related, _failed, _imputed, _over_imputation)
     if report.kind == "membership":
         specific = (_rarely_wrong, _better_attack, _gap, _guarantee)
     topics = (
@@ -161,6 +164,23 @@ def _over_imputation(report: AuditFacts) -> Finding | None:
         return None
     context = _context(report, float(best_rows(report).index[0]))
     return Finding("over_imputation", context | {"value": gain, "low": low, "high": high})
+
+
+def _related(report: AuditFacts) -> Finding | None:
+    """Find the columns that tell the secret one without any model."""
+    settings = report.settings
+    by, follows = (dict(settings.get(name, {})) for name in ("determined_by", "determines"))
+    known, baseline = float(settings.get("imputed", np.nan)), 0.0
+    if report.kind == "categorical":
+        baseline = float(levels(report)["baseline"].iloc[0])
+    gain = (known - baseline) / (1.0 - baseline) if baseline < 1.0 else np.nan
+    together = not by and bool(gain >= _NEARLY)
+    if not (by or follows or together):
+        return None
+    found = {"attribute": report.attribute, "by": by, "together": together, "gain": gain}
+    return Finding(
+        "related", found | {"follows": {k: v for k, v in follows.items() if k not in by}}
+    )
 
 
 def _imputed(report: AuditFacts) -> Finding | None:

@@ -5,9 +5,10 @@ from typing import Any
 
 import pandas as pd
 
-from skleak.audit.report._decision import largest_advantages
+from skleak.audit.report._decision import decision, largest_advantages
 from skleak.audit.report._document import audit_document
 from skleak.audit.report._facts import AuditFacts
+from skleak.audit.report._person import PersonAudit, person_audit
 from skleak.plotting import AuditDisplay
 from skleak.rendering import Document, Report, header, plain, rows
 from skleak.rendering.results import bound_advantages
@@ -108,6 +109,28 @@ class AuditReport(AuditFacts, Report):
         """
         return largest_advantages(self)
 
+    def person(self, label: Any) -> PersonAudit:
+        """Report what the attacks learned about one person, and which bound says so.
+
+        Parameters
+        ----------
+        label : object
+            Label of a record under attack, as in ``records["label"]``: of the index of the
+            DataFrame that was audited, or its position where that has none. Where it occurs more
+            than once, all its records are reported on.
+
+        Returns
+        -------
+        PersonAudit
+            Noise scale by noise scale; for an audit of membership whether it shows.
+
+        Raises
+        ------
+        KeyError
+            Where no record under attack has that label.
+        """
+        return person_audit(self, label)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the whole report as plain dictionaries, lists, strings and numbers.
 
@@ -115,8 +138,9 @@ class AuditReport(AuditFacts, Report):
         -------
         dict
             ``schema``, ``schema_version``, ``skleak`` (version), ``confidential``, the fields of
-            the report, and ``results`` and ``records`` as lists with one dictionary per row.
-            Infinite and undefined numbers are None.
+            the report, ``decision`` (the facts of its first sentence), and ``results`` and
+            ``records`` as lists with one dictionary per row. Infinite and undefined numbers are
+            None.
         """
         return header("audit_report") | {
             "estimator": self.estimator,
@@ -124,6 +148,7 @@ class AuditReport(AuditFacts, Report):
             "kind": self.kind,
             "settings": plain(self.settings),
             "reproducibility": plain(self.reproducibility),
+            "decision": plain(decision(self)),
             "findings": list(self.findings),
             "assumptions": list(self.assumptions),
             "results": rows(self.results),

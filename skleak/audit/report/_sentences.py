@@ -57,6 +57,25 @@ def _over_imputation(found: Finding) -> str:
     )
 
 
+def _related(found: Finding) -> str:
+    secret, parts = code(found["attribute"]), []
+    by, follows = (", ".join(map(code, list(found[key])[:N_NAMED])) for key in ("by", "follows"))
+    if by or found["together"]:
+        n, exact = len(found["by"]), bool(by) and min(found["by"].values()) >= 1.0
+        does = ("" if exact else "(nearly) ") + ("determines" if n == 1 else "determine")
+        who = f"{by}{' each' if n > 1 else ''}" if by else "the other columns together"
+        parts.append(
+            f"{sentence(who)} {does} {secret} without any model: to whoever knows that, the model "
+            f"adds nothing, and neither noise nor leaving out {secret} hides it."
+        )
+    if follows:
+        follow = "follows" if len(found["follows"]) == 1 else "follow"
+        parts.append(
+            f"{follows} {follow} from {secret}, and tells part of it: leave both out, or neither."
+        )
+    return " ".join(parts)
+
+
 def _imputed(found: Finding) -> str:
     return (
         "On the data as they are, imputation from the other columns, without the model, is right "
@@ -302,6 +321,7 @@ _SAYS: dict[str, Any] = {
     "summary": summary,
     "failed": _failed,
     "over_imputation": _over_imputation,
+    "related": _related,
     "imputed": _imputed,
     "trained": _trained,
     "unbounded": _unbounded,

@@ -1,4 +1,4 @@
-"""The first sentences of the report of an audit: how well attacks did, and what none can exceed."""
+"""The first sentences of the report of an audit: which noise, how well attacks did, and bounds."""
 
 from collections.abc import Callable
 from functools import partial

@@ -46,7 +46,7 @@ _SHORT = {
 }
 _SOURCES = {
     "bayes": "Best possible attack",
-    "tightest_bound": "No attack exceeds",
+    "tightest_bound": "Tightest bound",
     "cramer_rao": "Unbiased error at least",
 }
 
@@ -120,7 +120,9 @@ def _guesses(report: AuditFacts) -> list[Column]:
         name = "advantage_over_imputation"
         if not independent(report):
             columns.append(_measured("Advantage over imputation", results, name, percent, None))
-    return [*columns, _column("No attack exceeds", limit, lambda value: percent(value, up=True))]
+    # Of no attack that uses more than the prior of the bound.
+    limit = limit.where(results["verdict"] != INCOMPARABLE)
+    return [*columns, _column("Tightest bound", limit, lambda value: percent(value, up=True))]
 
 
 def _errors(report: AuditFacts) -> list[Column]:

@@ -24,7 +24,7 @@ from skleak.utils._typing import FloatArray, IntArray
 
 # Columns of what is changed, None for the target, and their values; and those of an attribute.
 Block = tuple[IntArray | None, FloatArray]
-Attribute = tuple[IntArray, FloatArray]
+Attribute = tuple[IntArray | None, FloatArray]
 
 
 def distance_brackets(
@@ -39,7 +39,7 @@ def distance_brackets(
     For one predictor, noise of a fixed covariance and no reweighting. The ``secret`` is what is
     changed in one of the training ``rows``: the attribute itself or something else. ``distances``
     are the largest ones between the encodings of two values of the attribute of each record, over
-    the noise at scale 1.
+    the noise at scale 1. Where the attribute is the target, of columns None, so is the secret.
 
     Shapes: ``rows``, ``distances`` (n,); returns (n, n_values) twice, at unit noise: entry
     ``[i, m]`` is for the data in which record i carries the m-th value of the secret.
@@ -49,9 +49,12 @@ def distance_brackets(
     """
     (columns, values), (ends, end_values) = secret, attribute
     n, n_values = len(rows), len(values)
-    reach = Reach.of(state, rows, columns, values, ends)
+    watched = np.zeros(0, dtype=np.intp) if ends is None else ends
+    reach = Reach.of(state, rows, columns, values, watched)
     own = np.repeat(distances[:, None], n_values, axis=1)
-    if columns is not None and np.array_equal(columns, ends):
+    if ends is None and columns is not None:
+        raise ValueError("Distances of targets are bounded for changes of targets alone.")
+    if ends is None or (columns is not None and np.array_equal(columns, ends)):
         others = reach
     else:
         others, steps = state.once(_Steps.of(rows, attribute))
@@ -101,6 +104,7 @@ class _Steps:
     @classmethod
     def of(cls, rows: IntArray, attribute: Attribute) -> "_Steps":
         columns, values = attribute
+        assert columns is not None
         return cls(tuple(rows.tolist()), tuple(columns.tolist()), tuple(map(tuple, values)))
 
     def __call__(self, state: FitState) -> tuple[Reach, FloatArray]:
@@ -117,6 +121,7 @@ def _measure_own(
 ) -> None:
     """Put in the largest distance of each record itself at other values, (n, n_values)."""
     (columns, values), (ends, end_values) = secret, attribute
+    assert ends is not None
     objective, n_ends = state.objective, len(end_values)
     same = _is_own(state, rows, columns, values)
     for m, value in enumerate(np.repeat(values[:, None], n_ends, axis=1)):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence.refit import TABLE_ELEMENTS, candidate_encodings
+from skleak.influence.refit import TABLE_ELEMENTS, candidate_encodings, target_encodings
 from skleak.influence.removal._removals import removal_steps
 from skleak.influence.state import FitState
 from skleak.solvers import MultinomialObjective
@@ -29,12 +29,12 @@ def removal_distances(state: FitState) -> FloatArray:
     return distances
 
 
-def secret_distances(state: FitState, columns: IntArray, values: FloatArray) -> FloatArray:
+def secret_distances(state: FitState, columns: IntArray | None, values: FloatArray) -> FloatArray:
     """Largest distance from the fit without each record, over all values that it might have.
 
     The record's own value counts as well. Otherwise as `removal_distances`.
 
-    Shapes: ``columns`` (k,); ``values`` (n_values, k); returns (n,).
+    Shapes: ``columns`` (k,), or None for the target; ``values`` (n_values, k); returns (n,).
     """
     X, y = state.objective.X, state.objective.y
     largest = state.once(removal_distances).copy()
@@ -43,7 +43,10 @@ def secret_distances(state: FitState, columns: IntArray, values: FloatArray) -> 
         rows = block[rest[block]]
         if not len(rows):
             continue
-        encodings = candidate_encodings(state, X[rows], y[rows], columns, values, rows=rows)
+        if columns is None:
+            encodings = target_encodings(state, rows, values[:, 0])
+        else:
+            encodings = candidate_encodings(state, X[rows], y[rows], columns, values, rows=rows)
         without = state.factor.coefficients + _steps(state, rows)
         gaps = _lengths(state, encodings - without[:, None])
         largest[rows] = np.maximum(largest[rows], gaps.max(axis=1))

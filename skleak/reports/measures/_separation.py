@@ -1,6 +1,7 @@
 """How far apart releases are under other values of one column, for every record of a fit."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,7 +24,6 @@ from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
 # Multiplications and additions that exact encodings of a report may take.
 MOST_WORK = 1e10
-_FEWEST = 8  # records of a column that are solved for all the same
 _ROUNDS = 3
 _PASSES, _REWEIGHTED_PASSES = 3.0, 30.0
 _MOST_PARAMETERS = 100  # of a fit whose reweighting is solved for
@@ -73,6 +73,7 @@ class Separator:
     rows: IntArray  # positions in the training data, -1 for records that were not trained on, (n,)
     work: float = MOST_WORK  # for each column
     note: str = ""  # what holds for all columns
+    fewest: int = 8  # records of a column that are solved for, whatever the work
 
     @cached_property
     def one_step(self) -> OneStep | None:
@@ -89,7 +90,7 @@ class Separator:
         if self.state.converged:
             distances, exact = self._distances(unknown, own, share)
             distances = self._over_noise(np.where(self.batch.present, distances, 0.0))
-            information = self._information(unknown) if unknown.kind == "number" else np.nan
+            information = self.information(unknown) if unknown.kind == "number" else np.nan
             why = self._why(unknown, exact)
         else:
             distances, exact = np.full((2, len(own)), np.nan), np.zeros(len(own), dtype=bool)
@@ -107,6 +108,23 @@ class Separator:
             information,
         )
 
+    def estimates(self, columns: Sequence[Unknown]) -> FloatArray:
+        """Largest distance between the values of each column, without solving for any record.
+
+        Of columns of few values; over the noise; (n_columns,).
+        """
+        present = self.batch.present
+        if self.one_step is None:
+            unit = leakage_model(self.state.at_noise(1.0))
+            loss = unit.feature_loss(self.batch, [one.block for one in columns])
+            return self._over_noise(loss[present].max(axis=0) * [one.span for one in columns])
+        largest = []
+        for one in columns:
+            own = one.entries(self.batch.X, self.batch.y)
+            distances = self._estimated(one, own, one.candidates(own))[0][0]
+            largest.append(distances[present].max())
+        return self._over_noise(np.array(largest))
+
     def _distances(
         self, unknown: Unknown, own: FloatArray, share: FloatArray
     ) -> tuple[FloatArray, BoolArray]:
@@ -114,7 +132,7 @@ class Separator:
         candidates = unknown.candidates(own)
         distances, exact = self._estimated(unknown, own, candidates)
         solvable = self._solvable(unknown) & (self.rows >= 0) & self.batch.present
-        most = max(_FEWEST, int(self.work / self._cost(candidates.shape[-2])))
+        most = max(self.fewest, int(self.work / self._cost(candidates.shape[-2])))
         rare = np.flatnonzero((share <= RARE) & solvable)[:most]
         for _ in range(_ROUNDS):
             open_ = np.flatnonzero(solvable & ~exact)
@@ -124,7 +142,7 @@ class Separator:
                 break
             some = candidates if candidates.ndim == 2 else candidates[which]
             distances[:, which] = self._solved(unknown, which, some)
-            exact[which] = True
+            exact[which] = not self.state.noise.reads_data
             if exact[distances[0].argmax()]:
                 break
         return distances, exact
@@ -138,19 +156,18 @@ class Separator:
         one = self.one_step
         if one is not None and own.shape[1] == 1 and (fixed or unknown.columns is not None):
             flat = candidates[..., 0]
+            if flat.shape == (2,) and unknown.columns is not None:
+                flat = flat.sum() - own  # of two values, the one that a record has is the fit
             if unknown.columns is None:
                 found = one.targets(flat)
             else:
                 found = one.column(int(unknown.columns[0]), flat)
-            done = linear and fixed and one.compares_all(flat.shape[-1])
+            sharp = linear and fixed and not self.state.noise.reads_data
+            done = sharp and one.compares_all(flat.shape[-1])
             return np.array(found), np.full(n, done) & (self.rows >= 0)
         unit = leakage_model(self.state.at_noise(1.0))
         loss = unit.feature_loss(self.batch, [unknown.block])[:, 0]
-        if unknown.columns is None and unknown.values is not None:
-            gaps = np.ones((n, 1))  # class numbers are names
-        else:
-            gaps = np.linalg.norm(candidates - own[:, None], axis=2)
-        return np.tile(loss * gaps.max(axis=1), (2, 1)), np.zeros(n, dtype=bool)
+        return np.tile(loss * unknown.span, (2, 1)), np.zeros(n, dtype=bool)
 
     def _solvable(self, unknown: Unknown) -> bool:
         if self.state.balanced is None:
@@ -184,7 +201,7 @@ class Separator:
             warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
             return candidate_encodings(state, X, y, unknown.columns, values, rows=rows)
 
-    def _information(self, unknown: Unknown) -> float:
+    def information(self, unknown: Unknown) -> float:
         """Largest information about a number, averaged over a normal law of its mean and spread."""
         sd = float(unknown.sd[0])
         if not sd > 0.0:

@@ -43,6 +43,15 @@ class Unknown:
             return Columns(np.zeros(0, dtype=np.intp), target=True)
         return Columns(self.columns)
 
+    @property
+    def span(self) -> float:
+        """Largest distance between two of the values that are compared."""
+        if self.values is None:
+            return 2.0 * float(np.linalg.norm(self.sd))
+        if self.columns is None:
+            return 1.0  # class numbers are names
+        return float(np.linalg.norm(np.ptp(self.values, axis=0)))
+
     def entries(self, X: Data, y: FloatArray) -> FloatArray:
         """What some records have there, of shape (n, k)."""
         return y[:, None] if self.columns is None else dense(X[:, self.columns])

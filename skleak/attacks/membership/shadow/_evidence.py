@@ -86,11 +86,13 @@ def fit_evidence(
     ratios = ratios_from_others(*known, groups=groups, **options)
     features = _features(ratios, merit[groups], seen)
     weights = np.zeros(features.shape[-1])
-    if pooling is not None and not np.any(ratios):
+    # Models that answer alike whoever they were trained on tell nothing, be it good or bad.
+    if np.all(scores == scores[0]):
+        pass
+    elif pooling is not None and not np.any(ratios):
         # Too few models to hold any out: the laws of all records are what there is.
         weights[:2] = 1.0, _TIE_BREAKER
-    # Models that answer alike whoever they were trained on tell nothing, be it good or bad.
-    elif np.any(scores != scores[0]):
+    else:
         flat = features.reshape(-1, len(weights))
         weights = _fit_weights(flat, trained_on[groups].ravel())
     return Evidence(laws, residuals, seen, weights)

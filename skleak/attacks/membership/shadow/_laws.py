@@ -29,6 +29,8 @@ _WEIGHT = 4.0
 _LEAST_SPREAD = 0.1
 _ROUND_OFF = 1e-9
 _NO_SPREAD = 1e-14
+# Difference of two means by round-off, in units of the largest score.
+_SAME = 1e-13
 # Fewer scores than these have no law of their own.
 _FEWEST = 2
 _ELEMENTS = 1 << 20
@@ -226,7 +228,10 @@ class _Tally:
         found, error = (np.moveaxis(part, -1, 0) for part in shrink_means(*parts))
         unknown = left.sum(axis=-1, keepdims=True) == 0.0
         scales = np.where(unknown, np.inf, np.sqrt(sure + error))
-        return found - middle, scales, np.moveaxis(freedom, 0, -1)
+        found = found - middle
+        # A mean without error stays what it is, to the last digit.
+        same = (counts > 0.0) & (np.abs(found - means) <= _SAME)
+        return np.where(same, means, found), scales, np.moveaxis(freedom, 0, -1)
 
 
 def _shares(zeros: FloatArray, counts: FloatArray) -> FloatArray:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skleak.adversary.hypotheses import adds_noise, is_linear, weight_argument
-from skleak.adversary.knowledge import column_names, read_secret
+from skleak.adversary.hypotheses import N_NODES, adds_noise, is_linear, weight_argument
+from skleak.adversary.knowledge import column_names, read_secret, resolve_records
 from skleak.attacks import (
     BlackBoxAttributeInference,
     ImputationAttack,
@@ -35,6 +35,8 @@ from skleak.utils._features import is_target
 from skleak.utils._predictions import classifies
 from skleak.utils._typing import FloatArray
 
+# Trainings that find what a model without noise tells, of which nobody has asked for parameters.
+_MOST_TRAININGS = 4000
 # Attacks that read no parameter.
 _ASKING = frozenset(map(repr, ("prior", "imputation", *BLACK_BOXES)))
 _NAMES = ("prior", "imputation", "white_box", "black_box")
@@ -54,10 +56,19 @@ def attribute_game(task: Task, entropy: list[int]) -> Game:
 
 
 def _reads_parameters(task: Task) -> bool:
-    """Return True if a model has parameters to read, and anything that is asked for reads them."""
+    """Return True if a model has parameters to read, and anything that is asked for reads them.
+
+    Where nothing is, and there is no noise, it is not trained anew more than some thousands of
+    times to find out that parameters tell the secret.
+    """
     named = [task.attacks] if isinstance(task.attacks, str) else task.attacks
-    without = isinstance(named, list | tuple) and set(map(repr, named)) <= _ASKING
-    if without and task.noise_scales is None and not task.drawn:
+    asking = isinstance(named, list | tuple) and set(map(repr, named)) <= _ASKING
+    if isinstance(task.attacks, str) and task.attacks == "default":
+        secret, *_ = read_secret(task.table, task.y, task.attribute, task.values)
+        n_targets = len(resolve_records(task.records, len(task.y)))
+        n_values = N_NODES if secret.values is None else len(secret.values)
+        asking = n_targets * n_values > _MOST_TRAININGS
+    if asking and task.noise_scales is None and task.secrets != "drawn":
         return False
     fitted = clone(task.estimator, safe=False)
     weights = weight_argument(fitted, task.sample_weight)

@@ -13,6 +13,7 @@ from skleak.adversary.knowledge import (
 from skleak.attacks import ImputationAttack, PriorAttack
 from skleak.audit.games._game import Task
 from skleak.audit.games._secret import determination
+from skleak.audit.games.attribute._dependence import related_columns
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 
@@ -26,10 +27,13 @@ class KnownColumn:
     values: Array  # candidate values, (n_values,); empty for a quantity
     prior: FloatArray  # of every target, (n_targets, n_values)
     baseline: float  # success of the prior
+    guesser: ImputationAttack  # fitted
     imputation: float  # success of imputation without the model
     imputed: float  # the same with the secrets of the data, as they are
     # Largest prior probability, or squared error of the mean of the prior, (n_targets,).
     prior_score: FloatArray
+    # Columns that determine the secret, and those that it determines, with how well.
+    related: dict[str, dict[str, float]]
     spread: float = 1.0  # variance of the numbers that are guessed; 1 for categories
 
 
@@ -50,9 +54,11 @@ def known_column(task: Task) -> KnownColumn:
             truth=truth,
             values=column[:0],
             prior=np.empty((len(rows), 0)),
+            guesser=imputation,
             baseline=determination(errors, spread),
             imputation=determination((imputation.predict() - truth) ** 2, spread),
             imputed=determination((imputation.predict() - truth) ** 2, spread),
+            related=related_columns(table, y, secret),
             prior_score=errors,
             spread=spread,
         )
@@ -66,8 +72,10 @@ def known_column(task: Task) -> KnownColumn:
         truth=truth,
         values=secret.values,
         prior=prior,
+        guesser=imputation,
         baseline=float(prior.max(axis=1).mean()),
         imputation=float(right.mean()),
         imputed=float(np.mean(guess == codes[rows])),
+        related=related_columns(table, y, secret),
         prior_score=prior.max(axis=1),
     )

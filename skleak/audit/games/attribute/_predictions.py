@@ -18,6 +18,7 @@ from skleak.adversary.hypotheses import (
     last_step,
     weight_argument,
 )
+from skleak.adversary.knowledge import column_names
 from skleak.attacks import BlackBoxAttributeInference, ImputationAttack, PriorAttack
 from skleak.audit.games._bounds import check_bounds
 from skleak.audit.games._game import (
@@ -40,6 +41,7 @@ from skleak.audit.tables._secret import (
 )
 from skleak.exceptions import AttackNotApplicableError
 from skleak.metrics import simultaneous_confidence_level
+from skleak.utils._features import is_target
 from skleak.utils._predictions import classifies, utility_of
 from skleak.utils._typing import Array, FloatArray
 
@@ -94,10 +96,10 @@ class PredictionsGame(Game):
     def __init__(self, task: Task, learner: Learner, entropy: list[int]) -> None:
         super().__init__(task)
         self._training = Training(learner, task.table, task.sample_weight, entropy)
+        check_settings(task)
         self._known = known = known_column(task)
         self.estimates = known.secret.numeric
         self.kind = "numeric" if self.estimates else "categorical"
-        check_settings(task)
         model = self._training.fitted(0)
         self._classifies = classifies(model, task.y)
         self._chosen = named_attacks(
@@ -135,7 +137,9 @@ class PredictionsGame(Game):
         for name, attack in self._chosen.items():
             own = self._made(attack) if isinstance(attack, str) else attack
             known = (self.task.table, self.task.y)
-            self.attacks[name] = fit_copy(own, *known, sample_weight=weights)
+            if own is not self._known.guesser:
+                own = fit_copy(own, *known, sample_weight=weights)
+            self.attacks[name] = own
 
     def _made(self, name: str) -> Any:
         task, known = self.task, self._known
@@ -144,7 +148,7 @@ class PredictionsGame(Game):
         if name == "prior":
             return PriorAttack(task.attribute, prior=prior, **own)
         if name == "imputation":
-            return ImputationAttack(task.attribute, **own)
+            return known.guesser
         criterion: Any = BLACK_BOXES[name]
         return BlackBoxAttributeInference(
             task.estimator, task.attribute, criterion=criterion, prior=prior, **own
@@ -197,6 +201,8 @@ class PredictionsGame(Game):
             noise_covariance="isotropic",
             has_noise=False,
             imputed=self._known.imputed,
+            determined_by=self._known.related["determined_by"],
+            determines=self._known.related["determines"],
             outputs=shown_to(self._chosen, self._classifies),
             no_bound=NO_BOUND,
             preprocessing="in the model" if isinstance(self.task.estimator, Pipeline) else "none",
@@ -231,6 +237,11 @@ def check_settings(task: Task) -> None:
         raise AttackNotApplicableError(
             f"`noise_scales` must be None or 0 for {name}: it adds no noise, and has no `coef_` "
             "after `fit` to add some to. Leave `noise_scales` out."
+        )
+    if is_target(task.attribute, column_names(task.table)):
+        raise AttackNotApplicableError(
+            f"The target of the model is inferred from parameters, and {name} is asked for "
+            "predictions, which are of the target. Name a column, or audit membership."
         )
     if task.drawn:
         raise AttackNotApplicableError(

@@ -97,6 +97,7 @@ def study(task: Task) -> AttributeSubject:
         "baseline": known.baseline,
         "imputation": known.imputation,
         "imputed": known.imputed,
+        "related": known.related,
         "prior_score": known.prior_score,
         "spread": known.spread,
     }

@@ -1,0 +1,287 @@
+"""What an audit learned about one person, and which bound says so."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skleak.audit.report._facts import AuditFacts
+from skleak.audit.report._labels import find_label
+from skleak.metrics import multiplicity_correction, p_value_exceeds
+from skleak.rendering import (
+    Bullets,
+    Column,
+    Document,
+    Paragraph,
+    Report,
+    Section,
+    Table,
+    attack_label,
+    bound_label,
+    code,
+    header,
+    number,
+    percent,
+    plain,
+    root,
+    rows,
+    shorten,
+)
+from skleak.rendering.results import BASELINES, counts_success
+
+_FOOTER = "To publish the model, publish what `release()` returns. This page is about one person."
+_BOUNDS = ("bayes", "tightest_bound", "cramer_rao")
+_CALLED = {"bayes": "exact Bayes value", "tightest_bound": "tightest bound"}
+_CALLED["cramer_rao"] = "bound of Cramér and Rao"
+
+
+@dataclass(frozen=True, repr=False)
+class PersonAudit(Report):
+    """What attacks learned about one person, beside bounds. Confidential.
+
+    Objects of this kind come from ``AuditReport.person``.
+
+    Parameters
+    ----------
+    label : object
+        Label of the person's records.
+    estimator : str
+        Name of the estimator.
+    attribute : str or None
+        Sensitive column; None where whole records or memberships were attacked.
+    kind : {"categorical", "numeric", "record", "membership"}
+        Type of the secret.
+    max_advantage : float
+        Advantage that is tolerated.
+    table : DataFrame
+        A row per noise scale and record of that label: ``noise_scale``, ``record``, ``prior``
+        (success of a guess, or squared error of the mean), ``bound`` (on the success, or on the
+        squared error of unbiased attacks), ``bound_name``, ``bound_advantage``, ``attack`` (the
+        best one played that looks at the model), ``value`` (its success or squared error),
+        ``advantage``, ``n_games``, and ``shows``: whether it was right more often than the prior
+        by more than chance explains (None for errors).
+    findings : tuple of str
+        What the numbers say, the answer first.
+    assumptions : tuple of str
+        Conditions under which the numbers hold.
+    """
+
+    label: Any
+    estimator: str
+    attribute: str | None
+    kind: str
+    max_advantage: float
+    table: pd.DataFrame
+    findings: tuple[str, ...] = field(default=())
+    assumptions: tuple[str, ...] = field(default=())
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a copy of the table.
+
+        Returns
+        -------
+        DataFrame
+        """
+        return self.table.copy()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the whole report as plain dictionaries, lists, strings and numbers.
+
+        Returns
+        -------
+        dict
+            Infinite and undefined numbers are None, so that it is valid JSON.
+        """
+        return header("person_audit") | {
+            "label": plain(self.label),
+            "estimator": self.estimator,
+            "attribute": self.attribute,
+            "kind": self.kind,
+            "max_advantage": self.max_advantage,
+            "findings": list(self.findings),
+            "assumptions": list(self.assumptions),
+            "table": rows(self.table),
+        }
+
+    def _document(self, *, figures: bool) -> Document:
+        what = {"record": "whole record", "membership": "membership"}.get(self.kind)
+        return Document(
+            "Audit of a person",
+            shorten(self.label, 48),
+            f"{self.estimator}, {what or f'attribute {shorten(self.attribute, 40)}'}",
+            self.findings[0],
+            (),
+            (
+                *([Section("Also", (Bullets(self.findings[1:]),))] if self.findings[1:] else []),
+                Section("Noise by noise", self._shown()),
+                Section("Assumptions", (Bullets(self.assumptions),), folded=True),
+            ),
+            _FOOTER,
+        )
+
+    def _shown(self) -> tuple[Paragraph, Table]:
+        table, guesses = self.table, counts_success(self)
+        show = percent if guesses else root
+        up: Callable[[Any], str] = partial(percent, up=True) if guesses else root
+        bounds = [
+            f"{up(value)} ({bound_name(name)})" if name else "none known"
+            for value, name in zip(table["bound"], table["bound_name"], strict=True)
+        ]
+        columns = [
+            Column("Noise scale", tuple(map(number, table["noise_scale"])), short="noise"),
+            Column("By the prior alone", tuple(map(show, table["prior"])), short="prior"),
+            Column("Best attack played", tuple(map(show, table["value"])), short="attack"),
+            Column("Which", tuple(map(attack_label, table["attack"])), short="which", kind="words"),
+            Column(
+                "Bound on all attacks" if guesses else "Unbiased attacks err by",
+                tuple(bounds),
+                short="bound",
+                kind="words",
+            ),
+        ]
+        said = "Shares of right guesses." if guesses else "Root mean squared errors."
+        return Paragraph(said, soft=True), Table("Noise by noise", tuple(columns))
+
+
+def bound_name(name: str) -> str:
+    """Name the column of a bound for people."""
+    return _CALLED.get(name, bound_label(name))
+
+
+def person_audit(report: AuditFacts, label: Any) -> PersonAudit:
+    """Gather what an audit knows about the records of one label."""
+    records = report.records
+    found = find_label(records["label"], label)
+    if not found.any():
+        examples = ", ".join(repr(each) for each in records["label"].drop_duplicates()[:3])
+        raise KeyError(
+            f"No record under attack is called {label!r}. They are called by "
+            f"{report.settings['labels']}: {examples}, ... See `report.records['label']`."
+        )
+    at = records[found].sort_values(["noise_scale", "record"], kind="stable")
+    person = PersonAudit(
+        label,
+        report.estimator,
+        report.attribute,
+        report.kind,
+        float(report.settings["max_advantage"]),
+        _table(report, at),
+        assumptions=report.assumptions,
+    )
+    return replace(person, findings=_findings(person))
+
+
+def _table(report: AuditFacts, at: pd.DataFrame) -> pd.DataFrame:
+    guesses, prior = counts_success(report), at["prior"].astype(float)
+    known = at[[name for name in _BOUNDS if name in at]].astype(float)
+    bound = known.min(axis=1) if guesses else known.min(axis=1).clip(upper=prior)
+    names = [_first(row, guesses) for _, row in known.iterrows()]
+    start = "success_" if guesses else "mse_"
+    own = [f"{start}{name}" for name in report.settings["attacks"] if name not in BASELINES]
+    played = at[[name for name in own if name in at]].astype(float)
+    best = [_first(row if not guesses else -row, True) for _, row in played.iterrows()]
+    value = played.max(axis=1) if guesses else played.min(axis=1)
+    games = at["n_games"] if "n_games" in at else report.settings["n_releases"]
+    table = pd.DataFrame(
+        {
+            "noise_scale": at["noise_scale"],
+            "record": at["record"],
+            "prior": prior,
+            "bound": bound,
+            "bound_name": names,
+            "bound_advantage": _advantage(bound, prior, guesses),
+            "attack": [name.removeprefix(start) for name in best],
+            "value": value,
+            "advantage": _advantage(value, prior, guesses),
+            "n_games": games,
+        }
+    ).reset_index(drop=True)
+    table["shows"] = _shows(table, played, report) if guesses else None
+    return table
+
+
+def _first(row: pd.Series, smallest: bool) -> str:
+    """Name the first column of the smallest value, or of the largest; empty where none is known."""
+    if not row.notna().any():
+        return ""
+    return str(row.idxmin() if smallest else row.idxmax())
+
+
+def _advantage(value: pd.Series, prior: pd.Series, guesses: bool) -> pd.Series:
+    if guesses:
+        return (value - prior) / (1.0 - prior).where(prior < 1.0)
+    return 1.0 - value / prior.where(prior > 0.0)
+
+
+def _shows(table: pd.DataFrame, played: pd.DataFrame, report: AuditFacts) -> pd.Series:
+    """Test whether the best attack is better than the prior, by Holm's method over all attacks."""
+    games = table["n_games"].to_numpy(dtype=float)
+    known = table["value"].notna().to_numpy() & (games > 0.0)
+    shows = pd.Series(False, index=table.index)
+    if known.any():
+        hits = np.rint(table["value"].to_numpy(dtype=float)[known] * games[known])
+        p_values = p_value_exceeds(hits, games[known], table["prior"].to_numpy(dtype=float)[known])
+        # The best of several attacks was taken.
+        tests = np.minimum(np.atleast_1d(p_values) * max(played.shape[1], 1), 1.0)
+        adjusted: Any = multiplicity_correction(tests)
+        shows[known] = adjusted <= 1.0 - report.settings["confidence_level"]
+    return shows
+
+
+def _findings(person: PersonAudit) -> tuple[str, ...]:
+    """Say what was learned, the answer first."""
+    table, guesses = person.table, counts_success(person)
+    said, first = [], table.iloc[0]
+    who, show = shorten(person.label, 48), percent if guesses else root
+    bounded = bool(first["bound_name"])
+    if person.kind == "membership":
+        shows = "shows" if table["shows"].any() else "was not found to show beyond chance"
+        start = f"Whether {who} was trained on {shows}"
+    else:
+        what = "the whole record" if person.attribute is None else code(person.attribute)
+        start = f"What releases tell of {what} of {who}"
+    where = (
+        "without noise"
+        if first["noise_scale"] == 0.0
+        else (f"at noise scale {number(first['noise_scale'])}")
+    )
+    does = "is right in" if guesses else "has a root mean squared error of"
+    text = (
+        f"{start}: {where} the best attack played, {code(first['attack'])}, {does} "
+        f"{show(first['value'])}, and the prior alone {show(first['prior'])}"
+    )
+    if not first["attack"]:
+        text = f"{start}: {where} no attack on the model has a figure about this record"
+    if bounded and guesses and first["bound"] >= 1.0:
+        text += "; no bound rules out that some attack is always right"
+    elif bounded:
+        most = "no attack is right in more than" if guesses else "no unbiased attack errs less than"
+        limit = percent(first["bound"], up=True) if guesses else root(first["bound"])
+        text += f"; {most} {limit} ({bound_name(first['bound_name'])})"
+    else:
+        text += "; no bound says what others reach"
+    said.append(f"{text}.")
+    said += _kept(person)
+    return tuple(said)
+
+
+def _kept(person: PersonAudit) -> list[str]:
+    """Say from which noise on the bound of the person is within the limit."""
+    table, limit = person.table, percent(person.max_advantage)
+    of = "" if counts_success(person) else " of unbiased attacks"
+    if table["bound_advantage"].isna().all():
+        return []
+    worst = table.groupby("noise_scale")["bound_advantage"].max()
+    kept = worst[worst <= person.max_advantage]
+    if kept.empty:
+        return [
+            f"At no noise scale audited is the bound on the advantage{of} about this person within "
+            f"{limit}: it is {percent(worst.iloc[-1], up=True)} at {number(worst.index[-1])}."
+        ]
+    return [
+        f"The bound on the advantage{of} about this person is within {limit} at noise scale "
+        f"{number(kept.index[0])}: {percent(max(kept.iloc[0], 0.0), up=True)}."
+    ]

@@ -1,0 +1,325 @@
+"""A leakage report about the raw columns of a pipeline."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skleak.adversary.knowledge import column_names, raw_column, resolve_records
+from skleak.influence.refit import whitened
+from skleak.inspection._attribute_leakage import attribute_leakage, nominal_columns
+from skleak.inspection._columns import RawColumn, with_numbers
+from skleak.inspection._held import HeldBlock
+from skleak.inspection._pipeline import Inspected, inspected
+from skleak.inspection._selection import Selection, Target, Unknown, read
+from skleak.inspection._separation import encodings
+from skleak.inspection._table import record_labels
+from skleak.reports import LeakageReport, MeasuredTable, build_leakage_report
+from skleak.reports.measures import (
+    GOAL,
+    Separation,
+    Separator,
+    averaged_information,
+    loss_table,
+    prior_ends,
+    target,
+)
+from skleak.utils._blocks import row_blocks
+from skleak.utils._features import is_single_feature, resolve_features
+from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
+
+# Records of which the information about a number is averaged over what it might be.
+_MOST_AVERAGED = 2
+_FIRST_ORDER = "to first order"
+_UNKNOWN = "the covariance of the noise is a function of the records"
+_ELEMENTS = 1 << 21
+
+
+def leakage_report(
+    pipeline: Any,
+    X: Any,
+    y: Any,
+    columns: Any = None,
+    *,
+    sample_weight: Any = None,
+    groups: Any = None,
+    records: Any = None,
+    nominal: Any = (),
+    refit_preprocessing: bool = False,
+) -> LeakageReport:
+    """Report what a release of a fitted pipeline leaks about the columns that a person has.
+
+    Columns are raw ones, before they were encoded, as `attribute_leakage` measures them: a nominal
+    column is one, whatever its encoding. All else in the report is about the records as the model
+    received them.
+
+    Parameters
+    ----------
+    pipeline : estimator or Pipeline
+        Fitted; ends in a private estimator of this library, which still has its training data.
+    X : DataFrame or array-like of shape (n, n_columns)
+        Raw training records of the pipeline, in the same order.
+    y : array-like of shape (n,)
+        Their targets.
+    columns : str, int, slice, mask, list or mapping, default=None
+        Columns to report on, as in `attribute_leakage`.
+    sample_weight : array-like of shape (n,), default=None
+        Weights that the model was fitted with.
+    groups : array-like of shape (n,), str or int, default=None
+        Label of each record's group, or the raw column that holds it.
+    records : array-like of int, boolean mask, slice or None, default=None
+        Positions of the records to report on; None for all.
+    nominal : str, int, slice, mask or list, default=()
+        Columns whose numbers are codes.
+    refit_preprocessing : bool, default=False
+        Count what the transformers learned from a record, too.
+
+    Returns
+    -------
+    LeakageReport
+        Confidential. Records go by their labels in the index of X.
+
+    Raises
+    ------
+    ValueError, TypeError, NotFittedError
+        As `attribute_leakage`; and for ``groups`` of another length.
+    AttackNotApplicableError
+        For ``refit_preprocessing`` where there is no exact answer.
+
+    See Also
+    --------
+    attribute_leakage : The numbers of every record and column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from sklearn.compose import make_column_transformer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import OneHotEncoder, StandardScaler
+    >>> from skleak.inspection import leakage_report
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame({"age": rng.normal(50, 9, 200), "ward": rng.choice(["A", "B"], 200)})
+    >>> y = 0.1 * X["age"] + (X["ward"] == "A") + rng.normal(size=200)
+    >>> encoder = make_column_transformer((StandardScaler(), ["age"]), (OneHotEncoder(), ["ward"]))
+    >>> pipeline = make_pipeline(encoder, PrivateLinearRegression(0.05)).fit(X, y)
+    >>> report = leakage_report(pipeline, X, y)
+    >>> sorted(report.features.index)
+    ['(target)', 'age', 'ward']
+    >>> report.person(17).columns["gain"].between(0.0, 1.0).all()
+    np.True_
+    """
+    data = inspected(pipeline, X, y, sample_weight)
+    found = _Asked(data, columns, nominal, sample_weight, records, refit_preprocessing)
+    separations, losses = found.measured()
+    state, rows = data.state, found.rows
+    labels = record_labels(data.table)[rows]
+    return build_leakage_report(
+        state,
+        state.objective.X[rows],
+        state.objective.y[rows],
+        blocks=[],
+        labels=[],
+        promises=data.model._terms,
+        groups=None if groups is None else _groups(groups, data, rows),
+        estimator=type(data.model).__name__,
+        index=labels,
+        rows=rows,
+        raw=MeasuredTable(separations, losses, _assumptions(refit_preprocessing)),
+    )
+
+
+def _groups(groups: Any, data: Inspected, rows: IntArray) -> Array:
+    """Group label of each of some records, (b,)."""
+    n, n_columns = data.table.shape
+    if is_single_feature(groups):
+        names = column_names(data.table)
+        labels = raw_column(data.table, int(resolve_features(groups, names, n_columns)[0]))
+    else:
+        labels = np.asarray(groups.to_numpy() if hasattr(groups, "to_numpy") else groups)
+    if labels.shape != (n,):
+        raise ValueError(
+            f"`groups` must hold one label per record, shape ({n},), or name a column; got shape "
+            f"{labels.shape}."
+        )
+    if pd.isna(labels).any():
+        raise ValueError(
+            f"`groups` has {int(pd.isna(labels).sum())} missing labels. Give those records a "
+            "label of their own, for instance 'unknown'."
+        )
+    return labels[rows]
+
+
+def _assumptions(refit: bool) -> tuple[str, ...]:
+    if refit:
+        return (
+            "Columns are raw ones; what the transformers learned from a record counts as far as it "
+            "moves the model.",
+        )
+    return (
+        "Columns are raw ones, followed through the fitted transformers, which are held fixed and "
+        "count as public: what they learned from the records is not counted.",
+    )
+
+
+class _Asked:
+    """What is asked about some records, and how it is found."""
+
+    def __init__(
+        self,
+        data: Inspected,
+        columns: Any,
+        nominal: Any,
+        sample_weight: Any,
+        asked: Any,
+        refit: bool,
+    ) -> None:
+        self.data, self.refit = data, refit
+        self.rows = resolve_records(asked, len(data.y))
+        self._asked = None if asked is None else self.rows
+        self._passed = {"sample_weight": sample_weight, "nominal": nominal}
+        self._items = Selection.of(columns, data).items
+        codes = nominal_columns(nominal, data)
+        self._unknown = read(data, Selection(self._items, True), codes, refit=refit)
+        self._goal = data.model._terms.noise_goal is not None
+        self._present = data.state.objective.sample_weight[self.rows] > 0.0
+
+    def measured(self) -> tuple[list[Separation], pd.DataFrame]:
+        """Separations of all items, and statistics of their losses."""
+        table = self._table()
+        separations, losses = [], []
+        for k, (unknown, (_, label)) in enumerate(zip(self._unknown, self._items, strict=True)):
+            loss, separation = self._one(unknown, str(label), table[table["column"] == k])
+            separations.append(separation)
+            scale = np.array([unknown.sd if unknown.kind == "number" else np.nan])
+            seen = np.isfinite(loss) | np.isinf(loss)
+            some = (
+                loss[self._present & seen] if np.any(self._present & seen) else np.full(1, np.nan)
+            )
+            losses.append(loss_table(some[:, None], scale, [separation.name]))
+        return separations, pd.concat(losses)
+
+    def _table(self) -> pd.DataFrame:
+        """What `attribute_leakage` finds, records by position and items by number."""
+        table = self.data.table
+        if isinstance(table, pd.DataFrame):
+            table = table.set_axis(pd.RangeIndex(len(table)))
+        asked: Mapping[Any, Any] = {
+            k: positions.tolist() if len(positions) else "(target)"
+            for k, (positions, _) in enumerate(self._items)
+            if self._comparable(self._unknown[k])
+        }
+        if not asked:
+            return pd.DataFrame({"column": []})
+        options = self._passed | {"refit_preprocessing": self.refit, "records": self._asked}
+        return attribute_leakage(self.data.whole, table, self.data.y, asked, **options)
+
+    def _comparable(self, unknown: Unknown) -> bool:
+        """True if there is an answer, exact or to first order."""
+        unequal = self._goal or self.data.state.noise.reads_data
+        return not unequal or unknown.is_number or unknown.n_values == 1
+
+    def _one(
+        self, unknown: Unknown, name: str, cells: pd.DataFrame
+    ) -> tuple[FloatArray, Separation]:
+        """Losses of all records, and distances."""
+        n = len(self.rows)
+        loss, distance, from_own = np.full((3, n), np.nan)
+        notes: list[str] = []
+        if len(cells):
+            # Records that were not refitted are not in the table.
+            place = pd.Index(self.rows).get_indexer(pd.Index(cells["record"]))
+            loss[place], distance[place] = cells["fisher_information_loss"], cells["distance"]
+            from_own[place] = cells["distance_from_own"]
+            notes = [note for note in cells["note"].unique() if note]
+        exact = np.isfinite(distance) | np.isinf(distance)
+        if isinstance(unknown, Target) and not np.any(exact):
+            return loss, self._target_alone(unknown, name)
+        if self._goal:
+            distance, from_own, notes = self._at_this_scale(unknown)
+            exact = ~np.isnan(distance)
+        elif not unknown.is_number and not len(cells):
+            notes = [_UNKNOWN]
+        elif unknown.is_number and not np.any(exact):
+            distance, from_own = 2.0 * unknown.sd * loss, unknown.sd * loss
+            notes = [*notes, _FIRST_ORDER]
+        return loss, Separation(
+            name,
+            unknown.kind,
+            unknown.n_values,
+            distance,
+            from_own,
+            unknown.shares[self.rows],
+            exact,
+            "; ".join(notes[:3]),
+            float(unknown.sd) if unknown.kind == "number" else np.nan,
+            self._information(unknown, loss) if unknown.kind == "number" else np.nan,
+        )
+
+    def _target_alone(self, unknown: Target, name: str) -> Separation:
+        """The target where the pipeline has nothing to say about it: as the model received it."""
+        state = self.data.state
+        found = Separator(state, state.training.take(self.rows), self.rows).measure(target(state))
+        return Separation(
+            name,
+            unknown.kind,
+            found.n_values,
+            found.distance,
+            found.from_own,
+            found.share,
+            found.exact,
+            GOAL if self._goal else found.note,
+            found.sd,
+            found.information,
+        )
+
+    def _at_this_scale(self, unknown: Unknown) -> tuple[FloatArray, FloatArray, list[str]]:
+        """Distances at the noise of this fit, (b,) each, where it is a function of the records."""
+        state = self.data.state
+        if state.noise.reads_data:
+            return *np.full((2, len(self.rows)), np.nan), [_UNKNOWN]
+        found = []
+        width = 24 * max(state.n_features, len(state.factor.coefficients))
+        for some in row_blocks(len(self.rows), width, _ELEMENTS):
+            found.append(HeldBlock.of(self.data, self.rows[some], "").cells(unknown))
+        distance, own = (
+            np.concatenate([getattr(part, end) for part in found])
+            for end in ("distance", "from_own")
+        )
+        return distance, own, [GOAL]
+
+    def _information(self, unknown: Unknown, loss: FloatArray) -> float:
+        """Information about a number, averaged over its prior for the most exposed records."""
+        state = self.data.state
+        known = np.where(self._present, np.nan_to_num(loss, nan=0.0, posinf=np.inf), 0.0)
+        if not unknown.sd > 0.0:
+            return 0.0
+        most = float(known.max(initial=0.0))
+        if isinstance(unknown, Target):
+            batch = state.training.take(self.rows)
+            return Separator(state, batch, self.rows).information(target(state))
+        fixed = not self.refit and not state.noise.reads_data and state.balanced is None
+        if not fixed or not np.isfinite(most) or not isinstance(unknown, RawColumn):
+            return most**2
+        some = self.rows[np.argsort(-known, kind="stable")[:_MOST_AVERAGED]]
+        averaged = self._averaged(unknown, some)
+        return most**2 if averaged is None else averaged
+
+    def _averaged(self, column: RawColumn, rows: IntArray) -> float | None:
+        """Largest average of some records; None where the encoding is undefined somewhere."""
+        state, noise = self.data.state, self.data.state.noise_scale
+        own = self.data.encode(self.data.rows(rows))
+        ends = prior_ends(column.mean, column.sd)
+        candidates = [
+            with_numbers(self.data, [column], rows, [np.full(len(rows), end)]) for end in ends
+        ]
+        defined: BoolArray = np.array([np.all(np.isfinite(each)) for each in candidates])
+        if not np.all(defined):
+            return None
+        points = whitened(state, encodings(state, rows, own, candidates))
+        squares = averaged_information(points, column.sd)
+        if noise == 0.0:
+            return float(np.inf) if np.any(squares > 0.0) else 0.0
+        return float(squares.max()) / noise**2

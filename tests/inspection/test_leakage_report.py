@@ -1,0 +1,177 @@
+"""Reports about the raw columns of a pipeline: what is first, who is named, and one person."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+from sklearn.compose import make_column_transformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from skleak.inspection import attribute_leakage, leakage_report
+from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+
+
+@pytest.fixture
+def clinic(rng):
+    """Raw records of 600 patients, four of whom have a rare diagnosis; a target; who they are."""
+    n = 600
+    X = pd.DataFrame(
+        {
+            "age": rng.normal(50.0, 10.0, n),
+            "ward": rng.choice(["north", "south", "west"], n),
+            "diagnosis": 0,
+        },
+        index=[f"patient {i}" for i in range(n)],
+    )
+    carriers = X.index[[3, 77, 205, 590]]
+    X.loc[carriers, "diagnosis"] = 1
+    y = (0.02 * X["age"] + 2.0 * X["diagnosis"] + rng.normal(size=n)).to_numpy()
+    return X, y, set(carriers)
+
+
+def _pipeline(model):
+    encoder = make_column_transformer(
+        (StandardScaler(), ["age"]), (OneHotEncoder(), ["ward"]), remainder="passthrough"
+    )
+    return make_pipeline(encoder, model)
+
+
+def test_the_table_is_that_of_attribute_leakage(clinic):
+    X, y, _ = clinic
+    for model, target in (
+        (PrivateLinearRegression(0.1, alpha=1e-3), y),
+        (PrivateLogisticRegression(0.2, alpha=1e-2), y > 1.0),
+    ):
+        pipeline = _pipeline(model).fit(X[::4], target[::4])
+        leakage = attribute_leakage(pipeline, X[::4], target[::4])
+        report = leakage_report(pipeline, X[::4], target[::4], groups="ward")
+        assert report.features["gain"].is_monotonic_decreasing
+        for name, cells in leakage.groupby("column"):
+            row, worst = report.features.loc[name], cells.loc[cells["distance"].idxmax()]
+            assert row["most_exposed_record"] == worst["record"]
+            for same in ("gain", "distance", "success_even_odds", "true_positives_at_1pct"):
+                assert row[same] == pytest.approx(worst[same])
+            assert row["kind"] == worst["kind"]
+        label = X.index[8]
+        person, own = report.person(label), leakage[leakage["record"] == label]
+        own = own.set_index("column")["gain"]
+        assert person.columns["gain"].to_dict() == pytest.approx(own.to_dict())
+        mu = model.individual_privacy_.loc[2, "mu"]  # the model saw no labels
+        assert person.membership["distance"].tolist() == [pytest.approx(mu)]
+        assert set(report.groups.index) == set(X["ward"])
+
+
+def test_carriers_of_a_rare_value_are_named_everywhere(clinic):
+    X, y, carriers = clinic
+    model = PrivateLinearRegression(0.02, alpha=1e-3, private_target=False)
+    report = leakage_report(_pipeline(model).fit(X, y), X, y)
+    answer = report.facts[0].facts
+    assert answer["feature"] == report.features.index[0] == "diagnosis"
+    assert set(answer["carriers"]) == carriers
+    assert answer["gain"] > 0.99
+    loaded = json.loads(report.to_json())
+    assert {row["record"] for row in loaded["carriers"]} == carriers
+    for form in (report.findings[0], report.to_html(), report.to_text()):
+        for label in carriers:
+            assert label in " ".join(form.split())
+    assert report.records.index.equals(X.index)
+
+
+def test_what_tells_little_is_reported_with_its_figure(clinic):
+    X, y, _ = clinic
+    report = leakage_report(_pipeline(PrivateLinearRegression(30.0)).fit(X, y), X, y)
+    told = next(finding for finding in report.facts if finding.topic == "telling")
+    assert told["n_telling"] == 0
+    gains = report.features["gain"]
+    assert dict(zip(told["little"], told["little_gains"], strict=True)) == gains.to_dict()
+    assert gains.max() <= 0.02
+    assert not report.carriers.size
+    assert report.findings[0].startswith("No column tells much")
+
+
+def test_shares_removed_are_those_of_a_linear_release(clinic):
+    """With a linear model and a public target, information about age is an average of squares."""
+    X, y, _ = clinic
+    pipeline = _pipeline(PrivateLinearRegression(0.05)).fit(X, y)
+    row = leakage_report(pipeline, X, y, ["age"]).features.loc["age"]
+    place = X.index.get_loc(row["most_exposed_record"])
+    sd, squares = X["age"].std(ddof=0), []
+    rng = np.random.default_rng(0)
+    for age in rng.normal(X["age"].mean(), sd, 30):
+        ends = []
+        for step in (-0.1, 0.1):
+            changed = X.copy()
+            changed.iloc[place, 0] = age + step
+            encoded = pipeline[:-1].transform(changed)
+            twin = PrivateLinearRegression(0.0).fit(encoded, y)
+            ends.append(twin._confidential_state().factor.coefficients)
+        squares.append(np.sum((ends[1] - ends[0]) ** 2) / 0.2**2 / 0.05**2)
+    error = 4.0 * np.std(squares) / np.sqrt(len(squares))
+    share = row["share_removed"]
+    # Of the two records of the largest local loss the larger average counts.
+    assert share / (1.0 - share) >= (np.mean(squares) - error) * sd**2
+    left = row["van_trees_error"] ** 2
+    assert 1.0 - left / sd**2 == pytest.approx(share)
+    assert row["van_trees_error"] < sd
+
+
+def test_labels_that_are_unknown_or_occur_twice(clinic):
+    X, y, _ = clinic
+    X = X[:40].copy()
+    X.index = ["a", "b", *X.index[:37], "a"]
+    report = leakage_report(_pipeline(PrivateLinearRegression(0.1)).fit(X, y[:40]), X, y[:40])
+    twice = report.person("a")
+    assert sorted(twice.membership.index) == [0, 39]
+    assert len(twice.columns) == 2 * len(report.features)
+    for form in (twice.to_html(), twice.to_text(), twice.to_json()):
+        assert "a" in form
+    for wrong in ("nobody", 3, ("a", "b"), [1]):
+        with pytest.raises(KeyError, match="No record is labelled"):
+            report.person(wrong)
+
+
+def test_some_records_weights_and_noise_without_an_exact_answer(clinic):
+    X, y, _ = clinic
+    X, y = X[:60], y[:60]
+    weight = np.ones(60)
+    weight[5] = 0.0
+    pipeline = _pipeline(PrivateLinearRegression(0.1))
+    pipeline.fit(X, y, privatelinearregression__sample_weight=weight)
+    some = leakage_report(pipeline, X, y, sample_weight=weight, records=[5, 3])
+    assert list(some.records.index) == ["patient 5", "patient 3"]
+    assert some.person("patient 5").columns["gain"].max() == 0.0
+    assert (some.features["most_exposed_record"] == "patient 3").all()
+    shaped = _pipeline(PrivateLinearRegression(0.1, noise_covariance="curvature")).fit(X, y)
+    features = leakage_report(shaped, X, y).features
+    assert not features["exact"].any()
+    assert features.loc[["ward", "diagnosis", "age"], "note"].str.contains("covariance").all()
+    assert features.loc["age", "gain"] > 0.0
+
+
+def test_the_model_reports_the_same_distances_by_its_own_labels(clinic):
+    X, y, carriers = clinic
+    X = X.assign(ward=(X["ward"] == "west").astype(float))
+    for model, target in (
+        (PrivateLinearRegression(0.02, alpha=1e-3), y),
+        (PrivateLogisticRegression(0.05, alpha=1e-3), y > 1.0),
+    ):
+        report = model.fit(X, target).leakage_report()
+        assert set(report.carriers.loc[report.carriers["feature"] == "diagnosis", "record"]) == (
+            carriers
+        )
+        label = "patient 77"
+        row = report.person(label).columns.loc["diagnosis"]
+        other = X.copy()
+        other.loc[label, "diagnosis"] = 0
+        quiet = type(model)(0.0, alpha=1e-3, tol=1e-12)
+        ends = [
+            quiet.fit(each, target)._confidential_state().factor.coefficients for each in (X, other)
+        ]
+        distance = np.linalg.norm(ends[1] - ends[0]) / model.noise_scale
+        assert row["distance"] == pytest.approx(distance, rel=1e-6)
+        assert row["true_positives_at_1pct"] == pytest.approx(
+            norm.cdf(norm.ppf(0.01) + distance), rel=1e-5
+        )

@@ -1,0 +1,67 @@
+"""The warning at a release whose noise protects nobody, and where it must not show."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skleak.exceptions import PrivacyLeakWarning, UnprotectedValueWarning
+from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+
+
+@pytest.fixture
+def people(rng):
+    X = pd.DataFrame({"age": rng.normal(size=300), "rare": 0.0, "sex": rng.integers(0, 2, 300)})
+    X.index = [f"patient-{i}" for i in range(300)]
+    X.loc[X.index[:3], "rare"] = 1.0
+    return X, X["age"] + 2.0 * X["rare"] + rng.normal(size=300)
+
+
+def _release(model):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        return model.release(), found
+
+
+def test_two_values_four_noise_units_apart_are_warned_of(people):
+    X, y = people
+    for model, target in (
+        (PrivateLinearRegression(alpha=1e-3), y),
+        (PrivateLogisticRegression(alpha=1e-3), y > 0),
+        (PrivateLogisticRegression(alpha=1e-3), np.digitize(y, [-0.5, 0.5])),
+    ):
+        quiet = model.set_params(noise_scale=1.0).fit(X, target).leakage_report().features
+        farthest = quiet.loc[quiet["kind"] == "values", "distance"].max()
+        for units, warned in ((4.1, True), (3.9, False)):
+            fitted = model.set_params(noise_scale=farthest / units).fit(X, target)
+            _, found = _release(fitted)
+            assert [issubclass(one.category, UnprotectedValueWarning) for one in found] == [
+                True
+            ] * warned
+    assert issubclass(UnprotectedValueWarning, PrivacyLeakWarning)
+
+
+def test_the_warning_names_no_record_and_is_not_in_the_release(people):
+    X, y = people
+    model = PrivateLinearRegression(1e-3, alpha=1e-3).fit(X, y)
+    released, found = _release(model)
+    (message,) = (str(one.message) for one in found)
+    assert "'rare'" in message
+    assert "patient" not in message
+    assert found[0].filename == __file__
+    # The release of a fit that is warned of holds what that of any other fit holds.
+    other, nothing = _release(PrivateLinearRegression(1e3, alpha=1e-3).fit(X, y))
+    assert not nothing
+    assert vars(released).keys() == vars(other).keys()
+    assert released.provenance_ == other.provenance_
+    text = pickle.dumps(released)
+    assert b"patient" not in text
+    assert b"unprotected" not in text.lower()
+
+
+def test_numbers_alone_are_not_warned_of(rng):
+    X = rng.normal(size=(200, 2))
+    model = PrivateLinearRegression(1e-4).fit(X, X[:, 0] + rng.normal(size=200))
+    assert not _release(model)[1]
