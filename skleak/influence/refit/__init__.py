@@ -7,6 +7,11 @@ from skleak.influence.refit._distances import distance_brackets, largest_distanc
 from skleak.influence.refit._one_step import OneStep, whitened
 from skleak.influence.refit._shapes import candidate_shapes
 from skleak.influence.refit._targets import target_encodings
+from skleak.influence.refit._third_derivatives import (
+    contraction_form,
+    second_order,
+    third_derivatives,
+)
 
 __all__ = [
     "TABLE_ELEMENTS",
@@ -15,9 +20,12 @@ __all__ = [
     "OneStep",
     "candidate_encodings",
     "candidate_shapes",
+    "contraction_form",
     "distance_brackets",
     "largest_distances",
     "loss_brackets",
+    "second_order",
     "target_encodings",
+    "third_derivatives",
     "whitened",
 ]

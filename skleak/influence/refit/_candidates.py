@@ -15,6 +15,7 @@ import numpy as np
 from skleak.influence.jacobian import MultinomialFactor, check_one_predictor
 from skleak.influence.refit._changes import Change
 from skleak.influence.refit._chord import ChordSolver
+from skleak.influence.refit._expansion import Expansion, expansion_pays
 from skleak.influence.refit._multinomial_changes import MultinomialChange
 from skleak.influence.refit._reweighted import reweighted_encodings
 from skleak.influence.state import FitState
@@ -148,9 +149,13 @@ class Candidates:
             return reweighted_encodings(state, self.X, self.rows, self.columns, self.values)
         kind = MultinomialChange if isinstance(state.factor, MultinomialFactor) else Change
         n_values = self.shape[1]
+        expansion = None
+        if kind is Change and expansion_pays(state.objective, len(self.y) * n_values):
+            expansion = state.once(Expansion.of)
 
         def encode(X: FloatArray, y: FloatArray, rows: IntArray, values: FloatArray) -> FloatArray:
-            found = encoded(kind.of(state, X, y, rows, self.columns, values))
+            change = kind.of(state, X, y, rows, self.columns, values)
+            found = encoded(change, expansion)
             return found.reshape(len(y), n_values, -1)
 
         records, width = (self.X, self.y, self.rows, self.values), n_values * kind.width(state)
@@ -165,7 +170,7 @@ class Candidates:
         return Change.of(self.state, X, self.y, self.rows, self.columns, self.values)
 
 
-def encoded(change: Change) -> FloatArray:
+def encoded(change: Change, expansion: Expansion | None = None) -> FloatArray:
     """Minimisers with each of some changes, of shape (b, p)."""
     state, w = change.state, change.state.factor.coefficients
     result = np.tile(w, (len(change.y), 1))
@@ -181,7 +186,10 @@ def encoded(change: Change) -> FloatArray:
         if not state.objective.loss.quadratic:
             limit = np.full(len(steps), _TOLERANCE * max(1.0, float(np.linalg.norm(w))))
             solver = ChordSolver(hessian, change.gradient, change.refit)
-            solver.settle(steps, np.linalg.norm(steps, axis=1), limit)
+            moved = error = np.linalg.norm(steps, axis=1)
+            if expansion is not None:
+                steps, moved, error = expansion.improved(change, hessian, steps)
+            solver.settle(steps, error, limit, moved=moved)
         result[active] += steps
     return result
 

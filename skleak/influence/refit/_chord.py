@@ -54,13 +54,16 @@ class ChordSolver:
         error: FloatArray,
         limit: FloatArray,
         contraction: FloatArray | None = None,
+        moved: FloatArray | None = None,
     ) -> None:
         """Improve steps (b, p) in place until their errors, bounded or last moves, are small.
 
-        Shapes: ``error``, ``limit``, ``contraction`` (b,), a lower bound on the rate.
+        Shapes: ``error``, ``limit``, ``contraction`` (b,), a lower bound on the rate; ``moved``
+        (b,), the last moves where these are not the errors.
         """
         rate = np.zeros(len(steps)) if contraction is None else contraction
-        size, pending = error.copy(), np.flatnonzero(~(error <= limit))
+        size = np.array(error if moved is None else moved)
+        pending = np.flatnonzero(~(error <= limit))
         for _ in range(_MAX_STEPS):
             if not len(pending):
                 return

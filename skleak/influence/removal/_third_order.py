@@ -2,10 +2,9 @@
 
 import numpy as np
 
+from skleak.influence.refit import contraction_form, second_order, third_derivatives
 from skleak.influence.removal._neighbors import Neighbors
 from skleak.solvers import Objective
-from skleak.utils._blocks import Blocks, add
-from skleak.utils._linalg import augment
 from skleak.utils._typing import FloatArray
 
 # Entries of one block of a table of products of columns: 32 MB.
@@ -21,22 +20,8 @@ def tensor_pays(objective: Objective, n_removals: int) -> bool:
 def second_order_change(removal: Neighbors, steps: FloatArray) -> FloatArray:
     """Compute the second-order change of steps by the third derivatives of the losses, (b, p)."""
     rest = removal.rest
-    upper = np.triu_indices(rest.n_parameters)
-    twice = np.where(upper[0] == upper[1], 1.0, 2.0)
     third = rest.sample_weight * rest.loss.third_derivative(rest.predictor(removal.w))
-
-    def products(x: FloatArray) -> FloatArray:
-        return x[:, upper[0]] * x[:, upper[1]]
-
-    def tensors(X: FloatArray, third: FloatArray) -> FloatArray:
-        x = augment(X, rest.fit_intercept)
-        return products(x).T @ (third[:, None] * x)
-
-    width, elements = len(twice), _TABLE_ELEMENTS
-    tensor = Blocks.of(rest.X, third, width=width, elements=elements).map_reduce(tensors, add)
-    tensor *= 0.5 * twice[:, None]
-    blocks = Blocks.of(steps, width=width, elements=elements)
-    second = blocks.map(lambda steps: products(steps) @ tensor)
+    second = second_order(steps, third_derivatives(rest, third))
     along = np.einsum("ij,ij->i", removal.x, steps)
     second -= (0.5 * third[removal.rows] * along**2)[:, None] * removal.x
     return removal.hessian.solve(second)
@@ -45,20 +30,11 @@ def second_order_change(removal: Neighbors, steps: FloatArray) -> FloatArray:
 def contraction(removal: Neighbors, steps: FloatArray) -> FloatArray:
     """Bound on the factor by which the error of a step falls from one order to the next, (b,).
 
-    Third and fourth derivatives of the losses are at most the curvature. In the norm of the
-    Hessian the change of a prediction is ``|x.step| <= sqrt(x.A x) |step|``, so that the terms of
-    the next two orders, ``sum c (x.step)^2 x`` and ``sum c |x.step|^3 x``, are at most ``f |step|``
-    and ``f^2 |step|`` with ``f^2 = sum c (x.A x) (x.step)^2``, a quadratic form in the step.
+    See `contraction_form`, from which the removed record is missing.
     """
     rest = removal.rest
     curvature = rest.sample_weight * rest.loss.curvature(rest.predictor(removal.w))
-
-    def forms(X: FloatArray, curvature: FloatArray) -> FloatArray:
-        x = augment(X, rest.fit_intercept)
-        reach = np.einsum("ij,ij->i", x @ removal.inverse, x)
-        return x.T @ ((curvature * reach)[:, None] * x)
-
-    form = Blocks.of(rest.X, curvature, width=rest.n_parameters).map_reduce(forms, add)
+    form = contraction_form(rest, curvature, removal.inverse)
     own = np.einsum("ij,ij->i", removal.x, removal.images)
     along = np.einsum("ij,ij->i", removal.x, steps)
     total = np.einsum("ij,ij->i", steps @ form, steps)
