@@ -349,6 +349,7 @@ REFUSED = [
     (RandomForestClassifier(2), {"attacks": ["white_box"]}, "name some of"),
     (RandomForestClassifier(2), {"attacks": ["black_box_margin"]}, "decision_function"),
     (RandomForestClassifier(2), {"attribute": None}, "name an `attribute`"),
+    (RandomForestClassifier(2), {"attribute": "(target)"}, "Name a column"),
     (SVC(), {"attacks": ["black_box_proba"]}, "without `predict_proba`"),
     (GridSearchCV(SVC(), {"C": [1.0]}, refit=False), {}, "refit=True"),
 ]
