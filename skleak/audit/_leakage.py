@@ -31,10 +31,10 @@ class LeakageAuditor(BaseAuditor):
         model. None attacks whole records.
     attacks : "default", str, attack, list of them or dict of name to attack, default="default"
         Names "prior", "imputation", "white_box", "black_box", "black_box_proba",
-        "black_box_margin", "informed", or objects with ``fit(X, y)`` and ``predict(released)``,
-        from parameters (n_releases, n_parameters) to guesses (n_releases, n_records), or from one
-        model to guesses (n_records,). By default all that apply but "informed"; for whole records
-        `InformedReconstruction`.
+        "black_box_margin", "informed", of a quantity "posterior_mean", or objects with
+        ``fit(X, y)`` and ``predict(released)``, from parameters (n_releases, n_parameters) to
+        guesses (n_releases, n_records), or from one model to guesses (n_records,). By default all
+        that apply but "informed"; for whole records `InformedReconstruction`.
     noise_scales : float, array-like of float or None, default=None
         Standard deviations of the noise to audit. None takes the estimator's own, 0 if it has none.
     n_releases : int, default=100
@@ -46,7 +46,8 @@ class LeakageAuditor(BaseAuditor):
         bounds hold on average over such draws. "auto" draws one of few values, where it can be.
     prior : {"marginal", "uniform", "conditional"} or array, default="marginal"
         Knowledge of the secret before the release: frequencies among the other records, none, a
-        cross-fitted classifier on all else about the record, or stated probabilities.
+        cross-fitted classifier on all else about the record, or stated probabilities. Of a quantity
+        a density, as in `PosteriorMeanReconstruction`.
     max_advantage : float, default=0.05
         Advantage over guessing that is tolerated, in [0, 1]: the report begins with the smallest
         noise scale that keeps it, what that costs, and whom it leaves exposed.
@@ -105,7 +106,11 @@ class LeakageAuditor(BaseAuditor):
         **BaseAuditor._parameter_constraints,
         "secrets": [StrOptions({"auto", "actual", "drawn"})],
         "estimator": [HasMethods("fit")],
-        "prior": [StrOptions({"marginal", "uniform", "conditional"}), "array-like"],
+        "prior": [
+            StrOptions({"marginal", "uniform", "conditional"}),
+            "array-like",
+            HasMethods(["pdf", "ppf", "cdf"]),
+        ],
         "values": ["array-like", None],
     }
 

@@ -146,13 +146,10 @@ def _check_secret(options: Options, prepared: Prepared) -> None:
                 f"--prior {options.prior} is of columns; membership has even odds here"
             )
         return
-    if options.secrets == "drawn" and not prepared.n_values:
-        what = (
-            "whole records" if options.sensitive is None else f"{options.sensitive!r}, a quantity"
-        )
+    if options.secrets == "drawn" and options.sensitive is None:
         raise ValueError(
-            f"--secrets drawn redraws one of a few values, and cannot redraw {what}. Name a column "
-            "of few values in --sensitive, or take --secrets actual"
+            "--secrets drawn redraws a column from its prior, and cannot redraw whole records. "
+            "Name a column in --sensitive, or take --secrets actual"
         )
 
 
@@ -181,7 +178,7 @@ def _auditor(options: Options, prepared: Prepared, own: Any) -> tuple[Auditor, l
     attacks: str | list[str] = "default"
     quantity = prepared.sensitive is not None and not prepared.n_values
     if own is None and prepared.target.classes and quantity:
-        attacks = ["prior", "imputation", "white_box"]
+        attacks = ["prior", "imputation", "white_box", "posterior_mean"]
         notes.append(
             "No black-box attack is played: predicted classes are the same over ranges of a "
             "quantity."

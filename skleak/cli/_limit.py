@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from skleak.rendering import number, percent
+from skleak.rendering.results import record_advantages
 
 if TYPE_CHECKING:
     from skleak.audit import AuditReport
@@ -14,10 +15,13 @@ if TYPE_CHECKING:
 def judge(report: "AuditReport", limit: float) -> tuple[bool, str]:
     """Compare the largest advantages with a limit.
 
+    Of numbers it is the share of the squared error that attackers remove on average; the figure of
+    the most exposed record is said beside it, and decides nothing.
+
     Returns ``passed``: whether it is kept at every noise scale. What is not known does not pass;
     ``line``: which noise scales pass, and which fail.
     """
-    table = report.largest_advantages()
+    table = report.largest_advantages().assign(largest=record_advantages(report)["largest"])
     passes = table["advantage"] <= limit
     parts = [
         _named(part, verb, report)
@@ -42,7 +46,8 @@ def judge(report: "AuditReport", limit: float) -> tuple[bool, str]:
 
 def _named(part: pd.DataFrame, verb: str, report: "AuditReport") -> str:
     found = {
-        noise: _advantage(row["advantage"], row["source"], report.kind)
+        noise: _advantage(row["advantage"], row["source"])
+        + _most_exposed(row["advantage"], row["largest"])
         for noise, row in part.iterrows()
     }
     if report.noiseless:
@@ -51,11 +56,16 @@ def _named(part: pd.DataFrame, verb: str, report: "AuditReport") -> str:
     return f"These noise scales {verb}: {shown}"
 
 
-def _advantage(value: float, source: str, kind: str) -> str:
+def _advantage(value: float, source: str) -> str:
     if math.isnan(value):
         return "not known"
     # An upper bound is rounded up; below zero it leaves no advantage.
-    guesses = kind in ("categorical", "membership")
-    bound = "bound" if guesses else "bound for unbiased attacks"
-    by = bound if source == "bound" else f"`{source}`"
+    by = source if source == "bound" else f"`{source}`"
     return f"{by} {percent(max(value, 0.0), up=True)}"
+
+
+def _most_exposed(mean: float, largest: float) -> str:
+    """Say the bound of the most exposed record, where it and the mean are known."""
+    if math.isnan(mean) or math.isnan(largest):
+        return ""
+    return f", most exposed record {percent(max(largest, 0.0), up=True)}"

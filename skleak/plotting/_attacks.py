@@ -39,10 +39,12 @@ _STYLES = {
     "white_box": Mark(palette.RUST, "o"),
     "black_box": Mark(palette.INDIGO, "s"),
     "informed": Mark(palette.FOREST, "D"),
+    "posterior_mean": Mark(palette.FOREST, "D"),
     "imputation": Mark(palette.BROWN, "^"),
     "prior": Mark(palette.SLATE, "v"),
     # Not an attack that was played, but what the best one reaches.
     "bayes": Mark(palette.INK, "d"),
+    "bayes_mse": Mark(palette.INK, "d"),
     "cramer_rao": Mark(palette.INK, "d"),
 }
 _SPARE = [Mark(*pair) for pair in zip(palette.SPARE, "PXph", strict=True)]

@@ -47,6 +47,8 @@ BOUNDS = {
 }
 _LABELS = BOUNDS | {
     "dp": "differential privacy",
+    "bayes_mse": "Bayes risk",
+    "van_trees": "van Trees",
     "cramer_rao": "Cramér–Rao (unbiased attacks)",
     "cramer_rao_mean": "Cramér–Rao, mean (unbiased attacks)",
 }

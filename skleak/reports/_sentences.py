@@ -68,6 +68,11 @@ def _carried(found: Finding) -> str:
     surely = high if low == high else f"{low} to {high}"
     if n == 1:
         return f"{who}, {named}, is found with probability {surely} at 1% false alarms"
+    if not found["n_found"]:
+        return (
+            f"none of the {count(n)} records with a rare value of it is found with a probability "
+            f"above one half at 1% false alarms ({surely}): {named}{more}"
+        )
     return (
         f"{who} are found with a probability above one half at 1% false alarms ({surely}): "
         f"{named}{more}"

@@ -3,9 +3,9 @@
 import numpy as np
 
 _EXACT = {
-    "values": "exact separation of its values",
-    "number": "exact separation of a standard deviation below and above",
-    "numbers": "exact separation of a standard deviation below and above, in all its columns",
+    "values": "exact separation",
+    "number": "exact separation, ±1 std. dev.",
+    "numbers": "exact separation, ±1 std. dev. of all",
 }
 
 

@@ -165,7 +165,6 @@ WRONG = {
     "missing noise": ({"noise_scales": [0.1, np.nan]}, ValueError, "finite"),
     "no noise": ({"noise_scales": []}, ValueError, "finite"),
     "no releases": ({"n_releases": 0}, ValueError, "n_releases"),
-    "a drawn number": ({"secrets": "drawn", "attribute": "age"}, ValueError, "infinitely many"),
     "a drawn record": (
         {"secrets": "drawn", "attribute": None, "attacks": "default"},
         ValueError,

@@ -217,7 +217,7 @@ def test_errors_equal_the_decomposition(data, model):
 def test_errors_stay_finite():
     class Wild:
         def predict(self, released):
-            return np.array([[np.nan, np.inf, -np.inf, 1e200, 1.0]])
+            return np.tile([np.nan, np.inf, -np.inf, 1e200, 1.0], (len(released), 1))
 
     truth, bound = np.ones((5, 1)), np.full(5, 0.05)
     outcome = play_errors(Wild(), np.zeros(1), truth, bound, 1.0, np.ones(1), 1.0, 4, seed())

@@ -82,15 +82,40 @@ def test_without_a_bound_the_best_attack_counts_and_baselines_do_not():
     assert audit.largest_advantages().iloc[0].tolist() == [pytest.approx(0.3), "mine"]
 
 
-def test_numbers_have_a_bound_for_unbiased_attacks_only():
-    audit = report(
-        [row(1.0, "white_box", 0.3, cramer_rao=0.9), row(2.0, "white_box", -5.0, cramer_rao=0.9)],
-        kind="numeric",
-        bounds=("cramer_rao",),
+def numbers(rows):
+    audit = report(rows, kind="numeric", bounds=("bayes_mse", "van_trees", "cramer_rao"))
+    audit.records["share_at_most"] = audit.results["share_at_most"] * 1.5
+    return audit
+
+
+def test_of_numbers_the_share_removed_decides():
+    own = {"cramer_rao": 0.9, "bayes_mse": 0.6, "van_trees": 0.5}
+    audit = numbers(
+        [
+            row(1.0, "white_box", -5.0, share_at_most=0.4, **own),
+            row(1.0, "posterior_mean", 0.3, share_at_most=0.4, **own),
+            row(2.0, "posterior_mean", 0.3, share_at_most=0.2, **own),
+        ]
     )
     table = audit.largest_advantages()
-    np.testing.assert_allclose(table["advantage"], [0.3, 0.1])
-    assert "2 (bound for unbiased attacks 10%)" in judge(audit, 0.2)[1]
+    np.testing.assert_allclose(table["advantage"], [0.4, 0.3])
+    assert table["source"].tolist() == ["bound", "posterior_mean"]
+    passed, line = judge(audit, 0.35)
+    assert not passed
+    assert "fail: 1 (bound 40%, most exposed record 60%)" in line
+    assert "pass: 2 (`posterior_mean` 30%, most exposed record 30%)" in line
+    assert judge(audit, 0.4)[0]
+
+
+def test_a_bound_for_unbiased_attacks_says_nothing_of_others():
+    for kind in ("numeric", "record"):
+        rows = [row(1.0, "white_box", 0.0, cramer_rao=0.99)]
+        audit = report(rows, kind=kind, bounds=("cramer_rao",))
+        passed, line = judge(audit, 1.0)
+        assert not passed
+        assert "fail: 1 (not known)" in line
+    unknown = numbers([row(1.0, "posterior_mean", 0.1, share_at_most=np.nan, cramer_rao=0.99)])
+    assert not judge(unknown, 1.0)[0]
 
 
 def test_what_is_not_known_does_not_pass():

@@ -11,15 +11,17 @@ from skleak.adversary.reconstruction._missing import (
     objective_of,
     weights_of,
 )
-from skleak.adversary.reconstruction._posterior import posterior_mean
+from skleak.adversary.reconstruction._posterior import basis, places, posterior_mean
 from skleak.adversary.reconstruction._risk import NumberEncodings, mean_information
 
 __all__ = [
     "MissingGradient",
     "NumberEncodings",
+    "basis",
     "hessian_of",
     "mean_information",
     "objective_of",
+    "places",
     "posterior_mean",
     "reconstruct_known",
     "reconstruct_roots",

@@ -10,7 +10,7 @@ from skleak.adversary.knowledge import NumberPrior
 from skleak.adversary.reconstruction._posterior import basis, places
 from skleak.bounds import bayes_mse, van_trees_mse
 from skleak.utils._blocks import row_blocks
-from skleak.utils._typing import FloatArray
+from skleak.utils._typing import FloatArray, IntArray
 
 _GRID = 257
 # Nodes of a risk: at least these, and so many that a release hardly tells neighbors apart.
@@ -42,6 +42,20 @@ class NumberEncodings:
     low: FloatArray  # ends of the nodes, (n_targets,)
     high: FloatArray
     prior: NumberPrior
+
+    def take(self, rows: IntArray) -> "NumberEncodings":
+        """Those of some targets."""
+        prior = self.prior
+        some = NumberPrior(prior.low[rows], prior.high[rows], prior.log_density[rows])
+        return NumberEncodings(self.points[rows], self.low[rows], self.high[rows], some)
+
+    def at(self, values: FloatArray) -> FloatArray:
+        """Noiseless releases had the numbers been others.
+
+        Shapes: ``values`` (n_draws, n_targets); returns (n_draws, n_targets, p).
+        """
+        matrices = basis(places(values.T, self.low, self.high))
+        return np.einsum("tmr,tmp->rtp", matrices, self.points)
 
     @property
     def information(self) -> FloatArray:

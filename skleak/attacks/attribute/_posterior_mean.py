@@ -7,8 +7,8 @@ import numpy as np
 from skleak.adversary.knowledge import (
     NumberPrior,
     Secret,
-    find_secret,
     number_prior,
+    read_secret,
     without_attribute,
 )
 from skleak.adversary.reconstruction import NumberEncodings, posterior_mean
@@ -115,7 +115,7 @@ class PosteriorMeanReconstruction(WhiteBoxAttributeInference):
         return table, y, secret
 
     def _secret(self, table: Any, y: Array) -> Secret:
-        secret = find_secret(table, self.attribute)
+        secret = read_secret(table, y, self.attribute)[0]
         if secret.numeric:
             return secret
         column = np.asarray(secret.column)
@@ -128,9 +128,10 @@ class PosteriorMeanReconstruction(WhiteBoxAttributeInference):
         return Secret(secret.index, column.astype(np.float64), None, secret.codes[:0])
 
     def _learn_prior(self, table: Any, y: Array, secret: Secret) -> None:
-        known = without_attribute(table, secret.index)
+        known = table if secret.is_target else without_attribute(table, secret.index)
+        targets = None if secret.is_target else y
         self._density: NumberPrior = number_prior(
-            self.prior, known, y, secret.column, self.records_
+            self.prior, known, targets, secret.column, self.records_
         )
         self.prior_mean_, self.prior_variance_ = self._density.mean, self._density.variance
 

@@ -22,6 +22,7 @@ from skleak.attacks import (
     ImputationAttack,
     InformedAttributeInference,
     InformedReconstruction,
+    PosteriorMeanReconstruction,
     PriorAttack,
     WhiteBoxAttributeInference,
 )
@@ -52,6 +53,7 @@ _NAMES = {
     PriorAttack: "prior",
     ImputationAttack: "imputation",
     WhiteBoxAttributeInference: "white_box",
+    PosteriorMeanReconstruction: "posterior_mean",
     BlackBoxAttributeInference: "black_box",
     InformedAttributeInference: "informed",
     InformedReconstruction: "informed",
@@ -79,6 +81,11 @@ class SecretSubject(Trained):
     # Columns that determine the secret, and those that it determines, with how well.
     related: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     spread: float = 1.0  # variance of the numbers that are guessed; 1 for categories
+
+    @property
+    def prior_variance(self) -> FloatArray | None:
+        """Variance of the prior of every number, (n_targets,); None without one."""
+        return None
 
     def eta(self, noise_scale: float) -> FloatArray:
         """Fisher information loss at a noise scale, of shape (n_targets,); NaN if not known."""
@@ -127,6 +134,7 @@ class SecretGame(Game):
             baseline=subject.baseline,
             imputation=subject.imputation,
             spread=subject.spread,
+            prior_variance=subject.prior_variance,
             incomparable=incomparable,
         )
 
@@ -199,7 +207,7 @@ class SecretGame(Game):
             **self.shared_facts(),
             prior=prior if isinstance(prior, str) else "given",
             values=getattr(self._subject, "values", np.empty(0)).tolist(),
-            bounds=("cramer_rao",) if self.estimates else self.design.bounds,
+            bounds=self._error_bounds() if self.estimates else self.design.bounds,
             utility_data="training records" if self.task.X_test is None else "test records",
             noiseless_utility=float(quiet.mean()),
             noise_covariance=self._subject.noise.name,
@@ -210,6 +218,11 @@ class SecretGame(Game):
             has_noise=adds_noise(self._subject.model),
             outputs=self._outputs(),
         )
+
+    def _error_bounds(self) -> tuple[str, ...]:
+        """Columns of lower bounds on errors."""
+        with_prior = () if self.design.prior_variance is None else ("bayes_mse", "van_trees")
+        return (*with_prior, "cramer_rao")
 
     def _outputs(self) -> Mapping[str, str]:
         """Say what of a release each attack is shown; nothing where all are shown all."""

@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 
 from skleak.adversary.hypotheses import ignoring_mismatches
-from skleak.attacks import ImputationAttack, PriorAttack, WhiteBoxAttributeInference
+from skleak.adversary.reconstruction import NumberEncodings
+from skleak.attacks import (
+    ImputationAttack,
+    PosteriorMeanReconstruction,
+    PriorAttack,
+    WhiteBoxAttributeInference,
+)
 from skleak.audit.noise._mechanism import colored
 from skleak.audit.noise._shaped import ShapedNoise
 from skleak.audit.tables._design import Outcome
@@ -154,22 +160,23 @@ def play_errors(
     usable = (bound > 0.0) & (bound <= _SHARP * spread)
     by_release, ratios = [], []
     total, squares = np.zeros(truth.shape), np.zeros(len(truth))
-    for _ in range(n_releases):
-        release = noiseless + colored(noise, generator.normal(size=len(noiseless)))
-        guess = _guess(attack, release[None], noise_scale, len(truth))
-        error = _finite(guess.reshape(truth.shape) - truth)
-        square = (error**2).mean(axis=1)
-        total += error
-        squares += square
-        by_release.append(square.mean())
-        ratios.append((square[usable] / bound[usable]).mean() if usable.any() else np.nan)
+    for rows in row_blocks(n_releases, truth.size, _ELEMENTS):
+        draws = generator.normal(size=(_length(rows), len(noiseless)))
+        guesses = _guess(attack, noiseless + colored(noise, draws), noise_scale, len(truth))
+        error = _finite(guesses.reshape(-1, *truth.shape) - truth)
+        square = (error**2).mean(axis=2)
+        total += error.sum(axis=0)
+        squares += square.sum(axis=0)
+        by_release.append(square.mean(axis=1))
+        ratio = square[:, usable] / bound[usable]
+        ratios.append(ratio.mean(axis=1) if usable.any() else np.full(len(square), np.nan))
     mse, raw = squares / n_releases, ((total / n_releases) ** 2).mean(axis=1)
     variance = np.full(len(truth), np.nan)
     if n_releases > 1:
         variance = np.maximum(mse - raw, 0.0) * (n_releases / (n_releases - 1))
     return {
-        "mse_by_release": np.array(by_release),
-        "ratio_by_release": np.array(ratios),
+        "mse_by_release": np.concatenate(by_release),
+        "ratio_by_release": np.concatenate(ratios),
         "mse": mse,
         "variance": variance,
         "squared_bias": mse - variance,
@@ -177,8 +184,53 @@ def play_errors(
         "ratio": _median_ratio(mse, bound, usable),
         "bias_over_noise": _median_ratio(raw, variance / n_releases, usable),
         "games": np.array(n_releases * len(truth)),
-        "exact": np.array(_ignores_releases(attack) or _is_constant(noise, [by_release])),
+        "exact": np.array(_ignores_releases(attack) or _is_constant(noise, by_release)),
+        "ignores": np.array(_ignores_releases(attack)),
     }
+
+
+def play_drawn_errors(
+    attack: Any,
+    numbers: NumberEncodings,
+    noise: FloatArray,
+    noise_scale: float,
+    n_releases: int,
+    seed: np.random.SeedSequence,
+) -> Outcome:
+    """Let an attack estimate numbers that are drawn from their priors, each in its own game.
+
+    As `play_drawn`. Shapes: ``noise`` (p,) or (p, p); returns ``mse_by_release``, mean errors of
+    games that are independent; ``mse`` of each target, NaN where not each plays its own games;
+    ``games``, and the rest of `play_errors`, NaN where the bias of drawn numbers has no meaning.
+    """
+    generator = np.random.default_rng(seed)
+    n_targets, _, p = numbers.points.shape
+    nothing = np.full(n_targets, np.nan)
+    found = []
+    if plays_each(attack):
+        for rows in row_blocks(n_releases, n_targets * p, _ELEMENTS):
+            drawn = numbers.prior.draw(_length(rows), generator)
+            draws = generator.normal(size=(*drawn.shape, p))
+            guesses = attack.predict_each(numbers.at(drawn) + colored(noise, draws), noise_scale)
+            found.append(_finite(guesses - drawn) ** 2)
+        squares = np.concatenate(found)
+        by_release, mse, games = squares.mean(axis=1), squares.mean(axis=0), squares.size
+    else:
+        games = max(n_releases, min(SINGLE_GAMES, n_releases * n_targets))
+        targets = generator.integers(n_targets, size=games)
+        for rows in row_blocks(games, n_targets, _ELEMENTS):
+            some = np.arange(_length(rows))
+            own = numbers.take(targets[rows])
+            drawn = own.prior.draw(1, generator)
+            releases = own.at(drawn)[0] + colored(noise, generator.normal(size=(len(some), p)))
+            guesses = _guess(attack, releases, noise_scale, n_targets)[some, targets[rows]]
+            found.append(_finite(guesses - drawn[0]) ** 2)
+        by_release, mse = np.concatenate(found), nothing
+    unknown = dict.fromkeys(("variance", "squared_bias", "bound"), nothing)
+    unknown |= dict.fromkeys(("ratio", "bias_over_noise"), np.array(np.nan))
+    shown = {"mse_by_release": by_release, "mse": mse, "games": np.array(games)}
+    facts = {"exact": np.array(False), "ignores": np.array(_ignores_releases(attack))}
+    return shown | unknown | facts
 
 
 def plays_each(attack: Any) -> bool:
@@ -187,7 +239,8 @@ def plays_each(attack: Any) -> bool:
     Only the library's own attacks are trusted to answer there as in `predict`: a subclass may
     have changed it.
     """
-    return type(attack) in (*_BASELINES, WhiteBoxAttributeInference)
+    informed = (WhiteBoxAttributeInference, PosteriorMeanReconstruction)
+    return type(attack) in (*_BASELINES, *informed)
 
 
 def _ignores_releases(attack: Any) -> bool:

@@ -10,6 +10,7 @@ from skleak.audit.report._facts import AuditFacts
 from skleak.metrics import EXCEEDED, multiplicity_correction, p_value_exceeds
 from skleak.rendering.results import (
     BASELINES,
+    SHARE,
     best_rows,
     counts_success,
     levels,
@@ -66,9 +67,10 @@ def largest_advantages(report: AuditFacts) -> pd.DataFrame:
     For one of a few values, or membership, it is that of the tightest bound, which no attack
     exceeds for secrets drawn from the prior; and that of an attack which was found to exceed it on
     the actual secrets, and knows more than imputation does without the model.
-    Where there is no bound it is that of the best attack played. A number or a whole record has a
-    bound for unbiased attacks only: there it is the larger of the two. Attacks that do not look at
-    the model do not count.
+    Where there is no bound it is that of the best attack played. For a number it is the share of
+    the squared error that attackers with its prior remove on average, or an attack played. Whole
+    records have a bound for unbiased attacks only: nothing is known of attackers with a prior.
+    Attacks that do not look at the model do not count.
 
     Returns: index ``noise_scale``; ``advantage`` (NaN where nothing is known) and ``source``
     (``bound`` or the name of an attack).
@@ -76,12 +78,19 @@ def largest_advantages(report: AuditFacts) -> pd.DataFrame:
     bounds = record_advantages(report)["mean"] + _allowance(report)
     played = report.results[~report.results["attack"].isin(BASELINES)]
     rows = []
+    # A bound for unbiased attacks says nothing of others, nor does what was played.
+    unbiased = "cramer_rao" in report.bounds and SHARE not in report.records
+    if unbiased:
+        bounds = bounds * math.nan
+    only_bound = not counts_success(report) and "cramer_rao" in report.bounds
     for noise, bound in bounds.items():
         at = played[played["noise_scale"] == noise]
         if counts_success(report) and not math.isnan(bound):
             at = at[at["verdict"] == EXCEEDED]
             if report.kind == "categorical":
                 at = at[~(at["advantage_over_imputation"] <= 0.0)]
+        elif only_bound and math.isnan(bound):
+            at = at[:0]
         known = at.loc[at["advantage"].notna(), ["advantage", "attack"]]
         found = [(float(advantage), str(name)) for advantage, name in known.to_numpy().tolist()]
         if not math.isnan(bound):

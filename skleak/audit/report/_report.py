@@ -97,8 +97,9 @@ class AuditReport(AuditFacts, Report):
 
         A bound counts where one is known, on average over secrets drawn from the prior, and an
         attack that was found to exceed it and knows more than imputation does. Elsewhere the best
-        attack played counts. Numbers and whole records have a bound for unbiased attacks only:
-        there it is the larger of both. Attacks that do not look at the model do not count.
+        attack played counts. For a number it is the share of the squared error that attackers with
+        its prior remove on average, or an attack played; of whole records nothing is known of
+        attackers with a prior. Attacks that do not look at the model do not count.
 
         Returns
         -------

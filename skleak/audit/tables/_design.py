@@ -47,6 +47,8 @@ class SecretDesign(Design):
     baseline: float  # success of the prior
     imputation: float  # success of imputation without the model
     spread: float  # variance of the numbers that are guessed; 1 for categories
+    # Variance of the prior of every number, (n_targets,); None where there is no prior of one.
+    prior_variance: FloatArray | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

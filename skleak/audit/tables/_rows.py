@@ -110,7 +110,7 @@ def record_table(
         start = {"noise_scale": scales, "record": design.targets, "prior": prior}
         parts.append(pd.DataFrame({**start, **columns(k)}))
     table = pd.concat(parts, ignore_index=True)
-    if design.drawn:
+    if design.drawn and "bayes" in table:
         names = [f"success_{name}" for name in design.attacks]
         played = [name for name in names if table[name].notna().all()]
         counts = np.zeros((1, len(table)))

@@ -8,6 +8,12 @@ import pandas as pd
 from scipy import stats
 
 from skleak.audit.tables._design import Outcome, SecretDesign, cell_key
+from skleak.audit.tables._numbers import (
+    least_errors,
+    number_columns,
+    number_record_columns,
+    number_verdict,
+)
 from skleak.audit.tables._rows import (
     Played,
     bounded_columns,
@@ -93,9 +99,11 @@ def _error_row(
     if not np.isnan(outcome["ratio"]):
         ratio = _ratio_interval(outcome, level)
         judged = _ratio_interval(outcome, design.verdict_level)
+    unbiased = error_verdict(judged.low, judged.high, _is_biased(design, outcome))
+    least = None if bounds is None else float(least_errors(bounds).mean())
     return {
         **_scores(design, success),
-        "verdict": error_verdict(judged.low, judged.high, _is_biased(design, outcome)),
+        "verdict": number_verdict(unbiased, _highest_error(design, outcome), least),
         "utility": utility,
         "n_games": int(outcome["games"]),
         "mse": mse.estimate,
@@ -107,7 +115,25 @@ def _error_row(
         "mse_over_bound_low": ratio.low,
         "mse_over_bound_high": ratio.high,
         **_bounds_on_errors(outcome["bound"], design.prior_score),
+        **number_columns(design, mse.estimate, bounds),
     }
+
+
+def _highest_error(design: SecretDesign, outcome: Outcome) -> float:
+    """Upper end of the mean error over persons of whom these are some, and over releases.
+
+    Infinite for attacks that ignore the releases: they use what the prior leaves out, or nothing.
+    """
+    level, values, mse = design.verdict_level, outcome["mse_by_release"], outcome["mse"]
+    if outcome.get("ignores", True) or len(values) < 2:
+        return np.inf
+    variance, n = float(np.var(values, ddof=1)) / len(values), len(values)
+    if not design.drawn:
+        # The secrets of the data are a single draw from their priors.
+        if len(mse) < 2:
+            return np.inf
+        variance, n = variance + float(np.var(mse, ddof=1)) / len(mse), min(n, len(mse))
+    return float(values.mean() + stats.t.isf(1.0 - level, n - 1) * np.sqrt(variance))
 
 
 def _bounds_on_errors(bounds: FloatArray, prior_score: FloatArray) -> dict[str, float]:
@@ -189,6 +215,7 @@ def error_records(design: SecretDesign, cells: Mapping[str, Outcome]) -> pd.Data
         first = next(iter(outcomes.values()))
         parts = ("mse", "variance", "squared_bias")
         errors = {f"{p}_{name}": found[p] for name, found in outcomes.items() for p in parts}
-        return {"eta": design.etas[noise], "cramer_rao": first["bound"], **errors}
+        own = {"eta": design.etas[noise], "cramer_rao": first["bound"], **errors}
+        return own | number_record_columns(design, cells.get(cell_key(noise, "bounds")))
 
     return record_table(design, columns, design.prior_score)

@@ -12,6 +12,7 @@ from skleak.rendering.results._histogram import Histogram, leakage_histogram, lo
 from skleak.rendering.results._results import (
     BASELINES,
     KINDS,
+    SHARE,
     best_rows,
     bound_advantages,
     counts_success,
@@ -37,6 +38,7 @@ from skleak.rendering.results._results import (
 __all__ = [
     "BASELINES",
     "KINDS",
+    "SHARE",
     "Histogram",
     "best_rows",
     "bound_advantages",

@@ -16,6 +16,8 @@ from skleak.utils._typing import FloatArray
 KINDS = ("categorical", "numeric", "record", "membership")
 # Attacks that do not look at the released model.
 BASELINES = ("prior", "imputation")
+# Column of the largest share of the squared error that attackers with a prior remove.
+SHARE = "share_at_most"
 # An advantage that some attack surely reaches is mentioned from here.
 _WORTH_A_WORD = 0.01
 # Attacks and bounds closer than this are equal.
@@ -175,11 +177,16 @@ def floor_advantages(audit: Any) -> pd.Series | None:
 def tightest(audit: Any) -> pd.DataFrame:
     """Return the smallest upper bound at every noise scale.
 
+    That of Cramer and Rao counts only where none holds for attackers with a prior.
+
     Returns: index ``noise_scale``; ``bound`` (its column, None without any), ``value`` (success,
     or mean squared error) and ``advantage``.
     """
     first, advantages = levels(audit), bound_advantages(audit)
     names = list(audit.bounds)
+    with_prior = [name for name in names if name != "cramer_rao" and first[name].notna().any()]
+    names = with_prior or names
+    advantages = advantages[names]
     bounds, gains = first[names].to_numpy(dtype=float), advantages.to_numpy(dtype=float)
     # Errors are bounded from below.
     loose = bounds if counts_success(audit) else -bounds
@@ -198,8 +205,9 @@ def tightest(audit: Any) -> pd.DataFrame:
 def record_advantages(audit: Any) -> pd.DataFrame:
     """Return upper bounds on what an attack gains over the prior, on average and for one record.
 
-    For errors a record counts with the smaller of its bound and the error of guessing the mean:
-    else records about which nothing can be learnt would hide the others in the mean.
+    For a number it is the share of the squared error that attackers with its prior remove. Other
+    errors count with the smaller of the bound and the error of guessing the mean: else records
+    about which nothing can be learnt would hide the others in the mean.
 
     Returns ``mean`` and ``largest`` advantage, index ``noise_scale``; nan where no bound is known.
     """
@@ -208,6 +216,8 @@ def record_advantages(audit: Any) -> pd.DataFrame:
     bound, advantage = _of_records(audit)
     if counts_success(audit):
         mean = tightest(audit)["advantage"].astype(float)
+    elif SHARE in records:
+        mean = levels(audit)[SHARE].astype(float)
     else:
         groups = [values.groupby(records["noise_scale"]).sum() for values in (bound, prior)]
         # Where the bound of any record is unknown, so is the mean.
@@ -236,6 +246,9 @@ def _of_records(audit: Any) -> tuple[pd.Series, pd.Series]:
         known = [name for name in ("bayes", "tightest_bound") if name in records]
         bound = records[known].astype(float).min(axis=1)
         return bound, (bound - prior) / (1.0 - prior).where(lambda rest: rest > 0.0)
+    if SHARE in records:
+        share = records[SHARE].astype(float)
+        return (1.0 - share) * prior, share
     known = [name for name in ("cramer_rao",) if name in records]
     bound = records[known].astype(float).min(axis=1).clip(upper=prior)
     return bound, 1.0 - bound / prior.where(prior > 0.0)
@@ -280,10 +293,13 @@ def best_rows(audit: Any) -> pd.DataFrame:
     """Return the most successful attack at every noise scale, among those that look at the model.
 
     Returns: rows of the results, index ``noise_scale``, with ``failed``: True if even the best
-    has, see `failed_rows`. Where only baselines were played, the best of those.
+    has, see `failed_rows`, or errs more on average than the best guess before the release. Where
+    only baselines were played, the best of those.
     """
     results = audit.results.assign(failed=False)
     results.loc[failed_rows(audit).index, "failed"] = True
+    if not counts_success(audit):
+        results["failed"] |= results["advantage"].astype(float) < 0.0
     seeing = results[~results["attack"].isin(BASELINES)]
     played = seeing if len(seeing) else results
     order = played.assign(loss=-played["success"]).sort_values(

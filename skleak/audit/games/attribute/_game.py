@@ -1,6 +1,7 @@
 """The game of one column: its values are guessed, or estimated where they are numbers."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from skleak.audit.games._game import Cell, Game, Task
 from skleak.audit.games._levels import SAMPLE, seed_of
 from skleak.audit.games._sampled import NAME, BoundsPlan, KnownBounds
 from skleak.audit.games._secret import SecretGame
-from skleak.audit.games._trials import play_actual, play_drawn, play_errors
+from skleak.audit.games._trials import play_actual, play_drawn, play_drawn_errors, play_errors
+from skleak.audit.games.attribute._numbers import NumberBounds, number_bounds
 from skleak.audit.games.attribute._predictions import (
     BLACK_BOXES,
     PredictionsGame,
@@ -80,21 +82,24 @@ class AttributeGame(SecretGame):
         self.subject = study(task)
         self.estimates = self.subject.numeric
         self.kind = "numeric" if self.estimates else "categorical"
-        if self.estimates and task.drawn:
+        if self.estimates and task.drawn and self.subject.white_box._shaped is not None:
             raise ValueError(
-                "`secrets='drawn'` redraws one of a few values from its prior; a numeric attribute "
-                "has infinitely many. Pass the values to choose from in `values`, or "
-                "`secrets='actual'`."
+                "`secrets='drawn'` is not played for a number where the covariance of the noise "
+                "follows the data. Pass `secrets='actual'`."
             )
         model = self.subject.model
         self._classifies = classifies(model, task.y)
-        known: tuple[str, ...] = _NAMES if self.estimates else (*_NAMES, *_BEYOND, "informed")
-        # Labels cannot tell a quantity.
-        usual: tuple[str, ...] = _NAMES[:-1] if self.estimates and self._classifies else _NAMES
-        if not self.estimates and task.noise_scales is None and not adds_noise(model):
+        known: tuple[str, ...] = (*_NAMES, *_BEYOND, "informed")
+        usual: tuple[str, ...] = _NAMES
+        if self.estimates:
+            known = usual = (*_NAMES, "posterior_mean")
+            # Labels cannot tell a quantity.
+            if self._classifies:
+                usual = tuple(name for name in known if name != "black_box")
+        elif task.noise_scales is None and not adds_noise(model):
             usual = (*usual, *beyond_labels(model, task.y))
         if is_target(task.attribute, column_names(task.table)):
-            known = usual = _OF_TARGETS
+            known = usual = (*_OF_TARGETS, "posterior_mean") if self.estimates else _OF_TARGETS
         super().__init__(task, self.subject, known, usual)
 
     def made(self, name: str) -> Any:
@@ -102,16 +107,17 @@ class AttributeGame(SecretGame):
         task, subject = self.task, self.subject
         column, own = task.attribute, {"values": task.values, "records": subject.targets}
         # The prior of every target, computed once for all attacks.
-        prior: Any = "marginal" if self.estimates else subject.prior
+        prior: Any = task.prior if self.estimates else subject.prior
         makers: dict[str, Callable[[], Any]] = {
             "prior": lambda: PriorAttack(column, prior=prior, **own),
             "imputation": lambda: ImputationAttack(column, **own),
             "white_box": lambda: subject.white_box,
+            "posterior_mean": lambda: subject.posterior,
             "informed": lambda: InformedAttributeInference(task.estimator, column, **own),
         }
         if name in makers:
             return makers[name]()
-        own |= {"prior": prior, "criterion": BLACK_BOXES[name]}
+        own |= {"prior": "marginal" if self.estimates else prior, "criterion": BLACK_BOXES[name]}
         return BlackBoxAttributeInference(task.estimator, column, **own)
 
     def _outputs(self) -> Mapping[str, str]:
@@ -120,7 +126,8 @@ class AttributeGame(SecretGame):
     def prepare(self, entropy: list[int]) -> None:
         """Fit the attacks, check the noise, and decide whose bounds are computed."""
         super().prepare(entropy)
-        if self.estimates:
+        if self.subject.posterior is not None:
+            self._numbers = NumberBounds.of(self.subject.posterior)
             return
         subject, design = self.subject, self.design
         points, shapes = subject.white_box.encodings_, subject.shapes
@@ -134,6 +141,8 @@ class AttributeGame(SecretGame):
         """Return the phase of a cell; bounds count the records of their own cell."""
         phase, count = super().phase(key)
         name = key.rpartition("|")[2]
+        if self.estimates:
+            return phase, count
         return phase, self._plan.sizes.get(name, count) if phase == NAME else count
 
     def outlook(self) -> list[str]:
@@ -163,16 +172,28 @@ class AttributeGame(SecretGame):
         subject = self.subject
         rest = (noise, scale, self.design.n_releases, seed)
         if self.estimates:
-            truth = subject.secrets.reshape(-1, 1)
-            known: Any = (subject.noiseless, truth, subject.mse(scale), subject.spread)
-            return {name: (play_errors, (a, *known, *rest)) for name, a in self.attacks.items()}
+            return self._estimations(scale, rest)
         points = subject.white_box.encodings_
         cells = self._plan.cells(self._known, scale, success_bounds)
         if not self.design.drawn:
-            known = (subject.noiseless, subject.secrets, *rest)
+            known: Any = (subject.noiseless, subject.secrets, *rest)
             return cells | {name: (play_actual, (a, *known)) for name, a in self.attacks.items()}
         played: Any = noise
         if subject.shapes is not None:
             played = ShapedNoise.of(subject.shapes, subject.noise.matrix_root, noise)
         known = (points, subject.values, subject.prior, played, *rest[1:])
         return cells | {name: (play_drawn, (a, *known)) for name, a in self.attacks.items()}
+
+    def _estimations(self, scale: float, rest: tuple[Any, ...]) -> Mapping[str, Cell]:
+        """Return the cells of one noise level about a quantity; `rest` ends in the seed."""
+        subject, numbers, seed = self.subject, self._numbers, rest[-1]
+        own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 0))
+        cells: dict[str, Cell] = {NAME: (number_bounds, (numbers, scale, own))}
+        if self.design.drawn:
+            raw = replace(numbers.encodings, points=subject.white_box.encodings_)
+            return cells | {
+                name: (play_drawn_errors, (a, raw, *rest)) for name, a in self.attacks.items()
+            }
+        truth = subject.secrets.reshape(-1, 1)
+        known = (subject.noiseless, truth, subject.mse(scale), subject.spread)
+        return cells | {name: (play_errors, (a, *known, *rest)) for name, a in self.attacks.items()}

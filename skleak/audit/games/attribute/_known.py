@@ -30,7 +30,7 @@ class KnownColumn:
     guesser: ImputationAttack  # fitted
     imputation: float  # success of imputation without the model
     imputed: float  # the same with the secrets of the data, as they are
-    # Largest prior probability, or squared error of the mean of the others, (n_targets,).
+    # Largest prior probability, or squared error of the mean of the prior, (n_targets,).
     prior_score: FloatArray
     # Columns that determine the secret, and those that it determines, with how well.
     related: dict[str, dict[str, float]]
@@ -46,7 +46,7 @@ def known_column(task: Task) -> KnownColumn:
     imputation = ImputationAttack(attribute, values=task.values, records=records).fit(table, y)
     if secret.values is None:
         column = secret.column
-        mean = PriorAttack(attribute, records=records).fit(table, y).predict()
+        mean = PriorAttack(attribute, prior=task.prior, records=records).fit(table, y).predict()
         spread, errors = float(column.var()), (mean - truth) ** 2
         return KnownColumn(
             secret=secret,

@@ -47,7 +47,8 @@ from skleak.utils._typing import Array, FloatArray
 
 # Stream of the seeds of the trainings, beside those of other games.
 _TRAINING = 21
-_BASELINES, _WHOLE = ("prior", "imputation"), ("white_box", "informed")
+_BASELINES = ("prior", "imputation")
+_WHOLE = ("white_box", "posterior_mean", "informed")
 # Attacks on answers: what of them each compares, and by which criterion.
 BLACK_BOXES = {
     "black_box": "performance",

@@ -13,9 +13,9 @@ from skleak.adversary.hypotheses import (
     plain_table,
 )
 from skleak.adversary.knowledge import range_of_others, take_rows
-from skleak.attacks import WhiteBoxAttributeInference
+from skleak.attacks import PosteriorMeanReconstruction, WhiteBoxAttributeInference
 from skleak.audit.games._game import Task
-from skleak.audit.games._secret import SecretSubject, fit_quietly, unit_state
+from skleak.audit.games._secret import SecretSubject, determination, fit_quietly, unit_state
 from skleak.audit.games.attribute._information import ShapedInformation
 from skleak.audit.games.attribute._known import known_column
 from skleak.audit.games.attribute._quantity import at_truth, exact_slope, slope_at_truth
@@ -39,11 +39,17 @@ class AttributeSubject(SecretSubject):
     # data: those of the white box, which holds their inverse roots too, as much memory again.
     shapes: FloatArray | None = None
     information: ShapedInformation | None = None  # where the covariance follows the data
+    posterior: PosteriorMeanReconstruction | None = None  # of a quantity, fitted
 
     @property
     def numeric(self) -> bool:
         """True if the secret is a quantity rather than one of a few values."""
         return not len(self.values)
+
+    @property
+    def prior_variance(self) -> FloatArray | None:
+        """Variance of the prior of every quantity, (n_targets,)."""
+        return None if self.posterior is None else self.posterior.prior_variance_
 
     def eta(self, noise_scale: float) -> FloatArray:
         """Fisher information loss at a noise scale, of shape (n_targets,); NaN if not known."""
@@ -101,6 +107,11 @@ def study(task: Task) -> AttributeSubject:
         if public.has_closed_form and not task.refit_preprocessing and not secret.is_target:
             place = (public, table, rows, secret.index, secret.column)
             slope = exact_slope(unit_state(fitted), *place)
+        posterior = PosteriorMeanReconstruction._sharing(white_box, task.prior, table, task.y)
+        shared["posterior"] = posterior
+        if task.drawn:
+            shared["prior_score"] = posterior.prior_variance_
+            shared["baseline"] = determination(posterior.prior_variance_, known.spread)
         return _quantity(shared, secret.column, slope)
     everyone, codes = np.arange(len(rows)), secret.codes[rows]
     candidates = []
