@@ -22,13 +22,14 @@ def judge(report: "AuditReport", limit: float) -> tuple[bool, str]:
     ``line``: which noise scales pass, and which fail.
     """
     table = report.largest_advantages().assign(largest=record_advantages(report)["largest"])
-    passes = table["advantage"] <= limit
+    passes = (table["advantage"] <= limit) & ~table["at_least"]
     parts = [
         _named(part, verb, report)
         for part, verb in ((table[passes], "pass"), (table[~passes], "fail"))
         if len(part)
     ]
     passed = bool(passes.all())
+    verdict = "kept" if passed else "EXCEEDED" if (table["advantage"] > limit).any() else "NOT KNOWN"
     advice = ""
     understated = report.kind == "categorical" and report.settings["prior"] != "conditional"
     if understated and ((table["source"] != "bound") & ~passes).any():
@@ -39,14 +40,14 @@ def judge(report: "AuditReport", limit: float) -> tuple[bool, str]:
     if report.unbounded:
         advice += " Nothing bounds attacks that were not played: they may have more."
     return passed, (
-        f"Largest advantage allowed {percent(limit)}: {'kept' if passed else 'EXCEEDED'}. "
+        f"Largest advantage allowed {percent(limit)}: {verdict}. "
         f"{'. '.join(parts)}.{advice}"
     )
 
 
 def _named(part: pd.DataFrame, verb: str, report: "AuditReport") -> str:
     found = {
-        noise: _advantage(row["advantage"], row["source"])
+        noise: _advantage(row["advantage"], row["source"], row["at_least"])
         + _most_exposed(row["advantage"], row["largest"])
         for noise, row in part.iterrows()
     }
@@ -56,12 +57,12 @@ def _named(part: pd.DataFrame, verb: str, report: "AuditReport") -> str:
     return f"These noise scales {verb}: {shown}"
 
 
-def _advantage(value: float, source: str) -> str:
-    if math.isnan(value):
+def _advantage(value: float, source: str, at_least: bool) -> str:
+    if math.isnan(value) or (at_least and value <= 0.0):
         return "not known"
     # An upper bound is rounded up; below zero it leaves no advantage.
     by = source if source == "bound" else f"`{source}`"
-    return f"{by} {percent(max(value, 0.0), up=True)}"
+    return f"{'at least ' * at_least}{by} {percent(max(value, 0.0), up=not at_least)}"
 
 
 def _most_exposed(mean: float, largest: float) -> str:

@@ -69,16 +69,16 @@ def largest_advantages(report: AuditFacts) -> pd.DataFrame:
     the actual secrets, and knows more than imputation does without the model.
     Where there is no bound it is that of the best attack played. For a number it is the share of
     the squared error that attackers with its prior remove on average, or an attack played. Whole
-    records have a bound for unbiased attacks only: nothing is known of attackers with a prior.
-    Attacks that do not look at the model do not count.
+    records have a bound for unbiased attacks only: others may have more than was played. Attacks
+    that do not look at the model do not count.
 
-    Returns: index ``noise_scale``; ``advantage`` (NaN where nothing is known) and ``source``
-    (``bound`` or the name of an attack).
+    Returns: index ``noise_scale``; ``advantage`` (NaN where nothing is known), ``source``
+    (``bound`` or the name of an attack), and ``at_least``: whether other attackers may have more.
     """
     bounds = record_advantages(report)["mean"] + _allowance(report)
     played = report.results[~report.results["attack"].isin(BASELINES)]
     rows = []
-    # A bound for unbiased attacks says nothing of others, nor does what was played.
+    # A bound for unbiased attacks says nothing of others, and what was played only what is reached.
     unbiased = "cramer_rao" in report.bounds and SHARE not in report.records
     if unbiased:
         bounds = bounds * math.nan
@@ -89,14 +89,13 @@ def largest_advantages(report: AuditFacts) -> pd.DataFrame:
             at = at[at["verdict"] == EXCEEDED]
             if report.kind == "categorical":
                 at = at[~(at["advantage_over_imputation"] <= 0.0)]
-        elif only_bound and math.isnan(bound):
-            at = at[:0]
         known = at.loc[at["advantage"].notna(), ["advantage", "attack"]]
         found = [(float(advantage), str(name)) for advantage, name in known.to_numpy().tolist()]
         if not math.isnan(bound):
             found.insert(0, (float(bound), "bound"))
-        rows.append(max(found, key=lambda each: each[0], default=(math.nan, "nothing")))
-    return pd.DataFrame(rows, columns=["advantage", "source"], index=bounds.index)
+        largest = max(found, key=lambda each: each[0], default=(math.nan, "nothing"))
+        rows.append((*largest, only_bound and math.isnan(bound)))
+    return pd.DataFrame(rows, columns=["advantage", "source", "at_least"], index=bounds.index)
 
 
 def _allowance(report: AuditFacts) -> pd.Series:

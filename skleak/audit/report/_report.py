@@ -98,14 +98,15 @@ class AuditReport(AuditFacts, Report):
         A bound counts where one is known, on average over secrets drawn from the prior, and an
         attack that was found to exceed it and knows more than imputation does. Elsewhere the best
         attack played counts. For a number it is the share of the squared error that attackers with
-        its prior remove on average, or an attack played; of whole records nothing is known of
-        attackers with a prior. Attacks that do not look at the model do not count.
+        its prior remove on average, or an attack played; of whole records only attacks played are
+        known. Attacks that do not look at the model do not count.
 
         Returns
         -------
         DataFrame
-            Index ``noise_scale``: ``advantage``, NaN where nothing is known, and ``source``:
-            "bound", the name of an attack, or "nothing".
+            Index ``noise_scale``: ``advantage``, NaN where nothing is known; ``source``: "bound",
+            the name of an attack, or "nothing"; ``at_least``: whether attackers with a prior may
+            have more.
         """
         return largest_advantages(self)
 
