@@ -64,7 +64,7 @@ class RawColumn:
 
     @property
     def kind(self) -> str:
-        """What the column is called in the table."""
+        """Name of the kind in the table."""
         return "number" if self.is_number else "values"
 
     @property

@@ -23,7 +23,7 @@ OUTSIDE = "one standard deviation away the preprocessing is undefined: the end o
 
 @dataclass(frozen=True)
 class Tangents:
-    """How encoded records move with m numbers, to both sides, in a unit for each."""
+    """Derivatives of encoded records in m numbers, to both sides, in a unit for each."""
 
     columns: IntArray  # Encoded columns that some number moves, (k,)
     right: FloatArray  # (b, k, m)

@@ -165,7 +165,7 @@ def _assumptions(refit: bool) -> tuple[str, ...]:
 
 
 class _Asked:
-    """What is asked about some records, and how it is found."""
+    """Items asked about some records, and the way to measure them."""
 
     def __init__(
         self,
@@ -202,7 +202,7 @@ class _Asked:
         return separations, pd.concat(losses)
 
     def _table(self) -> pd.DataFrame:
-        """What `attribute_leakage` finds, records by position and items by number."""
+        """Table of `attribute_leakage`, records by position and items by number."""
         table = self.data.table
         if isinstance(table, pd.DataFrame):
             table = table.set_axis(pd.RangeIndex(len(table)))

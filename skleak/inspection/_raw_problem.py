@@ -31,7 +31,7 @@ _TABLES = 24
 
 @dataclass(frozen=True)
 class RawProblem:
-    """What a goal may ask of the raw columns of a pipeline, the transformers held fixed.
+    """Raw columns of a pipeline for a goal, the transformers held fixed.
 
     Parameters
     ----------

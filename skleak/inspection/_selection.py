@@ -29,7 +29,7 @@ class RawBlock:
 
     @property
     def kind(self) -> str:
-        """What the block is called in the table."""
+        """Name of the kind in the table."""
         return "numbers" if self.is_number else "values"
 
     @property
@@ -72,7 +72,7 @@ class Target:
 
     @property
     def kind(self) -> str:
-        """What the target is called in the table."""
+        """Name of the kind in the table."""
         return "number" if self.is_number else "values"
 
     @property

@@ -15,7 +15,7 @@ from skleak.utils._typing import IntArray
 
 @dataclass(frozen=True)
 class Measured:
-    """What was found about a column, a block or the target in some records. Confidential."""
+    """Findings about a column, a block or the target in some records. Confidential."""
 
     unknown: Unknown
     rows: IntArray  # Positions of the records, (b,)

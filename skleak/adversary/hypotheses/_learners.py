@@ -23,7 +23,7 @@ Draw = Callable[[int], Array]
 
 @dataclass(frozen=True)
 class Learner:
-    """What is trained, and what was done to find that out. Confidential."""
+    """A learner to train, and how it was unwrapped and seeded. Confidential."""
 
     estimator: Any  # unfitted: no search, and no transformer of its target
     y: Array  # what it is trained on, (n,)

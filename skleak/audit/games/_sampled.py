@@ -50,7 +50,7 @@ def seconds_each(n_values: int, width: int, *, shaped: bool) -> float:
 
 @dataclass(frozen=True)
 class BoundsPlan:
-    """Which records have their bounds computed, and in which cells."""
+    """Records whose bounds are computed, and in which cells."""
 
     n_records: int
     # Positions of a random sample in random order, (k,); all in their order where none is drawn.
@@ -150,7 +150,7 @@ class BoundsPlan:
 
 @dataclass(frozen=True)
 class KnownBounds:
-    """What bounds are computed from. Confidential."""
+    """Channels and priors that bounds are computed from. Confidential."""
 
     points: FloatArray  # where noise is isotropic, (n, M, p)
     prior: FloatArray  # (n, M)

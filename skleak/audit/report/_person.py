@@ -40,7 +40,7 @@ _CALLED["cramer_rao"] = "bound of Cramér and Rao"
 
 @dataclass(frozen=True, repr=False)
 class PersonAudit(Report):
-    """What attacks learned about one person, beside bounds. Confidential.
+    """Findings of attacks about one person, beside bounds. Confidential.
 
     Objects of this kind come from ``AuditReport.person``.
 

@@ -120,7 +120,7 @@ def ranked_guesses(scores: FloatArray, prior: float) -> Array:
 
 
 def _pooling(statistic: FloatArray, member: Array, residuals: bool) -> Pooling:
-    """What the laws of records share, learnt from some releases (n_releases, n_targets)."""
+    """Learn from some releases (n_releases, n_targets) what the laws of records share."""
     limit = np.inf if residuals else score_limit(statistic)
     groups = np.arange(len(statistic))[:, None]
     return choose_pooling(statistic, member, limit=limit, residuals=residuals, groups=groups)

@@ -210,7 +210,7 @@ class _Number:
         return min(max(risk, 0.0), self.variance), error
 
     def _hidden(self, k: int) -> float:
-        """What the coordinates after the first k lower the risk by, over its root, at most."""
+        """Bound what the coordinates after the first k lower the risk by, over its root."""
         rest = float((self.points[:, k:] ** 2).sum(axis=1).max(initial=0.0))
         if rest > 1.0:
             return np.inf

@@ -23,7 +23,7 @@ _SAME = 1e-6
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """What transformers learned from some raw columns, and what the model makes of it."""
+    """Parameters that transformers learned, and their effect on the model."""
 
     data: Inspected
     columns: frozenset[int]  # Positions of the raw columns for which all of it is known

@@ -83,7 +83,7 @@ class Rowwise(Leaf):
 
 
 def encoded(transform: Callable[[Any], Any], table: Any) -> FloatArray:
-    """What a transformer makes of records, as a dense table."""
+    """Transform records, as a dense table."""
     return dense_table(plain_table(transform(table)))
 
 

@@ -34,7 +34,7 @@ class ShadowPlan:
 
 @dataclass(frozen=True)
 class ShadowModels:
-    """What shadow models said of some records. Confidential."""
+    """Answers of shadow models about some records. Confidential."""
 
     asked: Records  # Whom they were asked about, (n, ...)
     statistic: Statistic | None  # See `record_scores`, or None

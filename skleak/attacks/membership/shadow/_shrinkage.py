@@ -25,7 +25,7 @@ _FEWEST_RECORDS = 3
 
 @dataclass(frozen=True)
 class Pooling:
-    """What the laws of all records share."""
+    """Parameters that the laws of all records share."""
 
     shared: bool = True  # True if a record's scores spread alike without it and with it
     softness: float = 0.0  # Of log odds, see `soften`

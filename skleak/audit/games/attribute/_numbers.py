@@ -20,7 +20,7 @@ _GRID = 257
 
 @dataclass(frozen=True)
 class NumberBounds:
-    """What bounds of every noise level are made of. Confidential."""
+    """Information and encodings that bounds at every noise level need. Confidential."""
 
     encodings: NumberEncodings
     # Information averaged over the prior, (n_targets,): through the mean of the release at unit

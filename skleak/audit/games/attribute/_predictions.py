@@ -71,7 +71,7 @@ class PredictionsFacts(Facts):
 
 @dataclass(frozen=True)
 class Training:
-    """How every model of the game is trained. Confidential."""
+    """Training of every model of the game. Confidential."""
 
     learner: Learner
     table: Any  # raw records, (n, n_columns)
