@@ -177,7 +177,7 @@ OTHERS = {
     "estimator": {"estimator": PrivateLinearRegression(alpha=0.123)},
     "noise_scales": {"noise_scales": [0.01, 0.1]},
     "n_releases": {"n_releases": 6},
-    "secrets": {"secrets": "drawn"},
+    "secrets": {"secrets": "actual"},
     "prior": {"prior": "uniform"},
     "bounds": {"bounds": ["bayes", "gdp"]},
     "values": {"values": [0.0, 1.0, 2.0]},

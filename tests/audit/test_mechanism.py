@@ -192,7 +192,8 @@ def test_faults_are_reported_and_exceed_the_bound(estimator, secrets, rng):
     # The bound is for the noise that is stated: what an honest estimator is held to.
     honest = audit(PrivateLinearRegression(), X, y, noise_scales=0.03, **options)
     np.testing.assert_allclose(auditor.results_["bayes"], honest.results_["bayes"], rtol=1e-9)
-    assert set(honest.results_["verdict"]) == {"consistent with the bound"}
+    judged = honest.results_[~honest.results_["attack"].isin(["prior", "imputation"])]
+    assert set(judged["verdict"]) == {"consistent with the bound"}
     if secrets == "drawn":
         assert table.loc["white_box", "verdict"] == EXCEEDED
         if estimator in (Replaying, Nothing):
