@@ -29,7 +29,7 @@ def judge(report: "AuditReport", limit: float) -> tuple[bool, str]:
         if len(part)
     ]
     passed = bool(passes.all())
-    verdict = "kept" if passed else "EXCEEDED" if (table["advantage"] > limit).any() else "NOT KNOWN"
+    failed = "EXCEEDED" if (table["advantage"] > limit).any() else "NOT KNOWN"
     advice = ""
     understated = report.kind == "categorical" and report.settings["prior"] != "conditional"
     if understated and ((table["source"] != "bound") & ~passes).any():
@@ -40,7 +40,7 @@ def judge(report: "AuditReport", limit: float) -> tuple[bool, str]:
     if report.unbounded:
         advice += " Nothing bounds attacks that were not played: they may have more."
     return passed, (
-        f"Largest advantage allowed {percent(limit)}: {verdict}. "
+        f"Largest advantage allowed {percent(limit)}: {'kept' if passed else failed}. "
         f"{'. '.join(parts)}.{advice}"
     )
 

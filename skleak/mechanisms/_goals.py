@@ -50,7 +50,7 @@ class Secret:
 
 
 class MeasuredFit(Protocol):
-    """What the noise of a goal is found from."""
+    """Measurements of a fit that the noise of a goal is found from."""
 
     def sufficient_noise(self, eta: float, features: Any) -> FloatArray:
         """Noise scale at which each participating record's loss is eta, (n,); may be infinite."""

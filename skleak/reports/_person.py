@@ -43,7 +43,7 @@ _FOOTER = "To publish the model, publish what `release()` returns. This page is 
 
 @dataclass(frozen=True, repr=False)
 class PersonReport(Report):
-    """What a release tells about one person, column by column. Confidential.
+    """Report on what a release tells about one person, column by column. Confidential.
 
     Objects of this kind come from ``LeakageReport.person``.
 

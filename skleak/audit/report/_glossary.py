@@ -51,35 +51,9 @@ def glossary(report: AuditFacts) -> tuple[tuple[str, str], ...]:
     )
     if report.kind == "categorical":
         rows += _OF_VALUES
-    known = {name for name in report.bounds if report.results[name].notna().any()}
-    if "bayes" in known:
-        rows.append(
-            (
-                "Exact (Bayes)",
-                "Success of the best possible attack, which knows all but the secret and the "
-                "noise, computed rather than bounded: no attack exceeds it, and one reaches it.",
-            )
-        )
-    if "dp" in known:
-        rows.append(
-            ("Differential privacy", "What the estimator guarantees whatever the records are.")
-        )
-    if any("fano" in name for name in known):
-        rows.append(
-            (
-                "Fano, trade-off, Rényi and others",
-                "Bounds on the success of every attack from how much a release tells of the "
-                "secret. They hold like the exact value, and are looser.",
-            )
-        )
-    if "cramer_rao" in known:
-        rows.append(
-            (
-                "Cramér–Rao",
-                "Smallest error of an attack that is right on average, whatever the truth is "
-                "(unbiased). Attacks that lean on prior knowledge may err less.",
-            )
-        )
+    known = [name for name in report.bounds if report.results[name].notna().any()]
+    kinds = {"fano" if "fano" in name else name for name in known}
+    rows += [(term, said) for kind, term, said in _BOUNDS if kind in kinds]
     shown = set(report.results["verdict"]) if "verdict" in report.results else set()
     rows += [
         (name[:1].upper() + name[1:], said) for name, said in _VERDICTS.items() if name in shown
@@ -87,6 +61,28 @@ def glossary(report: AuditFacts) -> tuple[tuple[str, str], ...]:
     return tuple(rows)
 
 
+# Kinds of bounds, and what they are.
+_BOUNDS = (
+    (
+        "bayes",
+        "Exact (Bayes)",
+        "Success of the best possible attack, which knows all but the secret and the noise, "
+        "computed rather than bounded: no attack exceeds it, and one reaches it.",
+    ),
+    ("dp", "Differential privacy", "What the estimator guarantees whatever the records are."),
+    (
+        "fano",
+        "Fano, trade-off, Rényi and others",
+        "Bounds on the success of every attack from how much a release tells of the secret. They "
+        "hold like the exact value, and are looser.",
+    ),
+    (
+        "cramer_rao",
+        "Cramér–Rao",
+        "Smallest error of an attack that is right on average, whatever the truth is (unbiased). "
+        "Attacks that lean on prior knowledge may err less.",
+    ),
+)
 _OF_VALUES = [
     (
         "Prior",

@@ -30,7 +30,7 @@ _ELEMENTS = 1 << 22
 
 @dataclass(frozen=True)
 class Learned:
-    """What one transformer learned, and what the model makes of that. Confidential."""
+    """Parameters of one transformer, and their effect on the model. Confidential."""
 
     leaf: LearnedLeaf
     inputs: Encoder
@@ -252,7 +252,7 @@ def _take_columns(table: Any, columns: IntArray) -> Any:
 
 
 def _numbers(table: Any) -> FloatArray:
-    """What a scaler is given, as floats."""
+    """Return the input of a scaler as floats."""
     try:
         return encoded(lambda same: same, table)
     except (TypeError, ValueError) as error:

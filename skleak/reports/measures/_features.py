@@ -28,7 +28,7 @@ CARRIERS = ("feature", "record", "share", "distance", "gain", "true_positives_at
 
 @dataclass(frozen=True)
 class PersonTable:
-    """What each column tells about each record, of shape (n, n_columns) each. Confidential."""
+    """Leakage of each column about each record, of shape (n, n_columns) each. Confidential."""
 
     features: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -41,7 +41,7 @@ class PersonTable:
 
 @dataclass(frozen=True)
 class MeasuredColumns:
-    """What a report tells about columns."""
+    """Leakage of columns, as a report has it."""
 
     features: pd.DataFrame
     carriers: pd.DataFrame

@@ -31,7 +31,7 @@ class Unknown:
 
     @property
     def kind(self) -> str:
-        """What it is: of few "values", a "number", or "numbers", a block of them."""
+        """Kind of the column: few "values", a "number", or "numbers", a block of them."""
         if self.values is not None:
             return "values"
         return "number" if len(self.sd) == 1 else "numbers"
@@ -53,7 +53,7 @@ class Unknown:
         return float(np.linalg.norm(np.ptp(self.values, axis=0)))
 
     def entries(self, X: Data, y: FloatArray) -> FloatArray:
-        """What some records have there, of shape (n, k)."""
+        """Entries of some records, of shape (n, k)."""
         return y[:, None] if self.columns is None else dense(X[:, self.columns])
 
     def candidates(self, own: FloatArray) -> FloatArray:
