@@ -84,5 +84,6 @@ def error_left(size: FloatArray, last: FloatArray, rate: "FloatArray | float" = 
     this one than the last, or by ``rate``, which is known to be no less. A slow one proves nothing,
     nor does one after a step of length zero.
     """
-    ratio = np.maximum(np.divide(size, last, out=np.full_like(size, np.inf), where=last > 0.0), rate)
+    ratio = np.divide(size, last, out=np.full_like(size, np.inf), where=last > 0.0)
+    ratio = np.maximum(ratio, rate)
     return size * np.where(ratio < 0.5, ratio, 1.0)
