@@ -1,7 +1,6 @@
 """Facts: what the numbers of an audit mean. `_sentences` says them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from skleak.metrics import (
     multiplicity_correction,
     p_value_exceeds,
 )
+from skleak.rendering import Finding
 from skleak.rendering.results import (
     BASELINES,
     SHARE,
@@ -37,18 +37,6 @@ from skleak.rendering.results import (
 
 # Share of what a guess gets wrong from which other columns (nearly) determine the secret one.
 _NEARLY = 0.95
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Facts about a topic: numbers, names and yes or no."""
-
-    topic: str  # Name of the topic
-    # By name; shares are between 0 and 1, errors are squared, NaN is not known
-    facts: dict[str, Any]
-
-    def __getitem__(self, name: str) -> Any:
-        return self.facts[name]
 
 
 Topic = Callable[[AuditFacts], Finding | None]

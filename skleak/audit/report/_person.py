@@ -12,34 +12,30 @@ from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._labels import find_label
 from skleak.metrics import multiplicity_correction, p_value_exceeds
 from skleak.rendering import (
-    Bullets,
     Column,
     Document,
     Paragraph,
-    Report,
+    PersonalReport,
     Section,
     Table,
     attack_label,
     bound_label,
     code,
-    header,
     number,
     percent,
-    plain,
     root,
     rows,
     shorten,
 )
 from skleak.rendering.results import BASELINES, counts_success
 
-_FOOTER = "To publish the model, publish what `release()` returns. This page is about one person."
 _BOUNDS = ("bayes", "tightest_bound", "cramer_rao")
 _CALLED = {"bayes": "exact Bayes value", "tightest_bound": "tightest bound"}
 _CALLED["cramer_rao"] = "bound of Cramér and Rao"
 
 
 @dataclass(frozen=True, repr=False)
-class PersonAudit(Report):
+class PersonAudit(PersonalReport):
     """Findings of attacks about one person, beside bounds. Confidential.
 
     Objects of this kind come from ``AuditReport.person``.
@@ -69,6 +65,8 @@ class PersonAudit(Report):
         Conditions under which the numbers hold.
     """
 
+    _schema = "person_audit"
+
     label: Any
     estimator: str
     attribute: str | None
@@ -87,40 +85,18 @@ class PersonAudit(Report):
         """
         return self.table.copy()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the whole report as plain dictionaries, lists, strings and numbers.
+    def _settings(self) -> dict[str, Any]:
+        told = {"attribute": self.attribute, "kind": self.kind}
+        return told | {"max_advantage": self.max_advantage}
 
-        Returns
-        -------
-        dict
-            Infinite and undefined numbers are None, so that it is valid JSON.
-        """
-        return header("person_audit") | {
-            "label": plain(self.label),
-            "estimator": self.estimator,
-            "attribute": self.attribute,
-            "kind": self.kind,
-            "max_advantage": self.max_advantage,
-            "findings": list(self.findings),
-            "assumptions": list(self.assumptions),
-            "table": rows(self.table),
-        }
+    def _tables(self) -> dict[str, Any]:
+        return {"table": rows(self.table)}
 
     def _document(self, *, figures: bool) -> Document:
         what = {"record": "whole record", "membership": "membership"}.get(self.kind)
-        return Document(
-            "Audit of a person",
-            shorten(self.label, 48),
-            f"{self.estimator}, {what or f'attribute {shorten(self.attribute, 40)}'}",
-            self.findings[0],
-            (),
-            (
-                *([Section("Also", (Bullets(self.findings[1:]),))] if self.findings[1:] else []),
-                Section("Noise by noise", self._shown()),
-                Section("Assumptions", (Bullets(self.assumptions),), folded=True),
-            ),
-            _FOOTER,
-        )
+        about = f"{self.estimator}, {what or f'attribute {shorten(self.attribute, 40)}'}"
+        shown = Section("Noise by noise", self._shown())
+        return self._page("Audit of a person", about, (), (shown,))
 
     def _shown(self) -> tuple[Paragraph, Table]:
         table, guesses = self.table, counts_success(self)

@@ -7,9 +7,9 @@ import numpy as np
 
 from skleak.audit.report._advice import N_NAMED, names_of
 from skleak.audit.report._facts import AuditFacts
-from skleak.audit.report._findings import Finding, facts
+from skleak.audit.report._findings import facts
 from skleak.audit.report._summary import at_noise, interval, measured, sentence, summary, where
-from skleak.rendering import code, count, number, percent, plural, root
+from skleak.rendering import Finding, code, count, number, percent, plural, root
 from skleak.rendering.results import SHARE
 
 _TARGET = "TransformedTargetRegressor"

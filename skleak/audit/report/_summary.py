@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from skleak.audit.report._advice import advice, names_of
-from skleak.audit.report._findings import Finding
-from skleak.rendering import attack_label, code, number, percent, root
+from skleak.rendering import Finding, attack_label, code, number, percent, root
 from skleak.rendering.results import BASELINES
 
 _WHO = {

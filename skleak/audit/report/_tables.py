@@ -130,6 +130,9 @@ def _guesses(report: AuditFacts) -> list[Column]:
 def _errors(report: AuditFacts) -> list[Column]:
     results, relative = report.results, points(report)
     limit = results["noise_scale"].map(tightest(report)["value"])
+    name, ratio = "mse_over_bound", []
+    if SHARE not in results or results[name].notna().any():
+        ratio = [_measured("Squared error over bound, median", results, name, number, None)]
     last = [_column("Unbiased error at least, median", limit, root)]
     if SHARE in results:
         # What no attacker with the prior of the number is beyond, in the units of the decision.
@@ -149,7 +152,7 @@ def _errors(report: AuditFacts) -> list[Column]:
             short="relative",
             terse=_texts(relative["value"], number),
         ),
-        _measured("Squared error over bound, median", results, "mse_over_bound", number, None),
+        *ratio,
         Column(
             "Variance, squared bias",
             _texts(results["variance"], number),

@@ -26,6 +26,7 @@ from skleak.utils._typing import BoolArray, FloatArray, IntArray
 MOST_WORK = 1e10
 _ROUNDS = 3
 _PASSES, _REWEIGHTED_PASSES = 3.0, 30.0
+_SYSTEM = 3e8  # as much as a system of its own takes for each value, however small it is
 _MOST_PARAMETERS = 100  # of a fit whose reweighting is solved for
 # Relative to the parameters, distances at unit noise below this are rounding.
 _ROUND_OFF = 1e-13
@@ -179,7 +180,7 @@ class Separator:
         """Work of one record."""
         n, p = self.state.objective.X.shape[0], self.state.factor.coefficients.size
         if self.state.balanced is not None:
-            return n_values * _REWEIGHTED_PASSES * n * p
+            return n_values * (_SYSTEM + _REWEIGHTED_PASSES * n * p)
         passes = 0.0 if self.state.objective.loss.quadratic else _PASSES * n * p
         return p * p + n_values * (passes + p)
 
