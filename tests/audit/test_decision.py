@@ -55,8 +55,8 @@ def confirm(report):
             risk = (at["bayes_mse"] - at["bayes_mse_error"]).astype(float).fillna(0.0)
             bound = np.maximum(risk, at["van_trees"].astype(float))
         own, mean = 1.0 - bound / prior, 1.0 - bound.sum() / prior.sum()
-        # What bounds unbiased attacks alone bounds no attacker with a prior.
-        mean = mean if with_prior else np.nan
+        if not with_prior:
+            mean = np.nan  # a bound for unbiased attacks alone says nothing of the others
         confirm_errors(report, summary, own, with_prior)
     if said["source"] == "bound" and "bound_error" not in rows:
         assert said["advantage"] == pytest.approx(mean)
