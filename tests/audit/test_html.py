@@ -65,7 +65,7 @@ def test_notebook_fragment_touches_nothing_outside_itself(real_audits):
     for selector in ",".join(selectors).split(","):
         assert ".skleak-report" in selector, selector
     assert html.count("<style") == 1
-    assert html.count("<details>") == 2
+    assert html.count("<details>") == 3
 
 
 @pytest.mark.slow
