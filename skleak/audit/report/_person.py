@@ -79,14 +79,9 @@ class PersonAudit(PersonalReport):
     findings: tuple[str, ...] = field(default=())
     assumptions: tuple[str, ...] = field(default=())
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return a copy of the table.
-
-        Returns
-        -------
-        DataFrame
-        """
-        return self.table.copy()
+    @property
+    def _main(self) -> pd.DataFrame:
+        return self.table
 
     def _settings(self) -> dict[str, Any]:
         told = {"attribute": self.attribute, "kind": self.kind}
