@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import erf, ndtr, ndtri
 
 from skleak.inspection._cells import Cells
 from skleak.inspection._selection import Unknown
 from skleak.utils._typing import IntArray
+from skleak.utils.geometry._pairs import gained, success_even_odds, true_positives
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Measured:
             "share": unknown.shares[self.rows],
             "distance": distance,
             "distance_from_own": cells.from_own,
-            "success_even_odds": ndtr(0.5 * distance),
-            "true_positives_at_1pct": ndtr(ndtri(0.01) + distance),
-            "gain": erf(distance / np.sqrt(8.0)),
+            "success_even_odds": success_even_odds(distance),
+            "true_positives_at_1pct": true_positives(distance),
+            "gain": gained(distance),
             "note": cells.notes,
         }
         return pd.DataFrame(columns)

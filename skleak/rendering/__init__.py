@@ -26,7 +26,8 @@ from skleak.rendering._format import (
     root,
     shorten,
 )
-from skleak.rendering._report import Report, header, plain, rows
+from skleak.rendering._person import PersonalReport
+from skleak.rendering._report import Finding, Report, header, plain, rows
 from skleak.rendering._text import align
 
 __all__ = [
@@ -38,8 +39,10 @@ __all__ = [
     "Column",
     "Document",
     "Figure",
+    "Finding",
     "Pairs",
     "Paragraph",
+    "PersonalReport",
     "Report",
     "Section",
     "Table",

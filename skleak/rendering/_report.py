@@ -3,6 +3,7 @@
 import json
 import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,18 @@ from skleak.rendering._text import to_text
 from skleak.utils._files import write_confidential
 
 _SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Facts about a topic: numbers, names and yes or no. Confidential."""
+
+    topic: str  # Name of the topic
+    # By name; shares are between 0 and 1, errors are squared, NaN is not known
+    facts: dict[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.facts[name]
 
 
 class Report(ABC):

@@ -5,19 +5,9 @@ from typing import Any
 
 import pandas as pd
 
+from skleak.rendering import Finding
 from skleak.reports._guarantee import DifferentialPrivacy
 from skleak.reports.measures._features import CARRIERS, PersonTable
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Facts about a topic: numbers, names and yes or no. Confidential."""
-
-    topic: str  # Name of the topic
-    facts: dict[str, Any]  # By name; shares are between 0 and 1
-
-    def __getitem__(self, name: str) -> Any:
-        return self.facts[name]
 
 
 @dataclass(frozen=True, repr=False)

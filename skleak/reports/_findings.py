@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.reports._facts import Finding, LeakageFacts
-from skleak.reports.measures._gain import LITTLE, true_positives
+from skleak.rendering import Finding
+from skleak.reports._facts import LeakageFacts
+from skleak.reports.measures._gain import LITTLE
+from skleak.utils.geometry._pairs import true_positives
 
 # People with a rare value that a sentence names, and columns whose carriers it names.
 _MOST_NAMED = 20

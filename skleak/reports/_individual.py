@@ -7,7 +7,6 @@ the other records that there are.
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtr, ndtri
 
 from skleak.accounting import discrete_gaussian_epsilon
 from skleak.influence.leakage import leakage_model
@@ -16,6 +15,7 @@ from skleak.influence.state import FitState
 from skleak.mechanisms import Grid
 from skleak.reports._guarantee import Promises
 from skleak.utils._typing import FloatArray, IntArray
+from skleak.utils.geometry._pairs import true_positives
 
 # What is stated where nothing else is asked for.
 DELTA, BASELINE = 1e-6, 1e-3
@@ -79,12 +79,12 @@ def individual_privacy(
     if state.noise_scale > 0.0:
         with np.errstate(over="ignore"):
             mu = distances / state.noise_scale
-    success = ndtr(ndtri(baseline) + mu)
+    success = true_positives(mu, baseline)
     return pd.DataFrame(
         {
             "mu": mu,
             "epsilon": _epsilon(mu, state, delta),
-            "true_positives_at_1pct": ndtr(ndtri(0.01) + mu),
+            "true_positives_at_1pct": true_positives(mu),
             "success_at_baseline": np.where(still, baseline, success),
             "once_in": np.where(still, 1.0 / baseline, 1.0 / success),
         }

@@ -8,41 +8,34 @@ import pandas as pd
 
 from skleak._version import __version__
 from skleak.rendering import (
-    Bullets,
     Card,
     Column,
     Document,
     Pairs,
     Paragraph,
-    Report,
+    PersonalReport,
     Section,
     Table,
-    header,
     number,
     percent,
-    plain,
     plural,
     rows,
     shorten,
 )
 from skleak.reports._facts import LeakageFacts
 from skleak.reports._words import tested_by
-from skleak.reports.measures._gain import (
-    LITTLE,
-    MUCH,
-    RARE,
+from skleak.reports.measures._gain import LITTLE, MUCH, RARE
+from skleak.utils._typing import FloatArray, IntArray
+from skleak.utils.geometry._pairs import (
     gained,
+    pair_success,
     success_even_odds,
-    success_prior,
     true_positives,
 )
-from skleak.utils._typing import FloatArray, IntArray
-
-_FOOTER = "To publish the model, publish what `release()` returns. This page is about one person."
 
 
 @dataclass(frozen=True, repr=False)
-class PersonReport(Report):
+class PersonReport(PersonalReport):
     """Report on what a release tells about one person, column by column. Confidential.
 
     Objects of this kind come from ``LeakageReport.person``.
@@ -78,6 +71,8 @@ class PersonReport(Report):
     '(target)'
     """
 
+    _schema = "person_report"
+
     label: Any
     estimator: str
     columns: pd.DataFrame
@@ -85,48 +80,25 @@ class PersonReport(Report):
     findings: tuple[str, ...] = field(default=())
     assumptions: tuple[str, ...] = field(default=())
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return a copy of the table of columns.
+    @property
+    def _main(self) -> pd.DataFrame:
+        return self.columns
 
-        Returns
-        -------
-        DataFrame
-        """
-        return self.columns.copy()
+    def _settings(self) -> dict[str, Any]:
+        return {}
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the whole report as plain dictionaries, lists, strings and numbers.
-
-        Returns
-        -------
-        dict
-            Infinite and undefined numbers are None, so that it is valid JSON.
-        """
-        return header("person_report") | {
-            "label": plain(self.label),
-            "estimator": self.estimator,
-            "findings": list(self.findings),
-            "assumptions": list(self.assumptions),
-            "columns": rows(self.columns, "feature"),
-            "membership": rows(self.membership, "position"),
-        }
+    def _tables(self) -> dict[str, Any]:
+        membership = rows(self.membership, "position")
+        return {"columns": rows(self.columns, "feature"), "membership": membership}
 
     def _document(self, *, figures: bool) -> Document:
         several = f", {plural(len(self.membership), 'record')}" if len(self.membership) > 1 else ""
-        return Document(
-            "Leakage about a person",
-            f"{shorten(self.label, 48)}",
-            f"{self.estimator}, skleak {__version__}{several}",
-            self.findings[0],
-            tuple(self._cards()),
-            (
-                *([Section("Also", (Bullets(self.findings[1:]),))] if self.findings[1:] else []),
-                Section("What each column tells", self._table()),
-                Section("Membership", (Pairs(self._memberships()),)),
-                Section("Assumptions", (Bullets(self.assumptions),), folded=True),
-            ),
-            _FOOTER,
+        about = f"{self.estimator}, skleak {__version__}{several}"
+        sections = (
+            Section("What each column tells", self._table()),
+            Section("Membership", (Pairs(self._memberships()),)),
         )
+        return self._page("Leakage about a person", about, tuple(self._cards()), sections)
 
     def _cards(self) -> list[Card]:
         gain = self.columns["gain"].max()
@@ -217,7 +189,7 @@ def person_report(report: LeakageFacts, label: Any) -> PersonReport:
                     "distance": distance,
                     "distance_from_own": own,
                     "success_even_odds": success_even_odds(distance),
-                    "success_prior": success_prior(own, share),
+                    "success_prior": pair_success(own, share),
                     "true_positives_at_1pct": true_positives(distance),
                     "share": share,
                     "rare": share <= RARE,

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from skleak.rendering import count, number, percent, plural, shorten
+from skleak.rendering import Finding, count, number, percent, plural, shorten
 from skleak.reports._assumptions import FITTED_SHAPES, listed
-from skleak.reports._facts import Finding, LeakageFacts
+from skleak.reports._facts import LeakageFacts
 from skleak.reports.measures._gain import LITTLE
 
 _WIDTH = 48

@@ -36,9 +36,7 @@ def features_table(report: LeakageFacts) -> tuple[Block, ...]:
         Column("Squared error removed", _percents(table["share_removed"]), short="removed"),
         Column("Record", tuple(map(str, table["most_exposed_record"])), short="record"),
     )
-    where = "are in the table `features` of the report and in its JSON."
-    told = Table("Columns", columns, limits=(8, 30), more="column", where=where)
-    blocks: list[Block] = [Paragraph(explained, soft=True), told]
+    blocks = [*_explained(explained, "Columns", columns, (8, 30), "column", "features")]
     if not table["exact"].all():
         blocks.append(Paragraph("A distance with ≈ is an estimate; see `features['note']`.", True))
     return tuple(blocks)
@@ -60,10 +58,7 @@ def unbiased_table(report: LeakageFacts) -> tuple[Block, ...]:
         Column("Largest loss", _numbers(table["max_loss"])),
         Column("Mean loss", _numbers(table["mean_loss"])),
     )
-    where = "are in the table `features` of the report and in its JSON."
-    return Paragraph(explained, soft=True), Table(
-        "Unbiased attackers", columns, limits=(8, 30), more="column", where=where
-    )
+    return _explained(explained, "Unbiased attackers", columns, (8, 30), "column", "features")
 
 
 def carriers_table(report: LeakageFacts) -> tuple[Block, ...]:
@@ -85,13 +80,7 @@ def carriers_table(report: LeakageFacts) -> tuple[Block, ...]:
             sharp=tuple((table["true_positives_at_1pct"].astype(float) > 0.5).tolist()),
         ),
     )
-    return Paragraph(explained, soft=True), Table(
-        "Rare values",
-        columns,
-        limits=(8, 40),
-        more="record",
-        where="are in the table `carriers` of the report and in its JSON.",
-    )
+    return _explained(explained, "Rare values", columns, (8, 40), "record", "carriers")
 
 
 def groups_table(report: LeakageFacts) -> tuple[Block, ...]:
@@ -112,13 +101,7 @@ def groups_table(report: LeakageFacts) -> tuple[Block, ...]:
         Column("Records", tuple(map(count, table["n_records"])), short="records"),
         Column("Most exposed", tuple(map(str, table["most_exposed_record"]))),
     )
-    return Paragraph(explained, soft=True), Table(
-        "Groups",
-        columns,
-        limits=(8, 30),
-        more="group",
-        where="are in the table `groups` of the report and in its JSON.",
-    )
+    return _explained(explained, "Groups", columns, (8, 30), "group", "groups")
 
 
 def records_table(report: LeakageFacts) -> tuple[Block, ...]:
@@ -179,3 +162,12 @@ def _shares(values: pd.Series) -> tuple[str, ...]:
     largest = finite.max(initial=0.0) or 1.0
     shares = np.nan_to_num(np.clip(sizes / largest, 0.0, 1.0))
     return tuple(f"{100.0 * share:.4g}" for share in shares)
+
+
+def _explained(
+    said: str, title: str, columns: tuple[Column, ...], limits: tuple[int, int], more: str, of: str
+) -> tuple[Block, ...]:
+    """Set a table below what it means; what is too long for a page is in a table of the report."""
+    where = f"are in the table `{of}` of the report and in its JSON."
+    table = Table(title, columns, limits=limits, more=more, where=where)
+    return Paragraph(said, soft=True), table

@@ -17,19 +17,21 @@ from skleak.audit import MembershipAuditor
 from skleak.audit.games.membership._exact import pair_test
 from skleak.audit.games.membership._subject import normalized_losses
 from skleak.audit.tables._membership import surely_reached
-from skleak.audit.tables._rates import best_rate, pair_success, rates
+from skleak.audit.tables._rates import best_rate, rates
 from skleak.audit.tables._shadows import (
     learned_guesses,
     likelihood_ratios,
     ranked_guesses,
     robust_shares,
 )
+from skleak.bounds import membership_advantage_gdp
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
 from skleak.metrics import Interval
+from skleak.utils.geometry._pairs import pair_success
 
 MODELS = [PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegressor]
 
@@ -121,6 +123,13 @@ def test_pair_success_is_that_of_the_better_guess(rng):
         )
         expected = np.trapezoid(best, grid)
         assert np.isclose(pair_success(np.array(distance), prior), expected, atol=1e-8)
+    prior, distance = np.array([0.001, 0.4, 0.5, 0.9]), np.array([[1e-9], [0.3], [5.0]])
+    guess = np.maximum(prior, 1.0 - prior)
+    stated = (pair_success(distance, prior) - guess) / (1.0 - guess)
+    np.testing.assert_allclose(stated, membership_advantage_gdp(distance, prior), atol=1e-12)
+    ends = pair_success(np.array([0.0, 5e-324, np.inf, np.nan]), 0.2)
+    np.testing.assert_array_equal(ends, [0.8, 0.8, 1.0, np.nan])
+    np.testing.assert_array_equal(pair_success(np.array([0.0, 1.0]), np.array([0.0, 1.0])), 1.0)
 
 
 def test_thresholds_are_learned_from_the_other_releases_only(rng):

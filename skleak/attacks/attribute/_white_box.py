@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from skleak.adversary.hypotheses import (
     ENCODING_ERROR,
@@ -36,6 +35,7 @@ from skleak.utils._blocks import row_blocks
 from skleak.utils._confidential import leaves_whole
 from skleak.utils._sklearn_compat import HasMethods, fit_context
 from skleak.utils._typing import Array, FloatArray
+from skleak.utils.geometry._pairs import true_positives
 
 
 class WhiteBoxAttributeInference(AttributeAttack):
@@ -330,7 +330,7 @@ class WhiteBoxAttributeInference(AttributeAttack):
         distance = np.linalg.norm(self._points[:, 1] - self._points[:, 0], axis=1)
         scale = self.noise_scale_ if noise_scale is None else noise_scale
         with np.errstate(divide="ignore"):
-            return np.asarray(ndtr(ndtri(false_positive_rate) + distance / scale))
+            return true_positives(distance / scale, false_positive_rate)
 
     def _read(self, released: Any, noise_scale: Any) -> tuple[Releases, int, bool]:
         p = self.encodings_.shape[-1]

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,6 +23,7 @@ from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.removal import removal_steps
 from skleak.influence.state import FitState
 from skleak.utils._typing import Array, FloatArray, IntArray
+from skleak.utils.geometry._pairs import pair_success, true_positives
 
 
 @dataclass(frozen=True)
@@ -77,21 +77,12 @@ class ExactTest:
 
     def success(self, noise_scale: float | None, prior: float) -> FloatArray:
         """Probability that the likelier of the two is the true one, of shape (n_targets,)."""
-        gap = self.separations(noise_scale)
-        log_odds = np.log(prior) - np.log1p(-prior)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            shift = np.where(gap > 0.0, log_odds / gap, 0.0)
-            right = prior * ndtr(0.5 * gap + shift) + (1.0 - prior) * ndtr(0.5 * gap - shift)
-        return np.where(gap > 0.0, right, max(prior, 1.0 - prior))
+        return pair_success(self.separations(noise_scale), prior)
 
     def power(self, rate: FloatArray, noise_scale: float | None) -> FloatArray:
         """``Phi(Phi^-1(a) + D)``, of shape (n_targets,) or (n_targets, k)."""
         gap = self.separations(noise_scale)
-        gap = gap[:, None] if rate.ndim else gap
-        with np.errstate(invalid="ignore"):
-            power = ndtr(ndtri(rate) + gap)
-        # Without noise a record that moves the model is found at any rate, even at none.
-        return np.where(np.isinf(gap), 1.0, power)
+        return true_positives(gap[:, None] if rate.ndim else gap, rate)
 
 
 class ExactRates:

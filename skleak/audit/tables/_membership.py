@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import stats
-from scipy.special import ndtr, ndtri
 
 from skleak.audit.tables._design import MembershipDesign, Outcome, cell_key, release_key
-from skleak.audit.tables._rates import TPR, Rates, best_rate, pair_success, rates
+from skleak.audit.tables._rates import TPR, Rates, best_rate, rates
 from skleak.audit.tables._rows import (
     Played,
     bounded_columns,
@@ -28,6 +27,7 @@ from skleak.audit.tables._shadows import (
 from skleak.bounds import membership_lower_bound_bounded
 from skleak.metrics import Interval, mean_interval
 from skleak.utils._typing import Array, FloatArray
+from skleak.utils.geometry._pairs import pair_success, true_positives
 
 _UNKNOWN = Interval(np.nan, np.nan, np.nan)
 
@@ -128,7 +128,7 @@ def _actual_records(
     played = _played(design, done, k)
     columns |= {f"success_{name}": _mean(right) for name, (_, right) in played.items()}
     separation = _stacked(done, "separation", k)
-    return columns | {f"bayes_{name}": _mean(_power(separation, TPR[name])) for name in TPR}
+    return columns | {f"bayes_{name}": _mean(true_positives(separation, TPR[name])) for name in TPR}
 
 
 def _finished(design: MembershipDesign, cells: Mapping[str, Outcome]) -> list[Outcome]:
@@ -203,13 +203,8 @@ def _drawn_records(
         "n_games": np.full(len(design.targets), design.n_releases),
         "distance": separation,
         **bounded_columns(design, cells, noise, others),
-        **{f"bayes_{name}": _power(separation, rate) for name, rate in TPR.items()},
+        **{f"bayes_{name}": true_positives(separation, rate) for name, rate in TPR.items()},
     }
-
-
-def _power(distances: FloatArray, rate: float) -> FloatArray:
-    """True positive rates of the best tests of single pairs, of the shape of the distances."""
-    return np.asarray(ndtr(ndtri(rate) + distances))
 
 
 def _over_noise(distances: FloatArray, noise: float) -> FloatArray:

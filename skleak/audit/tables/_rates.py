@@ -123,19 +123,6 @@ def _independent(truth: Array, ends: Array, rate: float, tail: float) -> tuple[f
     return found - float(np.hypot(below, found - low)), found + float(np.hypot(above, high - found))
 
 
-def pair_success(distance: FloatArray, prior: float) -> FloatArray:
-    """Success of the best test between N(0, 1) and N(distance, 1).
-
-    Shapes: ``distance`` (...); returns (...): ``q Phi(D / 2 + l / D) + (1 - q) Phi(D / 2 - l /
-    D)`` with l the log odds of q.
-    """
-    odds = np.log(prior) - np.log1p(-prior)
-    moved = np.where(distance > 0.0, distance, 1.0)
-    shift = odds / moved
-    right = prior * ndtr(0.5 * moved + shift) + (1.0 - prior) * ndtr(0.5 * moved - shift)
-    return np.where(distance > 0.0, right, max(prior, 1.0 - prior))
-
-
 def best_rate(distances: FloatArray, rate: float) -> float:
     """True positive rate of the best pooled test at a false positive rate; NaN where unknown.
 

@@ -8,16 +8,15 @@ import numpy as np
 import pandas as pd
 
 from skleak.bounds import van_trees_mse
-from skleak.reports.measures._gain import (
-    LITTLE,
-    RARE,
-    gained,
-    success_even_odds,
-    success_prior,
-    true_positives,
-)
+from skleak.reports.measures._gain import LITTLE, RARE
 from skleak.reports.measures._separation import Separation
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
+from skleak.utils.geometry._pairs import (
+    gained,
+    pair_success,
+    success_even_odds,
+    true_positives,
+)
 
 # Entries of the table of records and columns that a report keeps.
 _MOST_KEPT = 1 << 21
@@ -105,7 +104,7 @@ def _row(one: Separation, present: BoolArray, labels: pd.Index) -> dict[str, Any
         "gain": float(gained(distance)),
         "distance": float(distance),
         "success_even_odds": float(success_even_odds(distance)),
-        "success_prior": float(success_prior(one.from_own[worst], share)),
+        "success_prior": float(pair_success(one.from_own[worst], share)),
         "true_positives_at_1pct": float(true_positives(distance)),
         "share_removed": one.share_removed if number else np.nan,
         "van_trees_error": _van_trees_error(one) if number else np.nan,

@@ -1,1 +1,1 @@
-"""Decision cells of Gaussians: half-spaces, and polygons in a plane."""
+"""Decision cells of Gaussians: half-lines, half-spaces, and polygons in a plane."""

@@ -28,11 +28,11 @@ from skleak.audit.games.membership._subject import (
     normalized_losses,
 )
 from skleak.audit.tables._design import Outcome
-from skleak.audit.tables._rates import pair_success
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.reports import Promises, output_perturbation_guarantee
 from skleak.utils._random import seeded
 from skleak.utils._typing import Array, FloatArray, IntArray
+from skleak.utils.geometry._pairs import pair_success
 
 # Streams of seeds of a release, beside those of noise levels in other audits.
 _MEMBERS, _TRAINING, _NOISE = range(10, 13)
