@@ -20,6 +20,7 @@ from skleak.influence.refit import (
 from skleak.influence.state import FitState, RecordBatch
 from skleak.reports.measures._gain import RARE
 from skleak.reports.measures._unknown import Unknown
+from skleak.solvers import SingularHessianError
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
 # Multiplications and additions that exact encodings of a report may take.
@@ -241,10 +242,17 @@ class Separator:
         return unit.feature_loss(self.batch.take(which), [unknown.block])[:, 0] ** 2
 
     def _averaged(self, unknown: Unknown, which: IntArray) -> FloatArray:
-        """Information of some records averaged over the prior, at unit noise, (b,)."""
+        """Information of some records averaged over the prior, at unit noise, (b,).
+
+        Infinite where the prior reaches values without a minimiser, such as counts below zero that
+        outweigh all others: on the way to them it moves without bound.
+        """
         sd = float(unknown.sd[0])
         ends = prior_ends(float(unknown.mean[0]), sd)
-        points = whitened(self.state, self._points(unknown, which, ends[:, None]))
+        try:
+            points = whitened(self.state, self._points(unknown, which, ends[:, None]))
+        except SingularHessianError:
+            return np.full(len(which), np.inf)
         return averaged_information(points, sd)
 
     def _over_noise(self, distances: FloatArray) -> FloatArray:
