@@ -114,6 +114,10 @@ def confirm_errors(report, summary, own, with_prior):
     top = most_exposed(report, len(own))
     assert top.attrs["source"] == "share_at_most"
     assert (top["exposure"].diff().dropna() <= 1e-9).all()
+    person = report.person(top["label"].iloc[0]).table.set_index("noise_scale")
+    own_share = person.loc[middle_noise(report), "bound_advantage"]
+    assert own_share == pytest.approx(top["exposure"].iloc[0])
+    assert person.loc[middle_noise(report), "bound"] == pytest.approx(top["value"].iloc[0])
     if said["noise"] == middle_noise(report):
         assert top["exposure"].iloc[0] == pytest.approx(own.max())
 
