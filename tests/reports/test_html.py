@@ -248,7 +248,7 @@ def test_hundreds_of_columns_are_capped_with_a_note(make_report):
     report = make_report([1.0, 2.0], features=[f"column_{j:03}" for j in range(300)])
     html = report.to_html()
     rows = re.findall(r"<bdi>(column_\d+)</bdi></th>", html)
-    assert rows == [f"column_{j:03}" for j in range(30)] * 2  # what they tell, and unbiased attackers
+    assert rows == [f"column_{j:03}" for j in range(30)] * 2  # and of unbiased attackers
     assert "270 more columns" in html
     assert "292 more columns" in report.to_text()
     assert len(report.to_dict()["features"]) == 300
