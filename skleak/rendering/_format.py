@@ -21,6 +21,7 @@ _ATTACKS = {
     "black_box": "black box",
     "black_box_proba": "black box, probabilities",
     "black_box_margin": "black box, margins",
+    "posterior_mean": "posterior mean",
     "informed": "informed",
     "exact": "exact test",
     "gradient_norm": "gradient norm",

@@ -3,6 +3,8 @@
 from abc import abstractmethod
 from typing import Any
 
+import pandas as pd
+
 from skleak.rendering._document import Bullets, Card, Document, Section
 from skleak.rendering._format import shorten
 from skleak.rendering._report import Report, header, plain
@@ -20,6 +22,11 @@ class PersonalReport(Report):
 
     _schema: str
 
+    @property
+    @abstractmethod
+    def _main(self) -> pd.DataFrame:
+        """Table of what is known, a row for each thing that is."""
+
     @abstractmethod
     def _settings(self) -> dict[str, Any]:
         """Say what was asked, as plain entries."""
@@ -27,6 +34,15 @@ class PersonalReport(Report):
     @abstractmethod
     def _tables(self) -> dict[str, Any]:
         """Write the tables as plain rows, by name."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a copy of the table of what is known.
+
+        Returns
+        -------
+        DataFrame
+        """
+        return self._main.copy()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole report as plain dictionaries, lists, strings and numbers.

@@ -80,14 +80,9 @@ class PersonReport(PersonalReport):
     findings: tuple[str, ...] = field(default=())
     assumptions: tuple[str, ...] = field(default=())
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return a copy of the table of columns.
-
-        Returns
-        -------
-        DataFrame
-        """
-        return self.columns.copy()
+    @property
+    def _main(self) -> pd.DataFrame:
+        return self.columns
 
     def _settings(self) -> dict[str, Any]:
         return {}

@@ -17,6 +17,8 @@ from skleak.audit.games.attribute._dependence import related_columns
 from skleak.audit.report._findings import facts
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 from skleak.metrics import EXCEEDED
+from skleak.rendering import percent
+from skleak.rendering.results import middle_noise, most_exposed
 
 BASELINES = ["prior", "imputation"]
 
@@ -48,7 +50,14 @@ def confirm(report):
         mean = (rows[names].astype(float).min(axis=None) - base) / (1.0 - base) if names else np.nan
     else:
         bound = np.minimum(at["cramer_rao"].astype(float), prior)
+        if with_prior := "share_at_most" in at:
+            prior = at["prior_variance"].astype(float)
+            risk = (at["bayes_mse"] - at["bayes_mse_error"]).astype(float).fillna(0.0)
+            bound = np.maximum(risk, at["van_trees"].astype(float))
         own, mean = 1.0 - bound / prior, 1.0 - bound.sum() / prior.sum()
+        if not with_prior:
+            mean = np.nan  # a bound for unbiased attacks alone says nothing of the others
+        confirm_errors(report, summary, own, with_prior)
     if said["source"] == "bound" and "bound_error" not in rows:
         assert said["advantage"] == pytest.approx(mean)
     if said["status"] == "kept":
@@ -83,6 +92,34 @@ def confirm(report):
     assert exceeded.any() == any(
         "exceeds the bound" in line or "exceed the bound" in line for line in report.findings
     )
+
+
+def confirm_errors(report, summary, own, with_prior):
+    """Hold what is said of errors against the shares of single records that are removed, own."""
+    said, first = summary["decision"], " ".join(report.findings)
+    assert summary["with_prior"] == with_prior == (not np.isnan(said["at_most"]))
+    assert said["unbiased"] != with_prior
+    if not with_prior:
+        return
+    assert "nbiased attack" not in first
+    assert percent(said["at_most"], up=True) in report.findings[0]
+    known = report.results.set_index("noise_scale")["share_at_most"]
+    assert said["at_most"] == known.loc[[said["noise"]]].iloc[0]
+    # The most exposed record is the one from whose number most is removed, wherever it is named.
+    at = report.records[report.records["noise_scale"] == summary["noise"]]
+    assert at["share_at_most"].max() == pytest.approx(summary["share_of_one"])
+    assert summary["least"] == pytest.approx(
+        ((1.0 - at["share_at_most"]) * at["prior_variance"]).mean()
+    )
+    top = most_exposed(report, len(own))
+    assert top.attrs["source"] == "share_at_most"
+    assert (top["exposure"].diff().dropna() <= 1e-9).all()
+    person = report.person(top["label"].iloc[0]).table.set_index("noise_scale")
+    own_share = person.loc[middle_noise(report), "bound_advantage"]
+    assert own_share == pytest.approx(top["exposure"].iloc[0])
+    assert person.loc[middle_noise(report), "bound"] == pytest.approx(top["value"].iloc[0])
+    if said["noise"] == middle_noise(report):
+        assert top["exposure"].iloc[0] == pytest.approx(own.max())
 
 
 def table(seed, n=60):

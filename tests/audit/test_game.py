@@ -7,6 +7,7 @@ from scipy import stats
 from skleak.attacks import (
     BlackBoxAttributeInference,
     ImputationAttack,
+    InformedAttributeInference,
     InformedReconstruction,
     PriorAttack,
     WhiteBoxAttributeInference,
@@ -157,6 +158,16 @@ def test_attacks_that_read_a_release_whole_play_a_thousand_games(data, model):
         outcome = play_drawn(attack, *known, n, seed())
         assert outcome["games"] == games
         assert "counts" not in outcome
+
+
+@pytest.mark.parametrize("attack", [BlackBoxAttributeInference, InformedAttributeInference])
+def test_guesses_about_one_target_change_no_game(attack, data, model):
+    X, y = data
+    white = WhiteBoxAttributeInference(model, 0).fit(X, y)
+    known = (white.encodings_, white.values_, white.prior_, np.full(3, 0.1), 0.1, 5, seed())
+    own = attack(model, 0).fit(X, y)
+    whole = type("Mine", (attack,), {})(model, 0).fit(X, y)  # asked about all targets
+    assert play_drawn(own, *known) == play_drawn(whole, *known)
 
 
 @pytest.mark.parametrize("attack", [PriorAttack(0), ImputationAttack(0)])

@@ -118,7 +118,7 @@ def test_intervals_take_the_method(rng):
         method="betting",
     )
     np.testing.assert_allclose(both.low, 10 * clustered.low - 5, atol=1e-9)
-    with pytest.raises(ValueError, match='`method` must be "gaffke" or "betting"; got \'other\''):
+    with pytest.raises(ValueError, match=r"`method` must be .*; got 'other'"):
         clustered_interval(outcomes, method="other")
     with pytest.raises(ValueError, match="needs `value_range`"):
         mean_interval([1.0, 2.0], method="betting")

@@ -2,13 +2,20 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from skleak.exceptions import PrivacyLeakWarning, UnprotectedValueWarning
-from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+from skleak.linear_model import (
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+)
+from skleak.reports.measures import Separator
+from skleak.solvers import SingularHessianError, minimize
 
 
 @pytest.fixture
@@ -65,3 +72,34 @@ def test_numbers_alone_are_not_warned_of(rng):
     X = rng.normal(size=(200, 2))
     model = PrivateLinearRegression(1e-4).fit(X, X[:, 0] + rng.normal(size=200))
     assert not _release(model)[1]
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_cannot_be_computed_is_not_warned_of(people, monkeypatch):
+    X, y = people
+    for failure in (SingularHessianError("none"), np.linalg.LinAlgError(), FloatingPointError()):
+
+        def fail(*_, failure=failure, **__):
+            warnings.warn("overflow", RuntimeWarning, stacklevel=1)
+            raise failure
+
+        for part in ("measure", "estimates"):
+            with monkeypatch.context() as patch:
+                patch.setattr(Separator, part, fail)
+                model = PrivateLinearRegression(1e-3, alpha=1e-3).fit(X, y)
+                assert not _release(model)[1]
+
+
+def test_a_count_that_has_no_minimiser_is_bounded_by_nothing(rng):
+    # Two counts: the normal prior of one of them reaches where the total is below zero.
+    X = rng.normal(size=(2, 2))
+    model = PrivatePoissonRegressor(0.1, alpha=0.1).fit(X, [0, 1])
+    assert model.leakage_report().features.loc["(target)", "share_removed"] == 1.0
+    for noise in (0.1, 0.0):
+        many = PrivatePoissonRegressor(noise, alpha=0.1)
+        many.fit(rng.normal(size=(50, 2)), rng.poisson(5.0, 50))
+        removed = many.leakage_report().features.loc["(target)", "share_removed"]
+        assert removed == 1.0 if noise == 0.0 else 0.0 < removed < 1.0
+    # Minimised anew, such counts have no minimiser indeed.
+    with pytest.raises(SingularHessianError), np.errstate(invalid="ignore"):
+        minimize(replace(model._state.objective, y=np.array([-1.4, 1.0])))

@@ -29,7 +29,7 @@ from skleak.adversary.hypotheses._encodings import (
     plain_table,
 )
 from skleak.adversary.hypotheses._learners import Learner, find_learner
-from skleak.adversary.hypotheses._models import Shell, fit_shell, models_with
+from skleak.adversary.hypotheses._models import Shell, fit_shell, models_on, models_with
 from skleak.adversary.hypotheses._refits import refit_encodings, refit_pipelines, refit_tables
 from skleak.adversary.hypotheses._releases import (
     ReleaseKind,
@@ -84,6 +84,7 @@ __all__ = [
     "last_step",
     "maximize",
     "model_parameters",
+    "models_on",
     "models_with",
     "noiseless",
     "plain_table",

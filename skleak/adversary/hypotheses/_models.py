@@ -8,11 +8,31 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 
+from skleak._released import (
+    ReleasedLinearRegression,
+    ReleasedLogisticRegression,
+    ReleasedPoissonRegressor,
+)
 from skleak.adversary.hypotheses._consistency import weight_argument
-from skleak.adversary.hypotheses._encodings import PublicModel, model_parameters
+from skleak.adversary.hypotheses._encodings import PublicModel, model_parameters, plain_table
 from skleak.exceptions import PrivacyLeakWarning
+from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import Array, FloatArray
+
+# Models that are known to see nothing of a record but its linear predictors. A subclass may.
+_LINEAR = (
+    ReleasedLinearRegression,
+    ReleasedPoissonRegressor,
+    ReleasedLogisticRegression,
+    LinearRegression,
+    Ridge,
+    PoissonRegressor,
+    LogisticRegression,
+)
+# Linear predictors of one block of releases: 64 MB.
+_PREDICTORS = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -56,3 +76,48 @@ def models_with(shell: Shell, parameters: FloatArray) -> Iterator[Any]:
             own = row[size:].reshape(np.shape(intercept))
             one.intercept_ = own if own.ndim else float(own)
         yield one
+
+
+def models_on(shell: Shell, X: Any, parameters: FloatArray) -> Iterator[tuple[Any, Any]]:
+    """Models that answer about the records as those with given parameters, and records for them.
+
+    A linear model sees the linear predictors of a record alone. Those of many releases are one
+    matrix product, and the model whose coefficients are the identity takes them for records.
+
+    Shapes: ``X`` (n, d), preprocessed; ``parameters`` (n_releases, n_parameters); yields a model
+    and a table (n, ...) for each release.
+    """
+    if type(shell.model) not in _LINEAR:
+        yield from ((model, X) for model in models_with(shell, parameters))
+        return
+    table, coef = plain_table(X), np.shape(shell.model.coef_)
+    identity = _on_predictors(shell)
+    k = np.size(identity.intercept_)
+    for rows in row_blocks(len(parameters), k * table.shape[0], _PREDICTORS):
+        some = parameters[rows]
+        slopes = some[:, : np.prod(coef, dtype=int)].reshape(len(some) * k, -1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            predictors = np.asarray(slopes @ table.T).reshape(len(some), k, -1)
+            predictors += _intercepts(shell, some)[:, :, None]
+        for own, model in zip(predictors, models_with(shell, some), strict=True):
+            # What is not finite is no record, and the model itself says what is wrong.
+            yield (identity, own.T) if np.isfinite(own).all() else (model, X)
+
+
+def _on_predictors(shell: Shell) -> Any:
+    """A model that predicts from linear predictors, (n, k), as the shell does from records."""
+    coef = np.asarray(shell.model.coef_)
+    k = 1 if coef.ndim == 1 else len(coef)
+    one = copy.copy(shell.model)
+    one.__dict__.pop("feature_names_in_", None)
+    one.coef_ = np.ones(1) if coef.ndim == 1 else np.eye(k)
+    one.intercept_, one.n_features_in_ = np.zeros(k), k
+    return one
+
+
+def _intercepts(shell: Shell, parameters: FloatArray) -> FloatArray:
+    """Intercepts of releases, (n_releases, k); those of the shell where none is released."""
+    size = np.size(shell.model.coef_)
+    if shell.n_parameters > size:
+        return parameters[:, size:]
+    return np.reshape(getattr(shell.model, "intercept_", 0.0), (1, -1))

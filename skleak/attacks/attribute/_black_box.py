@@ -1,6 +1,6 @@
 """Attribute inference from predictions alone."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -18,6 +18,7 @@ from skleak.adversary.hypotheses import (
     fit_public_model,
     fit_shell,
     is_model,
+    models_on,
     models_with,
     plain_table,
     read_each,
@@ -28,6 +29,7 @@ from skleak.adversary.membership import finite, norms_by, unwrapped
 from skleak.attacks.attribute import _criteria as criteria
 from skleak.attacks.attribute._base import AttributeAttack, categorical_only
 from skleak.attacks.attribute._criteria import Criterion
+from skleak.attacks.attribute._some import SomeTargets
 from skleak.utils._arguments import has_missing
 from skleak.utils._confidential import leaves_whole
 from skleak.utils._predictions import (
@@ -51,7 +53,7 @@ def _has_posterior(attack: Any) -> bool:
     return categorical_only(attack)
 
 
-class BlackBoxAttributeInference(AttributeAttack):
+class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
     """Guess an attribute from predictions: model inversion ([F14], [BIL23] eq. 36 to 39).
 
     The adversary knows all else about the target and its true `y`. It asks the model about the
@@ -243,16 +245,36 @@ class BlackBoxAttributeInference(AttributeAttack):
     def _scores_each(self, releases: tuple[Shell, FloatArray], rows: slice) -> FloatArray:
         shell, parameters = releases
         criteria.check_applicable(self.criterion, shell.model, self._y, self.numeric_)
-        scores = np.empty((rows.stop - rows.start, len(self.records_), len(self._candidates)))
+        n_targets, n_values = len(self.records_), len(self._candidates)
+        pairs = parameters[rows].reshape(-1, parameters.shape[2])
         known, *queries = self._encoded
         codes = self._codes(shell.model)
-        for i, target in enumerate(self.records_):
-            own = _stacked([take_rows(table, np.array([i])) for table in queries])
-            same = np.full(len(queries), target)
-            for r, model in enumerate(models_with(shell, parameters[rows, i])):
-                answers = self._answers(model, own, same, codes)
-                scores[r, i] = self._judged(model, known, answers[None, :], same[:1])
-        return scores
+        # All targets under the first candidate, then all under the second.
+        own = _stacked(queries)
+        places = np.arange(n_values) * n_targets
+        judges: Iterable[tuple[Any, Any]] = ((model, None) for model in models_with(shell, pairs))
+        if self._compares(shell.model):
+            judges = models_on(shell, known, pairs)
+        scores = np.empty((len(pairs), n_values))
+        asked = zip(models_with(shell, pairs), judges, strict=True)
+        for g, (model, (judge, table)) in enumerate(asked):
+            same = np.full(n_values, self.records_[g % n_targets])
+            answers = self._answers(model, take_rows(own, places + g % n_targets), same, codes)
+            scores[g] = self._judged(judge, table, answers[None, :], same[:1])
+        return scores.reshape(-1, n_targets, n_values)
+
+    def _about(self, targets: IntArray) -> Self:
+        one = super()._about(targets)
+        raw, known, queries = self._raw[:1], self._encoded[:1], self._encoded[1:]
+        one._raw = raw + [take_rows(table, targets) for table in self._raw[1:]]
+        one._encoded = known + [take_rows(table, targets) for table in queries]
+        return one
+
+    def _compares(self, model: Any) -> bool:
+        """Return True if a criterion looks at answers about all training records."""
+        if classifies(model, self._y):
+            return self.criterion in ("performance", "margin")
+        return self.criterion in ("performance", "proba", "likelihood")
 
     def _takes_raw(self, model: Any) -> bool:
         """Return True if a release holds the preprocessing."""

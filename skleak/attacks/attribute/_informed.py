@@ -26,11 +26,12 @@ from skleak.adversary.reconstruction import (
     reconstruct_roots,
 )
 from skleak.attacks.attribute._base import AttributeAttack
+from skleak.attacks.attribute._some import SomeTargets
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._blocks import row_blocks
 from skleak.utils._confidential import leaves_whole
 from skleak.utils._sklearn_compat import HasMethods, fit_context
-from skleak.utils._typing import FloatArray
+from skleak.utils._typing import FloatArray, IntArray
 
 # Entries of a table of predictions, records x releases: 16 MB.
 _PREDICTIONS = 1 << 21
@@ -45,7 +46,7 @@ def _no_posterior(attack: Any) -> bool:
     )
 
 
-class InformedAttributeInference(AttributeAttack):
+class InformedAttributeInference(SomeTargets, AttributeAttack):
     """Guess an attribute from a reconstructed record: the attack of [BCH22] on one column.
 
     The adversary knows every other record, the target `y` and how the model is trained, but
@@ -227,6 +228,12 @@ class InformedAttributeInference(AttributeAttack):
                 missing = MissingGradient.each(self._objective, pairs[some], self.records_[who])
                 scores[some] = self._closeness(missing, who)
         return scores.reshape(n_rows, n_targets, -1)
+
+    def _about(self, targets: IntArray) -> Self:
+        one = super()._about(targets)
+        one._points, one._units = self._points[targets], self._units[targets]
+        one._known = self._known[targets]
+        return one
 
     def _closeness(self, missing: MissingGradient, who: Any) -> FloatArray:
         """Negative squared distance of every candidate, of shape (len(who), n_values)."""

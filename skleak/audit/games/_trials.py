@@ -9,7 +9,9 @@ import numpy as np
 from skleak.adversary.hypotheses import ignoring_mismatches
 from skleak.adversary.reconstruction import NumberEncodings
 from skleak.attacks import (
+    BlackBoxAttributeInference,
     ImputationAttack,
+    InformedAttributeInference,
     PosteriorMeanReconstruction,
     PriorAttack,
     WhiteBoxAttributeInference,
@@ -79,7 +81,8 @@ def play_drawn(
 
     Every release belongs to a game of its own, with fresh noise, so that all guesses are
     independent. Attacks that can be asked about one target a release play `n_releases` games
-    for every target; others play at least a thousand games about targets drawn at random.
+    for every target; others play at least a thousand games about targets drawn at random. Of
+    these the library's own guess the target of a game, and any other attack guesses all.
 
     Shapes: ``encodings`` (n_targets, n_values, p); ``values`` (n_values,); ``prior`` (n_targets,
     n_values); ``noise`` (p,) or (p, p); returns ``hits`` and ``games``, and ``counts`` of each
@@ -106,17 +109,17 @@ def play_drawn(
         return {"counts": counts, "hits": np.array(counts.sum()), "games": played}
     games = max(n_releases, min(SINGLE_GAMES, n_releases * n_targets))
     targets = generator.integers(n_targets, size=games)
+    width = p if _answers_some(attack) else n_targets
     secrets = draw_secrets(prior[targets], 1, generator)[0]
     hits = 0
-    for rows in row_blocks(games, n_targets, _ELEMENTS):
+    for rows in row_blocks(games, width, _ELEMENTS):
         drawn = targets[rows], secrets[rows]
         draws = generator.normal(size=(_length(rows), p))
         if isinstance(noise, ShapedNoise):
             releases = encodings[drawn] + noise.of_some(*drawn, draws)
         else:
             releases = encodings[drawn] + colored(noise, draws)
-        guesses = _guess(attack, releases, noise_scale, n_targets)
-        own = guesses[np.arange(len(guesses)), targets[rows]]
+        own = _guess_some(attack, releases, targets[rows], noise_scale, n_targets)
         hits += int(np.sum(own == values[secrets[rows]]))
     return {"hits": np.array(hits), "games": np.array(games)}
 
@@ -218,12 +221,12 @@ def play_drawn_errors(
     else:
         games = max(n_releases, min(SINGLE_GAMES, n_releases * n_targets))
         targets = generator.integers(n_targets, size=games)
-        for rows in row_blocks(games, n_targets, _ELEMENTS):
-            some = np.arange(_length(rows))
+        width = p if _answers_some(attack) else n_targets
+        for rows in row_blocks(games, width, _ELEMENTS):
             own = numbers.take(targets[rows])
             drawn = own.prior.draw(1, generator)
-            releases = own.at(drawn)[0] + colored(noise, generator.normal(size=(len(some), p)))
-            guesses = _guess(attack, releases, noise_scale, n_targets)[some, targets[rows]]
+            releases = own.at(drawn)[0] + colored(noise, generator.normal(size=(_length(rows), p)))
+            guesses = _guess_some(attack, releases, targets[rows], noise_scale, n_targets)
             found.append(_finite(guesses - drawn[0]) ** 2)
         by_release, mse = np.concatenate(found), nothing
     unknown = dict.fromkeys(("variance", "squared_bias", "bound"), nothing)
@@ -241,6 +244,11 @@ def plays_each(attack: Any) -> bool:
     """
     informed = (WhiteBoxAttributeInference, PosteriorMeanReconstruction)
     return type(attack) in (*_BASELINES, *informed)
+
+
+def _answers_some(attack: Any) -> bool:
+    """Return True if an attack guesses one target of a release at less cost than all; as above."""
+    return type(attack) in (BlackBoxAttributeInference, InformedAttributeInference)
 
 
 def _ignores_releases(attack: Any) -> bool:
@@ -265,6 +273,16 @@ def _guess(attack: Any, releases: FloatArray, noise_scale: float, n_targets: int
             f"{releases.shape}."
         )
     return guesses
+
+
+def _guess_some(
+    attack: Any, releases: FloatArray, targets: IntArray, noise_scale: float, n_targets: int
+) -> Array:
+    """Guess about one target of each release, (n_releases,); about all where there is no choice."""
+    if _answers_some(attack):
+        with ignoring_mismatches():
+            return np.asarray(attack.predict_some(releases, targets))
+    return _guess(attack, releases, noise_scale, n_targets)[np.arange(len(targets)), targets]
 
 
 def _finite(error: FloatArray) -> FloatArray:

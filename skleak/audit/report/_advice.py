@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from skleak.audit.report._decision import EXCEEDS, INVALID, KEPT
-from skleak.rendering import code, count, number, percent, plural, shorten
+from skleak.rendering import attack_label, code, count, number, percent, plural, shorten
 
 # Records named one by one; more are counted.
 N_NAMED = 5
@@ -26,6 +26,8 @@ def advice(found: Mapping[str, Any]) -> str:
 def _kept(found: Mapping[str, Any]) -> str:
     at = percent(max(found["advantage"], 0.0), up=True)
     name = _name(found)
+    if not np.isnan(found["at_most"]):
+        return f"{name[:1].upper()}{name[1:]} keeps {_limit(found)}: {_removed(found)}"
     return f"{name[:1].upper()}{name[1:]} keeps {_limit(found)}: it is at most {at} on average"
 
 
@@ -37,9 +39,28 @@ def _exceeds(found: Mapping[str, Any]) -> str:
             f"None of the {found['n_scales']} noise scales audited keeps {_limit(found)}, and a "
             f"larger one is needed: at {number(found['noise'])} "
         )
+    if not np.isnan(found["at_most"]):
+        return f"{start}{_removed(found)}"
     if found["source"] == "bound":
         return f"{start}it may be up to {up} on average"
     return f"{start}{code(found['source'])} has one of {percent(found['advantage'])}"
+
+
+def _removed(found: Mapping[str, Any]) -> str:
+    """Say which share of the squared error attackers with the prior of a number remove."""
+    best, most = found["best"], percent(found["at_most"], up=True)
+    said = (
+        f"attackers who know how {code(found['attribute'])} is distributed remove at most {most} "
+        "of the squared error on average"
+    )
+    if best["failed"] or not best["advantage"] > 0.0:
+        return f"{said} (those played, none)"
+    played = f"the best played, the {attack_label(best['attack'])}, {percent(best['advantage'])}"
+    if best["advantage"] > found["at_most"]:
+        # A bound on a mean over what the numbers may be; those played with are some of these.
+        drawn = found["secrets"] == "drawn"
+        played += " in these games" if drawn else " for the numbers that these records have"
+    return f"{said} ({played})"
 
 
 def _unknown(found: Mapping[str, Any]) -> str:

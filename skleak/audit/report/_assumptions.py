@@ -2,6 +2,7 @@
 
 from skleak.audit.report._facts import AuditFacts
 from skleak.rendering import count, number, percent, plural, shorten
+from skleak.rendering.results import SHARE
 
 _PRIORS = {
     "marginal": (
@@ -42,7 +43,8 @@ def assumptions(report: AuditFacts) -> tuple[str, ...]:
     settings, membership = report.settings, report.kind == "membership"
     lines = _members(report) if membership else _adversary(report)
     conditions = {"categorical": _prior, "membership": _membership_bounds}
-    lines += conditions.get(report.kind, _unbiased)(report)
+    of_errors = _of_numbers if SHARE in report.results else _unbiased
+    lines += conditions.get(report.kind, of_errors)(report)
     done = settings["preprocessing"]
     lines += [
         _PREPROCESSING.get(done, f"Preprocessing: {shorten(done, 80)}."),
@@ -177,6 +179,29 @@ def _unbiased(report: AuditFacts) -> list[str]:
             "belong together, as the columns of one category do, may have a smaller error."
         )
     return lines
+
+
+def _of_numbers(report: AuditFacts) -> list[str]:
+    """Say what the bounds for attackers with the prior of a number suppose."""
+    drawn = report.settings["secrets"] == "drawn"
+    return [
+        "The prior of the number is how it is distributed among the other records. What the other "
+        "columns of a record tell of it is not in it, and whoever knows that may have a smaller "
+        "error.",
+        "The Bayes risk and the bound of van Trees hold for every attacker with that prior, biased "
+        "or not, on average over what the number may be. "
+        + (
+            "Here it was drawn from the prior, and the model made with it."
+            if drawn
+            else "Here the numbers are those of the data, a single draw: about some of them an "
+            "attack errs less, about others more."
+        ),
+        "The limit is about the share of the squared error that such attackers remove on average "
+        "over the records; from single records more is removed.",
+        "The bound of Cramér and Rao is for unbiased attackers. Those who lean on prior knowledge "
+        "are biased and may have a smaller error. It is that of the median record, and so is the "
+        "error over the bound.",
+    ]
 
 
 def _membership_bounds(report: AuditFacts) -> list[str]:

@@ -35,7 +35,9 @@ def decision(report: AuditFacts) -> dict[str, Any]:
     if report.results.empty:
         return {}
     limit, table = limit_of(report), largest_advantages(report)
-    states = [_state(*row, limit) for row in zip(table["advantage"], table["source"], strict=True)]
+    at_most = _shares(report)
+    bounded = (table["source"] == "bound") | at_most.notna()
+    states = [_state(*row, limit) for row in zip(table["advantage"], bounded, strict=True)]
     status = next((s for s in (KEPT, UNKNOWN) if s in states), EXCEEDS)
     k = states.index(KEPT) if status == KEPT else len(states) - 1
     if _mechanism_failed(report):
@@ -50,6 +52,10 @@ def decision(report: AuditFacts) -> dict[str, Any]:
         "advantage": float(table["advantage"].iloc[k]),
         "source": table["source"].iloc[k],
         "kind": report.kind,
+        "attribute": report.attribute,
+        "secrets": report.settings["secrets"],
+        # Of a number: the share of the squared error that any attacker with its prior removes.
+        "at_most": float(at_most.iloc[k]),
         # Whether the bound is about unbiased attacks alone.
         "unbiased": bool((tightest(report)["bound"] == "cramer_rao").any()),
         "has_noise": report.settings.get("has_noise", True) or bool(table.index.max() > 0.0),
@@ -124,10 +130,18 @@ def utility(report: AuditFacts, noise: float) -> dict[str, Any]:
     }
 
 
-def _state(advantage: float, source: str, limit: float) -> str:
+def _state(advantage: float, bounded: bool, limit: float) -> str:
     if advantage > limit:
         return EXCEEDS
-    return KEPT if source == "bound" else UNKNOWN
+    return KEPT if bounded else UNKNOWN
+
+
+def _shares(report: AuditFacts) -> pd.Series:
+    """Return the share that attackers with the prior of a number remove on average, or NaN."""
+    first = levels(report)
+    if SHARE not in first:
+        return pd.Series(math.nan, index=first.index)
+    return first[SHARE].astype(float)
 
 
 def _mechanism_failed(report: AuditFacts) -> bool:

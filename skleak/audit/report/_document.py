@@ -36,6 +36,7 @@ from skleak.rendering import (
     shorten,
 )
 from skleak.rendering.results import (
+    SHARE,
     best_rows,
     counts_success,
     floor_advantages,
@@ -188,10 +189,18 @@ def _figure(report: AuditFacts, figures: bool) -> Block:
         )
     else:
         caption.append(
-            "1 is no better than guessing the mean of the others; the smaller, the closer. The "
-            "bound is for unbiased attacks, a mean in which every record counts with no more than "
-            "the error of guessing it: an attack that leans on prior knowledge may lie below."
+            "1 is no better than guessing the mean of the others; the smaller, the closer."
         )
+        unbiased = (
+            "The bound is for unbiased attacks, a mean in which every record counts with no more "
+            "than the error of guessing it: an attack that leans on prior knowledge may lie below."
+        )
+        with_prior = (
+            "The Bayes risk and van Trees are for every attacker who knows how the number is "
+            "distributed, on average over what it may be; Cramér–Rao is for unbiased attacks, and "
+            "others may lie below."
+        )
+        caption.append(with_prior if SHARE in report.results else unbiased)
     if floor is not None:
         caption.append(
             "The shaded area is what some attack surely reaches, by the generalisation gap."

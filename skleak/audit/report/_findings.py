@@ -20,6 +20,7 @@ from skleak.metrics import (
 from skleak.rendering import Finding
 from skleak.rendering.results import (
     BASELINES,
+    SHARE,
     best_rows,
     counts_success,
     failed_rows,
@@ -113,12 +114,33 @@ def _summary(report: AuditFacts) -> Finding:
         "bound": bound["bound"],
         "limit": bound["value"],
         "smallest": at["cramer_rao"].astype(float).min() if "cramer_rao" in at else np.nan,
+        "with_prior": SHARE in at,
+        **_least_error(at),
         "decision": decision(report),
         "beyond": _beyond(report, noise, float(bound["value"])),
         "of_data": of_data,
         "exceeded": bool((at_noise["verdict"] == EXCEEDED).any()),
     }
     return Finding("summary", _context(report, noise) | found)
+
+
+def _least_error(at: pd.DataFrame) -> dict[str, Any]:
+    """Find what attackers with the prior of a number get at most, of all records and of one.
+
+    ``least``: their squared error on average over the records and what the number may be;
+    ``least_of_one``, ``share_of_one`` and ``label``: of the record from which most is removed.
+    """
+    if SHARE not in at or at.empty:
+        return {}
+    share, prior = at[SHARE].astype(float), at["prior_variance"].astype(float)
+    least = (1.0 - share) * prior
+    one = share.idxmax()
+    return {
+        "least": float(least.mean()),
+        "least_of_one": float(least[one]),
+        "share_of_one": float(share[one]),
+        "label": at.loc[one, "label"],
+    }
 
 
 def _beyond(report: AuditFacts, noise: float, limit: float) -> list[str]:
@@ -254,6 +276,7 @@ def _exceeded(report: AuditFacts) -> Finding | None:
         return None
     noise = float(report.results["noise_scale"].iloc[0])
     found = {"n": len(exceeded), "of": len(judged), "n_bounded": n_bounded}
+    found["with_prior"] = SHARE in report.records
     return Finding("exceeded", _context(report, noise) | found | {"rows": _named(exceeded)})
 
 
@@ -311,6 +334,7 @@ def _exposed(report: AuditFacts) -> Finding | None:
         "eta": first["eta"],
         "value": first["value"],
         "guess": first["prior"],
+        "share": first["exposure"],
         "n_targets": report.settings["n_targets"],
         "n_beyond": _beyond_chance(report, str(source)) if membership else 0,
     }

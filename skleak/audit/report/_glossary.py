@@ -3,7 +3,7 @@
 from skleak.audit.report._facts import AuditFacts
 from skleak.metrics import BIASED, CONSISTENT, EXCEEDED, INCOMPARABLE, VACUOUS
 from skleak.rendering import percent
-from skleak.rendering.results import counts_success
+from skleak.rendering.results import SHARE, counts_success
 
 _VERDICTS = {
     CONSISTENT: "The interval of the attack reaches below the bound. It proves nothing: "
@@ -51,6 +51,10 @@ def glossary(report: AuditFacts) -> tuple[tuple[str, str], ...]:
     )
     if report.kind == "categorical":
         rows += _OF_VALUES
+    if SHARE in report.results:
+        rows += _OF_NUMBERS
+    if "posterior_mean" in set(report.results["attack"]):
+        rows.append(("Posterior mean", _POSTERIOR_MEAN))
     known = [name for name in report.bounds if report.results[name].notna().any()]
     kinds = {"fano" if "fano" in name else name for name in known}
     rows += [(term, said) for kind, term, said in _BOUNDS if kind in kinds]
@@ -77,12 +81,40 @@ _BOUNDS = (
         "hold like the exact value, and are looser.",
     ),
     (
+        "bayes_mse",
+        "Bayes risk",
+        "Mean squared error of the best attacker, who knows all but the number and the noise, and "
+        "how the number is distributed: computed rather than bounded, as a mean over what the "
+        "number may be. No attacker with that knowledge errs less, and the posterior mean reaches "
+        "it.",
+    ),
+    (
+        "van_trees",
+        "Van Trees",
+        "A bound on the mean squared error of the same attackers, biased or not, from the Fisher "
+        "information of the release and of the distribution. It holds like the Bayes risk, and is "
+        "looser.",
+    ),
+    (
         "cramer_rao",
         "Cramér–Rao",
         "Smallest error of an attack that is right on average, whatever the truth is (unbiased). "
         "Attacks that lean on prior knowledge may err less.",
     ),
 )
+_POSTERIOR_MEAN = (
+    "The attack that knows how the number is distributed and guesses its mean given the release. "
+    "It errs least on average over what the number may be."
+)
+_OF_NUMBERS = [
+    (
+        "Removed at most",
+        "The largest share of the squared error of guessing the mean that any attacker removes who "
+        "knows how the number is distributed: 1 minus the Bayes risk, or van Trees where that is "
+        "larger, over the variance of the distribution. The limit is about its mean over records, "
+        "and the most exposed record is the one with the largest of its own.",
+    ),
+]
 _OF_VALUES = [
     (
         "Prior",

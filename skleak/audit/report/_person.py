@@ -28,11 +28,13 @@ from skleak.rendering import (
     rows,
     shorten,
 )
-from skleak.rendering.results import BASELINES, counts_success
+from skleak.rendering.results import BASELINES, SHARE, counts_success
 
 _BOUNDS = ("bayes", "tightest_bound", "cramer_rao")
 _CALLED = {"bayes": "exact Bayes value", "tightest_bound": "tightest bound"}
 _CALLED["cramer_rao"] = "bound of Cramér and Rao"
+# Bounds on errors that hold for every attacker with the prior of a number.
+_WITH_PRIOR = ("bayes_mse", "van_trees")
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,7 +58,8 @@ class PersonAudit(PersonalReport):
     table : DataFrame
         A row per noise scale and record of that label: ``noise_scale``, ``record``, ``prior``
         (success of a guess, or squared error of the mean), ``bound`` (on the success, or on the
-        squared error of unbiased attacks), ``bound_name``, ``bound_advantage``, ``attack`` (the
+        squared error of attackers with the prior of a number, a mean over what it may be, or where
+        none is known of unbiased attacks), ``bound_name``, ``bound_advantage``, ``attack`` (the
         best one played that looks at the model), ``value`` (its success or squared error),
         ``advantage``, ``n_games``, and ``shows``: whether it was right more often than the prior
         by more than chance explains (None for errors).
@@ -77,14 +80,9 @@ class PersonAudit(PersonalReport):
     findings: tuple[str, ...] = field(default=())
     assumptions: tuple[str, ...] = field(default=())
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return a copy of the table.
-
-        Returns
-        -------
-        DataFrame
-        """
-        return self.table.copy()
+    @property
+    def _main(self) -> pd.DataFrame:
+        return self.table
 
     def _settings(self) -> dict[str, Any]:
         told = {"attribute": self.attribute, "kind": self.kind}
@@ -117,7 +115,7 @@ class PersonAudit(PersonalReport):
             Column("Best attack played", played, games, short="attack", terse=played),
             Column("Which", tuple(map(attack_label, table["attack"])), short="which", kind="words"),
             Column(
-                "Bound on all attacks" if guesses else "Unbiased attacks err by",
+                "Bound on all attacks" if guesses else f"{_whose(self)} err by".capitalize(),
                 tuple(bounds),
                 short="bound",
                 kind="words",
@@ -165,6 +163,13 @@ def _table(report: AuditFacts, at: pd.DataFrame) -> pd.DataFrame:
     known = at[[name for name in _BOUNDS if name in at]].astype(float)
     bound = known.min(axis=1) if guesses else known.min(axis=1).clip(upper=prior)
     names = [_first(row, guesses) for _, row in known.iterrows()]
+    gain = _advantage(bound, prior, guesses)
+    if SHARE in at:
+        # The number may be any: its errors are means over the prior, not about the true one.
+        gain = at[SHARE].astype(float)
+        bound = (1.0 - gain) * at["prior_variance"].astype(float)
+        known = at[list(_WITH_PRIOR)].astype(float)
+        names = [_first(row, False) for _, row in known.iterrows()]
     start = "success_" if guesses else "mse_"
     own = [f"{start}{name}" for name in report.settings["attacks"] if name not in BASELINES]
     played = at[[name for name in own if name in at]].astype(float)
@@ -178,7 +183,7 @@ def _table(report: AuditFacts, at: pd.DataFrame) -> pd.DataFrame:
             "prior": prior,
             "bound": bound,
             "bound_name": names,
-            "bound_advantage": _advantage(bound, prior, guesses),
+            "bound_advantage": gain,
             "attack": [name.removeprefix(start) for name in best],
             "value": value,
             "advantage": _advantage(value, prior, guesses),
@@ -245,9 +250,10 @@ def _findings(person: PersonAudit) -> tuple[str, ...]:
     if bounded and guesses and first["bound"] >= 1.0:
         text += "; no bound rules out that some attack is always right"
     elif bounded:
-        most = "no attack is right in more than" if guesses else "no unbiased attack errs less than"
+        most = "no attack is right in more than" if guesses else f"{_whose(person)} err by at least"
         limit = percent(first["bound"], up=True) if guesses else root(first["bound"])
-        text += f"; {most} {limit} ({bound_name(first['bound_name'])})"
+        mean = ", on average over what the number may be" if _with_prior(person) else ""
+        text += f"; {most} {limit}{mean} ({bound_name(first['bound_name'])})"
     else:
         text += "; no bound says what others reach"
     said.append(f"{text}.")
@@ -255,10 +261,21 @@ def _findings(person: PersonAudit) -> tuple[str, ...]:
     return tuple(said)
 
 
+def _with_prior(person: PersonAudit) -> bool:
+    return bool(person.table["bound_name"].isin(_WITH_PRIOR).any())
+
+
+def _whose(person: PersonAudit) -> str:
+    """Name the attackers that a bound on errors is about."""
+    if _with_prior(person):
+        return "attackers who know how the number is distributed"
+    return "unbiased attacks"
+
+
 def _kept(person: PersonAudit) -> list[str]:
     """Say from which noise on the bound of the person is within the limit."""
     table, limit = person.table, percent(person.max_advantage)
-    of = "" if counts_success(person) else " of unbiased attacks"
+    of = "" if counts_success(person) else f" of {_whose(person)}"
     if table["bound_advantage"].isna().all():
         return []
     worst = table.groupby("noise_scale")["bound_advantage"].max()

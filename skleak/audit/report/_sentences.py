@@ -10,6 +10,7 @@ from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._findings import facts
 from skleak.audit.report._summary import at_noise, interval, measured, sentence, summary, where
 from skleak.rendering import Finding, code, count, number, percent, plural, root
+from skleak.rendering.results import SHARE
 
 _TARGET = "TransformedTargetRegressor"
 
@@ -191,7 +192,7 @@ def _exceeded(found: Finding) -> str:
             f"{_named(found['rows'])}. {_meaning(found)}"
         )
     judged = f"({plural(found['n_bounded'], 'comparison')} with a bound)"
-    if found["guesses"]:
+    if found["guesses"] or found["with_prior"]:
         return f"No attack played exceeds the tightest bound by more than chance explains {judged}."
     return (
         "Apart from attacks that were found to be biased, none has an error below the bound by "
@@ -206,6 +207,11 @@ def _meaning(found: Finding) -> str:
         return (
             "Members were drawn as the bound supposes, so it is a theorem: the noise is not what "
             "was stated, or the attack was told what it should guess."
+        )
+    if found["with_prior"]:
+        return (
+            f"Either an attacker knew more than how the number is distributed, or {theorem}, or "
+            "the numbers of these records are easier to guess than that distribution says."
         )
     if not found["guesses"]:
         return f"An attack that was found to be unbiased cannot do so: {theorem}."
@@ -268,6 +274,13 @@ def _exposed(found: Finding) -> str:
     said = f"{where(found)}the most exposed {named} {names_of(labels)} (by {found['named_by']})"
     if source is None:
         said += f": Fisher information loss {number(found['eta'])} for the first."
+    elif source == SHARE:
+        said += (
+            f": from the squared error about the first, attackers who know how "
+            f"{code(found['attribute'])} is distributed remove at most "
+            f"{percent(found['share'], up=True)} (the root mean squared error is "
+            f"{root(found['value'])} or more, and {root(found['guess'])} when guessing the mean)."
+        )
     elif not found["guesses"]:
         by = "the best attack played has a root mean squared error of"
         if source == "cramer_rao":

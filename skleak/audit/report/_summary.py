@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skleak.audit.report._advice import advice
+from skleak.audit.report._advice import advice, names_of
 from skleak.rendering import Finding, attack_label, code, number, percent, root
 from skleak.rendering.results import BASELINES
 
@@ -23,6 +23,9 @@ _WHO |= {
     "(`black_box_proba`)",
     "black_box_margin": "an attacker who knows all else and is told margins (`black_box_margin`)",
 }
+_WHO["posterior_mean"] = (
+    "an attacker who knows all else, and how the number is distributed (`posterior_mean`),"
+)
 _STATISTICS = ("loss", "likelihood", "modified_entropy", "gradient_norm")
 _ALL_FAILED = "every attack on the model that was played failed"
 _NO_BOUND = " No bound rules out that some attack is always right."
@@ -120,6 +123,8 @@ def _estimated(found: Finding) -> str:
             f"{where(found)}{_ALL_FAILED}: none comes as close as guessing the mean of the others, "
             f"with a root mean squared error{per} of {guess}{known}."
         )
+    if found["with_prior"]:
+        return f"{said} {_least(found)}"
     if found["bound"] is None:
         return said + _without_bound(found, "known")
     if found["limit"] <= 0.0:
@@ -138,6 +143,30 @@ def _estimated(found: Finding) -> str:
         f"{said} No unbiased attack has one below {root(found['limit'])}{worst}; a "
         "biased one, which leans on prior knowledge, can."
     )
+
+
+def _least(found: Finding) -> str:
+    """Say which error remains to every attacker with the prior of a number."""
+    if found["least"] <= 0.0:
+        return "No bound rules out that some attack makes no error."
+    return (
+        f"No attacker who knows how {code(found['attribute'])} is distributed has one below "
+        f"{root(found['least'])}, on average over what it may be, or below "
+        f"{root(found['least_of_one'])} for the most exposed record ({names_of([found['label']])}),"
+        f" from whose squared error at most {percent(found['share_of_one'], up=True)} is removed"
+        f"{_below_least(found)}."
+    )
+
+
+def _below_least(found: Finding) -> str:
+    """Say why an attack that was played errs less than the bound on the mean error."""
+    if found["failed"] or not found["value"] < found["least"]:
+        return ""
+    if found["exceeded"]:
+        return "; the attack errs less by more than chance explains, see below"
+    if found["secrets"] == "drawn":
+        return "; the attack errs less by no more than chance explains"
+    return "; the attack errs less as these numbers are a single draw"
 
 
 def _without_bound(found: Finding, none: str) -> str:

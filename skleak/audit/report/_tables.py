@@ -24,6 +24,7 @@ from skleak.rendering import (
     shorten,
 )
 from skleak.rendering.results import (
+    SHARE,
     counts_success,
     imputation_error,
     levels,
@@ -48,6 +49,7 @@ _SOURCES = {
     "bayes": "Best possible attack",
     "tightest_bound": "Tightest bound",
     "cramer_rao": "Unbiased error at least",
+    SHARE: "Error at least",
 }
 
 
@@ -129,6 +131,19 @@ def _guesses(report: AuditFacts) -> list[Column]:
 def _errors(report: AuditFacts) -> list[Column]:
     results, relative = report.results, points(report)
     limit = results["noise_scale"].map(tightest(report)["value"])
+    name, ratio = "mse_over_bound", []
+    if SHARE not in results or results[name].notna().any():
+        ratio = [_measured("Squared error over bound, median", results, name, number, None)]
+    last = [_column("Unbiased error at least, median", limit, root)]
+    if SHARE in results:
+        # What no attacker with the prior of the number is beyond, in the units of the decision.
+        last = [
+            _column(
+                "Squared error removed at most",
+                results[SHARE],
+                partial(percent, up=True),
+            )
+        ]
     return [
         _measured("Root mean squared error", results, "mse", root, "error"),
         Column(
@@ -138,14 +153,14 @@ def _errors(report: AuditFacts) -> list[Column]:
             short="relative",
             terse=_texts(relative["value"], number),
         ),
-        _measured("Squared error over bound, median", results, "mse_over_bound", number, None),
+        *ratio,
         Column(
             "Variance, squared bias",
             _texts(_variance(results), number),
             _texts(results["squared_bias"], number),
         ),
         _measured("Advantage over imputation", results, "advantage_over_imputation", percent, None),
-        _column("Unbiased error at least, median", limit, root),
+        *last,
     ]
 
 
@@ -165,6 +180,12 @@ def bounds_table(report: AuditFacts) -> tuple[Block, ...]:
             known = known * 0.0 + float(report.settings.get("imputed", np.nan))
     else:
         caption = "Smallest root mean squared error of an unbiased attack, on the median record."
+        if SHARE in first:
+            caption = (
+                "Smallest root mean squared error: by the Bayes risk and van Trees of every "
+                "attacker who knows how the number is distributed, a mean over what it may be; by "
+                "Cramér–Rao of an unbiased attack, on the median record."
+            )
         guess, known = prior_error(report), imputation_error(report)
     if bounds.empty:
         caption = "No bound is known." if report.bounds else "No bound was computed."
@@ -209,7 +230,8 @@ def group_table(report: AuditFacts) -> tuple[Block, ...]:
     caption = (
         f"Records in {plural(len(table), 'group')} of rising {by}{_at_middle(report)}: {caption}"
     )
-    names = {"prior": "Prior", "bayes": "Bayes", "cramer_rao": "Bound"}
+    names = {"prior": "Prior", "bayes": "Bayes", "cramer_rao": "Unbiased bound"}
+    names[SHARE] = "Removed at most"
     about, start = ("n_records", "eta", "eta_low", "eta_high"), "success_" if guesses else "mse_"
     columns = [
         _column("Group", table.index, str),
@@ -223,7 +245,7 @@ def group_table(report: AuditFacts) -> tuple[Block, ...]:
         _column(
             names.get(name) or attack_label(name.removeprefix(start)),
             table[name],
-            percent if guesses else number,
+            percent if guesses or name == SHARE else number,
         )
         for name in table.columns
         if name not in about
@@ -251,6 +273,9 @@ def exposed_table(report: AuditFacts) -> tuple[Block, ...]:
         _column(prior, top["prior"], show, prior.lower()),
         _column(best, top["value"], show, best.lower()),
     ]
+    if top.attrs["source"] == SHARE:
+        up = partial(percent, up=True)
+        columns.append(_column("Removed at most", top["exposure"], up, "removed at most"))
     caption = (
         f"Named by {shorten(report.settings['labels'], 60)}{_at_middle(report)}. The records "
         "themselves are not in this report."

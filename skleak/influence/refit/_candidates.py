@@ -178,8 +178,8 @@ def encoded(change: Change, expansion: Expansion | None = None) -> FloatArray:
     if not len(active):
         return result
     change = change.take(active)
-    # A step that overflows is not settled, and its candidate is refitted.
-    with np.errstate(over="ignore", invalid="ignore"):
+    # A step that overflows is not settled, and its candidate is refitted, which raises at failure.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         hessian = change.hessian()
         # At the old minimiser only the changed record's own gradient is left: no pass is needed.
         steps = -hessian.solve(change.own_gradient(result[active]))

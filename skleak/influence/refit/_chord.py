@@ -81,7 +81,9 @@ def error_left(size: FloatArray, last: FloatArray, rate: "FloatArray | float" = 
     """Estimate what is left to go after a chord step, from its size and that of the one before.
 
     The iteration is linear: the next step would be smaller than this one by the same factor as
-    this one than the last, or by ``rate``, which is known to be no less. A slow one proves nothing.
+    this one than the last, or by ``rate``, which is known to be no less. A slow one proves nothing,
+    nor does one after a step of length zero.
     """
-    ratio = np.maximum(size / last, rate)
+    ratio = np.divide(size, last, out=np.full_like(size, np.inf), where=last > 0.0)
+    ratio = np.maximum(ratio, rate)
     return size * np.where(ratio < 0.5, ratio, 1.0)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from skleak.rendering.results._groups import group_records
-from skleak.rendering.results._results import best_rows, counts_success
+from skleak.rendering.results._results import SHARE, best_rows, counts_success
 
 
 def exposure_column(audit: Any) -> str:
@@ -38,14 +38,19 @@ def most_exposed(audit: Any, n_records: int = 10) -> pd.DataFrame:
     """Return the records about which a model at the middle noise scale tells most.
 
     Returns ``record``, its ``label``, ``eta`` (see `exposure_column`), ``prior``, ``value`` (the
-    best attack's success, or the smallest error of an unbiased attack) and ``exposure``: value
-    minus prior, or 1 minus value over prior; most exposed first. ``attrs["source"]`` is the column
-    ``value`` was taken from.
+    best attack's success, or the smallest error of an attacker with the prior of a number, else of
+    an unbiased attack) and ``exposure``: value minus prior, or 1 minus value over prior, which is
+    the share of the squared error that is removed; most exposed first. ``attrs["source"]`` is the
+    column ``value`` was taken from.
     """
     at = _at_middle(audit)
     source = _source(audit, at)
     value = at[source].astype(float) if source else pd.Series(np.nan, index=at.index)
     prior = at["prior"].astype(float)
+    if source == SHARE:
+        # Both errors are means over what the number may be, rather than about the true one.
+        prior = at["prior_variance"].astype(float)
+        value = (1.0 - value) * prior
     relative = 1.0 - value / prior.where(prior > 0.0)
     exposure = value - prior if counts_success(audit) else relative
     table = at[["record", "label", "eta"]].assign(prior=prior, value=value, exposure=exposure)
@@ -64,18 +69,20 @@ def grouped(audit: Any, noise: float, n_groups: int) -> pd.DataFrame:
 
     Returns: as of `group_records`: means of ``prior``, ``bayes`` and every ``success_<attack>``,
     or medians of ``cramer_rao`` and every ``mse_<attack>`` over the error of the prior guess about
-    the same record. Without columns that are known of no record.
+    the same record; of a number also ``share_at_most`` as it is. Without
+    columns that are known of no record.
     """
     at = audit.records[audit.records["noise_scale"] == noise]
     guesses = counts_success(audit)
     start, best = ("success_", "bayes") if guesses else ("mse_", "cramer_rao")
-    names = [best, *(str(name) for name in at if str(name).startswith(start))]
+    names = [SHARE, best, *(str(name) for name in at if str(name).startswith(start))]
     values = at[[name for name in names if name in at and at[name].notna().any()]].astype(float)
     prior = at["prior"].astype(float)
     if guesses:
         values.insert(0, "prior", prior)
     else:
-        values = values.div(prior.where(prior > 0.0), axis=0)
+        errors = [name for name in values if name != SHARE]
+        values[errors] = values[errors].div(prior.where(prior > 0.0), axis=0)
     eta = at[exposure_column(audit)]
     return group_records(eta, values, n_groups, "mean" if guesses else "median")
 
@@ -96,7 +103,7 @@ def _source(audit: Any, at: pd.DataFrame) -> str | None:
     if counts_success(audit):
         start, names = "success_", ["bayes", "tightest_bound"]
     else:
-        start, names = "mse_", ["cramer_rao"]
+        start, names = "mse_", [SHARE, "cramer_rao"]
     best = best_rows(audit)
     names += [start + str(name) for name in best["attack"][~best["failed"]]]
     return next((name for name in names if name in at and at[name].notna().any()), None)

@@ -142,7 +142,9 @@ def merged_bounds(audit: Any) -> pd.DataFrame:
         },
         index=known.index,
     )
-    return table[tightest_first(table, counts_success(audit))]
+    order = tightest_first(table, counts_success(audit))
+    # Beside bounds for all attacks, that for unbiased ones comes last, however tight.
+    return table[sorted(order, key=bound_label("cramer_rao").__eq__)]
 
 
 def tightest_first(table: pd.DataFrame, success: bool) -> list[str]:

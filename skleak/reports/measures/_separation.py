@@ -20,12 +20,14 @@ from skleak.influence.refit import (
 from skleak.influence.state import FitState, RecordBatch
 from skleak.reports.measures._gain import RARE
 from skleak.reports.measures._unknown import Unknown
+from skleak.solvers import SingularHessianError
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
 # Multiplications and additions that exact encodings of a report may take.
 MOST_WORK = 1e10
 _ROUNDS = 3
 _PASSES, _REWEIGHTED_PASSES = 3.0, 30.0
+_SYSTEM = 3e8  # as much as a system of its own takes for each value, however small it is
 _MOST_PARAMETERS = 100  # of a fit whose reweighting is solved for
 # Relative to the parameters, distances at unit noise below this are rounding.
 _ROUND_OFF = 1e-13
@@ -179,7 +181,7 @@ class Separator:
         """Work of one record."""
         n, p = self.state.objective.X.shape[0], self.state.factor.coefficients.size
         if self.state.balanced is not None:
-            return n_values * _REWEIGHTED_PASSES * n * p
+            return n_values * (_SYSTEM + _REWEIGHTED_PASSES * n * p)
         passes = 0.0 if self.state.objective.loss.quadratic else _PASSES * n * p
         return p * p + n_values * (passes + p)
 
@@ -240,10 +242,17 @@ class Separator:
         return unit.feature_loss(self.batch.take(which), [unknown.block])[:, 0] ** 2
 
     def _averaged(self, unknown: Unknown, which: IntArray) -> FloatArray:
-        """Information of some records averaged over the prior, at unit noise, (b,)."""
+        """Information of some records averaged over the prior, at unit noise, (b,).
+
+        Infinite where the prior reaches values without a minimiser, such as counts below zero that
+        outweigh all others: on the way to them it moves without bound.
+        """
         sd = float(unknown.sd[0])
         ends = prior_ends(float(unknown.mean[0]), sd)
-        points = whitened(self.state, self._points(unknown, which, ends[:, None]))
+        try:
+            points = whitened(self.state, self._points(unknown, which, ends[:, None]))
+        except SingularHessianError:
+            return np.full(len(which), np.inf)
         return averaged_information(points, sd)
 
     def _over_noise(self, distances: FloatArray) -> FloatArray:

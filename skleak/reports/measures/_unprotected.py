@@ -1,5 +1,8 @@
 """Whether the noise of a fit protects the values of every column of few values."""
 
+import warnings
+from contextlib import suppress
+
 import numpy as np
 
 from skleak.influence.jacobian import Columns
@@ -11,16 +14,22 @@ from skleak.utils._features import feature_labels
 
 # Columns that are solved for, and records of each: the rest is one Newton step away.
 _N_COLUMNS, _N_RECORDS = 3, 3
+# What values without a minimiser, or beyond the reach of doubles, end in.
+_NOT_COMPUTABLE = (ValueError, ArithmeticError)
 
 
 def unprotected_column(state: FitState) -> tuple[str, float] | None:
     """Column of few values of which some record has two that lie too far apart, and how far.
 
-    In noise units. None where there is none, without noise, and where no distance is known.
+    In noise units. None where there is none, without noise, and where no distance is known: a
+    release does not fail for what cannot be computed.
     """
     if not (state.converged and state.noise_scale > 0.0):
         return None
-    found = state.once(_farthest)
+    found = None
+    with suppress(*_NOT_COMPUTABLE), np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = state.once(_farthest)
     if found is None or not found[1] > UNPROTECTED * state.noise_scale:
         return None
     return found[0], found[1] / state.noise_scale
@@ -38,8 +47,11 @@ def _farthest(state: FitState) -> tuple[str, float] | None:
     first = separator.estimates(few)
 
     def measured(one: Unknown) -> float:
-        found = separator.measure(one)
-        return float(np.max(found.distance, where=found.exact | ~np.any(found.exact), initial=0.0))
+        with suppress(*_NOT_COMPUTABLE):
+            found = separator.measure(one)
+            distance = np.nan_to_num(found.distance, nan=0.0, posinf=np.inf)
+            return float(np.max(distance, where=found.exact | ~np.any(found.exact), initial=0.0))
+        return 0.0
 
     some = np.argsort(-first, kind="stable")[:_N_COLUMNS]
     distances = [measured(few[k]) for k in some.tolist()]
