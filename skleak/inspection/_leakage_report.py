@@ -34,6 +34,9 @@ _MOST_AVERAGED = 2
 _FIRST_ORDER = "to first order"
 _UNKNOWN = "the covariance of the noise is a function of the records"
 _ELEMENTS = 1 << 21
+# Multiplications and additions that a report takes unasked, a minute or two; passes over the
+# records that one value of a record takes, and what it takes at least under a reweighting.
+_MOST_WORK, _PASSES, _SYSTEM = 5e11, 3, 3e8
 
 
 def leakage_report(
@@ -69,7 +72,8 @@ def leakage_report(
     groups : array-like of shape (n,), str or int, default=None
         Label of each record's group, or the raw column that holds it.
     records : array-like of int, boolean mask, slice or None, default=None
-        Positions of the records to report on; None for all.
+        Positions of the records to report on. None for all, or where these would take more than
+        a minute or two, for those of largest loss and others, evenly spaced.
     nominal : str, int, slice, mask or list, default=()
         Columns whose numbers are codes.
     refit_preprocessing : bool, default=False
@@ -127,7 +131,7 @@ def leakage_report(
         estimator=type(data.model).__name__,
         index=labels,
         rows=rows,
-        raw=MeasuredTable(separations, losses, _assumptions(refit_preprocessing)),
+        raw=MeasuredTable(separations, losses, _assumptions(refit_preprocessing, found.missing)),
     )
 
 
@@ -152,13 +156,16 @@ def _groups(groups: Any, data: Inspected, rows: IntArray) -> Array:
     return labels[rows]
 
 
-def _assumptions(refit: bool) -> tuple[str, ...]:
+def _assumptions(refit: bool, missing: str) -> tuple[str, ...]:
+    some = (missing,) if missing else ()
     if refit:
         return (
+            *some,
             "Columns are raw ones; what the transformers learned from a record counts as far as it "
             "moves the model.",
         )
     return (
+        *some,
         "Columns are raw ones, followed through the fitted transformers, which are held fixed and "
         "count as public: what they learned from the records is not counted.",
     )
@@ -177,14 +184,43 @@ class _Asked:
         refit: bool,
     ) -> None:
         self.data, self.refit = data, refit
-        self.rows = resolve_records(asked, len(data.y))
-        self._asked = None if asked is None else self.rows
         self._passed = {"sample_weight": sample_weight, "nominal": nominal}
         self._items = Selection.of(columns, data).items
         codes = nominal_columns(nominal, data)
         self._unknown = read(data, Selection(self._items, True), codes, refit=refit)
+        self.rows = self._affordable() if asked is None else resolve_records(asked, len(data.y))
+        self._unasked = asked is None
+        whole = self._unasked and len(self.rows) == len(data.y)
+        self._asked = None if whole else self.rows
         self._goal = data.model._terms.noise_goal is not None
         self._present = data.state.objective.sample_weight[self.rows] > 0.0
+
+    @property
+    def missing(self) -> str:
+        """Sentence on the records that a report leaves out unasked; empty where there are none."""
+        n = len(self.data.y)
+        if not self._unasked or len(self.rows) == n:
+            return ""
+        return (
+            f"All is about {len(self.rows)} of {n} records, half of them those of largest "
+            "information loss, the others evenly spaced: all would take long. Name others, or all, "
+            "in `records`."
+        )
+
+    def _affordable(self) -> IntArray:
+        """Positions of all records; of too many those of largest loss, and some evenly spaced."""
+        state, n = self.data.state, len(self.data.y)
+        p = state.factor.coefficients.size
+        work = float(p if state.objective.loss.quadratic else _PASSES * n * p)
+        if state.balanced is not None:
+            work += _SYSTEM
+        values = sum(3 if one.is_number else int(one.n_values) for one in self._unknown)
+        most = max(100, int(_MOST_WORK / (work * max(values, 1))))
+        if self.refit or n <= most:
+            return np.arange(n)
+        loss = np.nan_to_num(self.data.model.fisher_information_loss_)
+        exposed = np.argsort(-loss, kind="stable")[: most // 2]
+        return np.union1d(exposed, np.linspace(0, n - 1, most // 2).astype(int))
 
     def measured(self) -> tuple[list[Separation], pd.DataFrame]:
         """Separations of all items, and statistics of their losses."""

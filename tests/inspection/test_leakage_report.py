@@ -175,3 +175,16 @@ def test_the_model_reports_the_same_distances_by_its_own_labels(clinic):
         assert row["true_positives_at_1pct"] == pytest.approx(
             norm.cdf(norm.ppf(0.01) + distance), rel=1e-5
         )
+
+
+def test_of_too_many_records_the_most_exposed_and_some_others_are_reported(clinic, monkeypatch):
+    X, y, _ = clinic
+    pipeline = _pipeline(PrivateLogisticRegression(0.2, alpha=1e-2)).fit(X, y > 1.0)
+    monkeypatch.setattr("skleak.inspection._leakage_report._MOST_WORK", 1.0)
+    some = leakage_report(pipeline, X, y > 1.0, columns=["age", "ward"])
+    assert 90 <= len(some.records) <= 100
+    loss = pd.Series(pipeline[-1].fisher_information_loss_, index=X.index)
+    assert set(loss.nlargest(50).index) <= set(some.records.index)
+    assert any(f"of {len(X)} records" in line for line in some.assumptions)
+    everyone = leakage_report(pipeline, X, y > 1.0, columns="age", records=np.arange(len(X)))
+    assert len(everyone.records) == len(X)

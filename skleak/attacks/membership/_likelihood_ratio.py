@@ -243,13 +243,8 @@ class LikelihoodRatioMembership(
         return table
 
     def _fit_shadows(self, X: Any, y: Any, *known: Any) -> Any:
-        candidates, reference = known_records(X, y, *known)
         offline = self.method_ == "offline"
-        if offline and reference is None:
-            raise ValueError(
-                "Offline shadow models are trained on reference records alone. Pass "
-                "`fit(X, y, X_reference, y_reference)`, or use method='online'."
-            )
+        candidates, reference = known_records(X, y, *known, offline=offline)
         self.records_ = resolve_records(self.records, len(candidates.y))
         plan = ShadowPlan(
             offline,

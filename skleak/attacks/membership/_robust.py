@@ -200,12 +200,10 @@ class RobustMembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRe
             delattr(self, name)
         check_weights_known(self.estimator, weighted=sample_weight is not None)
         weights = sample_weight, reference_sample_weight
-        candidates, reference = known_records(X, y, X_reference, y_reference, weights)
-        if self.method == "offline" and reference is None:
-            raise ValueError(
-                "Offline reference models are trained on reference records alone. Pass "
-                "`fit(X, y, X_reference, y_reference)`, or use method='online'."
-            )
+        offline = self.method == "offline"
+        candidates, reference = known_records(
+            X, y, X_reference, y_reference, weights, offline=offline
+        )
         self.records_ = resolve_records(self.records, len(candidates.y))
         n = len(candidates.y)
         others = np.arange(n) if reference is None else n + np.arange(len(reference.y))
@@ -216,7 +214,7 @@ class RobustMembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRe
             candidates,
             reference,
             np.concatenate([self.records_, others]),
-            offline=self.method == "offline",
+            offline=offline,
             n_models=self.n_shadow_models,
             run=(self.random_state, self.n_jobs, self.verbose),
         )

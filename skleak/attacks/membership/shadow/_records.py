@@ -43,7 +43,13 @@ class Records(NamedTuple):
 
 
 def known_records(
-    X: Any, y: Any, X_reference: Any, y_reference: Any, weights: tuple[Any, Any]
+    X: Any,
+    y: Any,
+    X_reference: Any,
+    y_reference: Any,
+    weights: tuple[Any, Any],
+    *,
+    offline: bool,
 ) -> tuple[Records, Records | None]:
     """Candidates and reference records, None where there are none, from what `fit` was given.
 
@@ -55,6 +61,11 @@ def known_records(
     others = as_reference(X, X_reference, y_reference, "X")
     table = None if others is None else others[0]
     own, rest = weights_of_both(X, table, weights, "reference_sample_weight")
+    if offline and others is None:
+        raise ValueError(
+            "Offline shadow models are trained on reference records alone. Pass "
+            "`fit(X, y, X_reference, y_reference)`, or use method='online'."
+        )
     candidates = Records(X, plain_targets(y), own)
     if others is None:
         return candidates, None
