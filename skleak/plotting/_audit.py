@@ -335,7 +335,7 @@ class AuditDisplay:
         if len(axes) == 2:
             utility = float(self.results["utility"].dropna().iloc[0])
             self._draw_utility(axes[1], np.zeros(1), np.array([utility]))
-            axes[1].set_xticks([0.0], labels=["released"], fontsize="small")
+            axes[1].set_xticks([0.0], labels=["model"], fontsize="small")
             axes[1].set_xlim(-1.0, 1.0)
             axes[1].set_xlabel("" if self._never_noisy else noise.removeprefix("at "))
         return handles

@@ -37,6 +37,8 @@ def error_scale(drawn: pd.DataFrame, curves: pd.DataFrame) -> Scale:
 
 def scale_values(ax: Any, scale: Scale, errors: bool) -> None:
     """Set the axis of the values, with a line for the prior guess."""
+    from matplotlib.ticker import PercentFormatter
+
     if errors:
         ax.set_yscale("log")
         plain_ticks(ax.yaxis)
@@ -44,6 +46,7 @@ def scale_values(ax: Any, scale: Scale, errors: bool) -> None:
         ax.axhline(1.0, color=INK, ls=(0, (1.0, 1.6)), lw=1.0)
     else:
         ax.set_ylim(scale.low - 0.03 * (scale.low < 0.0), 1.02)
+        ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         ax.axhline(0.0, color=INK, lw=0.8)
 
 

@@ -67,10 +67,9 @@ def _for_a_page(svg: str, title: str, description: str) -> str:
     # What stands between tags are the words and numbers of the figure, and stays as it is.
     body = re.sub(r"<[^>]+>", lambda tag: _tag_for_a_page(tag[0], names), body)
     title, description = html.escape(title), html.escape(description)
-    # On a phone letters stay readable, and the figure is scrolled.
-    least = 0.8 * float(box[1].split()[2])
+    # The page sets the width: the figure is seen whole, and enlarged by the reader.
     return (
-        f'<svg role="img" aria-label="{title}" viewBox="{box[1]}" style="min-width:{least:.0f}px">'
+        f'<svg role="img" aria-label="{title}" viewBox="{box[1]}">'
         f"<title>{title}</title><desc>{description}</desc>{body.strip()}"
     )
 

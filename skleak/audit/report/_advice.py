@@ -100,7 +100,8 @@ def _cost(found: Mapping[str, Any]) -> str:
     against = ""
     if found["noise"] != 0.0 and not np.isnan(found["noiseless"]):
         against = f", against {number(found['noiseless'])} without noise"
-    return f"; the released model's {name} is {value} on {found['data']}{against}"
+    which = "model" if found["noise"] == 0.0 else "released model"
+    return f"; the {which}'s {name} is {value} on {found['data']}{against}"
 
 
 def _for_whom(found: Mapping[str, Any]) -> str:

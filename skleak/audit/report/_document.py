@@ -211,7 +211,9 @@ def _figure(report: AuditFacts, figures: bool) -> Block:
         prior = report.kind == "categorical"
         when = " when secrets are drawn from the stated prior" if prior else ""
         caption.append(f"Bounds hold for every attack{when}.")
-    caption.append(f"Upright bars are {percent(report.settings['confidence_level'])} intervals.")
+    if (drawn["high"] > drawn["low"]).any():
+        level = percent(report.settings["confidence_level"])
+        caption.append(f"Upright bars are {level} intervals.")
     if n_omitted := int((~np.isfinite(drawn["value"])).sum()):
         is_are = "it is" if n_omitted == 1 else "they are"
         which = f"{plural(n_omitted, 'result')}, infinite or undefined"

@@ -23,6 +23,7 @@ from skleak.rendering import (
     code,
     number,
     percent,
+    plural,
     root,
     rows,
     shorten,
@@ -93,7 +94,8 @@ class PersonAudit(PersonalReport):
     def _document(self, *, figures: bool) -> Document:
         what = {"record": "whole record", "membership": "membership"}.get(self.kind)
         about = f"{self.estimator}, {what or f'attribute {shorten(self.attribute, 40)}'}"
-        shown = Section("Noise by noise", self._shown())
+        several = self.table["noise_scale"].nunique() > 1
+        shown = Section("Noise by noise" if several else "In numbers", self._shown())
         return self._page("Audit of a person", about, (), (shown,))
 
     def _shown(self) -> tuple[Paragraph, Table]:
@@ -104,10 +106,13 @@ class PersonAudit(PersonalReport):
             f"{up(value)} ({bound_name(name)})" if name else "none known"
             for value, name in zip(table["bound"], table["bound_name"], strict=True)
         ]
+        noise = [number(scale) if scale else "none" for scale in table["noise_scale"]]
+        games = tuple(map(_games, table["n_games"]))
+        played = tuple(map(show, table["value"]))
         columns = [
-            Column("Noise scale", tuple(map(number, table["noise_scale"])), short="noise"),
+            Column("Noise scale", tuple(noise), short="noise"),
             Column("By the prior alone", tuple(map(show, table["prior"])), short="prior"),
-            Column("Best attack played", tuple(map(show, table["value"])), short="attack"),
+            Column("Best attack played", played, games, short="attack", terse=played),
             Column("Which", tuple(map(attack_label, table["attack"])), short="which", kind="words"),
             Column(
                 "Bound on all attacks" if guesses else f"{_whose(self)} err by".capitalize(),
@@ -118,6 +123,11 @@ class PersonAudit(PersonalReport):
         ]
         said = "Shares of right guesses." if guesses else "Root mean squared errors."
         return Paragraph(said, soft=True), Table("Noise by noise", tuple(columns))
+
+
+def _games(n_games: float) -> str:
+    """Say how many games a share or an error is a mean of; a few may pass a bound by chance."""
+    return f"over {plural(int(n_games), 'game')}" if n_games > 0.0 else "over no game"
 
 
 def bound_name(name: str) -> str:
@@ -232,7 +242,8 @@ def _findings(person: PersonAudit) -> tuple[str, ...]:
     does = "is right in" if guesses else "has a root mean squared error of"
     text = (
         f"{start}: {where} the best attack played, {code(first['attack'])}, {does} "
-        f"{show(first['value'])}, and the prior alone {show(first['prior'])}"
+        f"{show(first['value'])} {_games(first['n_games'])}, and the prior alone "
+        f"{show(first['prior'])}"
     )
     if not first["attack"]:
         text = f"{start}: {where} no attack on the model has a figure about this record"

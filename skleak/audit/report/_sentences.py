@@ -38,6 +38,8 @@ def _over_imputation(found: Finding) -> str:
     share = measured(found)
     if found["low"] == found["high"] > 0.0:
         meaning = "so of these the model told such an attacker more than the other columns do."
+    elif found["low"] == found["high"] == 0.0:
+        meaning = "so of these it told such an attacker no more than the other columns do."
     elif found["low"] > 0.0:
         meaning = "so the model tells such an attacker what the other columns do not."
     elif found["high"] < 0.0:

@@ -72,7 +72,8 @@ def results_table(report: AuditFacts) -> tuple[Block, ...]:
         f" Behind each verdict stands a wider one, at level {percent(settings['verdict_level'])}."
     )
     caption = (
-        f"With a number: its {level} interval.{'' if report.unbounded else wider} "
+        f"With a number: its {level} interval, where it reads otherwise."
+        f"{'' if report.unbounded else wider} "
         f"Utility: {settings['utility_name']} on {settings['utility_data']}. "
         "A dash: not computed or not defined."
     )
@@ -155,7 +156,7 @@ def _errors(report: AuditFacts) -> list[Column]:
         *ratio,
         Column(
             "Variance, squared bias",
-            _texts(results["variance"], number),
+            _texts(_variance(results), number),
             _texts(results["squared_bias"], number),
         ),
         _measured("Advantage over imputation", results, "advantage_over_imputation", percent, None),
@@ -297,13 +298,24 @@ def _measured(
     if show is percent:
         shows = [partial(percent, within=0.5 * width) for width in highs - lows]
     cells = tuple(own(value) for own, value in zip(shows, values, strict=True))
-    rows = zip(shows, values, lows, highs, strict=True)
-    ends = tuple(f"{own(a)} to {own(b)}" if v == v else "" for own, v, a, b in rows)
+    rows = zip(shows, cells, lows.where(values.notna()), highs.where(values.notna()), strict=True)
+    ends = tuple(_interval(own(a), own(b), cell) for own, cell, a, b in rows)
     return Column(head, cells, ends, short=short, terse=cells if terse else ())
 
 
 def _texts(values: Iterable[Any], show: Show) -> tuple[str, ...]:
     return tuple(show(value) for value in values)
+
+
+def _variance(results: pd.DataFrame) -> pd.Series:
+    """Variances of attacks; those of rounding, where none looks at the release, as 0."""
+    rounding = results["variance"] < 1e-12 * results["squared_bias"].abs()
+    return results["variance"].mask(rounding, 0.0)
+
+
+def _interval(low: str, high: str, cell: str) -> str:
+    """Write an interval; "" where it says no more than the number itself."""
+    return "" if low == high == cell else f"{low} to {high}"
 
 
 def _ends(low: Iterable[Any], high: Iterable[Any], show: Show) -> tuple[str, ...]:
