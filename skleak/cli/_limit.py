@@ -48,7 +48,7 @@ def judge(report: "AuditReport", limit: float) -> tuple[bool, str]:
 def _named(part: pd.DataFrame, verb: str, report: "AuditReport") -> str:
     found = {
         noise: _advantage(row["advantage"], row["source"], row["at_least"])
-        + _most_exposed(row["advantage"], row["largest"])
+        + ("" if row["at_least"] else _most_exposed(row["advantage"], row["largest"]))
         for noise, row in part.iterrows()
     }
     if report.noiseless:

@@ -90,6 +90,7 @@ def test_missing_extra_is_named(monkeypatch):
         subsampled_gaussian_epsilon(1.0, 0.1, 1, 0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("dp")
 def test_curve_without_subsampling_is_that_of_the_gaussian_from_below():
     rates = np.array([1e-6, 1e-3, 0.01, 0.1, 0.3, 0.5, 0.9])
@@ -100,6 +101,7 @@ def test_curve_without_subsampling_is_that_of_the_gaussian_from_below():
         assert np.all(found >= exact - 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("dp")
 def test_curve_of_one_step_is_below_every_test():
     sigma, rate = 0.8, 0.2

@@ -144,7 +144,7 @@ def test_drawn_attacks_on_models_stay_below(binary):
 
 @pytest.mark.parametrize(
     "model",
-    mostly_slow([PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegressor], 1),
+    mostly_slow([PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegressor], 0),
 )
 @pytest.mark.parametrize("prior", mostly_slow([0.5, 0.35], 1))
 def test_the_exact_attack_reaches_bayes(model, prior, binary):
