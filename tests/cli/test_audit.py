@@ -179,8 +179,9 @@ def test_the_progress_bar_is_on_standard_error(data, tmp_path, run):
     arguments = ("--target", "cost", *ONE, "--sensitive", "smoker?", "--out", tmp_path)
     code, text, err = run("audit", data, *arguments, "--n-releases", "5")
     assert code == 0
-    assert "cell" in err
-    assert "cell/s" not in text
+    assert "encodings" in err
+    assert "record/s" in err
+    assert "record/s" not in text
 
 
 @pytest.mark.slow
