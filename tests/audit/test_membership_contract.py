@@ -362,13 +362,14 @@ def test_the_summary_says_it_in_plain_words(data):
     X, y = data
     report = make(DecisionTreeClassifier(), attacks="loss").fit(X, y).report_
     first = report.findings[0]
-    assert first.startswith("An attacker who looks at the loss of each record (`loss`) tells")
+    assert "attacker who looks at the loss of each record (`loss`) tells" in first
     assert "guessing gives 50%" in first
     assert "Nothing is known that rules out a better attack." in first
-    assert "The model's accuracy is" in first
+    assert "the model's accuracy is" in first
+    assert report.to_dict()["decision"]["status"] == "exceeds"
     exact = make(noise_scales=0.2, attacks="exact").fit(X, y).report_.findings[0]
-    assert exact.startswith("At noise scale 0.2, an attacker who is told all other memberships")
-    assert "No attack whatsoever can exceed" in exact
+    assert "At noise scale 0.2, an attacker who is told all other memberships" in exact
+    assert "whatsoever" not in exact
 
 
 @pytest.mark.slow
