@@ -344,7 +344,13 @@ def test_quantities_have_the_bound_of_both_terms(shape, table):
     auditor = LeakageAuditor(
         model, 1, noise_scales=[0.001, 0.5], n_releases=60, random_state=0
     ).fit(X, y)
-    assert list(auditor.attacks_) == ["prior", "imputation", "white_box", "black_box"]
+    assert list(auditor.attacks_) == [
+        "prior",
+        "imputation",
+        "white_box",
+        "black_box",
+        "posterior_mean",
+    ]
     records = auditor.records_
     for scale in (0.001, 0.5):
         fitted = PrivateLinearRegression(scale, noise_covariance=shape).fit(X, y)
