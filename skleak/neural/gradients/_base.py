@@ -89,6 +89,20 @@ class Gradients(ABC):
         derivative is formal.
         """
 
+    def summed_information(
+        self, X: Array, y: Array, path: FloatArray, weigh: Weigh, **options: Any
+    ) -> dict[str, FloatArray]:
+        """Sum of `information` over parameters ``path``, (T, p), with the same options."""
+        before = self.parameters
+        total: dict[str, FloatArray] = {}
+        try:
+            for parameters in path:
+                self.parameters = parameters
+                add_parts(total, self.information(X, y, weigh, **options))
+        finally:
+            self.parameters = before
+        return total
+
     @abstractmethod
     def n_unknowns(self, X: Array, private_target: bool) -> int:
         """Number of entries of a record, with its target's where it is private."""
@@ -96,3 +110,9 @@ class Gradients(ABC):
     @abstractmethod
     def predict_raw(self, X: Array) -> FloatArray:
         """Outputs of the model, (n, n_outputs): one log-odds, or a score per class, or a number."""
+
+
+def add_parts(total: dict[str, FloatArray], found: dict[str, FloatArray]) -> None:
+    """Add the parts of a step to those before, in place."""
+    for name, values in found.items():
+        total[name] = total[name] + values if name in total else values
