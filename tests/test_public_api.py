@@ -9,8 +9,8 @@ import sys
 
 import skleak
 
-# Need an extra, and are imported by those who have it.
-OPTIONAL = {"skleak.neural.torch", "skleak.neural.models"}
+# Needs an extra, and is imported by those who have it.
+OPTIONAL = {"skleak.neural.torch"}
 PACKAGES = [
     f"skleak.{module.name}" for module in pkgutil.iter_modules(skleak.__path__) if module.ispkg
 ]
