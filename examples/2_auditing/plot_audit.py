@@ -122,9 +122,9 @@ print(conditional.results_[columns].round(3).to_string(index=False))
 # The audit above has ``secrets="actual"``: the patients are these, and the question is how many
 # of them are guessed right. A bound speaks of another game ([FANO23] figure 1): the sex of one
 # patient is drawn by chance, the model is trained with it, published, and the sex guessed. That
-# is ``secrets="drawn"``, the default. There the bounds hold exactly, for every patient and attack, and the
-# success of the white box is that of the best attack up to sampling. Choose "actual" to hear how
-# these people would fare, and "drawn" to check attacks against bounds.
+# is ``secrets="drawn"``, the default. There the bounds hold exactly, for every patient and attack,
+# and the success of the white box is that of the best attack up to sampling. Choose "actual" to
+# hear how these people would fare, and "drawn" to check attacks against bounds.
 drawn = LeakageAuditor(
     model,
     "sex",

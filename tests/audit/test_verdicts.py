@@ -14,7 +14,6 @@ from skleak.metrics._verdict import BIASED, CONSISTENT, EXCEEDED, VACUOUS
         (0.5, 0.6, 0.55, CONSISTENT),
         (0.5, 0.6, 0.49, EXCEEDED),
         (0.5, 0.6, 0.53, CONSISTENT),
-        (0.5, 0.6, 0.49, EXCEEDED),
         (0.9, 1.0, 1.0, VACUOUS),
         (0.9, 1.0, np.nan, VACUOUS),
         (0.1, 0.2, 0.5, CONSISTENT),

@@ -17,6 +17,7 @@ from skleak.audit.tables._rows import (
     record_table,
     success_columns,
 )
+from skleak.audit.tables._sampled import N_ERRORS
 from skleak.audit.tables._shadows import (
     FEWEST_RELEASES,
     learned_guesses,
@@ -24,7 +25,6 @@ from skleak.audit.tables._shadows import (
     ranked_guesses,
     robust_shares,
 )
-from skleak.audit.tables._sampled import N_ERRORS
 from skleak.bounds import membership_lower_bound_bounded
 from skleak.metrics import Interval, mean_interval
 from skleak.utils._typing import Array, FloatArray

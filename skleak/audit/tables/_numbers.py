@@ -8,7 +8,6 @@ from skleak.metrics import BIASED, CONSISTENT, EXCEEDED, VACUOUS
 from skleak.utils._typing import FloatArray
 
 
-
 def least_errors(bounds: Outcome) -> FloatArray:
     """Tightest lower bound on the error about every record, (n_targets,).
 

@@ -78,7 +78,7 @@ def judged_columns(
 ) -> dict[str, Any]:
     """Verdict by the tightest bound, the games behind it, and the bounds.
 
-    `limits` are what bounds may be that are estimates; `n_secrets` counts those that were not drawn.
+    `limits` are what bounds may be that are estimates; `n_secrets` counts those not drawn.
     """
     known = {name: value for name, value in bounds.items() if not np.isnan(value)}
     name = min(known, key=lambda bound: known[bound], default=None)

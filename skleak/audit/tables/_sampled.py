@@ -7,7 +7,6 @@ import numpy as np
 from skleak.audit.tables._design import Outcome
 from skleak.utils._typing import FloatArray
 
-
 # Standard errors of a bound that are allowed for.
 N_ERRORS = 4.0
 

@@ -19,9 +19,7 @@ from skleak.metrics import (
 from skleak.utils._typing import Array, FloatArray
 
 
-def success_verdict(
-    low: float, high: float, limit: float, n_secrets: int, level: float
-) -> str:
+def success_verdict(low: float, high: float, limit: float, n_secrets: int, level: float) -> str:
     """Judge a success probability against its tightest bound, or the most that this may be.
 
     The bound is an average over secrets drawn from the prior. Where the actual ones are attacked,
