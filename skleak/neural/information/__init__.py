@@ -1,0 +1,1 @@
+"""The Fisher information of every record, added up over the steps."""

@@ -1,0 +1,1 @@
+"""Batches, noise and the steps of private stochastic gradient descent."""
