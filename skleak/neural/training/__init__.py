@@ -1,1 +1,6 @@
 """Batches, noise and the steps of private stochastic gradient descent."""
+
+from skleak.neural.training._loop import Descent, Training
+from skleak.neural.training._source import SecretSource, SeededSource, Source, make_sources
+
+__all__ = ["Descent", "SecretSource", "SeededSource", "Source", "Training", "make_sources"]
