@@ -89,6 +89,12 @@ class Gradients(ABC):
         K - 1 unknowns for K > 2 classes, and as one for two; its derivative is formal.
         """
 
+    def sum_and_information(
+        self, X: Array, y: Array, weigh: Weigh, **options: Any
+    ) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+        """`clipped_sum` and `information` of the same records, which may share their work."""
+        return *self.clipped_sum(X, y), self.information(X, y, weigh, **options)
+
     def summed_information(
         self, X: Array, y: Array, path: FloatArray, weigh: Weigh, **options: Any
     ) -> dict[str, FloatArray]:

@@ -50,7 +50,7 @@ class Accounting:
 
 @dataclass
 class Observer:
-    """Sees the parameters before each step, and the members of its batch."""
+    """Sees each step, at the parameters that its gradients are taken at."""
 
     gradients: Gradients
     mechanism: StepMechanism
@@ -76,25 +76,29 @@ class Observer:
         for part in self.accounting.parts:
             self._sums[part], self._squares[part] = np.zeros(n), np.zeros(n)
 
-    def step(self, members: IntArray) -> None:
-        """Take notice of a step, at the parameters that its gradients are taken at."""
+    def step(self, members: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Sum of the clipped gradients of a batch, (p,), and its losses; note what it reveals."""
+        batch = self.X[members], self.y[members]
         counts = (self._n_steps - self._first) % self.accounting.every == 0
         self._n_steps += 1
+        self._n_counted += counts
         if not counts:
-            return
-        self._n_counted += 1
+            return self.gradients.clipped_sum(*batch)
         if self.accounting.records is None:
-            self._count_members(members)
-            return
+            total, losses, found = self.gradients.sum_and_information(
+                *batch, self.mechanism.weigh, **self._options
+            )
+            self._count_members(members, found)
+            return total, losses
         if self._is_plain_sum:
             self._path.append(self.gradients.parameters)
             if len(self._path) == _STEPS:
                 self._flush()
         else:
-            found = self.gradients.information(
-                *self._records, self.mechanism.weigh, **self._options
+            self._count_differences(
+                self.gradients.information(*self._records, self.mechanism.weigh, **self._options)
             )
-            self._count_differences(found)
+        return self.gradients.clipped_sum(*batch)
 
     def totals(self) -> Totals:
         """What was added up so far."""
@@ -145,13 +149,8 @@ class Observer:
         for part, values in found.items():
             self._sums[part] += values
 
-    def _count_members(self, members: IntArray) -> None:
+    def _count_members(self, members: IntArray, found: dict[str, FloatArray]) -> None:
         """Add what members of a batch reveal, and the squares that its variance is made of."""
-        if len(members) == 0:
-            return
-        found = self.gradients.information(
-            self.X[members], self.y[members], self.mechanism.weigh, **self._options
-        )
         for part, values in found.items():
             self._sums[part][members] += values
             self._squares[part][members] += values**2

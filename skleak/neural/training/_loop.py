@@ -55,9 +55,10 @@ class Training:
         velocity = np.zeros_like(parameters) if self.velocity is None else self.velocity
         for _ in range(n_steps):
             members = self._batch()
-            if observer is not None:
-                observer.step(members)
-            total, losses = self.gradients.clipped_sum(self.X[members], self.y[members])
+            if observer is None:
+                total, losses = self.gradients.clipped_sum(self.X[members], self.y[members])
+            else:
+                total, losses = observer.step(members)
             if s > 0.0:
                 total = total + s * self.source.normal(len(total))
             velocity = self.descent.momentum * velocity + total / expected
