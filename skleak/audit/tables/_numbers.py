@@ -3,11 +3,9 @@
 import numpy as np
 
 from skleak.audit.tables._design import Outcome, SecretDesign
+from skleak.audit.tables._sampled import N_ERRORS
 from skleak.metrics import BIASED, CONSISTENT, EXCEEDED, VACUOUS
 from skleak.utils._typing import FloatArray
-
-# Standard errors of a mean over a sample of the records that are allowed for.
-_N_ERRORS = 4.0
 
 
 def least_errors(bounds: Outcome) -> FloatArray:
@@ -53,7 +51,7 @@ def _mean_share(variance: FloatArray, least: FloatArray, some: FloatArray) -> fl
     if 1 < n < len(some):
         ratio = least[some].sum() / variance[some].sum()
         rest = least[some] - ratio * variance[some]
-        error = _N_ERRORS * np.std(rest, ddof=1) / np.sqrt(n) / variance[some].mean()
+        error = N_ERRORS * np.std(rest, ddof=1) / np.sqrt(n) / variance[some].mean()
         share = min(share, float(1.0 - ratio + error))
     return min(max(share, 0.0), 1.0)
 
