@@ -57,7 +57,7 @@ def test_what_is_removed_does_not_depend_on_how_far_the_numbers_are_from_their_m
         assert np.isnan(removed(design(score[some], np.ones(n)[some]), one, 0.95).low)
 
 
-@pytest.mark.parametrize("n_seeds", mostly_slow([1, 16], 1))
+@pytest.mark.parametrize("n_seeds", mostly_slow([1, 16]))
 @pytest.mark.parametrize("secrets", ["actual", "drawn"])
 def test_the_first_sentence_is_not_contradicted_by_the_tables(secrets, n_seeds):
     gaps, n_exceeded = [], 0

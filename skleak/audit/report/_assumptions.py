@@ -301,8 +301,9 @@ def _sampled(report: AuditFacts) -> list[str]:
         f"Bounds were computed for {low if low == high else f'{low} to {high}'} of the "
         f"{count(report.settings['n_targets'])} records at a noise scale: for those that may be "
         "the most exposed, and for a random sample of the others. Their means are estimates, with "
-        f"a standard error of at most {number(error)}, for four times which every verdict allows. "
-        "Of a record that was not computed a bound is shown that is known of all of them."
+        f"a standard error of at most {number(error)}. Verdicts and the decision allow for "
+        "four of them, or for what is known of every record where that is less. Of a record that "
+        "was not computed a bound is shown that is known of all of them."
     ]
 
 

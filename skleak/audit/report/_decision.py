@@ -112,12 +112,13 @@ def largest_advantages(report: AuditFacts) -> pd.DataFrame:
 
 
 def _allowance(report: AuditFacts) -> pd.Series:
-    """Return four standard errors of the bound, as an advantage, where it is that of a sample."""
+    """Return how much more the bound may be, as an advantage, where it is that of a sample."""
     first = levels(report)
-    if "bound_error" not in first:
+    if "bound_limit" not in first:
         return pd.Series(0.0, index=first.index)
     rest = (1.0 - first["baseline"].astype(float)).where(lambda share: share > 0.0)
-    return (4.0 * first["bound_error"].astype(float) / rest).fillna(0.0)
+    more = first["bound_limit"].astype(float) - tightest(report)["value"].astype(float)
+    return (more / rest).fillna(0.0)
 
 
 def limit_of(report: AuditFacts) -> float:

@@ -4,11 +4,10 @@ import numpy as np
 from scipy import stats
 
 from skleak.audit.tables._design import Outcome, SecretDesign
+from skleak.audit.tables._sampled import N_ERRORS
 from skleak.metrics import BIASED, CONSISTENT, EXCEEDED, VACUOUS, Interval
 from skleak.utils._typing import FloatArray
 
-# Standard errors of a mean over a sample of the records that are allowed for.
-_N_ERRORS = 4.0
 # Persons, or games, from which a regression tells more than a mean.
 _FEWEST = 8
 # Share of a mean square that sums lose.
@@ -93,7 +92,7 @@ def share_at_most(design: SecretDesign, bounds: Outcome) -> float:
     if 1 < n < len(some):
         ratio = least[some].sum() / variance[some].sum()
         rest = least[some] - ratio * variance[some]
-        error = _N_ERRORS * np.std(rest, ddof=1) / np.sqrt(n) / variance[some].mean()
+        error = N_ERRORS * np.std(rest, ddof=1) / np.sqrt(n) / variance[some].mean()
         share = min(share, float(1.0 - ratio + error))
     return min(max(share, 0.0), 1.0)
 
@@ -142,7 +141,7 @@ def _regressed(
     var_y, var_x = max(var_y, 0.0), max(var_x, 0.0)
     if n < _FEWEST or var_x <= _LOST * xx / n:
         return mean, var_y / max(n - 1.0, 1.0), n - 1.0
-    if not always and off**2 > _N_ERRORS**2 * var_x / (n - 1.0):
+    if not always and off**2 > N_ERRORS**2 * var_x / (n - 1.0):
         return mean, var_y / (n - 1.0), n - 1.0
     slope = both / var_x
     residual = max(var_y - slope * both, 0.0) * n / (n - 2.0)

@@ -64,17 +64,22 @@ def _unjudged(design: SecretDesign, name: str, found: Mapping[str, Any]) -> dict
 def _success_row(
     design: SecretDesign, outcome: Outcome, bounds: Outcome | None, utility: float
 ) -> dict[str, Any]:
-    means, errors = dict.fromkeys(design.bounds, np.nan), dict.fromkeys(design.bounds, 0.0)
-    sampled: dict[str, Any] = {}
+    means = dict.fromkeys(design.bounds, np.nan)
+    limits, sampled = dict(means), {}
     if bounds is not None:
-        for name in design.bounds:
-            means[name], errors[name] = mean_bound(bounds, name, design.prior_score)
-        if "computed" in bounds and means:
-            tightest = errors[min(means, key=lambda name: means[name])]
-            sampled = {"bound_error": tightest, "n_bounded": int(bounds["computed"].sum())}
+        found = {name: mean_bound(bounds, name, design.prior_score) for name in design.bounds}
+        means |= {name: mean.value for name, mean in found.items()}
+        limits |= {name: mean.limit for name, mean in found.items()}
+        if "computed" in bounds and found:
+            tightest = min(found.values(), key=lambda mean: np.nan_to_num(mean.value, nan=np.inf))
+            sampled = {
+                "bound_error": tightest.standard_error,
+                "bound_limit": tightest.limit,
+                "n_bounded": int(bounds["computed"].sum()),
+            }
     played = Played.of(design, outcome)
     n_secrets = 0 if design.drawn else len(design.targets)
-    judged = judged_columns(design, played, means, errors, utility, n_secrets)
+    judged = judged_columns(design, played, means, limits, utility, n_secrets)
     return _scores(design, played.shown) | judged | sampled
 
 
