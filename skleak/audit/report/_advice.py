@@ -50,10 +50,8 @@ def _removed(found: Mapping[str, Any]) -> str:
     """Say which share of the squared error attackers with the prior of a number remove."""
     best, most = found["best"], percent(found["at_most"], up=True)
     name = attack_label(best["attack"])
-    said = (
-        f"attackers who know {distribution(found)} remove at most {most} of the squared error on "
-        "average"
-    )
+    known = distribution(found["kind"], found["attribute"])
+    said = f"attackers who know {known} remove at most {most} of the squared error on average"
     if best["exceeded"] and best["advantage"] > found["at_most"]:
         share = percent(best["advantage"])
         return f"{said} by the bound, which the {name} exceeds with {share} (see below)"
@@ -64,11 +62,11 @@ def _removed(found: Mapping[str, Any]) -> str:
     return f"{said} (the best played, the {name}, {percent(best['advantage'])})"
 
 
-def distribution(found: Mapping[str, Any]) -> str:
+def distribution(kind: str, attribute: Any) -> str:
     """Say what attackers with the prior of a number, or of whole records, know."""
-    if found["kind"] == "record":
+    if kind == "record":
         return "means and covariances of the columns"
-    return f"how {code(found['attribute'])} is distributed"
+    return f"how {code(attribute)} is distributed"
 
 
 def _unknown(found: Mapping[str, Any]) -> str:

@@ -151,8 +151,9 @@ def _least(found: Finding) -> str:
         return "No bound rules out that some attack makes no error."
     whole, one = found["kind"] == "record", names_of([found["label"]])
     most = percent(found["share_of_one"], up=True)
+    known = distribution(found["kind"], found["attribute"])
     return (
-        f"No attacker who knows {distribution(found)} has one below {root(found['least'])}, on "
+        f"No attacker who knows {known} has one below {root(found['least'])}, on "
         f"average over what {'they' if whole else 'it'} may be (guessing: "
         f"{root(found['least_guess'])}), or below {root(found['least_of_one'])} for the most "
         f"exposed record ({one}), from whose squared error at most {most} is removed"
