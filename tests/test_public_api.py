@@ -10,14 +10,13 @@ import sys
 import skleak
 
 # Needs an extra, and is imported by those who have it.
-OPTIONAL = {"skleak.neural"}
+OPTIONAL = {"skleak.neural.torch"}
 PACKAGES = [
     f"skleak.{module.name}" for module in pkgutil.iter_modules(skleak.__path__) if module.ispkg
 ]
 # For the other packages alone; their front doors are no part of the public face.
 INTERNAL = {"skleak.adversary", "skleak.rendering", "skleak.utils"}
-MODULES = [*(name for name in PACKAGES if name not in OPTIONAL), "skleak.exceptions"]
-MODULES += ["skleak._released"]
+MODULES = [*PACKAGES, "skleak.exceptions", "skleak._released"]
 # Packages whose classes a user constructs; elsewhere there are results, protocols and mixins.
 WITH_EXAMPLES = {
     f"skleak.{name}"

@@ -47,7 +47,7 @@ model = make_pipeline(
 # * ``black_box`` may ask the published model for predictions;
 # * ``white_box`` reads the coefficients, and nothing beats it.
 noise_scales = np.geomspace(0.03, 30.0, 10)
-auditor = LeakageAuditor(model, "sex", noise_scales=noise_scales, random_state=0)
+auditor = LeakageAuditor(model, "sex", noise_scales=noise_scales, secrets="actual", random_state=0)
 auditor.fit(X_train, y_train, X_test, y_test)
 print(auditor.results_.pivot(index="noise_scale", columns="attack", values="success").round(3))
 
@@ -109,6 +109,7 @@ conditional = LeakageAuditor(
     "sex",
     attacks=["prior", "white_box"],
     noise_scales=enough,
+    secrets="actual",
     prior="conditional",
     random_state=0,
 ).fit(X_train, y_train, X_test, y_test)
@@ -121,9 +122,9 @@ print(conditional.results_[columns].round(3).to_string(index=False))
 # The audit above has ``secrets="actual"``: the patients are these, and the question is how many
 # of them are guessed right. A bound speaks of another game ([FANO23] figure 1): the sex of one
 # patient is drawn by chance, the model is trained with it, published, and the sex guessed. That
-# is ``secrets="drawn"``. There the bounds hold exactly, for every patient and attack, and the
-# success of the white box is that of the best attack up to sampling. Choose "actual" to hear how
-# these people would fare, and "drawn" to check attacks against bounds.
+# is ``secrets="drawn"``, the default. There the bounds hold exactly, for every patient and attack,
+# and the success of the white box is that of the best attack up to sampling. Choose "actual" to
+# hear how these people would fare, and "drawn" to check attacks against bounds.
 drawn = LeakageAuditor(
     model,
     "sex",

@@ -128,7 +128,7 @@ _ = display.ax_.set_title("Guessing VKORC1, drawn from its prior", loc="left", f
 # about these patients, and imputation, which never sees the model, does better still. The rings in
 # the figure mark them: they beat a bound that starts from the prior, and tells what the model adds.
 attacks = {**attacks, "imputation": "imputation"}
-actual = LeakageAuditor(model, GENE, attacks=attacks, bounds=["bayes"], **options)
+actual = LeakageAuditor(model, GENE, attacks=attacks, secrets="actual", bounds=["bayes"], **options)
 actual.fit(X_train, y_train, X_test, y_test)
 success = actual.results_.pivot(index="noise_scale", columns="attack", values="success")
 print("\nShare of right guesses, actual secrets")

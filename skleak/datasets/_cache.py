@@ -6,6 +6,7 @@ import io
 import os
 import shutil
 import subprocess
+import tarfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +23,8 @@ DOWNLOAD_TIMEOUT = 60.0  # seconds without an answer, not for the whole file
 class SourceFile:
     """A file of the data home and where it comes from."""
 
-    # Name under the data home. ``.gz`` is unpacked to bytes, ``.npz`` to a dict of arrays, any
-    # other file is taken as it is.
+    # Name under the data home, maybe in a folder of it. ``.gz`` is unpacked to bytes, ``.npz`` to a
+    # dict of arrays, ``.tar.gz`` to one of arrays of bytes, any other file is taken as it is.
     name: str
     # Public source. A ``.gz`` file stands there as it is, or in the old Unix format ``.Z``, and may
     # also lie in the data home as it is downloaded, or unpacked.
@@ -31,11 +32,14 @@ class SourceFile:
     # Hexadecimal SHA-256 of the unpacked content (see :func:`content_hash`): containers of the same
     # content differ from one copy to the next
     sha256: str
+    # The hash is that of the file as it stands at the source: where nobody publishes another
+    packed: bool = False
 
     @property
     def names(self) -> list[str]:
         """Names under which the file is looked for; it is downloaded under the second."""
-        downloaded = self.url.rsplit("/", 1)[-1]
+        folder, slash, _ = self.name.rpartition("/")
+        downloaded = folder + slash + self.url.rsplit("/", 1)[-1]
         return [self.name, downloaded, downloaded.removesuffix(".Z")]
 
 
@@ -110,22 +114,32 @@ def _how_to_supply(source: SourceFile, home: Path, reason: str) -> str:
 def _checked(source: SourceFile, path: Path, remedy: str) -> Any:
     """Return the content of a file if it has the expected hash."""
     raw = path.read_bytes()
+    what = "be the file" if source.packed else "hold content"
+    expected = f"{path} must {what} with SHA-256 {source.sha256}"
+    if source.packed and (got := content_hash(raw)) != source.sha256:
+        raise ValueError(f"{expected}; got {got}. {remedy}")
     try:
         content = _unpack(path.name, raw)
-        got = content_hash(content)
+        got = source.sha256 if source.packed else content_hash(content)
     except Exception as error:  # whatever the unpacker objects to, it is not the expected file
         raise ValueError(
-            f"{path} must hold content with SHA-256 {source.sha256}; got a file with SHA-256 "
-            f"{content_hash(raw)} that cannot be unpacked ({error}). {remedy}"
+            f"{expected}; got a file with SHA-256 {content_hash(raw)} that cannot be unpacked "
+            f"({error}). {remedy}"
         ) from error
     if got != source.sha256:
-        raise ValueError(
-            f"{path} must hold content with SHA-256 {source.sha256}; got {got}. {remedy}"
-        )
+        raise ValueError(f"{expected}; got {got}. {remedy}")
     return content
 
 
 def _unpack(name: str, raw: bytes) -> bytes | dict[str, np.ndarray]:
+    if name.endswith(".tar.gz"):  # in memory: no path of the archive is ever written to
+        with tarfile.open(fileobj=io.BytesIO(raw), mode="r:gz") as archive:
+            files = [(member.name, archive.extractfile(member)) for member in archive.getmembers()]
+            return {
+                path.rsplit("/", 1)[-1]: np.frombuffer(file.read(), np.uint8)
+                for path, file in files
+                if file is not None
+            }
     if name.endswith(".gz"):
         return gzip.decompress(raw)
     if name.endswith(".Z"):  # of the old Unix `compress`, which Python does not read

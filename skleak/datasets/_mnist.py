@@ -2,17 +2,15 @@
 
 import os
 from collections.abc import Iterable
-from numbers import Integral
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.decomposition import PCA
 
 from skleak.datasets._cache import SourceFile, load_file
-from skleak.datasets._table import bundle
+from skleak.datasets._images import SUBSETS, bundle_images, check_classes, select_images
 from skleak.utils._arguments import check_choice
-from skleak.utils._typing import Array, FloatArray
+from skleak.utils._typing import FloatArray
 
 # The hash is that of the four arrays, in the order of their names: the archives in circulation
 # hold the same arrays and differ in their zip headers.
@@ -21,7 +19,6 @@ MNIST = SourceFile(
     url="https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz",
     sha256="c868f4cc70f1ec2961bd3b26437ea3a5d0e93cba4d95b336c6d475dd9dabb021",
 )
-SUBSETS = {"train": ["train"], "test": ["test"], "all": ["train", "test"]}
 PREPROCESSING = {"unit_interval": "pixel", "pca20": "component"}
 N_COMPONENTS = 20
 TARGET = "digit"
@@ -112,50 +109,23 @@ def fetch_mnist(
         ...
     FileNotFoundError: mnist.npz is not in ...
     """
-    digits = _check_classes(classes)
+    digits = check_classes(classes, "digits")
     check_choice("subset", subset, SUBSETS)
     check_choice("preprocessing", preprocessing, PREPROCESSING)
     images = load_file(MNIST, data_home, download_if_missing)
-    selected = [_select(images, part, digits) for part in SUBSETS[subset]]
-    pixels = np.concatenate([part[0] for part in selected])
-    y: Any = np.concatenate([part[1] for part in selected]).astype(np.int64)
-    X: Any = pixels / 255.0
+    pixels, y = select_images(images, subset, digits)
+    X = pixels / 255.0
     if preprocessing == "pca20":
-        X = _principal_components(_select(images, "train", digits)[0] / 255.0, X)
-    feature_names = [f"{PREPROCESSING[preprocessing]}{j}" for j in range(X.shape[1])]
-    if as_frame:
-        X, y = pd.DataFrame(X, columns=feature_names), pd.Series(y, name=TARGET)
-    return bundle(
+        X = _principal_components(select_images(images, "train", digits)[0] / 255.0, X)
+    return bundle_images(
         X,
         y,
-        return_X_y=return_X_y,
-        feature_names=feature_names,
+        feature_names=[f"{PREPROCESSING[preprocessing]}{j}" for j in range(X.shape[1])],
         target_name=TARGET,
+        return_X_y=return_X_y,
+        as_frame=as_frame,
         descr=DESCR,
     )
-
-
-def _check_classes(classes: Iterable[int] | None) -> list[int]:
-    if classes is None:
-        return list(range(10))
-    expected = "`classes` must be None or an iterable of distinct digits 0 to 9"
-    advice = "Pass for instance `classes=(0, 1)`."
-    if not isinstance(classes, Iterable):
-        raise TypeError(f"{expected}; got {classes!r}. {advice}")
-    digits = list(classes)
-    for digit in digits:
-        if not isinstance(digit, Integral) or isinstance(digit, bool):
-            raise TypeError(f"{expected}; got the entry {digit!r}. {advice}")
-    if not digits or len(set(digits)) < len(digits) or not set(digits) <= set(range(10)):
-        raise ValueError(f"{expected}; got {digits!r}. {advice}")
-    return [int(digit) for digit in digits]
-
-
-def _select(images: dict[str, Array], part: str, digits: list[int]) -> tuple[Array, Array]:
-    """Flat images and labels of the chosen digits of one part, still of uint8."""
-    labels = images[f"y_{part}"]
-    chosen = np.isin(labels, digits)
-    return images[f"x_{part}"][chosen].reshape(-1, 784), labels[chosen]
 
 
 def _principal_components(train: FloatArray, X: FloatArray) -> FloatArray:

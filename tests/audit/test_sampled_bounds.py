@@ -47,7 +47,9 @@ def test_the_mean_of_a_sample_is_that_of_all_within_its_error(known, whole, rng)
             computed = leading | (rng.permutation(n).argsort() < 60)
             part = {key: np.where(computed, values, np.nan) for key, values in whole.items()}
             part |= {"computed": computed, "leading": leading} | ends
-            mean, error = mean_bound(part, name, top)
+            mean, error, limit = mean_bound(part, name, top)
+            assert limit >= max(mean, whole["bayes"].mean() - 1e-9)
+            assert limit <= max(mean, ends["upper"].mean() + 1e-9)
             scores.append((mean - whole[name].mean()) / error)
         scores = np.array(scores)
         assert np.abs(scores).max() < 5.0
@@ -59,12 +61,12 @@ def test_all_but_the_last_record_leave_no_error_of_sampling(known, whole):
     computed = np.ones(len(known.prior), dtype=bool)
     ends = {"upper": np.ones(len(computed)), "lower": np.zeros(len(computed))}
     part = whole | {"computed": computed, "leading": ~computed} | ends
-    mean, error = mean_bound(part, "bayes", known.prior.max(axis=1))
+    mean, error, _ = mean_bound(part, "bayes", known.prior.max(axis=1))
     assert mean == pytest.approx(whole["bayes"].mean(), abs=1e-12)
     assert error == pytest.approx(whole["standard_error"].mean(), abs=1e-12)
     # Where the sample is too small to tell, what is known of all is the bound.
     part["leading"] = np.arange(len(computed)) > 1
-    assert mean_bound(part, "bayes", known.prior.max(axis=1))[0] >= whole["bayes"].mean()
+    assert mean_bound(part, "bayes", known.prior.max(axis=1)).value >= whole["bayes"].mean()
 
 
 def test_the_most_exposed_records_are_exact(known, whole):

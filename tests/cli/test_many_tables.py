@@ -63,9 +63,12 @@ def assert_confirmed(told):
         assert "bound exceeded" not in set(attacks["verdict"])
     if found["kind"] == "categorical" and found["source"] == "bound":
         bounds = [name for name in ("bayes", "tightest_bound") if name in records]
-        own = records[bounds].astype(float).min(axis=1) - records["prior"]
-        own /= 1.0 - records["prior"]
-        mean = own.groupby(records["noise_scale"]).mean()
+        most = records[bounds].astype(float).min(axis=1)
+        own = (most - records["prior"]) / (1.0 - records["prior"])
+        means = pd.DataFrame({"most": most, "prior": records["prior"]})
+        means = means.groupby(records["noise_scale"]).mean()
+        # Of a sample of the records, no more than what is known of all of them.
+        mean = (means["most"] - means["prior"]) / (1.0 - means["prior"])
         assert mean[found["noise"]] == pytest.approx(found["advantage"], abs=0.01)
         if found["status"] == "kept":
             smaller = [level for level in levels if level < found["noise"]]

@@ -41,8 +41,9 @@ def stand_in(monkeypatch, tmp_path):
 
     def put(module, constant, raw):
         source = getattr(module, constant)
-        content = _cache._unpack(source.name, raw)
+        content = raw if source.packed else _cache._unpack(source.name, raw)
         monkeypatch.setattr(module, constant, replace(source, sha256=content_hash(content)))
+        (tmp_path / source.name).parent.mkdir(exist_ok=True)
         (tmp_path / source.name).write_bytes(raw)
         return tmp_path
 

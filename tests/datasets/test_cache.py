@@ -11,6 +11,8 @@ from requests.exceptions import ChunkedEncodingError, ConnectTimeout
 
 from skleak.datasets._adult import TEST, TRAIN
 from skleak.datasets._cache import SourceFile, content_hash, get_data_home, load_file
+from skleak.datasets._cifar10 import CIFAR10
+from skleak.datasets._fashion_mnist import TEST_IMAGES, TEST_LABELS, TRAIN_IMAGES, TRAIN_LABELS
 from skleak.datasets._iwpc import IWPC
 from skleak.datasets._mnist import MNIST
 
@@ -223,9 +225,37 @@ class TestDownload:
         assert not list(tmp_path.iterdir())
 
 
+class TestPacked:
+    """Where only the hash of a file as it stands at the source is known."""
+
+    @staticmethod
+    def source(raw):
+        url = "https://example.org/plain.gz"
+        return SourceFile("folder/plain.gz", url, hashlib.sha256(raw).hexdigest(), packed=True)
+
+    def test_downloaded_into_its_folder(self, tmp_path, network):
+        raw = gzip.compress(TEXT, mtime=0)
+        network.pages["https://example.org/plain.gz"] = raw
+        (tmp_path / "plain.gz").write_bytes(b"that of another data set")
+        for _ in range(2):
+            assert load_file(self.source(raw), tmp_path) == TEXT
+        assert (tmp_path / "folder" / "plain.gz").read_bytes() == raw
+        assert len(network.asked) == 1
+
+    def test_other_container_of_the_same_content_is_refused(self, tmp_path):
+        source = self.source(gzip.compress(TEXT, mtime=0))
+        (tmp_path / "folder").mkdir()
+        (tmp_path / source.name).write_bytes(gzip.compress(TEXT, mtime=1))
+        with pytest.raises(ValueError, match=f"must be the file with SHA-256 {source.sha256}; got"):
+            load_file(source, tmp_path)
+
+
 def test_sources():
-    sources = [IWPC, TRAIN, TEST, MNIST]
+    fashion = [TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS]
+    sources = [IWPC, TRAIN, TEST, MNIST, CIFAR10, *fashion]
     names = ["iwpc-scaled.csv", "adult.data.gz", "adult.test.gz", "mnist.npz"]
-    assert [source.name for source in sources] == names
+    names += ["cifar-10-binary.tar.gz"]
+    assert [source.name for source in sources[:5]] == names
+    assert len({source.name for source in sources}) == len(sources)
     assert all(source.url.startswith("https://") for source in sources)
     assert all(len(bytes.fromhex(source.sha256)) == 32 for source in sources)

@@ -127,5 +127,6 @@ def _of_channel(
         own = by_name[BOUNDS[name]].sort_values("record")
         result[name] = own["success"].to_numpy()
     bayes = by_name["Bayes"].sort_values("record")
-    result["standard_error"] = bayes["standard_error"].to_numpy()
+    # Of the advantage there, and here of the success.
+    result["standard_error"] = bayes["standard_error"].to_numpy() * (1.0 - prior.max(axis=1))
     return result

@@ -35,7 +35,7 @@ class AuditReport(AuditFacts, Report):
         ``baseline``, ``advantage``, ``imputation``, ``advantage_over_imputation``, ``verdict``,
         ``utility``, ``n_games``, ``detectable_excess`` and a column for each bound on the success.
         ``<name>_low`` and ``<name>_high`` hold intervals. With bounds of a sample of the records
-        ``bound_error`` and ``n_bounded``. For errors also ``mse``, ``variance``,
+        ``bound_error``, ``bound_limit`` and ``n_bounded``. For errors also ``mse``, ``variance``,
         ``squared_bias``, ``mse_over_bound``, ``cramer_rao`` and ``cramer_rao_mean``; for membership
         ``tpr_at_1pct_fpr``, ``tpr_at_0.1pct_fpr``, their exact bounds ``bayes_<name>``, ``auc``,
         ``gap`` and ``lower_bound``.

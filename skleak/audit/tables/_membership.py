@@ -17,6 +17,7 @@ from skleak.audit.tables._rows import (
     record_table,
     success_columns,
 )
+from skleak.audit.tables._sampled import N_ERRORS
 from skleak.audit.tables._shadows import (
     FEWEST_RELEASES,
     learned_guesses,
@@ -38,7 +39,7 @@ class _Level:
 
     games: Mapping[str, tuple[Played, Rates]]
     bounds: Mapping[str, float]
-    errors: Mapping[str, float]
+    limits: Mapping[str, float]  # what bounds may be that are estimates
     gap: Interval
     utility: float
     distances: FloatArray  # of models with and without, over the noise; any shape
@@ -68,7 +69,7 @@ def _row(design: MembershipDesign, level: _Level, played: Played, found: Rates) 
         **usual,
         **dict(zip(("gap", "gap_low", "gap_high"), level.gap, strict=True)),
         "lower_bound": surely_reached(level.gap, design.prior),
-        **judged_columns(design, played, level.bounds, level.errors, level.utility),
+        **judged_columns(design, played, level.bounds, level.limits, level.utility),
         **strict,
         **{f"bayes_{name}": best_rate(level.distances, rate) for name, rate in TPR.items()},
     }
@@ -105,10 +106,12 @@ def _actual_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int
         games[name] = Played(shown, own, int(attacked.sum()), shares[:, j]), found
     dp = np.array([_pair(mu, design.prior) for mu in _stacked(done, "dp", k)])
     of_releases = {"dp": dp, "bayes": _mean(_stacked(done, "bayes", k), axis=1)}
+    means = {name: float(_mean(of_releases[name])) for name in design.bounds}
+    errors = {name: _standard_error(of_releases[name]) for name in design.bounds}
     return _Level(
         games,
-        {name: float(_mean(of_releases[name])) for name in design.bounds},
-        {name: _standard_error(of_releases[name]) for name in design.bounds},
+        means,
+        {name: mean + N_ERRORS * errors[name] for name, mean in means.items()},
         _over_releases(_stacked(done, "gap", k), design.confidence_level),
         float(_mean(_stacked(done, "utility", k))),
         _stacked(done, "separation", k),
@@ -172,10 +175,11 @@ def _played(
 def _drawn_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int) -> _Level:
     noise = design.noise_scales[k]
     computed = cells.get(cell_key(noise, "bounds"))
-    bounds, errors = dict.fromkeys(design.bounds, np.nan), {}
+    bounds, limits = dict.fromkeys(design.bounds, np.nan), {}
     if computed is not None:
         bounds |= {name: float(computed[name].mean()) for name in bounds if name != "dp"}
-        errors["bayes"] = float(computed["standard_error"].mean())
+        error = float(computed["standard_error"].mean())
+        limits["bayes"] = bounds["bayes"] + N_ERRORS * error
     if "dp" in bounds:
         bounds["dp"] = _pair(design.dp[k], design.prior)
     lost = cells.get(cell_key(noise, "gap"))
@@ -189,7 +193,7 @@ def _drawn_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int)
     }
     gap = _difference(lost, design.confidence_level)
     distances = np.array([]) if design.distances is None else _over_noise(design.distances, noise)
-    return _Level(games, bounds, errors, gap, float(utility.mean()), distances)
+    return _Level(games, bounds, limits, gap, float(utility.mean()), distances)
 
 
 def _drawn_records(

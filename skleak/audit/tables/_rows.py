@@ -72,26 +72,26 @@ def judged_columns(
     design: Design,
     played: Played,
     bounds: Mapping[str, float],
-    errors: Mapping[str, float],
+    limits: Mapping[str, float],
     utility: float,
     n_secrets: int = 0,
 ) -> dict[str, Any]:
     """Verdict by the tightest bound, the games behind it, and the bounds.
 
-    `errors` are standard errors of the bounds; `n_secrets` counts those that were not drawn.
+    `limits` are what bounds may be that are estimates; `n_secrets` counts those not drawn.
     """
     known = {name: value for name, value in bounds.items() if not np.isnan(value)}
     name = min(known, key=lambda bound: known[bound], default=None)
     tightest = np.nan if name is None else known[name]
-    error = 0.0 if name is None else errors.get(name, 0.0)
-    rest = (tightest, error, n_secrets, design.verdict_level)
+    limit = tightest if name is None else limits.get(name, tightest)
+    rest = (limit, n_secrets, design.verdict_level)
     # A fact is found without error.
     shares, n_games = (None, 0) if played.fact else (played.shares, played.n_games)
     return {
         "verdict": success_verdict(played.judged.low, played.judged.high, *rest),
         "utility": utility,
         "n_games": played.n_games,
-        "detectable_excess": found_excess(shares, n_games, *rest),
+        "detectable_excess": found_excess(shares, n_games, *rest) + (limit - tightest),
         **bounds,
     }
 

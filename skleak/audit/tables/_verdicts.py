@@ -19,19 +19,16 @@ from skleak.metrics import (
 from skleak.utils._typing import Array, FloatArray
 
 
-def success_verdict(
-    low: float, high: float, bound: float, standard_error: float, n_secrets: int, level: float
-) -> str:
-    """Judge a success probability against the tightest of its bounds.
+def success_verdict(low: float, high: float, limit: float, n_secrets: int, level: float) -> str:
+    """Judge a success probability against its tightest bound, or the most that this may be.
 
     The bound is an average over secrets drawn from the prior. Where the actual ones are attacked,
     they are a single draw, by chance easier or harder than the average: with ``low`` the true
     success on them, chance alone explains it with probability at most
-    ``exp(-n_secrets KL(low || bound))`` (Hoeffding 1963), and the verdict allows for that.
+    ``exp(-n_secrets KL(low || limit))`` (Hoeffding 1963), and the verdict allows for that.
     """
-    if np.isnan(bound):
+    if np.isnan(limit):
         return VACUOUS
-    limit = bound + 4.0 * standard_error
     judged = str(verdict(low, high, limit))
     if judged == EXCEEDED and n_secrets > 0 and low <= _chance_limit(limit, n_secrets, level):
         return CONSISTENT
@@ -53,18 +50,16 @@ def _chance_limit(bound: float, n_secrets: int, level: float) -> float:
 def found_excess(
     shares: FloatArray | None,
     games: int,
-    bound: float,
-    standard_error: float,
+    limit: float,
     n_secrets: int,
     level: float,
 ) -> float:
-    """Excess of the success over its bound that `success_verdict` would find in 80% of audits.
+    """Excess of the success over the limit that `success_verdict` would find in 80% of audits.
 
     Shapes: ``shares`` (n_releases,); returns: NaN where there is no bound to exceed, infinite
     where no success would be found.
     """
-    limit = bound + 4.0 * standard_error
-    if np.isnan(bound) or limit >= 1.0:
+    if np.isnan(limit) or limit >= 1.0:
         return np.nan
     least = _chance_limit(limit, n_secrets, level) if n_secrets > 0 else limit
     if shares is None and games == 0:
@@ -74,7 +69,7 @@ def found_excess(
     else:
         spread = float(np.std(shares, ddof=1)) if len(shares) > 1 else None
         excess = detectable_excess(len(shares), least, level, standard_deviation=spread)
-    return least - bound + excess
+    return least - limit + excess
 
 
 def error_verdict(low: float, high: float, biased: bool) -> str:

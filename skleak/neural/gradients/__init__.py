@@ -1,0 +1,17 @@
+"""Clipped gradients of every record, and what they reveal of it: one interface of all models."""
+
+from skleak.neural.gradients._base import Gradients, Part, Weigh, add_parts
+from skleak.neural.gradients._clipping import Clipping, HardClipping, SmoothClipping, make_clipping
+from skleak.neural.gradients._linear import LinearGradients
+
+__all__ = [
+    "Clipping",
+    "Gradients",
+    "HardClipping",
+    "LinearGradients",
+    "Part",
+    "SmoothClipping",
+    "Weigh",
+    "add_parts",
+    "make_clipping",
+]
