@@ -6,5 +6,13 @@ The default module, a generalised linear model, needs NumPy only; others need th
 from skleak.neural._classifier import PrivateSGDClassifier
 from skleak.neural._network import ReleasedNetwork
 from skleak.neural._regressor import PrivateSGDRegressor
+from skleak.neural.guarantee import SGDGuarantee
+from skleak.neural.report import PrivateSGDReport
 
-__all__ = ["PrivateSGDClassifier", "PrivateSGDRegressor", "ReleasedNetwork"]
+__all__ = [
+    "PrivateSGDClassifier",
+    "PrivateSGDRegressor",
+    "PrivateSGDReport",
+    "ReleasedNetwork",
+    "SGDGuarantee",
+]

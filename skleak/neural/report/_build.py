@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.bounds import advantage_to_success, fisher_information_loss_mse
+from skleak.bounds import fisher_information_loss_mse
 from skleak.neural.guarantee import SGDGuarantee
 from skleak.neural.information import StepMechanism, Totals
 from skleak.neural.report._facts import SGDFacts
@@ -90,9 +90,7 @@ def build_report(trained: Trained) -> PrivateSGDReport:
     )
     found = facts(numbers)
     report = PrivateSGDReport(**numbers.__dict__, facts=found)
-    return replace(
-        report, findings=findings(numbers, found), assumptions=assumptions(numbers)
-    )
+    return replace(report, findings=findings(numbers, found), assumptions=assumptions(numbers))
 
 
 def _records(trained: Trained) -> pd.DataFrame:

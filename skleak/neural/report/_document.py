@@ -30,12 +30,12 @@ _FOOTER = (
     "and no record and no leakage."
 )
 _BOUNDS = {
-    "most_exposed": "Fisher information, most exposed record",
-    "median": "Fisher information, median record",
-    "printed": "with the printed factor, most exposed (not proved; for comparison)",
-    "renyi": "Rényi differential privacy, any record",
-    "van_trees": "with a normal prior, average record",
-    "guess": "who guesses every entry by its mean",
+    "most_exposed": "Fisher, most exposed record",
+    "median": "Fisher, median record",
+    "printed": "printed factor (not proved)",
+    "renyi": "Rényi, any record",
+    "van_trees": "normal prior, average record",
+    "guess": "guessing the mean",
 }
 _GLOSSARY = (
     (
@@ -112,7 +112,7 @@ def _made(report: SGDFacts) -> str:
     drawn = "Poisson sampling" if data["sampling"] == "poisson" else "batches of a fixed size"
     made = [
         plural(data["n_records"], "record"),
-        plural(data["n_entries"], "entry").replace("entrys", "entries") + " each",
+        f"entries of each: {count(data['n_entries'])}",
         plural(data["n_steps"], "step"),
         f"{drawn} at rate {number(data['sampling_rate'])}",
         f"noise multiplier {number(data['noise_multiplier'])}",
@@ -179,8 +179,9 @@ def _reconstruction(report: SGDFacts) -> tuple[Block, ...]:
     table = report.reconstruction
     explained = (
         "By how much a reconstruction of all entries of a record errs at least, per entry. All but "
-        "the last two rows bound unbiased attackers. Where a bound exceeds the error of guessing "
-        "every entry by its mean, such attackers do worse than that guess."
+        "the last rows, with a prior and guessing the mean, bound unbiased attackers. Where one "
+        "exceeds the error of guessing every entry by its mean, they do worse than that guess. The "
+        "printed factor is for comparison with published figures."
     )
     names = tuple(_BOUNDS[name] for name in table.index)
     columns = (

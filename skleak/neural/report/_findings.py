@@ -58,9 +58,7 @@ def _reconstruction(report: SGDFacts) -> Finding | None:
         return None
     place = report.records["unbiased_mse"].idxmin()
     own = report.records.loc[place]
-    loss, error = (
-        own[name] for name in _LOSS_AND_ERROR
-    )
+    loss, error = (own[name] for name in _LOSS_AND_ERROR)
     printed = float(table["mse"].get("printed", np.nan))
     return Finding(
         "reconstruction",

@@ -13,7 +13,7 @@ from skleak.rendering import Document, Report, header, plain, rows
 
 @dataclass(frozen=True, repr=False)
 class PrivateSGDReport(SGDFacts, Report):
-    """What a training by private SGD leaks about every record, and what it guarantees. Confidential.
+    """What a training by private SGD leaks about every record, and guarantees. Confidential.
 
     Objects of this kind come from the ``leakage_report()`` method of `PrivateSGDClassifier` and
     `PrivateSGDRegressor`. They hold no training record, but the leakage of every one.
@@ -66,7 +66,7 @@ class PrivateSGDReport(SGDFacts, Report):
     >>> from sklearn.preprocessing import scale
     >>> from skleak.neural import PrivateSGDClassifier
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = PrivateSGDClassifier(sampling_rate=0.1, max_steps=20).fit(scale(X), y)
+    >>> model = PrivateSGDClassifier(sampling_rate=0.1, max_steps=2).fit(scale(X), y)
     >>> report = model.leakage_report()
     >>> report.dataset["scope"], len(report.to_frame())
     ('this run only', 569)

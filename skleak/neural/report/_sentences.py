@@ -76,9 +76,9 @@ def _reconstruction(found: Finding) -> str:
 
 def _renyi(found: Finding) -> str:
     said = (
-        "For every record of that range, by Rényi differential privacy (order 2: "
-        f"{number(found['renyi'])}), an unbiased attacker errs by {number(found['root'])} per entry "
-        "at least"
+        "For any record within the ranges of the columns, by Rényi differential privacy (order 2: "
+        f"{number(found['renyi'])}), an attacker who is unbiased all over these ranges errs by "
+        f"{number(found['root'])} per entry at least"
     )
     own = found["most_exposed_mse"]
     if np.isfinite(own) and found["mse"] > 0.0:
