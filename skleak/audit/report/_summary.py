@@ -99,7 +99,7 @@ def _limited(found: Finding, limit: str) -> str:
     if found["exceeded"]:
         return f"{said} by more than chance explains, see below."
     if drawn or found["kind"] == "membership":
-        return f"{said} by no more than chance explains."
+        return f"No attack exceeds {limit}, {whose}, by more than chance explains."
     return (
         f"{said} these secrets are a single draw, and the prior leaves out what the other columns "
         "tell."
