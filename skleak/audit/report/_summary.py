@@ -53,7 +53,7 @@ def _guessed(found: Finding) -> str:
         )
     if found["bound"] is None:
         return said + _without_bound(found, "computed")
-    limit = percent(found["limit"], up=True)
+    limit = share(found["limit"], up=True)
     if limit == "100%":
         return said + _NO_BOUND
     return f"{said} {_limited(found, limit)}"
@@ -76,7 +76,7 @@ def _told_apart(found: Finding) -> str:
             " How much better the model does on members than on others means that some attack is "
             f"right for at least {percent(found['floor'])}."
         )
-    limit = percent(min(float(found["limit"]), 1.0), up=True)
+    limit = share(min(float(found["limit"]), 1.0), up=True)
     if found["bound"] is None:
         return said + " Nothing is known that rules out a better attack."
     if limit == "100%":
@@ -99,7 +99,7 @@ def _limited(found: Finding, limit: str) -> str:
     if found["exceeded"]:
         return f"{said} by more than chance explains, see below."
     if drawn or found["kind"] == "membership":
-        return f"No attack exceeds {limit}, {whose}, by more than chance explains."
+        return f"{said} by no more than chance explains."
     return (
         f"{said} these secrets are a single draw, and the prior leaves out what the other columns "
         "tell."
