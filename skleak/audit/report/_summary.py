@@ -214,7 +214,7 @@ def interval(found: Finding, show: Callable[[Any], str]) -> str:
     return f"{percent(found['level'])} interval {show(found['low'])} to {show(found['high'])}"
 
 
-def measured(found: Finding) -> Callable[[Any], str]:
+def measured(found: Finding) -> partial[str]:
     """Return how to write a share, with the digits that its interval supports."""
     return partial(percent, within=0.5 * (found["high"] - found["low"]))
 
