@@ -3,4 +3,6 @@
 The default module, a generalised linear model, needs NumPy only; others need the extra ``torch``.
 """
 
-__all__: list[str] = []
+from skleak.neural.canary import CanaryExtraction, causal_transformer
+
+__all__ = ["CanaryExtraction", "causal_transformer"]
