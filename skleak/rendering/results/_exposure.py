@@ -69,15 +69,15 @@ def grouped(audit: Any, noise: float, n_groups: int) -> pd.DataFrame:
 
     Returns: as of `group_records`: means of ``prior``, ``bayes`` and every ``success_<attack>``,
     or medians of ``cramer_rao`` and every ``mse_<attack>`` over the error of the prior guess about
-    the same record; of a number also ``share_at_most`` as it is. Without
-    columns that are known of no record.
+    the same record; of a number over the variance of its prior, and ``share_at_most`` as it is.
+    Without columns that are known of no record.
     """
     at = audit.records[audit.records["noise_scale"] == noise]
     guesses = counts_success(audit)
     start, best = ("success_", "bayes") if guesses else ("mse_", "cramer_rao")
     names = [SHARE, best, *(str(name) for name in at if str(name).startswith(start))]
     values = at[[name for name in names if name in at and at[name].notna().any()]].astype(float)
-    prior = at["prior"].astype(float)
+    prior = at["prior_variance" if SHARE in values else "prior"].astype(float)
     if guesses:
         values.insert(0, "prior", prior)
     else:
