@@ -33,6 +33,19 @@ def counts_success(audit: Any) -> bool:
     return audit.kind in ("categorical", "membership")
 
 
+def guess_success(audit: Any, records: pd.DataFrame) -> pd.Series:
+    """Return how often a guess without the model is right about each record.
+
+    About an actual secret it is right always or never: where the same guess names it, no model
+    did.
+    """
+    prior = records["prior"].astype(float)
+    actual = audit.kind == "categorical" and audit.settings.get("secrets") == "actual"
+    if not actual or "success_prior" not in records:
+        return prior
+    return prior.combine(records["success_prior"].astype(float), np.fmax)
+
+
 def levels(audit: Any) -> pd.DataFrame:
     """Select the first row of each noise scale, for what all attacks share.
 
