@@ -1,8 +1,8 @@
 """Gradients of a batch record by record, and their derivatives in the records."""
 
+import copy
 import functools
 import warnings
-from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -13,7 +13,6 @@ from skleak.neural.torch._objective import Objective
 
 # One tensor for each of the module's: (n, ...) for n records, (k, n, ...) for k changes of each.
 Tensors: TypeAlias = dict[str, Any]
-Pull: TypeAlias = Callable[[Tensors], tuple[Any, Any]]
 
 
 class Batch(NamedTuple):
@@ -28,15 +27,11 @@ class PerRecord:
 
     def __init__(self, module: Any, objective: Objective, trained: Tensors) -> None:
         self.module, self.objective, self.trained = module, objective, trained
-        self._of_one = grad_and_value(self._loss)
 
-    def __call__(self, X: Any, targets: Any) -> tuple[Tensors, Any]:
+    def __call__(self, batch: Batch) -> tuple[Tensors, Any]:
         """Gradients (n, ...) and losses (n,)."""
-        # The other kernels of attention have no derivatives beyond the first.
-        with sdpa_kernel(SDPBackend.MATH):
-            each: tuple[Tensors, Any] = vmap(self._of_one, in_dims=(None, 0, 0))(
-                self.trained, X, targets
-            )
+        with _plain_attention():
+            each: tuple[Tensors, Any] = vmap(self._of_one)(*batch)
         return each
 
     def pushed(self, batch: Batch, dX: Any, dt: Any) -> tuple[Tensors, Any, Tensors]:
@@ -44,28 +39,51 @@ class PerRecord:
 
         Shapes: dX (k, n, ...), dt (k, n, m); the changes are (k, n, ...).
         """
-
         _load_forward_mode()
 
-        def push(dX: Any, dt: Any) -> Any:
-            return jvp(self, tuple(batch), (dX, dt))
+        def push(x: Any, target: Any, dx: Any, dt: Any) -> Any:
+            return jvp(self._of_one, (x, target), (dx, dt))
 
-        # Tangents alone are k times as many: the others are views of one.
-        (gradients, losses), (changes, _) = vmap(push)(dX, dt)
+        with _plain_attention():
+            # The other way round torch loses what normalisations derive from single records.
+            changed = vmap(vmap(push, (None, None, 0, 0)), (0, 0, 1, 1), out_dims=1)
+            (gradients, losses), (changes, _) = changed(*batch, dX, dt)
         return {name: g[0] for name, g in gradients.items()}, losses[0], changes
 
-    def pulled(self, batch: Batch) -> tuple[Tensors, Any, Pull]:
-        """Gradients, losses, and the derivative of ``sum q.g`` in the record, for k of q each.
+    def pulled(self, batch: Batch, vectors: Tensors) -> tuple[Any, Any]:
+        """Derivatives of ``q.g`` in the records and targets, for k of q (k, n, ...) each.
 
-        The function takes (k, n, ...) and returns (k, n, ...) and (k, n, m).
+        Returns (k, n, ...) and (k, n, m).
         """
-        gradients, pull, losses = vjp(self, *batch, has_aux=True)
-        return gradients, losses, vmap(pull)
+
+        def pull(x: Any, target: Any, vector: Tensors) -> Any:
+            return vjp(lambda x, t: self._of_one(x, t)[0], x, target)[1](vector)
+
+        with _plain_attention():
+            found: tuple[Any, Any] = vmap(vmap(pull, (None, None, 0)), (0, 0, 1), out_dims=1)(
+                *batch, vectors
+            )
+        return found
+
+    def wider(self) -> "PerRecord":
+        """The same at double precision, of a copy of the module."""
+        trained = {name: tensor.double() for name, tensor in self.trained.items()}
+        return PerRecord(copy.deepcopy(self.module).double(), self.objective, trained)
+
+    def _of_one(self, x: Any, target: Any) -> tuple[Tensors, Any]:
+        """Gradient and loss of one record."""
+        found: tuple[Tensors, Any] = grad_and_value(self._loss)(self.trained, x, target)
+        return found
 
     def _loss(self, trained: Tensors, x: Any, target: Any) -> Any:
         """Loss of one record."""
         outputs = functional_call(self.module, trained, (x[None],))
         return self.objective.of_record(outputs.reshape(-1), target)
+
+
+def _plain_attention() -> Any:
+    """Attention by the kernel that has derivatives beyond the first."""
+    return sdpa_kernel(SDPBackend.MATH)
 
 
 @functools.cache

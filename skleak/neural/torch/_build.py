@@ -8,7 +8,9 @@ import numpy as np
 import torch
 
 from skleak.neural.gradients import Clipping
+from skleak.neural.torch._autograd import Batch
 from skleak.neural.torch._checks import (
+    check_derivatives,
     check_differentiable,
     check_gradients,
     check_outputs,
@@ -111,11 +113,13 @@ def torch_gradients(
     widths = (n_classes or 1, 1) if n_classes in (None, 2) else (n_classes,)
     objective = Objective.of(n_classes, check_outputs(module, made_up, widths), loss)
     check_gradients(module, objective, made_up)
-    if differentiable:
-        check_differentiable(module, objective, made_up)
+    smooth = differentiable and check_differentiable(module, objective, made_up)
     gradients = TorchGradients(module, objective, clipping, max_batch=max_batch, device=place)
+    batch = Batch(made_up, gradients.encode(np.zeros(len(made_up))))
     with explained("torch cannot take the gradient of `module` record by record"):
-        gradients.per_record(made_up, gradients.encode(np.zeros(len(made_up))))
+        gradients.per_record(batch)
+    if smooth:
+        check_derivatives(gradients.per_record, batch)
     return gradients
 
 

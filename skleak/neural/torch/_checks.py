@@ -10,13 +10,29 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from skleak.exceptions import PrivacyLeakWarning
+from skleak.neural.torch._autograd import Batch, PerRecord, squared_norms
 from skleak.neural.torch._explained import explained
+
+# Where a derivative of gradients is missing.
+UNKNOWN = "torch cannot differentiate the gradients of `module` in its records"
+ADVICE = "Use other layers, or `accounting=None`."
 
 _RANDOM = (torch.nn.modules.dropout._DropoutNd, torch.nn.RReLU)
 # Their value or their first derivative jumps.
 _BROKEN_ELU = "elu with alpha other than 1"
 _NONSMOOTH = {_BROKEN_ELU, "abs", "embedding", "sgn", "sign"}
-_NONSMOOTH |= {"amax", "amin", "argmax", "argmin", "fmax", "fmin", "max", "maximum", "min", "minimum"}
+_NONSMOOTH |= {
+    "amax",
+    "amin",
+    "argmax",
+    "argmin",
+    "fmax",
+    "fmin",
+    "max",
+    "maximum",
+    "min",
+    "minimum",
+}
 _NONSMOOTH |= {"clamp", "clamp_max", "clamp_min", "ceil", "floor", "remainder", "round", "trunc"}
 _NONSMOOTH |= {"bucketize", "kthvalue", "median", "mode", "sort", "topk"}
 _NONSMOOTH |= {"hardshrink", "hardsigmoid", "hardswish", "hardtanh", "softshrink", "threshold"}
@@ -147,8 +163,10 @@ def check_gradients(module: Any, objective: Any, X: Any) -> None:
         )
 
 
-def check_differentiable(module: Any, objective: Any, X: Any) -> None:
+def check_differentiable(module: Any, objective: Any, X: Any) -> bool:
     """Refuse modules that cut the record off, and warn where a derivative jumps.
+
+    Returns whether none does.
 
     Raises
     ------
@@ -173,6 +191,46 @@ def check_differentiable(module: Any, objective: Any, X: Any) -> None:
             "smooth layers, such as Tanh, Softplus, GELU and AvgPool2d, as [DRA22] does.",
             PrivacyLeakWarning,
             stacklevel=3,
+        )
+    return not rough
+
+
+def check_derivatives(gradients: PerRecord, batch: Batch) -> None:
+    """Compare the derivatives of the gradients of made-up records with their differences.
+
+    Rules of torch for second derivatives have been wrong before, without a word.
+
+    Raises
+    ------
+    ValueError
+        Where both differ, or where torch has no rule.
+    """
+    try:
+        wide = gradients.wider()
+        exact = Batch(*(values.double() for values in batch))
+        wide(exact)
+    except (RuntimeError, TypeError):  # what a module holds apart is in its own precision
+        wide, exact = gradients, batch
+    step, tolerance = (1e-5, 1e-4) if exact.X.dtype == torch.float64 else (1e-2, 0.1)
+    generator = torch.Generator().manual_seed(1)
+    moves = [torch.randn(v.shape, generator=generator).to(v) for v in exact]
+    with explained(UNKNOWN, ADVICE):
+        _, _, found = wide.pushed(exact, moves[0][None], moves[1][None])
+        pulled = wide.pulled(exact, found)
+    ends = [
+        wide(Batch(*(v + k * step * z for v, z in zip(exact, moves, strict=True))))[0]
+        for k in (1, -1)
+    ]
+    slopes = {name: (ends[0][name] - ends[1][name])[None] / (2.0 * step) for name in found}
+    gap = {name: found[name] - slopes[name] for name in found}
+    squares = squared_norms(slopes, 2)
+    back = sum((p * z).flatten(2).sum(2) for p, z in zip(pulled, moves, strict=True))
+    off = squared_norms(gap, 2).sqrt() + (back - squared_norms(found, 2)).abs() / squares.sqrt()
+    if bool((off > tolerance * squares.sqrt()).any()):
+        raise ValueError(
+            "torch differentiates the gradients of `module` wrongly: they change by something else "
+            "than their derivatives say. Write the layer that does it out in sums and products, "
+            "report it to torch, or pass `accounting=None`."
         )
 
 

@@ -15,6 +15,7 @@ import torch
 
 from skleak.neural.gradients import Clipping, Gradients, Part, Weigh, check_smooth
 from skleak.neural.torch._autograd import Batch, PerRecord, Tensors, squared_norms
+from skleak.neural.torch._checks import ADVICE, UNKNOWN
 from skleak.neural.torch._explained import explained
 from skleak.neural.torch._objective import Objective
 from skleak.neural.torch._parts import Parts, Request, Scales, numbers
@@ -103,7 +104,7 @@ class TorchGradients(Gradients):
         """Sum of the clipped gradients, (p,), and the losses of the records, (n,)."""
         total, found = np.zeros(self.n_parameters), [np.empty(0)]
         for batch in self._batches(X, y, 1):
-            gradients, losses = self.per_record(*batch)
+            gradients, losses = self.per_record(batch)
             total += self._sum(gradients, losses)
             found.append(numbers(losses))
         return total, np.concatenate(found)
@@ -112,7 +113,7 @@ class TorchGradients(Gradients):
         """Norms of the clipped gradients, (n,)."""
         found = [np.empty(0)]
         for batch in self._batches(X, y, 1):
-            norms = numbers(_norms(*self.per_record(*batch)))
+            norms = numbers(_norms(*self.per_record(batch)))
             found.append(norms / self.clipping.divisor(norms))
         return np.concatenate(found)
 
@@ -169,11 +170,16 @@ class TorchGradients(Gradients):
         check_smooth(self.clipping)
         parts, n_probes, rng, private_target = asked
         unknowns = self.n_unknowns(X, private_target)
-        shapes = {"trace": (), "norm": (), "diagonal": (unknowns,), "matrix": (unknowns,) * 2}
+        shapes = {
+            "trace": (),
+            "plain": (),
+            "norm": (),
+            "diagonal": (unknowns,),
+            "matrix": (unknowns,) * 2,
+        }
         found: dict[str, list[FloatArray]] = {p: [np.empty((0, *shapes[p]))] for p in parts}
         request = Request(parts, n_probes, make_generator(rng), private_target, unknowns)
         answer = Parts(self.per_record, request)
-        failure = "torch cannot differentiate the gradients of `module` in its records"
         for batch in self._batches(X, y, request.width):
             scales: list[Scales] = []
 
@@ -183,7 +189,7 @@ class TorchGradients(Gradients):
                     see(gradients, losses)
                 return known[0]
 
-            with explained(failure, "Use other layers, or `accounting=None`."):
+            with explained(UNKNOWN, ADVICE):
                 each = answer.of(batch, scaling)
             for part, values in each.items():
                 found[part].append(values)
@@ -201,14 +207,13 @@ class TorchGradients(Gradients):
         return numbers(torch.cat(sums))
 
     def _scales(self, gradients: Tensors, losses: Any, weigh: Weigh) -> Scales:
-        """Square roots of the factors of the information."""
+        """What clipping and subsampling do to changes of the gradients."""
         norms = _norms(gradients, losses)
         n = numbers(norms)
         h = self.clipping.divisor(n)
-        along, across = weigh(n / h)
+        factors = self._tensor(np.stack(np.broadcast_arrays(*weigh(n / h))))
         radial = np.abs(1.0 - n * self.clipping.slope(n) / h) / h
-        scales = self._tensor(np.stack([np.sqrt(along) * radial, np.sqrt(across) / h]))
-        return Scales(gradients, norms, *scales)
+        return Scales(gradients, norms, self._tensor(np.stack([radial, 1.0 / h])), factors)
 
     def _batches(self, X: Array, y: Array, width: int) -> Iterator[Batch]:
         """Micro-batches of records that have so many gradients each."""

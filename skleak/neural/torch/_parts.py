@@ -1,7 +1,7 @@
 """Parts of the information of the records of a batch, exact or by random probes."""
 
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,34 +18,40 @@ _COLUMNS = 16
 
 @dataclass(frozen=True)
 class Scales:
-    """The gradients, and square roots of the factors of the information along and across them."""
+    """What turns a change of the gradient g into one of ``M^(1/2) g / h``, along g and across it.
 
-    gradients: Tensors  # (n, ...) each, not clipped
+    Along comes first: ``r = |1 - N h' / h| / h`` of clipping and a factor of the information, then
+    ``1 / h`` and the other factor.
+    """
+
+    gradients: Tensors  # g, (n, ...) each, not clipped
     norms: Any  # N, (n,)
-    along: Any  # sqrt(along) |1 - N h' / h| / h, (n,)
-    across: Any  # sqrt(across) / h, (n,)
+    clipping: Any  # (2, n)
+    factors: Any  # (2, n)
 
-    def squared(self, changes: Tensors) -> tuple[Any, Any]:
-        """Squared norms of changes (k, n, ...) across and along the gradient, (k, n) each."""
-        along = self.shares(changes)
-        across = (squared_norms(changes, 2) - along.square()).clamp(min=0.0)
-        return self.across.square() * across, (self.along * along).square()
-
-    def shares(self, changes: Tensors) -> Any:
-        """``e.dg`` of changes (k, n, ...), (k, n); zero without a direction."""
-        safe = torch.where(self.norms > 0.0, self.norms, torch.ones_like(self.norms))
-        return inner(changes, self.gradients) / safe
+    def squared(self, changes: Tensors) -> Any:
+        """Squared norms of clipped changes (k, n, ...) along and across, (2, k, n)."""
+        along = self._shares(changes).square()
+        across = (squared_norms(changes, 2) - along).clamp(min=0.0)
+        return torch.stack([along, across]) * self.clipping[:, None].square()
 
     def weighted(self, vectors: Tensors, power: int) -> Tensors:
-        """Multiply vectors (k, n, ...) by the scales to a power: across, and along the gradient."""
-        across, along = self.across**power, self.along**power
-        safe = torch.where(self.norms > 0.0, self.norms, torch.ones_like(self.norms))
-        extra = (along - across) * self.shares(vectors) / safe
+        """Multiply vectors (k, n, ...) by all of it, so many times."""
+        along, across = (self.clipping * self.factors.sqrt()) ** power
+        extra = (along - across) * self._shares(vectors) / self._safe_norms
         return {
-            name: _aligned(across, v[0]) * v
+            name: across.reshape(-1, *[1] * (v.dim() - 2)) * v
             + extra.reshape(*extra.shape, *[1] * (v.dim() - 2)) * self.gradients[name]
             for name, v in vectors.items()
         }
+
+    def _shares(self, changes: Tensors) -> Any:
+        """``e.dg`` of changes (k, n, ...), (k, n); zero where there is no direction e."""
+        return inner(changes, self.gradients) / self._safe_norms
+
+    @property
+    def _safe_norms(self) -> Any:
+        return torch.where(self.norms > 0.0, self.norms, torch.ones_like(self.norms))
 
 
 # From gradients and losses of a batch to their scales, which also takes notice of both.
@@ -73,7 +79,7 @@ class Request:
         """Vectors as long as the parameters that are held for each record."""
         if self.whole:
             return 1 + self.n_unknowns
-        if self.n_probes is None and not {"trace", "diagonal"}.isdisjoint(self.parts):
+        if self.n_probes is None and set(self.parts) - {"norm"}:
             return 1 + min(_COLUMNS, self.n_unknowns)
         own = 4 if "norm" in self.parts else 1
         return max(own, 1 + (self.n_probes or 0) * (2 if "diagonal" in self.parts else 1))
@@ -91,24 +97,17 @@ class Parts:
 
     def of(self, batch: Batch, scaling: Scaling) -> dict[str, FloatArray]:
         """Each part of every record, (n, ...)."""
-        request = self.request
+        request, parts = self.request, set(self.request.parts)
         found: dict[str, FloatArray] = {}
-        rest = [part for part in request.parts if part != "norm" or request.whole]
         if request.whole:
-            matrix = self._matrix(batch, scaling)
-            found |= {"matrix": matrix, "diagonal": np.einsum("njj->nj", matrix)}
-            found["trace"] = found["diagonal"].sum(axis=1)
-            if "norm" in request.parts:
-                found["norm"] = np.maximum(np.linalg.eigvalsh(matrix)[:, -1], 0.0)
-        elif rest and request.n_probes is None:
-            found["diagonal"] = self._diagonal(batch, scaling)
-            found["trace"] = found["diagonal"].sum(axis=1)
-        elif "diagonal" in rest:
-            found["diagonal"] = self._probed_diagonal(batch, scaling)
-            found["trace"] = found["diagonal"].sum(axis=1)
-        elif rest:
-            found["trace"] = self._probed_trace(batch, scaling)
-        if "norm" in request.parts and not request.whole:
+            found |= self._whole(batch, scaling)
+        elif request.n_probes is None and parts - {"norm"}:
+            found |= self._columns(batch, scaling)
+        elif "diagonal" in parts:
+            found |= self._probed_columns(batch, scaling)
+        elif parts - {"norm"}:
+            found |= self._probed_traces(batch, scaling)
+        if "norm" in parts and not request.whole:
             found["norm"] = self._norm(batch, scaling)
         return {part: found[part] for part in request.parts}
 
@@ -119,67 +118,85 @@ class Parts:
         dt = z.new_zeros(*z.shape[:2], batch.targets.shape[1])
         return dX, z[..., d:] @ self.directions.T if self.request.private_target else dt
 
-    def _joined(self, dX: Any, dt: Any) -> Any:
-        """Derivatives by the unknowns, (k, n, u), of those by records and targets."""
-        flat = dX.flatten(2)
-        private = self.request.private_target
-        return torch.cat([flat, dt @ self.directions], -1) if private else flat
+    def _pulled(self, batch: Batch, vectors: Tensors) -> Any:
+        """Derivatives by the unknowns of ``q.g``, (k, n, u), for vectors q (k, n, ...)."""
+        dX, dt = self.gradients.pulled(batch, vectors)
+        own = dX.flatten(2)
+        return torch.cat([own, dt @ self.directions], -1) if self.request.private_target else own
 
-    def _columns(self, batch: Batch, width: int) -> Iterator[tuple[Tensors, Any, Tensors]]:
-        """Gradients, losses and derivatives by some unknowns at a time, (k, n, ...)."""
-        n, u = len(batch.X), self.request.n_unknowns
-        basis = torch.eye(u, **self.options)
-        for rows in basis.split(width):
-            z = rows[:, None, :].expand(-1, n, -1)
-            yield self.gradients.pushed(batch, *self._split(batch, z))
+    def _pushed(self, batch: Batch, z: Any) -> tuple[Tensors, Any, Tensors]:
+        """Gradients, losses, and changes (k, n, ...) with unknowns that change by z (k, n, u)."""
+        return self.gradients.pushed(batch, *self._split(batch, z))
 
-    def _diagonal(self, batch: Batch, scaling: Scaling) -> FloatArray:
-        """Exact diagonal, (n, u)."""
-        found, scales = [], None
-        for gradients, losses, changes in self._columns(batch, _COLUMNS):
-            scales = scales or scaling(gradients, losses)
-            across, along = scales.squared(changes)
-            found.append((across + along).T)
-        return numbers(torch.cat(found, 1))
+    def _basis(self, batch: Batch) -> Any:
+        """Unit changes of each unknown, (u, n, u), a view of (u, u)."""
+        basis = torch.eye(self.request.n_unknowns, **self.options)
+        return basis[:, None, :].expand(-1, len(batch.X), -1)
 
-    def _matrix(self, batch: Batch, scaling: Scaling) -> FloatArray:
-        """All of it, (n, u, u)."""
-        ((gradients, losses, changes),) = self._columns(batch, self.request.n_unknowns)
+    def _whole(self, batch: Batch, scaling: Scaling) -> dict[str, FloatArray]:
+        """All parts from the matrix."""
+        gradients, losses, changes = self._pushed(batch, self._basis(batch))
         scales = scaling(gradients, losses)
+        plain = numbers(scales.squared(changes).sum((0, 1)))
         scaled = [v.flatten(2).transpose(0, 1) for v in scales.weighted(changes, 1).values()]
-        return numbers(torch.stack([v @ v.transpose(1, 2) for v in scaled]).sum(0))
+        matrix = numbers(torch.stack([v @ v.transpose(1, 2) for v in scaled]).sum(0))
+        diagonal = np.einsum("njj->nj", matrix)
+        norm = np.maximum(np.linalg.eigvalsh(matrix)[:, -1], 0.0)
+        found = {"matrix": matrix, "diagonal": diagonal, "norm": norm, "plain": plain}
+        return found | {"trace": diagonal.sum(axis=1)}
 
-    def _probed_trace(self, batch: Batch, scaling: Scaling) -> FloatArray:
-        """Mean of ``|M^(1/2) G z|^2`` over signs z of the unknowns, (n,)."""
+    def _columns(self, batch: Batch, scaling: Scaling) -> dict[str, FloatArray]:
+        """The exact diagonal and both traces, from some columns of the Jacobian at a time."""
+        diagonal, plain = [], []
+        for z in self._basis(batch).split(_COLUMNS):
+            gradients, losses, changes = self._pushed(batch, z)
+            scales = scaling(gradients, losses)
+            squares = scales.squared(changes)
+            diagonal.append(numbers((squares * scales.factors[:, None]).sum(0).T))
+            plain.append(numbers(squares.sum((0, 1))))
+        whole = np.concatenate(diagonal, axis=1)
+        return {"diagonal": whole, "trace": whole.sum(axis=1), "plain": sum(plain, np.zeros(()))}
+
+    def _probed_traces(self, batch: Batch, scaling: Scaling) -> dict[str, FloatArray]:
+        """Means of ``|M^(1/2) G z|^2`` and ``|G z|^2`` over signs z of the unknowns."""
         z = self._signs(len(batch.X), self.request.n_unknowns)
-        gradients, losses, changes = self.gradients.pushed(batch, *self._split(batch, z))
-        across, along = scaling(gradients, losses).squared(changes)
-        return numbers((across + along).mean(0))
+        gradients, losses, changes = self._pushed(batch, z)
+        scales = scaling(gradients, losses)
+        squares = scales.squared(changes).mean(1)
+        return {
+            "trace": numbers((squares * scales.factors).sum(0)),
+            "plain": numbers(squares.sum(0)),
+        }
 
-    def _probed_diagonal(self, batch: Batch, scaling: Scaling) -> FloatArray:
-        """Mean of the squares of ``G^T M^(1/2) z`` over signs z of the parameters, (n, u).
+    def _probed_columns(self, batch: Batch, scaling: Scaling) -> dict[str, FloatArray]:
+        """Means of the squares of ``G^T M^(1/2) z`` over signs z of the parameters.
 
         No entry is negative, other than of the unbiased ``z * (G^T M G z)``.
         """
-        gradients, losses, pull = self.gradients.pulled(batch)
+        gradients, losses = self.gradients(batch)
         scales = scaling(gradients, losses)
         sizes = [g[0].numel() for g in gradients.values()]
-        flat = self._signs(len(batch.X), sum(sizes)).split(sizes, -1)
+        parts = self._signs(len(batch.X), sum(sizes)).split(sizes, -1)
         z = {
             name: part.reshape(part.shape[0], *g.shape)
-            for part, (name, g) in zip(flat, gradients.items(), strict=True)
+            for part, (name, g) in zip(parts, gradients.items(), strict=True)
         }
-        derivatives = self._joined(*pull(scales.weighted(z, 1)))
-        return numbers(derivatives.square().mean(0))
+        squares = self._pulled(batch, scales.weighted(z, 1)).square().mean(0)
+        found = {"diagonal": numbers(squares), "trace": numbers(squares.sum(1))}
+        if "plain" in self.request.parts:
+            bare = replace(scales, factors=torch.ones_like(scales.factors))
+            squares = self._pulled(batch, bare.weighted(z, 1)).square()
+            found["plain"] = numbers(squares.sum(2).mean(0))
+        return found
 
     def _norm(self, batch: Batch, scaling: Scaling) -> FloatArray:
         """Largest eigenvalue, rounded upward, (n,)."""
-        gradients, losses, pull = self.gradients.pulled(batch)
+        gradients, losses = self.gradients(batch)
         scales = scaling(gradients, losses)
 
         def product(z: Any) -> Any:
-            changes = self.gradients.pushed(batch, *self._split(batch, z[None]))[2]
-            return self._joined(*pull(scales.weighted(changes, 2)))[0]
+            changes = self._pushed(batch, z[None])[2]
+            return self._pulled(batch, scales.weighted(changes, 2))[0]
 
         size = len(batch.X), self.request.n_unknowns
         start = torch.tensor(self.request.rng.standard_normal(size), **self.options)
@@ -199,8 +216,3 @@ class Parts:
 def numbers(tensor: Any) -> FloatArray:
     """Return a tensor as a float64 array."""
     return np.asarray(tensor.detach().double().cpu().numpy())
-
-
-def _aligned(values: Any, like: Any) -> Any:
-    """Values (n,) with the axes of (n, ...)."""
-    return values.reshape(-1, *[1] * (like.dim() - 1))

@@ -1,0 +1,370 @@
+"""Gradient inversion: the likeliest record behind noisy clipped gradients."""
+
+import copy
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from skleak.bounds import cramer_rao_mse, van_trees_mse
+from skleak.exceptions import AttackNotApplicableError
+from skleak.neural.gradients import Gradients
+from skleak.neural.inversion._information import steps_information
+from skleak.neural.inversion._observation import GradientObservation
+from skleak.neural.inversion._posterior import Posterior
+from skleak.neural.inversion._steps import StepGradients, steps_of
+from skleak.utils._arguments import check_finite
+from skleak.utils._confidential import ConfidentialMixin, leaves_whole
+from skleak.utils._random import make_generator
+from skleak.utils._sklearn_compat import (
+    Interval,
+    NoMetadataRequests,
+    StrOptions,
+    fit_context,
+    validate_data,
+)
+from skleak.utils._typing import FloatArray, IntArray, RandomState
+
+
+class GradientInversion(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
+    """Reconstruct a record from the noisy gradients that private SGD releases ([DRA22] section 6).
+
+    The adversary knows all other members of the batches, hence their clipped gradients, and
+    subtracts them from what every step released. Left is the clipped gradient of the record, where
+    it took part, and Gaussian noise. The guess is the likeliest record, under a normal prior
+    learned from records that the adversary knows, or under none: least squares in the gradients.
+
+    Parameters
+    ----------
+    gradients : Gradients
+        Model, loss and clipping: `skleak.neural.gradients.LinearGradients` or those of a torch
+        module. They are never changed.
+    noise_scale : float
+        Standard deviation s of the noise on the sum of gradients: noise multiplier times clipping
+        norm; at least 0. Without noise a step tells membership, and there is no use for a prior.
+    sampling_rate : float, default=1.0
+        Probability of the record to take part in a step, above 0. One means that the adversary
+        knows that it does.
+    prior : {"normal", None}, default="normal"
+        What the adversary knows of the record: "normal" has independent entries with the means and
+        standard deviations of the records in `fit`; entries that never vary there count as known.
+        None is no prior.
+    bounds : pair (low, high) or None, default=None
+        Range of the entries, each end a number or an array of shape (n_features,); infinite ends
+        are allowed. Pixels lie in (0, 1).
+    n_starts : int, default=4
+        Number of searches for each record: from the closed form where there is one, from the mean,
+        and from draws of the prior. The likeliest result counts.
+    max_iter : int, default=500
+        Largest number of steps of L-BFGS in a search.
+    tol : float, default=1e-9
+        A search ends where the gradient, over the value at the mean, is below it; at least 0.
+    random_state : int, RandomState, Generator or None, default=None
+        Draws the starts.
+
+    Attributes
+    ----------
+    mean_, scale_ : ndarray of shape (n_features,)
+        Mean and standard deviation of the records known.
+    class_prior_ : ndarray of shape (n_classes,) or None
+        Shares of the classes among them, where `fit` was given targets.
+    n_features_in_ : int
+        Number of features of a record.
+
+    Notes
+    -----
+    With a known target and little noise the guess without a prior is nearly unbiased and errs as
+    the Cramer-Rao bound says (:meth:`cramer_rao_mse`). A prior makes it biased: its error may lie
+    below that bound, and on average over the prior never below van Trees'
+    (:meth:`van_trees_mse`). Both hold for every attack of their kind on these observations,
+    and this one is not the best: the likeliest record is not the mean of the posterior, and the
+    search may end in a local optimum.
+
+    Of a linear model gradients and derivatives are in closed form, in NumPy, and the gradient of
+    the weights over that of the intercept is the record but for noise: the first start.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skleak.losses import LogisticLoss
+    >>> from skleak.neural.gradients import LinearGradients, SmoothClipping
+    >>> from skleak.neural.inversion import observe_gradients
+    >>> gradients = LinearGradients(LogisticLoss(), SmoothClipping(1.0), n_features=3)
+    >>> known = np.random.default_rng(0).normal(size=(50, 3))
+    >>> record, path = [1.0, -2.0, 0.5], np.zeros((4, 4))
+    >>> seen = observe_gradients(gradients, record, 1, path, 1e-4, random_state=0)
+    >>> attack = GradientInversion(gradients, noise_scale=1e-4, random_state=0).fit(known)
+    >>> attack.predict(seen).round(2)
+    array([ 1. , -2. ,  0.5])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "gradients": [Gradients],
+        "noise_scale": [Interval(Real, 0, None, closed="left")],
+        "sampling_rate": [Interval(Real, 0, 1, closed="right")],
+        "prior": [StrOptions({"normal"}), None],
+        "bounds": ["array-like", None],
+        "n_starts": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    def __init__(
+        self,
+        gradients: Gradients,
+        *,
+        noise_scale: float,
+        sampling_rate: float = 1.0,
+        prior: str | None = "normal",
+        bounds: Any = None,
+        n_starts: int = 4,
+        max_iter: int = 500,
+        tol: float = 1e-9,
+        random_state: RandomState = None,
+    ) -> None:
+        self.gradients = gradients
+        self.noise_scale = noise_scale
+        self.sampling_rate = sampling_rate
+        self.prior = prior
+        self.bounds = bounds
+        self.n_starts = n_starts
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    @leaves_whole
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the prior from records that the adversary knows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Records of the population, such as the other training records.
+        y : array-like of int of shape (n,), default=None
+            Their classes 0, 1, ..., for records whose target the adversary does not know.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For `bounds` that are no range, or classes that are no numbers 0, 1, ...
+        """
+        X = validate_data(self, X, dtype=np.float64)
+        self.mean_, self.scale_ = X.mean(axis=0), X.std(axis=0)
+        self.class_prior_: FloatArray | None = None if y is None else _shares(y, len(X))
+        low, high = (-np.inf, np.inf) if self.bounds is None else self.bounds
+        ends = [np.asarray(end, dtype=np.float64) for end in (low, high)]
+        if not {end.shape for end in ends} <= {(), self.mean_.shape} or not np.all(
+            ends[0] < ends[1]
+        ):
+            raise ValueError(
+                "`bounds` must be None or a pair (low, high), low below high, each a number or one "
+                f"for each of the {len(self.mean_)} features; got {self.bounds!r}."
+            )
+        self._low, self._high = (np.broadcast_to(end, self.mean_.shape) for end in ends)
+        return self
+
+    def predict(self, observations: Any) -> FloatArray:
+        """Reconstruct the record of every observation.
+
+        Parameters
+        ----------
+        observations : GradientObservation or list of them
+            What the adversary saw, of one record each.
+
+        Returns
+        -------
+        ndarray of shape (n_features,) or (n_observations, n_features)
+
+        Raises
+        ------
+        AttackNotApplicableError
+            For targets that are not known, where `fit` was given no classes.
+        ValueError
+            For observations of another model.
+        """
+        check_is_fitted(self, "mean_")
+        if isinstance(observations, GradientObservation):
+            return self._reconstruct(observations, make_generator(self.random_state))
+        rng = make_generator(self.random_state)
+        return np.stack([self._reconstruct(each, rng) for each in observations])
+
+    def score(self, observations: Any, truth: Any) -> float:
+        """Negative mean squared error per entry, over records.
+
+        Parameters
+        ----------
+        observations : GradientObservation or list of them
+            As in `predict`.
+        truth : array-like of shape (n_features,) or (n_observations, n_features)
+            The records.
+
+        Returns
+        -------
+        float
+            At most 0.
+
+        Raises
+        ------
+        ValueError
+            Where the records are not those of the observations.
+        """
+        guesses, records = self.predict(observations), check_finite("truth", truth)
+        if records.shape != guesses.shape:
+            raise ValueError(
+                f"`truth` must hold the records of the observations, {guesses.shape}; got "
+                f"{records.shape}."
+            )
+        return -float(np.mean((guesses - records) ** 2))
+
+    def cramer_rao_mse(self, X: Any, y: Any, parameters: npt.ArrayLike) -> FloatArray:
+        """Lower bound on the error of unbiased attackers who know the target ([DRA22] theorem 2).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Actual records.
+        y : array-like of shape (n,)
+            Their targets, as in an observation.
+        parameters : array-like of shape (n_steps, n_parameters)
+            Parameters before each step.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Mean squared error per entry, over noise and memberships; infinite for a record of which
+            a direction is not seen.
+        """
+        check_is_fitted(self, "mean_")
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        if self.noise_scale == 0.0:
+            return np.zeros(len(X))
+        information = self._information(X, np.asarray(y), parameters)
+        return np.atleast_1d(cramer_rao_mse(information))
+
+    def van_trees_mse(
+        self,
+        target: float,
+        parameters: npt.ArrayLike,
+        *,
+        n_draws: int = 256,
+        random_state: RandomState = None,
+    ) -> tuple[float, float]:
+        """Lower bound on the error of any attacker, over records drawn from the normal prior.
+
+        The information is averaged over draws, with which the bound comes out too high by less
+        than its standard error, as a rule.
+
+        Parameters
+        ----------
+        target : float
+            Target of the records, which the attacker knows.
+        parameters : array-like of shape (n_steps, n_parameters)
+            Parameters before each step.
+        n_draws : int, default=256
+            Number of records drawn, at least 2.
+        random_state : int, RandomState, Generator or None, default=None
+            Draws them.
+
+        Returns
+        -------
+        bound : float
+            Mean squared error per entry, over records, noise and memberships.
+        standard_error : float
+            That of the bound.
+        """
+        check_is_fitted(self, "mean_")
+        d, free = len(self.mean_), np.flatnonzero(self.scale_ > 0.0)
+        if self.noise_scale == 0.0 or not len(free):
+            return 0.0, 0.0
+        rng = make_generator(random_state)
+        X = self.mean_ + self.scale_ * rng.standard_normal((n_draws, d))
+        draws = self._information(X, np.full(n_draws, target), parameters)
+        draws = draws[:, free[:, None], free]
+        mean, own = draws.mean(axis=0), np.diag(self.scale_[free] ** -2.0)
+        share = len(free) / d  # what never varies is known
+        inverse = np.linalg.inv(mean + own)
+        slopes = np.einsum("ij,njk,ki->n", inverse, draws, inverse) / d
+        error = float(np.std(slopes, ddof=1) / np.sqrt(n_draws))
+        return share * float(van_trees_mse(mean, own)), error
+
+    def _information(self, X: FloatArray, y: IntArray, parameters: npt.ArrayLike) -> FloatArray:
+        """Fisher information of all steps about records, (n, d, d)."""
+        path = np.atleast_2d(check_finite("parameters", parameters))
+        gradients = copy.deepcopy(self.gradients)
+        return steps_information(gradients, X, y, path, self.noise_scale, self.sampling_rate)
+
+    def _reconstruct(self, seen: GradientObservation, rng: np.random.Generator) -> FloatArray:
+        """Likeliest record, (d,), of the likeliest target."""
+        targets: list[tuple[float, float]] = []
+        if seen.target is not None:
+            targets = [(0.0, seen.target)]
+        elif self.class_prior_ is not None:
+            known = np.flatnonzero(self.class_prior_)
+            targets = [(-float(np.log(self.class_prior_[k])), float(k)) for k in known]
+        else:
+            raise AttackNotApplicableError(
+                "The target is not known, and `fit` was given no classes to try. Call "
+                "`fit(X, y)` with class numbers 0, 1, ..., or give the target."
+            )
+        if seen.signals.shape[1] != self.gradients.n_parameters:
+            raise ValueError(
+                "Observations must be of the model of this attack, with "
+                f"{self.gradients.n_parameters} parameters; got {seen.signals.shape[1]}."
+            )
+        if self.noise_scale == 0.0:  # steps without the record are silent
+            spoke = np.any(seen.signals != 0.0, axis=1)
+            seen = GradientObservation(seen.parameters[spoke], seen.signals[spoke], seen.target)
+        steps = steps_of(copy.deepcopy(self.gradients), seen.parameters)
+        posterior = self._posterior(steps, seen.signals)
+        starts = self._starts(steps.start(seen.signals), rng)
+        best, record = np.inf, self.mean_
+        for cost, target in targets:
+            for start in starts:
+                value, found = posterior.mode(start, target, self.max_iter, self.tol)
+                if value + cost < best:
+                    best, record = value + cost, found
+        return record
+
+    def _posterior(self, steps: StepGradients, signals: FloatArray) -> Posterior:
+        noiseless = self.noise_scale == 0.0
+        normal = self.prior == "normal" and not noiseless
+        spread = float(np.sqrt(np.mean(self.scale_**2))) or 1.0
+        return Posterior(
+            steps,
+            signals,
+            1.0 if noiseless else float(self.noise_scale),
+            1.0 if noiseless else float(self.sampling_rate),
+            self.mean_,
+            self.scale_ if normal else np.full_like(self.scale_, spread),
+            float(normal),
+            self._low,
+            self._high,
+        )
+
+    def _starts(self, guess: FloatArray | None, rng: np.random.Generator) -> list[FloatArray]:
+        """Records from which to search."""
+        starts = [self.mean_] if guess is None else [guess, self.mean_]
+        scale = self.scale_ if np.any(self.scale_) else np.ones_like(self.scale_)
+        while len(starts) < self.n_starts:
+            starts.append(self.mean_ + scale * rng.standard_normal(len(scale)))
+        return starts[: self.n_starts]
+
+
+def _shares(y: Any, n: int) -> FloatArray:
+    """Share of each class number, (n_classes,)."""
+    classes = np.asarray(y)
+    if classes.shape != (n,) or classes.dtype.kind not in "biu" or (classes < 0).any():
+        raise ValueError(
+            "`y` must hold the class numbers 0, 1, ... of the records; got "
+            f"{classes.dtype} of shape {classes.shape}."
+        )
+    return np.bincount(classes) / n
