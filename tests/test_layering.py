@@ -39,7 +39,15 @@ INSIDE = {
     "attacks": ["attribute", "membership", "reconstruction"],
     "audit": ["tables", "noise", "games", "run", "report", "gain", "_base"],
     "audit.games": ["_game", "_levels", "_secret", "attribute", "membership", "records"],
-    "neural": ["models", "gradients", "torch", "information", "training", "inversion"],
+    "neural": [
+        "models",
+        "gradients",
+        "torch",
+        "information",
+        "training",
+        "inversion",
+        "guarantee",
+    ],
 }
 # Sub-packages that do not see each other at all.
 STRANGERS = {

@@ -3,4 +3,8 @@
 The default module, a generalised linear model, needs NumPy only; others need the extra ``torch``.
 """
 
-__all__: list[str] = []
+from skleak.neural._classifier import PrivateSGDClassifier
+from skleak.neural._network import ReleasedNetwork
+from skleak.neural._regressor import PrivateSGDRegressor
+
+__all__ = ["PrivateSGDClassifier", "PrivateSGDRegressor", "ReleasedNetwork"]

@@ -111,6 +111,7 @@ def check_outputs(module: Any, X: Any, widths: tuple[int, ...]) -> int:
         For outputs of another shape or kind, randomness, state that changes, or records that mix.
     """
     before = {name: buffer.clone() for name, buffer in module.named_buffers()}
+    held = _held(module)
     shape = tuple(X.shape)
     with torch.no_grad(), explained(f"`module` fails on records of shape {shape}"), _Watch() as ran:
         outputs = module(X)
@@ -130,6 +131,11 @@ def check_outputs(module: Any, X: Any, widths: tuple[int, ...]) -> int:
                 f"`module` changes its buffer `{name}` as it runs: what it keeps of the records "
                 "is not protected by noise. Leave it out."
             )
+    if changed := sorted({key for key, value in _held(module) ^ held}):
+        raise ValueError(
+            f"`module` keeps something in `{changed[0]}` as it runs, which may be what a record "
+            "is, and leaves with the module. Leave it out."
+        )
     with torch.no_grad():
         again, alone = module(X), module(X[:1])
     if ran.names & _DRAWS or not torch.equal(again.nan_to_num(), outputs.nan_to_num()):
@@ -140,6 +146,17 @@ def check_outputs(module: Any, X: Any, widths: tuple[int, ...]) -> int:
             "gradient of a record would hold others, and clipping would not bound what one reveals."
         )
     return int(width)
+
+
+def _held(module: Any) -> set[tuple[str, int]]:
+    """Names of all attributes of a module and its parts, and which objects they are."""
+    own = ("_parameters", "_buffers", "_modules")
+    return {
+        (f"{name}.{key}".lstrip("."), id(value))
+        for name, part in module.named_modules()
+        for key, value in vars(part).items()
+        if key not in own
+    }
 
 
 def check_gradients(module: Any, objective: Any, X: Any) -> None:

@@ -138,25 +138,19 @@ class TorchGradients(Gradients):
         return self._walk(X, y, weigh, asked, lambda gradients, losses: None)
 
     def sum_and_information(
-        self,
-        X: Array,
-        y: Array,
-        weigh: Weigh,
-        *,
-        parts: Collection[Part],
-        n_probes: int | None = None,
-        rng: np.random.Generator | None = None,
-        private_target: bool = True,
+        self, X: Array, y: Array, weigh: Weigh, **options: Any
     ) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """`clipped_sum` and `information` of the same records; the gradients are taken once."""
+        chosen = {"n_probes": None, "rng": None, "private_target": True} | options
+        asked = chosen["parts"], chosen["n_probes"], chosen["rng"], chosen["private_target"]
         total, found = np.zeros(self.n_parameters), [np.empty(0)]
 
         def see(gradients: Tensors, losses: Any) -> None:
             total[:] += self._sum(gradients, losses)
             found.append(numbers(losses))
 
-        parts_of = self._walk(X, y, weigh, (parts, n_probes, rng, private_target), see)
-        return total, np.concatenate(found), parts_of
+        parts = self._walk(X, y, weigh, asked, see)
+        return total, np.concatenate(found), parts
 
     def _walk(
         self,

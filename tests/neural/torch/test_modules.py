@@ -49,6 +49,11 @@ def counting(module, x):
     return module.linear(x) + module.other(x[:, :1])
 
 
+def keeping(module, x):
+    module.last = x
+    return module.linear(x) + module.other(x[:, :1])
+
+
 def with_other(change):
     return forward(lambda module, x: change(module.linear(x) + module.other(x[:, :1]), x))
 
@@ -62,6 +67,7 @@ REFUSED = {
         "track_running_stats=False",
     ),
     "a buffer that changes": (forward(counting, count=torch.zeros(())), "buffer `count`"),
+    "a record that is kept": (forward(keeping), "`last`"),
     "records that mix": (with_other(lambda out, x: out - x.mean()), "among others"),
     "dropout": (sequence(nn.Dropout(0.5)), "random numbers"),
     "a function that drops out": (with_other(lambda out, x: F.dropout(out, 0.3)), "random numbers"),
