@@ -47,6 +47,7 @@ INSIDE = {
         "training",
         "inversion",
         "guarantee",
+        "canary",
     ],
 }
 # Sub-packages that do not see each other at all.
