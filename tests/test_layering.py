@@ -42,11 +42,13 @@ INSIDE = {
     "neural": [
         "models",
         "gradients",
+        "torch",
         "information",
         "training",
         "inversion",
         "guarantee",
         "report",
+        "canary",
     ],
 }
 # Sub-packages that do not see each other at all.
