@@ -42,6 +42,7 @@ INSIDE = {
     "neural": [
         "models",
         "gradients",
+        "torch",
         "information",
         "training",
         "inversion",
