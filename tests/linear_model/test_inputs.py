@@ -37,7 +37,7 @@ CONTAINERS = {
     "list": lambda X: X.tolist(),
     "fortran": np.asfortranarray,
     "strided": lambda X: np.repeat(X, 2, axis=0)[::2],
-    "pandas": lambda X: pd.DataFrame(X, columns=NAMES, index=np.arange(60)[::-1]),
+    "pandas": lambda X: pd.DataFrame(X, columns=NAMES, index=np.arange(len(X))[::-1]),
     "polars": lambda X: pl.DataFrame(X, schema=NAMES),
     "csr_array": sparse.csr_array,
     "csr_matrix": sparse.csr_matrix,
@@ -48,7 +48,8 @@ CONTAINERS = {
 
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize("reweighting", mostly_slow([None, "irfil", "total"], 0))
-def test_containers_of_records(estimator_class, data, container, reweighting):
+def test_containers_of_records(estimator_class, make_data, rng, container, reweighting):
+    data = make_data(estimator_class, rng, n=60 if reweighting else 30)
     options = {"reweighting": reweighting, "alpha": 0.3}
     expected = _fit(estimator_class, data.X, data.y, **options)
     X = CONTAINERS[container](data.X)
@@ -71,7 +72,7 @@ def test_containers_of_records(estimator_class, data, container, reweighting):
             rtol=1e-6,
         )
     report = model.leakage_report()
-    assert len(report.records) == 60
+    assert len(report.records) == len(data.X)
     assert_allclose(report.records["fisher_information_loss"], model.fisher_information_loss_)
 
 
@@ -193,6 +194,11 @@ def _snapshot(things):
     return [bytes(np.ascontiguousarray(thing)) for thing in things]
 
 
+# Of so few records the search may not come to its end, which is another matter.
+few_records = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@few_records
 @pytest.mark.parametrize(
     "order, reweighting",
     mostly_slow(itertools.product("CF", [None, "irfil", "total"]), 0, 2, 3, 4),
@@ -251,6 +257,7 @@ def test_later_edits_do_not_reach_the_model(estimator_class, data):
     assert_array_equal(model.fisher_information_loss(), before)
 
 
+@few_records
 def test_the_global_random_state_is_untouched(estimator_class, make_data, rng):
     data = make_data(estimator_class, rng, n=10, d=2)
     for random_state in (None, 3, np.random.default_rng(0), np.random.RandomState(0)):

@@ -226,7 +226,7 @@ def test_only_the_ratios_of_weights_count(estimator_class, rows, shape):
 @evens
 @pytest.mark.parametrize("reweighting", [IRFIL, EvenTotal])
 def test_only_the_ratios_of_weights_count_under_a_reweighting(make_data, rng, reweighting):
-    X, y, weights = make_data(PrivateLinearRegression, rng, n=8, d=2)
+    X, y, weights = make_data(PrivateLinearRegression, rng, n=10, d=3)
     even = reweighting(tol=1e-11, max_iter=200)
     model = PrivateLinearRegression(NOISE, alpha=0.3, reweighting=even)
     fits = [clone(model).fit(X, y, unit * weights) for unit in (1.0, 1000.0)]
