@@ -34,7 +34,7 @@ def check_categories(table: Any, secret: Secret) -> None:
 
 
 def stacked(rows: Sequence[Any]) -> Any:
-    """One row under another, as sparse or as dense as they are."""
+    """All targets under the first candidate, then all under the second, sparse or dense."""
     if isinstance(rows[0], pd.DataFrame):
         return pd.concat(rows)
     tables = [plain_table(row) for row in rows]

@@ -50,7 +50,9 @@ def assumptions(report: AuditFacts) -> tuple[str, ...]:
     done = settings["preprocessing"]
     lines += [
         _PREPROCESSING.get(done, f"Preprocessing: {shorten(done, 80)}."),
-        "One release is counted. Every further release from the same records tells more.",
+        "One model without noise is asked. Every further model of the same records tells more."
+        if report.unbounded
+        else "One release is counted. Every further release from the same records tells more.",
         *_noise(report),
         *_intervals(report),
         *_sampled(report),

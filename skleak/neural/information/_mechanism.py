@@ -1,6 +1,5 @@
 """What a step of private SGD adds, in public numbers, and how much of a record it reveals."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -51,27 +50,24 @@ class StepMechanism:
         """``q / s^2``, what the parts of a step are multiplied by."""
         return self.sampling_rate / self.noise_scale**2
 
-    @cached_property
-    def weigh(self) -> Callable[[FloatArray], tuple[Any, Any]]:
-        """Factors of the information from the norms of clipped gradients.
+    def weigh(self, norms: FloatArray) -> tuple[Any, Any]:
+        """Factors ``(along, across)`` of the information from norms of clipped gradients, (n,).
 
         Under sampling of a fixed size the record that takes the place of this one is unknown: the
         distance is at most the sum of the norm and the sensitivity, in any direction, and the
         factors grow with it up to a rate of 2/3; beyond, they are at most one.
         """
-        s, reach, rate = self.noise_scale, self.clipping.sensitivity, self.sampling_rate
         if self.sampling == "poisson":
-            table = FactorTable(rate, reach / s)
-            return lambda norms: table(norms / s)
-        if rate > 2.0 / 3.0:
-            return lambda norms: (np.ones_like(norms), np.ones_like(norms))
-        wide = FactorTable(rate, 2.0 * reach / s)
+            return self._table(norms / self.noise_scale)
+        if self.sampling_rate > 2.0 / 3.0:
+            return np.ones_like(norms), np.ones_like(norms)
+        largest = np.maximum(*self._table((norms + self.clipping.sensitivity) / self.noise_scale))
+        return largest, largest
 
-        def either(norms: FloatArray) -> tuple[Any, Any]:
-            largest = np.maximum(*wide((norms + reach) / s))
-            return largest, largest
-
-        return either
+    @cached_property
+    def _table(self) -> FactorTable:
+        reach = self.clipping.sensitivity * (1 if self.sampling == "poisson" else 2)
+        return FactorTable(self.sampling_rate, reach / self.noise_scale)
 
     def printed_factor(self, delta: float) -> float:
         """Factor of [DRA22] theorem 4, ``kappa = q / (q + (1 - q) exp(-epsilon))``.
