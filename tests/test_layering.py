@@ -42,10 +42,12 @@ INSIDE = {
     "neural": [
         "models",
         "gradients",
+        "torch",
         "information",
         "training",
         "inversion",
         "guarantee",
+        "report",
         "canary",
     ],
 }

@@ -308,12 +308,17 @@ def _of_records(audit: Any) -> tuple[pd.Series, pd.Series]:
 def failed_rows(audit: Any) -> pd.DataFrame:
     """Return rows of attacks on the model that do worse than guessing, beyond chance.
 
-    A few hopeless records can ruin a mean error: an attack that comes closer than a guess to half
-    of the records has not failed.
+    Of many games a small surplus shows: a guess that was played in them must do better too. A few
+    hopeless records can ruin a mean error: an attack that comes closer than a guess to half of the
+    records has not failed.
     """
     results = audit.results
     worse = (gained(audit)["high"] < 0.0) & ~results["attack"].isin(BASELINES)
-    if not counts_success(audit):
+    if counts_success(audit):
+        guess = results[results["attack"] == "prior"].set_index("noise_scale")["success_low"]
+        least = results["noise_scale"].map(guess).astype(float)
+        worse &= ~(results["success_high"].astype(float) >= least)
+    else:
         typical: FloatArray = np.array(
             [
                 _median_over_guess(audit.records, noise, attack)
