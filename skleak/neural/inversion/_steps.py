@@ -98,6 +98,10 @@ def steps_of(gradients: Gradients, parameters: FloatArray) -> StepGradients:
     """Gradients of a record at parameters (T, p), of whatever model."""
     if isinstance(gradients, LinearGradients):
         return LinearSteps(gradients, parameters)
+    if hasattr(gradients, "per_record"):  # of a torch module
+        from skleak.neural.inversion._torch_steps import TorchSteps
+
+        return TorchSteps(gradients, parameters)
     raise AttackNotApplicableError(
         "Gradients can be inverted of a linear model and of a torch module; got "
         f"{type(gradients).__name__}."
