@@ -314,8 +314,9 @@ class ReleasedModel(ExportMixin, BaseEstimator):
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         made = getattr(self, "provenance_", {})
-        noise = getattr(self, "noise_scale_", float("nan"))
-        return f"<{type(self).__name__} of {made.get('estimator', '?')}, noise_scale={noise:g}>"
+        name = "noise_scale" if hasattr(self, "noise_scale_") else "noise_multiplier"
+        noise = getattr(self, "noise_scale_", made.get(name, float("nan")))
+        return f"<{type(self).__name__} of {made.get('estimator', '?')}, {name}={noise:g}>"
 
 
 class ReleasedLinearRegression(LinearRegressionMixin, ReleasedModel):

@@ -3,6 +3,7 @@
 __all__ = [
     "AttackNotApplicableError",
     "CheckpointWarning",
+    "CostWarning",
     "IncompleteAuditWarning",
     "LeakageBudgetError",
     "NoGuaranteeError",
@@ -28,6 +29,10 @@ class ReleaseMismatchWarning(UserWarning):
 
 class IncompleteAuditWarning(UserWarning):
     """An audit stopped short; what was finished is kept."""
+
+
+class CostWarning(UserWarning):
+    """A call takes long; or is about some of the records only, as all of them would take long."""
 
 
 class CheckpointWarning(UserWarning):

@@ -29,6 +29,8 @@ from skleak.accounting._subsampled import (
     subsampled_gaussian_tradeoff,
 )
 from skleak.accounting._subsampled_fisher import subsampled_fisher_factors
+from skleak.accounting._subsampled_renyi import subsampled_gaussian_rdp
+from skleak.accounting._tradeoff_curve import tradeoff_curve
 from skleak.accounting.ledger._ledger import LeakageLedger
 from skleak.accounting.ledger._total import LeakageTotal
 
@@ -55,5 +57,7 @@ __all__ = [
     "rounded_sensitivity",
     "subsampled_fisher_factors",
     "subsampled_gaussian_epsilon",
+    "subsampled_gaussian_rdp",
     "subsampled_gaussian_tradeoff",
+    "tradeoff_curve",
 ]

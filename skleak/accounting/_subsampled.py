@@ -1,17 +1,28 @@
-"""Subsampled Gaussian noise, by the privacy loss distributions of dp-accounting."""
+"""Subsampled Gaussian noise, by the privacy loss distributions of dp-accounting.
+
+Under Poisson sampling the worst neighbours are known. Given what else is in a batch, the releases
+of two data sets that differ in one record are, in units of the noise, with g and g' its gradients,
+
+    P = (1 - q) N(0) + q N(g),    Q = (1 - q) N(0) + q N(g'),    |g|, |g'| <= D.
+
+For ``gamma >= 1`` their hockey-stick divergence is ``E (q X - gamma q Y - (1 - q)(gamma - 1))_+``
+with log-normal X and Y of mean 1: it grows with the variance of either, as the positive part is
+convex, and as their covariance falls (it is the price of a spread option). It is largest at
+``g = -g'`` of length D, for all gamma at once.
+"""
 
 from numbers import Integral
 from typing import Any
 
-import numpy as np
-
-from skleak.utils._arguments import check_scalar
+from skleak.accounting._subsampled_fixed import fixed_size_pld
+from skleak.accounting._tradeoff_curve import tradeoff_curve
+from skleak.utils._arguments import check_choice, check_scalar
 from skleak.utils._optional import import_optional
 from skleak.utils._typing import FloatArray
 
-_RELATIONS = {"add-or-remove": "ADD_OR_REMOVE_ONE", "replace": "REPLACE_ONE"}
-# Epsilons at which the curve is supported: finely where most tests lie, out to exp(-40).
-_EPSILONS = np.r_[np.arange(0.0, 10.0, 0.01), np.arange(10.0, 40.5, 0.5)]
+RELATIONS = {"add-or-remove": "ADD_OR_REMOVE_ONE", "replace": "REPLACE_ONE"}
+SAMPLINGS = ("poisson", "fixed")
+PURPOSE = "Accounting for subsampled noise"
 
 
 def subsampled_gaussian_epsilon(
@@ -21,21 +32,24 @@ def subsampled_gaussian_epsilon(
     delta: float,
     *,
     relation: str = "add-or-remove",
+    sampling: str = "poisson",
 ) -> float:
-    """The epsilon of many steps of Gaussian noise on Poisson-sampled batches.
+    """The epsilon of many steps of Gaussian noise on random batches.
 
     The accounting of private stochastic gradient descent: in each step every record enters the
     batch with probability ``sampling_rate``, its contribution is clipped to norm C, and noise of
     standard deviation ``noise_multiplier * C`` is added to the sum. The privacy loss distribution
-    is discretised pessimistically: the result is never below the truth. Needs the extra
-    ``accounting``.
+    is discretised pessimistically: the result is never below the truth. For batches of a fixed
+    size it is that of the bound ``delta'(gamma) = q delta(1 + (gamma - 1) / q)`` (Balle, Barthe,
+    Gaboardi 2018), composed as Zhu, Dong, Wang (2022) do. Needs the extra ``accounting``.
 
     Parameters
     ----------
     noise_multiplier : float, positive
         Standard deviation of the noise over the clipping norm C.
     sampling_rate : float in (0, 1]
-        Probability of a record to enter a batch.
+        Probability of a record to enter a batch; of batches of a fixed size, that over the number
+        of records.
     n_steps : int, at least 1
         Number of batches.
     delta : float, strictly between 0 and 1
@@ -43,6 +57,10 @@ def subsampled_gaussian_epsilon(
     relation : {"add-or-remove", "replace"}, default="add-or-remove"
         What neighbouring data sets are. Replacing a record moves the sum by up to 2 C, and is
         the relation of every other function here.
+    sampling : {"poisson", "fixed"}, default="poisson"
+        How batches are drawn, afresh in each step: every record by itself, or a fixed number of
+        them without replacement. The second is known under replacement alone: the number of
+        records, and with it the rate, changes with a record.
 
     Returns
     -------
@@ -56,7 +74,8 @@ def subsampled_gaussian_epsilon(
     TypeError
         For an argument that is not a number.
     ValueError
-        For an argument out of range or an unknown relation.
+        For an argument out of range, an unknown relation or sampling, or batches of a fixed size
+        when a record is added or removed.
 
     Examples
     --------
@@ -66,8 +85,8 @@ def subsampled_gaussian_epsilon(
     1.83
     """
     failure = check_scalar("delta", delta, low_open=True, high=1.0, high_open=True)
-    accountant = _accountant(noise_multiplier, sampling_rate, n_steps, relation)
-    return float(accountant.get_epsilon(failure))
+    loss = _loss_distribution(noise_multiplier, sampling_rate, n_steps, relation, sampling)
+    return float(loss.get_epsilon_for_delta(failure))
 
 
 def subsampled_gaussian_tradeoff(
@@ -76,24 +95,26 @@ def subsampled_gaussian_tradeoff(
     n_steps: int,
     *,
     relation: str = "add-or-remove",
+    sampling: str = "poisson",
 ) -> tuple[FloatArray, FloatArray]:
-    """Bound the trade-off curve of many steps of Gaussian noise on Poisson-sampled batches.
+    """Bound the trade-off curve of many steps of Gaussian noise on random batches.
 
-    The privacy profile supports the curve f by the lines ``1 - delta - exp(epsilon) alpha`` and
-    their mirror images ``exp(-epsilon) (1 - delta - alpha)`` (Dong, Roth, Su 2022, proposition 6).
-    What is returned are the corners of the polygon that the lines bound: it is nowhere above f, as
-    the profile is discretised pessimistically. Needs the extra ``accounting``.
+    It is the `tradeoff_curve` of their privacy loss distribution, which is discretised
+    pessimistically: nowhere above the truth. Needs the extra ``accounting``.
 
     Parameters
     ----------
     noise_multiplier : float, positive
         Standard deviation of the noise over the clipping norm C.
     sampling_rate : float in (0, 1]
-        Probability of a record to enter a batch.
+        Probability of a record to enter a batch; of batches of a fixed size, that over the number
+        of records.
     n_steps : int, at least 1
         Number of batches.
     relation : {"add-or-remove", "replace"}, default="add-or-remove"
         What neighbouring data sets are; "replace" is that of two values of a secret.
+    sampling : {"poisson", "fixed"}, default="poisson"
+        How batches are drawn; as in `subsampled_gaussian_epsilon`.
 
     Returns
     -------
@@ -110,7 +131,8 @@ def subsampled_gaussian_tradeoff(
     TypeError
         For an argument that is not a number.
     ValueError
-        For an argument out of range or an unknown relation.
+        For an argument out of range, an unknown relation or sampling, or batches of a fixed size
+        when a record is added or removed.
 
     Examples
     --------
@@ -121,51 +143,40 @@ def subsampled_gaussian_tradeoff(
     >>> round(1.0 - float(np.interp(0.01, alpha, beta)), 2)  # power at 1 % false positives
     0.03
     """
-    accountant = _accountant(noise_multiplier, sampling_rate, n_steps, relation)
-    delta = np.asarray(accountant.get_delta(_EPSILONS))
-    slopes = np.exp(np.r_[-_EPSILONS, _EPSILONS[1:]])
-    heights = (1.0 - np.r_[delta, delta[1:]]) * np.r_[np.exp(-_EPSILONS), np.ones(len(delta) - 1)]
-    order = np.lexsort((heights, slopes))
-    return _corners(slopes[order], heights[order])
+    loss = _loss_distribution(noise_multiplier, sampling_rate, n_steps, relation, sampling)
+    return tradeoff_curve(loss)
 
 
-def _corners(slopes: FloatArray, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Corners of ``max(0, max_k heights_k - slopes_k alpha)``, slopes (n,) ascending, in [0, 1]."""
-    lines: list[tuple[float, float]] = [(0.0, 0.0)]
-    for slope, height in zip(slopes.tolist(), heights.tolist(), strict=True):
-        while lines and (
-            (lines[-1][0] == slope and lines[-1][1] <= height)
-            or (len(lines) > 1 and _is_hidden(lines[-2], lines[-1], (slope, height)))
-        ):
-            lines.pop()
-        if height > lines[-1][1]:  # steeper and lower is hidden wherever alpha is positive
-            lines.append((slope, height))
-    m, h = np.array(lines).T
-    alpha = np.diff(h) / np.diff(m)  # descending: steep lines are the highest on the left
-    beta = h[1:] - m[1:] * alpha
-    return np.r_[0.0, alpha[::-1]], np.maximum(np.r_[h[-1], beta[::-1]], 0.0)
-
-
-def _is_hidden(
-    flat: tuple[float, float], middle: tuple[float, float], steep: tuple[float, float]
-) -> bool:
-    """Tell whether the middle line lies below the highest of a flatter and a steeper one."""
-    left = (steep[1] - middle[1]) * (middle[0] - flat[0])
-    return left >= (middle[1] - flat[1]) * (steep[0] - middle[0])
-
-
-def _accountant(noise_multiplier: float, sampling_rate: float, n_steps: int, relation: str) -> Any:
-    """Accountant of dp-accounting that has composed all steps."""
+def check_steps(
+    noise_multiplier: float, sampling_rate: float, n_steps: int, relation: str, sampling: str
+) -> tuple[float, float, int]:
+    """Check the arguments that describe many steps on random batches."""
     sigma = check_scalar("noise_multiplier", noise_multiplier, low_open=True, finite=True)
     rate = check_scalar("sampling_rate", sampling_rate, low_open=True, high=1.0)
     if not isinstance(n_steps, Integral) or isinstance(n_steps, bool) or n_steps < 1:
         raise ValueError(f"`n_steps` must be an integer of at least 1; got {n_steps!r}.")
-    if relation not in _RELATIONS:
+    check_choice("relation", relation, RELATIONS)
+    check_choice("sampling", sampling, SAMPLINGS)
+    if sampling == "fixed" and relation != "replace":
         raise ValueError(
-            f"`relation` must be one of {', '.join(map(repr, _RELATIONS))}; got {relation!r}."
+            f"`relation` must be 'replace' where batches have a fixed size; got {relation!r}. With "
+            "a record more or less their share of the records is another one."
         )
-    dp = import_optional("dp_accounting", "accounting", "Accounting for subsampled noise")
-    pld = import_optional("dp_accounting.pld", "accounting", "Accounting for subsampled noise")
-    accountant = pld.PLDAccountant(dp.NeighboringRelation[_RELATIONS[relation]])
-    step = dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(sigma))
-    return accountant.compose(step, int(n_steps))
+    return sigma, rate, int(n_steps)
+
+
+def _loss_distribution(
+    noise_multiplier: float, sampling_rate: float, n_steps: int, relation: str, sampling: str
+) -> Any:
+    """Privacy loss distribution of all steps, of dp-accounting."""
+    steps = (noise_multiplier, sampling_rate, n_steps, relation, sampling)
+    sigma, rate, number = check_steps(*steps)
+    dp = import_optional("dp_accounting", "accounting", PURPOSE)
+    pld = import_optional("dp_accounting.pld", "accounting", PURPOSE)
+    if sampling == "fixed":
+        return fixed_size_pld(pld, 2.0 / sigma, rate).self_compose(number)
+    return pld.privacy_loss_distribution.from_gaussian_mechanism(
+        sigma,
+        sampling_prob=rate,
+        neighboring_relation=dp.NeighboringRelation[RELATIONS[relation]],
+    ).self_compose(number)

@@ -1,5 +1,6 @@
 """What a fitted pipeline tells about each raw column of each training record."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,10 +9,10 @@ import pandas as pd
 
 from skleak.adversary.knowledge import as_table as as_raw_table
 from skleak.adversary.knowledge import column_names, resolve_records
-from skleak.exceptions import AttackNotApplicableError
+from skleak.exceptions import AttackNotApplicableError, CostWarning
 from skleak.influence.leakage import leakage_model
 from skleak.influence.state import seen_through
-from skleak.inspection._counted import counted, held, sampled
+from skleak.inspection._counted import affordable, counted, held
 from skleak.inspection._pipeline import Inspected, inspected
 from skleak.inspection._selection import Selection, Unknown, read
 from skleak.inspection._table import as_table, record_labels
@@ -55,8 +56,9 @@ def attribute_leakage(
     sample_weight : array-like of shape (n,), default=None
         Weights that the model was fitted with.
     records : array-like of int, boolean mask, slice or None, default=None
-        Positions of the records to report on; None for all. Under ``refit_preprocessing`` what
-        needs refits is then found of at most 20 records, evenly spaced: name them to have it.
+        Positions of the records to report on. None for all, or where these would take more than a
+        few minutes, for those of largest loss and others, evenly spaced. Under
+        ``refit_preprocessing`` what needs refits is then found of at most 20 of them.
     nominal : str, int, slice, mask or list, default=()
         Columns whose numbers are codes, told apart as values. Without it more than 10 whole numbers
         are a quantity, and so are other numbers of more than 64 values, or more than the square
@@ -106,6 +108,11 @@ def attribute_leakage(
         records, in scale (a goal such as MaxLeakage) or shape ("curvature", "minimax"); and for
         ``refit_preprocessing`` with either, or with a reweighting.
 
+    Warns
+    -----
+    CostWarning
+        Where not all records are measured, or those that were named take long.
+
     Examples
     --------
     >>> import numpy as np
@@ -130,19 +137,39 @@ def attribute_leakage(
         data = _through(data, queries, refit_preprocessing)
     selection = Selection.of(columns, data)
     codes = nominal_columns(nominal, data)
-    rows = resolve_records(records, len(data.y))
-    unequal = _why_unequal(data)
-    if refit_preprocessing:
-        _check_refits(data, unequal)
-        unknown = read(data, selection, codes, refit=True)
-        measured = counted(data, unknown, rows, sampled(rows) if records is None else rows)
+    check(data, refit_preprocessing)
+    unknown = read(data, selection, codes, refit=refit_preprocessing)
+    if not refit_preprocessing:
+        _check_comparable(unknown, _why_unequal(data))
+    rows = affordable(data, unknown) if records is None else resolve_records(records, len(data.y))
+    if records is None and len(rows) < len(data.y):
+        warnings.warn(
+            f"Measured for {len(rows)} of {len(data.y)} records, half of them those of largest "
+            "information loss, the others evenly spaced: all would take long. Name others in "
+            "`records`, or all by slice(None).",
+            CostWarning,
+            stacklevel=2,
+        )
+    return leakage_table(data, unknown, rows, refit_preprocessing, records is not None)
+
+
+def check(data: Inspected, refit: bool) -> None:
+    """Raise for other records than the training data, or where refits have no exact answer."""
+    if refit:
+        _check_refits(data, _why_unequal(data))
     else:
         data.check_records()
-        unknown = read(data, selection, codes)
-        _check_comparable(unknown, unequal)
-        measured = held(data, unknown, rows, unequal)
-    attrs = _assumptions(data, refit_preprocessing)
-    return as_table(measured, rows, record_labels(data.table), attrs)
+
+
+def leakage_table(
+    data: Inspected, unknown: Sequence[Unknown], rows: IntArray, refit: bool, named: bool
+) -> pd.DataFrame:
+    """Measure some records, of which few are refitted unless they were named."""
+    if refit:
+        measured = counted(data, unknown, rows, named)
+    else:
+        measured = held(data, unknown, rows, _why_unequal(data))
+    return as_table(measured, rows, record_labels(data.table), _assumptions(data, refit))
 
 
 def _through(data: Inspected, queries: Any, refit: bool) -> Inspected:

@@ -4,10 +4,14 @@ What it learned is counted in closed form where that is known, which gives all r
 by refits of the whole pipeline elsewhere. Where nothing was learned, holding it fixed is exact.
 """
 
+import warnings
 from collections.abc import Sequence
+from time import process_time
 
 import numpy as np
 
+from skleak.exceptions import CostWarning
+from skleak.influence.refit import operations_each
 from skleak.inspection._cells import Cells, describe
 from skleak.inspection._columns import RawColumn
 from skleak.inspection._directions import block_width
@@ -20,8 +24,12 @@ from skleak.inspection.learned import Preprocessing, learns_nothing_of
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import IntArray
 
-# Records that are refitted where none are named.
-_MOST_RECORDS = 20
+# Records that are refitted where none are named, and at least; fits for the slope of a number.
+_MOST_RECORDS, _LEAST_RECORDS, _FITS_SLOPE = 20, 2, 42
+# Multiplications and additions, and seconds of refits, that a call takes unasked: a few minutes.
+_MOST_WORK, _MOST_SECONDS = 5e11, 300.0
+# Records that are measured without refits whatever they take.
+_LEAST_MEASURED = 100
 # Entries of the largest table of one block of records: 64 MB.
 _ELEMENTS = 1 << 23
 # Encoded tables that differentiation holds at once.
@@ -31,10 +39,64 @@ NO_REFIT = "no distances: they need refits of the record, which has to be named 
 REFITTED = "by refits of the pipeline"
 
 
-def sampled(rows: IntArray) -> IntArray:
-    """Records to refit where none are named, evenly spaced."""
-    places = np.linspace(0, len(rows) - 1, min(len(rows), _MOST_RECORDS)).astype(int)
-    return rows[np.unique(places)]
+def affordable(data: Inspected, unknown: Sequence[Unknown]) -> IntArray:
+    """Records to measure where none are named: all of them, or the most exposed and some others."""
+    n = len(data.y)
+    values = sum(3 if one.is_number else int(one.n_values) for one in unknown)
+    work = operations_each(data.state, n * values) * max(values, 1)
+    return _exposed_and_others(data, np.arange(n), max(_LEAST_MEASURED, int(_MOST_WORK / work)))
+
+
+def _exposed_and_others(data: Inspected, rows: IntArray, most: int) -> IntArray:
+    """At most so many of some records, half of them those of largest loss, others evenly spaced."""
+    if len(rows) <= most:
+        return rows
+    loss = np.nan_to_num(data.model.fisher_information_loss_[rows])
+    exposed = np.argsort(-loss, kind="stable")[: most // 2]
+    others = np.setdiff1d(np.arange(len(rows)), exposed)
+    spaced = np.linspace(0, len(others) - 1, most - len(exposed)).astype(int)
+    return rows[np.union1d(exposed, others[spaced])]
+
+
+def _to_refit(data: Inspected, rows: IntArray, seconds: float, named: bool) -> IntArray:
+    """Records to refit: those that were named, or as many as can be afforded; says what it takes.
+
+    ``seconds``: what one record takes.
+    """
+    if named:
+        if seconds * len(rows) > _MOST_SECONDS:
+            warnings.warn(
+                f"The preprocessing is refitted for {len(rows)} records, which takes about "
+                f"{seconds * len(rows) / 60.0:.0f} minutes of one core. Name fewer `records`, or "
+                "fewer `columns`, where that is too long.",
+                CostWarning,
+                stacklevel=2,
+            )
+        return rows
+    most = _MOST_RECORDS
+    while most > _LEAST_RECORDS and seconds * most > _MOST_SECONDS:
+        most = max(most // 2, _LEAST_RECORDS)
+    some = _exposed_and_others(data, rows, most)
+    if most < min(_MOST_RECORDS, len(rows)):
+        warnings.warn(
+            f"What takes refits of the preprocessing is measured for {len(some)} of "
+            f"{len(data.y)} records: each takes about {seconds:.0f} seconds of one core. Name "
+            "others in `records`.",
+            CostWarning,
+            stacklevel=2,
+        )
+    return some
+
+
+def _fits(data: Inspected, one: Unknown, learned: Preprocessing) -> int:
+    """Fits of the pipeline that one record takes."""
+    if _learns_nothing(data, one):
+        return 0
+    if not one.is_number:
+        return int(one.n_values)
+    parts = 1 if isinstance(one, Target) else len(one.parts)
+    closed = not isinstance(one, Target) and learned.covers(one.parts)
+    return 3 if closed else 3 + _FITS_SLOPE * parts
 
 
 def held(
@@ -51,14 +113,17 @@ def held(
 
 
 def counted(
-    data: Inspected, unknown: Sequence[Unknown], rows: IntArray, few: IntArray
+    data: Inspected, unknown: Sequence[Unknown], rows: IntArray, named: bool
 ) -> list[Measured]:
-    """Measure everything with what the transformers learned; ``few`` of the records by refits."""
-    refits = Refits(data, few)
-    refits.check()
+    """Measure everything with what the transformers learned; by refits of all that were named."""
+    started = process_time()
+    Refits(data, rows).check()
+    each = process_time() - started
     numbers = [part for one in unknown if one.is_number for part in one.parts]
     learned = Preprocessing.of(data, numbers)
-    found = []
+    fits = sum(_fits(data, one, learned) for one in unknown)
+    few = _to_refit(data, rows, each * fits, named)
+    refits, found = Refits(data, few), []
     for one in unknown:
         if _learns_nothing(data, one):
             found += held(data, [one], rows, "")

@@ -1,6 +1,6 @@
 """A leakage report about the raw columns of a pipeline."""
 
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,8 +8,9 @@ import pandas as pd
 
 from skleak.adversary.knowledge import column_names, raw_column, resolve_records
 from skleak.influence.refit import whitened
-from skleak.inspection._attribute_leakage import attribute_leakage, nominal_columns
+from skleak.inspection._attribute_leakage import check, leakage_table, nominal_columns
 from skleak.inspection._columns import RawColumn, with_numbers
+from skleak.inspection._counted import NO_REFIT, affordable
 from skleak.inspection._held import HeldBlock
 from skleak.inspection._pipeline import Inspected, inspected
 from skleak.inspection._selection import Selection, Target, Unknown, read
@@ -34,9 +35,6 @@ _MOST_AVERAGED = 2
 _FIRST_ORDER = "to first order"
 _UNKNOWN = "the covariance of the noise is a function of the records"
 _ELEMENTS = 1 << 21
-# Multiplications and additions that a report takes unasked, a minute or two; passes over the
-# records that one value of a record takes, and what it takes at least under a reweighting.
-_MOST_WORK, _PASSES, _SYSTEM = 5e11, 3, 3e8
 
 
 def leakage_report(
@@ -116,7 +114,7 @@ def leakage_report(
     np.True_
     """
     data = inspected(pipeline, X, y, sample_weight)
-    found = _Asked(data, columns, nominal, sample_weight, records, refit_preprocessing)
+    found = _Asked(data, columns, nominal, records, refit_preprocessing)
     separations, losses = found.measured()
     state, rows = data.state, found.rows
     labels = record_labels(data.table)[rows]
@@ -131,7 +129,7 @@ def leakage_report(
         estimator=type(data.model).__name__,
         index=labels,
         rows=rows,
-        raw=MeasuredTable(separations, losses, _assumptions(refit_preprocessing, found.missing)),
+        raw=MeasuredTable(separations, losses, found.assumptions()),
     )
 
 
@@ -156,21 +154,6 @@ def _groups(groups: Any, data: Inspected, rows: IntArray) -> Array:
     return labels[rows]
 
 
-def _assumptions(refit: bool, missing: str) -> tuple[str, ...]:
-    some = (missing,) if missing else ()
-    if refit:
-        return (
-            *some,
-            "Columns are raw ones; what the transformers learned from a record counts as far as it "
-            "moves the model.",
-        )
-    return (
-        *some,
-        "Columns are raw ones, followed through the fitted transformers, which are held fixed and "
-        "count as public: what they learned from the records is not counted.",
-    )
-
-
 class _Asked:
     """Items asked about some records, and the way to measure them."""
 
@@ -179,52 +162,54 @@ class _Asked:
         data: Inspected,
         columns: Any,
         nominal: Any,
-        sample_weight: Any,
         asked: Any,
         refit: bool,
     ) -> None:
         self.data, self.refit = data, refit
-        self._passed = {"sample_weight": sample_weight, "nominal": nominal}
         self._items = Selection.of(columns, data).items
         codes = nominal_columns(nominal, data)
+        check(data, refit)
         self._unknown = read(data, Selection(self._items, True), codes, refit=refit)
-        self.rows = self._affordable() if asked is None else resolve_records(asked, len(data.y))
-        self._unasked = asked is None
-        whole = self._unasked and len(self.rows) == len(data.y)
-        self._asked = None if whole else self.rows
+        self._unasked, n = asked is None, len(data.y)
+        self.rows = affordable(data, self._unknown) if asked is None else resolve_records(asked, n)
+        self._refitted = len(self.rows)
         self._goal = data.model._terms.noise_goal is not None
         self._present = data.state.objective.sample_weight[self.rows] > 0.0
 
-    @property
-    def missing(self) -> str:
-        """Sentence on the records that a report leaves out unasked; empty where there are none."""
-        n = len(self.data.y)
-        if not self._unasked or len(self.rows) == n:
-            return ""
+    def assumptions(self) -> tuple[str, ...]:
+        """Of which records the columns are known, and what became of the transformers."""
+        n, some = len(self.data.y), []
+        if self._unasked and len(self.rows) < n:
+            some.append(
+                f"All is about {len(self.rows)} of {n} records, half of them those of largest "
+                "information loss, the others evenly spaced: all would take long. Name others, or "
+                "all, in `records`."
+            )
+        if not self.refit:
+            return (
+                *some,
+                "Columns are raw ones, followed through the fitted transformers, which are held "
+                "fixed and count as public: what they learned from the records is not counted.",
+            )
+        if self._unasked and self._refitted < len(self.rows):
+            some.append(
+                "What takes refits of the preprocessing is known of few records alone, half of "
+                f"them those of largest information loss, the others evenly spaced: "
+                f"{self._refitted}. Of others more may be learned; name them in "
+                "`records`."
+            )
         return (
-            f"All is about {len(self.rows)} of {n} records, half of them those of largest "
-            "information loss, the others evenly spaced: all would take long. Name others, or all, "
-            "in `records`."
+            *some,
+            "Columns are raw ones; what the transformers learned from a record counts as far as it "
+            "moves the model.",
         )
-
-    def _affordable(self) -> IntArray:
-        """Positions of all records; of too many those of largest loss, and some evenly spaced."""
-        state, n = self.data.state, len(self.data.y)
-        p = state.factor.coefficients.size
-        work = float(p if state.objective.loss.quadratic else _PASSES * n * p)
-        if state.balanced is not None:
-            work += _SYSTEM
-        values = sum(3 if one.is_number else int(one.n_values) for one in self._unknown)
-        most = max(100, int(_MOST_WORK / (work * max(values, 1))))
-        if self.refit or n <= most:
-            return np.arange(n)
-        loss = np.nan_to_num(self.data.model.fisher_information_loss_)
-        exposed = np.argsort(-loss, kind="stable")[: most // 2]
-        return np.union1d(exposed, np.linspace(0, n - 1, most // 2).astype(int))
 
     def measured(self) -> tuple[list[Separation], pd.DataFrame]:
         """Separations of all items, and statistics of their losses."""
         table = self._table()
+        if self.refit and len(table):
+            there = table[~table["note"].str.contains(NO_REFIT)]
+            self._refitted = int(there.groupby("column").size().min())
         separations, losses = [], []
         for k, (unknown, (_, label)) in enumerate(zip(self._unknown, self._items, strict=True)):
             loss, separation = self._one(unknown, str(label), table[table["column"] == k])
@@ -239,18 +224,18 @@ class _Asked:
 
     def _table(self) -> pd.DataFrame:
         """Table of `attribute_leakage`, records by position and items by number."""
-        table = self.data.table
-        if isinstance(table, pd.DataFrame):
-            table = table.set_axis(pd.RangeIndex(len(table)))
-        asked: Mapping[Any, Any] = {
-            k: positions.tolist() if len(positions) else "(target)"
-            for k, (positions, _) in enumerate(self._items)
-            if self._comparable(self._unknown[k])
-        }
+        asked = [
+            replace(unknown, label=k)
+            for k, unknown in enumerate(self._unknown)
+            if self._comparable(unknown)
+        ]
         if not asked:
             return pd.DataFrame({"column": []})
-        options = self._passed | {"refit_preprocessing": self.refit, "records": self._asked}
-        return attribute_leakage(self.data.whole, table, self.data.y, asked, **options)
+        data = self.data
+        if isinstance(data.table, pd.DataFrame):
+            by_position = data.table.set_axis(pd.RangeIndex(len(data.table)))
+            data = replace(data, table=by_position)
+        return leakage_table(data, asked, self.rows, self.refit, not self._unasked)
 
     def _comparable(self, unknown: Unknown) -> bool:
         """True if there is an answer, exact or to first order."""

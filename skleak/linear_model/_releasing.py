@@ -170,6 +170,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
         UnprotectedValueWarning
             Where two values of a column of few values, or two labels, lie more than 4 noise units
             apart in some record: at even odds they are told apart 97.7 times in 100, or more often.
+            It is a function of the records, and for whoever fitted the model: keep it confidential.
             Not said of a model that was unpickled or copied.
         UserWarning
             Where the step of the noise had to grow, as doubles hold no finer multiples.

@@ -26,8 +26,7 @@ def assumptions(report: LeakageFacts, batch: RecordBatch) -> tuple[str, ...]:
         "separates small changes of a record. What is gained is not read off it: other values are "
         "put in the place of a record's own, and the model is solved for again.",
         "It counts this one release. Independent releases add up: their squared losses are summed.",
-        "It is about rows as this model received them, and about one row, not one person with "
-        "many. What preprocessing learned from the records before is not counted.",
+        _rows(report),
         "The noise is assumed to be secret and never drawn again."
         if not report.dataset["seeded"]
         else "The noise came from a seed or a generator: whoever has or guesses it draws the noise "
@@ -72,6 +71,15 @@ def assumptions(report: LeakageFacts, batch: RecordBatch) -> tuple[str, ...]:
             "in means, medians and spreads, whatever its weight."
         )
     return tuple(lines)
+
+
+def _rows(report: LeakageFacts) -> str:
+    """Tell what a record is, and which preprocessing is not counted."""
+    what = "All but the columns" if report.dataset.get("raw_columns") else "It"
+    return (
+        f"{what} is about rows as this model received them, and about one row, not one person with "
+        "many. What preprocessing learned from the records before is not counted there."
+    )
 
 
 def _rung(report: LeakageFacts) -> str:

@@ -45,10 +45,12 @@ def _answer(report: LeakageFacts, known: pd.DataFrame) -> Finding:
 
 def _carriers(report: LeakageFacts, feature: Any) -> dict[str, Any]:
     """Collect who has a rare value of a column, and how surely that is found."""
-    found = report.carriers[report.carriers["feature"] == feature]
-    surely = found["true_positives_at_1pct"].astype(float)
+    rare = report.carriers[report.carriers["feature"] == feature]
+    surely = rare["true_positives_at_1pct"].astype(float)
+    found = rare[surely.notna()]
     return {
         "n_carriers": len(found),
+        "n_unmeasured": len(rare) - len(found),
         "n_found": int((surely > 0.5).sum()),
         "carriers": found["record"].iloc[:_MOST_NAMED].tolist(),
         "least_true_positives": float(surely.min()),

@@ -133,7 +133,9 @@ class PersonReport(PersonalReport):
                 kind="meter",
                 sharp=sharp,
             ),
-            Column("Gained over guessing", _shares(table["gain"]), short="gain", sharp=sharp),
+            Column(
+                "Gained over guessing", _shares(table["gain"], up=True), short="gain", sharp=sharp
+            ),
             Column("Noise units apart", tuple(map(number, table["distance"])), short="apart"),
             Column("Right at even odds", _shares(table["success_even_odds"]), short="right"),
             Column("Has this value, by shares", _shares(table["success_prior"]), short="by shares"),
@@ -289,5 +291,5 @@ def _findings(found: PersonReport, absent: int) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _shares(values: pd.Series) -> tuple[str, ...]:
-    return tuple(map(percent, values))
+def _shares(values: pd.Series, up: bool = False) -> tuple[str, ...]:
+    return tuple(percent(value, up=up) for value in values)

@@ -59,23 +59,26 @@ def _carried(found: Finding) -> str:
     n, labels = found["n_carriers"], found["carriers"]
     named = ", ".join(map(_name, labels))
     more = f" and {count(n - len(labels))} more" if n > len(labels) else ""
-    who = (
-        "the one record with a rare value of it"
-        if n == 1
-        else (f"of the {count(n)} records with a rare value of it {count(found['n_found'])}")
-    )
+    measured = ""
+    if found["n_unmeasured"]:
+        measured = "measured "
+        more += f" ({count(found['n_unmeasured'])} others were not measured)"
     low, high = (percent(found[f"{end}_true_positives"]) for end in ("least", "most"))
     surely = high if low == high else f"{low} to {high}"
     if n == 1:
-        return f"{who}, {named}, is found with probability {surely} at 1% false alarms"
+        return (
+            f"the one {measured}record with a rare value of it, {named}{more}, is found with "
+            f"probability {surely} at 1% false alarms"
+        )
+    who = f"the {count(n)} {measured}records with a rare value of it"
     if not found["n_found"]:
         return (
-            f"none of the {count(n)} records with a rare value of it is found with a probability "
-            f"above one half at 1% false alarms ({surely}): {named}{more}"
+            f"none of {who} is found with a probability above one half at 1% false alarms "
+            f"({surely}): {named}{more}"
         )
     return (
-        f"{who} are found with a probability above one half at 1% false alarms ({surely}): "
-        f"{named}{more}"
+        f"of {who} {count(found['n_found'])} are found with a probability above one half at 1% "
+        f"false alarms ({surely}): {named}{more}"
     )
 
 

@@ -11,6 +11,7 @@ from scipy.stats import norm
 from skleak.accounting import (
     gaussian_epsilon,
     subsampled_gaussian_epsilon,
+    subsampled_gaussian_rdp,
     subsampled_gaussian_tradeoff,
 )
 
@@ -29,6 +30,39 @@ def test_without_subsampling_it_is_the_composed_gaussian():
     twice = gaussian_epsilon(2 * np.sqrt(10) / 4.0, 1e-6)
     got = subsampled_gaussian_epsilon(4.0, 1.0, 10, 1e-6, relation="replace")
     assert got == pytest.approx(twice, rel=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("dp")
+def test_batches_of_a_fixed_size():
+    """Full ones are no sample; one step is its bound; many cost less than by Renyi divergences."""
+    twice = gaussian_epsilon(2 * np.sqrt(10) / 4.0, 1e-6)
+    at = {"relation": "replace", "sampling": "fixed"}
+    got = subsampled_gaussian_epsilon(4.0, 1.0, 10, 1e-6, **at)
+    assert twice * (1.0 - 1e-9) <= got <= twice * 1.001
+    for sigma, rate, delta in ((0.8, 0.2, 1e-4), (2.0, 0.01, 1e-6), (1.0, 0.01, 1e-5)):
+        one = subsampled_gaussian_epsilon(sigma, rate, 1, delta, **at)
+        # The guarantee of all of Gaussian noise, amplified (Balle, Barthe, Gaboardi 2018).
+        whole = gaussian_epsilon(2.0 / sigma, delta / rate)
+        assert one == pytest.approx(np.log1p(rate * np.expm1(whole)), rel=1e-3)
+        poisson = subsampled_gaussian_epsilon(sigma, rate, 1, delta, relation="replace")
+        assert one > poisson
+        orders = np.r_[1.1:10:0.1, 10:64]
+        renyi = subsampled_gaussian_rdp(sigma, rate, 200, orders, sampling="fixed")
+        by_renyi = np.min(renyi + np.log(1.0 / delta) / (orders - 1.0))
+        assert subsampled_gaussian_epsilon(sigma, rate, 200, delta, **at) < by_renyi
+    curve = subsampled_gaussian_tradeoff(0.8, 0.2, 1, **at)
+    # One gradient for its opposite, where the opposite has the place in the batch otherwise.
+    cuts = np.linspace(-3.0, 5.0, 100)
+    present = 0.8 * norm.sf(cuts, 0.0, 0.8) + 0.2 * norm.sf(cuts, 2.0, 0.8)
+    absent = norm.sf(cuts, 0.0, 0.8)
+    assert np.all(np.interp(absent, *curve) <= 1.0 - present + 1e-9)
+    assert np.all(np.interp(1.0 - present, *curve) <= absent + 1e-9)
+
+
+def test_a_fixed_size_is_known_under_replacement_alone():
+    with pytest.raises(ValueError, match="must be 'replace' where batches have a fixed size"):
+        subsampled_gaussian_epsilon(1.0, 0.1, 1, 0.1, sampling="fixed")
 
 
 @pytest.mark.slow

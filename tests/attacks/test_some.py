@@ -3,12 +3,20 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skleak.adversary.hypotheses import fit_public_model, fit_shell, models_on, models_with
+from skleak.adversary.hypotheses import (
+    fit_public_model,
+    fit_shell,
+    models_on,
+    models_with,
+    rows_for,
+)
+from skleak.adversary.knowledge import take_rows
 from skleak.attacks import BlackBoxAttributeInference, InformedAttributeInference
 from skleak.linear_model import (
     PrivateLinearRegression,
@@ -118,6 +126,40 @@ def test_models_on_their_tables_answer_as_models_on_the_records(model, rng, monk
         np.testing.assert_array_equal(one.predict(table), other.predict(X))
         answers = one.decision_function(table), other.decision_function(X)
         np.testing.assert_allclose(*answers, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["frame", "array", "sparse"])
+def test_answers_to_many_models_at_once_are_those_of_each(kind, rng):
+    X = pd.DataFrame(rng.normal(size=(40, 3)), columns=list("abc"))
+    X = {"frame": X, "array": X.to_numpy(), "sparse": sparse.csr_array(X)}[kind]
+    places = rng.integers(0, 40, size=(6, 2))
+    for model, y in (
+        (PrivateLinearRegression(0.1), rng.normal(size=40)),
+        (PrivatePoissonRegressor(0.1), rng.poisson(2.0, 40)),
+        (PrivateLogisticRegression(0.1, fit_intercept=False), rng.integers(0, 2, size=40)),
+        (LogisticRegression(), rng.integers(0, 3, size=40)),
+    ):
+        shell = fit_shell(fit_public_model(model, X, y, any_covariance=True), X, y)
+        parameters = rng.normal(size=(6, shell.n_parameters))
+        one, rows = rows_for(shell, X, places, parameters)
+        whole = list(models_with(shell, parameters))
+        for name in ("predict", "decision_function", "predict_log_proba"):
+            if not hasattr(one, name):
+                continue
+            answers = getattr(one, name)(rows)
+            each = [
+                getattr(other, name)(take_rows(X, at))
+                for other, at in zip(whole, places, strict=True)
+            ]
+            np.testing.assert_allclose(answers, np.concatenate(each), atol=1e-12)
+        # Beyond all doubles: only the models themselves can say what they make of that.
+        parameters[3] = np.inf
+        assert rows_for(shell, X, places, parameters) is None
+    y = rng.integers(0, 2, size=40)
+    if kind != "sparse":
+        shell = fit_shell(fit_public_model(Offset(), X, y, any_covariance=True), X, y)
+        parameters = rng.normal(size=(6, shell.n_parameters))
+        assert rows_for(shell, X, places, parameters) is None
 
 
 def test_errors(make_table, make_pipe):

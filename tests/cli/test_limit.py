@@ -95,15 +95,17 @@ def test_of_numbers_the_share_removed_decides():
             row(1.0, "white_box", -5.0, share_at_most=0.4, **own),
             row(1.0, "posterior_mean", 0.3, share_at_most=0.4, **own),
             row(2.0, "posterior_mean", 0.3, share_at_most=0.2, **own),
+            row(3.0, "posterior_mean", 0.3, verdict=EXCEEDED, share_at_most=0.2, **own),
         ]
     )
     table = audit.largest_advantages()
-    np.testing.assert_allclose(table["advantage"], [0.4, 0.3])
-    assert table["source"].tolist() == ["bound", "posterior_mean"]
+    # The luck of an attack is not what counts, until it is more than that.
+    np.testing.assert_allclose(table["advantage"], [0.4, 0.2, 0.3])
+    assert table["source"].tolist() == ["bound", "bound", "posterior_mean"]
     passed, line = judge(audit, 0.35)
     assert not passed
     assert "fail: 1 (bound 40%, most exposed record 60%)" in line
-    assert "pass: 2 (`posterior_mean` 30%, most exposed record 30%)" in line
+    assert "pass: 2 (bound 20%, most exposed record 30%), 3 (`posterior_mean` 30%" in line
     assert judge(audit, 0.4)[0]
 
 

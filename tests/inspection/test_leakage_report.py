@@ -8,8 +8,9 @@ import pytest
 from scipy.stats import norm
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, StandardScaler
 
+from skleak.exceptions import CostWarning
 from skleak.inspection import attribute_leakage, leakage_report
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 
@@ -180,7 +181,7 @@ def test_the_model_reports_the_same_distances_by_its_own_labels(clinic):
 def test_of_too_many_records_the_most_exposed_and_some_others_are_reported(clinic, monkeypatch):
     X, y, _ = clinic
     pipeline = _pipeline(PrivateLogisticRegression(0.2, alpha=1e-2)).fit(X, y > 1.0)
-    monkeypatch.setattr("skleak.inspection._leakage_report._MOST_WORK", 1.0)
+    monkeypatch.setattr("skleak.inspection._counted._MOST_WORK", 1.0)
     some = leakage_report(pipeline, X, y > 1.0, columns=["age", "ward"])
     assert 90 <= len(some.records) <= 100
     loss = pd.Series(pipeline[-1].fisher_information_loss_, index=X.index)
@@ -188,3 +189,31 @@ def test_of_too_many_records_the_most_exposed_and_some_others_are_reported(clini
     assert any(f"of {len(X)} records" in line for line in some.assumptions)
     everyone = leakage_report(pipeline, X, y > 1.0, columns="age", records=np.arange(len(X)))
     assert len(everyone.records) == len(X)
+    with pytest.warns(CostWarning, match=f"for 100 of {len(X)} records"):
+        table = attribute_leakage(pipeline, X, y > 1.0, "ward")
+    assert set(loss.nlargest(50).index) <= set(table["record"])
+    assert table.attrs["records"] == "some"
+    assert len(attribute_leakage(pipeline, X, y > 1.0, "ward", records=slice(None))) == len(X)
+
+
+def test_of_costly_preprocessing_few_records_are_refitted_and_said_so(clinic, monkeypatch):
+    X, y = clinic[0][:60], clinic[1][:60]
+    X = X.assign(age=X["age"].round(-1))
+    bins = KBinsDiscretizer(3, encode="onehot-dense", strategy="uniform")
+    columns = make_column_transformer((bins, ["age"]), ("passthrough", ["diagnosis"]))
+    pipeline = make_pipeline(columns, PrivateLinearRegression(0.1)).fit(X, y)
+    monkeypatch.setattr("skleak.inspection._counted._MOST_SECONDS", 1e-9)
+    with pytest.warns(CostWarning, match=f"for 2 of {len(X)} records"):
+        report = leakage_report(pipeline, X, y, ["age"], refit_preprocessing=True)
+    loss = pipeline[-1].fisher_information_loss_
+    assert not np.isnan(report.person(X.index[np.argmax(loss)]).columns["gain"].iloc[0])
+    assert (report.persons.distance[:, 0] >= 0.0).sum() == 2
+    assert any("few records alone" in line for line in report.assumptions)
+    # Nobody is said to be found whose models were not compared.
+    rare = report.carriers
+    told = next(fact.facts for fact in report.facts if fact.topic == "answer")
+    assert told["n_carriers"] == rare["distance"].notna().sum()
+    assert told["n_unmeasured"] == rare["distance"].isna().sum()
+    with pytest.warns(CostWarning, match="refitted for 3 records"):
+        some = attribute_leakage(pipeline, X, y, "age", records=[1, 2, 3], refit_preprocessing=True)
+    assert some["distance"].notna().all()

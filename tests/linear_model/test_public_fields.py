@@ -27,7 +27,7 @@ from sklearn.utils import estimator_html_repr
 
 import skleak
 from skleak.channels.gaussian._unequal import UnequalGaussianChannel
-from skleak.exceptions import NoGuaranteeError
+from skleak.exceptions import NoGuaranteeError, UnprotectedValueWarning
 from skleak.influence.noise import noise_covariance
 from skleak.linear_model import (
     PrivateLinearRegression,
@@ -159,8 +159,15 @@ def release_of(model, X, y, release=None):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         released = model.release() if release is None else release(model)
-    warned = [(warning.category, str(warning.message)) for warning in caught]
-    return {"warnings": warned, **shown(released)}
+    return {"warnings": public_words(caught), **shown(released)}
+
+
+def public_words(caught):
+    """Warnings at a release but those that are for its owner, as they say of themselves."""
+    told = [(each.category, str(each.message)) for each in caught]
+    owned = [message for kind, message in told if kind is UnprotectedValueWarning]
+    assert all("This message is confidential." in message for message in owned)
+    return [one for one in told if one[0] is not UnprotectedValueWarning]
 
 
 def attack(model, X, y, row, column, values):

@@ -93,16 +93,26 @@ def _bytes_hold(payload, secret):
     return False
 
 
+@pytest.fixture(scope="module")
+def fits():
+    """Fits of this module by estimator and reweighting."""
+    return {}
+
+
 @pytest.fixture(params=[None, "irfil", "total"], ids=["plain", "irfil", "total"])
-def model(request, estimator_class, data):
-    X = pd.DataFrame(data.X, columns=["age", "bmi", "bp", "dose"])
-    model = estimator_class(
-        0.1, alpha=0.1, **flat(reweighting=request.param, reweighting__max_iter=100)
-    )
-    y = np.where(data.y == 1, "ill", "well") if model.__class__.__name__[7:10] == "Log" else data.y
-    model.fit(X, y, sample_weight=data.weights)
-    model.leakage_report()  # whatever is kept along the way must not leave either
-    return model
+def model(request, estimator_class, make_data, fits):
+    """A fit that the tests share: none of them changes it."""
+    key = estimator_class.__name__, request.param
+    if key not in fits:
+        data = make_data(estimator_class, np.random.default_rng(list(str(key).encode())))
+        model = estimator_class(
+            0.1, alpha=0.1, **flat(reweighting=request.param, reweighting__max_iter=100)
+        )
+        y = np.where(data.y == 1, "ill", "well") if key[0][7:10] == "Log" else data.y
+        X = pd.DataFrame(data.X, columns=["age", "bmi", "bp", "dose"])
+        fits[key] = model.fit(X, y, sample_weight=data.weights)
+        model.leakage_report()  # whatever is kept along the way must not leave either
+    return fits[key]
 
 
 def test_a_release_predicts_like_the_estimator(model, data):

@@ -10,7 +10,7 @@ from skleak.accounting import subsampled_fisher_factors
 from skleak.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skleak.neural.gradients import LinearGradients, make_clipping
 
-PARTS = ("trace", "norm", "diagonal", "matrix")
+PARTS = ("trace", "plain", "norm", "diagonal", "matrix")
 
 
 def weigh(norms):
@@ -96,6 +96,9 @@ def test_information_equals_autograd():
         for private in (True, False):
             found = gradients.information(X, y, weigh, parts=PARTS, private_target=private)
             expected = [_by_definition(gradients, jacobian, g) for g, jacobian in rows]
+            width = None if private else d
+            plain = [np.sum(jacobian[:, :width] ** 2) for _, jacobian in rows]
+            np.testing.assert_allclose(found["plain"], plain, rtol=1e-12, atol=1e-12 * max(plain))
             scale = max(map(np.trace, expected))  # autograd cancels in residuals near zero
             for i, each in enumerate(expected):
                 one = {part: values[i] for part, values in found.items()}

@@ -27,17 +27,20 @@ from skleak.reports import DifferentialPrivacy
 NAMES = ["age", "bmi", "bp"]
 
 
-@pytest.fixture
-def frame(rng):
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(list(b"records of the reports"))
     return pd.DataFrame(rng.normal(size=(50, 3)) * [10.0, 1.0, 3.0], columns=NAMES)
 
 
-@pytest.fixture(params=[False, True], ids=["equal", "weighted"])
-def weights(request, rng):
+@pytest.fixture(scope="module", params=[False, True], ids=["equal", "weighted"])
+def weights(request):
+    rng = np.random.default_rng(list(b"weights of the reports"))
     return rng.integers(0, 4, size=50).astype(float) if request.param else None
 
 
 @pytest.fixture(
+    scope="module",
     params=[PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegressor],
     ids=lambda cls: cls.__name__,
 )
@@ -45,6 +48,12 @@ def model(request, frame, weights):
     predictor = frame @ [0.05, 0.5, -0.1]
     y = predictor > 0.1 if request.param is PrivateLogisticRegression else np.exp(predictor).round()
     return request.param(0.2).fit(frame, y, sample_weight=weights)
+
+
+@pytest.fixture(scope="module")
+def report(model):
+    """What several tests look at, and none changes."""
+    return model.leakage_report()
 
 
 def _all(weights):
@@ -57,8 +66,8 @@ def _mean_and_spread(values, weights):
     return present.mean(), present.std() / present.mean()
 
 
-def test_records(model, weights):
-    records = model.leakage_report().records
+def test_records(model, report, weights):
+    records = report.records
     assert_array_equal(records["sample_weight"], _all(weights))
     loss = model.fisher_information_loss()
     assert_allclose(records["fisher_information_loss"], loss)
@@ -72,9 +81,9 @@ def test_records(model, weights):
     assert "group" not in records
 
 
-def test_features(model, frame, weights):
+def test_features(model, report, frame, weights):
     weights = _all(weights)
-    features = model.leakage_report().features
+    features = report.features
     assert set(features.index) == {*NAMES, "(target)"}
     table = model.fisher_information_loss(per="feature")
     for j, name in enumerate(NAMES):
@@ -91,8 +100,8 @@ def test_features(model, frame, weights):
     assert features["gain"].round(3).is_monotonic_decreasing
 
 
-def test_the_target_is_a_column_where_it_is_private(model, frame, weights):
-    features = model.leakage_report().features
+def test_the_target_is_a_column_where_it_is_private(model, report, frame, weights):
+    features = report.features
     # The target's own share: what is in the record and not in all of its other columns.
     record = model.fisher_information_loss(norm="trace") ** 2 * 4
     columns = np.sum(model.fisher_information_loss(per="feature") ** 2, axis=1)
@@ -107,8 +116,8 @@ def test_the_target_is_a_column_where_it_is_private(model, frame, weights):
     assert report.dataset["private_target"] is False
 
 
-def test_the_table_of_features_is_made_in_blocks_of_rows(model, monkeypatch):
-    whole = model.leakage_report().features
+def test_the_table_of_features_is_made_in_blocks_of_rows(model, report, monkeypatch):
+    whole = report.features
     monkeypatch.setattr(
         "skleak.reports.measures._losses.row_blocks",
         lambda n, *_: (slice(i, min(i + 7, n)) for i in range(0, n, 7)),
@@ -165,9 +174,9 @@ def test_groups_nobody_takes_part_in_are_not_there(frame):
     assert list(model.leakage_report(groups=labels).groups.index) == [0, 1, 2, 4]
 
 
-def test_data_set(model, weights):
+def test_data_set(model, report, weights):
     weights = _all(weights)
-    data = model.leakage_report().dataset
+    data = report.dataset
     loss = model.fisher_information_loss()
     present = loss[weights > 0.0]
     mean, spread = _mean_and_spread(loss, weights)
@@ -214,8 +223,7 @@ def test_no_raw_rows(model, frame):
     assert not any(repr(value) in text for value in frame.to_numpy().ravel()[:30].tolist())
 
 
-def test_a_report_is_frozen(model):
-    report = model.leakage_report()
+def test_a_report_is_frozen(report):
     with pytest.raises(dataclasses.FrozenInstanceError):
         report.estimator = "mine"
     frame = report.to_frame()
@@ -230,8 +238,7 @@ def _found(report, topic):
     return next(finding.facts for finding in report.facts if finding.topic == topic)
 
 
-def test_the_answer_is_the_first_row_of_the_table(model):
-    report = model.leakage_report()
+def test_the_answer_is_the_first_row_of_the_table(report):
     found, row = _found(report, "answer"), report.features.iloc[0]
     assert report.facts[0].topic == "answer"
     assert found["feature"] == report.features.index[0]
@@ -257,8 +264,7 @@ def test_the_verdict_turns_with_the_noise(frame):
     assert loud.findings[0].startswith("No column tells much")
 
 
-def test_the_most_exposed_records(model):
-    report = model.leakage_report()
+def test_the_most_exposed_records(report):
     worst = ", ".join(map(str, report.dataset["most_exposed_records"][:5]))
     line = next(line for line in report.findings if line.startswith("By Fisher information"))
     assert f"are {worst}: a loss of {report.dataset['max_loss']:.3g} for the first" in line
@@ -368,8 +374,8 @@ def test_weights_are_explained_where_there_are_any(frame):
     assert not any(sentence in line for line in plain.assumptions)
 
 
-def test_the_assumptions_of_every_report(model):
-    text = " ".join(model.leakage_report().assumptions)
+def test_the_assumptions_of_every_report(report):
+    text = " ".join(report.assumptions)
     for words in (
         "unbiased",
         "know everything else",

@@ -29,7 +29,13 @@ from skleak.adversary.hypotheses._encodings import (
     plain_table,
 )
 from skleak.adversary.hypotheses._learners import Learner, find_learner
-from skleak.adversary.hypotheses._models import Shell, fit_shell, models_on, models_with
+from skleak.adversary.hypotheses._models import (
+    Shell,
+    fit_shell,
+    models_on,
+    models_with,
+    rows_for,
+)
 from skleak.adversary.hypotheses._refits import refit_encodings, refit_pipelines, refit_tables
 from skleak.adversary.hypotheses._releases import (
     ReleaseKind,
@@ -93,6 +99,7 @@ __all__ = [
     "refit_encodings",
     "refit_pipelines",
     "refit_tables",
+    "rows_for",
     "truncation_error",
     "warn_of_mismatch",
     "weight_argument",

@@ -19,7 +19,7 @@ from skleak.adversary.hypotheses._consistency import weight_argument
 from skleak.adversary.hypotheses._encodings import PublicModel, model_parameters, plain_table
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.utils._blocks import row_blocks
-from skleak.utils._typing import Array, FloatArray
+from skleak.utils._typing import Array, FloatArray, IntArray
 
 # Models that are known to see nothing of a record but its linear predictors. A subclass may.
 _LINEAR = (
@@ -102,6 +102,27 @@ def models_on(shell: Shell, X: Any, parameters: FloatArray) -> Iterator[tuple[An
         for own, model in zip(predictors, models_with(shell, some), strict=True):
             # What is not finite is no record, and the model itself says what is wrong.
             yield (identity, own.T) if np.isfinite(own).all() else (model, X)
+
+
+def rows_for(
+    shell: Shell, X: Any, places: IntArray, parameters: FloatArray
+) -> tuple[Any, FloatArray] | None:
+    """One model, and rows for it: its answers are those of many, each about rows of its own.
+
+    Shapes: ``X`` (n, d), preprocessed; ``places`` (n_models, k); ``parameters`` (n_models,
+    n_parameters); the rows (n_models * k, ...). None unless the model is known to be linear, and
+    its predictors are finite.
+    """
+    if type(shell.model) not in _LINEAR:
+        return None
+    table, identity = plain_table(X), _on_predictors(shell)
+    slopes = parameters[:, : np.size(shell.model.coef_)]
+    slopes = slopes.reshape(len(parameters), np.size(identity.intercept_), -1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        each = [table[at] @ own.T for at, own in zip(places, slopes, strict=True)]
+        predictors = np.stack(each) + _intercepts(shell, parameters)[:, None, :]
+    rows = predictors.reshape(-1, slopes.shape[1])
+    return (identity, rows) if np.isfinite(rows).all() else None
 
 
 def _on_predictors(shell: Shell) -> Any:

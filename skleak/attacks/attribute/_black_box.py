@@ -23,6 +23,7 @@ from skleak.adversary.hypotheses import (
     plain_table,
     read_each,
     read_releases,
+    rows_for,
 )
 from skleak.adversary.knowledge import Secret, take_rows, with_attribute
 from skleak.adversary.membership import finite, norms_by, unwrapped
@@ -247,27 +248,33 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         criteria.check_applicable(self.criterion, shell.model, self._y, self.numeric_)
         n_targets, n_values = len(self.records_), len(self._candidates)
         pairs = parameters[rows].reshape(-1, parameters.shape[2])
-        known, *queries = self._encoded
-        codes = self._codes(shell.model)
-        # All targets under the first candidate, then all under the second.
-        own = _stacked(queries)
-        places = np.arange(n_values) * n_targets
+        answers = self._answers_each(shell, pairs)
         judges: Iterable[tuple[Any, Any]] = ((model, None) for model in models_with(shell, pairs))
         if self._compares(shell.model):
-            judges = models_on(shell, known, pairs)
-        scores = np.empty((len(pairs), n_values))
-        asked = zip(models_with(shell, pairs), judges, strict=True)
-        for g, (model, (judge, table)) in enumerate(asked):
-            same = np.full(n_values, self.records_[g % n_targets])
-            answers = self._answers(model, take_rows(own, places + g % n_targets), same, codes)
-            scores[g] = self._judged(judge, table, answers[None, :], same[:1])
-        return scores.reshape(-1, n_targets, n_values)
+            judges = models_on(shell, self._encoded[0], pairs)
+        scores = [
+            self._judged(judge, table, answers[None, g], self.records_[[g % n_targets]])
+            for g, (judge, table) in enumerate(judges)
+        ]
+        return np.reshape(scores, (-1, n_targets, n_values))
+
+    def _answers_each(self, shell: Shell, pairs: FloatArray) -> Array:
+        """Ask each model about its own target under all candidates; shape (n, n_values, ...)."""
+        own, codes = _stacked(self._encoded[1:]), self._codes(shell.model)
+        targets = np.arange(len(pairs))[:, None] % len(self.records_)
+        places = targets + np.arange(len(self._candidates)) * len(self.records_)
+        records = np.broadcast_to(self.records_[targets], places.shape)
+        seen = None if self.criterion == "gradient" else rows_for(shell, own, places, pairs)
+        if seen is not None:
+            answers = self._answers(*seen, records.ravel(), codes)
+            return answers.reshape(*places.shape, *answers.shape[1:])
+        asked = zip(models_with(shell, pairs), places, records, strict=True)
+        return np.stack([self._answers(m, take_rows(own, at), i, codes) for m, at, i in asked])
 
     def _about(self, targets: IntArray) -> Self:
         one = super()._about(targets)
-        raw, known, queries = self._raw[:1], self._encoded[:1], self._encoded[1:]
-        one._raw = raw + [take_rows(table, targets) for table in self._raw[1:]]
-        one._encoded = known + [take_rows(table, targets) for table in queries]
+        one._raw = self._raw[:1] + [take_rows(own, targets) for own in self._raw[1:]]
+        one._encoded = self._encoded[:1] + [take_rows(own, targets) for own in self._encoded[1:]]
         return one
 
     def _compares(self, model: Any) -> bool:
@@ -386,7 +393,7 @@ def _check_categories(table: Any, secret: Secret) -> None:
 
 
 def _stacked(rows: Sequence[Any]) -> Any:
-    """One row under another, as sparse or as dense as they are."""
+    """All targets under the first candidate, then all under the second, sparse or dense."""
     if isinstance(rows[0], pd.DataFrame):
         return pd.concat(rows)
     tables = [plain_table(row) for row in rows]

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from skleak.adversary.hypotheses import Shell, last_step, models_with, weight_argument
+from skleak.adversary.hypotheses import Shell, last_step, models_on, weight_argument
 from skleak.adversary.knowledge import as_table
 from skleak.audit.games._game import Cell
 from skleak.audit.noise._mechanism import colored
@@ -101,5 +101,5 @@ def utility(
     of shape (n_releases,).
     """
     draws = np.random.default_rng(seed).normal(size=(n_releases, len(noiseless)))
-    models = models_with(shell, noiseless + colored(noise, draws))
-    return {"utility": np.array([utility_of(model, X, y) for model in models])}
+    models = models_on(shell, X, noiseless + colored(noise, draws))
+    return {"utility": np.array([utility_of(model, table, y) for model, table in models])}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from skleak.adversary.hypotheses import ignoring_mismatches
+from skleak.adversary.knowledge import NumberPrior
 from skleak.adversary.reconstruction import NumberEncodings
 from skleak.attacks import (
     BlackBoxAttributeInference,
@@ -204,11 +205,13 @@ def play_drawn_errors(
 
     As `play_drawn`. Shapes: ``noise`` (p,) or (p, p); returns ``mse_by_release``, mean errors of
     games that are independent; ``mse`` of each target, NaN where not each plays its own games;
-    ``games``, and the rest of `play_errors`, NaN where the bias of drawn numbers has no meaning.
+    ``games``, and the rest of `play_errors`, NaN where the bias of drawn numbers has no meaning;
+    ``removed``: the number of games, and sums over them of what the attack removes from the squared
+    error of the mean of the prior, of that error less the variance, their squares and products.
     """
     generator = np.random.default_rng(seed)
     n_targets, _, p = numbers.points.shape
-    nothing = np.full(n_targets, np.nan)
+    nothing, sums = np.full(n_targets, np.nan), np.zeros(6)
     found = []
     if plays_each(attack):
         for rows in row_blocks(n_releases, n_targets * p, _ELEMENTS):
@@ -216,6 +219,7 @@ def play_drawn_errors(
             draws = generator.normal(size=(*drawn.shape, p))
             guesses = attack.predict_each(numbers.at(drawn) + colored(noise, draws), noise_scale)
             found.append(_finite(guesses - drawn) ** 2)
+            sums += _removed(found[-1], drawn, numbers.prior)
         squares = np.concatenate(found)
         by_release, mse, games = squares.mean(axis=1), squares.mean(axis=0), squares.size
     else:
@@ -228,12 +232,23 @@ def play_drawn_errors(
             releases = own.at(drawn)[0] + colored(noise, generator.normal(size=(_length(rows), p)))
             guesses = _guess_some(attack, releases, targets[rows], noise_scale, n_targets)
             found.append(_finite(guesses - drawn[0]) ** 2)
+            sums += _removed(found[-1], drawn[0], own.prior)
         by_release, mse = np.concatenate(found), nothing
     unknown = dict.fromkeys(("variance", "squared_bias", "bound"), nothing)
     unknown |= dict.fromkeys(("ratio", "bias_over_noise"), np.array(np.nan))
-    shown = {"mse_by_release": by_release, "mse": mse, "games": np.array(games)}
+    shown = {"mse_by_release": by_release, "mse": mse, "games": np.array(games), "removed": sums}
     facts = {"exact": np.array(False), "ignores": np.array(_ignores_releases(attack))}
     return shown | unknown | facts
+
+
+def _removed(squares: FloatArray, drawn: FloatArray, prior: NumberPrior) -> FloatArray:
+    """Sums over games of what is removed from the error of the mean of the prior, (6,).
+
+    Shapes: ``squares``, ``drawn`` (..., n_targets), errors of an attack and the numbers.
+    """
+    guessed = (drawn - prior.mean) ** 2
+    y, x = (guessed - squares).ravel(), (guessed - prior.variance).ravel()
+    return np.array([y.size, y.sum(), x.sum(), y @ y, x @ x, y @ x])
 
 
 def plays_each(attack: Any) -> bool:

@@ -49,18 +49,24 @@ def _exceeds(found: Mapping[str, Any]) -> str:
 def _removed(found: Mapping[str, Any]) -> str:
     """Say which share of the squared error attackers with the prior of a number remove."""
     best, most = found["best"], percent(found["at_most"], up=True)
-    said = (
-        f"attackers who know how {code(found['attribute'])} is distributed remove at most {most} "
-        "of the squared error on average"
-    )
+    name = attack_label(best["attack"])
+    known = distribution(found["kind"], found["attribute"])
+    said = f"attackers who know {known} remove at most {most} of the squared error on average"
+    if best["exceeded"] and best["advantage"] > found["at_most"]:
+        share = percent(best["advantage"])
+        return f"{said} by the bound, which the {name} exceeds with {share} (see below)"
     if best["failed"] or not best["advantage"] > 0.0:
         return f"{said} (those played, none)"
-    played = f"the best played, the {attack_label(best['attack'])}, {percent(best['advantage'])}"
-    if best["advantage"] > found["at_most"]:
-        # A bound on a mean over what the numbers may be; those played with are some of these.
-        drawn = found["secrets"] == "drawn"
-        played += " in these games" if drawn else " for the numbers that these records have"
-    return f"{said} ({played})"
+    if best["advantage"] >= found["at_most"]:
+        return f"{said} (the best played, the {name}, as much as far as chance lets tell)"
+    return f"{said} (the best played, the {name}, {percent(best['advantage'])})"
+
+
+def distribution(kind: str, attribute: Any) -> str:
+    """Say what attackers with the prior of a number, or of whole records, know."""
+    if kind == "record":
+        return "means and covariances of the columns"
+    return f"how {code(attribute)} is distributed"
 
 
 def _unknown(found: Mapping[str, Any]) -> str:

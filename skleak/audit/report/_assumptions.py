@@ -48,7 +48,9 @@ def assumptions(report: AuditFacts) -> tuple[str, ...]:
     done = settings["preprocessing"]
     lines += [
         _PREPROCESSING.get(done, f"Preprocessing: {shorten(done, 80)}."),
-        "One release is counted. Every further release from the same records tells more.",
+        "One model without noise is asked. Every further model of the same records tells more."
+        if report.unbounded
+        else "One release is counted. Every further release from the same records tells more.",
         *_noise(report),
         *_intervals(report),
         *_sampled(report),
@@ -198,10 +200,30 @@ def _of_numbers(report: AuditFacts) -> list[str]:
         ),
         "The limit is about the share of the squared error that such attackers remove on average "
         "over the records; from single records more is removed.",
+        *_computed(report),
         "The bound of Cramér and Rao is for unbiased attackers. Those who lean on prior knowledge "
         "are biased and may have a smaller error. It is that of the median record, and so is the "
         "error over the bound.",
     ]
+
+
+def _computed(report: AuditFacts) -> list[str]:
+    """Say about whom the bounds on errors were computed, and where they are not resolved."""
+    results, n, lines = report.results, report.settings["n_targets"], []
+    if "n_computed" in results and (known := results["n_computed"].dropna()).size:
+        lines.append(
+            f"These errors were computed for {count(int(known.min()))} of the {count(n)} records, "
+            "chosen at random, and four standard errors of their mean are allowed for. A record "
+            "that was not chosen may be more exposed."
+        )
+    if "n_unresolved" in results and (most := int(results["n_unresolved"].max())):
+        at = results.loc[results["n_unresolved"].idxmax(), "noise_scale"]
+        lines.append(
+            f"At noise scale {number(at)} the refits behind the Bayes risk do not resolve what "
+            f"{plural(most, 'record')} would change: there the bound of van Trees stands for it, "
+            "which is 0 where nothing is known."
+        )
+    return lines
 
 
 def _membership_bounds(report: AuditFacts) -> list[str]:

@@ -13,6 +13,8 @@ from skleak.rendering.results import (
     SHARE,
     best_rows,
     counts_success,
+    gained,
+    guess_success,
     levels,
     own_advantages,
     record_advantages,
@@ -59,7 +61,12 @@ def decision(report: AuditFacts) -> dict[str, Any]:
         # Whether the bound is about unbiased attacks alone.
         "unbiased": bool((tightest(report)["bound"] == "cramer_rao").any()),
         "has_noise": report.settings.get("has_noise", True) or bool(table.index.max() > 0.0),
-        "best": {name: best[name] for name in ("attack", "advantage", "failed")},
+        "best": {
+            "attack": best["attack"],
+            "advantage": best["gained"],
+            "failed": best["failed"],
+            "exceeded": best["verdict"] == EXCEEDED,
+        },
         "utility": utility(report, noise),
         "named_by": report.settings["labels"],
         "n_targets": report.settings["n_targets"],
@@ -73,16 +80,17 @@ def largest_advantages(report: AuditFacts) -> pd.DataFrame:
     For one of a few values, or membership, it is that of the tightest bound, which no attack
     exceeds for secrets drawn from the prior; and that of an attack which was found to exceed it on
     the actual secrets, and knows more than imputation does without the model.
-    Where there is no bound it is that of the best attack played. For a number it is the share of
-    the squared error that attackers with its prior remove on average, or an attack played. Whole
-    records have a bound for unbiased attacks only: others may have more than was played. Attacks
-    that do not look at the model do not count.
+    Where there is no bound it is that of the best attack played. For a number, or whole records, it
+    is the share of the squared error that attackers with the prior remove on average, or that of an
+    attack which was found to exceed it. Where no such bound is known, but that for unbiased attacks
+    is, others may have more than was played. Attacks that do not look at the model do not count.
 
     Returns: index ``noise_scale``; ``advantage`` (NaN where nothing is known), ``source``
     (``bound`` or the name of an attack), and ``at_least``: whether other attackers may have more.
     """
     bounds = record_advantages(report)["mean"] + _allowance(report)
-    played = report.results[~report.results["attack"].isin(BASELINES)]
+    played = report.results.assign(gained=gained(report)["value"])
+    played = played[~played["attack"].isin(BASELINES)]
     rows = []
     # A bound for unbiased attacks says nothing of others, and what was played only what is reached.
     unbiased = "cramer_rao" in report.bounds and SHARE not in report.records
@@ -91,11 +99,11 @@ def largest_advantages(report: AuditFacts) -> pd.DataFrame:
     only_bound = not counts_success(report) and "cramer_rao" in report.bounds
     for noise, bound in bounds.items():
         at = played[played["noise_scale"] == noise]
-        if counts_success(report) and not math.isnan(bound):
+        if not math.isnan(bound) and (counts_success(report) or SHARE in report.records):
             at = at[at["verdict"] == EXCEEDED]
             if report.kind == "categorical":
                 at = at[~(at["advantage_over_imputation"] <= 0.0)]
-        known = at.loc[at["advantage"].notna(), ["advantage", "attack"]]
+        known = at.loc[at["gained"].notna(), ["gained", "attack"]]
         found = [(float(advantage), str(name)) for advantage, name in known.to_numpy().tolist()]
         if not math.isnan(bound):
             found.insert(0, (float(bound), "bound"))
@@ -175,7 +183,7 @@ def _played(report: AuditFacts, noise: float, limit: float) -> pd.DataFrame:
     Among many records some are right by chance: exact binomial tests, by Holm's method.
     """
     at = report.records[report.records["noise_scale"] == noise]
-    prior, name = at["prior"].astype(float), f"success_{best_rows(report).loc[noise, 'attack']}"
+    prior, name = guess_success(report, at), f"success_{best_rows(report).loc[noise, 'attack']}"
     table = at[["record", "label"]].assign(advantage=np.nan, surely=False)
     if not counts_success(report) or name not in at or "n_games" not in at:
         return table

@@ -136,11 +136,11 @@ def _attack_card(report: AuditFacts, term: str, row: Any) -> Card:
     if row["failed"]:
         note = "every attack on the model that was played does worse than guessing"
         return Card(term, "none", note)
-    share = partial(percent, within=0.5 * (row["advantage_high"] - row["advantage_low"]))
-    ends = f"{share(row['advantage_low'])} to {share(row['advantage_high'])}"
+    share = partial(percent, within=0.5 * (row["gained_high"] - row["gained_low"]))
+    ends = f"{share(row['gained_low'])} to {share(row['gained_high'])}"
     over = "the prior" if counts_success(report) else "guessing the mean"
     note = f"advantage of {attack_label(row['attack'])} over {over} ({ends})"
-    return Card(term, share(row["advantage"]), note)
+    return Card(term, share(row["gained"]), note)
 
 
 def _bound_card(report: AuditFacts, term: str, bound: pd.DataFrame) -> Card:

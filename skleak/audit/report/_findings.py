@@ -127,7 +127,8 @@ def _summary(report: AuditFacts) -> Finding:
 def _least_error(at: pd.DataFrame) -> dict[str, Any]:
     """Find what attackers with the prior of a number get at most, of all records and of one.
 
-    ``least``: their squared error on average over the records and what the number may be;
+    ``least``: their squared error on average over the records and what the number may be, and
+    ``least_guess``: that of the guess before the release;
     ``least_of_one``, ``share_of_one`` and ``label``: of the record from which most is removed.
     """
     if SHARE not in at or at.empty:
@@ -137,6 +138,7 @@ def _least_error(at: pd.DataFrame) -> dict[str, Any]:
     one = share.idxmax()
     return {
         "least": float(least.mean()),
+        "least_guess": float(prior[least.notna()].mean()),
         "least_of_one": float(least[one]),
         "share_of_one": float(share[one]),
         "label": at.loc[one, "label"],

@@ -108,6 +108,13 @@ _POSTERIOR_MEAN = (
 )
 _OF_NUMBERS = [
     (
+        "Squared error removed",
+        "By how much an attack errs less than guessing the mean, over the variance of the "
+        "distribution: on the scale of the bound, as a mean over what the numbers may be. What an "
+        "attack removes depends on how far a number is from its mean, and these numbers may be "
+        "further or closer than usual: the figure is adjusted for that.",
+    ),
+    (
         "Removed at most",
         "The largest share of the squared error of guessing the mean that any attacker removes who "
         "knows how the number is distributed: 1 minus the Bayes risk, or van Trees where that is "

@@ -28,7 +28,8 @@ from skleak.rendering import (
     rows,
     shorten,
 )
-from skleak.rendering.results import BASELINES, SHARE, counts_success
+from skleak.rendering.results import BASELINES, SHARE, counts_success, guess_success
+from skleak.utils._typing import FloatArray
 
 _BOUNDS = ("bayes", "tightest_bound", "cramer_rao")
 _CALLED = {"bayes": "exact Bayes value", "tightest_bound": "tightest bound"}
@@ -175,22 +176,24 @@ def _table(report: AuditFacts, at: pd.DataFrame) -> pd.DataFrame:
     played = at[[name for name in own if name in at]].astype(float)
     best = [_first(row if not guesses else -row, True) for _, row in played.iterrows()]
     value = played.max(axis=1) if guesses else played.min(axis=1)
+    guess = guess_success(report, at)
     games = at["n_games"] if "n_games" in at else report.settings["n_releases"]
     table = pd.DataFrame(
         {
             "noise_scale": at["noise_scale"],
             "record": at["record"],
-            "prior": prior,
+            "prior": guess.where(bound.isna(), prior),
             "bound": bound,
             "bound_name": names,
             "bound_advantage": gain,
             "attack": [name.removeprefix(start) for name in best],
             "value": value,
-            "advantage": _advantage(value, prior, guesses),
+            "advantage": _advantage(value, guess, guesses),
             "n_games": games,
         }
     ).reset_index(drop=True)
-    table["shows"] = _shows(table, played, report) if guesses else None
+    own = guess.to_numpy()
+    table["shows"] = _shows(table, own, played, report) if guesses else None
     return table
 
 
@@ -207,14 +210,16 @@ def _advantage(value: pd.Series, prior: pd.Series, guesses: bool) -> pd.Series:
     return 1.0 - value / prior.where(prior > 0.0)
 
 
-def _shows(table: pd.DataFrame, played: pd.DataFrame, report: AuditFacts) -> pd.Series:
-    """Test whether the best attack is better than the prior, by Holm's method over all attacks."""
+def _shows(
+    table: pd.DataFrame, guess: FloatArray, played: pd.DataFrame, report: AuditFacts
+) -> pd.Series:
+    """Test whether the best attack is better than a guess (n,), by Holm's method over all."""
     games = table["n_games"].to_numpy(dtype=float)
     known = table["value"].notna().to_numpy() & (games > 0.0)
     shows = pd.Series(False, index=table.index)
     if known.any():
         hits = np.rint(table["value"].to_numpy(dtype=float)[known] * games[known])
-        p_values = p_value_exceeds(hits, games[known], table["prior"].to_numpy(dtype=float)[known])
+        p_values = p_value_exceeds(hits, games[known], guess[known])
         # The best of several attacks was taken.
         tests = np.minimum(np.atleast_1d(p_values) * max(played.shape[1], 1), 1.0)
         adjusted: Any = multiplicity_correction(tests)

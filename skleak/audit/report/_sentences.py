@@ -211,7 +211,7 @@ def _meaning(found: Finding) -> str:
     if found["with_prior"]:
         return (
             f"Either an attacker knew more than how the number is distributed, or {theorem}, or "
-            "the numbers of these records are easier to guess than that distribution says."
+            "the numbers of these records are not spread as that distribution says."
         )
     if not found["guesses"]:
         return f"An attack that was found to be unbiased cannot do so: {theorem}."

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skleak.audit.report._advice import advice, names_of
+from skleak.audit.report._advice import advice, distribution, names_of
 from skleak.rendering import Finding, attack_label, code, number, percent, root
 from skleak.rendering.results import BASELINES
 
@@ -53,7 +53,7 @@ def _guessed(found: Finding) -> str:
         )
     if found["bound"] is None:
         return said + _without_bound(found, "computed")
-    limit = percent(found["limit"], up=True)
+    limit = share(found["limit"], up=True)
     if limit == "100%":
         return said + _NO_BOUND
     return f"{said} {_limited(found, limit)}"
@@ -76,7 +76,7 @@ def _told_apart(found: Finding) -> str:
             " How much better the model does on members than on others means that some attack is "
             f"right for at least {percent(found['floor'])}."
         )
-    limit = percent(min(float(found["limit"]), 1.0), up=True)
+    limit = share(min(float(found["limit"]), 1.0), up=True)
     if found["bound"] is None:
         return said + " Nothing is known that rules out a better attack."
     if limit == "100%":
@@ -149,24 +149,27 @@ def _least(found: Finding) -> str:
     """Say which error remains to every attacker with the prior of a number."""
     if found["least"] <= 0.0:
         return "No bound rules out that some attack makes no error."
+    whole, one = found["kind"] == "record", names_of([found["label"]])
+    most = percent(found["share_of_one"], up=True)
+    known = distribution(found["kind"], found["attribute"])
     return (
-        f"No attacker who knows how {code(found['attribute'])} is distributed has one below "
-        f"{root(found['least'])}, on average over what it may be, or below "
-        f"{root(found['least_of_one'])} for the most exposed record ({names_of([found['label']])}),"
-        f" from whose squared error at most {percent(found['share_of_one'], up=True)} is removed"
+        f"No attacker who knows {known} has one below {root(found['least'])}, on "
+        f"average over what {'they' if whole else 'it'} may be (guessing: "
+        f"{root(found['least_guess'])}), or below {root(found['least_of_one'])} for the most "
+        f"exposed record ({one}), from whose squared error at most {most} is removed"
         f"{_below_least(found)}."
     )
 
 
 def _below_least(found: Finding) -> str:
     """Say why an attack that was played errs less than the bound on the mean error."""
+    if found["exceeded"]:
+        return "; an attack removes more by more than chance explains, see below"
     if found["failed"] or not found["value"] < found["least"]:
         return ""
-    if found["exceeded"]:
-        return "; the attack errs less by more than chance explains, see below"
     if found["secrets"] == "drawn":
         return "; the attack errs less by no more than chance explains"
-    return "; the attack errs less as these numbers are a single draw"
+    return "; the attack errs less as these numbers, a single draw, are closer to their means"
 
 
 def _without_bound(found: Finding, none: str) -> str:
@@ -211,7 +214,7 @@ def interval(found: Finding, show: Callable[[Any], str]) -> str:
     return f"{percent(found['level'])} interval {show(found['low'])} to {show(found['high'])}"
 
 
-def measured(found: Finding) -> Callable[[Any], str]:
+def measured(found: Finding) -> partial[str]:
     """Return how to write a share, with the digits that its interval supports."""
     return partial(percent, within=0.5 * (found["high"] - found["low"]))
 

@@ -28,11 +28,11 @@ from skleak.rendering.results import (
     counts_success,
     imputation_error,
     levels,
+    mean_prior_error,
     merged_bounds,
     middle_noise,
     most_exposed,
     points,
-    prior_error,
     tightest,
     vulnerability,
 )
@@ -144,15 +144,21 @@ def _errors(report: AuditFacts) -> list[Column]:
                 partial(percent, up=True),
             )
         ]
+    over = Column(
+        "Squared error over guessing",
+        _texts(relative["value"], number),
+        _ends(relative["low"], relative["high"], number),
+        short="relative",
+        terse=_texts(relative["value"], number),
+    )
+    if SHARE in results:
+        # On the scale of the bound in the last column.
+        over = _measured(
+            "Squared error removed", results, "share_removed", percent, "removed", terse=True
+        )
     return [
         _measured("Root mean squared error", results, "mse", root, "error"),
-        Column(
-            "Squared error over guessing",
-            _texts(relative["value"], number),
-            _ends(relative["low"], relative["high"], number),
-            short="relative",
-            terse=_texts(relative["value"], number),
-        ),
+        over,
         *ratio,
         Column(
             "Variance, squared bias",
@@ -186,7 +192,7 @@ def bounds_table(report: AuditFacts) -> tuple[Block, ...]:
                 "attacker who knows how the number is distributed, a mean over what it may be; by "
                 "Cramér–Rao of an unbiased attack, on the median record."
             )
-        guess, known = prior_error(report), imputation_error(report)
+        guess, known = mean_prior_error(report), imputation_error(report)
     if bounds.empty:
         caption = "No bound is known." if report.bounds else "No bound was computed."
         caption = f"{report.unbounded.capitalize()}." if report.unbounded else caption

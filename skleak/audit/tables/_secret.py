@@ -9,7 +9,6 @@ from scipy import stats
 
 from skleak.audit.tables._design import Outcome, SecretDesign, cell_key
 from skleak.audit.tables._numbers import (
-    least_errors,
     number_columns,
     number_record_columns,
     number_verdict,
@@ -105,10 +104,9 @@ def _error_row(
         ratio = _ratio_interval(outcome, level)
         judged = _ratio_interval(outcome, design.verdict_level)
     unbiased = error_verdict(judged.low, judged.high, _is_biased(design, outcome))
-    least = None if bounds is None else float(least_errors(bounds).mean())
     return {
         **_scores(design, success),
-        "verdict": number_verdict(unbiased, _highest_error(design, outcome), least),
+        "verdict": number_verdict(design, outcome, bounds, unbiased),
         "utility": utility,
         "n_games": int(outcome["games"]),
         "mse": mse.estimate,
@@ -120,25 +118,8 @@ def _error_row(
         "mse_over_bound_low": ratio.low,
         "mse_over_bound_high": ratio.high,
         **_bounds_on_errors(outcome["bound"], design.prior_score),
-        **number_columns(design, mse.estimate, bounds),
+        **number_columns(design, outcome, mse.estimate, bounds),
     }
-
-
-def _highest_error(design: SecretDesign, outcome: Outcome) -> float:
-    """Upper end of the mean error over persons of whom these are some, and over releases.
-
-    Infinite for attacks that ignore the releases: they use what the prior leaves out, or nothing.
-    """
-    level, values, mse = design.verdict_level, outcome["mse_by_release"], outcome["mse"]
-    if outcome.get("ignores", True) or len(values) < 2:
-        return np.inf
-    variance, n = float(np.var(values, ddof=1)) / len(values), len(values)
-    if not design.drawn:
-        # The secrets of the data are a single draw from their priors.
-        if len(mse) < 2:
-            return np.inf
-        variance, n = variance + float(np.var(mse, ddof=1)) / len(mse), min(n, len(mse))
-    return float(values.mean() + stats.t.isf(1.0 - level, n - 1) * np.sqrt(variance))
 
 
 def _bounds_on_errors(bounds: FloatArray, prior_score: FloatArray) -> dict[str, float]:

@@ -1,7 +1,11 @@
 """Minimisers had a record been different, without refitting."""
 
 from skleak.influence.refit._brackets import loss_brackets
-from skleak.influence.refit._candidates import TABLE_ELEMENTS, candidate_encodings
+from skleak.influence.refit._candidates import (
+    TABLE_ELEMENTS,
+    candidate_encodings,
+    operations_each,
+)
 from skleak.influence.refit._chord import ChangedHessian, ChordSolver
 from skleak.influence.refit._distances import distance_brackets, largest_distances
 from skleak.influence.refit._one_step import OneStep, whitened
@@ -24,6 +28,7 @@ __all__ = [
     "distance_brackets",
     "largest_distances",
     "loss_brackets",
+    "operations_each",
     "second_order",
     "target_encodings",
     "third_derivatives",

@@ -27,6 +27,8 @@ from skleak.utils._typing import Data, FloatArray, IntArray
 TABLE_ELEMENTS = 1 << 22
 # Error, relative to the coefficients, at which a candidate is settled.
 _TOLERANCE = 1e-11
+# Passes over the data that a candidate takes; operations for one under a reweighting, at least.
+_PASSES, _SYSTEM = 3, 3e8
 
 
 def candidate_encodings(
@@ -168,6 +170,19 @@ class Candidates:
         check_one_predictor(self.state.factor)
         X = dense(self.X)
         return Change.of(self.state, X, self.y, self.rows, self.columns, self.values)
+
+
+def operations_each(state: FitState, n_candidates: int) -> float:
+    """Estimate how many multiplications and additions one of some candidates takes."""
+    objective, p = state.objective, state.factor.coefficients.size
+    if state.balanced is not None:
+        return float(_SYSTEM + _PASSES * len(objective.y) * p)
+    if objective.loss.quadratic:
+        return float(p)
+    one_predictor = not isinstance(state.factor, MultinomialFactor)
+    if one_predictor and expansion_pays(objective, n_candidates):
+        return float(p**3)
+    return float(_PASSES * len(objective.y) * p)
 
 
 def encoded(change: Change, expansion: Expansion | None = None) -> FloatArray:

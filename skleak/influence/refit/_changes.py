@@ -124,7 +124,10 @@ class Change:
         """Step to the minimiser with a candidate in place of the record, found anew."""
         record = self.new[k, : self.state.n_features]
         changed = self.state.objective.with_record(int(self.row[k]), record, self.new_target[k])
-        return minimize(changed).coefficients - self.state.factor.coefficients
+        # One record moves it little; where it moves it beyond all doubles, from the beginning.
+        fitted = self.state.factor.coefficients
+        near = np.isfinite(changed.value(fitted, changed.predictor(fitted)))
+        return minimize(changed, start=fitted if near else None).coefficients - fitted
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from skleak.neural.gradients._clipping import Clipping
 from skleak.utils._typing import Array, FloatArray
 
-Part: TypeAlias = Literal["trace", "norm", "diagonal", "matrix"]
+Part: TypeAlias = Literal["trace", "plain", "norm", "diagonal", "matrix"]
 # From norms of clipped gradients, (n,), to the factors of the information along and across them.
 Weigh: TypeAlias = Callable[[FloatArray], tuple[Any, Any]]
 
@@ -81,13 +81,19 @@ class Gradients(ABC):
         the gradient, and ``(along, across) = weigh(norms)``, each (n,), of the norms of the clipped
         gradients. Where the gradient vanishes e is any direction, and the two factors are equal.
 
-        Shapes: X (n, ...), y (n,); returns for each name of ``parts``: "trace" (n,), "norm" (n,),
-        the largest eigenvalue, "diagonal" (n, u) and "matrix" (n, u, u) for u unknowns. With
-        ``n_probes`` None all are exact; else "trace" and "diagonal" are unbiased estimates by so
-        many Rademacher probes of ``M^(1/2) G``, fresh for every record and call, drawn from
-        ``rng``. A class label counts as K - 1 unknowns for K > 2 classes, and as one for two; its
-        derivative is formal.
+        Shapes: X (n, ...), y (n,); returns for each name of ``parts``: "trace" (n,), "plain" (n,),
+        the trace of ``G^T G`` without M, "norm" (n,), the largest eigenvalue, "diagonal" (n, u) and
+        "matrix" (n, u, u) for u unknowns. With ``n_probes`` None all are exact; else "trace",
+        "plain" and "diagonal" are unbiased estimates by so many Rademacher probes of
+        ``M^(1/2) G``, fresh for every record and call, drawn from ``rng``. A class label counts as
+        K - 1 unknowns for K > 2 classes, and as one for two; its derivative is formal.
         """
+
+    def sum_and_information(
+        self, X: Array, y: Array, weigh: Weigh, **options: Any
+    ) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+        """`clipped_sum` and `information` of the same records, which may share their work."""
+        return *self.clipped_sum(X, y), self.information(X, y, weigh, **options)
 
     def summed_information(
         self, X: Array, y: Array, path: FloatArray, weigh: Weigh, **options: Any

@@ -15,6 +15,7 @@ Where r vanishes so does ``r^``, e is any direction, and A = B.
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +23,7 @@ from scipy import linalg, sparse
 
 from skleak.losses import PointwiseLoss, SoftmaxLoss
 from skleak.neural.gradients._base import Gradients, Part, Weigh, add_parts
-from skleak.neural.gradients._clipping import Clipping
+from skleak.neural.gradients._clipping import Clipping, check_smooth
 from skleak.neural.gradients._rank_one import largest_root
 from skleak.utils._blocks import dense, row_blocks
 from skleak.utils._typing import Array, Data, FloatArray
@@ -62,7 +63,6 @@ class LinearGradients(Gradients):
         self.loss, self.fit_intercept = loss, fit_intercept
         self._weights = np.zeros((n_outputs, n_features))
         self._intercept = np.zeros(n_outputs)
-        self._known: tuple[Data, FloatArray] | None = None  # records, and their squared norms
         # Directions of the target: a number, or the simplex of class probabilities.
         self._directions = -np.ones((1, 1))
         if n_outputs > 1:
@@ -99,7 +99,7 @@ class LinearGradients(Gradients):
 
     def clipped_sum(self, X: Data, y: Array) -> tuple[FloatArray, FloatArray]:
         """Sum of the clipped gradients, (p,), and the losses of the records, (n,)."""
-        point = self._point(X, y, self.predict_raw(X))
+        point = self._point(y, self.predict_raw(X), squared_norms(X))
         scaled = point.residual / self.clipping.divisor(point.norms)[:, None]
         parts = [np.ravel(np.asarray(X.T @ scaled).T)]
         if self.fit_intercept:
@@ -112,7 +112,7 @@ class LinearGradients(Gradients):
 
     def norms(self, X: Data, y: Array) -> FloatArray:
         """Norms of the clipped gradients, (n,)."""
-        norms = self._point(X, y, self.predict_raw(X)).norms
+        norms = self._point(y, self.predict_raw(X), squared_norms(X)).norms
         return norms / self.clipping.divisor(norms)
 
     def information(
@@ -127,15 +127,15 @@ class LinearGradients(Gradients):
         private_target: bool = True,
     ) -> dict[str, FloatArray]:
         """Parts of the information of every record; exact, whatever the number of probes."""
-        predictors = self.predict_raw(X)
-        return self._parts_at(X, y, predictors, weigh, parts, private_target)
+        point = self._point(y, self.predict_raw(X), squared_norms(X))
+        return self._parts_at(X, point, weigh, parts, private_target)
 
     def summed_information(
         self, X: Data, y: Array, path: FloatArray, weigh: Weigh, **options: Any
     ) -> dict[str, FloatArray]:
         """Sum of the parts over parameters, (T, p), with the predictors of many in one product."""
         parts, private_target = options["parts"], options.get("private_target", True)
-        before = self.parameters
+        before, squares = self.parameters, squared_norms(X)
         total: dict[str, FloatArray] = {}
         try:
             for steps in row_blocks(len(path), max(1, X.shape[0] * len(self._weights)), _ELEMENTS):
@@ -144,8 +144,8 @@ class LinearGradients(Gradients):
                 for k, (weights, intercept) in enumerate(stacked):
                     self._weights, self._intercept = weights, intercept
                     columns = slice(k * len(weights), (k + 1) * len(weights))
-                    predictors = table[:, columns] + intercept
-                    found = self._parts_at(X, y, predictors, weigh, parts, private_target)
+                    point = self._point(y, table[:, columns] + intercept, squares)
+                    found = self._parts_at(X, point, weigh, parts, private_target)
                     add_parts(total, found)
         finally:
             self.parameters = before
@@ -157,46 +157,34 @@ class LinearGradients(Gradients):
         known = () if y is None else (np.asarray(y, dtype=np.float64),)
         return np.asarray(getattr(self.loss, name)(a if softmax else a[:, 0], *known))
 
-    def _point(self, X: Data, y: Array, predictors: FloatArray) -> "_Point":
+    def _point(self, y: Array, predictors: FloatArray, squares: FloatArray) -> "_Point":
         residual = self._of_loss("residual", predictors, y).reshape(predictors.shape)
-        squares = self._squares(X)
         return _Point(predictors, residual, squares, np.sqrt(squares + self.fit_intercept))
-
-    def _squares(self, X: Data) -> FloatArray:
-        """Squared norms of records, (n,), which are those of the last time as a rule."""
-        if self._known is None or self._known[0] is not X:
-            squares = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.sum(X * X, axis=1)
-            self._known = X, np.ravel(squares)
-        return self._known[1]
 
     def _parts_at(
         self,
         X: Data,
-        y: Array,
-        predictors: FloatArray,
+        point: "_Point",
         weigh: Weigh,
         parts: Collection[Part],
         private_target: bool,
     ) -> dict[str, FloatArray]:
-        if not self.clipping.smooth:
-            raise ValueError(
-                "Gradients under hard clipping have no derivative where they reach the clipping "
-                "norm, and no Fisher information. Use `clipping='smooth'`."
-            )
-        point = self._point(X, y, predictors)
+        check_smooth(self.clipping)
         norms, h = point.norms, self.clipping.divisor(point.norms)
         along, across = weigh(norms / h)
         radial = (1.0 - norms * self.clipping.slope(norms) / h) / h
         directions = self._directions if private_target else self._directions[:, :0]
         softmax = isinstance(self.loss, SoftmaxLoss)
-        c = self._of_loss("curvature", predictors)
+        c = self._of_loss("curvature", point.predictors)
         record = _Records(
             X,
             point,
             np.asarray(along * radial**2),
             np.asarray(across / h**2),
+            radial**2,
+            1.0 / h**2,
             c if softmax else c[:, None, None],
-            predictors - self._intercept,
+            point.predictors - self._intercept,
             self._weights,
             directions,
         )
@@ -240,13 +228,26 @@ class _Records:
     point: _Point
     along: FloatArray  # A, (n,)
     across: FloatArray  # B, (n,)
+    plain_along: FloatArray  # A without the factor of M, (n,)
+    plain_across: FloatArray  # B without it, (n,)
     curvature: FloatArray  # H, (n, K, K)
     linear: FloatArray  # W x, (n, K)
     weights: FloatArray  # W, (K, d)
     targets: FloatArray  # T, (K, number of directions of the target)
 
     def trace(self) -> FloatArray:
-        """``tr G^T M G``, (n,), from sums over classes only."""
+        """``tr G^T M G``, (n,)."""
+        across, along = self._traces
+        return self.across * across + self.along * along
+
+    def plain(self) -> FloatArray:
+        """``tr G^T G``, (n,)."""
+        across, along = self._traces
+        return self.plain_across * across + self.plain_along * along
+
+    @cached_property
+    def _traces(self) -> tuple[FloatArray, FloatArray]:
+        """Traces across and along the gradient, (n,) each, from sums over classes only."""
         point, r = self.point, self.point.directions
         size, m, d = point.sizes, point.lengths, self.X.shape[1]
         shares = _divided(point.squares, m**2)
@@ -262,7 +263,7 @@ class _Records:
         crossed = np.sum(self.linear * weighted, axis=1)
         squared = size**2 * shares + 2.0 * size * crossed + m**2 * own
         across = size**2 * (d - shares) + m**2 * rest
-        return self.across * across + self.along * np.maximum(squared, 0.0)
+        return across, np.maximum(squared, 0.0)
 
     def norm(self) -> FloatArray:
         """Largest eigenvalue, (n,)."""
@@ -353,6 +354,12 @@ class _Records:
         outer = v[:, :, None] * v[:, None, :]
         B, A = self.across[rows], self.along[rows]
         return np.asarray(B[:, None, None] * across + A[:, None, None] * outer)
+
+
+def squared_norms(X: Data) -> FloatArray:
+    """Squared norms of records (n, d), dense or CSR, (n,)."""
+    squares = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
+    return np.ravel(squares)
 
 
 def _divided(a: FloatArray, b: FloatArray) -> FloatArray:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from skleak.rendering.results._groups import group_records
-from skleak.rendering.results._results import SHARE, best_rows, counts_success
+from skleak.rendering.results._results import SHARE, best_rows, counts_success, guess_success
 
 
 def exposure_column(audit: Any) -> str:
@@ -46,7 +46,9 @@ def most_exposed(audit: Any, n_records: int = 10) -> pd.DataFrame:
     at = _at_middle(audit)
     source = _source(audit, at)
     value = at[source].astype(float) if source else pd.Series(np.nan, index=at.index)
-    prior = at["prior"].astype(float)
+    prior, played = at["prior"].astype(float), str(source).startswith("success_")
+    if played:
+        prior = guess_success(audit, at)
     if source == SHARE:
         # Both errors are means over what the number may be, rather than about the true one.
         prior = at["prior_variance"].astype(float)
@@ -59,6 +61,8 @@ def most_exposed(audit: Any, n_records: int = 10) -> pd.DataFrame:
         ["rounded", "eta"], ascending=False, kind="stable", na_position="last"
     )
     known = table.loc[order.index, ["eta", "exposure"]].notna().any(axis=1)
+    if played and audit.kind == "categorical":
+        known &= ~(table.loc[order.index, "exposure"] <= 0.0)  # no more than without the model
     shown = table.loc[order.index][known].head(n_records).reset_index(drop=True)
     shown.attrs["source"] = source
     return shown
@@ -69,15 +73,15 @@ def grouped(audit: Any, noise: float, n_groups: int) -> pd.DataFrame:
 
     Returns: as of `group_records`: means of ``prior``, ``bayes`` and every ``success_<attack>``,
     or medians of ``cramer_rao`` and every ``mse_<attack>`` over the error of the prior guess about
-    the same record; of a number also ``share_at_most`` as it is. Without
-    columns that are known of no record.
+    the same record; of a number over the variance of its prior, and ``share_at_most`` as it is.
+    Without columns that are known of no record.
     """
     at = audit.records[audit.records["noise_scale"] == noise]
     guesses = counts_success(audit)
     start, best = ("success_", "bayes") if guesses else ("mse_", "cramer_rao")
     names = [SHARE, best, *(str(name) for name in at if str(name).startswith(start))]
     values = at[[name for name in names if name in at and at[name].notna().any()]].astype(float)
-    prior = at["prior"].astype(float)
+    prior = at["prior_variance" if SHARE in values else "prior"].astype(float)
     if guesses:
         values.insert(0, "prior", prior)
     else:

@@ -18,6 +18,8 @@ KINDS = ("categorical", "numeric", "record", "membership")
 BASELINES = ("prior", "imputation")
 # Column of the largest share of the squared error that attackers with a prior remove.
 SHARE = "share_at_most"
+# Columns of the share that an attack removes, and of the squared error that it is a share of.
+_REMOVED, _VARIANCE = "share_removed", "prior_variance"
 # An advantage that some attack surely reaches is mentioned from here.
 _WORTH_A_WORD = 0.01
 # Attacks and bounds closer than this are equal.
@@ -31,6 +33,19 @@ def counts_success(audit: Any) -> bool:
     return audit.kind in ("categorical", "membership")
 
 
+def guess_success(audit: Any, records: pd.DataFrame) -> pd.Series:
+    """Return how often a guess without the model is right about each record.
+
+    About an actual secret it is right always or never: where the same guess names it, no model
+    did.
+    """
+    prior = records["prior"].astype(float)
+    actual = audit.kind == "categorical" and audit.settings.get("secrets") == "actual"
+    if not actual or "success_prior" not in records:
+        return prior
+    return prior.combine(records["success_prior"].astype(float), np.fmax)
+
+
 def levels(audit: Any) -> pd.DataFrame:
     """Select the first row of each noise scale, for what all attacks share.
 
@@ -38,6 +53,37 @@ def levels(audit: Any) -> pd.DataFrame:
     """
     first = audit.results.drop_duplicates("noise_scale").set_index("noise_scale")
     return first.sort_index()
+
+
+def gained(audit: Any) -> pd.DataFrame:
+    """Return what every attack gains over the prior, on the scale of the bounds.
+
+    It is the advantage; where attackers with the prior of a number are bounded, the share of the
+    squared error that is removed, a mean over what the number may be.
+
+    Returns ``value``, ``low`` and ``high``, in the order of the results.
+    """
+    results, ends = audit.results, ("", "_low", "_high")
+    names = ["value", "low", "high"]
+    table = results.reindex(columns=[f"advantage{end}" for end in ends]).astype(float)
+    table = table.set_axis(names, axis=1)
+    columns = [f"{_REMOVED}{end}" for end in ends]
+    if not all(name in results for name in columns):
+        return table
+    removed = results[columns].astype(float).set_axis(names, axis=1)
+    return removed.where(removed["value"].notna(), table)
+
+
+def mean_prior_error(audit: Any) -> pd.Series:
+    """Return the mean squared error of guessing before the release, by noise scale.
+
+    Where attackers with the prior of a number are bounded, it is the mean over what the number may
+    be, of which their errors are means too; else it is that about these records.
+    """
+    first, own = levels(audit), prior_error(audit)
+    if _VARIANCE not in first:
+        return own
+    return first[_VARIANCE].astype(float).fillna(own)
 
 
 def prior_error(audit: Any) -> pd.Series:
@@ -69,10 +115,13 @@ def points(audit: Any) -> pd.DataFrame:
 
     Returns ``value``, ``low`` and ``high``, in the order of the results.
     """
+    if counts_success(audit):
+        return gained(audit)
     results, ends = audit.results, ("", "_low", "_high")
     names = ["value", "low", "high"]
-    if counts_success(audit):
-        return results[[f"advantage{end}" for end in ends]].astype(float).set_axis(names, axis=1)
+    if f"{_REMOVED}_low" in results:
+        left = 1.0 - gained(audit)[["value", "high", "low"]].set_axis(names, axis=1)
+        return left.clip(lower=0.0)
     errors = results[[f"mse{end}" for end in ends]].astype(float).set_axis(names, axis=1)
     guess = results["noise_scale"].map(prior_error(audit).where(lambda error: error > 0.0))
     # Where the guess is not known, what the advantage says: rounding may leave it below zero.
@@ -87,7 +136,7 @@ def relative_bounds(audit: Any, names: "list[str] | None" = None) -> pd.DataFram
     if counts_success(audit):
         baseline = first["baseline"].astype(float)
         return table.sub(baseline, axis=0).div((1.0 - baseline).where(baseline < 1.0), axis=0)
-    return table.div(prior_error(audit).where(lambda error: error > 0.0), axis=0)
+    return table.div(mean_prior_error(audit).where(lambda error: error > 0.0), axis=0)
 
 
 def bound_advantages(audit: Any) -> pd.DataFrame:
@@ -259,12 +308,17 @@ def _of_records(audit: Any) -> tuple[pd.Series, pd.Series]:
 def failed_rows(audit: Any) -> pd.DataFrame:
     """Return rows of attacks on the model that do worse than guessing, beyond chance.
 
-    A few hopeless records can ruin a mean error: an attack that comes closer than a guess to half
-    of the records has not failed.
+    Of many games a small surplus shows: a guess that was played in them must do better too. A few
+    hopeless records can ruin a mean error: an attack that comes closer than a guess to half of the
+    records has not failed.
     """
     results = audit.results
-    worse = (results["advantage_high"].astype(float) < 0.0) & ~results["attack"].isin(BASELINES)
-    if not counts_success(audit):
+    worse = (gained(audit)["high"] < 0.0) & ~results["attack"].isin(BASELINES)
+    if counts_success(audit):
+        guess = results[results["attack"] == "prior"].set_index("noise_scale")["success_low"]
+        least = results["noise_scale"].map(guess).astype(float)
+        worse &= ~(results["success_high"].astype(float) >= least)
+    else:
         typical: FloatArray = np.array(
             [
                 _median_over_guess(audit.records, noise, attack)
@@ -294,17 +348,20 @@ def median(values: pd.Series) -> float:
 def best_rows(audit: Any) -> pd.DataFrame:
     """Return the most successful attack at every noise scale, among those that look at the model.
 
-    Returns: rows of the results, index ``noise_scale``, with ``failed``: True if even the best
-    has, see `failed_rows`, or errs more on average than the best guess before the release. Where
-    only baselines were played, the best of those.
+    Returns: rows of the results, index ``noise_scale``, with what is ``gained`` (with ``_low`` and
+    ``_high``), and ``failed``: True if even the best has, see `failed_rows`, or errs more on
+    average than the best guess before the release. Where only baselines were played, the best of
+    those.
     """
     results = audit.results.assign(failed=False)
     results.loc[failed_rows(audit).index, "failed"] = True
+    results[["gained", "gained_low", "gained_high"]] = gained(audit)
     if not counts_success(audit):
-        results["failed"] |= results["advantage"].astype(float) < 0.0
+        results["failed"] |= results["gained"] < 0.0
     seeing = results[~results["attack"].isin(BASELINES)]
     played = seeing if len(seeing) else results
-    order = played.assign(loss=-played["success"]).sort_values(
+    by = "success" if counts_success(audit) else "gained"
+    order = played.assign(loss=-played[by]).sort_values(
         ["failed", "loss"], kind="stable", na_position="last"
     )
     best = order.drop(columns="loss").drop_duplicates("noise_scale")

@@ -111,10 +111,16 @@ def _row(one: Separation, present: BoolArray, labels: pd.Index) -> dict[str, Any
         "most_exposed_record": labels[worst],
         "n_values": one.n_values,
         "share": float(share),
-        "median_gain": float(np.median(gained(one.distance[taking]))),
+        "median_gain": _median(gained(one.distance[taking])),
         "exact": bool(one.exact[worst]),
         "note": one.note,
     }
+
+
+def _median(values: FloatArray) -> float:
+    """Median of those that are known; NaN where none is."""
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else np.nan
 
 
 def _van_trees_error(one: Separation) -> float:

@@ -56,18 +56,28 @@ def number_bounds(known: NumberBounds, noise_scale: float, seed: np.random.SeedS
     """Lower bounds on the squared error of every attacker with the prior.
 
     Returns ``van_trees``, ``bayes_mse`` and its ``bayes_mse_error``, (n_targets,) each: 0 and NaN
-    where they are not known. Of many records the risk is computed for some, drawn at random.
+    where they are not known; ``computed``, whose risk was to be computed, which of many records is
+    a random sample; and ``resolved``, for whom the nodes tell it. For the others of these the bound
+    of van Trees stands in its place.
     """
     encodings, generator = known.encodings, np.random.default_rng(seed)
     n = len(encodings.low)
     risk, error = np.full((2, n), np.nan)
+    van_trees = encodings.van_trees(known.information(noise_scale))
+    computed, resolved = np.ones(n, dtype=bool), np.zeros(n, dtype=bool)
     if known.integrable:
         rows = np.arange(n) if n <= _MOST else np.sort(generator.choice(n, _MOST, replace=False))
         risk[rows], error[rows] = encodings.take(rows).bayes(noise_scale, generator)
+        computed = np.isin(np.arange(n), rows)
+        resolved = ~np.isnan(risk)
+        stands_in = computed & ~resolved
+        risk[stands_in], error[stands_in] = van_trees[stands_in], 0.0
     return {
-        "van_trees": encodings.van_trees(known.information(noise_scale)),
+        "van_trees": van_trees,
         "bayes_mse": risk,
         "bayes_mse_error": error,
+        "computed": computed,
+        "resolved": resolved if known.integrable else computed,
     }
 
 

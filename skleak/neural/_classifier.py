@@ -1,0 +1,173 @@
+"""A classifier trained by private stochastic gradient descent."""
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from skleak._released import ReleasedLogisticRegression, ReleasedModel
+from skleak.losses import LogisticLoss, SoftmaxLoss
+from skleak.neural._base import PrivateSGD
+from skleak.neural._plan import Plan
+from skleak.neural._predictions import ClassPredictionMixin
+from skleak.neural._torch import torch_gradients_of
+from skleak.neural.gradients import Gradients, LinearGradients
+from skleak.neural.training import Source
+from skleak.utils._confidential import leaves_whole
+from skleak.utils._sklearn_compat import fit_context
+from skleak.utils._typing import Array
+
+
+class PrivateSGDClassifier(ClassPredictionMixin, PrivateSGD):
+    """Classifier trained by private stochastic gradient descent that measures its leakage.
+
+    Each step draws a batch, clips the gradient of each of its records, adds Gaussian noise to their
+    sum, divides it by the expected size of the batch, and goes on from there. What the steps reveal
+    of every record is added up as Fisher information, with the exact factors of subsampling
+    (`skleak.accounting.subsampled_fisher_factors`). Only ``release()`` may be published.
+
+    Parameters
+    ----------
+    module : callable or None, default=None
+        Builds a ``torch.nn.Module``; needs the extra ``torch``. None is a linear model with
+        intercept, which starts at zero and needs no torch.
+    noise_multiplier : float or NoiseGoal, default=1.0
+        Standard deviation of the noise on the sum over ``max_grad_norm``; or `EpsilonDelta` (at its
+        own delta) or `GaussianDP` (up to ``delta``) over ``max_steps``, under replacement. 0 makes
+        an ordinary classifier, of infinite leakage.
+    max_grad_norm : float, default=1.0
+        C, where clipping sets in.
+    clipping : {"smooth", "hard"}, default="smooth"
+        Smooth clipping lets norms up to 1.11524 C pass. "hard" has no Fisher information.
+    learning_rate, momentum : float, default=0.1, 0.5
+        Step along the noisy mean gradient, and share of the step before.
+    sampling : {"poisson", "fixed"}, default="poisson"
+        Batches of every record by itself, or of a fixed number; afresh in each step, never shuffled
+        epochs, whose leakage does not add up.
+    sampling_rate : float in (0, 1], default=0.01
+        Probability of a record to be in a batch.
+    max_steps : int, default=1000
+        Number of steps.
+    private_target : bool, default=True
+        Count the label as unknown to the attacker; its derivative is formal.
+    accounting : {"exact", "probes"} or None, default="exact"
+        Traces by the exact Jacobian or by random probes (the default module is always exact).
+    n_probes : int, default=10
+        Probes for each record and step.
+    account_every : int, default=1
+        Count every so many steps, as many times, from a random one on: unbiased, no upper bound.
+    account_records : {"all", "batch"}, array-like or None, default=None
+        Whom to follow: all or some rows at every step, or the members of each batch, which is
+        unbiased for all. None is "all" for the default module, else "batch".
+    n_runs : int, default=1
+        Runs that the leakage is the mean of; the first is kept.
+    delta : float, default=1e-6
+        Failure probability of the guarantee.
+    epsilon_budget : float or None, default=None
+        Stop before epsilon at ``delta`` passes this, a number of steps known beforehand.
+    max_batch : int or None, default=None
+        Most gradients in memory at once.
+    loss : callable or None, default=None
+        ``loss(outputs, targets)`` for a module; None is the cross-entropy.
+    device : str, default="auto"
+        Device of torch.
+    ledger : str, Path, LeakageLedger or None, default=None
+        Charged with the largest loss before anything is published.
+    random_state : None, int, RandomState or Generator, default=None
+        None takes noise and batches from the operating system's cryptographic randomness. All else
+        can be replayed: no guarantee holds.
+    verbose : int, default=0
+        Above 0, a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, which count as public.
+    coef_, intercept_, module_ : ndarray, ndarray, torch.nn.Module
+        The trained model: the first two of the default module, else the last.
+    n_steps_, noise_multiplier_ : int, float
+        Steps taken, and noise used.
+    fisher_information_loss_, diagonal_fisher_information_loss_ : ndarray of shape (n_samples,)
+        Loss of each record in 1 / (unit of the columns), from above (eigenvalues of the steps
+        added, or the trace), and its root mean square over the unknowns. NaN if not followed, None
+        if not accounted for. Confidential.
+    fisher_information_loss_error_, diagonal_fisher_information_loss_error_ : ndarray
+        Their standard errors: zero where ``leakage_scope_`` is "this run only" and all was counted.
+    leakage_scope_ : str or None
+        "this run only", or the number of runs that it is the mean of.
+    history_ : dict of ndarray
+        Mean loss and size of each batch. Confidential.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = PrivateSGDClassifier(max_steps=200, sampling_rate=0.1, random_state=0)
+    >>> model.fit(scale(X), y).score(scale(X), y) > 0.9
+    True
+    """
+
+    _numeric_targets: ClassVar[bool] = False
+    _released: ClassVar[type[ReleasedModel]] = ReleasedLogisticRegression
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Train on for one pass over the records in expectation, ``1 / sampling_rate`` steps.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training records, the same at each call: what they leak is added up row by row.
+        y : array-like of shape (n_samples,)
+            Targets.
+        classes : array-like of shape (n_classes,), default=None
+            All class labels, at the first call; None for those of ``y``.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For other records than before, and where the goal or the budget is used up.
+        """
+        return self._partial_fit(X, y, classes)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    @leaves_whole
+    def _partial_fit(self, X: Any, y: Any, classes: Any) -> Self:
+        return self._continue(X, y, classes)
+
+    def _encode_targets(self, y: Array, classes: Any) -> Array:
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        known = np.unique(y if classes is None else np.asarray(classes))
+        if len(known) < 2:
+            raise ValueError(
+                "PrivateSGDClassifier needs two classes; the target holds only one class. Pass "
+                "records of both classes."
+            )
+        places = np.minimum(np.searchsorted(known, y), len(known) - 1)
+        if np.any(known[places] != y):
+            raise ValueError(
+                f"`y` holds labels that are not among the classes {known.tolist()!r}. Pass all "
+                "labels as `classes` to the first `partial_fit`."
+            )
+        self.classes_ = known
+        return np.asarray(places)
+
+    def _make_gradients(self, X: Any, plan: Plan, source: Source) -> Gradients:
+        clipping, k = plan.mechanism.clipping, len(self.classes_)
+        if self.module is not None:
+            return torch_gradients_of(self, X, clipping, k, source)
+        if k == 2:
+            return LinearGradients(LogisticLoss(), clipping, X.shape[1])
+        return LinearGradients(SoftmaxLoss(), clipping, X.shape[1], k)
+
+    @property
+    def _loss_name(self) -> str:
+        if self.loss is not None and self.module is not None:
+            return "given"
+        return LogisticLoss.name if len(self.classes_) == 2 else SoftmaxLoss.name

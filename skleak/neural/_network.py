@@ -1,0 +1,107 @@
+"""A network as it may be published: it predicts, and knows nothing else."""
+
+import copy
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from skleak._version import __version__
+from skleak.neural._predictions import ClassPredictionMixin, NumberPredictionMixin
+from skleak.utils._optional import import_optional
+from skleak.utils._sklearn_compat import validate_data
+from skleak.utils._typing import FloatArray
+
+
+class ReleasedNetwork(BaseEstimator):
+    """A module trained by private stochastic gradient descent, as it may be published.
+
+    Objects of this kind come from ``release()``. They hold no gradient, no training record, no seed
+    and no leakage of any record. ``fit`` returns the model unchanged, ``clone`` the model itself.
+
+    Attributes
+    ----------
+    module_ : torch.nn.Module
+        The trained module, on the CPU.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, of a classifier.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Columns, as the estimator knows them.
+    provenance_ : dict
+        How it was trained: public parameters, and functions of them.
+    """
+
+    module_: Any
+    provenance_: dict[str, Any]
+
+    # Everything that is copied from the estimator besides the module.
+    _published: ClassVar[tuple[str, ...]] = ("n_features_in_", "feature_names_in_", "classes_")
+
+    @classmethod
+    def of(cls, estimator: Any, provenance: dict[str, Any]) -> "ReleasedNetwork":
+        """Copy what may leave from a trained estimator.
+
+        Parameters
+        ----------
+        estimator : PrivateSGDClassifier or PrivateSGDRegressor
+            Fitted, with a module.
+        provenance : dict
+            How it was made.
+
+        Returns
+        -------
+        ReleasedNetwork
+        """
+        released = _Classifier() if hasattr(estimator, "classes_") else _Regressor()
+        module = copy.deepcopy(estimator.module_).cpu().eval()
+        for parameter in module.parameters():
+            parameter.grad = None
+        released.module_ = module
+        for name in cls._published:
+            if hasattr(estimator, name):
+                setattr(released, name, copy.copy(getattr(estimator, name)))
+        released.provenance_ = {**copy.deepcopy(provenance), "skleak": __version__}
+        return released
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Return the model unchanged: it is already trained.
+
+        Parameters
+        ----------
+        X : object
+            Ignored.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        ReleasedNetwork
+        """
+        check_is_fitted(self, "module_")
+        return self
+
+    def _raw(self, X: Any) -> FloatArray:
+        check_is_fitted(self, "module_")
+        torch = import_optional("torch", "torch", "A released network")
+        X = validate_data(self, X, reset=False, allow_nd=True, dtype=[np.float64, np.float32])
+        dtype = next(self.module_.parameters()).dtype
+        with torch.no_grad():
+            outputs = self.module_(torch.tensor(X, dtype=dtype))
+        return np.asarray(outputs.double().numpy()).reshape(len(X), -1)
+
+    def __sklearn_clone__(self) -> Self:
+        return self
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        made = getattr(self, "provenance_", {})
+        noise = made.get("noise_multiplier", float("nan"))
+        return f"<ReleasedNetwork of {made.get('estimator', '?')}, noise_multiplier={noise:g}>"
+
+
+class _Classifier(ReleasedNetwork, ClassPredictionMixin):
+    """A released `PrivateSGDClassifier` with a module."""
+
+
+class _Regressor(ReleasedNetwork, NumberPredictionMixin):
+    """A released `PrivateSGDRegressor` with a module."""

@@ -1,0 +1,182 @@
+"""What is decided before a run, from public numbers, and the runs themselves."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skleak.mechanisms import NoiseGoal
+from skleak.neural.gradients import Gradients, make_clipping
+from skleak.neural.information import Accounting, Observer, StepMechanism
+from skleak.neural.training import (
+    Descent,
+    Source,
+    Training,
+    affordable_steps,
+    epsilon_of,
+    resolve_noise,
+)
+from skleak.utils._typing import Array, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a model is trained: everything in it is public.
+
+    Attributes
+    ----------
+    mechanism : StepMechanism
+        Clipping, sampling and noise of a step.
+    descent : Descent
+        Learning rate and momentum.
+    n_steps : int
+        Steps that ``fit`` takes.
+    is_limit : bool
+        Whether more of them would break a goal or a budget.
+    delta : float
+        Failure probability of the guarantee.
+    seeded : bool
+        Whether the noise can be replayed, and protects nobody.
+    goal : str or None
+        The goal that the noise was found for.
+    """
+
+    mechanism: StepMechanism
+    descent: Descent
+    n_steps: int
+    is_limit: bool
+    delta: float
+    seeded: bool
+    goal: str | None
+
+    @classmethod
+    def of(cls, estimator: Any, n_records: int) -> "Plan":
+        """Decide for an estimator and a number of records."""
+        clipping = make_clipping(estimator.clipping, float(estimator.max_grad_norm))
+        rate, sampling = float(estimator.sampling_rate), estimator.sampling
+        if sampling == "fixed":
+            rate = max(1, round(rate * n_records)) / n_records
+        n_steps, noise = int(estimator.max_steps), estimator.noise_multiplier
+        delta = float(estimator.delta)
+        goal = repr(noise) if isinstance(noise, NoiseGoal) else None
+        if isinstance(noise, NoiseGoal):
+            sigma = resolve_noise(noise, n_steps, rate, sampling, delta)
+            noise = sigma * clipping.sensitivity / clipping.max_grad_norm
+        mechanism = StepMechanism(float(noise), clipping, sampling, rate)
+        if estimator.epsilon_budget is not None:
+            n_steps = _within_budget(estimator, mechanism, n_steps)
+        return cls(
+            mechanism,
+            Descent(float(estimator.learning_rate), float(estimator.momentum)),
+            n_steps,
+            goal is not None or estimator.epsilon_budget is not None,
+            delta,
+            estimator.random_state is not None,
+            goal,
+        )
+
+    def epsilon(self, n_steps: int) -> float:
+        """Epsilon at ``delta`` of so many steps, under replacement of one record."""
+        m = self.mechanism
+        if m.noise_multiplier == 0.0:
+            return float("inf")
+        sigma = m.effective_noise_multiplier
+        return epsilon_of(sigma, m.sampling_rate, n_steps, self.delta, m.sampling)
+
+
+def _within_budget(estimator: Any, mechanism: StepMechanism, n_steps: int) -> int:
+    budget, delta = float(estimator.epsilon_budget), float(estimator.delta)
+    steps = 0
+    if mechanism.noise_multiplier > 0.0:
+        sigma, rate = mechanism.effective_noise_multiplier, mechanism.sampling_rate
+        steps = affordable_steps(budget, n_steps, sigma, rate, mechanism.sampling, delta)
+    if steps == 0:
+        raise ValueError(
+            f"`epsilon_budget={budget:g}` does not pay for a single step at "
+            f"`noise_multiplier={mechanism.noise_multiplier:g}`, `sampling_rate="
+            f"{mechanism.sampling_rate:g}` and `delta={delta:g}`. Raise the noise or the budget, "
+            "or lower the rate."
+        )
+    return steps
+
+
+def accounting_of(estimator: Any, gradients: Gradients, n: int) -> Accounting | None:
+    """What to add up; None where there is no Fisher information, or none is wanted."""
+    if estimator.accounting is None or not gradients.clipping.smooth:
+        return None
+    wanted = estimator.account_records
+    if wanted is None:
+        wanted = "all" if gradients.closed_form else "batch"
+    records: IntArray | None
+    if isinstance(wanted, str):
+        records = np.arange(n) if wanted == "all" else None
+    else:
+        records = _rows(wanted, n)
+    return Accounting(
+        records,
+        int(estimator.account_every),
+        ("trace", "plain", "norm") if gradients.closed_form else ("trace", "plain"),
+        int(estimator.n_probes) if estimator.accounting == "probes" else None,
+        bool(estimator.private_target),
+    )
+
+
+def _rows(wanted: Any, n: int) -> IntArray:
+    """Rows named by a mask or by their numbers, ascending."""
+    rows = np.asarray(wanted)
+    if rows.dtype == bool and rows.shape == (n,):
+        rows = np.flatnonzero(rows)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu" or len(rows) == 0:
+        raise ValueError(
+            "`account_records` must be 'all', 'batch', or a one-dimensional array of row numbers "
+            f"or a mask of the {n} records; got {rows.dtype} of shape {rows.shape}."
+        )
+    if rows.min() < -n or rows.max() >= n:
+        raise ValueError(
+            f"`account_records` must name rows from 0 to {n - 1}; got {rows.min()} to {rows.max()}."
+        )
+    return np.unique(rows % n)
+
+
+@dataclass
+class Run:
+    """A training, and what it reveals; None where that is not followed."""
+
+    training: Training
+    observer: Observer | None
+
+    @classmethod
+    def begin(
+        cls,
+        plan: Plan,
+        gradients: Gradients,
+        source: Source,
+        X: Any,
+        y: Array,
+        accounting: Accounting | None,
+    ) -> "Run":
+        """Begin a run at the parameters that the gradients have."""
+        training = Training(gradients, plan.mechanism, plan.descent, source, X, y)
+        if accounting is None or plan.mechanism.noise_multiplier == 0.0:
+            return cls(training, None)
+        parts = (gradients, plan.mechanism, accounting, X, y, source.generator)
+        return cls(training, Observer(*parts))
+
+    def matrix(self, row: int, private_target: bool) -> FloatArray:
+        """Fisher information about one record over all steps, (u, u), from the path."""
+        training, mechanism = self.training, self.training.mechanism
+        if training.path is None:
+            raise ValueError(
+                "The parameters of all steps are needed, which are kept for the default module "
+                "only, up to 256 MB. Ask for `norm='trace'`, or read `fisher_information_loss_`."
+            )
+        rows = slice(row, row + 1)
+        found = training.gradients.summed_information(
+            training.X[rows],
+            training.y[rows],
+            np.stack(training.path),
+            mechanism.weigh,
+            parts=("matrix",),
+            private_target=private_target,
+        )
+        return mechanism.scale * found["matrix"][0]

@@ -1,0 +1,90 @@
+"""What a release says of how it was made, in public numbers."""
+
+import warnings
+from typing import Any
+
+from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
+from skleak.neural._plan import Plan
+from skleak.utils._warnings import outer_stacklevel
+
+_ASSUMES = (
+    "The accounting assumes real numbers: noise and sums are in floating point. Batches are drawn "
+    "afresh and independently in each step, and kept secret."
+)
+
+
+def provenance(estimator: Any, n_steps: int, *, guarantee: bool = False) -> dict[str, Any]:
+    """Public parameters of a training of so many steps; with its guarantee on request."""
+    plan: Plan = estimator._plan
+    step = plan.mechanism
+    made = {
+        "estimator": type(estimator).__name__,
+        "module": "linear" if estimator.module is None else type(estimator.module_).__name__,
+        "loss": estimator._loss_name,
+        "fit_intercept": True,
+        "noise_multiplier": step.noise_multiplier,
+        "noise_goal": plan.goal,
+        "max_grad_norm": step.clipping.max_grad_norm,
+        "clipping": step.clipping.name,
+        "sensitivity": step.clipping.sensitivity,
+        "sampling": step.sampling,
+        "sampling_rate": step.sampling_rate,
+        "n_steps": n_steps,
+        "learning_rate": plan.descent.learning_rate,
+        "momentum": plan.descent.momentum,
+        "assumes": _ASSUMES,
+    }
+    if guarantee:
+        made |= _guarantee(plan, n_steps)
+    return made
+
+
+def _guarantee(plan: Plan, n_steps: int) -> dict[str, Any]:
+    """The guarantee of differential privacy, or why there is none."""
+    reason = None
+    if plan.mechanism.noise_multiplier == 0.0:
+        reason = "there was no noise"
+    elif plan.seeded:
+        reason = "the noise came from a seed or a generator, and can be drawn again"
+    else:
+        try:
+            stated = {
+                "epsilon": plan.epsilon(n_steps),
+                "delta": plan.delta,
+                "exact": False,
+                "relation": "replace",
+                "about": "replacement of one row of the table that the model received, whose "
+                "number of rows and class labels are public",
+            }
+            return {"differential_privacy": stated, "no_guarantee": None}
+        except ImportError as error:
+            reason = str(error)
+    return {"differential_privacy": None, "no_guarantee": reason}
+
+
+def require(made: dict[str, Any]) -> None:
+    """Raise unless a guarantee is stated."""
+    if made["differential_privacy"] is None:
+        raise NoGuaranteeError(
+            "No differential-privacy guarantee holds for this release: "
+            f"{made['no_guarantee']}. Fit with noise, and with `random_state=None`."
+        )
+
+
+def warn_of_noise(plan: Plan) -> None:
+    """Warn where the noise of a release protects nobody."""
+    if plan.mechanism.noise_multiplier == 0.0:
+        message = (
+            "Releasing a model trained without noise (`noise_multiplier=0`): its parameters are an "
+            "exact function of the training records, and leakage is infinite. Fit with "
+            "`noise_multiplier > 0` before you publish it."
+        )
+    elif plan.seeded:
+        message = (
+            "Releasing a model whose noise and batches came from a seed or a generator: whoever "
+            "guesses or copies it can draw them again. Fit with `random_state=None`, which takes "
+            "entropy from the operating system."
+        )
+    else:
+        return
+    warnings.warn(message, PrivacyLeakWarning, stacklevel=outer_stacklevel())

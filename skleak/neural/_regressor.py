@@ -1,0 +1,144 @@
+"""A regressor trained by private stochastic gradient descent."""
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from skleak._released import ReleasedLinearRegression, ReleasedModel
+from skleak.losses import SquaredLoss
+from skleak.neural._base import PrivateSGD
+from skleak.neural._plan import Plan
+from skleak.neural._predictions import NumberPredictionMixin
+from skleak.neural._torch import torch_gradients_of
+from skleak.neural.gradients import Gradients, LinearGradients
+from skleak.neural.training import Source
+from skleak.utils._confidential import leaves_whole
+from skleak.utils._sklearn_compat import fit_context
+from skleak.utils._typing import Array, FloatArray
+
+
+class PrivateSGDRegressor(NumberPredictionMixin, PrivateSGD):
+    """Regressor trained by private stochastic gradient descent that measures its leakage.
+
+    The squared loss has gradients of any length: clipping at ``max_grad_norm`` bounds what a record
+    adds, so that the guarantee holds for any target. Scale the target to the order of one. See
+    `PrivateSGDClassifier` for how training and accounting work; only ``release()`` may be
+    published.
+
+    Parameters
+    ----------
+    module : callable or None, default=None
+        Builds a ``torch.nn.Module`` with one output; needs the extra ``torch``. None is a linear
+        model with intercept, which starts at zero and needs no torch.
+    noise_multiplier : float or NoiseGoal, default=1.0
+        Standard deviation of the noise on the sum over ``max_grad_norm``; or `EpsilonDelta` (at its
+        own delta) or `GaussianDP` (up to ``delta``) over ``max_steps``, under replacement. 0 makes
+        an ordinary regressor, of infinite leakage.
+    max_grad_norm : float, default=1.0
+        C, where clipping sets in.
+    clipping : {"smooth", "hard"}, default="smooth"
+        Smooth clipping lets norms up to 1.11524 C pass. "hard" has no Fisher information.
+    learning_rate, momentum : float, default=0.1, 0.5
+        Step along the noisy mean gradient, and share of the step before.
+    sampling : {"poisson", "fixed"}, default="poisson"
+        Batches of every record by itself, or of a fixed number; afresh in each step.
+    sampling_rate : float in (0, 1], default=0.01
+        Probability of a record to be in a batch.
+    max_steps : int, default=1000
+        Number of steps.
+    private_target : bool, default=True
+        Count the target as unknown to the attacker.
+    accounting : {"exact", "probes"} or None, default="exact"
+        Traces by the exact Jacobian or by random probes (the default module is always exact).
+    n_probes : int, default=10
+        Probes for each record and step.
+    account_every : int, default=1
+        Count every so many steps, as many times, from a random one on: unbiased, no upper bound.
+    account_records : {"all", "batch"}, array-like or None, default=None
+        Whom to follow: all or some rows at every step, or the members of each batch, which is
+        unbiased for all. None is "all" for the default module, else "batch".
+    n_runs : int, default=1
+        Runs that the leakage is the mean of; the first is kept.
+    delta : float, default=1e-6
+        Failure probability of the guarantee.
+    epsilon_budget : float or None, default=None
+        Stop before epsilon at ``delta`` passes this, a number of steps known beforehand.
+    max_batch : int or None, default=None
+        Most gradients in memory at once.
+    loss : callable or None, default=None
+        ``loss(outputs, targets)`` for a module; None is half the squared error.
+    device : str, default="auto"
+        Device of torch.
+    ledger : str, Path, LeakageLedger or None, default=None
+        Charged with the largest loss before anything is published.
+    random_state : None, int, RandomState or Generator, default=None
+        None takes noise and batches from the operating system's cryptographic randomness. All else
+        can be replayed: no guarantee holds.
+    verbose : int, default=0
+        Above 0, a progress bar.
+
+    Attributes
+    ----------
+    coef_, intercept_, module_ : ndarray, float, torch.nn.Module
+        The trained model: the first two of the default module, else the last.
+    n_steps_, noise_multiplier_, leakage_scope_, history_ : int, float, str, dict
+        As in `PrivateSGDClassifier`.
+    fisher_information_loss_, diagonal_fisher_information_loss_ : ndarray of shape (n_samples,)
+        Loss of each record, and its root mean square over the unknowns. Confidential.
+    fisher_information_loss_error_, diagonal_fisher_information_loss_error_ : ndarray
+        Their standard errors.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = PrivateSGDRegressor(max_steps=200, sampling_rate=0.1, random_state=0)
+    >>> model.fit(scale(X), scale(y)).score(scale(X), scale(y)) > 0.4
+    True
+    """
+
+    _numeric_targets: ClassVar[bool] = True
+    _released: ClassVar[type[ReleasedModel]] = ReleasedLinearRegression
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Train on for one pass over the records in expectation, ``1 / sampling_rate`` steps.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training records, the same at each call: what they leak is added up row by row.
+        y : array-like of shape (n_samples,)
+            Targets.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For other records than before, and where the goal or the budget is used up.
+        """
+        return self._partial_fit(X, y)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    @leaves_whole
+    def _partial_fit(self, X: Any, y: Any) -> Self:
+        return self._continue(X, y, None)
+
+    def _encode_targets(self, y: Array, classes: Any) -> Array:
+        return np.array(y, dtype=np.float64).ravel()
+
+    def _make_gradients(self, X: Any, plan: Plan, source: Source) -> Gradients:
+        clipping = plan.mechanism.clipping
+        if self.module is not None:
+            return torch_gradients_of(self, X, clipping, None, source)
+        return LinearGradients(SquaredLoss(), clipping, X.shape[1])
+
+    @property
+    def _loss_name(self) -> str:
+        return "given" if self.loss is not None and self.module is not None else SquaredLoss.name
+
+    def _shaped(self, weights: FloatArray, intercept: FloatArray) -> tuple[Any, Any]:
+        return weights[0], float(intercept[0])

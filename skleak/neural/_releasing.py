@@ -1,0 +1,286 @@
+"""What a trained model says of its leakage, and how it becomes public."""
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from skleak._released import ReleasedModel
+from skleak.accounting import LeakageLedger
+from skleak.neural._network import ReleasedNetwork
+from skleak.neural._parameters import PrivateSGDParameters
+from skleak.neural._plan import Plan, Run
+from skleak.neural._provenance import provenance, require, warn_of_noise
+from skleak.neural.gradients import Gradients
+from skleak.neural.information import Totals, mean_totals
+from skleak.utils._arguments import check_choice, check_integers
+from skleak.utils._typing import FloatArray
+
+# What is dropped from pickles: records, and what was learned of single ones.
+_CONFIDENTIAL = (
+    "_runs",
+    "_charged",
+    "_totals",
+    "history_",
+    "fisher_information_loss_",
+    "diagonal_fisher_information_loss_",
+    "fisher_information_loss_error_",
+    "diagonal_fisher_information_loss_error_",
+)
+# Standard errors that are added to a loss that is only estimated, before a ledger is charged.
+_CAUTION = 3.0
+
+
+class ReleasableSGD(PrivateSGDParameters):
+    """Leakage of the records of a training, and the boundary of what may leave."""
+
+    _numeric_targets: ClassVar[bool]
+    _released: ClassVar[type[ReleasedModel]]
+
+    _plan: Plan
+    _runs: list[Run]
+    _charged: float
+    _gradients: Gradients
+    _totals: "Totals | None"
+
+    def _publish(self) -> None:
+        """Set the fitted attributes after some steps."""
+        first = self._runs[0].training
+        observers = [run.observer for run in self._runs]
+        totals = [observer.totals() for observer in observers if observer is not None]
+        self._totals = mean_totals(totals) if totals else None
+        self._measure(int(first.X.shape[0]))
+        self._charge_ledger(first.n_steps)
+        self._gradients = first.gradients
+        self.n_steps_ = first.n_steps
+        self.noise_multiplier_ = self._plan.mechanism.noise_multiplier
+        self.history_ = {
+            "loss": np.array(first.losses),
+            "batch_size": np.array(first.batch_sizes),
+        }
+        self._set_model()
+
+    def _set_model(self) -> None:
+        """Set the attributes that hold the model itself."""
+        if self.module is not None:
+            self.module_ = self._gradients.module  # type: ignore[attr-defined]
+            return
+        weights, intercept = self._gradients.split(self._gradients.parameters)  # type: ignore[attr-defined]
+        self.coef_, self.intercept_ = self._shaped(weights, intercept)
+
+    def _shaped(self, weights: FloatArray, intercept: FloatArray) -> tuple[Any, Any]:
+        """Coefficients and intercept as scikit-learn shapes them, of (K, d) and (K,)."""
+        return weights, intercept
+
+    def _measure(self, n: int) -> None:
+        """Losses of all records from the totals: None without, infinite without noise."""
+        totals, names = self._totals, ("", "diagonal_")
+        if self._plan.mechanism.noise_multiplier == 0.0:
+            found = {name: (np.full(n, np.inf), np.zeros(n)) for name in names}
+        elif totals is None:
+            found = {}
+        else:
+            whole = (totals.trace, totals.trace_error)
+            if totals.norm is not None and totals.norm_error is not None:
+                whole = (totals.norm, totals.norm_error)
+            share = totals.trace / totals.n_unknowns, totals.trace_error / totals.n_unknowns
+            pairs = (_root(*whole), _root(*share))
+            found = {
+                name: (_spread(loss, totals.records, n), _spread(error, totals.records, n))
+                for name, (loss, error) in zip(names, pairs, strict=True)
+            }
+        for name in names:
+            loss, error = found.get(name, (None, None))
+            setattr(self, f"{name}fisher_information_loss_", loss)
+            setattr(self, f"{name}fisher_information_loss_error_", error)
+        self.leakage_scope_ = None if totals is None else totals.scope
+
+    def fisher_information_loss(
+        self,
+        records: npt.ArrayLike | None = None,
+        *,
+        norm: Literal["spectral", "trace"] = "spectral",
+        amplification: Literal["exact", "printed"] = "exact",
+    ) -> FloatArray:
+        """Fisher information loss of some training records. Confidential.
+
+        Parameters
+        ----------
+        records : array-like of int of shape (k,), default=None
+            Rows of the training records; by default all.
+        norm : {"spectral", "trace"}, default="spectral"
+            "spectral" adds the matrices of all steps of the first run and takes the largest
+            eigenvalue, for the default module: seconds a record at a thousand columns. It is at
+            most ``fisher_information_loss_``, which adds the eigenvalues of the steps. "trace" is
+            the root mean square over the unknowns ([DRA22] 7.1).
+        amplification : {"exact", "printed"}, default="exact"
+            "printed" takes the factor of [DRA22] theorem 4 at ``delta``, which is not proved for
+            Gaussian noise: for comparison with published figures only, and with "trace" only.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            In 1 / (unit of the columns); NaN for records that were not followed.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``, and after unpickling.
+        ValueError
+            Where nothing was added up, or not what is asked for.
+        """
+        check_choice("norm", norm, ("spectral", "trace"))
+        check_choice("amplification", amplification, ("exact", "printed"))
+        n = int(self._confidential_runs()[0].training.X.shape[0])
+        rows = np.arange(n) if records is None else check_integers("records", records, n)
+        totals = self._known_totals()
+        if norm == "trace":
+            trace = totals.trace
+            if amplification == "printed":
+                trace = self._plan.mechanism.printed_factor(self._plan.delta) * totals.plain
+            return _spread(np.sqrt(trace / totals.n_unknowns), totals.records, n)[rows]
+        if amplification == "printed":
+            raise ValueError(
+                "The printed factor is kept for traces: pass `norm='trace'` with "
+                "`amplification='printed'`."
+            )
+        matrices = (self.fisher_information(row) for row in rows)
+        return np.array([_largest_root(matrix) for matrix in matrices])
+
+    def fisher_information(self, record: int) -> FloatArray:
+        """Fisher information of the first run about one training record. Confidential.
+
+        Parameters
+        ----------
+        record : int
+            Row of the training record.
+
+        Returns
+        -------
+        ndarray of shape (u, u)
+            The sum over all steps, each ``q / s^2 G^T M G``; the unknowns are the columns and, with
+            ``private_target``, the target last.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``, and after unpickling.
+        ValueError
+            Where nothing was added up, or the module is not the default one.
+        """
+        self._known_totals()
+        first = self._confidential_runs()[0]
+        rows = check_integers("record", record, int(first.training.X.shape[0]))
+        return first.matrix(int(rows), bool(self.private_target))
+
+    def _known_totals(self) -> Totals:
+        self._confidential_runs()
+        if self._totals is None:
+            reason = "without noise it is infinite"
+            if self.accounting is None:
+                reason = "`accounting=None` adds nothing up"
+            elif self.clipping == "hard":
+                reason = "hard clipping has no derivative; take `clipping='smooth'`"
+            raise ValueError(f"The Fisher information of this training is not known: {reason}.")
+        return self._totals
+
+    def _confidential_runs(self) -> list[Run]:
+        check_is_fitted(self)
+        if not hasattr(self, "_runs"):
+            raise NotFittedError(
+                f"This {type(self).__name__} was unpickled or copied, which drops its training "
+                "records and what was learned of each. Ask the estimator that was fitted, or fit "
+                "again."
+            )
+        return self._runs
+
+    def _check_ledger(self, n: int) -> None:
+        """Refuse, before anything is drawn, a training whose leakage no ledger could enter."""
+        if self.ledger is None or self._plan.mechanism.noise_multiplier == 0.0:
+            return
+        followed = self.account_records is None or isinstance(self.account_records, str)
+        if self.accounting is None or self.clipping == "hard" or not followed:
+            raise ValueError(
+                "The ledger takes no release of unknown leakage: it needs `clipping='smooth'`, an "
+                "`accounting`, and all records in `account_records`."
+            )
+
+    def _charge_ledger(self, n_steps: int) -> None:
+        """Charge the data set for the steps since the last time, or refuse to publish them."""
+        if self.ledger is None:
+            return
+        ledger = self.ledger
+        if not isinstance(ledger, LeakageLedger):
+            ledger = LeakageLedger.open(ledger)
+        losses = self.fisher_information_loss_ + _CAUTION * self.fisher_information_loss_error_
+        if self._plan.seeded:
+            losses = np.full_like(losses, np.inf)  # noise from a seed can be drawn again
+        total = float(np.max(losses))
+        before = self._charged if np.isfinite(self._charged) else 0.0
+        charge = np.sqrt(np.maximum(losses**2 - before**2, 0.0))
+        described = provenance(self, n_steps) | {"accounting": self.leakage_scope_}
+        ledger.record("default", charge, description=described, aligned=False)
+        self._charged = total
+
+    def release(self, *, require_guarantee: bool = False) -> Any:
+        """Return what may be published: the trained model and public numbers.
+
+        Parameters
+        ----------
+        require_guarantee : bool, default=False
+            Raise unless a guarantee of differential privacy holds.
+
+        Returns
+        -------
+        ReleasedModel or ReleasedNetwork
+            Predicts like this estimator; pickles safely. Its ``provenance_`` states noise,
+            clipping, sampling, steps, the guarantee, and that the accounting assumes real numbers.
+
+        Raises
+        ------
+        NoGuaranteeError
+            Where a guarantee is required and none holds.
+
+        Warns
+        -----
+        PrivacyLeakWarning
+            Where there was no noise, or it came from a seed or a generator.
+        """
+        check_is_fitted(self)
+        made = provenance(self, self.n_steps_, guarantee=True)
+        if require_guarantee:
+            require(made)
+        warn_of_noise(self._plan)
+        if self.module is None:
+            return self._released.of(self, made)
+        return ReleasedNetwork.of(self, made)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Drop what is confidential: a pickle travels."""
+        state = dict(super().__getstate__())
+        for name in _CONFIDENTIAL:
+            state.pop(name, None)
+        return state
+
+
+def _root(values: FloatArray, errors: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Square roots, and their standard errors to first order; shapes (k,)."""
+    loss = np.sqrt(values)
+    slope = np.divide(0.5, loss, out=np.zeros_like(loss), where=loss > 0.0)
+    return loss, np.where(loss > 0.0, slope * errors, np.sqrt(errors))
+
+
+def _spread(values: FloatArray, records: Any, n: int) -> FloatArray:
+    """Values of some records among all, NaN for the others, (n,)."""
+    table = np.full(n, np.nan)
+    table[records] = values
+    return table
+
+
+def _largest_root(matrix: FloatArray) -> float:
+    last = len(matrix) - 1
+    largest = linalg.eigvalsh(matrix, subset_by_index=[last, last])[0]
+    return float(np.sqrt(max(largest, 0.0)))

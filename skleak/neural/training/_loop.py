@@ -1,0 +1,112 @@
+"""The steps of private stochastic gradient descent."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from skleak.neural.gradients import Gradients
+from skleak.neural.information import Observer, StepMechanism
+from skleak.neural.training._source import Source
+from skleak.utils._typing import Array, FloatArray
+
+# Numbers in the parameters of all steps that are kept: 256 MB.
+_LONGEST_PATH = 1 << 25
+
+
+@dataclass(frozen=True)
+class Descent:
+    """How parameters follow from noisy sums of gradients: public numbers.
+
+    Parameters
+    ----------
+    learning_rate : float, positive
+        What the mean gradient is multiplied by.
+    momentum : float in [0, 1)
+        Share of the step before that is added.
+    """
+
+    learning_rate: float
+    momentum: float
+
+
+@dataclass
+class Training:
+    """A run that can go on: parameters in ``gradients``, the last step, and the history.
+
+    The sum of the clipped gradients is divided by the expected size of a batch, never by the
+    realised one, which is a function of who takes part. ``path`` holds the parameters at each step
+    where the information is cheap, for what is asked later; None where they are too many.
+    """
+
+    gradients: Gradients
+    mechanism: StepMechanism
+    descent: Descent
+    source: Source
+    X: Any
+    y: Array
+    velocity: FloatArray | None = None
+    path: "list[FloatArray] | None" = field(default=None, init=False)
+    losses: list[float] = field(default_factory=list)
+    batch_sizes: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Keep the path of models in closed form."""
+        self.path = [] if self.gradients.closed_form else None
+
+    def run(
+        self, n_steps: int, observer: Observer | None = None, notice: Callable[[float], Any] = float
+    ) -> None:
+        """Take so many steps; ``notice`` is told the mean loss of each batch."""
+        s, expected = self.mechanism.noise_scale, self._expected_size
+        parameters = self.gradients.parameters
+        velocity = np.zeros_like(parameters) if self.velocity is None else self.velocity
+        for _ in range(n_steps):
+            members = self._batch()
+            self._note(parameters)
+            if observer is None:
+                total, losses = self.gradients.clipped_sum(self.X[members], self.y[members])
+            else:
+                total, losses = observer.step(members)
+            if s > 0.0:
+                total = total + s * self.source.normal(len(total))
+            velocity = self.descent.momentum * velocity + total / expected
+            parameters = parameters - self.descent.learning_rate * velocity
+            self.gradients.parameters = parameters
+            self.losses.append(float(losses.mean()) if len(losses) else np.nan)
+            self.batch_sizes.append(len(members))
+            notice(self.losses[-1])
+        self.velocity = velocity
+
+    def _note(self, parameters: FloatArray) -> None:
+        if self.path is not None:
+            self.path.append(parameters)
+            if len(self.path) * len(parameters) > _LONGEST_PATH:
+                self.path = None
+
+    @property
+    def n_steps(self) -> int:
+        """Steps taken so far."""
+        return len(self.losses)
+
+    def state(self) -> tuple[FloatArray, FloatArray | None, int]:
+        """What `restore` goes back to: parameters, last change, number of steps."""
+        return self.gradients.parameters, self.velocity, self.n_steps
+
+    def restore(self, state: tuple[FloatArray, FloatArray | None, int]) -> None:
+        """Undo the steps since a state."""
+        self.gradients.parameters, self.velocity, n_steps = state
+        for kept in (self.losses, self.batch_sizes, self.path or []):
+            del kept[n_steps:]
+
+    @property
+    def _expected_size(self) -> float:
+        return self.mechanism.sampling_rate * int(self.X.shape[0])
+
+    def _batch(self) -> Array:
+        """Draw a batch, afresh and independently of all before."""
+        n, rate = int(self.X.shape[0]), self.mechanism.sampling_rate
+        if self.mechanism.sampling == "poisson":
+            return self.source.members(n, rate)
+        return self.source.subset(n, round(rate * n))
