@@ -1,6 +1,5 @@
 """Clipped gradients of one record under a torch module, at the parameters of many steps."""
 
-import copy
 from typing import Any
 
 import numpy as np
@@ -20,40 +19,33 @@ class TorchSteps(StepGradients):
         self.torch = import_optional("torch", "torch", "Inverting the gradients of a module")
         self.clipping, self.device = gradients.clipping, gradients.device
         self.encode = gradients.encode
-        own = gradients.per_record
-        module = copy.deepcopy(own.module).double()
-        sizes = [tensor.numel() for tensor in own.trained.values()]
+        wide = gradients.per_record.wider()
+        sizes = [tensor.numel() for tensor in wide.trained.values()]
         self.steps = []
         for point in parameters:
-            parts = self._tensor(point).split(sizes)
-            shaped = zip(own.trained.items(), parts, strict=True)
+            shaped = zip(wide.trained.items(), self._tensor(point).split(sizes), strict=True)
             trained = {name: part.reshape(tensor.shape) for (name, tensor), part in shaped}
-            self.steps.append(type(own)(module, own.objective, trained))
+            self.steps.append(type(wide)(wide.module, wide.objective, trained))
 
     def at(self, record: FloatArray, target: float) -> tuple[FloatArray, Pullback]:
         """Clipped gradients, (T, p), and the transpose of their derivative, step by step."""
-        X = self._tensor(record[None])
-        encoded = self.encode(np.array([target])).double()
-        rows, pulls, shapes = [], [], {}
-        for step in self.steps:
-            gradients, _, pull = step.pulled((X, encoded))
-            rows.append(self.torch.cat([g.detach().flatten() for g in gradients.values()]))
-            pulls.append(pull)
-            shapes = {name: g.shape for name, g in gradients.items()}
-        raw = self.torch.stack(rows).cpu().numpy()
+        batch = self._tensor(record[None]), self.encode(np.array([target])).double()
+        found = [step(batch)[0] for step in self.steps]
+        flat = [self.torch.cat([g.flatten() for g in each.values()]) for each in found]
+        raw = self.torch.stack(flat).detach().cpu().numpy()
         norms = np.linalg.norm(raw, axis=1)
         h = self.clipping.divisor(norms)
-        # N h' / N^2: where the gradient vanishes, so does what it weighs.
+        # Where the gradient vanishes, so does what this weighs.
         bend = self.clipping.slope(norms) / (h**2 * np.where(norms > 0.0, norms, 1.0))
 
         def pullback(u: FloatArray) -> FloatArray:
             weights = u / h[:, None] - (np.sum(u * raw, axis=1) * bend)[:, None] * raw
             total = np.zeros(record.shape)
-            for pull, row in zip(pulls, weights, strict=True):
-                parts = self._tensor(row).split([shape.numel() for shape in shapes.values()])
-                shaped = zip(shapes.items(), parts, strict=True)
-                seeds = {name: part.reshape(1, *shape) for (name, shape), part in shaped}
-                total += pull(seeds)[0].detach().cpu().numpy().reshape(record.shape)
+            for step, row in zip(self.steps, weights, strict=True):
+                parts = self._tensor(row).split([t.numel() for t in step.trained.values()])
+                shaped = zip(step.trained.items(), parts, strict=True)
+                vectors = {name: part.reshape(1, 1, *t.shape) for (name, t), part in shaped}
+                total += step.pulled(batch, vectors)[0].cpu().numpy().reshape(record.shape)
             return total
 
         return raw / h[:, None], pullback
