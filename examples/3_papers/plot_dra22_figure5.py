@@ -18,7 +18,7 @@ Without arguments it trains with two of the settings on few images, in about a m
 the kept results of whole runs if there are any. ``python plot_dra22_figure5.py --full`` trains with
 the five settings on all images and keeps the results of each next to this script, in
 ``dra22_figure5_mnist.json``; interrupted, it goes on from there. ``--only K`` takes one of the
-settings, so that two processes share them, ``--grid`` a larger grid of them, ``--data`` other
+settings, so that two processes can share them, ``--grid`` a larger grid of them, ``--data`` other
 images: ``fashion_mnist``, or ``cifar10`` with the network of table 2. A GPU is used where torch
 finds one.
 
@@ -81,7 +81,8 @@ if options.grid:
 if options.only is not None:
     settings = settings[options.only : options.only + 1]
 if not options.full:
-    settings = [{**each, "max_steps": 60} for each in settings[1:3]]
+    # Fewer images are as many times more noise for each.
+    settings = [{**each, "learning_rate": 1.0, "max_steps": 150} for each in settings[1:3]]
 
 # %%
 # Training
@@ -95,7 +96,7 @@ fetch, network = SOURCES[options.data]
 def load(subset):
     """Images and classes; some of them, where the run is a small one."""
     X, y = fetch(None, subset=subset, return_X_y=True)
-    few = slice(None) if options.full else slice(5000)
+    few = slice(None) if options.full else slice(20_000)
     return X[few].astype(np.float32), y[few]
 
 
