@@ -39,7 +39,17 @@ INSIDE = {
     "attacks": ["attribute", "membership", "reconstruction"],
     "audit": ["tables", "noise", "games", "run", "report", "gain", "_base"],
     "audit.games": ["_game", "_levels", "_secret", "attribute", "membership", "records"],
-    "neural": ["models", "gradients", "information", "training", "inversion", "guarantee"],
+    "neural": [
+        "models",
+        "gradients",
+        "torch",
+        "information",
+        "training",
+        "inversion",
+        "guarantee",
+        "report",
+        "canary",
+    ],
 }
 # Sub-packages that do not see each other at all.
 STRANGERS = {

@@ -150,6 +150,21 @@ class RawProblem:
         whitened = self.data.state.noise.whitened
         return self._by_blocks(unknown, lambda block: whitened(_encoded(block, unknown)[:, values]))
 
+    def few_values(self, columns: Any) -> str:
+        """Name of columns of few values, or of labels; empty for numbers.
+
+        Parameters
+        ----------
+        columns : str, int, slice, mask or list
+            Raw columns, or the target.
+
+        Returns
+        -------
+        str
+        """
+        unknown = self._unknown(columns, "columns")
+        return "" if unknown.is_number else str(unknown.label)
+
     def sensitivity(self) -> float:
         """Largest change by a record, as without raw columns.
 

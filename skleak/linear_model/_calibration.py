@@ -65,6 +65,13 @@ class LinearModelProblem:
         try:
             return resolve_features(features, state.feature_names, state.n_features, parameter)
         except ValueError as error:
+            if parameter == "features" and self._is_target(features):
+                raise ValueError(
+                    "`MaxLeakage.features` names the target, which is not a column of the records "
+                    "that the model is given. Inside `fit` use MaxAdvantage(..., "
+                    "attribute='(target)') for labels; or find the noise for MaxLeakage(..., "
+                    "features='(target)') by skleak.mechanisms.calibrate(pipeline, goal, X, y)."
+                ) from error
             raise ValueError(
                 f"{error} A goal inside `fit` is about the columns that the model is given, as "
                 "transformers before it have made and named them: pass one of these, or the block "

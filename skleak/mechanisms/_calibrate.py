@@ -1,9 +1,11 @@
 """The noise for a goal about raw columns, which only a whole pipeline knows."""
 
+import warnings
 from typing import Any
 
 from sklearn.pipeline import Pipeline
 
+from skleak.exceptions import PrivacyLeakWarning
 from skleak.mechanisms._goals import NoiseGoal
 from skleak.mechanisms._ladder import ladder_rung
 
@@ -65,12 +67,17 @@ def calibrate(
         For unknown columns, records other than a fitted pipeline was trained on, noise whose
         covariance is a function of the records, and goals that no noise reaches.
 
+    Warns
+    -----
+    PrivacyLeakWarning
+        For a goal about columns of few values that reads the records.
+
     Notes
     -----
     A noise scale that was read off the records is a release by itself. The ladder keeps it the same
     for almost all tables, but unlike a goal inside ``fit`` it is not checked here that no value of
-    a record would have moved the rung. Where that matters, calibrate on public records. What the
-    transformers learned from the records is not counted.
+    a record would have moved the rung: whoever knows all else rules out the values that would have.
+    Calibrate on public records. What the transformers learned from the records is not counted.
 
     Examples
     --------
@@ -106,5 +113,17 @@ def calibrate(
             f"{type(model).__name__}. Of a search, pass `best_estimator_`; the noise of models of "
             "other kinds is not found from a goal."
         )
-    noise_scale = float(goal.resolve(model._raw_problem(pipeline, X, y, sample_weight)))
-    return CalibratedNoise(ladder_rung(noise_scale)) if goal.data_dependent else noise_scale
+    problem = model._raw_problem(pipeline, X, y, sample_weight)
+    noise_scale = float(goal.resolve(problem))
+    if not goal.data_dependent:
+        return noise_scale
+    if name := problem.few_values(goal.named_columns):
+        warnings.warn(
+            f"The noise scale was read off the records: another value of {name!r} in one of them "
+            "may have given another one, and whoever knows all else then rules that value out "
+            "with certainty. `fit` refuses a goal of its own where that is so; here it is not "
+            "checked. Calibrate on public records, and use the noise for private ones.",
+            PrivacyLeakWarning,
+            stacklevel=2,
+        )
+    return CalibratedNoise(ladder_rung(noise_scale))

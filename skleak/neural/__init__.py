@@ -6,5 +6,16 @@ The default module, a generalised linear model, needs NumPy only; others need th
 from skleak.neural._classifier import PrivateSGDClassifier
 from skleak.neural._network import ReleasedNetwork
 from skleak.neural._regressor import PrivateSGDRegressor
+from skleak.neural.canary import CanaryExtraction, causal_transformer
+from skleak.neural.guarantee import SGDGuarantee
+from skleak.neural.report import PrivateSGDReport
 
-__all__ = ["PrivateSGDClassifier", "PrivateSGDRegressor", "ReleasedNetwork"]
+__all__ = [
+    "CanaryExtraction",
+    "PrivateSGDClassifier",
+    "PrivateSGDRegressor",
+    "PrivateSGDReport",
+    "ReleasedNetwork",
+    "SGDGuarantee",
+    "causal_transformer",
+]

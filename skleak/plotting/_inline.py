@@ -3,6 +3,7 @@
 import hashlib
 import html
 import io
+import math
 import re
 import threading
 import warnings
@@ -14,6 +15,8 @@ from skleak.rendering.palette import INK, ON_DARK
 _STYLE = threading.Lock()
 _COLORS = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
 _SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "skleak"} | dict.fromkeys(_COLORS, INK)
+# Size in pixels below which no letter is shown.
+_LEGIBLE = 9.0
 _NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 
 
@@ -67,9 +70,11 @@ def _for_a_page(svg: str, title: str, description: str) -> str:
     # What stands between tags are the words and numbers of the figure, and stays as it is.
     body = re.sub(r"<[^>]+>", lambda tag: _tag_for_a_page(tag[0], names), body)
     title, description = html.escape(title), html.escape(description)
-    # The page sets the width: the figure is seen whole, and enlarged by the reader.
+    # The page sets the width, but for a page so narrow that the letters could not be read.
+    sizes = [float(size) for size in re.findall(r"font-size: ([\d.]+)px", body)]
+    width = math.ceil(float(box[1].split()[2]) * _LEGIBLE / min(sizes, default=_LEGIBLE))
     return (
-        f'<svg role="img" aria-label="{title}" viewBox="{box[1]}">'
+        f'<svg role="img" aria-label="{title}" viewBox="{box[1]}" style="min-width:{width}px">'
         f"<title>{title}</title><desc>{description}</desc>{body.strip()}"
     )
 

@@ -21,7 +21,7 @@ def make_failed(make_audit):
         results = report.results.copy()
         rows = results["attack"].isin(failed)
         results.loc[rows, ENDS] = [-9.0, -12.0, -6.0]
-        results.loc[rows, "success"] = -9.0
+        results.loc[rows, ["success", "success_high"]] = [-9.0, -6.0]
         records = report.records.copy()
         for attack in failed:
             if kind != "categorical":
@@ -38,6 +38,11 @@ def test_only_attacks_below_the_baseline_beyond_chance_have_failed(make_failed):
     assert any(line.startswith("Failed") for line in report.findings)
     results = report.results.copy()
     results.loc[results["attack"] == "black_box", "advantage_high"] = 0.01
+    assert failed_rows(dataclasses.replace(report, results=results)).empty
+    # In the same games the guess itself did no better.
+    results = report.results.copy()
+    guess = results.loc[results["attack"] == "prior", "success_low"].item()
+    results.loc[results["attack"] == "black_box", "success_high"] = guess
     assert failed_rows(dataclasses.replace(report, results=results)).empty
     # Baselines are what it is compared with.
     assert failed_rows(make_failed("categorical", ["imputation"], noise=(0.1,))).empty

@@ -12,8 +12,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 
 from skleak.channels import GaussianChannel
-from skleak.exceptions import PartialBlockWarning
-from skleak.inspection import attribute_leakage
+from skleak.exceptions import PartialBlockWarning, PrivacyLeakWarning
+from skleak.inspection import RawProblem, attribute_leakage
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 from skleak.mechanisms import (
     CalibratedNoise,
@@ -26,6 +26,10 @@ from skleak.mechanisms import (
 )
 
 N = 80
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:The noise scale was read off:skleak.exceptions.PrivacyLeakWarning"
+)
 
 
 @pytest.fixture
@@ -169,6 +173,33 @@ def test_a_number_read_off_the_records_carries_no_guarantee(rng):
     assert any("read off" in reason for reason in guarantee.reasons)
     plain = clone(model).set_params(noise_scale=float(noise)).fit(X, y)
     assert plain.leakage_report().differential_privacy.holds
+
+
+def test_noise_that_tells_a_value_is_warned_of(table, rng):
+    y = (rng.random(N) < 0.5).astype(int)
+    X, pipeline = table[["age", "smokes"]], make_pipeline(PrivateLogisticRegression(alpha=0.05))
+    other = X.copy()
+    other.loc["p0", "smokes"] = 1 - other.loc["p0", "smokes"]
+
+    def needed(X):
+        return MaxLeakage(1.0, "smokes").resolve(RawProblem.of(pipeline, X, y))
+
+    # Between the two: the edge of the rung 1.
+    goal = MaxLeakage(np.sqrt(needed(X) * needed(other)), "smokes")
+    with pytest.warns(PrivacyLeakWarning, match="value of 'smokes'"):
+        both = calibrate(pipeline, goal, X, y), calibrate(pipeline, goal, other, y)
+    assert both[0] != both[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        calibrate(pipeline, MaxLeakage(0.1, "age"), X, y)
+
+
+def test_inside_fit_no_loss_is_about_the_target(table, rng):
+    y = (rng.random(N) < 0.5).astype(int)
+    for model in (PrivateLogisticRegression(), PrivateLinearRegression()):
+        model.set_params(noise_scale=MaxLeakage(1.0, features="(target)"))
+        with pytest.raises(ValueError, match=r"names the target.*calibrate"):
+            model.fit(table[["age", "bmi"]], y)
 
 
 def test_what_cannot_be_calibrated(table, rng):

@@ -1,3 +1,5 @@
+import re
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -6,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skleak.linear_model import PrivateLinearRegression
-from skleak.plotting import LeakageDisplay
+from skleak.plotting import LeakageDisplay, inline_svg
 
 
 @pytest.fixture
@@ -144,3 +146,12 @@ def test_messages(model):
     with pytest.raises(TypeError, match=r"got Pipeline\. Of a pipeline, pass the last step"):
         LeakageDisplay.from_estimator(make_pipeline(StandardScaler(), model))
     assert plt.get_fignums() == []
+
+
+def test_letters_of_a_figure_on_a_page_are_legible_however_narrow_it_is(rng):
+    svg = inline_svg(LeakageDisplay(rng.uniform(size=30)), "Leakage", "Losses.")
+    width = float(re.search(r"min-width:(\d+)px", svg)[1])
+    scale = width / float(re.search(r'viewBox="0 0 ([\d.]+)', svg)[1])
+    sizes = [float(size) for size in re.findall(r"font-size: ([\d.]+)px", svg)]
+    assert sizes
+    assert min(sizes) * scale >= 9.0

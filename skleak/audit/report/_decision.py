@@ -14,6 +14,7 @@ from skleak.rendering.results import (
     best_rows,
     counts_success,
     gained,
+    guess_success,
     levels,
     own_advantages,
     record_advantages,
@@ -182,7 +183,7 @@ def _played(report: AuditFacts, noise: float, limit: float) -> pd.DataFrame:
     Among many records some are right by chance: exact binomial tests, by Holm's method.
     """
     at = report.records[report.records["noise_scale"] == noise]
-    prior, name = at["prior"].astype(float), f"success_{best_rows(report).loc[noise, 'attack']}"
+    prior, name = guess_success(report, at), f"success_{best_rows(report).loc[noise, 'attack']}"
     table = at[["record", "label"]].assign(advantage=np.nan, surely=False)
     if not counts_success(report) or name not in at or "n_games" not in at:
         return table

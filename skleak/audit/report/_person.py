@@ -28,7 +28,8 @@ from skleak.rendering import (
     rows,
     shorten,
 )
-from skleak.rendering.results import BASELINES, SHARE, counts_success
+from skleak.rendering.results import BASELINES, SHARE, counts_success, guess_success
+from skleak.utils._typing import FloatArray
 
 _BOUNDS = ("bayes", "tightest_bound", "cramer_rao")
 _CALLED = {"bayes": "exact Bayes value", "tightest_bound": "tightest bound"}
@@ -175,22 +176,24 @@ def _table(report: AuditFacts, at: pd.DataFrame) -> pd.DataFrame:
     played = at[[name for name in own if name in at]].astype(float)
     best = [_first(row if not guesses else -row, True) for _, row in played.iterrows()]
     value = played.max(axis=1) if guesses else played.min(axis=1)
+    guess = guess_success(report, at)
     games = at["n_games"] if "n_games" in at else report.settings["n_releases"]
     table = pd.DataFrame(
         {
             "noise_scale": at["noise_scale"],
             "record": at["record"],
-            "prior": prior,
+            "prior": guess.where(bound.isna(), prior),
             "bound": bound,
             "bound_name": names,
             "bound_advantage": gain,
             "attack": [name.removeprefix(start) for name in best],
             "value": value,
-            "advantage": _advantage(value, prior, guesses),
+            "advantage": _advantage(value, guess, guesses),
             "n_games": games,
         }
     ).reset_index(drop=True)
-    table["shows"] = _shows(table, played, report) if guesses else None
+    own = guess.to_numpy()
+    table["shows"] = _shows(table, own, played, report) if guesses else None
     return table
 
 
@@ -207,14 +210,16 @@ def _advantage(value: pd.Series, prior: pd.Series, guesses: bool) -> pd.Series:
     return 1.0 - value / prior.where(prior > 0.0)
 
 
-def _shows(table: pd.DataFrame, played: pd.DataFrame, report: AuditFacts) -> pd.Series:
-    """Test whether the best attack is better than the prior, by Holm's method over all attacks."""
+def _shows(
+    table: pd.DataFrame, guess: FloatArray, played: pd.DataFrame, report: AuditFacts
+) -> pd.Series:
+    """Test whether the best attack is better than a guess (n,), by Holm's method over all."""
     games = table["n_games"].to_numpy(dtype=float)
     known = table["value"].notna().to_numpy() & (games > 0.0)
     shows = pd.Series(False, index=table.index)
     if known.any():
         hits = np.rint(table["value"].to_numpy(dtype=float)[known] * games[known])
-        p_values = p_value_exceeds(hits, games[known], table["prior"].to_numpy(dtype=float)[known])
+        p_values = p_value_exceeds(hits, games[known], guess[known])
         # The best of several attacks was taken.
         tests = np.minimum(np.atleast_1d(p_values) * max(played.shape[1], 1), 1.0)
         adjusted: Any = multiplicity_correction(tests)
@@ -252,7 +257,7 @@ def _findings(person: PersonAudit) -> tuple[str, ...]:
     elif bounded:
         most = "no attack is right in more than" if guesses else f"{_whose(person)} err by at least"
         limit = percent(first["bound"], up=True) if guesses else root(first["bound"])
-        mean = ", on average over what the number may be" if _with_prior(person) else ""
+        mean = _on_average(person, first) if _with_prior(person) else ""
         text += f"; {most} {limit}{mean} ({bound_name(first['bound_name'])})"
     else:
         text += "; no bound says what others reach"
@@ -265,10 +270,20 @@ def _with_prior(person: PersonAudit) -> bool:
     return bool(person.table["bound_name"].isin(_WITH_PRIOR).any())
 
 
+def _on_average(person: PersonAudit, first: Any) -> str:
+    """Say what the errors of attackers with a prior are means over, beside that of a guess."""
+    mean = f", on average over what the {'record' if person.kind == 'record' else 'number'} may be"
+    left = 1.0 - first["bound_advantage"]
+    return f"{mean}, where guessing errs by {root(first['bound'] / left)}" if left > 0.0 else mean
+
+
 def _whose(person: PersonAudit) -> str:
     """Name the attackers that a bound on errors is about."""
     if _with_prior(person):
-        return "attackers who know how the number is distributed"
+        known = "how the number is distributed"
+        if person.kind == "record":
+            known = "means and covariances of the columns"
+        return f"attackers who know {known}"
     return "unbiased attacks"
 
 

@@ -53,7 +53,7 @@ def _guessed(found: Finding) -> str:
         )
     if found["bound"] is None:
         return said + _without_bound(found, "computed")
-    limit = percent(found["limit"], up=True)
+    limit = share(found["limit"], up=True)
     if limit == "100%":
         return said + _NO_BOUND
     return f"{said} {_limited(found, limit)}"
@@ -76,7 +76,7 @@ def _told_apart(found: Finding) -> str:
             " How much better the model does on members than on others means that some attack is "
             f"right for at least {percent(found['floor'])}."
         )
-    limit = percent(min(float(found["limit"]), 1.0), up=True)
+    limit = share(min(float(found["limit"]), 1.0), up=True)
     if found["bound"] is None:
         return said + " Nothing is known that rules out a better attack."
     if limit == "100%":
@@ -214,7 +214,7 @@ def interval(found: Finding, show: Callable[[Any], str]) -> str:
     return f"{percent(found['level'])} interval {show(found['low'])} to {show(found['high'])}"
 
 
-def measured(found: Finding) -> Callable[[Any], str]:
+def measured(found: Finding) -> partial[str]:
     """Return how to write a share, with the digits that its interval supports."""
     return partial(percent, within=0.5 * (found["high"] - found["low"]))
 

@@ -1,7 +1,13 @@
 """Clipped gradients of every record, and what they reveal of it: one interface of all models."""
 
 from skleak.neural.gradients._base import Gradients, Part, Weigh, add_parts
-from skleak.neural.gradients._clipping import Clipping, HardClipping, SmoothClipping, make_clipping
+from skleak.neural.gradients._clipping import (
+    Clipping,
+    HardClipping,
+    SmoothClipping,
+    check_smooth,
+    make_clipping,
+)
 from skleak.neural.gradients._linear import LinearGradients
 
 __all__ = [
@@ -13,5 +19,6 @@ __all__ = [
     "SmoothClipping",
     "Weigh",
     "add_parts",
+    "check_smooth",
     "make_clipping",
 ]

@@ -114,3 +114,12 @@ def make_clipping(name: str, max_grad_norm: float) -> Clipping:
     check_choice("clipping", name, kinds)
     norm = check_scalar("max_grad_norm", max_grad_norm, low_open=True, finite=True)
     return kinds[name](norm)
+
+
+def check_smooth(clipping: Clipping) -> None:
+    """Refuse to ask for the information of gradients that have no derivative."""
+    if not clipping.smooth:
+        raise ValueError(
+            "Gradients under hard clipping have no derivative where they reach the clipping norm, "
+            "and no Fisher information. Use `clipping='smooth'`."
+        )

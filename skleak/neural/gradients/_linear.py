@@ -23,7 +23,7 @@ from scipy import linalg, sparse
 
 from skleak.losses import PointwiseLoss, SoftmaxLoss
 from skleak.neural.gradients._base import Gradients, Part, Weigh, add_parts
-from skleak.neural.gradients._clipping import Clipping
+from skleak.neural.gradients._clipping import Clipping, check_smooth
 from skleak.neural.gradients._rank_one import largest_root
 from skleak.utils._blocks import dense, row_blocks
 from skleak.utils._typing import Array, Data, FloatArray
@@ -169,11 +169,7 @@ class LinearGradients(Gradients):
         parts: Collection[Part],
         private_target: bool,
     ) -> dict[str, FloatArray]:
-        if not self.clipping.smooth:
-            raise ValueError(
-                "Gradients under hard clipping have no derivative where they reach the clipping "
-                "norm, and no Fisher information. Use `clipping='smooth'`."
-            )
+        check_smooth(self.clipping)
         norms, h = point.norms, self.clipping.divisor(point.norms)
         along, across = weigh(norms / h)
         radial = (1.0 - norms * self.clipping.slope(norms) / h) / h

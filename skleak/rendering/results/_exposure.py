@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from skleak.rendering.results._groups import group_records
-from skleak.rendering.results._results import SHARE, best_rows, counts_success
+from skleak.rendering.results._results import SHARE, best_rows, counts_success, guess_success
 
 
 def exposure_column(audit: Any) -> str:
@@ -46,7 +46,9 @@ def most_exposed(audit: Any, n_records: int = 10) -> pd.DataFrame:
     at = _at_middle(audit)
     source = _source(audit, at)
     value = at[source].astype(float) if source else pd.Series(np.nan, index=at.index)
-    prior = at["prior"].astype(float)
+    prior, played = at["prior"].astype(float), str(source).startswith("success_")
+    if played:
+        prior = guess_success(audit, at)
     if source == SHARE:
         # Both errors are means over what the number may be, rather than about the true one.
         prior = at["prior_variance"].astype(float)
@@ -59,6 +61,8 @@ def most_exposed(audit: Any, n_records: int = 10) -> pd.DataFrame:
         ["rounded", "eta"], ascending=False, kind="stable", na_position="last"
     )
     known = table.loc[order.index, ["eta", "exposure"]].notna().any(axis=1)
+    if played and audit.kind == "categorical":
+        known &= ~(table.loc[order.index, "exposure"] <= 0.0)  # no more than without the model
     shown = table.loc[order.index][known].head(n_records).reset_index(drop=True)
     shown.attrs["source"] = source
     return shown

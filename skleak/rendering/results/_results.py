@@ -33,6 +33,19 @@ def counts_success(audit: Any) -> bool:
     return audit.kind in ("categorical", "membership")
 
 
+def guess_success(audit: Any, records: pd.DataFrame) -> pd.Series:
+    """Return how often a guess without the model is right about each record.
+
+    About an actual secret it is right always or never: where the same guess names it, no model
+    did.
+    """
+    prior = records["prior"].astype(float)
+    actual = audit.kind == "categorical" and audit.settings.get("secrets") == "actual"
+    if not actual or "success_prior" not in records:
+        return prior
+    return prior.combine(records["success_prior"].astype(float), np.fmax)
+
+
 def levels(audit: Any) -> pd.DataFrame:
     """Select the first row of each noise scale, for what all attacks share.
 
@@ -295,12 +308,17 @@ def _of_records(audit: Any) -> tuple[pd.Series, pd.Series]:
 def failed_rows(audit: Any) -> pd.DataFrame:
     """Return rows of attacks on the model that do worse than guessing, beyond chance.
 
-    A few hopeless records can ruin a mean error: an attack that comes closer than a guess to half
-    of the records has not failed.
+    Of many games a small surplus shows: a guess that was played in them must do better too. A few
+    hopeless records can ruin a mean error: an attack that comes closer than a guess to half of the
+    records has not failed.
     """
     results = audit.results
     worse = (gained(audit)["high"] < 0.0) & ~results["attack"].isin(BASELINES)
-    if not counts_success(audit):
+    if counts_success(audit):
+        guess = results[results["attack"] == "prior"].set_index("noise_scale")["success_low"]
+        least = results["noise_scale"].map(guess).astype(float)
+        worse &= ~(results["success_high"].astype(float) >= least)
+    else:
         typical: FloatArray = np.array(
             [
                 _median_over_guess(audit.records, noise, attack)

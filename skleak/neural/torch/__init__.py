@@ -1,0 +1,10 @@
+"""Clipped gradients of any torch module, and what they reveal of every record, by autograd.
+
+The only package that imports torch when it is imported: enter it late, through
+``import_optional``.
+"""
+
+from skleak.neural.torch._build import build_module, torch_gradients
+from skleak.neural.torch._gradients import TorchGradients
+
+__all__ = ["TorchGradients", "build_module", "torch_gradients"]

@@ -1,0 +1,233 @@
+"""Clipped gradients of a torch module record by record, and what they reveal.
+
+The derivative of the clipped gradient ``g / h(N)`` follows from that of g, ``dg``: across the
+direction e of g it is divided by h, along e multiplied by ``r = (1 - N h' / h) / h``. So autograd
+differentiates g only, and for a change z of the record
+
+    z^T G^T M G z = across / h^2 (|dg|^2 - (e.dg)^2) + along r^2 (e.dg)^2,    dg = (d g / d z) z.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from skleak.neural.gradients import Clipping, Gradients, Part, Weigh, check_smooth
+from skleak.neural.torch._autograd import Batch, PerRecord, Tensors, squared_norms
+from skleak.neural.torch._checks import ADVICE, UNKNOWN
+from skleak.neural.torch._explained import explained
+from skleak.neural.torch._objective import Objective
+from skleak.neural.torch._parts import Parts, Request, Scales, numbers
+from skleak.utils._blocks import dense, row_blocks
+from skleak.utils._random import make_generator
+from skleak.utils._typing import Array, FloatArray
+
+# Most numbers in the gradients held at once, and most records: what fits a cache, or a GPU.
+_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 28}
+_RECORDS = {"cpu": 256, "cuda": 4096}
+
+
+class TorchGradients(Gradients):
+    """Gradients of a torch module by ``torch.func``, in micro-batches.
+
+    Parameters that require no gradient stay as they are, and count as public. The others are held
+    by the module in its own precision.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Takes (n, ...) records and returns (n, n_outputs). It is used, not copied.
+    objective : Objective
+        The loss of a record.
+    clipping : Clipping
+        How gradients are clipped.
+    max_batch : int or None, default=None
+        Most gradients in memory at once, those of probes included; None for what fits.
+    device : torch.device or str, default="cpu"
+        Where the module goes, and all computations with it.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        objective: Objective,
+        clipping: Clipping,
+        *,
+        max_batch: int | None = None,
+        device: Any = "cpu",
+    ) -> None:
+        super().__init__(clipping, max_batch)
+        self.device = torch.device(device)
+        self.module, self.objective = module.to(self.device).train(), objective
+        named = self.module.named_parameters()
+        self._trained = {name: p.detach() for name, p in named if p.requires_grad}
+        self.dtype = next(iter(self._trained.values())).dtype
+        self.per_record = PerRecord(self.module, objective, self._trained)
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of parameters that are trained."""
+        return sum(tensor.numel() for tensor in self._trained.values())
+
+    @property
+    def parameters(self) -> FloatArray:
+        """The parameters that are trained, in the order of the module, of shape (p,); a copy."""
+        return numbers(torch.cat([tensor.flatten() for tensor in self._trained.values()])).copy()
+
+    @parameters.setter
+    def parameters(self, values: FloatArray) -> None:
+        sizes = [tensor.numel() for tensor in self._trained.values()]
+        flat = torch.tensor(np.asarray(values), dtype=self.dtype, device=self.device)
+        for tensor, part in zip(self._trained.values(), flat.split(sizes), strict=True):
+            tensor.copy_(part.reshape(tensor.shape))
+
+    def n_unknowns(self, X: Array, private_target: bool) -> int:
+        """Entries of a record, and of its target one, or K - 1 for K > 2 classes."""
+        own = int(np.prod(X.shape[1:]))
+        return own + private_target * self.objective.directions().shape[1]
+
+    def predict_raw(self, X: Array) -> FloatArray:
+        """Outputs in evaluation mode, (n, n_outputs)."""
+        found = [np.empty((0, self.objective.n_outputs))]
+        self.module.eval()
+        try:
+            with torch.no_grad(), explained("`module` fails on the records to predict for"):
+                for rows in self._blocks(X.shape[0], 1):
+                    outputs = self.module(self._tensor(dense(X[rows])))
+                    found.append(numbers(outputs).reshape(len(outputs), -1))
+        finally:
+            self.module.train()
+        return np.concatenate(found)
+
+    def clipped_sum(self, X: Array, y: Array) -> tuple[FloatArray, FloatArray]:
+        """Sum of the clipped gradients, (p,), and the losses of the records, (n,)."""
+        total, found = np.zeros(self.n_parameters), [np.empty(0)]
+        for batch in self._batches(X, y, 1):
+            gradients, losses = self.per_record(batch)
+            total += self._sum(gradients, losses)
+            found.append(numbers(losses))
+        return total, np.concatenate(found)
+
+    def norms(self, X: Array, y: Array) -> FloatArray:
+        """Norms of the clipped gradients, (n,)."""
+        found = [np.empty(0)]
+        for batch in self._batches(X, y, 1):
+            norms = numbers(_norms(*self.per_record(batch)))
+            found.append(norms / self.clipping.divisor(norms))
+        return np.concatenate(found)
+
+    def information(
+        self,
+        X: Array,
+        y: Array,
+        weigh: Weigh,
+        *,
+        parts: Collection[Part],
+        n_probes: int | None = None,
+        rng: np.random.Generator | None = None,
+        private_target: bool = True,
+    ) -> dict[str, FloatArray]:
+        """Parts of the information of every record; see `Gradients.information`.
+
+        "norm" is exact for few unknowns. For many it comes from Lanczos' method with a random
+        start, rounded upward: at least the eigenvalue and at most 1 / 0.95 of it, but for a chance
+        of 1e-6 a record.
+        """
+        asked = parts, n_probes, rng, private_target
+        return self._walk(X, y, weigh, asked, lambda gradients, losses: None)
+
+    def sum_and_information(
+        self, X: Array, y: Array, weigh: Weigh, **options: Any
+    ) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+        """`clipped_sum` and `information` of the same records; the gradients are taken once."""
+        chosen = {"n_probes": None, "rng": None, "private_target": True} | options
+        asked = chosen["parts"], chosen["n_probes"], chosen["rng"], chosen["private_target"]
+        total, found = np.zeros(self.n_parameters), [np.empty(0)]
+
+        def see(gradients: Tensors, losses: Any) -> None:
+            total[:] += self._sum(gradients, losses)
+            found.append(numbers(losses))
+
+        parts = self._walk(X, y, weigh, asked, see)
+        return total, np.concatenate(found), parts
+
+    def _walk(
+        self,
+        X: Array,
+        y: Array,
+        weigh: Weigh,
+        asked: tuple[Collection[Part], int | None, np.random.Generator | None, bool],
+        see: Callable[[Tensors, Any], None],
+    ) -> dict[str, FloatArray]:
+        """Information of every record; ``see`` is shown the gradients and losses of each once."""
+        check_smooth(self.clipping)
+        parts, n_probes, rng, private_target = asked
+        unknowns = self.n_unknowns(X, private_target)
+        shapes = {
+            "trace": (),
+            "plain": (),
+            "norm": (),
+            "diagonal": (unknowns,),
+            "matrix": (unknowns,) * 2,
+        }
+        found: dict[str, list[FloatArray]] = {p: [np.empty((0, *shapes[p]))] for p in parts}
+        request = Request(parts, n_probes, make_generator(rng), private_target, unknowns)
+        answer = Parts(self.per_record, request)
+        for batch in self._batches(X, y, request.width):
+            scales: list[Scales] = []
+
+            def scaling(gradients: Tensors, losses: Any, known: list[Scales] = scales) -> Scales:
+                if not known:
+                    known.append(self._scales(gradients, losses, weigh))
+                    see(gradients, losses)
+                return known[0]
+
+            with explained(UNKNOWN, ADVICE):
+                each = answer.of(batch, scaling)
+            for part, values in each.items():
+                found[part].append(values)
+        return {part: np.concatenate(values) for part, values in found.items()}
+
+    def encode(self, y: Array) -> Any:
+        """Targets on the device, (n, 1 or K)."""
+        return self._tensor(self.objective.encode(y))
+
+    def _sum(self, gradients: Tensors, losses: Any) -> FloatArray:
+        """Sum of the clipped gradients of a micro-batch, (p,)."""
+        norms = numbers(_norms(gradients, losses))
+        weights = self._tensor(1.0 / self.clipping.divisor(norms))
+        sums = [torch.tensordot(weights, g, 1).flatten() for g in gradients.values()]
+        return numbers(torch.cat(sums))
+
+    def _scales(self, gradients: Tensors, losses: Any, weigh: Weigh) -> Scales:
+        """What clipping and subsampling do to changes of the gradients."""
+        norms = _norms(gradients, losses)
+        n = numbers(norms)
+        h = self.clipping.divisor(n)
+        factors = self._tensor(np.stack(np.broadcast_arrays(*weigh(n / h))))
+        radial = np.abs(1.0 - n * self.clipping.slope(n) / h) / h
+        return Scales(gradients, norms, self._tensor(np.stack([radial, 1.0 / h])), factors)
+
+    def _batches(self, X: Array, y: Array, width: int) -> Iterator[Batch]:
+        """Micro-batches of records that have so many gradients each."""
+        for rows in self._blocks(X.shape[0], width):
+            yield Batch(self._tensor(dense(X[rows])), self.encode(y[rows]))
+
+    def _blocks(self, n: int, width: int) -> Iterator[slice]:
+        if self.max_batch is not None:
+            return row_blocks(n, width, max(self.max_batch, width))
+        kind = self.device.type if self.device.type in _ELEMENTS else "cpu"
+        most = _ELEMENTS[kind] // (self.n_parameters * width)
+        return row_blocks(n, 1, min(max(most, 1), _RECORDS[kind]))
+
+    def _tensor(self, values: Array) -> Any:
+        return torch.tensor(np.asarray(values), dtype=self.dtype, device=self.device)
+
+
+def _norms(gradients: Tensors, losses: Any) -> Any:
+    """Norms of the gradients, (n,), after a look at whether they and the losses are finite."""
+    norms = squared_norms(gradients, 1).sqrt()
+    if not bool(torch.isfinite(losses).all() and torch.isfinite(norms).all()):
+        raise FloatingPointError("the loss or the gradient of a record is not finite")
+    return norms

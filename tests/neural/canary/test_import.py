@@ -1,0 +1,21 @@
+"""Without torch the game is there, and says what it needs."""
+
+import subprocess
+import sys
+
+import pytest
+
+from skleak.neural import CanaryExtraction, causal_transformer
+
+
+def test_importing_it_imports_no_torch():
+    code = "import sys, skleak.neural; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_without_torch_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r"skleak\[torch\]"):
+        CanaryExtraction().fit([1])
+    with pytest.raises(ImportError, match=r"skleak\[torch\]"):
+        causal_transformer(10)
