@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from skleak.neural.inversion._steps import Pullback, StepGradients
+from skleak.neural.inversion._base import Pullback, StepGradients
 from skleak.utils._optional import import_optional
 from skleak.utils._typing import FloatArray
 

@@ -6,7 +6,8 @@ import pytest
 from skleak.losses import SoftmaxLoss
 from skleak.neural.gradients import HardClipping, LinearGradients, SmoothClipping
 from skleak.neural.inversion import GradientInversion, observe_gradients
-from skleak.neural.inversion._steps import LinearSteps, steps_of
+from skleak.neural.inversion._linear_steps import LinearSteps
+from skleak.neural.inversion._steps import steps_of
 
 torch = pytest.importorskip("torch")
 D, K, T = 5, 3, 2
