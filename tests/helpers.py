@@ -45,6 +45,12 @@ def mostly_slow(cases, *quick):
     return [case if k in chosen else _slow(case) for k, case in enumerate(cases)]
 
 
+def exhaustive(cases):
+    """Cases for ``parametrize``, tuples, that are tested every week alone."""
+    marks = [pytest.mark.slow, pytest.mark.exhaustive]
+    return [pytest.param(*case, marks=marks) for case in cases]
+
+
 def _slow(case):
     values = case if isinstance(case, tuple) else (case,)
     return pytest.param(*values, marks=pytest.mark.slow)

@@ -134,7 +134,7 @@ def attribute_leakage(
     """
     data = inspected(pipeline, X, y, sample_weight)
     if queries is not None:
-        data = _through(data, queries, refit_preprocessing)
+        data = through(data, queries, refit_preprocessing)
     selection = Selection.of(columns, data)
     codes = nominal_columns(nominal, data)
     check(data, refit_preprocessing)
@@ -172,7 +172,7 @@ def leakage_table(
     return as_table(measured, rows, record_labels(data.table), _assumptions(data, refit))
 
 
-def _through(data: Inspected, queries: Any, refit: bool) -> Inspected:
+def through(data: Inspected, queries: Any, refit: bool) -> Inspected:
     """The same pipeline as seen through its predictions for some raw records."""
     if refit:
         raise AttackNotApplicableError(

@@ -8,7 +8,7 @@ import pandas as pd
 
 from skleak.adversary.knowledge import column_names, raw_column, resolve_records
 from skleak.influence.refit import whitened
-from skleak.inspection._attribute_leakage import check, leakage_table, nominal_columns
+from skleak.inspection._attribute_leakage import check, leakage_table, nominal_columns, through
 from skleak.inspection._columns import RawColumn, with_numbers
 from skleak.inspection._counted import NO_REFIT, affordable
 from skleak.inspection._held import HeldBlock
@@ -48,6 +48,7 @@ def leakage_report(
     records: Any = None,
     nominal: Any = (),
     refit_preprocessing: bool = False,
+    queries: Any = None,
 ) -> LeakageReport:
     """Report what a release of a fitted pipeline leaks about the columns that a person has.
 
@@ -76,6 +77,9 @@ def leakage_report(
         Columns whose numbers are codes.
     refit_preprocessing : bool, default=False
         Count what the transformers learned from a record, too.
+    queries : DataFrame or array-like of shape (k, n_columns), default=None
+        Raw records for which the attacker sees predictions, and not the model, as in
+        `attribute_leakage`.
 
     Returns
     -------
@@ -114,6 +118,8 @@ def leakage_report(
     np.True_
     """
     data = inspected(pipeline, X, y, sample_weight)
+    if queries is not None:
+        data = through(data, queries, refit_preprocessing)
     found = _Asked(data, columns, nominal, records, refit_preprocessing)
     separations, losses = found.measured()
     state, rows = data.state, found.rows
@@ -179,6 +185,12 @@ class _Asked:
     def assumptions(self) -> tuple[str, ...]:
         """Of which records the columns are known, and what became of the transformers."""
         n, some = len(self.data.y), []
+        if (seen := self.data.state.noise.seen) is not None:
+            some.append(
+                "The attacker sees predictions for some queries, and not the model: of its "
+                f"{seen.shape[0]} parameters {seen.shape[1]} combinations. Whoever asks more "
+                "learns more."
+            )
         if self._unasked and len(self.rows) < n:
             some.append(
                 f"All is about {len(self.rows)} of {n} records, half of them those of largest "

@@ -93,14 +93,9 @@ LABELS, PROBA, MARGINS = (
 )
 PREDICTIONS = {"black_box": "predictions"}
 CLASSIFIERS = [
-    (piped(RandomForestClassifier(5)), PROBA),
-    (GradientBoostingClassifier(n_estimators=3), PROBA),
     (KNeighborsClassifier(1), PROBA),
     (piped(SVC()), MARGINS),
-    (SVC(kernel="linear"), MARGINS),
     (DecisionTreeClassifier(), PROBA),
-    (GaussianNB(), PROBA),
-    (DummyClassifier(), PROBA),
     (GridSearchCV(piped(DecisionTreeClassifier()), {"decisiontreeclassifier__max_depth": [1, 3]}),
      PROBA),
     (OnlyPredicts(), LABELS),
@@ -112,6 +107,11 @@ REGRESSORS = [
                                       inverse_func=np.tan)), PREDICTIONS),
 ]  # fmt: skip
 HEAVY = [
+    (piped(RandomForestClassifier(5)), PROBA),
+    (GradientBoostingClassifier(n_estimators=3), PROBA),
+    (SVC(kernel="linear"), MARGINS),
+    (GaussianNB(), PROBA),
+    (DummyClassifier(), PROBA),
     (HistGradientBoostingClassifier(max_iter=5), PROBA),
     (piped(MLPClassifier((4,), max_iter=30)), PROBA),
     (piped(SVC(probability=True)), PROBA),

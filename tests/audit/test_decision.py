@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from skleak.adversary.knowledge import find_secret
+from skleak.adversary.knowledge import find_secret, read_secret
 from skleak.audit import LeakageAuditor, MembershipAuditor
 from skleak.audit.games.attribute._dependence import related_columns
 from skleak.audit.report._findings import facts
@@ -276,3 +276,6 @@ def test_columns_that_determine_a_secret_are_named():
     # A target of the model counts as a column.
     found = related_columns(X, gene, find_secret(X, "gene"))
     assert "(target)" in found["determined_by"]
+    # It does not determine itself.
+    secret, _, _ = read_secret(X, gene, "(target)")
+    assert "(target)" not in related_columns(X, gene, secret)["determined_by"]

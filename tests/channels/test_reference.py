@@ -107,8 +107,7 @@ def test_discrete_channel_by_hand():
 
 
 def test_no_bound_falls_below_bayes(rng):
-    for _ in range(30):
-        n_values = rng.integers(2, 7)
+    for n_values in (2, 3, 4, 5, 6) * 2:
         channel = GaussianChannel(rng.normal(size=(n_values, 3)) * 10 ** rng.uniform(-1, 0.7), 1.0)
         prior = rng.dirichlet(np.full(n_values, 10 ** rng.uniform(-0.5, 1)))
         table = channel.advantage_bounds(prior).set_index("bound")

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import flat, mostly_slow, total_norms
+from helpers import exhaustive, flat, mostly_slow, total_norms
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
@@ -48,6 +48,7 @@ BALANCES = {
     "total of a column": {"reweighting": "total", "reweighting__features": [1]},
     "total, trace": {"reweighting": "total", "reweighting__norm": "trace"},
 }
+BOTH = mostly_slow([(True, True), (False, False)], 0)
 
 
 def _records(kind, rng, n=25, d=3):
@@ -112,9 +113,8 @@ def _converged_problem(kind, rng, **options):
     raise AssertionError("no data with a fixed point")
 
 
-@pytest.mark.parametrize("target", mostly_slow([True, False], 0))
 @pytest.mark.parametrize("balance", BALANCES)
-@pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
+@pytest.mark.parametrize("fit_intercept, target", BOTH + exhaustive([(True, False), (False, True)]))
 @pytest.mark.parametrize("kind", mostly_slow(MODELS, 1))
 def test_against_refits_of_the_whole_algorithm(kind, fit_intercept, balance, target, rng):
     options = {"fit_intercept": fit_intercept, "private_target": target, **BALANCES[balance]}

@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from scipy import sparse
 from scipy.special import ndtr, ndtri
 from sklearn.base import clone
@@ -140,7 +141,7 @@ def test_a_secret_guessed_from_a_prior_needs_its_largest_distance(kind, rng):
     assert np.any(more["mu"] > every["mu"])
 
 
-@pytest.mark.parametrize("labels", [["no", "yes"], ["no", "perhaps", "yes"]])
+@pytest.mark.parametrize("labels", mostly_slow([["no", "yes"], ["no", "perhaps", "yes"]], 0))
 def test_a_label_guessed_from_a_prior(labels, rng):
     X, y = rng.normal(size=(N, 3)), np.array(labels)[np.arange(N) % len(labels)]
     model = PrivateLogisticRegression(0.3, alpha=0.05).fit(X, y)

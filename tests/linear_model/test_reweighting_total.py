@@ -411,7 +411,8 @@ def spread_told(caught):
 
 
 @pytest.mark.parametrize("reweights", [True, False])
-def test_the_spread_is_told_once(estimator_class, data, reweights):
+def test_the_spread_is_told_once(estimator_class, make_data, rng, reweights):
+    data = make_data(estimator_class, rng, n=14, d=2)
     weights = data.weights if reweights else None
     with warnings.catch_warnings():
         warnings.simplefilter("error")

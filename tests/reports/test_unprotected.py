@@ -20,10 +20,10 @@ from skleak.solvers import SingularHessianError, minimize
 
 @pytest.fixture
 def people(rng):
-    X = pd.DataFrame({"age": rng.normal(size=300), "rare": 0.0, "sex": rng.integers(0, 2, 300)})
-    X.index = [f"patient-{i}" for i in range(300)]
+    X = pd.DataFrame({"age": rng.normal(size=120), "rare": 0.0, "sex": rng.integers(0, 2, 120)})
+    X.index = [f"patient-{i}" for i in range(120)]
     X.loc[X.index[:3], "rare"] = 1.0
-    return X, X["age"] + 2.0 * X["rare"] + rng.normal(size=300)
+    return X, X["age"] + 2.0 * X["rare"] + rng.normal(size=120)
 
 
 def _release(model):

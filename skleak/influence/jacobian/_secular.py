@@ -116,6 +116,7 @@ class _Secular:
         return t
 
 
+@np.errstate(divide="ignore", invalid="ignore")
 def _find_root(
     secular: _Secular, low: FloatArray, at_low: FloatArray, high: FloatArray
 ) -> FloatArray:
@@ -138,8 +139,7 @@ def _find_root(
         if not len(i):
             break
         width, tol = a - b, _XATOL + _XRTOL * b
-        with np.errstate(divide="ignore", invalid="ignore"):
-            step = at_b / (at_b - at_a) * width
+        step = at_b / (at_b - at_a) * width
         found = ~done & ((np.abs(width) <= tol) | (at_b == 0.0))
         root[i[found]] = (b + step)[found]
         done |= found
@@ -151,8 +151,7 @@ def _find_root(
         x = np.where(done, b, b + np.copysign(size, width))
         at_x = secular.excess(x)
         same = (at_x > 0.0) == (at_b > 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            left = 1.0 - at_x / at_b
+        left = 1.0 - at_x / at_b
         at_a = np.where(same, at_a * np.where(left > 0.0, left, 0.5), at_b)
         a, b, at_b = np.where(same, a, b), x, at_x
     return root

@@ -28,7 +28,8 @@ def related_columns(table: Any, y: Array, secret: Secret) -> dict[str, dict[str,
         for j in range(table.shape[1])
         if j != secret.index
     }
-    others[_TARGET] = np.asarray(y)
+    if not secret.is_target:
+        others[_TARGET] = np.asarray(y)
     found: dict[str, dict[str, float]] = {"determined_by": {}, "determines": {}}
     for name, column in others.items():
         for key, (known, wanted) in {
