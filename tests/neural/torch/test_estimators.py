@@ -50,7 +50,7 @@ def classifier(module=three, **options):
 def test_a_linear_module_leaks_what_the_default_one_does(rng):
     """The same start, noise and batches: in double precision to the last digits."""
     X, y = rng.normal(size=(30, 3)), rng.normal(size=30)
-    options = {"max_steps": 15, "sampling_rate": 0.3, "random_state": 1, "account_records": "all"}
+    options = {"max_steps": 5, "sampling_rate": 0.3, "random_state": 1, "account_records": "all"}
 
     def zero():
         line = wide_line()
@@ -70,9 +70,10 @@ def test_a_linear_module_leaks_what_the_default_one_does(rng):
 
 def test_probes_and_followed_records_agree_with_the_exact_sum(data):
     X, y = data
-    exact = classifier(account_records="all").fit(X, y)
-    probed = classifier(account_records="all", accounting="probes", n_probes=200).fit(X, y)
-    some = classifier(account_records=[3, 70]).fit(X, y)
+    options = {"max_steps": 5, "account_records": "all"}
+    exact = classifier(**options).fit(X, y)
+    probed = classifier(**options, accounting="probes", n_probes=800).fit(X, y)
+    some = classifier(**options | {"account_records": [3, 70]}).fit(X, y)
     assert all(
         torch.equal(a, b)
         for a, b in zip(exact.module_.parameters(), probed.module_.parameters(), strict=True)
@@ -87,8 +88,8 @@ def test_probes_and_followed_records_agree_with_the_exact_sum(data):
 
 def test_seeds_batches_of_memory_and_labels(data):
     X, y = data
-    first, again, small = (classifier(max_batch=b).fit(X, y) for b in (None, None, 3))
-    other = classifier(random_state=2).fit(X, y)
+    first, again, small = (classifier(max_batch=b, max_steps=3).fit(X, y) for b in (None, None, 40))
+    other = classifier(random_state=2, max_steps=3).fit(X, y)
     assert np.array_equal(first.predict_proba(X), again.predict_proba(X))
     assert np.allclose(first.predict_proba(X), small.predict_proba(X), atol=1e-5)
     assert np.allclose(first.fisher_information_loss_, small.fisher_information_loss_, rtol=1e-3)
@@ -96,7 +97,7 @@ def test_seeds_batches_of_memory_and_labels(data):
     assert set(first.predict(X)) <= {"a", "b", "c"}
     assert classifier(one).fit(X, y == "b").score(X, y == "b") > 0.5
     before = torch.random.get_rng_state()
-    classifier().fit(X, y)
+    classifier(max_steps=1).fit(X, y)
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
