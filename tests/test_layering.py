@@ -47,6 +47,7 @@ INSIDE = {
         "training",
         "inversion",
         "guarantee",
+        "report",
         "canary",
     ],
 }

@@ -11,6 +11,7 @@ convex, and as their covariance falls (it is the price of a spread option). It i
 ``g = -g'`` of length D, for all gamma at once.
 """
 
+import functools
 from numbers import Integral
 from typing import Any
 
@@ -171,6 +172,14 @@ def _loss_distribution(
     """Privacy loss distribution of all steps, of dp-accounting."""
     steps = (noise_multiplier, sampling_rate, n_steps, relation, sampling)
     sigma, rate, number = check_steps(*steps)
+    for module in ("dp_accounting", "dp_accounting.pld"):
+        import_optional(module, "accounting", PURPOSE)
+    return _composed(sigma, rate, number, relation, sampling)
+
+
+@functools.lru_cache(maxsize=4)
+def _composed(sigma: float, rate: float, number: int, relation: str, sampling: str) -> Any:
+    """As `_loss_distribution`, which is asked for epsilon and for the curve of the same steps."""
     dp = import_optional("dp_accounting", "accounting", PURPOSE)
     pld = import_optional("dp_accounting.pld", "accounting", PURPOSE)
     if sampling == "fixed":

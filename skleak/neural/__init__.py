@@ -7,11 +7,15 @@ from skleak.neural._classifier import PrivateSGDClassifier
 from skleak.neural._network import ReleasedNetwork
 from skleak.neural._regressor import PrivateSGDRegressor
 from skleak.neural.canary import CanaryExtraction, causal_transformer
+from skleak.neural.guarantee import SGDGuarantee
+from skleak.neural.report import PrivateSGDReport
 
 __all__ = [
     "CanaryExtraction",
     "PrivateSGDClassifier",
     "PrivateSGDRegressor",
+    "PrivateSGDReport",
     "ReleasedNetwork",
+    "SGDGuarantee",
     "causal_transformer",
 ]

@@ -16,6 +16,7 @@ from skleak.neural._plan import Plan, Run
 from skleak.neural._provenance import provenance, require, warn_of_noise
 from skleak.neural.gradients import Gradients
 from skleak.neural.information import Totals, mean_totals
+from skleak.neural.report import PrivateSGDReport, Trained, build_report
 from skleak.utils._arguments import check_choice, check_integers
 from skleak.utils._typing import FloatArray
 
@@ -179,13 +180,56 @@ class ReleasableSGD(PrivateSGDParameters):
     def _known_totals(self) -> Totals:
         self._confidential_runs()
         if self._totals is None:
-            reason = "without noise it is infinite"
-            if self.accounting is None:
-                reason = "`accounting=None` adds nothing up"
-            elif self.clipping == "hard":
-                reason = "hard clipping has no derivative; take `clipping='smooth'`"
-            raise ValueError(f"The Fisher information of this training is not known: {reason}.")
+            raise ValueError(
+                f"The Fisher information of this training is not known: {self._unknown()}."
+            )
         return self._totals
+
+    def _unknown(self) -> str:
+        """Say why the Fisher information is not known; empty where it is."""
+        if self._plan.mechanism.noise_multiplier == 0.0:
+            return "without noise it is infinite"
+        if self.clipping == "hard":
+            return "hard clipping has no derivative; take `clipping='smooth'`"
+        return "`accounting=None` adds nothing up" if self._totals is None else ""
+
+    def leakage_report(self) -> PrivateSGDReport:
+        """Report what the training reveals of every record, and what it guarantees. Confidential.
+
+        Bounds on what any attacker guesses and finds out about membership, from the trade-off curve
+        of the training (extra ``accounting``); on reconstruction, by Fisher information, with a
+        prior, and by Renyi differential privacy; the guarantee, and when all of it holds.
+
+        Returns
+        -------
+        PrivateSGDReport
+            Tables, sentences, text, HTML and JSON.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``, and after unpickling.
+        """
+        training, plan = self._confidential_runs()[0].training, self._plan
+        names = [f"{kind}fisher_information_loss" for kind in ("", "diagonal_")]
+        parts = [f"{name}{part}" for name in names for part in ("", "_error")]
+        losses = {part: getattr(self, f"{part}_") for part in parts}
+        return build_report(
+            Trained(
+                estimator=type(self).__name__,
+                mechanism=plan.mechanism,
+                n_steps=self.n_steps_,
+                delta=plan.delta,
+                seeded=plan.seeded,
+                private_target=bool(self.private_target),
+                totals=self._totals,
+                losses={part: loss for part, loss in losses.items() if loss is not None},
+                missing=self._unknown(),
+                X=training.X,
+                y=training.y,
+                settings={"noise_goal": plan.goal},
+            )
+        )
 
     def _confidential_runs(self) -> list[Run]:
         check_is_fitted(self)

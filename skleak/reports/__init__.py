@@ -8,6 +8,7 @@ from skleak.reports._guarantee import (
     output_perturbation_guarantee,
     release_sensitivity,
 )
+from skleak.reports._histogram import loss_histogram
 from skleak.reports._individual import individual_obstacle, individual_privacy
 from skleak.reports._leakage_report import LeakageReport
 from skleak.reports._person import PersonReport
@@ -22,6 +23,7 @@ __all__ = [
     "guarantee_obstacles",
     "individual_obstacle",
     "individual_privacy",
+    "loss_histogram",
     "output_perturbation_guarantee",
     "release_sensitivity",
 ]

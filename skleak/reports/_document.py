@@ -4,14 +4,13 @@ import numpy as np
 import pandas as pd
 
 from skleak._version import __version__
-from skleak.plotting import LeakageDisplay, inline_svg
+from skleak.plotting import LeakageDisplay
 from skleak.rendering import (
     COVARIANCES,
     Block,
     Bullets,
     Card,
     Document,
-    Figure,
     Pairs,
     Paragraph,
     Section,
@@ -22,9 +21,9 @@ from skleak.rendering import (
     printable,
     shorten,
 )
-from skleak.rendering.results import Histogram, leakage_histogram
 from skleak.reports._facts import LeakageFacts
 from skleak.reports._glossary import GLOSSARY
+from skleak.reports._histogram import loss_histogram
 from skleak.reports._tables import (
     carriers_table,
     features_table,
@@ -152,45 +151,7 @@ def _cards(report: LeakageFacts) -> list[Card]:
 def _histogram(report: LeakageFacts, figures: bool) -> Block:
     records = report.records[report.records["sample_weight"] > 0.0]
     loss = records["fisher_information_loss"].to_numpy()
-    bins, coarse = leakage_histogram(loss), leakage_histogram(loss, max_bins=14)
-    if bins is None or coarse is None:
-        n = report.dataset["n_records"]
-        which = "the record" if n == 1 else f"all {plural(n, 'record')}"
-        return Paragraph(f"Not drawn: the leakage of {which} is infinite.")
-    notes = []
-    if bins.constant:
-        notes.append(f"All records leak the same: {number(bins.ticks[0])}.")
-    if bins.n_below:
-        notes.append(f"The first bar also holds {plural(bins.n_below, 'record')} of smaller loss.")
-    if bins.n_omitted:
-        left_out = plural(bins.n_omitted, "record")
-        notes.append(f"Not drawn: {left_out} of infinite or undefined loss.")
-    caption = (
-        "How many records have which Fisher information loss. One tall bar would mean that all "
-        "records leak the same; a long tail to the right is a few people who pay for all."
-    )
-    caption += " The axis is logarithmic." if bins.logarithmic else ""
-    svg = ""
-    if figures:
-        bins_told = zip(bins.edges[:-1], bins.edges[1:], bins.counts, strict=True)
-        told = (
-            f"From {number(low)} to {number(high)}: {plural(n, 'record')}."
-            for low, high, n in bins_told
-            if n
-        )
-        title = f"Histogram of Fisher information loss over {plural(sum(bins.counts), 'record')}"
-        svg = inline_svg(LeakageDisplay.from_report(report), title, " ".join(told))
-    bars = () if bins.constant else _bars(coarse)
-    return Figure(svg, caption, bars, tuple(notes))
-
-
-def _bars(bins: Histogram) -> tuple[tuple[str, int], ...]:
-    edges = [number(edge) for edge in bins.edges]
-    width = max(map(len, edges))
-    return tuple(
-        (f"{low} to {high:>{width}}", n)
-        for low, high, n in zip(edges[:-1], edges[1:], bins.counts.tolist(), strict=True)
-    )
+    return loss_histogram(loss, LeakageDisplay.from_report(report) if figures else None)
 
 
 def _gain_card(features: pd.DataFrame) -> list[Card]:

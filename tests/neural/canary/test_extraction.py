@@ -11,7 +11,7 @@ from skleak.neural import CanaryExtraction, causal_transformer
 from skleak.neural.gradients import make_clipping
 
 torch = pytest.importorskip("torch")
-from skleak.neural.canary.torch import KnownStep, SecretSequence  # noqa: E402
+from skleak.neural.canary.torch import KnownStep, SecretSequence, check_structure  # noqa: E402
 
 CONTEXT = np.array([1, 5, 3, 2])
 CANDIDATES = np.array([3, 7, 1, 11, 0])
@@ -147,6 +147,34 @@ def test_the_module_and_the_state_of_torch_stay_as_they_are():
     assert not module.output._forward_pre_hooks
 
 
+class InPlace(Scaled):
+    """The output layer's very tensor, after it was changed."""
+
+    def forward(self, ids):
+        return self.inner(ids).mul_(2.0)
+
+
+class Counting(Scaled):
+    """Logits that depend on how often they were asked for."""
+
+    calls = 0
+
+    def forward(self, ids):
+        self.calls += 1
+        return self.calls * self.inner(ids)
+
+
+def test_an_output_that_was_changed_in_place_is_no_linear_layer():
+    sequence = SecretSequence(InPlace(), CONTEXT, CANDIDATES, context_loss=True, device="cpu")
+    assert sequence.layer is None
+    check_structure(KnownStep(sequence, sequence.start, shared=True), np.random.default_rng(0))
+
+
+def test_divergence_is_no_result():
+    with pytest.raises(FloatingPointError, match="learning_rate"):
+        game(learning_rate=1e30, n_steps=2, n_releases=3).fit([1, 2])
+
+
 @pytest.mark.parametrize(
     "parameters, context, message",
     [
@@ -159,6 +187,8 @@ def test_the_module_and_the_state_of_torch_stay_as_they_are():
         ({"module": lambda: torch.nn.Embedding(30, 4)}, [1], "must be tokens of `module`"),
         ({"module": lambda: torch.nn.Flatten()}, [1], "gradient"),
         ({"module": lambda: causal_transformer(20)}, [1], "20"),
+        ({"module": lambda: causal_transformer(30)}, [30], "`context`"),
+        ({"module": Counting, "candidates": CANDIDATES}, [1, 2], "whenever it is called"),
     ],
 )
 def test_bad_input_is_refused(parameters, context, message):
@@ -182,11 +212,11 @@ def test_no_attack_exceeds_a_bound(n_steps, clipping):
             found = game(
                 module=lambda: causal_transformer(300, width=8),
                 candidates=candidates,
-                noise_multiplier=np.sqrt(n_steps) * np.array([0.2, 0.5, 1.0, 3.0]),
+                noise_multiplier=np.sqrt(n_steps) * np.array([0.2, 0.5, 2.0]),
                 n_steps=n_steps,
                 clipping=clipping,
                 context_loss=context_loss,
-                n_releases=400,
+                n_releases=300,
                 max_grad_norm=0.5,
                 learning_rate=0.01,
                 confidence_level=0.999,

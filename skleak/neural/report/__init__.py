@@ -1,0 +1,6 @@
+"""The leakage report of private stochastic gradient descent."""
+
+from skleak.neural.report._build import Trained, build_report
+from skleak.neural.report._report import PrivateSGDReport
+
+__all__ = ["PrivateSGDReport", "Trained", "build_report"]
