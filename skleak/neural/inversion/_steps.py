@@ -12,7 +12,7 @@ def steps_of(gradients: Gradients, parameters: FloatArray) -> StepGradients:
     """Gradients of a record at parameters (T, p)."""
     if isinstance(gradients, LinearGradients):
         return LinearSteps(gradients, parameters)
-    if hasattr(gradients, "per_record"):  # of a torch module
+    if hasattr(gradients, "module"):  # of a torch module
         return TorchSteps(gradients, parameters)
     raise AttackNotApplicableError(
         "Gradients can be inverted of a linear model and of a torch module; got "

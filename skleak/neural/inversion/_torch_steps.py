@@ -1,5 +1,6 @@
 """Clipped gradients of one record under a torch module, at the parameters of many steps."""
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -18,21 +19,24 @@ class TorchSteps(StepGradients):
     def __init__(self, gradients: Any, parameters: FloatArray) -> None:
         self.torch = import_optional("torch", "torch", "Inverting the gradients of a module")
         self.clipping, self.device = gradients.clipping, gradients.device
-        self.encode = gradients.encode
-        wide = gradients.per_record.wider()
-        sizes = [tensor.numel() for tensor in wide.trained.values()]
-        self.steps = []
+        self.encode, self.objective = gradients.encode, gradients.objective
+        self.module = copy.deepcopy(gradients.module).double().train()
+        named = self.module.named_parameters()
+        shapes = {name: tensor.shape for name, tensor in named if tensor.requires_grad}
+        sizes = [shape.numel() for shape in shapes.values()]
+        self.points = []  # parameters of each step, by name
         for point in parameters:
-            shaped = zip(wide.trained.items(), self._tensor(point).split(sizes), strict=True)
-            trained = {name: part.reshape(tensor.shape) for (name, tensor), part in shaped}
-            self.steps.append(type(wide)(wide.module, wide.objective, trained))
+            parts = zip(shapes.items(), self._tensor(point).split(sizes), strict=True)
+            self.points.append({name: part.reshape(shape) for (name, shape), part in parts})
 
     def at(self, record: FloatArray, target: float) -> tuple[FloatArray, Pullback]:
         """Clipped gradients, (T, p), and the transpose of their derivative, step by step."""
-        batch = self._tensor(record[None]), self.encode(np.array([target])).double()
-        found = [step(batch)[0] for step in self.steps]
-        flat = [self.torch.cat([g.flatten() for g in each.values()]) for each in found]
-        raw = self.torch.stack(flat).detach().cpu().numpy()
+        x, encoded = self._tensor(record), self.encode(np.array([target]))[0].double()
+        found = [
+            self.torch.func.vjp(lambda x, point=point: self._gradient(point, x, encoded), x)
+            for point in self.points
+        ]
+        raw = np.stack([gradient.detach().cpu().numpy() for gradient, _ in found])
         norms = np.linalg.norm(raw, axis=1)
         h = self.clipping.divisor(norms)
         # Where the gradient vanishes, so does what this weighs.
@@ -41,14 +45,21 @@ class TorchSteps(StepGradients):
         def pullback(u: FloatArray) -> FloatArray:
             weights = u / h[:, None] - (np.sum(u * raw, axis=1) * bend)[:, None] * raw
             total = np.zeros(record.shape)
-            for step, row in zip(self.steps, weights, strict=True):
-                parts = self._tensor(row).split([t.numel() for t in step.trained.values()])
-                shaped = zip(step.trained.items(), parts, strict=True)
-                vectors = {name: part.reshape(1, 1, *t.shape) for (name, t), part in shaped}
-                total += step.pulled(batch, vectors)[0].cpu().numpy().reshape(record.shape)
+            for (_, pull), row in zip(found, weights, strict=True):
+                total += pull(self._tensor(row))[0].detach().cpu().numpy()
             return total
 
         return raw / h[:, None], pullback
+
+    def _gradient(self, point: dict[str, Any], x: Any, target: Any) -> Any:
+        """Gradient of the loss of a record, flat, before it is clipped, (p,)."""
+
+        def loss(point: dict[str, Any]) -> Any:
+            outputs = self.torch.func.functional_call(self.module, point, (x[None],))
+            return self.objective.of_record(outputs.reshape(-1), target)
+
+        parts = self.torch.func.grad(loss)(point)
+        return self.torch.cat([part.flatten() for part in parts.values()])
 
     def _tensor(self, values: FloatArray) -> Any:
         return self.torch.as_tensor(values, dtype=self.torch.float64, device=self.device)
