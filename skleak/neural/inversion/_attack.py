@@ -12,10 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from skleak.bounds import cramer_rao_mse, van_trees_mse
 from skleak.exceptions import AttackNotApplicableError
 from skleak.neural.gradients import Gradients
+from skleak.neural.inversion._base import StepGradients
 from skleak.neural.inversion._information import steps_information
 from skleak.neural.inversion._observation import GradientObservation
 from skleak.neural.inversion._posterior import Posterior
-from skleak.neural.inversion._steps import StepGradients, steps_of
+from skleak.neural.inversion._steps import steps_of
 from skleak.utils._arguments import check_finite
 from skleak.utils._confidential import ConfidentialMixin, leaves_whole
 from skleak.utils._random import make_generator

@@ -1,7 +1,6 @@
 """Noise for a goal, and steps for a budget: functions of public numbers alone."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy import optimize
@@ -38,7 +37,9 @@ def resolve_noise(
         mu = check_scalar("GaussianDP.mu", goal.mu, low_open=True, finite=True)
 
         def excess(sigma: float) -> float:
-            alpha, beta = subsampled_gaussian_tradeoff(sigma, rate, n_steps, **_relation(sampling))
+            alpha, beta = subsampled_gaussian_tradeoff(
+                sigma, rate, n_steps, relation="replace", sampling=sampling
+            )
             # Straight between its corners, above a convex curve if it is there.
             return float(np.max(ndtr(-ndtri(alpha) - mu) - beta)) - delta
 
@@ -85,12 +86,9 @@ def _one_step_delta(sigma: float, rate: float, epsilon: float) -> float:
 
 def epsilon_of(sigma: float, rate: float, n_steps: int, delta: float, sampling: Sampling) -> float:
     """Epsilon of so many steps under replacement of one record."""
-    return subsampled_gaussian_epsilon(sigma, rate, n_steps, delta, **_relation(sampling))
-
-
-def _relation(sampling: Sampling) -> dict[str, Any]:
-    """Replacement, under which batches of both kinds are accounted for."""
-    return {"relation": "replace"} | ({"sampling": sampling} if sampling == "fixed" else {})
+    return subsampled_gaussian_epsilon(
+        sigma, rate, n_steps, delta, relation="replace", sampling=sampling
+    )
 
 
 def _smallest(excess: Callable[[float], float], goal: str) -> float:

@@ -8,8 +8,8 @@ from skleak.exceptions import AttackNotApplicableError
 from skleak.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skleak.neural.gradients import HardClipping, LinearGradients, SmoothClipping
 from skleak.neural.inversion import GradientInversion, GradientObservation, observe_gradients
+from skleak.neural.inversion._linear_steps import LinearSteps
 from skleak.neural.inversion._posterior import Posterior
-from skleak.neural.inversion._steps import LinearSteps
 
 MODELS = {
     "logistic": lambda d, **kw: LinearGradients(LogisticLoss(), SmoothClipping(1.0), d, **kw),
