@@ -11,7 +11,6 @@ from skleak.datasets import fetch_adult, fetch_iwpc, fetch_mnist, fetch_pendigit
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SLOW = {"plot_dra22_figure3.py", "plot_fano23_figure3.py", "plot_fano23_figure4.py"}
-SLOW |= {"plot_fano23_canary.py"}
 SLOW |= {"plot_fil21_figure7.py", "plot_bil23_figure4.py", "plot_bil23_figure5.py"}
 SLOW |= {"plot_fixed_point.py", "plot_equal_total.py", "plot_shaped_noise.py", "plot_audit.py"}
 SLOW |= {"plot_membership_audit.py", "plot_many_classes.py", "plot_bil23_counterexample.py"}
