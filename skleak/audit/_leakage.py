@@ -51,7 +51,8 @@ class LeakageAuditor(BaseAuditor):
     prior : {"marginal", "uniform", "conditional"} or array, default="marginal"
         Knowledge of the secret before the release: frequencies among the other records, none, a
         cross-fitted classifier on all else about the record, or stated probabilities. Of a quantity
-        a density, as in `PosteriorMeanReconstruction`.
+        a density, as in `PosteriorMeanReconstruction`; of whole records normal with means and
+        covariances of the columns ("conditional": given the target), or a covariance (d, d).
     max_advantage : float, default=0.05
         Advantage over guessing that is tolerated, in [0, 1]: the report begins with the smallest
         noise scale that keeps it, what that costs, and whom it leaves exposed.

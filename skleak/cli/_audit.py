@@ -173,8 +173,8 @@ def _auditor(options: Options, prepared: Prepared, own: Any) -> tuple[Auditor, l
             "A model is trained in each release on about half of the records attacked, drawn anew, "
             "and on all others."
         )
-    if options.sensitive is None and not options.membership and options.prior != "marginal":
-        notes.append("--prior is not used: whole records have no prior.")
+    if options.sensitive is None and not options.membership and options.prior == "uniform":
+        notes.append("--prior uniform: of whole records it bounds no attacker.")
     attacks: str | list[str] = "default"
     quantity = prepared.sensitive is not None and not prepared.n_values
     if own is None and prepared.target.classes and quantity:

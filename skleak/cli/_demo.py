@@ -49,7 +49,7 @@ def demo(noise_scale: float, irfil: bool, out: Path) -> int:
 Data: scikit-learn's diabetes data, {len(X)} patients; target: how far the disease went in
 a year. Fitted on {len(X_train)} of them, tested on the other {len(X_test)}.
 Model: sex one-hot, the rest standardised; PrivateLinearRegression with alpha {_ALPHA:g}.
-Test R^2: {model.score(X_test, y_test):.3f} with noise of standard deviation {noise_scale:g}; \
+Test R²: {model.score(X_test, y_test):.3f} with noise of standard deviation {noise_scale:g}; \
 {ordinary.score(X_test, y_test):.3f} by plain ridge regression.
 """,
         report.to_text(),
@@ -122,7 +122,7 @@ def _attacked(audit: AuditReport) -> str:
         )
         for noise in right.index
     ]
-    header = ("noise", "prior", "imputation", "black box", "white box", "bound", "R^2")
+    header = ("noise", "prior", "imputation", "black box", "white box", "bound", "R²")
     table = "\n".join(align(header, rows))
     meaning = (
         "The prior is what the other columns tell; imputation guesses from them without "

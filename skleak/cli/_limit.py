@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from skleak.rendering import number, percent
-from skleak.rendering.results import record_advantages
+from skleak.rendering.results import SHARE, record_advantages
 
 if TYPE_CHECKING:
     from skleak.audit import AuditReport
@@ -36,6 +36,11 @@ def judge(report: "AuditReport", limit: float) -> tuple[bool, str]:
         advice = (
             " An attack that exceeds its bound may owe that to the other columns and not to the "
             "model: --prior conditional tells."
+        )
+    if report.kind == "record" and SHARE in report.results:
+        advice += (
+            " Bounds on whole records are for attackers who know means and covariances of the "
+            "columns, and no more."
         )
     if report.unbounded:
         advice += " Nothing bounds attacks that were not played: they may have more."

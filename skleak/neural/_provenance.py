@@ -21,7 +21,7 @@ def provenance(estimator: Any, n_steps: int, *, guarantee: bool = False) -> dict
         "estimator": type(estimator).__name__,
         "module": "linear" if estimator.module is None else type(estimator.module_).__name__,
         "loss": estimator._loss_name,
-        "fit_intercept": True,
+        "fit_intercept": True if estimator.module is None else None,
         "noise_multiplier": step.noise_multiplier,
         "noise_goal": plan.goal,
         "max_grad_norm": step.clipping.max_grad_norm,

@@ -2,6 +2,7 @@
 
 from skleak.plotting._audit import AuditDisplay
 from skleak.plotting._bounds import BoundLadderDisplay
+from skleak.plotting._canary import CanaryDisplay
 from skleak.plotting._fano_curves import FanoCurvesDisplay
 from skleak.plotting._gain import AttributeGainDisplay
 from skleak.plotting._inline import inline_svg
@@ -13,6 +14,7 @@ __all__ = [
     "AttributeGainDisplay",
     "AuditDisplay",
     "BoundLadderDisplay",
+    "CanaryDisplay",
     "FanoCurvesDisplay",
     "LeakageDisplay",
     "ReconstructionDisplay",

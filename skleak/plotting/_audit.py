@@ -100,7 +100,7 @@ class AuditDisplay:
     ...     "advantage": [0.8, 0.1], "advantage_low": [0.7, 0.0], "advantage_high": [0.9, 0.2],
     ...     "bayes": [0.95, 0.6], "utility": [0.6, 0.3],
     ... })
-    >>> display = AuditDisplay(results, bounds=["bayes"], utility_name="R^2")
+    >>> display = AuditDisplay(results, bounds=["bayes"], utility_name="R²")
     >>> display.bound_advantages["bayes"].round(3).to_dict()
     {0.01: 0.9, 0.1: 0.2}
     """
@@ -356,11 +356,11 @@ class AuditDisplay:
                 va="bottom",
                 fontsize="small",
             )
-        # Heavy noise makes R^2 hugely negative, and all that matters one flat line.
-        floor = _LEAST_R2 if self.utility_name == "R^2" else -np.inf
+        # Heavy noise makes R² hugely negative, and all that matters one flat line.
+        floor = _LEAST_R2 if self.utility_name == "R²" else -np.inf
         scale = Scale(max(known.min(initial=np.inf), floor), known.max(initial=-np.inf))
         draw_values(ax, places, utility, scale, color=INK, marker="o", lw=1.7, ms=5.0)
         room = max(scale.high - scale.low, 0.05 * max(abs(scale.high), 1e-9))
         ax.set_ylim(scale.low - 0.12 * room, scale.high + 0.28 * room)
-        name = shorten(self.utility_name, 30).replace("R^2", "R²")
+        name = shorten(self.utility_name, 30)
         ax.set_ylabel(name, parse_math=False)

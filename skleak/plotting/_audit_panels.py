@@ -8,6 +8,7 @@ import pandas as pd
 from skleak.metrics import BIASED, EXCEEDED
 from skleak.plotting._attacks import Mark, Scale, label_of
 from skleak.plotting._curves import BAYES, curve_styles, plain_ticks
+from skleak.rendering import bound_label
 from skleak.rendering.palette import CRIMSON, INK, VERMILION, WHITE, YELLOW
 from skleak.rendering.results import equal_columns, tightest_first
 
@@ -86,16 +87,22 @@ def draw_bounds(ax: Any, curves: pd.DataFrame, scale: Scale, errors: bool) -> li
     # The loosest claim first: the legend ends with what holds most.
     order = tightest_first(curves[list(groups)], success=errors)
     noise, handles = curves.index.to_numpy(), []
+    unbiased = bound_label("cramer_rao")
+    # Beside bounds for all attacks, that for unbiased ones rules nothing out.
+    of_all = [bound for bound in groups if set(groups[bound]) != {unbiased}] or list(groups)
     for bound, (color, stroke) in curve_styles(order).items():
         # What the best attack reaches is a broad line below those that touch it.
-        broad = errors or bound == BAYES
+        broad = bound in of_all if errors else bound == BAYES
         color, width, layer = (INK, 3.4, 2.2) if broad else (color, 1.2, 2.5)
         values = scale.squeeze(curves[bound])
         style = {"color": color, "ls": stroke, "lw": width, "alpha": 0.85, "zorder": layer}
         handles += ax.plot(noise, values, label="\n= ".join(groups[bound]), **style)
-        if broad:
-            start = scale.low if errors else 0.0
-            ax.fill_between(noise, start, values, color=INK, alpha=0.07, lw=0.0)
+        if broad and not errors:
+            ax.fill_between(noise, 0.0, values, color=INK, alpha=0.07, lw=0.0)
+    if errors:
+        # What no attack reaches: below the largest of the bounds.
+        tightest = scale.squeeze(curves[of_all].max(axis=1))
+        ax.fill_between(noise, scale.low, tightest, color=INK, alpha=0.07, lw=0.0)
     return handles
 
 

@@ -28,6 +28,8 @@ _ATTACKS = {
     "likelihood": "likelihood",
     "likelihood_ratio": "likelihood ratio",
     "robust": "robust inference",
+    "log_likelihood": "rise of log-likelihood",
+    "posterior": "posterior",
     "loss": "loss",
     "modified_entropy": "modified entropy",
 }

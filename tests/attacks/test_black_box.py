@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.ensemble import RandomForestClassifier
@@ -121,15 +122,46 @@ def test_quantities(rng):
     model = PrivateLinearRegression(0)
     y = X @ [1.0, 2.0] + 0.01 * rng.normal(size=50)
     model.fit(X, y)
-    attack = BlackBoxAttributeInference(model, 1).fit(X, y)
+    attack = BlackBoxAttributeInference(model, 1, criterion="likelihood").fit(X, y)
     fitted = (y - model.intercept_ - model.coef_[0] * X[:, 0]) / model.coef_[1]
     inside = (attack.values_[:, 0] < fitted) & (fitted < attack.values_[:, -1])
     np.testing.assert_allclose(attack.predict(model)[inside], fitted[inside], atol=1e-6)
+    # With a prior, of errors this small, the mean of the posterior is next to it.
+    attack = BlackBoxAttributeInference(model, 1).fit(X, y)
+    np.testing.assert_allclose(attack.predict(model)[inside], fitted[inside], atol=1e-3)
     labels = (y > 0).astype(int)
     classifier = PrivateLogisticRegression(0).fit(X, labels)
     attack = BlackBoxAttributeInference(classifier, 1).fit(X, labels)
     with pytest.raises(AttackNotApplicableError, match="predictions are labels"):
         attack.predict(classifier)
+
+
+def test_a_quantity_is_guessed_by_its_posterior_mean(rng):
+    """By Bayes' rule on a grid, and so no worse than the mean where predictions tell little."""
+    X = rng.normal(size=(300, 2))
+    y = X @ [0.3, 1.0] + 2.0 * rng.normal(size=300)
+    model = PrivateLinearRegression(0).fit(X, y)
+    prior = stats.norm(0.1, 1.2)
+    attack = BlackBoxAttributeInference(model, 0, prior=prior, records=range(4)).fit(X, y)
+    grid = np.linspace(-5.0, 5.0, 4001)
+    residuals = (y - model.predict(X)) ** 2
+    for i, guess in enumerate(attack.predict(model)):
+        rows = np.column_stack([grid, np.full(len(grid), X[i, 1])])
+        variance = np.delete(residuals, i).mean()
+        weights = prior.pdf(grid) * np.exp(-0.5 * (y[i] - model.predict(rows)) ** 2 / variance)
+        # But for the ends of the range, where the density of the attack falls to zero.
+        assert guess == pytest.approx(weights @ grid / weights.sum(), abs=0.02)
+    errors = {}
+    for criterion in ("performance", "likelihood"):
+        attack = BlackBoxAttributeInference(model, 0, criterion=criterion).fit(X, y)
+        errors[criterion] = np.mean((attack.predict(model) - X[:, 0]) ** 2)
+    assert errors["performance"] < np.var(X[:, 0]) < errors["likelihood"]
+    released = np.append(model.coef_, model.intercept_)
+    some = attack.set_params(criterion="performance").fit(X, y)
+    np.testing.assert_allclose(
+        some.predict_some(np.stack([released] * 2), np.array([5, 3])),
+        some.predict(model)[[5, 3]],
+    )
 
 
 def test_contract(make_table, make_pipe):

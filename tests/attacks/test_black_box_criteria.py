@@ -479,7 +479,9 @@ def test_quantities(criterion, rng):
     else:
         fitted = X[:, 1] + (y - model.predict(X)) / model.coef_[1]
         inside = (attack.values_[:, 0] < fitted) & (fitted < attack.values_[:, -1])
-        np.testing.assert_allclose(attack.predict(model)[inside], fitted[inside], atol=1e-5)
+        # The mean of a posterior this narrow is close to its largest value.
+        atol = 1e-3 if criterion in ("performance", "proba", "margin") else 1e-5
+        np.testing.assert_allclose(attack.predict(model)[inside], fitted[inside], atol=atol)
     assert not hasattr(attack, "predict_proba")
     labels = y > 0
     classifier = LogisticRegression().fit(X, labels)

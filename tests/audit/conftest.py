@@ -163,7 +163,7 @@ def _settings(kind, n_targets, attacks, bounds):
         "confidence_level": 0.95,
         "bounds": tuple(bounds),
         "attacks": tuple(attacks),
-        "utility_name": "R^2",
+        "utility_name": "R²",
         "utility_data": "training records",
         "noiseless_utility": 0.55,
         "preprocessing": "public",

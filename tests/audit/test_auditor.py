@@ -348,7 +348,7 @@ def test_counts(rng):
     X, y = make_table(rng)
     y = rng.poisson(np.exp(0.3 * y))
     auditor = audit(X, y, model=make_pipe(PrivatePoissonRegressor(alpha=0.1)), noise_scales=0.01)
-    assert auditor.report_.settings["utility_name"] == "D^2"
+    assert auditor.report_.settings["utility_name"] == "D²"
     assert auditor.results_.query("attack == 'white_box'")["success"].item() > 0.8
 
 

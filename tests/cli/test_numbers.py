@@ -83,8 +83,18 @@ def test_noise_that_hides_a_number_passes(table, tmp_path, run):
         assert run(*command, *what, *rest, "--noise-scale", "0.0001")[0] == 3
 
 
-def test_of_whole_records_nothing_is_known_of_attackers_with_a_prior(table, tmp_path, run):
-    command = ("audit", table[1], "--target", "pulse", "--noise-scale", "1000", "--quiet")
-    code, text, _ = run(*command, "--n-releases", "2", "--out", tmp_path, "--fail-above", "0.9")
-    assert code == 3
-    assert "fail: 1,000 (not known)" in text.rstrip().split("\n")[-1]
+@pytest.mark.slow
+def test_whole_records_pass_by_the_bound_for_attackers_with_a_prior(table, tmp_path, run):
+    command = ("audit", table[1], "--target", "pulse", "--quiet", "--n-releases", "2")
+    command += ("--out", tmp_path / "out.html", "--max-records", "30")
+    for noise, prior, passes in (
+        ("1000", "conditional", True),
+        ("0.001", "marginal", False),
+        ("1000", "uniform", False),  # bounds no attacker
+    ):
+        rest = ("--noise-scale", noise, "--prior", prior, "--fail-above", "0.05")
+        code, text, _ = run(*command, *rest)
+        assert code == (0 if passes else 3), (noise, prior)
+        last = text.rstrip().split("\n")[-1]
+        assert ("means and covariances" in last) == (prior != "uniform")
+        assert ("not known" in last) == (prior == "uniform")

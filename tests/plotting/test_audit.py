@@ -65,7 +65,7 @@ def errors(scales=SCALES, attacks=("prior", "white_box", "informed")):
 
 def report(results, kind="categorical", **settings):
     bounds = BOUNDS if kind == "categorical" else ("cramer_rao",)
-    settings = {"bounds": bounds, "utility_name": "R^2", "noiseless_utility": 0.61} | settings
+    settings = {"bounds": bounds, "utility_name": "R²", "noiseless_utility": 0.61} | settings
     attribute = None if kind == "record" else "vkorc1"
     return SimpleNamespace(
         results=results,

@@ -51,6 +51,10 @@ class NumberPrior:
     high: FloatArray
     log_density: FloatArray  # up to a constant, (n_targets, n_nodes), at even spaces
 
+    def take(self, rows: IntArray) -> "NumberPrior":
+        """Those of some targets."""
+        return NumberPrior(self.low[rows], self.high[rows], self.log_density[rows])
+
     def nodes(self, n_nodes: int, targets: Any = slice(None)) -> FloatArray:
         """Even spaces from end to end, (n_targets, n_nodes)."""
         low, high = self.low[targets, None], self.high[targets, None]

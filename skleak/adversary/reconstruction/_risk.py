@@ -47,9 +47,8 @@ class NumberEncodings:
 
     def take(self, rows: IntArray) -> "NumberEncodings":
         """Those of some targets."""
-        prior = self.prior
-        some = NumberPrior(prior.low[rows], prior.high[rows], prior.log_density[rows])
-        return NumberEncodings(self.points[rows], self.low[rows], self.high[rows], some)
+        ends = self.low[rows], self.high[rows]
+        return NumberEncodings(self.points[rows], *ends, self.prior.take(rows))
 
     def at(self, values: FloatArray) -> FloatArray:
         """Noiseless releases had the numbers been others.

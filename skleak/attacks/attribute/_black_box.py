@@ -5,12 +5,10 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 
 from skleak.adversary.hypotheses import (
-    PublicModel,
     Shell,
     check_smooth,
     check_weights,
@@ -20,16 +18,23 @@ from skleak.adversary.hypotheses import (
     is_model,
     models_on,
     models_with,
-    plain_table,
     read_each,
     read_releases,
     rows_for,
 )
-from skleak.adversary.knowledge import Secret, take_rows, with_attribute
+from skleak.adversary.knowledge import (
+    NumberPrior,
+    number_prior,
+    take_rows,
+    with_attribute,
+    without_attribute,
+)
 from skleak.adversary.membership import finite, norms_by, unwrapped
+from skleak.adversary.reconstruction import posterior_mean
 from skleak.attacks.attribute import _criteria as criteria
 from skleak.attacks.attribute._base import AttributeAttack, categorical_only
 from skleak.attacks.attribute._criteria import Criterion
+from skleak.attacks.attribute._queries import check_categories, preprocessed, stacked
 from skleak.attacks.attribute._some import SomeTargets
 from skleak.utils._arguments import has_missing
 from skleak.utils._confidential import leaves_whole
@@ -38,10 +43,12 @@ from skleak.utils._predictions import (
     label_positions,
     margins,
     predictions,
-    select_columns,
 )
 from skleak.utils._sklearn_compat import HasMethods, StrOptions, fit_context
 from skleak.utils._typing import Array, FloatArray, IntArray
+
+# Criteria that weigh what a model answers with a prior.
+_WITH_PRIOR = ("performance", "proba", "margin")
 
 
 def _has_posterior(attack: Any) -> bool:
@@ -83,7 +90,8 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
     values : array-like of shape (n_values,) or None, default=None
         Candidate values, as in `WhiteBoxAttributeInference`.
     prior : {"marginal", "uniform", "conditional"} or array, default="marginal"
-        Prior of a categorical attribute, as in `WhiteBoxAttributeInference`.
+        Prior of the attribute, as in `WhiteBoxAttributeInference`; of a quantity as in
+        `PosteriorMeanReconstruction`.
     records : array-like of int, boolean mask, slice or None, default=None
         Records under attack; all by default.
     gradient_norm : callable or None, default=None
@@ -115,7 +123,8 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
     "likelihood", "loss", "accuracy" and "gradient" use the prior to break ties, then the order of
     ``values_``. Labels are compared by value: 1, 1.0 and True are one label. One that the model has
     never seen has probability 0 under every candidate, so that the prior decides. A quantity is
-    guessed from regressors only, without a prior. ``predict_proba`` exists for the first four.
+    guessed from regressors only: by the mean of its posterior, or without a prior, for the last
+    four, by the value of the largest score. ``predict_proba`` exists for the first four.
 
     Examples
     --------
@@ -200,15 +209,19 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         self._weights = weights = check_weights(sample_weight, table)
         weighted = weights is not None
         model = fit_public_model(self.estimator, table, y, any_covariance=True, weighted=weighted)
+        self._density: NumberPrior | None = None
         if secret.numeric:
             check_smooth(model, table, self.records_, secret.index, self._candidates)
+            if self.criterion in _WITH_PRIOR:
+                known = table if secret.is_target else without_attribute(table, secret.index)
+                self._density = number_prior(self.prior, known, y, secret.column, self.records_)
         own = take_rows(table, self.records_)
-        _check_categories(own, secret)
+        check_categories(own, secret)
         self._model, self._y = model, y
         self._label_codes, self._labels = pd.factorize(y)
         # Every query twice: as a pipeline takes it, and as a bare model does.
         self._raw = [table, *(with_attribute(own, secret.index, v) for v in self._candidates)]
-        self._encoded = [_transform(model, query) for query in self._raw]
+        self._encoded = [preprocessed(model, query) for query in self._raw]
         return self
 
     def _read(self, released: Any, noise_scale: Any) -> tuple[list[Any], int, bool]:
@@ -260,7 +273,7 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
 
     def _answers_each(self, shell: Shell, pairs: FloatArray) -> Array:
         """Ask each model about its own target under all candidates; shape (n, n_values, ...)."""
-        own, codes = _stacked(self._encoded[1:]), self._codes(shell.model)
+        own, codes = stacked(self._encoded[1:]), self._codes(shell.model)
         targets = np.arange(len(pairs))[:, None] % len(self.records_)
         places = targets + np.arange(len(self._candidates)) * len(self.records_)
         records = np.broadcast_to(self.records_[targets], places.shape)
@@ -273,6 +286,8 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
 
     def _about(self, targets: IntArray) -> Self:
         one = super()._about(targets)
+        if self._density is not None:
+            one._density = self._density.take(targets)
         one._raw = self._raw[:1] + [take_rows(own, targets) for own in self._raw[1:]]
         one._encoded = self._encoded[:1] + [take_rows(own, targets) for own in self._encoded[1:]]
         return one
@@ -346,8 +361,17 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         joint = scores + log_prior
         return np.where(np.isfinite(joint).any(axis=-1, keepdims=True), joint, log_prior)
 
+    def _likeliest(self, scores: FloatArray) -> FloatArray:
+        """Means of the posteriors, where the criterion has a prior."""
+        if self._density is None:
+            return super()._likeliest(scores)
+        # Predictions beyond all bounds tell nothing, and leave the prior.
+        told = np.isfinite(scores).all(axis=-1, keepdims=True)
+        ends = self.values_[:, 0], self.values_[:, -1]
+        return posterior_mean(np.where(told, scores, 0.0), *ends, self._density)
+
     def _most_probable(self, scores: FloatArray) -> Array:
-        if self.criterion in ("performance", "proba", "margin"):
+        if self.criterion in _WITH_PRIOR:
             return super()._most_probable(scores)
         logarithmic = self.criterion == "likelihood"
         return self.values_[criteria.ties_by_prior(scores, self.prior_, logarithmic=logarithmic)]
@@ -369,32 +393,3 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
             In the order of ``values_``; sums to 1.
         """
         return super().predict_proba(released, noise_scale)
-
-
-def _transform(model: PublicModel, query: Any) -> Any:
-    """Preprocess raw records, whose columns may be in any order."""
-    steps = model.preprocessing
-    return query if steps is None else steps.transform(select_columns(steps, query))
-
-
-def _check_categories(table: Any, secret: Secret) -> None:
-    """Check that candidate values are categories of the column, which pandas would drop."""
-    if secret.values is None or not isinstance(table, pd.DataFrame):
-        return
-    dtype = table.dtypes.iloc[secret.index]
-    if not isinstance(dtype, pd.CategoricalDtype):
-        return
-    lacking = [value for value in secret.values if value not in dtype.categories]
-    if lacking:
-        raise ValueError(
-            f"The categories of the attribute lack the candidate values {lacking[:5]}; got "
-            f"{dtype.categories.tolist()[:10]}. Add them with `cat.add_categories`."
-        )
-
-
-def _stacked(rows: Sequence[Any]) -> Any:
-    """All targets under the first candidate, then all under the second, sparse or dense."""
-    if isinstance(rows[0], pd.DataFrame):
-        return pd.concat(rows)
-    tables = [plain_table(row) for row in rows]
-    return sparse.vstack(tables) if sparse.issparse(tables[0]) else np.concatenate(tables)

@@ -43,7 +43,9 @@ def assumptions(report: AuditFacts) -> tuple[str, ...]:
     settings, membership = report.settings, report.kind == "membership"
     lines = _members(report) if membership else _adversary(report)
     conditions = {"categorical": _prior, "membership": _membership_bounds}
-    of_errors = _of_numbers if SHARE in report.results else _unbiased
+    of_errors = _unbiased
+    if SHARE in report.results:
+        of_errors = _of_records if report.kind == "record" else _of_numbers
     lines += conditions.get(report.kind, of_errors)(report)
     done = settings["preprocessing"]
     lines += [
@@ -207,14 +209,35 @@ def _of_numbers(report: AuditFacts) -> list[str]:
     ]
 
 
+def _of_records(report: AuditFacts) -> list[str]:
+    """Say what the bounds for attackers with a prior of whole records suppose."""
+    target, given = "the target, which attackers know, tells", ""
+    if report.settings["prior"] == "conditional":
+        target, given = "more than a straight line of the target tells", ", given the target"
+    return [
+        "The prior of a record is the normal distribution with the means and covariances of the "
+        f"columns, as the model sees them, of the other records{given}. Whoever knows more (that a "
+        f"column has few values or long tails, or what {target} of the columns) may have a smaller "
+        "error: audit such a column by itself.",
+        "The bound of van Trees holds for every attacker with that prior, biased or not, on "
+        "average over what the record may be. Here the records are those of the data, a single "
+        "draw: about some of them an attack errs less, about others more.",
+        "The limit is about the share of the squared error, summed over the columns in the units "
+        "in which the model sees them, that such attackers remove on average over the records; "
+        "from single records, or columns, more is removed.",
+        *_computed(report),
+        *_unbiased(report),
+    ]
+
+
 def _computed(report: AuditFacts) -> list[str]:
     """Say about whom the bounds on errors were computed, and where they are not resolved."""
     results, n, lines = report.results, report.settings["n_targets"], []
     if "n_computed" in results and (known := results["n_computed"].dropna()).size:
         lines.append(
-            f"These errors were computed for {count(int(known.min()))} of the {count(n)} records, "
-            "chosen at random, and four standard errors of their mean are allowed for. A record "
-            "that was not chosen may be more exposed."
+            f"Bounds on errors were computed for {count(int(known.min()))} of the {count(n)} "
+            "records, chosen at random, and four standard errors of their mean are allowed for. A "
+            "record that was not chosen may be more exposed."
         )
     if "n_unresolved" in results and (most := int(results["n_unresolved"].max())):
         at = results.loc[results["n_unresolved"].idxmax(), "noise_scale"]

@@ -193,4 +193,4 @@ def _preprocessing(auditor: Any, estimator: Any) -> str:
 def _utility_name(model: Any, y: Array) -> str:
     if classifies(model, y):
         return "accuracy"
-    return "D^2" if "Poisson" in type(model).__name__ else "R^2"
+    return "D²" if "Poisson" in type(model).__name__ else "R²"

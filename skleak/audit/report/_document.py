@@ -200,6 +200,12 @@ def _figure(report: AuditFacts, figures: bool) -> Block:
             "distributed, on average over what it may be; Cramér–Rao is for unbiased attacks, and "
             "others may lie below."
         )
+        if report.kind == "record":
+            with_prior = (
+                "Van Trees is for every attacker who knows means and covariances of the columns, "
+                "on average over what the records may be; Cramér–Rao is for unbiased attacks, and "
+                "others may lie below."
+            )
         caption.append(with_prior if SHARE in report.results else unbiased)
     if floor is not None:
         caption.append(

@@ -115,7 +115,7 @@ def _summary(report: AuditFacts) -> Finding:
         "limit": bound["value"],
         "smallest": at["cramer_rao"].astype(float).min() if "cramer_rao" in at else np.nan,
         "with_prior": SHARE in at,
-        **_least_error(at),
+        **_least_error(at, levels(report).loc[noise]),
         "decision": decision(report),
         "beyond": _beyond(report, noise, float(bound["value"])),
         "of_data": of_data,
@@ -124,7 +124,7 @@ def _summary(report: AuditFacts) -> Finding:
     return Finding("summary", _context(report, noise) | found)
 
 
-def _least_error(at: pd.DataFrame) -> dict[str, Any]:
+def _least_error(at: pd.DataFrame, level: pd.Series) -> dict[str, Any]:
     """Find what attackers with the prior of a number get at most, of all records and of one.
 
     ``least``: their squared error on average over the records and what the number may be, and
@@ -135,10 +135,10 @@ def _least_error(at: pd.DataFrame) -> dict[str, Any]:
         return {}
     share, prior = at[SHARE].astype(float), at["prior_variance"].astype(float)
     least = (1.0 - share) * prior
-    one = share.idxmax()
+    one = share.fillna(-1.0).idxmax()
     return {
-        "least": float(least.mean()),
-        "least_guess": float(prior[least.notna()].mean()),
+        "least": float((1.0 - level[SHARE]) * prior.mean()),
+        "least_guess": float(prior.mean()),
         "least_of_one": float(least[one]),
         "share_of_one": float(share[one]),
         "label": at.loc[one, "label"],

@@ -57,11 +57,16 @@ def glossary(report: AuditFacts) -> tuple[tuple[str, str], ...]:
     if report.kind == "categorical":
         rows += _OF_VALUES
     if SHARE in report.results:
-        rows += _OF_NUMBERS
+        known = "the number is distributed"
+        if report.kind == "record":
+            known = "the columns are distributed, by their means and covariances"
+        rows += [
+            (term, said.replace("the number is distributed", known)) for term, said in _OF_NUMBERS
+        ]
     if "posterior_mean" in set(report.results["attack"]):
         rows.append(("Posterior mean", _POSTERIOR_MEAN))
-    known = [name for name in report.bounds if report.results[name].notna().any()]
-    kinds = {"fano" if "fano" in name else name for name in known}
+    bounds = [name for name in report.bounds if report.results[name].notna().any()]
+    kinds = {"fano" if "fano" in name else name for name in bounds}
     rows += [(term, said) for kind, term, said in _BOUNDS if kind in kinds]
     shown = set(report.results["verdict"]) if "verdict" in report.results else set()
     rows += [

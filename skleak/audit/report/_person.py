@@ -257,7 +257,7 @@ def _findings(person: PersonAudit) -> tuple[str, ...]:
     elif bounded:
         most = "no attack is right in more than" if guesses else f"{_whose(person)} err by at least"
         limit = percent(first["bound"], up=True) if guesses else root(first["bound"])
-        mean = ", on average over what the number may be" if _with_prior(person) else ""
+        mean = _on_average(person, first) if _with_prior(person) else ""
         text += f"; {most} {limit}{mean} ({bound_name(first['bound_name'])})"
     else:
         text += "; no bound says what others reach"
@@ -270,10 +270,20 @@ def _with_prior(person: PersonAudit) -> bool:
     return bool(person.table["bound_name"].isin(_WITH_PRIOR).any())
 
 
+def _on_average(person: PersonAudit, first: Any) -> str:
+    """Say what the errors of attackers with a prior are means over, beside that of a guess."""
+    mean = f", on average over what the {'record' if person.kind == 'record' else 'number'} may be"
+    left = 1.0 - first["bound_advantage"]
+    return f"{mean}, where guessing errs by {root(first['bound'] / left)}" if left > 0.0 else mean
+
+
 def _whose(person: PersonAudit) -> str:
     """Name the attackers that a bound on errors is about."""
     if _with_prior(person):
-        return "attackers who know how the number is distributed"
+        known = "how the number is distributed"
+        if person.kind == "record":
+            known = "means and covariances of the columns"
+        return f"attackers who know {known}"
     return "unbiased attacks"
 
 

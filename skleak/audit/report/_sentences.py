@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skleak.audit.report._advice import N_NAMED, names_of
+from skleak.audit.report._advice import N_NAMED, distribution, names_of
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._findings import facts
 from skleak.audit.report._summary import at_noise, interval, measured, sentence, summary, where
@@ -210,8 +210,8 @@ def _meaning(found: Finding) -> str:
         )
     if found["with_prior"]:
         return (
-            f"Either an attacker knew more than how the number is distributed, or {theorem}, or "
-            "the numbers of these records are not spread as that distribution says."
+            f"Either an attacker knew more than {_known(found)}, or {theorem}, or the numbers of "
+            "these records are not spread as that distribution says."
         )
     if not found["guesses"]:
         return f"An attack that was found to be unbiased cannot do so: {theorem}."
@@ -231,6 +231,11 @@ def _meaning(found: Finding) -> str:
         'Audit with `prior="conditional"`; if a bound is exceeded with `secrets="drawn"` too, the '
         "noise or the encodings are not what was stated."
     )
+
+
+def _known(found: Finding) -> str:
+    """Say what the prior of the bounds on errors tells."""
+    return distribution(found["kind"], found["attribute"])
 
 
 def _vacuous(found: Finding) -> str:
@@ -276,9 +281,8 @@ def _exposed(found: Finding) -> str:
         said += f": Fisher information loss {number(found['eta'])} for the first."
     elif source == SHARE:
         said += (
-            f": from the squared error about the first, attackers who know how "
-            f"{code(found['attribute'])} is distributed remove at most "
-            f"{percent(found['share'], up=True)} (the root mean squared error is "
+            f": from the squared error about the first, attackers who know {_known(found)} remove "
+            f"at most {percent(found['share'], up=True)} (the root mean squared error is "
             f"{root(found['value'])} or more, and {root(found['guess'])} when guessing the mean)."
         )
     elif not found["guesses"]:

@@ -192,6 +192,12 @@ def bounds_table(report: AuditFacts) -> tuple[Block, ...]:
                 "attacker who knows how the number is distributed, a mean over what it may be; by "
                 "Cramér–Rao of an unbiased attack, on the median record."
             )
+            if report.kind == "record":
+                caption = (
+                    "Smallest root mean squared error per value: by van Trees of every attacker "
+                    "who knows means and covariances of the columns, a mean over what the records "
+                    "may be; by Cramér–Rao of an unbiased attack, on the median record."
+                )
         guess, known = mean_prior_error(report), imputation_error(report)
     if bounds.empty:
         caption = "No bound is known." if report.bounds else "No bound was computed."

@@ -41,13 +41,18 @@ def number_columns(
 ) -> dict[str, float]:
     """Share that an attack removes, bounds on errors, and the share that any attack removes."""
     error = float(np.mean(design.prior_score))
-    if design.prior_variance is None or bounds is None or not comparable(design, outcome):
+    if design.prior_variance is None or bounds is None:
         return {"share_removed": 1.0 - mse / error if error > 0.0 else np.nan}
-    share = removed(design, outcome, design.confidence_level)
+    share = Interval(np.nan, np.nan, np.nan)
+    if comparable(design, outcome):
+        share = removed(design, outcome, design.confidence_level)
     ends = zip(("", "_low", "_high"), share, strict=True)
     columns = {f"share_removed{end}": float(value) for end, value in ends}
-    columns |= _mean_bounds(design.prior_variance, bounds)
-    return columns | {"share_at_most": share_at_most(design, bounds)}
+    most = share_at_most(design, bounds)
+    columns |= _mean_bounds(design.prior_variance, bounds) | {"share_at_most": most}
+    if "estimate" in bounds:
+        columns["van_trees"] = (1.0 - most) * columns["prior_variance"]
+    return columns
 
 
 def comparable(design: SecretDesign, outcome: Outcome) -> bool:
@@ -87,13 +92,18 @@ def share_at_most(design: SecretDesign, bounds: Outcome) -> float:
     assert variance is not None
     if variance.sum() <= 0.0:
         return np.nan
-    share = 1.0 - float(least.sum() / variance.sum())
+    share, drawn = 1.0 - float(least.sum() / variance.sum()), 0.0
+    if "estimate" in bounds:
+        # Draws are independent from record to record: less is allowed for in their mean.
+        drawn = N_ERRORS * np.sqrt(np.sum(bounds["draw_error"][some] ** 2)) / variance[some].sum()
+        least = np.where(some, bounds["estimate"], 0.0)
+        share = min(share, 1.0 - float(least.sum() / variance.sum()) + drawn)
     n = int(some.sum())
     if 1 < n < len(some):
         ratio = least[some].sum() / variance[some].sum()
         rest = least[some] - ratio * variance[some]
         error = N_ERRORS * np.std(rest, ddof=1) / np.sqrt(n) / variance[some].mean()
-        share = min(share, float(1.0 - ratio + error))
+        share = min(share, float(1.0 - ratio + error + drawn))
     return min(max(share, 0.0), 1.0)
 
 
@@ -115,7 +125,8 @@ def removed(design: SecretDesign, outcome: Outcome, level: float) -> Interval:
         count, *sums = outcome["removed"].tolist()
         shared, n_releases = 0.0, np.inf
     else:
-        gains, off = design.prior_score - outcome["mse"], design.prior_score - design.prior_variance
+        # From the mean of the variances: each was learned without the number that it is about.
+        gains, off = design.prior_score - outcome["mse"], design.prior_score - variance
         count, n_releases = float(len(gains)), float(len(outcome["mse_by_release"]))
         sums = [gains.sum(), off.sum(), gains @ gains, off @ off, gains @ off]
         shared = 0.0

@@ -7,11 +7,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
 from skleak.neural.canary._model import build_module, load_torch
 from skleak.neural.canary._results import Training, game_table, result_table
 from skleak.neural.gradients import make_clipping
+from skleak.plotting import CanaryDisplay
 from skleak.utils._arguments import check_at_least
 from skleak.utils._random import make_generator
 from skleak.utils._sklearn_compat import Interval, StrOptions, fit_context
@@ -190,10 +192,26 @@ class CanaryExtraction(BaseEstimator):
         self.results_ = result_table(played, training, len(candidates), self.confidence_level)
         return self
 
+    def plot(self, ax: Any = None) -> CanaryDisplay:
+        """Plot advantages, with their intervals, and bounds over epsilon, the axis of [FANO23].
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        CanaryDisplay
+        """
+        check_is_fitted(self)
+        name = f"One of {len(self.candidates_):,} tokens, T = {self.n_steps}"
+        return CanaryDisplay(self.results_, name=name).plot(ax=ax)
+
     def _start(self, context: IntArray, candidates: IntArray, rng: np.random.Generator) -> Any:
         """Build the model, and what is known of its first step."""
         torch = load_torch()
-        from skleak.neural.canary.torch import KnownStep, SecretSequence
+        from skleak.neural.canary.torch import KnownStep, SecretSequence, check_structure
 
         device = self.device
         if device == "auto":
@@ -203,7 +221,10 @@ class CanaryExtraction(BaseEstimator):
         sequence = SecretSequence(
             module, context, candidates, context_loss=self.context_loss, device=device
         )
-        return KnownStep(sequence, sequence.start, shared=True)
+        start = KnownStep(sequence, sequence.start, shared=True)
+        if self.n_steps == 1 or "posterior" in _check_attacks(self.attacks):
+            check_structure(start, rng)
+        return start
 
 
 def _check_attacks(attacks: "str | Sequence[str]") -> tuple[str, ...]:

@@ -3,16 +3,17 @@
 import copy
 import functools
 import warnings
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import torch
-from torch.func import functional_call, grad_and_value, jvp, vjp, vmap
+from torch.func import functional_call, grad, jvp, vjp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
 
 from skleak.neural.torch._objective import Objective
+from skleak.neural.torch._rows import Rows, Tensors
 
-# One tensor for each of the module's: (n, ...) for n records, (k, n, ...) for k changes of each.
-Tensors: TypeAlias = dict[str, Any]
+_linear = torch.nn.functional.linear
 
 
 class Batch(NamedTuple):
@@ -23,18 +24,48 @@ class Batch(NamedTuple):
 
 
 class PerRecord:
-    """The gradient of the loss of every record, as a function that torch differentiates again."""
+    """The gradient of the loss of every record, as a function that torch differentiates again.
 
-    def __init__(self, module: Any, objective: Objective, trained: Tensors) -> None:
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Takes a batch of one.
+    objective : Objective
+        The loss of a record.
+    trained : dict of Tensor
+        Parameters of the module to differentiate by.
+    linear : dict of tuple
+        Of those, weights of linear layers whose gradients are left as two factors, and the shapes
+        of the layers' outputs.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        objective: Objective,
+        trained: Tensors,
+        linear: dict[str, tuple[int, ...]] | None = None,
+    ) -> None:
         self.module, self.objective, self.trained = module, objective, trained
+        self.linear = linear or {}
 
-    def __call__(self, batch: Batch) -> tuple[Tensors, Any]:
-        """Gradients (n, ...) and losses (n,)."""
+    def whole(self) -> "PerRecord":
+        """The same with all gradients written out."""
+        return PerRecord(self.module, self.objective, self.trained)
+
+    def wider(self) -> "PerRecord":
+        """The same at double precision, of a copy of the module."""
+        trained = {name: tensor.double() for name, tensor in self.trained.items()}
+        module = copy.deepcopy(self.module).double()
+        return PerRecord(module, self.objective, trained, self.linear)
+
+    def __call__(self, batch: Batch) -> tuple[Rows, Any]:
+        """Gradients of n records, and losses (n,)."""
         with _plain_attention():
-            each: tuple[Tensors, Any] = vmap(self._of_one)(*batch)
+            each: tuple[Rows, Any] = vmap(self._of_one)(*batch)
         return each
 
-    def pushed(self, batch: Batch, dX: Any, dt: Any) -> tuple[Tensors, Any, Tensors]:
+    def pushed(self, batch: Batch, dX: Any, dt: Any) -> tuple[Rows, Any, Rows]:
         """Gradients, losses, and how the gradients change with k changes of each record.
 
         Shapes: dX (k, n, ...), dt (k, n, m); the changes are (k, n, ...).
@@ -48,37 +79,102 @@ class PerRecord:
             # The other way round torch loses what normalisations derive from single records.
             changed = vmap(vmap(push, (None, None, 0, 0)), (0, 0, 1, 1), out_dims=1)
             (gradients, losses), (changes, _) = changed(*batch, dX, dt)
-        return {name: g[0] for name, g in gradients.items()}, losses[0], changes
+        own = Rows(*({name: g[0] for name, g in each.items()} for each in gradients))
+        return own, losses[0], changes
 
-    def pulled(self, batch: Batch, vectors: Tensors) -> tuple[Any, Any]:
+    def pulled(self, batch: Batch, vectors: Rows) -> tuple[Any, Any]:
         """Derivatives of ``q.g`` in the records and targets, for k of q (k, n, ...) each.
 
-        Returns (k, n, ...) and (k, n, m).
+        Returns (k, n, ...) and (k, n, m). Of gradients that are written out.
         """
 
-        def pull(x: Any, target: Any, vector: Tensors) -> Any:
+        def pull(x: Any, target: Any, vector: Rows) -> Any:
             return vjp(lambda x, t: self._of_one(x, t)[0], x, target)[1](vector)
 
         with _plain_attention():
-            found: tuple[Any, Any] = vmap(vmap(pull, (None, None, 0)), (0, 0, 1), out_dims=1)(
-                *batch, vectors
-            )
+            pulls = vmap(vmap(pull, (None, None, 0)), (0, 0, 1), out_dims=1)
+            found: tuple[Any, Any] = pulls(*batch, vectors)
         return found
 
-    def wider(self) -> "PerRecord":
-        """The same at double precision, of a copy of the module."""
-        trained = {name: tensor.double() for name, tensor in self.trained.items()}
-        return PerRecord(copy.deepcopy(self.module).double(), self.objective, trained)
-
-    def _of_one(self, x: Any, target: Any) -> tuple[Tensors, Any]:
+    def _of_one(self, x: Any, target: Any) -> tuple[Rows, Any]:
         """Gradient and loss of one record."""
-        found: tuple[Tensors, Any] = grad_and_value(self._loss)(self.trained, x, target)
-        return found
+        dense = {name: p for name, p in self.trained.items() if name not in self.linear}
+        like = next(iter(self.trained.values()))
+        outputs = {name: like.new_zeros(shape) for name, shape in self.linear.items()}
+        (gradients, left), (loss, right) = grad(self._loss, argnums=(0, 1), has_aux=True)(
+            dense, outputs, x, target
+        )
+        left, right = ({name: _places(t) for name, t in each.items()} for each in (left, right))
+        return Rows(gradients, left, {name: right[name] for name in left}), loss
 
-    def _loss(self, trained: Tensors, x: Any, target: Any) -> Any:
-        """Loss of one record."""
-        outputs = functional_call(self.module, trained, (x[None],))
-        return self.objective.of_record(outputs.reshape(-1), target)
+    def _loss(
+        self, dense: Tensors, outputs: Tensors, x: Any, target: Any
+    ) -> tuple[Any, tuple[Any, Tensors]]:
+        """Loss of one record, with what is added to the outputs of linear layers; their inputs."""
+        held = {name: self.trained[name] for name in self.linear}
+        with _Added(held, outputs) as seen:
+            found = functional_call(self.module, dense | held, (x[None],))
+        loss = self.objective.of_record(found.reshape(-1), target)
+        return loss, (loss, seen.inputs)
+
+
+class _Added(TorchFunctionMode):
+    """Adds to the outputs of linear layers, which are known by their weights; keeps the inputs."""
+
+    def __init__(self, weights: Tensors, added: Tensors) -> None:
+        super().__init__()
+        self._names = {id(weight): name for name, weight in weights.items()}
+        self._added = added
+        self.inputs: Tensors = {}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = self._names.get(id(args[1])) if func is _linear and len(args) > 1 else None
+        if name is None:
+            return result
+        self.inputs[name] = args[0]
+        return result + self._added[name]
+
+
+class _Used(TorchFunctionMode):
+    """Notes which weights linear layers use once, and nothing else does."""
+
+    def __init__(self, weights: Tensors) -> None:
+        super().__init__()
+        self._names = {id(weight): name for name, weight in weights.items()}
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.others: set[str] = set()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        flat = torch.utils._pytree.tree_leaves((args, kwargs))
+        for name in {self._names[id(leaf)] for leaf in flat if id(leaf) in self._names}:
+            own = func is _linear and self._names.get(id(args[1])) == name
+            if getattr(func, "__name__", "") == "__get__":
+                continue
+            if not own or name in self.shapes:
+                self.others.add(name)
+            else:
+                self.shapes[name] = tuple(result.shape)
+        return result
+
+
+def linear_weights(module: Any, trained: Tensors, X: Any) -> dict[str, tuple[int, ...]]:
+    """Weights whose gradients are shorter as two factors, and the shapes of their outputs."""
+    with torch.no_grad(), _Used(trained) as used:
+        functional_call(module, trained, (X[:1],))
+    found = {}
+    for name, shape in used.shapes.items():
+        n_outputs, n_inputs = trained[name].shape
+        places = max(1, torch.Size(shape).numel() // n_outputs)
+        if name not in used.others and places * (n_outputs + n_inputs) < n_outputs * n_inputs:
+            found[name] = shape
+    return found
+
+
+def _places(tensor: Any) -> Any:
+    """Inputs or outputs of a layer for one record, (places, width)."""
+    return tensor.reshape(-1, tensor.shape[-1])
 
 
 def _plain_attention() -> Any:
@@ -92,18 +188,3 @@ def _load_forward_mode() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         jvp(torch.sin, (torch.zeros(()),), (torch.zeros(()),))
-
-
-def inner(a: Tensors, b: Tensors) -> Any:
-    """Inner products over all parameters, of (n, ...) or (k, n, ...) with (n, ...): (..., n)."""
-    total: Any = 0
-    for name, tensor in a.items():
-        lead = tensor.dim() - b[name].dim() + 1
-        total = total + (tensor * b[name]).flatten(lead).sum(-1)
-    return total
-
-
-def squared_norms(a: Tensors, lead: int) -> Any:
-    """Squared norms over all but so many leading axes."""
-    norms = [torch.linalg.vector_norm(t.flatten(lead), dim=-1).square() for t in a.values()]
-    return torch.stack(norms).sum(0)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from skleak.neural.gradients import Clipping
-from skleak.neural.torch._autograd import Batch
+from skleak.neural.torch._autograd import Batch, linear_weights
 from skleak.neural.torch._checks import (
     check_derivatives,
     check_differentiable,
@@ -114,7 +114,11 @@ def torch_gradients(
     objective = Objective.of(n_classes, check_outputs(module, made_up, widths), loss)
     check_gradients(module, objective, made_up)
     smooth = differentiable and check_differentiable(module, objective, made_up)
-    gradients = TorchGradients(module, objective, clipping, max_batch=max_batch, device=place)
+    trained = {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
+    linear = linear_weights(module, trained, made_up)
+    gradients = TorchGradients(
+        module, objective, clipping, max_batch=max_batch, device=place, linear=linear
+    )
     batch = Batch(made_up, gradients.encode(np.zeros(len(made_up))))
     with explained("torch cannot take the gradient of `module` record by record"):
         gradients.per_record(batch)

@@ -10,8 +10,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from skleak.exceptions import PrivacyLeakWarning
-from skleak.neural.torch._autograd import Batch, PerRecord, squared_norms
+from skleak.neural.torch._autograd import Batch, PerRecord
 from skleak.neural.torch._explained import explained
+from skleak.neural.torch._rows import Rows, squared_changes
+from skleak.utils._warnings import outer_stacklevel
 
 # Where a derivative of gradients is missing.
 UNKNOWN = "torch cannot differentiate the gradients of `module` in its records"
@@ -207,7 +209,7 @@ def check_differentiable(module: Any, objective: Any, X: Any) -> bool:
             "the next, which Fisher information does not see, and leakage is stated too small. Use "
             "smooth layers, such as Tanh, Softplus, GELU and AvgPool2d, as [DRA22] does.",
             PrivacyLeakWarning,
-            stacklevel=3,
+            stacklevel=outer_stacklevel(),
         )
     return not rough
 
@@ -228,22 +230,26 @@ def check_derivatives(gradients: PerRecord, batch: Batch) -> None:
         wide(exact)
     except (RuntimeError, TypeError):  # what a module holds apart is in its own precision
         wide, exact = gradients, batch
+    whole = wide.whole()
     step, tolerance = (1e-5, 1e-4) if exact.X.dtype == torch.float64 else (1e-2, 0.1)
     generator = torch.Generator().manual_seed(1)
     moves = [torch.randn(v.shape, generator=generator).to(v) for v in exact]
     with explained(UNKNOWN, ADVICE):
-        _, _, found = wide.pushed(exact, moves[0][None], moves[1][None])
-        pulled = wide.pulled(exact, found)
-    ends = [
-        wide(Batch(*(v + k * step * z for v, z in zip(exact, moves, strict=True))))[0]
+        g, _, found = whole.pushed(exact, moves[0][None], moves[1][None])
+        short, _, changes = wide.pushed(exact, moves[0][None], moves[1][None])
+        pulled = whole.pulled(exact, found)
+    ahead, behind = (
+        whole(Batch(*(v + k * step * z for v, z in zip(exact, moves, strict=True))))[0].dense
         for k in (1, -1)
-    ]
-    slopes = {name: (ends[0][name] - ends[1][name])[None] / (2.0 * step) for name in found}
-    gap = {name: found[name] - slopes[name] for name in found}
-    squares = squared_norms(slopes, 2)
+    )
+    slopes = {name: (ahead[name] - behind[name])[None] / (2.0 * step) for name in ahead}
+    gap = {name: found.dense[name] - slopes[name] for name in slopes}
+    size = squared_changes(found, g)
+    true = squared_changes(Rows(slopes, {}, {}), g).sqrt()
     back = sum((p * z).flatten(2).sum(2) for p, z in zip(pulled, moves, strict=True))
-    off = squared_norms(gap, 2).sqrt() + (back - squared_norms(found, 2)).abs() / squares.sqrt()
-    if bool((off > tolerance * squares.sqrt()).any()):
+    others = [back - size, squared_changes(changes, short) - size]
+    off = squared_changes(Rows(gap, {}, {}), g).sqrt() * true + sum(map(torch.abs, others))
+    if bool((off > tolerance * true.square()).any()):
         raise ValueError(
             "torch differentiates the gradients of `module` wrongly: they change by something else "
             "than their derivatives say. Write the layer that does it out in sums and products, "

@@ -14,17 +14,18 @@ import numpy as np
 import torch
 
 from skleak.neural.gradients import Clipping, Gradients, Part, Weigh, check_smooth
-from skleak.neural.torch._autograd import Batch, PerRecord, Tensors, squared_norms
+from skleak.neural.torch._autograd import Batch, PerRecord
 from skleak.neural.torch._checks import ADVICE, UNKNOWN
 from skleak.neural.torch._explained import explained
 from skleak.neural.torch._objective import Objective
 from skleak.neural.torch._parts import Parts, Request, Scales, numbers
+from skleak.neural.torch._rows import Rows, squared_norms, weighted_sum
 from skleak.utils._blocks import dense, row_blocks
 from skleak.utils._random import make_generator
 from skleak.utils._typing import Array, FloatArray
 
 # Most numbers in the gradients held at once, and most records: what fits a cache, or a GPU.
-_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 28}
+_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 29}
 _RECORDS = {"cpu": 256, "cuda": 4096}
 
 
@@ -46,6 +47,8 @@ class TorchGradients(Gradients):
         Most gradients in memory at once, those of probes included; None for what fits.
     device : torch.device or str, default="cpu"
         Where the module goes, and all computations with it.
+    linear : dict or None, default=None
+        Weights whose gradients need not be written out; see `PerRecord`.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class TorchGradients(Gradients):
         *,
         max_batch: int | None = None,
         device: Any = "cpu",
+        linear: dict[str, tuple[int, ...]] | None = None,
     ) -> None:
         super().__init__(clipping, max_batch)
         self.device = torch.device(device)
@@ -63,7 +67,13 @@ class TorchGradients(Gradients):
         named = self.module.named_parameters()
         self._trained = {name: p.detach() for name, p in named if p.requires_grad}
         self.dtype = next(iter(self._trained.values())).dtype
-        self.per_record = PerRecord(self.module, objective, self._trained)
+        self.per_record = PerRecord(self.module, objective, self._trained, linear)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Tie the parameters to the module again, which a pickle keeps apart from it."""
+        self.__dict__.update(state)
+        named = dict(self.module.named_parameters())
+        self._trained.update({name: named[name].detach() for name in self._trained})
 
     @property
     def n_parameters(self) -> int:
@@ -145,7 +155,7 @@ class TorchGradients(Gradients):
         asked = chosen["parts"], chosen["n_probes"], chosen["rng"], chosen["private_target"]
         total, found = np.zeros(self.n_parameters), [np.empty(0)]
 
-        def see(gradients: Tensors, losses: Any) -> None:
+        def see(gradients: Rows, losses: Any) -> None:
             total[:] += self._sum(gradients, losses)
             found.append(numbers(losses))
 
@@ -158,7 +168,7 @@ class TorchGradients(Gradients):
         y: Array,
         weigh: Weigh,
         asked: tuple[Collection[Part], int | None, np.random.Generator | None, bool],
-        see: Callable[[Tensors, Any], None],
+        see: Callable[[Rows, Any], None],
     ) -> dict[str, FloatArray]:
         """Information of every record; ``see`` is shown the gradients and losses of each once."""
         check_smooth(self.clipping)
@@ -177,7 +187,7 @@ class TorchGradients(Gradients):
         for batch in self._batches(X, y, request.width):
             scales: list[Scales] = []
 
-            def scaling(gradients: Tensors, losses: Any, known: list[Scales] = scales) -> Scales:
+            def scaling(gradients: Rows, losses: Any, known: list[Scales] = scales) -> Scales:
                 if not known:
                     known.append(self._scales(gradients, losses, weigh))
                     see(gradients, losses)
@@ -193,14 +203,14 @@ class TorchGradients(Gradients):
         """Targets on the device, (n, 1 or K)."""
         return self._tensor(self.objective.encode(y))
 
-    def _sum(self, gradients: Tensors, losses: Any) -> FloatArray:
+    def _sum(self, gradients: Rows, losses: Any) -> FloatArray:
         """Sum of the clipped gradients of a micro-batch, (p,)."""
         norms = numbers(_norms(gradients, losses))
         weights = self._tensor(1.0 / self.clipping.divisor(norms))
-        sums = [torch.tensordot(weights, g, 1).flatten() for g in gradients.values()]
-        return numbers(torch.cat(sums))
+        sums = weighted_sum(weights, gradients)
+        return numbers(torch.cat([sums[name].flatten() for name in self._trained]))
 
-    def _scales(self, gradients: Tensors, losses: Any, weigh: Weigh) -> Scales:
+    def _scales(self, gradients: Rows, losses: Any, weigh: Weigh) -> Scales:
         """What clipping and subsampling do to changes of the gradients."""
         norms = _norms(gradients, losses)
         n = numbers(norms)
@@ -225,9 +235,9 @@ class TorchGradients(Gradients):
         return torch.tensor(np.asarray(values), dtype=self.dtype, device=self.device)
 
 
-def _norms(gradients: Tensors, losses: Any) -> Any:
+def _norms(gradients: Rows, losses: Any) -> Any:
     """Norms of the gradients, (n,), after a look at whether they and the losses are finite."""
-    norms = squared_norms(gradients, 1).sqrt()
+    norms = squared_norms(gradients).sqrt()
     if not bool(torch.isfinite(losses).all() and torch.isfinite(norms).all()):
         raise FloatingPointError("the loss or the gradient of a record is not finite")
     return norms

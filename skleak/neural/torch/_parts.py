@@ -8,8 +8,9 @@ import numpy as np
 import torch
 
 from skleak.neural.gradients import Part
-from skleak.neural.torch._autograd import Batch, PerRecord, Tensors, inner, squared_norms
+from skleak.neural.torch._autograd import Batch, PerRecord
 from skleak.neural.torch._krylov import largest_eigenvalues, n_steps
+from skleak.neural.torch._rows import Rows, inner, squared_changes
 from skleak.utils._typing import FloatArray
 
 # Columns of the Jacobian of a record that are computed together where not all are needed at once.
@@ -24,28 +25,29 @@ class Scales:
     ``1 / h`` and the other factor.
     """
 
-    gradients: Tensors  # g, (n, ...) each, not clipped
+    gradients: Rows  # g, not clipped
     norms: Any  # N, (n,)
     clipping: Any  # (2, n)
     factors: Any  # (2, n)
 
-    def squared(self, changes: Tensors) -> Any:
+    def squared(self, changes: Rows) -> Any:
         """Squared norms of clipped changes (k, n, ...) along and across, (2, k, n)."""
         along = self._shares(changes).square()
-        across = (squared_norms(changes, 2) - along).clamp(min=0.0)
+        across = (squared_changes(changes, self.gradients) - along).clamp(min=0.0)
         return torch.stack([along, across]) * self.clipping[:, None].square()
 
-    def weighted(self, vectors: Tensors, power: int) -> Tensors:
-        """Multiply vectors (k, n, ...) by all of it, so many times."""
+    def weighted(self, vectors: Rows, power: int) -> Rows:
+        """Multiply vectors (k, n, ...) that are written out by all of it, so many times."""
         along, across = (self.clipping * self.factors.sqrt()) ** power
         extra = (along - across) * self._shares(vectors) / self._safe_norms
-        return {
+        dense = {
             name: across.reshape(-1, *[1] * (v.dim() - 2)) * v
-            + extra.reshape(*extra.shape, *[1] * (v.dim() - 2)) * self.gradients[name]
-            for name, v in vectors.items()
+            + extra.reshape(*extra.shape, *[1] * (v.dim() - 2)) * self.gradients.dense[name]
+            for name, v in vectors.dense.items()
         }
+        return Rows(dense, {}, {})
 
-    def _shares(self, changes: Tensors) -> Any:
+    def _shares(self, changes: Rows) -> Any:
         """``e.dg`` of changes (k, n, ...), (k, n); zero where there is no direction e."""
         return inner(changes, self.gradients) / self._safe_norms
 
@@ -55,7 +57,7 @@ class Scales:
 
 
 # From gradients and losses of a batch to their scales, which also takes notice of both.
-Scaling = Callable[[Tensors, Any], Scales]
+Scaling = Callable[[Rows, Any], Scales]
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,12 @@ class Request:
         return "matrix" in self.parts or ("norm" in self.parts and few)
 
     @property
+    def writes_out(self) -> bool:
+        """Whether gradients themselves are needed, and not only their norms."""
+        estimated = self.n_probes is not None and "diagonal" in self.parts
+        return self.whole or "norm" in self.parts or estimated
+
+    @property
     def width(self) -> int:
         """Vectors as long as the parameters that are held for each record."""
         if self.whole:
@@ -89,7 +97,8 @@ class Parts:
     """Answers a request about the records of a batch."""
 
     def __init__(self, gradients: PerRecord, request: Request) -> None:
-        self.gradients, self.request = gradients, request
+        self.gradients = gradients.whole() if request.writes_out else gradients
+        self.request = request
         like = next(iter(gradients.trained.values()))
         options = {"dtype": like.dtype, "device": like.device}
         self.options: dict[str, Any] = options
@@ -118,13 +127,13 @@ class Parts:
         dt = z.new_zeros(*z.shape[:2], batch.targets.shape[1])
         return dX, z[..., d:] @ self.directions.T if self.request.private_target else dt
 
-    def _pulled(self, batch: Batch, vectors: Tensors) -> Any:
+    def _pulled(self, batch: Batch, vectors: Rows) -> Any:
         """Derivatives by the unknowns of ``q.g``, (k, n, u), for vectors q (k, n, ...)."""
         dX, dt = self.gradients.pulled(batch, vectors)
         own = dX.flatten(2)
         return torch.cat([own, dt @ self.directions], -1) if self.request.private_target else own
 
-    def _pushed(self, batch: Batch, z: Any) -> tuple[Tensors, Any, Tensors]:
+    def _pushed(self, batch: Batch, z: Any) -> tuple[Rows, Any, Rows]:
         """Gradients, losses, and changes (k, n, ...) with unknowns that change by z (k, n, u)."""
         return self.gradients.pushed(batch, *self._split(batch, z))
 
@@ -138,7 +147,7 @@ class Parts:
         gradients, losses, changes = self._pushed(batch, self._basis(batch))
         scales = scaling(gradients, losses)
         plain = numbers(scales.squared(changes).sum((0, 1)))
-        scaled = [v.flatten(2).transpose(0, 1) for v in scales.weighted(changes, 1).values()]
+        scaled = [v.flatten(2).transpose(0, 1) for v in scales.weighted(changes, 1).dense.values()]
         matrix = numbers(torch.stack([v @ v.transpose(1, 2) for v in scaled]).sum(0))
         diagonal = np.einsum("njj->nj", matrix)
         norm = np.maximum(np.linalg.eigvalsh(matrix)[:, -1], 0.0)
@@ -175,12 +184,13 @@ class Parts:
         """
         gradients, losses = self.gradients(batch)
         scales = scaling(gradients, losses)
-        sizes = [g[0].numel() for g in gradients.values()]
+        sizes = [g[0].numel() for g in gradients.dense.values()]
         parts = self._signs(len(batch.X), sum(sizes)).split(sizes, -1)
-        z = {
+        dense = {
             name: part.reshape(part.shape[0], *g.shape)
-            for part, (name, g) in zip(parts, gradients.items(), strict=True)
+            for part, (name, g) in zip(parts, gradients.dense.items(), strict=True)
         }
+        z = Rows(dense, {}, {})
         squares = self._pulled(batch, scales.weighted(z, 1)).square().mean(0)
         found = {"diagonal": numbers(squares), "trace": numbers(squares.sum(1))}
         if "plain" in self.request.parts:

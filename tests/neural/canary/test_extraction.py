@@ -11,7 +11,7 @@ from skleak.neural import CanaryExtraction, causal_transformer
 from skleak.neural.gradients import make_clipping
 
 torch = pytest.importorskip("torch")
-from skleak.neural.canary.torch import KnownStep, SecretSequence  # noqa: E402
+from skleak.neural.canary.torch import KnownStep, SecretSequence, check_structure  # noqa: E402
 
 CONTEXT = np.array([1, 5, 3, 2])
 CANDIDATES = np.array([3, 7, 1, 11, 0])
@@ -128,6 +128,14 @@ def test_tables_and_seeds():
     assert not game(context_loss=False, random_state=1).fit([3, 1, 4]).games_.equals(games)
 
 
+def test_the_paper_s_attack_alone_has_no_best_value_over_several_steps():
+    found = game(attacks="log_likelihood", n_steps=2, n_releases=3).fit([3, 1])
+    assert found.results_["attack"].tolist() == 2 * ["log_likelihood"]
+    assert found.results_["bayes"].isna().all()
+    assert "top_posterior" not in found.games_
+    assert found.plot().ax_.get_title() == "One of 30 tokens, T = 2"
+
+
 def test_without_noise_everything_is_found_and_no_bound_holds_it():
     found = game(noise_multiplier=0, candidates=[7, 2, 9], n_steps=2).fit([1])
     assert (found.results_["success"] == 1.0).all()
@@ -147,6 +155,34 @@ def test_the_module_and_the_state_of_torch_stay_as_they_are():
     assert not module.output._forward_pre_hooks
 
 
+class InPlace(Scaled):
+    """The output layer's very tensor, after it was changed."""
+
+    def forward(self, ids):
+        return self.inner(ids).mul_(2.0)
+
+
+class Counting(Scaled):
+    """Logits that depend on how often they were asked for."""
+
+    calls = 0
+
+    def forward(self, ids):
+        self.calls += 1
+        return self.calls * self.inner(ids)
+
+
+def test_an_output_that_was_changed_in_place_is_no_linear_layer():
+    sequence = SecretSequence(InPlace(), CONTEXT, CANDIDATES, context_loss=True, device="cpu")
+    assert sequence.layer is None
+    check_structure(KnownStep(sequence, sequence.start, shared=True), np.random.default_rng(0))
+
+
+def test_divergence_is_no_result():
+    with pytest.raises(FloatingPointError, match="learning_rate"):
+        game(learning_rate=1e30, n_steps=2, n_releases=3).fit([1, 2])
+
+
 @pytest.mark.parametrize(
     "parameters, context, message",
     [
@@ -159,6 +195,8 @@ def test_the_module_and_the_state_of_torch_stay_as_they_are():
         ({"module": lambda: torch.nn.Embedding(30, 4)}, [1], "must be tokens of `module`"),
         ({"module": lambda: torch.nn.Flatten()}, [1], "gradient"),
         ({"module": lambda: causal_transformer(20)}, [1], "20"),
+        ({"module": lambda: causal_transformer(30)}, [30], "`context`"),
+        ({"module": Counting, "candidates": CANDIDATES}, [1, 2], "whenever it is called"),
     ],
 )
 def test_bad_input_is_refused(parameters, context, message):
@@ -182,11 +220,11 @@ def test_no_attack_exceeds_a_bound(n_steps, clipping):
             found = game(
                 module=lambda: causal_transformer(300, width=8),
                 candidates=candidates,
-                noise_multiplier=np.sqrt(n_steps) * np.array([0.2, 0.5, 1.0, 3.0]),
+                noise_multiplier=np.sqrt(n_steps) * np.array([0.2, 0.5, 2.0]),
                 n_steps=n_steps,
                 clipping=clipping,
                 context_loss=context_loss,
-                n_releases=400,
+                n_releases=300,
                 max_grad_norm=0.5,
                 learning_rate=0.01,
                 confidence_level=0.999,

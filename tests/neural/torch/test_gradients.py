@@ -282,3 +282,30 @@ def test_attention_has_its_derivatives(rng):
     step = 1e-5 * np.eye(12).reshape(12, 3, 4)[5]
     slope = (clipped(auto, X[1] + step, 2) - clipped(auto, X[1] - step, 2)) / 2e-5
     assert np.isclose(found[1, 5], slope @ slope, rtol=1e-5)
+
+
+def test_factors_of_linear_layers_are_as_good_as_gradients_written_out(rng):
+    class Shared(nn.Module):
+        """Layers at one place and at several, one that is used twice, one used otherwise."""
+
+        def __init__(self):
+            super().__init__()
+            self.each, self.twice, self.last = nn.Linear(9, 8), nn.Linear(8, 8), nn.Linear(32, 3)
+            self.otherwise = nn.Linear(8, 8, bias=False)
+
+        def forward(self, x):
+            x = torch.tanh(self.twice(torch.tanh(self.twice(torch.tanh(self.each(x))))))
+            return self.last((x @ self.otherwise.weight + self.otherwise(x)).flatten(1))
+
+    auto = gradients_of(lambda: Shared().double(), shape=(4, 9))
+    assert set(auto.per_record.linear) == {"each.weight", "last.weight"}
+    X, y = rng.normal(size=(5, 4, 9)), rng.integers(0, 3, 5)
+    found = []
+    for per_record in (auto.per_record, auto.per_record.whole()):
+        auto.per_record = per_record
+        seeds = {"n_probes": 3, "rng": np.random.default_rng(2)}
+        probed = auto.information(X, y, weigh, parts=("trace", "plain"), **seeds)
+        exact = auto.information(X, y, weigh, parts=("trace", "plain", "diagonal"))
+        arrays = [*auto.clipped_sum(X, y), auto.norms(X, y), *probed.values(), *exact.values()]
+        found.append(np.concatenate([array.ravel() for array in arrays]))
+    assert np.allclose(*found, rtol=1e-10, atol=1e-12)

@@ -121,7 +121,7 @@ class AttributeGame(SecretGame):
         }
         if name in makers:
             return makers[name]()
-        own |= {"prior": "marginal" if self.estimates else prior, "criterion": BLACK_BOXES[name]}
+        own |= {"prior": prior, "criterion": BLACK_BOXES[name]}
         return BlackBoxAttributeInference(task.estimator, column, **own)
 
     def _outputs(self) -> Mapping[str, str]:

@@ -185,7 +185,7 @@ class PredictionsGame(Game):
     def _made(self, name: str) -> Any:
         task, known = self.task, self._known
         own = {"values": task.values, "records": known.targets}
-        prior: Any = "marginal" if self.estimates else known.prior
+        prior: Any = self.task.prior if self.estimates else known.prior
         if name == "prior":
             return PriorAttack(task.attribute, prior=prior, **own)
         if name == "imputation":

@@ -10,6 +10,8 @@ from skleak.adversary.hypotheses import dense_table, last_step, model_parameters
 from skleak.adversary.knowledge import resolve_records, take_rows
 from skleak.attacks import InformedReconstruction
 from skleak.audit.games._game import Cell, Task
+from skleak.audit.games._levels import SAMPLE, seed_of
+from skleak.audit.games._sampled import NAME
 from skleak.audit.games._secret import (
     SecretGame,
     SecretSubject,
@@ -19,10 +21,13 @@ from skleak.audit.games._secret import (
 )
 from skleak.audit.games._trials import play_errors
 from skleak.audit.games.records._bound import record_mse
+from skleak.audit.games.records._prior import NormalPrior, RecordBounds, record_bounds
 from skleak.audit.noise._hypotheses import Hypotheses
 from skleak.audit.noise._shape import audited_shape
+from skleak.audit.tables._design import Outcome
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.leakage import leakage_model
+from skleak.influence.state import FitState
 from skleak.solvers import MultinomialObjective
 from skleak.utils._typing import FloatArray
 
@@ -36,6 +41,14 @@ class RecordSubject(SecretSubject):
     # the target of the model is known, and where it is reconstructed too.
     unit_mse: FloatArray
     unit_mse_with_target: FloatArray
+    state: FitState  # of the model without noise, as if it had noise of scale 1
+    normal: NormalPrior | None = None  # prior of attackers who are not unbiased
+    variance: FloatArray | None = None  # of it, per value, (n_targets,)
+
+    @property
+    def prior_variance(self) -> FloatArray | None:
+        """Variance of a value of every record under its prior, (n_targets,)."""
+        return self.variance
 
 
 def study(task: Task) -> RecordSubject:
@@ -58,8 +71,13 @@ def study(task: Task) -> RecordSubject:
     targets = resolve_records(task.records, task.table.shape[0])
     truth = dense_table(take_rows(state.objective.X, targets))
     everything = dense_table(state.objective.X)
-    mean_of_others = (everything.sum(axis=0) - truth) / (len(everything) - 1)
-    prior_score = ((mean_of_others - truth) ** 2).mean(axis=1)
+    mean = (everything.sum(axis=0) - truth) / (len(everything) - 1)
+    normal = NormalPrior.of(task.prior, everything, state.objective.y, targets)
+    if state.balanced is not None or state.noise.reads_data:
+        normal = None  # what weights or a covariance that follow the data tell is not bounded
+    if normal is not None:
+        mean = normal.mean
+    prior_score = ((mean - truth) ** 2).mean(axis=1)
     spread = float(everything.var(axis=0).mean())
     return RecordSubject(
         model=last_step(task.estimator),
@@ -80,6 +98,9 @@ def study(task: Task) -> RecordSubject:
         imputation=np.nan,
         prior_score=prior_score,
         spread=spread,
+        state=state,
+        normal=normal,
+        variance=None if normal is None else normal.variance(),
     )
 
 
@@ -98,6 +119,15 @@ class RecordsGame(SecretGame):
             )
         super().__init__(task, self.subject, ("informed",), ("informed",))
 
+    def prepare(self, entropy: list[int]) -> None:
+        """Fit the attacks, check the noise, and learn what bounds need at every noise scale."""
+        super().prepare(entropy)
+        subject = self.subject
+        self._bounds: RecordBounds | None = None
+        if subject.normal is not None:
+            seed = seed_of(entropy, 0, SAMPLE)
+            self._bounds = RecordBounds.of(subject.state, subject.targets, subject.normal, seed)
+
     def made(self, name: str) -> Any:
         """Return the attack of ours, which is not fitted."""
         return InformedReconstruction(self.task.estimator, records=self.subject.targets)
@@ -109,13 +139,15 @@ class RecordsGame(SecretGame):
         subject = self.subject
         rest = (subject.spread, noise, scale, self.design.n_releases, seed)
         cells: dict[str, Cell] = {}
+        if self._bounds is not None:
+            cells[NAME] = (record_bounds, (self._bounds, scale))
         for name, attack in self.attacks.items():
-            truth, bound = subject.secrets, subject.unit_mse
-            if self._adds_target(attack):
+            truth, bound, adds = subject.secrets, subject.unit_mse, self._adds_target(attack)
+            if adds:
                 truth = np.column_stack([truth, subject.labels])
                 bound = subject.unit_mse_with_target
             known = (attack, subject.noiseless, truth, bound * scale**2)
-            cells[name] = (play_errors, (*known, *rest))
+            cells[name] = (_play, (not adds, *known, *rest))
         return cells
 
     def _adds_target(self, attack: Any) -> bool:
@@ -125,3 +157,8 @@ class RecordsGame(SecretGame):
 
     def _guesses_target(self) -> bool:
         return any(map(self._adds_target, self.attacks.values()))
+
+
+def _play(of_prior: bool, *known: Any) -> Outcome:
+    """Play a game, and say whether what is guessed is what the prior of the bounds is about."""
+    return play_errors(*known) | {"of_prior": np.array(of_prior)}

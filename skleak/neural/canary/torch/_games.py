@@ -27,9 +27,11 @@ from skleak.neural.gradients import Clipping
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray, IntArray
 
-# Entries of the parameters of all games that are played at once, 128 MB, and of the gradients of
+# Entries of the parameters of all games that are played at once, 32 MB, and of the gradients of
 # hidden states that are held at once.
-_ENTRIES = 1 << 25
+_ENTRIES = 1 << 23
+# Share by which a norm or an inner product may be off in single precision.
+_TOLERANCE = 1e-3
 
 
 class KnownStep:
@@ -98,15 +100,18 @@ class KnownStep:
         coefficients = np.column_stack([np.ones(len(rows)), -rows])
         return CandidateGradients(coefficients, length * weight, gram, along)
 
-    def log_likelihood(self, released: Parameters, clipping: Clipping) -> FloatArray:
-        """Of released gradients under every candidate, for unit noise, up to a constant: (n, M)."""
+    def products(self, released: Parameters) -> FloatArray:
+        """Inner products of released gradients with those of all candidates, (n, M)."""
         with plain_attention():
             mapped = vmap(self.sequence.logit_products, in_dims=(self.axis, 0))
-            products = -as_numpy(mapped(self.parameters, released))
-        products += as_numpy(inner_products(released, self.common))[:, np.newaxis]
+            moved = as_numpy(mapped(self.parameters, released))
+        return as_numpy(inner_products(released, self.common))[:, np.newaxis] - moved
+
+    def log_likelihood(self, released: Parameters, clipping: Clipping) -> FloatArray:
+        """Of released gradients under every candidate, for unit noise, up to a constant: (n, M)."""
         norms = np.stack([each.norms for each in self.candidates])
         factor = 1.0 / clipping.divisor(norms)
-        return np.asarray(factor * products - 0.5 * (factor * norms) ** 2)
+        return np.asarray(factor * self.products(released) - 0.5 * (factor * norms) ** 2)
 
     @cached_property
     def log_probabilities(self) -> FloatArray:
@@ -114,6 +119,28 @@ class KnownStep:
         read = self.sequence.log_probabilities
         with torch.no_grad(), plain_attention():
             return as_numpy((read if self.axis is None else vmap(read))(self.parameters))
+
+
+def check_structure(start: KnownStep, rng: np.random.Generator) -> None:
+    """Hold all inner products against the gradients of a few candidates themselves.
+
+    A module that draws numbers, keeps a state or differentiates in its own way is found out here.
+    """
+    sequence, structure = start.sequence, start.candidates[0]
+    m = structure.n_candidates
+    some = rng.choice(m, size=min(m, 3), replace=False)
+    places = torch.as_tensor(some, device=sequence.device)
+    gradients = start.gradients(sequence.candidates[places])
+    each = [{name: v[i] for name, v in gradients.items()} for i in range(len(some))]
+    direct = np.stack([as_numpy(inner_products(gradients, one)) for one in each])
+    allowed = _TOLERANCE * max(direct.max(), structure.gram[0, 0])
+    for found in (structure.inner_products(some), start.products(gradients)):
+        if not np.all(np.abs(found[:, some] - direct) <= allowed):
+            raise ValueError(
+                "`module` must give the same logits whenever it is called, and be differentiable "
+                "backward and forward: gradients of single tokens differ from those found for all "
+                "at once. Look for random numbers, buffers that change, and in-place operations."
+            )
 
 
 def play(
@@ -135,6 +162,11 @@ def play(
     for games in row_blocks(n_games, start.sequence.n_parameters, _ENTRIES):
         scores = _scores(start, training, noise, attacks, secrets[games], generator)
         for name, score in scores.items():
+            if not np.isfinite(score).all():
+                raise FloatingPointError(
+                    f"Training diverged at `noise_multiplier` {noise_multiplier:g}: the model "
+                    "returns NaN or infinity. Take a smaller `learning_rate`."
+                )
             guesses[name][games] = score.argmax(axis=1)
         if "posterior" in scores and noise > 0.0:
             top[games] = top_posterior(scores["posterior"] / noise**2)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from skleak.neural.canary.torch._tensors import Parameters, outputs_of
 from skleak.utils._typing import FloatArray
@@ -21,11 +22,12 @@ class OutputLayer:
     @classmethod
     def of(cls, module: nn.Module, ids: Tensor) -> "OutputLayer | None":
         """Find the layer that returns the very logits of the module; None where there is none."""
-        outputs: dict[nn.Linear, Tensor] = {}
+        calls: dict[nn.Linear, tuple[Tensor, Tensor]] = {}
 
-        def keep(layer: nn.Module, _: object, output: Tensor) -> None:
-            if isinstance(layer, nn.Linear):
-                outputs[layer] = output
+        def keep(layer: nn.Module, read: tuple[Tensor, ...], output: Tensor) -> None:
+            # Of subclasses, parametrised ones too, nobody knows what they compute.
+            if type(layer) is nn.Linear and isinstance(layer.weight, nn.Parameter):
+                calls[layer] = read[0], output
 
         hooks = [layer.register_forward_hook(keep) for layer in module.modules()]
         with torch.no_grad():
@@ -33,8 +35,9 @@ class OutputLayer:
         for hook in hooks:
             hook.remove()
         names = {id(p): name for name, p in module.named_parameters() if p.requires_grad}
-        for layer, output in outputs.items():
-            if output is logits:
+        for layer, (read, output) in calls.items():
+            # A module may have changed the output in place.
+            if output is logits and torch.equal(logits, linear(read, layer.weight, layer.bias)):
                 return cls(layer, names.get(id(layer.weight)), names.get(id(layer.bias)))
         return None
 

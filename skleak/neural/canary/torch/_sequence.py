@@ -153,8 +153,14 @@ class SecretSequence:
         """Refuse a module that is no language model of these tokens."""
         if not self.start:
             raise ValueError("`module` must have parameters that require a gradient; got none.")
-        with torch.no_grad():
-            logits = outputs_of(self.module(self.ids))
+        try:
+            with torch.no_grad():
+                logits = outputs_of(self.module(self.ids))
+        except IndexError as error:
+            raise ValueError(
+                "`context` must be token ids that `module` reads, and no more of them than it "
+                f"takes; got {self.ids.shape[1]}, the largest {int(self.ids.max())}."
+            ) from error
         shape = tuple(getattr(logits, "shape", ()))
         if len(shape) != 3 or shape[:2] != tuple(self.ids.shape):
             raise ValueError(
