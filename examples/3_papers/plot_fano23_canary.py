@@ -121,9 +121,9 @@ for n_tokens, n_steps, n_releases in ((5000, 1, 400), (50257, 1, 100), (5000, 4,
     print(game.results_[[*shown, "generalized_fano"]].round(4).to_string(index=False))
 
 # %%
-# No attack passes a bound. The paper's attack is far from the best one: noise moves the logit of
-# each token by as much as its gradient is long, and in a trained model these lengths differ. What
-# an audit by log-probabilities finds is no measure of what is there to be found.
+# No attack passes a bound. Of 5,000 tokens the paper's attack is far from the best one: noise moves
+# the logit of each token by as much as its gradient is long, in a trained model these lengths
+# differ, and it names the longest. What it finds is no measure of what is there to be found.
 for game in games.values():
     results = game.results_
     if EXCEEDED in set(results["verdict"]):

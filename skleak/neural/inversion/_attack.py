@@ -12,14 +12,17 @@ from sklearn.utils.validation import check_is_fitted
 from skleak.bounds import cramer_rao_mse, van_trees_mse
 from skleak.exceptions import AttackNotApplicableError
 from skleak.neural.gradients import Gradients
+from skleak.neural.inversion._base import StepGradients
 from skleak.neural.inversion._information import steps_information
+from skleak.neural.inversion._model import gradients_of, noise_scale_of
 from skleak.neural.inversion._observation import GradientObservation
 from skleak.neural.inversion._posterior import Posterior
-from skleak.neural.inversion._steps import StepGradients, steps_of
+from skleak.neural.inversion._steps import steps_of
 from skleak.utils._arguments import check_finite
 from skleak.utils._confidential import ConfidentialMixin, leaves_whole
 from skleak.utils._random import make_generator
 from skleak.utils._sklearn_compat import (
+    HasMethods,
     Interval,
     NoMetadataRequests,
     StrOptions,
@@ -39,12 +42,13 @@ class GradientInversion(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
 
     Parameters
     ----------
-    gradients : Gradients
-        Model, loss and clipping: `skleak.neural.gradients.LinearGradients` or those of a torch
-        module. They are never changed.
-    noise_scale : float
+    model : PrivateSGDClassifier, PrivateSGDRegressor or Gradients
+        What was trained: a fitted estimator, or model, loss and clipping as
+        `skleak.neural.gradients` has them. It is never changed.
+    noise_scale : float or None, default=None
         Standard deviation s of the noise on the sum of gradients: noise multiplier times clipping
-        norm; at least 0. Without noise a step tells membership, and there is no use for a prior.
+        norm; at least 0. None is that of the estimator. Without noise a step tells membership, and
+        there is no use for a prior.
     sampling_rate : float, default=1.0
         Probability of the record to take part in a step, above 0. One means that the adversary
         knows that it does.
@@ -89,21 +93,20 @@ class GradientInversion(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from skleak.losses import LogisticLoss
-    >>> from skleak.neural.gradients import LinearGradients, SmoothClipping
-    >>> from skleak.neural.inversion import observe_gradients
-    >>> gradients = LinearGradients(LogisticLoss(), SmoothClipping(1.0), n_features=3)
-    >>> known = np.random.default_rng(0).normal(size=(50, 3))
-    >>> record, path = [1.0, -2.0, 0.5], np.zeros((4, 4))
-    >>> seen = observe_gradients(gradients, record, 1, path, 1e-4, random_state=0)
-    >>> attack = GradientInversion(gradients, noise_scale=1e-4, random_state=0).fit(known)
-    >>> attack.predict(seen).round(2)
+    >>> from skleak.neural import GradientInversion, PrivateSGDClassifier, observe_gradients
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> y = (X[:, 0] > 0).astype(int)
+    >>> options = {"max_steps": 9, "sampling_rate": 0.5, "random_state": 0}
+    >>> model = PrivateSGDClassifier(noise_multiplier=1e-4, **options).fit(X, y)
+    >>> path = np.zeros((4, 4))  # parameters at four steps: weights and intercept
+    >>> seen = observe_gradients(model, [1.0, -2.0, 0.5], 1, path, random_state=0)
+    >>> GradientInversion(model, random_state=0).fit(X).predict(seen).round(2)
     array([ 1. , -2. ,  0.5])
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "gradients": [Gradients],
-        "noise_scale": [Interval(Real, 0, None, closed="left")],
+        "model": [Gradients, HasMethods(["fit", "predict"])],
+        "noise_scale": [Interval(Real, 0, None, closed="left"), None],
         "sampling_rate": [Interval(Real, 0, 1, closed="right")],
         "prior": [StrOptions({"normal"}), None],
         "bounds": ["array-like", None],
@@ -115,9 +118,9 @@ class GradientInversion(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
 
     def __init__(
         self,
-        gradients: Gradients,
+        model: Any,
         *,
-        noise_scale: float,
+        noise_scale: float | None = None,
         sampling_rate: float = 1.0,
         prior: str | None = "normal",
         bounds: Any = None,
@@ -126,7 +129,7 @@ class GradientInversion(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
         tol: float = 1e-9,
         random_state: RandomState = None,
     ) -> None:
-        self.gradients = gradients
+        self.model = model
         self.noise_scale = noise_scale
         self.sampling_rate = sampling_rate
         self.prior = prior
@@ -136,7 +139,7 @@ class GradientInversion(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
         self.tol = tol
         self.random_state = random_state
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=False)
     @leaves_whole
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the prior from records that the adversary knows.
@@ -154,10 +157,17 @@ class GradientInversion(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
 
         Raises
         ------
+        NotFittedError
+            For an estimator that is not fitted.
+        TypeError
+            For an estimator that is not trained by private SGD.
         ValueError
-            For `bounds` that are no range, or classes that are no numbers 0, 1, ...
+            For `bounds` that are no range, classes that are no numbers 0, 1, ..., or Gradients
+            without a noise scale.
         """
         X = validate_data(self, X, dtype=np.float64)
+        self._gradients = gradients_of(self.model)
+        self._noise = noise_scale_of(self.model, self.noise_scale)
         self.mean_, self.scale_ = X.mean(axis=0), X.std(axis=0)
         self.class_prior_: FloatArray | None = None if y is None else _shares(y, len(X))
         low, high = (-np.inf, np.inf) if self.bounds is None else self.bounds
@@ -245,7 +255,7 @@ class GradientInversion(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
         """
         check_is_fitted(self, "mean_")
         X = validate_data(self, X, reset=False, dtype=np.float64)
-        if self.noise_scale == 0.0:
+        if self._noise == 0.0:
             return np.zeros(len(X))
         information = self._information(X, np.asarray(y), parameters)
         return np.atleast_1d(cramer_rao_mse(information))
@@ -283,7 +293,7 @@ class GradientInversion(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
         """
         check_is_fitted(self, "mean_")
         d, free = len(self.mean_), np.flatnonzero(self.scale_ > 0.0)
-        if self.noise_scale == 0.0 or not len(free):
+        if self._noise == 0.0 or not len(free):
             return 0.0, 0.0
         rng = make_generator(random_state)
         X = self.mean_ + self.scale_ * rng.standard_normal((n_draws, d))
@@ -299,8 +309,8 @@ class GradientInversion(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
     def _information(self, X: FloatArray, y: IntArray, parameters: npt.ArrayLike) -> FloatArray:
         """Fisher information of all steps about records, (n, d, d)."""
         path = np.atleast_2d(check_finite("parameters", parameters))
-        gradients = copy.deepcopy(self.gradients)
-        return steps_information(gradients, X, y, path, self.noise_scale, self.sampling_rate)
+        gradients = copy.deepcopy(self._gradients)
+        return steps_information(gradients, X, y, path, self._noise, self.sampling_rate)
 
     def _reconstruct(self, seen: GradientObservation, rng: np.random.Generator) -> FloatArray:
         """Likeliest record, (d,), of the likeliest target."""
@@ -315,15 +325,15 @@ class GradientInversion(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
                 "The target is not known, and `fit` was given no classes to try. Call "
                 "`fit(X, y)` with class numbers 0, 1, ..., or give the target."
             )
-        if seen.signals.shape[1] != self.gradients.n_parameters:
+        if seen.signals.shape[1] != self._gradients.n_parameters:
             raise ValueError(
                 "Observations must be of the model of this attack, with "
-                f"{self.gradients.n_parameters} parameters; got {seen.signals.shape[1]}."
+                f"{self._gradients.n_parameters} parameters; got {seen.signals.shape[1]}."
             )
-        if self.noise_scale == 0.0:  # steps without the record are silent
+        if self._noise == 0.0:  # steps without the record are silent
             spoke = np.any(seen.signals != 0.0, axis=1)
             seen = GradientObservation(seen.parameters[spoke], seen.signals[spoke], seen.target)
-        steps = steps_of(copy.deepcopy(self.gradients), seen.parameters)
+        steps = steps_of(self._gradients, seen.parameters)
         posterior = self._posterior(steps, seen.signals)
         starts = self._starts(steps.start(seen.signals), rng)
         best, record = np.inf, self.mean_
@@ -335,13 +345,13 @@ class GradientInversion(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
         return record
 
     def _posterior(self, steps: StepGradients, signals: FloatArray) -> Posterior:
-        noiseless = self.noise_scale == 0.0
+        noiseless = self._noise == 0.0
         normal = self.prior == "normal" and not noiseless
         spread = float(np.sqrt(np.mean(self.scale_**2))) or 1.0
         return Posterior(
             steps,
             signals,
-            1.0 if noiseless else float(self.noise_scale),
+            1.0 if noiseless else self._noise,
             1.0 if noiseless else float(self.sampling_rate),
             self.mean_,
             self.scale_ if normal else np.full_like(self.scale_, spread),

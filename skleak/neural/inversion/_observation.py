@@ -1,13 +1,12 @@
 """What steps of private SGD tell of one record to whoever knows the others."""
 
-import copy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from skleak.neural.gradients import Gradients
+from skleak.neural.inversion._model import gradients_of, noise_scale_of
 from skleak.utils._arguments import check_finite, check_scalar
 from skleak.utils._random import make_generator
 from skleak.utils._typing import FloatArray, RandomState
@@ -47,11 +46,11 @@ class GradientObservation:
 
 
 def observe_gradients(
-    gradients: Gradients,
+    model: Any,
     record: npt.ArrayLike,
     target: Any,
     parameters: npt.ArrayLike,
-    noise_scale: float,
+    noise_scale: float | None = None,
     *,
     sampling_rate: float = 1.0,
     known_target: bool = True,
@@ -61,17 +60,17 @@ def observe_gradients(
 
     Parameters
     ----------
-    gradients : Gradients
-        Model, loss and clipping. They are not changed.
+    model : PrivateSGDClassifier, PrivateSGDRegressor or Gradients
+        A fitted estimator, or model, loss and clipping. It is not changed.
     record : array-like of shape (n_features,)
         The record.
     target : int or float
-        Its target: a class number 0, 1, ... or a number.
+        Its target: a class number 0, 1, ..., the position in ``classes_``, or a number.
     parameters : array-like of shape (n_steps, n_parameters) or (n_parameters,)
         Parameters before each step.
-    noise_scale : float
+    noise_scale : float or None, default=None
         Standard deviation of the noise on the sum, noise multiplier times clipping norm; at least
-        0.
+        0. None is that of the estimator.
     sampling_rate : float, default=1.0
         Probability of the record to take part in a step, above 0.
     known_target : bool, default=True
@@ -99,11 +98,11 @@ def observe_gradients(
     >>> (observation.signals / observation.signals[0, -1]).round(6)
     array([[3., 4., 1.]])
     """
-    scale = check_scalar("noise_scale", noise_scale, finite=True)
+    own = gradients_of(model)
+    scale = check_scalar("noise_scale", noise_scale_of(model, noise_scale), finite=True)
     rate = check_scalar("sampling_rate", sampling_rate, low_open=True, high=1.0)
     X, y = np.atleast_2d(check_finite("record", record)), np.asarray([target])
     path = np.atleast_2d(check_finite("parameters", parameters))
-    own = copy.deepcopy(gradients)
     if path.shape[1:] != (own.n_parameters,):
         raise ValueError(
             f"`parameters` must have shape (n_steps, {own.n_parameters}); got {path.shape}."

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from skleak.neural.inversion._steps import StepGradients
+from skleak.neural.inversion._base import StepGradients
 from skleak.utils._typing import FloatArray
 
 

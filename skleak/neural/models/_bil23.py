@@ -35,7 +35,9 @@ def bil23_convnet(n_classes: int = 10, *, image_shape: tuple[int, int, int] = (1
     Notes
     -----
     The paper's text names a convolutional network for small images; widths and depth are ours, the
-    usual ones. Its bound needs a bounded loss: :func:`squared_probability_loss`.
+    usual ones. Its bound needs a bounded loss: :func:`squared_probability_loss`. With ReLU and
+    maxima the gradients jump between images, and Fisher information misses that: train it with
+    ``accounting=None``, or take the networks of [DRA22].
 
     Examples
     --------

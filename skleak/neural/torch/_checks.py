@@ -13,6 +13,7 @@ from skleak.exceptions import PrivacyLeakWarning
 from skleak.neural.torch._autograd import Batch, PerRecord
 from skleak.neural.torch._explained import explained
 from skleak.neural.torch._rows import Rows, squared_changes
+from skleak.utils._warnings import outer_stacklevel
 
 # Where a derivative of gradients is missing.
 UNKNOWN = "torch cannot differentiate the gradients of `module` in its records"
@@ -208,7 +209,7 @@ def check_differentiable(module: Any, objective: Any, X: Any) -> bool:
             "the next, which Fisher information does not see, and leakage is stated too small. Use "
             "smooth layers, such as Tanh, Softplus, GELU and AvgPool2d, as [DRA22] does.",
             PrivacyLeakWarning,
-            stacklevel=3,
+            stacklevel=outer_stacklevel(),
         )
     return not rough
 

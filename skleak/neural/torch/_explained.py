@@ -13,6 +13,6 @@ def explained(failure: str, advice: str = "") -> Iterator[None]:
         yield
     except torch.OutOfMemoryError:
         raise
-    except (RuntimeError, IndexError, TypeError, AttributeError) as error:
+    except (RuntimeError, IndexError, TypeError, AttributeError, AssertionError) as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
         raise ValueError(f"{failure}: {said[0]} {advice}".rstrip()) from error

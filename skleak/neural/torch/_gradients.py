@@ -69,6 +69,12 @@ class TorchGradients(Gradients):
         self.dtype = next(iter(self._trained.values())).dtype
         self.per_record = PerRecord(self.module, objective, self._trained, linear)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Tie the parameters to the module again, which a pickle keeps apart from it."""
+        self.__dict__.update(state)
+        named = dict(self.module.named_parameters())
+        self._trained.update({name: named[name].detach() for name in self._trained})
+
     @property
     def n_parameters(self) -> int:
         """Number of parameters that are trained."""

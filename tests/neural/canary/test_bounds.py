@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.special import ndtr, ndtri
 
+from skleak.bounds import advantage_to_success, curve_advantage
 from skleak.neural.canary._bounds import BOUNDS, divergence, success_bounds
 from skleak.neural.gradients import make_clipping
 
@@ -28,6 +30,16 @@ def test_smooth_clipping_counts_its_sensitivity():
 def test_only_steps_over_squared_noise_matter():
     one, many = success_bounds(HARD, 1, 0.7, 1000), success_bounds(HARD, 9, 2.1, 1000)
     np.testing.assert_allclose([*one.values()], [*many.values()])
+
+
+def test_the_trade_off_bound_is_that_of_gaussian_curves():
+    alpha = ndtr(np.linspace(-8.0, 8.0, 2001))
+    for sigma, n_steps in ((1.0, 1), (3.0, 4)):
+        mu = np.sqrt(n_steps) / sigma
+        pairs, reference = ((alpha, ndtr(-ndtri(alpha) - m)) for m in (2.0 * mu, mu))
+        curve = curve_advantage(*pairs, 50, reference=reference)
+        found = success_bounds(HARD, n_steps, sigma, 50)["tradeoff"]
+        assert found == pytest.approx(advantage_to_success(curve, 50), rel=1e-3)
 
 
 def test_limits():

@@ -128,6 +128,14 @@ def test_tables_and_seeds():
     assert not game(context_loss=False, random_state=1).fit([3, 1, 4]).games_.equals(games)
 
 
+def test_the_paper_s_attack_alone_has_no_best_value_over_several_steps():
+    found = game(attacks="log_likelihood", n_steps=2, n_releases=3).fit([3, 1])
+    assert found.results_["attack"].tolist() == 2 * ["log_likelihood"]
+    assert found.results_["bayes"].isna().all()
+    assert "top_posterior" not in found.games_
+    assert found.plot().ax_.get_title() == "One of 30 tokens, T = 2"
+
+
 def test_without_noise_everything_is_found_and_no_bound_holds_it():
     found = game(noise_multiplier=0, candidates=[7, 2, 9], n_steps=2).fit([1])
     assert (found.results_["success"] == 1.0).all()

@@ -3,13 +3,17 @@
 import numpy as np
 import pytest
 from scipy.optimize import check_grad
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 
 from skleak.exceptions import AttackNotApplicableError
 from skleak.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
+from skleak.neural import PrivateSGDClassifier
 from skleak.neural.gradients import HardClipping, LinearGradients, SmoothClipping
 from skleak.neural.inversion import GradientInversion, GradientObservation, observe_gradients
+from skleak.neural.inversion._linear_steps import LinearSteps
 from skleak.neural.inversion._posterior import Posterior
-from skleak.neural.inversion._steps import LinearSteps
 
 MODELS = {
     "logistic": lambda d, **kw: LinearGradients(LogisticLoss(), SmoothClipping(1.0), d, **kw),
@@ -186,6 +190,27 @@ class TestArguments:
         ).fit(known)
         found = bounded.predict(seen)
         assert np.all((found >= -0.5) & (found <= [0.5, 1.0, 2.0, 3.0]))
+
+    def test_a_fitted_estimator_tells_gradients_and_noise(self, rng):
+        X = rng.standard_normal((40, D))
+        y = (X[:, 0] > 0).astype(int)
+        model = PrivateSGDClassifier(
+            noise_multiplier=0.25, max_grad_norm=2.0, max_steps=3, sampling_rate=0.5, random_state=0
+        ).fit(X, y)
+        gradients = LinearGradients(LogisticLoss(), SmoothClipping(2.0), D)
+        path = path_of(gradients, rng)
+        by_model = observe_gradients(model, X[0], y[0], path, random_state=0)
+        by_hand = observe_gradients(gradients, X[0], y[0], path, 0.5, random_state=0)
+        np.testing.assert_array_equal(by_model.signals, by_hand.signals)
+        first = GradientInversion(model, random_state=0).fit(X).predict(by_model)
+        second = GradientInversion(gradients, noise_scale=0.5, random_state=0).fit(X)
+        np.testing.assert_array_equal(first, second.predict(by_hand))
+        with pytest.raises(NotFittedError):
+            GradientInversion(clone(model)).fit(X)
+        with pytest.raises(TypeError, match="`model` must be a fitted PrivateSGDClassifier"):
+            GradientInversion(LogisticRegression().fit(X, y)).fit(X)
+        with pytest.raises(ValueError, match="`noise_scale` must be given with Gradients"):
+            GradientInversion(gradients).fit(X)
 
     def test_seeds(self, rng):
         gradients, known = MODELS["softmax"](D), rng.standard_normal((20, D))

@@ -1,5 +1,6 @@
 """Which modules are taken, and how the others are refused."""
 
+import copy
 import pickle
 import subprocess
 import sys
@@ -121,8 +122,10 @@ def test_what_is_no_factory_is_refused():
             build(factory)
     with pytest.raises(ValueError, match="without arguments"):
         build(nn.Linear)
-    with pytest.raises(ValueError, match="`device` must be"):
-        build(lambda: nn.Linear(6, 3), device="abacus")
+    absent = ["abacus"] if torch.cuda.is_available() else ["abacus", "cuda"]
+    for device in absent:
+        with pytest.raises(ValueError, match="`device` must be"):
+            build(lambda: nn.Linear(6, 3), device=device)
 
 
 @pytest.mark.parametrize(
@@ -209,6 +212,8 @@ def test_gradients_can_be_pickled():
     X, y = np.ones((2, 6)), np.array([0, 1])
     again.parameters = gradients.parameters = np.linspace(-1, 1, 21)
     assert np.array_equal(again.clipped_sum(X, y)[0], gradients.clipped_sum(X, y)[0])
+    assert np.array_equal(again.predict_raw(X), gradients.predict_raw(X))
+    assert np.array_equal(copy.deepcopy(gradients).predict_raw(X), gradients.predict_raw(X))
 
 
 class Top(nn.Module):
