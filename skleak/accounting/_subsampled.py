@@ -15,7 +15,7 @@ import functools
 from numbers import Integral
 from typing import Any
 
-from skleak.accounting._subsampled_fixed import fixed_size_pld
+from skleak.accounting._subsampled_fixed import fixed_size_pld, loss_grid
 from skleak.accounting._tradeoff_curve import tradeoff_curve
 from skleak.utils._arguments import check_choice, check_scalar
 from skleak.utils._optional import import_optional
@@ -184,8 +184,10 @@ def _composed(sigma: float, rate: float, number: int, relation: str, sampling: s
     pld = import_optional("dp_accounting.pld", "accounting", PURPOSE)
     if sampling == "fixed":
         return fixed_size_pld(pld, 2.0 / sigma, rate).self_compose(number)
+    step, _ = loss_grid((2.0 if relation == "replace" else 1.0) / sigma)
     return pld.privacy_loss_distribution.from_gaussian_mechanism(
         sigma,
+        value_discretization_interval=step,
         sampling_prob=rate,
         neighboring_relation=dp.NeighboringRelation[RELATIONS[relation]],
     ).self_compose(number)

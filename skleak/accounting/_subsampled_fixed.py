@@ -24,18 +24,25 @@ from skleak.accounting._gaussian import gaussian_delta
 from skleak.utils._typing import FloatArray
 
 # Losses are multiples of this, or wider where there would be more than so many on either side.
-_STEP, _MOST = 1e-4, 1_000_000
+_STEP, _MOST = 1e-4, 200_000
 # Standard deviations beyond which all is counted as infinite loss.
 _TAIL = 10.0
 
 
+def loss_grid(distance: float) -> tuple[float, float]:
+    """Step of a grid of losses of a Gaussian step, and the largest of them."""
+    farthest = distance * (0.5 * distance + _TAIL)
+    return max(_STEP, farthest / _MOST), farthest
+
+
 def fixed_size_profile(loss: FloatArray, distance: float, rate: float) -> FloatArray:
     """Bound the delta of one step at any epsilon (n,), also below zero."""
-    # log(1 + (gamma - 1) / q), without cancellation.
-    inner = np.log1p(np.expm1(np.abs(loss)) / rate)
-    above = rate * np.asarray(gaussian_delta(distance, inner))
-    with np.errstate(over="ignore"):
-        return np.where(loss >= 0.0, above, -np.expm1(loss) + np.exp(loss) * above)
+    size, below = np.abs(loss), np.minimum(loss, 0.0)
+    # log(1 + (gamma - 1) / q), without cancellation and without overflow.
+    near = np.log1p(np.expm1(np.minimum(size, 1.0)) / rate)
+    far = size - np.log(rate) + np.log1p(-(1.0 - rate) * np.exp(-np.maximum(size, 1.0)))
+    above = rate * np.asarray(gaussian_delta(distance, np.where(size < 1.0, near, far)))
+    return np.where(loss >= 0.0, above, -np.expm1(below) + np.exp(below) * above)
 
 
 def fixed_size_pld(pld: Any, distance: float, rate: float) -> Any:
@@ -43,9 +50,8 @@ def fixed_size_pld(pld: Any, distance: float, rate: float) -> Any:
 
     ``pld`` is the package of dp-accounting; ``distance`` is that of two gradients over the noise.
     """
-    farthest = distance * (0.5 * distance + _TAIL)
+    step, farthest = loss_grid(distance)
     end = np.logaddexp(np.log1p(-rate), np.log(rate) + farthest) if rate < 1.0 else farthest
-    step = max(_STEP, end / _MOST)
     n = int(np.ceil(end / step))
     delta = fixed_size_profile(step * np.arange(-n, n + 1.0), distance, rate)
     delta = np.clip(np.minimum.accumulate(delta), 0.0, 1.0)

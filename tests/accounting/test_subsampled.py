@@ -60,6 +60,19 @@ def test_batches_of_a_fixed_size():
     assert np.all(np.interp(1.0 - present, *curve) <= absent + 1e-9)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("dp")
+def test_hardly_any_noise():
+    """Whoever takes part is known, and nobody else: no more memory is asked for than there is."""
+    for sampling in ("poisson", "fixed"):
+        at = {"relation": "replace", "sampling": sampling}
+        alpha, beta = subsampled_gaussian_tradeoff(1e-3, 0.1, 2, **at)
+        power = 1.0 - np.interp(0.0, alpha, beta)
+        # In one of two batches with probability 0.19.
+        assert 0.19 - 1e-9 <= power <= 0.1901
+        assert subsampled_gaussian_epsilon(1e-3, 0.1, 2, 1e-6, **at) > 1e5
+
+
 def test_a_fixed_size_is_known_under_replacement_alone():
     with pytest.raises(ValueError, match="must be 'replace' where batches have a fixed size"):
         subsampled_gaussian_epsilon(1.0, 0.1, 1, 0.1, sampling="fixed")
