@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Any, ClassVar, Literal
 
+from skleak.adversary.hypotheses import last_step
 from skleak.audit._base import BaseAuditor
 from skleak.audit.games._game import Game, Task
+from skleak.audit.games._private_sgd import is_private_sgd
 from skleak.audit.games.attribute._game import attribute_game
 from skleak.audit.games.records._game import RecordsGame
+from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._sklearn_compat import HasMethods, StrOptions
 from skleak.utils._typing import Array, RandomState
 
@@ -24,7 +27,8 @@ class LeakageAuditor(BaseAuditor):
     estimator : estimator, Pipeline or search
         Model to audit; clones of it are fitted. Private estimators of skleak have closed forms;
         other linear models are refitted for every candidate, and get noise added; all others are
-        asked for predictions, without bounds (docs/theory.md, "Any model"). Where a stated
+        asked for predictions, without bounds (docs/theory.md, "Any model") but for private SGD,
+        whose trade-off curve bounds guesses of values ("dp" in `bounds`). Where a stated
         ``noise_scale`` is not what fits add, the measured noise is used, with a warning.
     attribute : str, int or None, default=None
         Sensitive column of the raw data, by name or position; "(target)" is the target of the
@@ -144,5 +148,12 @@ class LeakageAuditor(BaseAuditor):
     def _game(self, task: Task, entropy: list[int]) -> Game:
         task = task.of_learner(entropy)
         if task.attribute is None:
+            if is_private_sgd(task.estimator):
+                name = type(last_step(task.estimator)).__name__
+                raise AttackNotApplicableError(
+                    f"Whole records are not reconstructed from {name}, which releases no noisy "
+                    "minimiser. Ask its `leakage_report()`, play "
+                    "`skleak.neural.inversion.GradientInversion`, or name an `attribute`."
+                )
             return RecordsGame(task.settled(drawn=False))
         return attribute_game(task, entropy)

@@ -35,8 +35,8 @@ class MembershipAuditor(BaseAuditor):
         ``fit(X_candidates, y_candidates, X_reference, y_reference)`` and ``predict(model)``. By
         default all that apply and differ, "robust" only below 8 releases.
     noise_scales : float, array-like of float or None, default=None
-        Standard deviations of the noise to audit, 0 or more. None takes that of the estimator, and
-        0 where it adds none.
+        Standard deviations of the noise to audit, 0 or more; noise multipliers of private SGD.
+        None takes that of the estimator, and 0 where it adds none.
     n_releases : int, default=100
         Simulated releases at each noise level; with ``secrets="drawn"`` the games of each record.
     secrets : {"actual", "drawn"}, default="actual"

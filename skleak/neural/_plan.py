@@ -115,7 +115,7 @@ def accounting_of(estimator: Any, gradients: Gradients, n: int) -> Accounting | 
     return Accounting(
         records,
         int(estimator.account_every),
-        ("trace", "plain", "norm") if gradients.closed_form else ("trace", "plain"),
+        ("trace", "plain", "norm") if gradients.has_cheap_norm else ("trace", "plain"),
         int(estimator.n_probes) if estimator.accounting == "probes" else None,
         bool(estimator.private_target),
     )

@@ -68,6 +68,22 @@ def test_limits():
     assert exact <= curve_advantage(ndtr(z), ndtr(-z - 2.0), 50_257) < 1.01 * exact
 
 
+def test_two_values_need_no_program(rng, monkeypatch):
+    """Of a curve that is its own inverse the best corner decides."""
+    from skleak.bounds.neighbors import _curve
+
+    for mu in (0.2, 1.0, 3.0):
+        curve = gaussian_curve(mu, 301)
+        both = np.r_[curve[0], curve[1]], np.r_[curve[1], curve[0]]
+        priors = rng.dirichlet(np.ones(2), size=5)
+        found = curve_advantage(*both, priors, between="linear")
+        with monkeypatch.context() as patch:
+            patch.setattr(_curve._Curve, "_symmetric", False)
+            slow = curve_advantage(*both, priors, between="linear")
+        np.testing.assert_allclose(found, slow, atol=1e-8)
+        np.testing.assert_allclose(found, gdp_advantage(mu, priors), atol=1e-3)
+
+
 def test_it_is_the_primal_program(rng):
     """The same maximum over s, by a program written from the definition."""
     for _ in range(10):

@@ -140,6 +140,10 @@ def test_who_is_followed(data):
         total, error = model._totals.trace, model._totals.trace_error
         assert np.all(np.abs(total - reference._totals.trace) < 7.0 * error + 1e-12)
         assert np.all(model.fisher_information_loss_error_ > 0.0)
+    rare = _model(account_records="batch", max_steps=1).fit(X, y)
+    never = rare.fisher_information_loss_ == 0.0
+    assert 10 < never.sum() < 60
+    assert rare.fisher_information_loss_error_[never].min() > 0.0  # nobody is shown not to leak
     several = _model(n_runs=4).fit(X, y)
     assert several.leakage_scope_ == "mean of 4 runs"
     assert np.all(several.fisher_information_loss_error_ > 0.0)

@@ -107,6 +107,7 @@ class Facts:
     transformed: bool = False  # whether the model is of a function of the targets
     seeded: tuple[str, ...] = ()  # parameters left to chance that got seeds
     outputs: Mapping[str, str] = field(default_factory=dict)  # what each attack was shown
+    private_sgd: bool = False  # whether noise scales are noise multipliers of private SGD
 
 
 class Game(ABC):

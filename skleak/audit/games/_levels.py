@@ -11,6 +11,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from skleak.adversary.hypotheses import Shell, last_step, models_on, weight_argument
 from skleak.adversary.knowledge import as_table
 from skleak.audit.games._game import Cell
+from skleak.audit.games._private_sgd import is_private_sgd, noise_multiplier
 from skleak.audit.noise._mechanism import colored
 from skleak.audit.tables._design import Design, Outcome, cell_key
 from skleak.utils._predictions import utility_of
@@ -32,6 +33,8 @@ def noise_levels(
     if noise_scales is None:
         own = last_step(model).get_params(deep=False)
         noise_scales = own.get("noise_scale", 0.0)
+        if is_private_sgd(model):
+            noise_scales = noise_multiplier(model, X, y)
         if not np.isscalar(noise_scales):
             fitted = clone(model).fit(X, y, **weight_argument(model, sample_weight))
             noise_scales = last_step(fitted).noise_scale_

@@ -116,7 +116,7 @@ class SecretGame(Game):
         trained = (subject.model, subject.X, subject.y, subject.weights)
         scales = noise_levels(task.noise_scales, *trained)
         incomparable = frozenset(
-            name for name, attack in self._chosen.items() if _uses_more(attack, task)
+            name for name, attack in self._chosen.items() if uses_more(attack, task)
         )
         n_verdicts = max(len(self._chosen) - len(incomparable), 1) * len(scales)
         level = task.confidence_level
@@ -233,7 +233,7 @@ class SecretGame(Game):
         return False
 
 
-def _uses_more(attack: Any, task: Task) -> bool:
+def uses_more(attack: Any, task: Task) -> bool:
     """Return True if an attack uses what the prior of the bounds leaves out.
 
     A baseline does not look at the model: where its knowledge is not that of the bounds, it is

@@ -268,7 +268,13 @@ def _membership_bounds(report: AuditFacts) -> list[str]:
             "memberships, computed for the members of every release; an attacker who is told less "
             "cannot exceed it on average."
         )
-    if has_guarantee:
+    if has_guarantee and settings.get("private_sgd"):
+        lines.append(
+            "The bound from differential privacy is that of the trade-off curve of the training, "
+            "in real numbers. Sums of gradients are divided by a number that is the same in all "
+            "releases."
+        )
+    elif has_guarantee:
         lines.append(
             "The bound from differential privacy is the estimator's own guarantee for its "
             "`data_norm`, at the number of records that each model was trained on."
@@ -284,6 +290,11 @@ def _noise(report: AuditFacts) -> list[str]:
     lines = [
         "The noise is assumed to be secret, independent of everything else, and never drawn again."
     ]
+    if settings.get("private_sgd"):
+        lines.append(
+            "Noise scales are noise multipliers: standard deviations of the noise on the sum of "
+            "the gradients of a batch, over the norm to which each is clipped."
+        )
     if not has_noise:
         lines.append("The noise was added to the parameters by the audit, not by the estimator.")
     shape = settings.get("noise_covariance", "isotropic")

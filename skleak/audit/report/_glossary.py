@@ -24,6 +24,11 @@ def glossary(report: AuditFacts) -> tuple[tuple[str, str], ...]:
     rows = []
     if not report.noiseless:
         said = "Standard deviation of the noise that is added to each parameter."
+        if report.settings.get("private_sgd"):
+            said = (
+                "Standard deviation of the noise on the sum of the gradients of a batch, over the "
+                "norm to which each is clipped: the noise multiplier."
+            )
         rows.append(("Noise scale", said))
     if not guesses:
         rows.append(

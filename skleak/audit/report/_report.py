@@ -51,7 +51,8 @@ class AuditReport(AuditFacts, Report):
         ``reweighting``, ``target_counts``, ``verdict_level``, ``labels`` (what records are called
         by), ``max_advantage``, ``imputed`` (success of imputation on the data), ``has_noise``,
         ``wrappers`` (searches and target transformers taken off), ``chosen`` (by searches),
-        ``transformed`` (target) and ``seeded`` (parameters left to chance); for a column
+        ``transformed`` (target), ``private_sgd`` (noise scales are noise multipliers) and
+        ``seeded`` (parameters left to chance); for a column
         ``outputs`` (what each attack was shown); of a model that is asked ``no_bound`` (why) and
         ``random`` (whether trainings differ). For membership also ``membership_prior``,
         ``n_reference``, ``n_always`` (always trained on), ``gap_loss``, ``exact_test`` (obstacle,

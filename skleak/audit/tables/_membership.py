@@ -104,8 +104,10 @@ def _actual_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int
         shown, own = (Interval(*(end[j] for end in ends)) for ends in (success, judged))
         found = rates(scores, member, attacked, design.confidence_level)
         games[name] = Played(shown, own, int(attacked.sum()), shares[:, j]), found
-    dp = np.array([_pair(mu, design.prior) for mu in _stacked(done, "dp", k)])
-    of_releases = {"dp": dp, "bayes": _mean(_stacked(done, "bayes", k), axis=1)}
+    of_releases = {
+        "dp": _stacked(done, "dp", k),
+        "bayes": _mean(_stacked(done, "bayes", k), axis=1),
+    }
     means = {name: float(_mean(of_releases[name])) for name in design.bounds}
     errors = {name: _standard_error(of_releases[name]) for name in design.bounds}
     return _Level(

@@ -153,6 +153,10 @@ class _Curve:
     def success(self, p: FloatArray) -> float:
         """Bound the success for a prior of shape (M,), by the dual at the multipliers of HiGHS."""
         p = p[p > 0.0]
+        if len(p) == 2 and self._symmetric:
+            # Both constraints say that (1 - s_1, 1 - s_2) lies on the curve or above it.
+            corners = np.stack([self.alpha, self.beta])
+            return float(1.0 - min((p @ corners).min(), (p @ corners[::-1]).min()))
         s, h = self.least
         slopes = np.diff(h) / np.diff(s)
         offsets = h[1:] - slopes * s[1:]
@@ -172,6 +176,13 @@ class _Curve:
         if found.status == 0:
             candidates.append(np.maximum(-found.ineqlin.marginals[:m], 0.0))
         return min(_dual(p, w, s, h) for w in candidates)
+
+    @property
+    def _symmetric(self) -> bool:
+        """Whether the curve is its own inverse."""
+        mirrored = np.interp(self.beta, self.alpha, self.beta)
+        inside = self.beta < 1.0 - self.alpha[0]
+        return bool(np.all(np.abs(mirrored - self.alpha)[inside & (self.beta > 0.0)] < 1e-12))
 
     def reference_success(self, p: FloatArray) -> float:
         """Fill the steepest pieces of ``sum_m p_m (1 - f(kappa_m))`` first."""

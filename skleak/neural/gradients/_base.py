@@ -32,6 +32,11 @@ class Gradients(ABC):
 
     closed_form: ClassVar[bool] = False
 
+    @property
+    def has_cheap_norm(self) -> bool:
+        """Whether the largest eigenvalue of every record at every step is cheap, too."""
+        return False
+
     def __init__(self, clipping: Clipping, max_batch: int | None = None) -> None:
         self.clipping = clipping
         self.max_batch = max_batch

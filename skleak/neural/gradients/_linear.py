@@ -69,6 +69,11 @@ class LinearGradients(Gradients):
             self._directions = -linalg.null_space(np.ones((1, n_outputs)))
 
     @property
+    def has_cheap_norm(self) -> bool:
+        """Of one predictor it is the root of a secular equation."""
+        return len(self._weights) == 1
+
+    @property
     def n_parameters(self) -> int:
         """K times d, and K more with an intercept."""
         return int(self._weights.size + self.fit_intercept * len(self._weights))

@@ -64,6 +64,7 @@ class Observer:
     _path: list[FloatArray] = field(default_factory=list, init=False)
     _n_steps: int = field(default=0, init=False)
     _n_counted: int = field(default=0, init=False)
+    _n_drawn: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         """Draw the first step that counts, and take the records that are followed."""
@@ -88,6 +89,7 @@ class Observer:
             total, losses, found = self.gradients.sum_and_information(
                 *batch, self.mechanism.weigh, **self._options
             )
+            self._n_drawn += len(members)
             self._count_members(members, found)
             return total, losses
         if self._is_plain_sum:
@@ -166,11 +168,14 @@ class Observer:
     def _variance(self, part: str) -> FloatArray:
         """Estimate the variance of a sum over counted steps, before it is scaled, (n,).
 
-        Of memberships, ``sum x^2`` (Horvitz and Thompson, an upper estimate); of steps left out,
-        and of probes, by successive differences.
+        Of memberships, ``sum x^2`` (Horvitz and Thompson, an upper estimate), with one more draw of
+        the average kind, as who was never drawn has no zero leakage; of steps left out, and of
+        probes, by successive differences.
         """
-        if self.accounting.records is None or self._is_plain_sum:
+        if self._is_plain_sum and self.accounting.records is not None:
             return self._squares[part]
+        if self.accounting.records is None:
+            return self._squares[part] + self._squares[part].sum() / max(1, self._n_drawn)
         m = self._n_counted
         if m < 2:
             return np.full_like(self._squares[part], np.inf if m else 0.0)

@@ -90,6 +90,9 @@ def mean_totals(runs: Sequence[Totals]) -> Totals:
             continue
         table = np.stack([getattr(run, name) for run in runs])
         found[name] = table.mean(axis=0)
-        found[f"{name}_error"] = table.std(axis=0, ddof=1) / np.sqrt(len(runs))
+        between = table.std(axis=0, ddof=1) / np.sqrt(len(runs))
+        errors = np.stack([getattr(run, f"{name}_error") for run in runs])
+        # Of records that no run has drawn all runs say the same.
+        found[f"{name}_error"] = np.maximum(between, np.linalg.norm(errors, axis=0) / len(runs))
     exact = all(run.exact for run in runs)
     return Totals(first.records, first.n_unknowns, first.n_steps, len(runs), exact, **found)

@@ -18,6 +18,7 @@ from skleak.attacks import (
 from skleak.audit.games._bounds import success_bounds
 from skleak.audit.games._game import Cell, Game, Task
 from skleak.audit.games._levels import SAMPLE, seed_of
+from skleak.audit.games._private_sgd import is_private_sgd
 from skleak.audit.games._sampled import NAME, BoundsPlan, KnownBounds
 from skleak.audit.games._secret import SecretGame
 from skleak.audit.games._trials import play_actual, play_drawn, play_drawn_errors, play_errors
@@ -48,6 +49,9 @@ _OF_TARGETS = ("prior", "imputation", "white_box")
 def attribute_game(task: Task, entropy: list[int]) -> Game:
     """Return the game of a column: against parameters where there are any, else answers."""
     learner = task.learner
+    if learner is not None and is_private_sgd(task.estimator):
+        # A training with another value is another one: parameters without noise tell nothing.
+        return PredictionsGame(task.settled(drawn=False), learner, entropy)
     if learner is None or adds_noise(task.estimator) or _reads_parameters(task):
         given = task.table, task.y, task.attribute, task.values
         few = not read_secret(*given)[0].numeric

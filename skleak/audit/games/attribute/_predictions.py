@@ -5,11 +5,12 @@ training; else there is a single one, and what attacks get right of it is a fact
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from skleak.adversary.hypotheses import (
@@ -30,8 +31,15 @@ from skleak.audit.games._game import (
     named_attacks,
 )
 from skleak.audit.games._levels import reference_records
+from skleak.audit.games._private_sgd import (
+    attribute_success,
+    is_private_sgd,
+    noise_multiplier,
+    quick,
+)
+from skleak.audit.games._secret import uses_more
 from skleak.audit.games.attribute._known import known_column
-from skleak.audit.tables._design import Outcome, SecretDesign, release_key
+from skleak.audit.tables._design import Outcome, SecretDesign, cell_key, release_key
 from skleak.audit.tables._predictions import by_attack
 from skleak.audit.tables._secret import (
     error_records,
@@ -95,6 +103,9 @@ class PredictionsGame(Game):
 
     def __init__(self, task: Task, learner: Learner, entropy: list[int]) -> None:
         super().__init__(task)
+        if is_private_sgd(task.estimator):
+            learner = replace(learner, estimator=clone(learner.estimator, safe=False))
+            quick(last_step(learner.estimator))
         self._training = Training(learner, task.table, task.sample_weight, entropy)
         check_settings(task)
         self._known = known = known_column(task)
@@ -115,21 +126,51 @@ class PredictionsGame(Game):
         self._random = self._differs(model)
         level = task.confidence_level
         nothing = np.full(len(known.targets), np.nan)
+        noise = 0.0
+        if is_private_sgd(task.estimator):
+            noise = noise_multiplier(learner.estimator, task.table, task.y)
+        self._bound, self._no_bound = self._allowed(noise)
+        incomparable: frozenset[str] = frozenset()
+        if self._bound is not None:
+            chosen = self._chosen.items()
+            incomparable = frozenset(name for name, each in chosen if _uses_more(each, task))
         self.design = SecretDesign(
             targets=known.targets,
             attacks=tuple(self._chosen),
-            noise_scales=(0.0,),
-            bounds=(),
+            noise_scales=(noise,),
+            bounds=() if self._bound is None else ("dp",),
             n_releases=int(task.n_releases) if self._random else 1,
             drawn=False,
             confidence_level=level,
-            verdict_level=simultaneous_confidence_level(level, len(self._chosen)),
-            etas={0.0: nothing},
+            verdict_level=simultaneous_confidence_level(
+                level, max(1, len(self._chosen) - len(incomparable))
+            ),
+            etas={noise: nothing},
             prior_score=known.prior_score,
             baseline=known.baseline,
             imputation=known.imputation,
             spread=known.spread,
+            incomparable=incomparable,
         )
+
+    def _allowed(self, noise: float) -> tuple[FloatArray | None, str]:
+        """Success about each record that no attack exceeds, or None and why none is known."""
+        task, known = self.task, self._known
+        if not is_private_sgd(task.estimator):
+            return None, NO_BOUND
+        if self.estimates:
+            return None, "no bound: of a number, `leakage_report()` says how far off attackers are"
+        if isinstance(task.estimator, Pipeline) and task.refit_preprocessing:
+            return None, "no bound: the preprocessing is trained on the secrets as well"
+        if not (isinstance(task.bounds, str) or "dp" in task.bounds):
+            return None, "no bound: none was asked for"
+        model, prior = last_step(self._training.learner.estimator), known.prior
+        try:
+            return attribute_success(model, noise, prior, len(task.y)), ""
+        except ImportError as error:
+            if task.bounds != "all":
+                raise
+            return None, f"no bound: {error}"
 
     def _fit_attacks(self) -> None:
         self.attacks = {}
@@ -176,7 +217,12 @@ class PredictionsGame(Game):
 
     def _tabled(self, outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
         facts = self.design.attacks if not self._random else _BASELINES
-        return by_attack(self.design, outcomes, facts, self.estimates)
+        tabled = by_attack(self.design, outcomes, facts, self.estimates)
+        if self._bound is not None:
+            unknown, (noise,) = np.full(len(self._bound), np.nan), self.design.noise_scales
+            bounds = {"dp": self._bound, "bayes": unknown, "standard_error": 0.0 * self._bound}
+            tabled[cell_key(noise, "bounds")] = bounds
+        return tabled
 
     def results(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
         table = error_results if self.estimates else success_results
@@ -195,19 +241,30 @@ class PredictionsGame(Game):
             **self.shared_facts(),
             prior=prior if isinstance(prior, str) else "given",
             values=self._known.values.tolist(),
-            bounds=(),
+            bounds=self.design.bounds,
             utility_data="training records" if self.task.X_test is None else "test records",
             noiseless_utility=float("nan"),
             noise_covariance="isotropic",
-            has_noise=False,
+            has_noise=self.design.noise_scales[0] > 0.0,
+            private_sgd=is_private_sgd(self.task.estimator),
             imputed=self._known.imputed,
             determined_by=self._known.related["determined_by"],
             determines=self._known.related["determines"],
             outputs=shown_to(self._chosen, self._classifies),
-            no_bound=NO_BOUND,
+            no_bound=self._no_bound,
             preprocessing="in the model" if isinstance(self.task.estimator, Pipeline) else "none",
             random=self._random,
         )
+
+
+def _uses_more(attack: Any, task: Task) -> bool:
+    """Return True if an attack uses what the prior of the bounds leaves out.
+
+    Of secrets as they are, predictions tell what the other columns do, of which a prior that is the
+    same for all records says nothing.
+    """
+    same = isinstance(task.prior, str) and task.prior in ("marginal", "uniform")
+    return uses_more(attack, task) or (same and isinstance(attack, str) and attack in BLACK_BOXES)
 
 
 def beyond_labels(model: Any, y: Array) -> list[str]:
@@ -233,7 +290,13 @@ def shown_to(attacks: Mapping[str, Any], classes: bool) -> dict[str, str]:
 def check_settings(task: Task) -> None:
     """Refuse what only a model with parameters and noise can be audited for."""
     name = type(last_step(task.estimator)).__name__
-    if task.noise_scales is not None and np.any(np.asarray(task.noise_scales) != 0.0):
+    if is_private_sgd(task.estimator):
+        if task.noise_scales is not None:
+            raise AttackNotApplicableError(
+                f"`noise_scales` must be None for {name}: an audit of a column trains with the "
+                "noise of the estimator. Set its `noise_multiplier`."
+            )
+    elif task.noise_scales is not None and np.any(np.asarray(task.noise_scales) != 0.0):
         raise AttackNotApplicableError(
             f"`noise_scales` must be None or 0 for {name}: it adds no noise, and has no `coef_` "
             "after `fit` to add some to. Leave `noise_scales` out."
@@ -249,6 +312,8 @@ def check_settings(task: Task) -> None:
             f"{name} is asked for predictions. Pass `secrets='actual'`."
         )
     asked = () if isinstance(task.bounds, str) and task.bounds == "all" else task.bounds
+    if is_private_sgd(task.estimator):
+        asked = () if asked == "dp" else [name for name in asked if name != "dp"]
     if check_bounds(asked):
         raise AttackNotApplicableError(
             f"`bounds` must be 'all' or empty for {name}; got {asked!r}. There is {NO_BOUND}. "

@@ -14,7 +14,7 @@ from skleak.audit.games._levels import Releases, level_cells
 from skleak.audit.games.membership._attacks import choose_membership_attacks
 from skleak.audit.games.membership._drawn import DrawnGames, fit_drawn_attacks
 from skleak.audit.games.membership._release import dp_parameter, fitted_once, play_release
-from skleak.audit.games.membership._subject import membership_levels, study
+from skleak.audit.games.membership._subject import bounded, membership_levels, study
 from skleak.audit.noise._hypotheses import Hypotheses, check_distances, warn_of_hypotheses
 from skleak.audit.noise._mechanism import Trained, check_rows, noise_of_levels
 from skleak.audit.tables._design import MembershipDesign, Outcome, cell_key, release_key
@@ -57,6 +57,8 @@ class _MembershipGame(Game):
             task.attacks, subject, int(task.n_releases), task.drawn
         )
         levels, bounds = membership_levels(task.noise_scales, subject), _asked(task.bounds)
+        if "dp" in bounds and not task.drawn:
+            self.subject = subject = bounded(subject, levels, asked=task.bounds != "all")
         level, n_verdicts = task.confidence_level, len(self.played) * len(levels)
         self.design = MembershipDesign(
             targets=subject.targets,
@@ -115,6 +117,7 @@ class _MembershipGame(Game):
             has_noise=subject.has_noise,
             exact_test=subject.obstacle,
             unchecked=self._unchecked(),
+            private_sgd=subject.private_sgd,
         )
 
     def _noiseless_utility(self, outcomes: Mapping[str, Outcome]) -> float:
@@ -124,6 +127,8 @@ class _MembershipGame(Game):
         subject = self.subject
         if not subject.has_noise or self.design.noise_scales[-1] == 0.0:
             return ""
+        if subject.private_sgd:
+            return "whether the estimator adds the noise that it states to its gradients"
         if subject.noiseless is None:
             return (
                 "whether the estimator adds the noise that it states, since the audit does not "

@@ -20,6 +20,7 @@ from skleak.adversary.hypotheses import (
 from skleak.adversary.knowledge import take_rows
 from skleak.attacks.membership.shadow import record_scores
 from skleak.audit.games._game import fit_copy
+from skleak.audit.games._private_sgd import is_private_sgd, quick, with_public_size
 from skleak.audit.games.membership._attacks import MembershipAttack
 from skleak.audit.games.membership._exact import pair_test
 from skleak.audit.games.membership._subject import (
@@ -54,9 +55,9 @@ def play_release(
     Returns ``member`` and ``attacked``, of shape (n_targets,); ``scores`` and ``guesses`` (-1 for
     none) of shape (n_attacks, n_levels, n_targets); ``bayes``, of shape (n_levels, n_targets), NaN
     but for members; ``separation``, likewise, the distance of models with and without; ``dp``
-    (Gaussian differential privacy), ``gap`` (mean normalised loss of non-members less that of
-    members), ``off`` (distance of the parameters from what the exact test takes for those without
-    noise) and ``utility``, of shape (n_levels,); ``noiseless``, a utility.
+    (success that differential privacy allows), ``gap`` (mean normalised loss of non-members less
+    that of members), ``off`` (distance of the parameters from what the exact test takes for those
+    without noise) and ``utility``, of shape (n_levels,); ``noiseless``, a utility.
     """
     seeds = {
         stream: np.random.SeedSequence(entropy, spawn_key=(release, stream))
@@ -86,8 +87,11 @@ def play_release(
             odds = test.log_odds(released, level, subject.prior)
             outcome["off"][k] = np.linalg.norm(released - test.own)
         view.answer(outcome, k, model, odds)
+        outcome["dp"][k] = subject.allowed.get(level, np.nan)
         if hasattr(fitted, "_confidential_state"):
-            outcome["dp"][k] = dp_parameter(fitted, fitted._confidential_state())
+            mu = dp_parameter(fitted, fitted._confidential_state())
+            if not np.isnan(mu):
+                outcome["dp"][k] = pair_success(np.asarray(mu), subject.prior)
         if test is not None:
             separation = test.separations(level)
             success = pair_success(separation, subject.prior)
@@ -133,7 +137,12 @@ def _releases(
     if subject.has_noise:
         for level in levels:
             fresh = seeded(subject.trained, seeds[_TRAINING].generate_state)
-            last_step(fresh).set_params(noise_scale=level)
+            model = last_step(fresh)
+            if subject.private_sgd:
+                with_public_size(quick(model), len(rows), subject.usual_size)
+                model.set_params(noise_multiplier=level)
+            else:
+                model.set_params(noise_scale=level)
             fitted = _fit(fresh, X, y, weights)
             yield fitted, _released(fitted)
         return
@@ -171,7 +180,13 @@ def _released(fitted: Any) -> Any:
     with warnings.catch_warnings():
         # Seeds of an audit are its own.
         warnings.simplefilter("ignore", PrivacyLeakWarning)
-        return _with_last_step(fitted, model.release())
+        released = model.release()
+    if is_private_sgd(model):
+        # They follow the number of members, which is no part of the game.
+        hidden = ("learning_rate", "sampling_rate")
+        made = released.provenance_.items()
+        released.provenance_ = {name: value for name, value in made if name not in hidden}
+    return _with_last_step(fitted, released)
 
 
 def _with_last_step(fitted: Any, model: Any) -> Any:
@@ -292,8 +307,11 @@ class _View:
         if not subject.has_noise:
             return np.nan
         known = take_rows(subject.X, rows), subject.y[rows]
-        quiet = noiseless(subject.trained).fit(*known, **subject.weight_argument(rows))
-        return float(quiet.score(*self.reference))
+        model = noiseless(subject.trained)
+        if subject.private_sgd:
+            quick(last_step(model)).set_params(noise_multiplier=0.0)
+        model = model.fit(*known, **subject.weight_argument(rows))
+        return float(model.score(*self.reference))
 
 
 def behind(preprocessing: Any, model: Any) -> Any:

@@ -1,6 +1,7 @@
 """What an audit of membership is about: candidates, how models are trained, what is known."""
 
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -8,11 +9,18 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.pipeline import Pipeline
 
-from skleak.adversary.hypotheses import last_step, model_parameters, noiseless, weight_argument
+from skleak.adversary.hypotheses import (
+    adds_noise,
+    last_step,
+    model_parameters,
+    noiseless,
+    weight_argument,
+)
 from skleak.adversary.knowledge import resolve_records, take_rows
 from skleak.adversary.membership import removal_obstacle
 from skleak.audit.games._game import Task
 from skleak.audit.games._levels import noise_levels, reference_records
+from skleak.audit.games._private_sgd import is_private_sgd, membership_success
 from skleak.audit.noise._shape import shape_of_fit
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.state import NoiseShape
@@ -53,6 +61,8 @@ class MembershipSubject:
     noiseless: FloatArray | None = None
     objective: Objective | None = None
     two_classes: bool = False  # True if nothing can be trained on a single class
+    # Of private SGD: success that no attack exceeds, by noise level.
+    allowed: Mapping[float, float] = field(default_factory=dict)
 
     @property
     def classifies(self) -> bool:
@@ -62,7 +72,12 @@ class MembershipSubject:
     @property
     def has_noise(self) -> bool:
         """True if the estimator adds noise of its own."""
-        return "noise_scale" in last_step(self.trained).get_params(deep=False)
+        return adds_noise(self.trained) or self.private_sgd
+
+    @property
+    def private_sgd(self) -> bool:
+        """True if the estimator is trained by private SGD: its noise is a multiplier."""
+        return is_private_sgd(self.trained)
 
     def weight_argument(self, rows: Any = slice(None)) -> dict[str, FloatArray]:
         """Keyword of `fit` of what is trained, for the weights of some records."""
@@ -73,6 +88,16 @@ class MembershipSubject:
     def others(self) -> IntArray:
         """Positions of the records that are no candidates: every model is trained on them."""
         return np.setdiff1d(np.arange(len(self.y)), self.targets)
+
+    @property
+    def n_attacked(self) -> int:
+        """Candidates of a release that are not held out."""
+        return len(self.targets) - (0 if self.reference is not None else self.n_reference)
+
+    @property
+    def usual_size(self) -> float:
+        """Expected number of members."""
+        return len(self.others) + self.prior * self.n_attacked
 
     @property
     def baseline(self) -> float:
@@ -182,6 +207,37 @@ def _obstacle(trained: Any, y: Array) -> str:
     if isinstance(trained, Pipeline):
         return "the preprocessing is trained anew with the model (`refit_preprocessing=True`)"
     return removal_obstacle(trained, y)
+
+
+def bounded(subject: MembershipSubject, levels: Sequence[float], asked: bool) -> MembershipSubject:
+    """Add what no attack on private SGD exceeds; without dp-accounting nothing, unless asked for.
+
+    Training sets differ in a record, and in nothing that was learned of it elsewhere: neither in
+    preprocessing nor in which classes there are.
+    """
+    if not subject.private_sgd or isinstance(subject.trained, Pipeline) or _lacks_classes(subject):
+        return subject
+    model, sizes = subject.trained, (len(subject.others), subject.n_attacked)
+    try:
+        allowed = {
+            level: membership_success(model, level, subject.prior, subject.usual_size, *sizes)
+            for level in levels
+        }
+    except ImportError:
+        if asked:
+            raise
+        return subject
+    return replace(subject, allowed=allowed)
+
+
+def _lacks_classes(subject: MembershipSubject) -> bool:
+    """Return True if a training set may lack a class."""
+    if not subject.classifies or subject.two_classes:
+        return False
+    labels, counts = np.unique(subject.y, return_counts=True)
+    certain = np.isin(labels, subject.y[subject.others])
+    kept = 1.0 if subject.reference is not None else 1.0 - REFERENCE_SHARE
+    return bool(np.any((1.0 - kept * subject.prior) ** counts[~certain] > _UNLIKELY))
 
 
 def membership_levels(noise_scales: Any, subject: MembershipSubject) -> tuple[float, ...]:
