@@ -29,8 +29,9 @@ finds one.
 # %%
 # Settings
 # --------
-# As in table 3 of the paper batches hold one image in a hundred, and momentum is 0.5. Gradients are
-# clipped smoothly to norm 1; the more noise, the shorter the steps.
+# As in table 3 of the paper batches hold one image in a hundred, and momentum is 0.5; the noise
+# multipliers are among its. Gradients are clipped smoothly to norm 1; the more noise, the shorter
+# the steps, which are ours.
 import argparse
 import itertools
 import json

@@ -22,10 +22,10 @@ from skleak.utils._typing import Array
 class PrivateSGDClassifier(ClassPredictionMixin, PrivateSGD):
     """Classifier trained by private stochastic gradient descent that measures its leakage.
 
-    Each step draws a batch, clips the gradient of each of its records, adds Gaussian noise to their
-    sum, divides it by the expected size of the batch, and goes on from there. What the steps reveal
-    of every record is added up as Fisher information, with the exact factors of subsampling
-    (`skleak.accounting.subsampled_fisher_factors`). Only ``release()`` may be published.
+    Each step draws a batch, clips the gradients of its records, adds Gaussian noise to their sum,
+    and divides it by the expected size of a batch. What all steps reveal of every record is added
+    up as Fisher information, with the exact factors of subsampling. Only ``release()`` may be
+    published. See docs/theory.md.
 
     Parameters
     ----------
@@ -43,8 +43,7 @@ class PrivateSGDClassifier(ClassPredictionMixin, PrivateSGD):
     learning_rate, momentum : float, default=0.1, 0.5
         Step along the noisy mean gradient, and share of the step before.
     sampling : {"poisson", "fixed"}, default="poisson"
-        Batches of every record by itself, or of a fixed number; afresh in each step, never shuffled
-        epochs, whose leakage does not add up.
+        Batches of every record by itself, or of a fixed number; afresh in each step.
     sampling_rate : float in (0, 1], default=0.01
         Probability of a record to be in a batch.
     max_steps : int, default=1000
@@ -61,7 +60,7 @@ class PrivateSGDClassifier(ClassPredictionMixin, PrivateSGD):
         Whom to follow: all or some rows at every step, or the members of each batch, which is
         unbiased for all. None is "all" for the default module, else "batch".
     n_runs : int, default=1
-        Runs that the leakage is the mean of; the first is kept.
+        Runs that the leakage is the mean of; the first is the model.
     delta : float, default=1e-6
         Failure probability of the guarantee.
     epsilon_budget : float or None, default=None
@@ -89,15 +88,12 @@ class PrivateSGDClassifier(ClassPredictionMixin, PrivateSGD):
     n_steps_, noise_multiplier_ : int, float
         Steps taken, and noise used.
     fisher_information_loss_, diagonal_fisher_information_loss_ : ndarray of shape (n_samples,)
-        Loss of each record in 1 / (unit of the columns), from above (eigenvalues of the steps
-        added, or the trace), and its root mean square over the unknowns. NaN if not followed, None
-        if not accounted for. Confidential.
+        Loss of each record in 1 / (unit of the columns), from above, and its root mean square over
+        the unknowns. NaN if not followed, None if not accounted for. Confidential.
     fisher_information_loss_error_, diagonal_fisher_information_loss_error_ : ndarray
-        Their standard errors: zero where ``leakage_scope_`` is "this run only" and all was counted.
-    leakage_scope_ : str or None
-        "this run only", or the number of runs that it is the mean of.
-    history_ : dict of ndarray
-        Mean loss and size of each batch. Confidential.
+        Their standard errors: zero if ``leakage_scope_`` is "this run only" and all was counted.
+    leakage_scope_, history_ : str or None, dict of ndarray
+        "this run only", or of how many runs the mean; loss and size of each batch, confidential.
 
     Examples
     --------

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from helpers import assert_scikit_learn_checks_pass
 from scipy import linalg, sparse
+from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.datasets import make_classification, make_regression
 from sklearn.exceptions import NotFittedError
@@ -16,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skleak
-from skleak.accounting import LeakageLedger
+from skleak.accounting import LeakageLedger, subsampled_gaussian_tradeoff
 from skleak.exceptions import LeakageBudgetError, NoGuaranteeError, PrivacyLeakWarning
 from skleak.mechanisms import EpsilonDelta, GaussianDP, MaxLeakage
 from skleak.neural import PrivateSGDClassifier, PrivateSGDRegressor
@@ -41,8 +42,8 @@ def test_scikit_learn_checks(cls):
 @pytest.mark.parametrize("cls", [PrivateSGDClassifier, PrivateSGDRegressor])
 def test_scikit_learn_checks_under_options(cls):
     options = {"sampling": "fixed", "account_every": 3, "account_records": "batch", "n_runs": 2}
-    for changes in ({}, options, {"clipping": "hard"}, {"noise_multiplier": 0.0}):
-        assert_scikit_learn_checks_pass(cls(**changes))
+    for changes in (options, {"clipping": "hard"}, {"noise_multiplier": 0.0}):
+        assert_scikit_learn_checks_pass(cls(max_steps=10, **changes))
 
 
 def test_seeds_and_containers_change_nothing(data):
@@ -240,6 +241,10 @@ def test_goals_and_budgets(data):
     mu = _model(noise_multiplier=GaussianDP(1.0), accounting=None).fit(X, y)
     # Without sampling 2 sqrt(20) is needed.
     assert 0.5 < mu.noise_multiplier_ < 2.0 * 20**0.5 * 1.11524
+    for share, holds in ((1.0, True), (0.99, False)):
+        sigma = share * mu.noise_multiplier_ / 1.11524
+        alpha, beta = subsampled_gaussian_tradeoff(sigma, 0.2, 20, relation="replace")
+        assert np.all(beta >= norm.cdf(-norm.ppf(alpha) - 1.0) - 1e-6) == holds
     with pytest.raises(ValueError, match="noise_multiplier"):
         _model(noise_multiplier=MaxLeakage(1.0)).fit(X, y)
     budgeted = _model(epsilon_budget=3.0, max_steps=200, noise_multiplier=4.0).fit(X, y)

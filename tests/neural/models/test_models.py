@@ -3,9 +3,11 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-from skleak.neural import models
+from skleak.exceptions import PrivacyLeakWarning
+from skleak.neural import PrivateSGDClassifier, models
 
 
 def test_importing_the_networks_imports_no_torch():
@@ -69,6 +71,20 @@ class TestWithTorch:
     def test_each_call_builds_anew(self):
         first, second = models.dra22_mnist(), models.dra22_mnist()
         assert not self.torch.equal(first[1].weight, second[1].weight)
+
+    def test_the_estimators_take_them(self, rng):
+        """Without a warning, but where the activations have kinks, which accounting misses."""
+        X, y = rng.random((20, 784)), np.arange(20) % 10
+        options = {"max_steps": 2, "sampling_rate": 0.2, "random_state": 0, "device": "cpu"}
+        probes = {"accounting": "probes", "n_probes": 1, "account_records": [0]}
+        model = PrivateSGDClassifier(models.dra22_mnist, **options, **probes).fit(X, y)
+        eta = model.fisher_information_loss([0], norm="trace")
+        assert 0.0 < eta[0] < np.inf
+        loss = {"loss": models.squared_probability_loss, "accounting": None}
+        bounded = PrivateSGDClassifier(models.bil23_convnet, **options, **loss).fit(X, y)
+        assert np.all(bounded.history_["loss"] <= 2.0)
+        with pytest.warns(PrivacyLeakWarning, match="gradients then jump"):
+            PrivateSGDClassifier(models.bil23_convnet, **options, **probes).fit(X, y)
 
     def test_bounded_loss(self):
         torch = self.torch
