@@ -115,6 +115,7 @@ def _run(s, n, sampling, accounting, source, n_steps, learning_rate=LEARNING_RAT
     return observer.totals()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", ["poisson", "fixed"])
 def test_the_loop_adds_up_its_expectation(sampling):
     """All ways of following records agree with quadrature, within five of their own errors."""
@@ -132,6 +133,7 @@ def test_the_loop_adds_up_its_expectation(sampling):
         assert total.exact == (accounting.records is not None and accounting.every == 1)
 
 
+@pytest.mark.slow
 def test_the_error_of_one_run_is_that_of_following_members_only():
     """Where nothing moves, all that varies between runs is who took part."""
     accounting = Accounting(None, private_target=False)

@@ -1,6 +1,5 @@
 """The networks of the papers, against the numbers that these state."""
 
-import subprocess
 import sys
 
 import numpy as np
@@ -8,11 +7,6 @@ import pytest
 
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.neural import PrivateSGDClassifier, models
-
-
-def test_importing_the_networks_imports_no_torch():
-    code = "import sys, skleak.neural.models; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_without_torch_a_network_says_what_to_install(monkeypatch):

@@ -1,16 +1,10 @@
 """Without torch the game is there, and says what it needs."""
 
-import subprocess
 import sys
 
 import pytest
 
 from skleak.neural import CanaryExtraction, causal_transformer
-
-
-def test_importing_it_imports_no_torch():
-    code = "import sys, skleak.neural; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_without_torch_it_says_what_to_install(monkeypatch):
