@@ -1,6 +1,7 @@
 """Audits of private SGD: trainings anew, and bounds from their trade-off curve."""
 
 import sys
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -73,6 +74,30 @@ def test_what_cannot_be_audited_is_refused(monkeypatch):
         LeakageAuditor(trained(), "sex", noise_scales=[1.0]).fit(X, y)
     with pytest.raises(AttackNotApplicableError, match="exact test"):
         MembershipAuditor(trained(), secrets="drawn").fit(X, y)
+
+
+class Nosy:
+    """Looks for the number of members in what is told of the training."""
+
+    told: ClassVar[list[dict[str, object]]] = []
+
+    def fit(self, X, y, X_reference, y_reference):
+        return self
+
+    def predict(self, model):
+        self.told.append(dict(model.provenance_))
+        return np.zeros(60, dtype=int)
+
+
+def test_a_release_does_not_tell_how_many_members_there_were(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    X, y = people()
+    for sampling in ("poisson", "fixed"):
+        Nosy.told.clear()
+        model = trained(sampling=sampling)
+        MembershipAuditor(model, attacks=Nosy(), n_releases=6).fit(X, y, X, y)
+        assert len(Nosy.told) == 6
+        assert all(each == Nosy.told[0] for each in Nosy.told)
 
 
 @pytest.mark.slow
