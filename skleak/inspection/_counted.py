@@ -27,7 +27,7 @@ from skleak.utils._typing import IntArray
 # Records that are refitted where none are named, and at least; fits for the slope of a number.
 _MOST_RECORDS, _LEAST_RECORDS, _FITS_SLOPE = 20, 2, 42
 # Multiplications and additions, and seconds of refits, that a call takes unasked: a few minutes.
-_MOST_WORK, _MOST_SECONDS = 5e11, 300.0
+_MOST_WORK, _MOST_SECONDS = 2e11, 300.0
 # Records that are measured without refits whatever they take.
 _LEAST_MEASURED = 100
 # Entries of the largest table of one block of records: 64 MB.

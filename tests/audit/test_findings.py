@@ -108,14 +108,12 @@ def test_the_summary_holds_the_numbers_of_the_smallest_noise(real_audits, kind):
     else:
         own = report.records[report.records["noise_scale"] == found["noise"]]
         assert found["guess"] == pytest.approx(own["prior"].mean())
+        assert found["limit"] == row["bayes_mse" if kind == "numeric" else "van_trees"]
         if kind == "numeric":
-            assert found["limit"] == row["bayes_mse"]
             assert found["least"] == pytest.approx(row["bayes_mse"], rel=1e-3)
             for error in (found["least"], found["least_of_one"]):
                 assert root(error) in first
             assert found["label"] == own.loc[own["share_at_most"].idxmax(), "label"]
-        else:
-            assert found["limit"] == row["cramer_rao"]
         assert found["smallest"] == own["cramer_rao"].min()
         assert found["half"] == own[f"mse_{row['attack']}"].median()
         assert ("per value" in first) == (kind == "record")

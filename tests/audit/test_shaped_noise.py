@@ -357,7 +357,11 @@ def test_quantities_have_the_bound_of_both_terms(shape, table):
         losses = fitted.fisher_information_loss(features=[1])
         own = records[records["noise_scale"] == scale]
         assert_allclose(own["cramer_rao"], 1.0 / losses**2, rtol=1e-4)
-    assert not (auditor.results_["verdict"] == "bound exceeded").any()
+    results = auditor.results_.set_index("attack")
+    beyond = results[results["verdict"] == "bound exceeded"]
+    # Answers tell what the other columns do, which the prior leaves out, as imputation does.
+    assert set(beyond.index) <= {"black_box"}
+    assert (beyond["share_removed_low"] < results.loc["imputation", "share_removed"].max()).all()
     first = auditor.results_.query("attack == 'white_box'").iloc[0]
     assert first["success"] > 0.99
 

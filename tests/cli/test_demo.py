@@ -70,7 +70,7 @@ def test_demo_has_a_useful_model_whose_noise_is_never_the_same(tmp_path, run):
     scores = []
     for _ in range(5):
         _, out, _ = run("demo", "--out", str(tmp_path))
-        private, ordinary = map(float, re.search(r"R\^2: ([\d.-]+) .*; ([\d.-]+) by", out).groups())
+        private, ordinary = map(float, re.search(r"R²: ([\d.-]+) .*; ([\d.-]+) by", out).groups())
         scores.append(private)
         assert ordinary > 0.4
     assert np.mean(scores) > 0.38
@@ -122,7 +122,7 @@ def test_without_noise_the_demo_says_what_to_do(tmp_path, run):
     assert code == 0
     assert "leakage is infinite" in out
     assert "try --noise-scale 2" in out
-    private, ordinary = re.search(r"R\^2: ([\d.]+) .*; ([\d.]+) by", out).groups()
+    private, ordinary = re.search(r"R²: ([\d.]+) .*; ([\d.]+) by", out).groups()
     assert private == ordinary
 
 

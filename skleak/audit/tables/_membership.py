@@ -180,8 +180,9 @@ def _drawn_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int)
     bounds, limits = dict.fromkeys(design.bounds, np.nan), {}
     if computed is not None:
         bounds |= {name: float(computed[name].mean()) for name in bounds if name != "dp"}
-        error = float(computed["standard_error"].mean())
-        limits["bayes"] = bounds["bayes"] + N_ERRORS * error
+        if "bayes" in bounds:
+            error = float(computed["standard_error"].mean())
+            limits["bayes"] = bounds["bayes"] + N_ERRORS * error
     if "dp" in bounds:
         bounds["dp"] = _pair(design.dp[k], design.prior)
     lost = cells.get(cell_key(noise, "gap"))

@@ -124,10 +124,13 @@ class Change:
         """Step to the minimiser with a candidate in place of the record, found anew."""
         record = self.new[k, : self.state.n_features]
         changed = self.state.objective.with_record(int(self.row[k]), record, self.new_target[k])
-        # One record moves it little; where it moves it beyond all doubles, from the beginning.
+        # One record moves it little; where it moves it far, Newton's steps from there lead nowhere.
         fitted = self.state.factor.coefficients
-        near = np.isfinite(changed.value(fitted, changed.predictor(fitted)))
-        return minimize(changed, start=fitted if near else None).coefficients - fitted
+        if np.isfinite(changed.value(fitted, changed.predictor(fitted))):
+            found = minimize(changed, start=fitted)
+            if found.converged:
+                return found.coefficients - fitted
+        return minimize(changed).coefficients - fitted
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from skleak.neural.report._findings import facts
 from skleak.neural.report._report import PrivateSGDReport
 from skleak.neural.report._sentences import assumptions, findings
 from skleak.neural.report._spread import Spread
+from skleak.rendering.results import median
 from skleak.utils._typing import Array, FloatArray
 
 _N_MOST_EXPOSED = 10
@@ -209,7 +210,7 @@ def _dataset(trained: Trained, records: pd.DataFrame) -> dict[str, Any]:
         "exact": None if totals is None else totals.exact,
         "missing": trained.missing,
         "max_loss": float(loss.max()),
-        "median_loss": float(loss.median()),
+        "median_loss": median(loss),
         "most_exposed_records": records.index[known][order].tolist(),
         **trained.settings,
     }
