@@ -108,31 +108,10 @@ class CountRegressionMixin(RegressorMixin, LinearPredictionMixin):
         return tags
 
 
-class ClassificationMixin(ClassifierMixin, LinearPredictionMixin):
-    """Predict one of two classes by the sign of the predictor, or of more by the largest one."""
+class ClassDecisionMixin(ClassifierMixin):
+    """Predict one of two classes by the sign of the decision function, or the largest of more."""
 
     classes_: Array
-    coef_: FloatArray
-    intercept_: "float | FloatArray"
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Log-odds of the second of two classes, or the predictor of each of more.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Records.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Predictors of more than two classes mean something by their differences only, which
-            are log-odds.
-        """
-        if self._is_binary:
-            return self._linear_predictor(X)
-        X = self._validated(X)
-        return np.asarray(X @ self.coef_.T + self.intercept_)
 
     def predict(self, X: Any) -> Array:
         """Predict the class.
@@ -189,6 +168,32 @@ class ClassificationMixin(ClassifierMixin, LinearPredictionMixin):
     def _is_binary(self) -> bool:
         check_is_fitted(self)
         return len(self.classes_) == 2
+
+
+class ClassificationMixin(ClassDecisionMixin, LinearPredictionMixin):
+    """Predict classes by linear predictors: one of two classes, or one for each of more."""
+
+    coef_: FloatArray
+    intercept_: "float | FloatArray"
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Log-odds of the second of two classes, or the predictor of each of more.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Records.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Predictors of more than two classes mean something by their differences only, which
+            are log-odds.
+        """
+        if self._is_binary:
+            return self._linear_predictor(X)
+        X = self._validated(X)
+        return np.asarray(X @ self.coef_.T + self.intercept_)
 
 
 class ReleasedModel(ExportMixin, BaseEstimator):
