@@ -18,6 +18,7 @@ from skleak.exceptions import PrivacyLeakWarning
 from skleak.mechanisms import Grid
 from skleak.utils._sklearn_compat import validate_data
 from skleak.utils._typing import Array, FloatArray
+from skleak.utils.sources import lazily
 
 
 class LinearPredictionMixin:
@@ -43,13 +44,14 @@ class LinearPredictionMixin:
 class LinearRegressionMixin(RegressorMixin, LinearPredictionMixin):
     """Predict the conditional mean as the linear predictor itself."""
 
+    @lazily
     def predict(self, X: Any) -> FloatArray:
         """Predict the target.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Records.
+        X : array-like, sparse matrix or table of shape (n_samples, n_features)
+            Records; about those outside memory the answer is a lazy Dask array.
 
         Returns
         -------
@@ -61,13 +63,14 @@ class LinearRegressionMixin(RegressorMixin, LinearPredictionMixin):
 class CountRegressionMixin(RegressorMixin, LinearPredictionMixin):
     """Predict the conditional mean as the exponential of the linear predictor."""
 
+    @lazily
     def predict(self, X: Any) -> FloatArray:
         """Predict the expected count.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Records.
+        X : array-like, sparse matrix or table of shape (n_samples, n_features)
+            Records; about those outside memory the answer is a lazy Dask array.
 
         Returns
         -------
@@ -113,13 +116,14 @@ class ClassDecisionMixin(ClassifierMixin):
 
     classes_: Array
 
+    @lazily
     def predict(self, X: Any) -> Array:
         """Predict the class.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Records.
+        X : array-like, sparse matrix or table of shape (n_samples, n_features)
+            Records; about those outside memory the answer is a lazy Dask array.
 
         Returns
         -------
@@ -130,13 +134,14 @@ class ClassDecisionMixin(ClassifierMixin):
             return self.classes_[(decision > 0.0).astype(int)]
         return self.classes_[decision.argmax(axis=1)]
 
+    @lazily
     def predict_proba(self, X: Any) -> FloatArray:
         """Probability of each class, in the order of ``classes_``.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Records.
+        X : array-like, sparse matrix or table of shape (n_samples, n_features)
+            Records; about those outside memory the answer is a lazy Dask array.
 
         Returns
         -------
@@ -147,13 +152,14 @@ class ClassDecisionMixin(ClassifierMixin):
             return np.column_stack([expit(-decision), expit(decision)])
         return np.asarray(softmax(decision, axis=1))
 
+    @lazily
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Logarithm of the probability of each class.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Records.
+        X : array-like, sparse matrix or table of shape (n_samples, n_features)
+            Records; about those outside memory the answer is a lazy Dask array.
 
         Returns
         -------
@@ -176,13 +182,14 @@ class ClassificationMixin(ClassDecisionMixin, LinearPredictionMixin):
     coef_: FloatArray
     intercept_: "float | FloatArray"
 
+    @lazily
     def decision_function(self, X: Any) -> FloatArray:
         """Log-odds of the second of two classes, or the predictor of each of more.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Records.
+        X : array-like, sparse matrix or table of shape (n_samples, n_features)
+            Records; about those outside memory the answer is a lazy Dask array.
 
         Returns
         -------

@@ -7,6 +7,7 @@ __all__ = [
     "IncompleteAuditWarning",
     "LeakageBudgetError",
     "NoGuaranteeError",
+    "NoMinimizerWarning",
     "PartialBlockWarning",
     "PrivacyLeakWarning",
     "ReleaseMismatchWarning",
@@ -29,6 +30,10 @@ class ReleaseMismatchWarning(UserWarning):
 
 class IncompleteAuditWarning(UserWarning):
     """An audit stopped short; what was finished is kept."""
+
+
+class NoMinimizerWarning(UserWarning):
+    """With another value of some records no minimiser is reached: what that tells is not known."""
 
 
 class CostWarning(UserWarning):

@@ -2,10 +2,12 @@
 
 import functools
 import inspect
+import warnings
 
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import check_estimator
 
 from skleak.influence.reweighting import total_feature_norms
@@ -104,3 +106,11 @@ def total_norms(state, batch, columns=None, norm="spectral", *, derivative=None)
     """Total loss of each record over one block of columns, by default the whole record."""
     columns = state.whole_record if columns is None else columns
     return total_feature_norms(state, batch, [columns], norm, derivative=derivative)[:, 0]
+
+
+def fit_quietly(model, X, y, sample_weight=None):
+    """State of a fit that met its tolerance as far as rounding lets it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y, sample_weight=sample_weight)
+    return model._confidential_state()

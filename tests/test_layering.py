@@ -25,6 +25,7 @@ LAYERS = [
     {"linear_model", "attacks"},
     {"neural"},
     {"audit"},
+    {"tracking"},
     {"datasets"},
     {"cli"},
     {"__main__"},

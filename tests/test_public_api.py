@@ -10,7 +10,7 @@ import sys
 import skleak
 
 # Needs an extra, and is imported by those who have it.
-OPTIONAL = {"skleak.neural.canary.torch", "skleak.neural.torch"}
+OPTIONAL = {"skleak.neural.canary.torch", "skleak.neural.torch", "skleak.tracking._evaluator"}
 PACKAGES = [
     f"skleak.{module.name}" for module in pkgutil.iter_modules(skleak.__path__) if module.ispkg
 ]

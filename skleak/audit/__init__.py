@@ -6,10 +6,12 @@ from skleak.audit.gain._control import attribute_gain
 from skleak.audit.gain._gain import AttributeGain
 from skleak.audit.report._person import PersonAudit
 from skleak.audit.report._report import AuditReport
+from skleak.audit.report.overview._dossier import Dossier
 
 __all__ = [
     "AttributeGain",
     "AuditReport",
+    "Dossier",
     "LeakageAuditor",
     "MembershipAuditor",
     "PersonAudit",

@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary.hypotheses import check_private, check_weights, check_weights_known
 from skleak.adversary.knowledge import as_table, column_names
-from skleak.audit.games._game import Game, Task
+from skleak.audit.games._game import Game
+from skleak.audit.games._game import Task as GameTask
 from skleak.audit.report._build import build_report, fingerprint, identity
 from skleak.audit.report._labels import with_labels
 from skleak.audit.run._checkpoint import Checkpoint, stored_entropy
@@ -22,18 +23,23 @@ from skleak.audit.run._run import Run
 from skleak.utils._confidential import ConfidentialMixin, without_ledger
 from skleak.utils._random import make_generator
 from skleak.utils._sklearn_compat import (
+    CallbackSupportMixin,
     HasMethods,
     Interval,
     RawTableMixin,
     StrOptions,
+    Task,
     fit_context,
+    fit_task,
+    kept_for_teardown,
 )
 from skleak.utils._typing import Array, FloatArray, RandomState
+from skleak.utils.sources import is_large_source
 
 _FITTED = ("results_", "records_", "report_", "partial_results_", "feature_names_in_")
 
 
-class BaseAuditor(ConfidentialMixin, RawTableMixin, BaseEstimator):
+class BaseAuditor(ConfidentialMixin, RawTableMixin, CallbackSupportMixin, BaseEstimator):
     """Check input, play the games of a subclass, and plot its report.
 
     A subclass has the parameters below and its own, and says in `_game` what is played. Nothing
@@ -125,6 +131,8 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, BaseEstimator):
 
         Raises
         ------
+        TypeError
+            For records outside memory: a Dask array or frame, a path, or a Polars lazy frame.
         ValueError
             For an unknown or single-valued attribute, missing values in it, too many values, too
             few candidates, unknown attacks or bounds, wrong noise scales, or a checkpoint of
@@ -147,41 +155,50 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, BaseEstimator):
         """
         before = self.__dict__.copy()
         try:
+            _check_in_memory(X=X, y=y, X_test=X_test, y_test=y_test, sample_weight=sample_weight)
             table, y = self._validate(X, y)
             weights = check_weights(sample_weight, table)
             check_weights_known(self.estimator, weighted=weights is not None)
-            self._audit(table, y, weights, X_test, y_test)
+            with fit_task(self, 2) as task:
+                self._audit(table, y, weights, X_test, y_test, task)
         except BaseException:
             # The audit before, if there was one, stays whole beside what is finished of this one.
             finished = {n: v for n, v in self.__dict__.items() if n == "partial_results_"}
+            finished |= kept_for_teardown(self)
             self.__dict__.clear()
             self.__dict__.update(before | finished)
             raise
         return self
 
     def _audit(
-        self, table: Any, y: Array, sample_weight: FloatArray | None, X_test: Any, y_test: Any
+        self,
+        table: Any,
+        y: Array,
+        sample_weight: FloatArray | None,
+        X_test: Any,
+        y_test: Any,
+        progress: Task,
     ) -> None:
         """Play the game of the parameters, and set the fitted attributes."""
         check_private(self.estimator, "auditor")
-        asked = {field.name for field in fields(Task)} & set(self.get_params(deep=False))
+        asked = {field.name for field in fields(GameTask)} & set(self.get_params(deep=False))
         parameters = {name: getattr(self, name) for name in asked}
         data = {"table": table, "y": y, "X_test": X_test, "y_test": y_test}
         parameters |= data | {"estimator": without_ledger(self.estimator)}
         entropy = None if self.checkpoint is None else stored_entropy(self.checkpoint)
         if entropy is None:
             entropy = make_generator(self.random_state).integers(0, 2**32, size=4).tolist()
-        task = Task(**parameters, sample_weight=sample_weight)
+        task = GameTask(**parameters, sample_weight=sample_weight)
         store = None
         if self.checkpoint is not None:
             store = Checkpoint(self.checkpoint, {}, identity(self, task))
-        with kept_parts(store, entropy, verbose=self.verbose):
+        with progress.part("game"), kept_parts(store, entropy, verbose=self.verbose):
             game = self._game(task, entropy)
         if store is not None:
             store.fingerprint = fingerprint(self, game)
         run = Run(game, store, entropy)
         try:
-            run.play(n_jobs=self.n_jobs, verbose=self.verbose)
+            run.play(n_jobs=self.n_jobs, verbose=self.verbose, task=progress)
         finally:
             self.partial_results_ = game.results(run.outcomes)
         self.attacks_ = game.attacks
@@ -190,7 +207,7 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, BaseEstimator):
         self.report_ = build_report(self, game, run.outcomes, run.entropy)
 
     @abstractmethod
-    def _game(self, task: Task, entropy: list[int]) -> Game:
+    def _game(self, task: GameTask, entropy: list[int]) -> Game:
         """Return the game that is played; the seeds of the audit come from the entropy."""
 
     def plot(self, ax: Any = None) -> Any:
@@ -235,3 +252,15 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, BaseEstimator):
         if names is not None:
             self.feature_names_in_ = names
         return table, y
+
+
+def _check_in_memory(**given: Any) -> None:
+    """Raise for what an audit would have to load as a whole, without a word."""
+    for name, values in given.items():
+        if is_large_source(values):
+            raise TypeError(
+                f"`{name}` of an audit must be in memory; got {type(values).__name__}. An audit "
+                "refits models and attacks records one by one: pass a random sample as a "
+                "DataFrame, some thousands of rows. Leakage and reports of all records are "
+                "computed outside memory by the private models themselves."
+            )

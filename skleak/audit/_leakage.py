@@ -20,15 +20,15 @@ class LeakageAuditor(BaseAuditor):
 
     Play attacks, each fitted on what its adversary knows, against releases at every noise level,
     beside upper bounds on the success of *any* attack. A release only draws noise; intervals count
-    releases, not records. All results are confidential. See the user guide, docs/theory.md.
+    releases, not records. All results are confidential. See the user guide, docs/theory/audits.md.
 
     Parameters
     ----------
     estimator : estimator, Pipeline or search
         Model to audit; clones of it are fitted. Private estimators of skleak have closed forms;
         other linear models are refitted for every candidate, and get noise added; all others are
-        asked for predictions, without bounds (docs/theory.md, "Any model") but for private SGD,
-        whose trade-off curve bounds guesses of values ("dp" in `bounds`). Where a stated
+        asked for predictions, without bounds (docs/theory/audits.md) but for private SGD, whose
+        trade-off curve bounds guesses of values ("dp" in `bounds`). Where a stated
         ``noise_scale`` is not what fits add, the measured noise is used, with a warning.
     attribute : str, int or None, default=None
         Sensitive column of the raw data, by name or position; "(target)" is the target of the

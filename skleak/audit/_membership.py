@@ -20,7 +20,7 @@ class MembershipAuditor(BaseAuditor):
     release, on the same members at all noise levels; without noise of its own it gets noise added
     to its coefficients. Test records, or else a quarter of the candidates, are never trained on:
     they calibrate attacks and measure utility. All results are confidential. See the user guide,
-    docs/theory.md, "Membership".
+    docs/theory/membership.md.
 
     Parameters
     ----------

@@ -1,6 +1,7 @@
 """Upper bounds on what any attacker can guess, lower bounds on reconstruction error."""
 
 from skleak.bounds._fano import closed_form_fano_advantage, fano_advantage, renyi_fano_advantage
+from skleak.bounds._generalization import generalization_gap_bound
 from skleak.bounds._information import information_projection_advantage, renyi_projection_advantage
 from skleak.bounds._membership import (
     membership_advantage_dp,
@@ -36,6 +37,7 @@ __all__ = [
     "fisher_information_loss_mse",
     "gaussian_tradeoff_advantage",
     "gdp_advantage",
+    "generalization_gap_bound",
     "hammersley_chapman_robbins_mse",
     "information_projection_advantage",
     "membership_advantage_dp",

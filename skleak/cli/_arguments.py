@@ -95,6 +95,12 @@ def _add_audit(commands: "argparse._SubParsersAction[Parser]") -> None:
         help="CSV (also compressed; commas, semicolons or tabs) or Parquet; missing values are "
         "empty, NA or ?",
     )
+    audit.add_argument(
+        "--config",
+        metavar="PATH",
+        help="YAML file of options: a line for each, such as `target: income`, and `data` for "
+        "DATA. What is typed here wins; paths in it are relative to its folder",
+    )
     _add_columns(audit.add_argument_group("columns"))
     _add_model(audit.add_argument_group("model"))
     _add_attack(audit.add_argument_group("attack"))
@@ -209,6 +215,25 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         default=AUDIT_NAME,
         metavar="PATH",
         help=f"HTML file, or JSON file, or the folder for {AUDIT_NAME} (default: %(default)s)",
+    )
+    group.add_argument(
+        "--sarif",
+        type=_file_path,
+        metavar="PATH",
+        help="also write what is above the limit as SARIF 2.1.0, for code scanning; without rows "
+        "of persons",
+    )
+    group.add_argument(
+        "--summary",
+        type=_file_path,
+        metavar="PATH",
+        help="also append an overview as Markdown, for job summaries; without rows of persons",
+    )
+    group.add_argument(
+        "--brief",
+        action="store_true",
+        help="print that overview and nothing else, for logs that others read: no name and no "
+        "value of a record, also not in warnings and errors, of which only the type is printed",
     )
     group.add_argument(
         "--fail-above",

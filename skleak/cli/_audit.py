@@ -1,6 +1,7 @@
 """``skleak audit``: train on a table, attack the releases, and say what was found."""
 
 import math
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,8 @@ from skleak.audit import AuditReport, LeakageAuditor, MembershipAuditor
 from skleak.cli._limit import judge
 from skleak.cli._models import called, load_model, on_columns
 from skleak.cli._preparation import Prepared, prepare
-from skleak.cli._reading import read_table
+from skleak.cli._reading import Reading, read_table, resolve_column
+from skleak.cli._sarif import sarif
 from skleak.cli._terminal import complain, one_line, say, section, wrap, write
 from skleak.exceptions import IncompleteAuditWarning
 from skleak.linear_model import (
@@ -24,7 +26,7 @@ from skleak.linear_model import (
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
-from skleak.rendering import count, number, plural
+from skleak.rendering import check_enough, count, number, plural
 from skleak.utils._typing import Array, FloatArray
 
 Auditor = LeakageAuditor | MembershipAuditor
@@ -60,11 +62,21 @@ class Options:
     prior: Literal["marginal", "uniform", "conditional"]
     max_records: int | None
     out: Path
+    sarif: Path | None
+    summary: Path | None
+    brief: bool
     fail_above: float | None
     checkpoint: Path | None
     n_jobs: int | None
     seed: int
     quiet: bool
+    # The file that asked for the audit, and the line that says most of it.
+    asked_in: tuple[Path, int] | None = None
+
+    @property
+    def shares(self) -> bool:
+        """True if something is written that others read."""
+        return self.brief or self.sarif is not None or self.summary is not None
 
 
 def audit(options: Options) -> int:
@@ -78,8 +90,48 @@ def audit(options: Options) -> int:
             "or after a column. Take one of the two"
         )
     reading = read_table(options.data)
+    if not options.brief:
+        return _audit(options, reading)
+    named = {"--target": options.target, "--sensitive": options.sensitive, "--id": options.identity}
+    for option, name in named.items():
+        _check_column(reading, option, name)
+    try:
+        with _silent_workers():
+            return _audit(options, reading)
+    except Exception as error:
+        # Also of a model of the user's: any text may quote a value.
+        raise ValueError(
+            f"{type(error).__name__}. What it says may name records, or hold their values: run the "
+            "same command without --brief where only those who may see the data read it"
+        ) from None
+
+
+@contextmanager
+def _silent_workers() -> Iterator[None]:
+    """Let no worker process print its warnings, whose texts may quote values too."""
+    name = "PYTHONWARNINGS"
+    before = os.environ.get(name)
+    os.environ[name] = "ignore"
+    try:
+        yield
+    finally:
+        del os.environ[name]
+        if before is not None:
+            os.environ[name] = before
+
+
+def _check_column(reading: Reading, option: str, name: str | None) -> None:
+    """Tell a wrong name without the right ones: of a file without a head they are a record."""
+    try:
+        if name is not None:
+            resolve_column(reading.frame, name, option)
+    except ValueError:
+        raise ValueError(f"{option}: there is no column {name!r}") from None
+
+
+def _audit(options: Options, reading: Reading) -> int:
     own = _own_model(options)
-    say(wrap([*reading.notes, *_loaded(options, own)]))
+    _say(options, wrap([*reading.notes, *_loaded(options, own)]))
     prepared = prepare(
         reading.frame,
         target=options.target,
@@ -94,17 +146,41 @@ def audit(options: Options) -> int:
         seed=options.seed,
     )
     _check_secret(options, prepared)
+    if options.shares:
+        check_enough(min(len(prepared.X), options.max_records or len(prepared.X)))
     auditor, notes = _auditor(options, prepared, own)
-    say(wrap([*prepared.notes, *notes]), section("Columns", wrap(prepared.decisions, "- ")), "")
+    columns = section("Columns", wrap(prepared.decisions, "- "))
+    _say(options, wrap([*prepared.notes, *notes]), columns, "")
     report = _fit(auditor, prepared, options)
-    say(report.to_text())
+    _say(options, report.to_text())
     write(report, options.out)
-    say(_next_steps(options, prepared, own))
+    _share(report, options)
+    _say(options, _next_steps(options, prepared, own))
     if options.fail_above is None:
         return 0
     passed, line = judge(report, options.fail_above)
-    say("", line)
+    _say(options, "", line)
     return 0 if passed else _ABOVE_THE_LIMIT
+
+
+def _say(options: Options, *texts: str) -> None:
+    if not options.brief:
+        say(*texts)
+
+
+def _share(report: AuditReport, options: Options) -> None:
+    """Write what others may read: no name, and no value of a record."""
+    if options.brief:
+        say(report.to_markdown())
+    if options.summary is not None:
+        with options.summary.open("a", encoding="utf-8") as file:
+            file.write(report.to_markdown() + "\n")
+    if options.sarif is not None:
+        limit = options.fail_above
+        limit = float(report.settings["max_advantage"]) if limit is None else limit
+        file_of, line = options.asked_in or (Path(options.data), 1)
+        text = sarif(report, limit, file_of, line)
+        options.sarif.write_text(text, encoding="utf-8")
 
 
 def _own_model(options: Options) -> Any:
@@ -173,8 +249,11 @@ def _auditor(options: Options, prepared: Prepared, own: Any) -> tuple[Auditor, l
             "A model is trained in each release on about half of the records attacked, drawn anew, "
             "and on all others."
         )
-    if options.sensitive is None and not options.membership and options.prior == "uniform":
-        notes.append("--prior uniform: of whole records it bounds no attacker.")
+    if options.sensitive is None and not options.membership:
+        bounds = (
+            " --prior uniform bounds no attacker on them." if options.prior == "uniform" else ""
+        )
+        notes.append(f"Without --sensitive COLUMN attackers reconstruct whole records.{bounds}")
     attacks: str | list[str] = "default"
     quantity = prepared.sensitive is not None and not prepared.n_values
     if own is None and prepared.target.classes and quantity:
@@ -191,7 +270,7 @@ def _auditor(options: Options, prepared: Prepared, own: Any) -> tuple[Auditor, l
         "records": records,
         "checkpoint": options.checkpoint,
         "n_jobs": options.n_jobs,
-        "verbose": 0 if options.quiet else 1,
+        "verbose": 0 if options.quiet or options.brief else 1,
         "random_state": options.seed,
     }
     if options.fail_above is not None:
@@ -245,7 +324,7 @@ def _records(options: Options, n: int) -> "FloatArray | None":
 
 def _fit(auditor: Auditor, prepared: Prepared, options: Options) -> AuditReport:
     try:
-        with _warnings_in_one_line():
+        with _warnings_in_one_line(options.brief):
             auditor.fit(prepared.X, prepared.y, prepared.X_test, prepared.y_test)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted. {_kept(options)}") from None
@@ -263,12 +342,12 @@ def _kept(options: Options) -> str:
 
 
 @contextmanager
-def _warnings_in_one_line() -> Iterator[None]:
-    """Tell every warning once, without the place in the code that gave it."""
+def _warnings_in_one_line(brief: bool) -> Iterator[None]:
+    """Tell every warning once, without the place in the code that gave it; in brief its type."""
     shown: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *_: object) -> None:
-        text = one_line(message)
+        text = category.__name__ if brief else one_line(message)
         if text not in shown:
             shown.add(text)
             complain(f"skleak audit: warning: {text}")

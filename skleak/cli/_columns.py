@@ -27,15 +27,18 @@ _DAY = pd.Timedelta(days=1)
 class Decisions:
     """Decisions on columns, told once for all columns of one fate."""
 
-    made: dict[str, list[str]] = field(default_factory=dict)  # Names of columns by what was decided
+    made: dict[str, list[str]] = field(default_factory=dict)  # What was decided on each column
 
     def add(self, name: str, decision: str) -> None:
         """Note a decision on a column."""
-        self.made.setdefault(decision, []).append(shorten(name, 40))
+        self.made.setdefault(name, []).append(decision)
 
     def lines(self) -> tuple[str, ...]:
-        """One line for each decision."""
-        return tuple(f"{', '.join(names)}: {decision}" for decision, names in self.made.items())
+        """One line for each fate: all decisions on a column, and the columns that share them."""
+        fates: dict[str, list[str]] = {}
+        for name, decided in self.made.items():
+            fates.setdefault("; ".join(decided), []).append(shorten(name, 40))
+        return tuple(f"{', '.join(names)}: {fate}" for fate, names in fates.items())
 
 
 def missing_label(column: "pd.Series[Any]") -> str:
@@ -189,7 +192,10 @@ def _names_records(column: "pd.Series[Any]", name: str, decisions: Decisions) ->
         decisions.add(name, _single(present))
         return True
     if n_levels == len(present) and n_levels > 2:
-        decisions.add(name, "dropped, as it differs in every record and names it")
+        named = "dropped, as it differs in every record and names it"
+        if len(present) == len(column):
+            named += "; to find records again by it, pass it to --id"
+        decisions.add(name, named)
         return True
     if n_levels > MAX_LEVELS and n_levels > 0.5 * len(present):
         decisions.add(

@@ -17,6 +17,7 @@ from skleak.cli._arguments import AUDIT_NAME, REPORT_NAME
 from skleak.cli._terminal import say, section, wrap, write
 from skleak.influence.reweighting import relative_spread
 from skleak.linear_model import PrivateLinearRegression
+from skleak.metrics import EXCEEDED
 from skleak.rendering import align, number, percent
 from skleak.rendering.results import levels, tightest
 
@@ -129,6 +130,10 @@ def _attacked(audit: AuditReport) -> str:
         "the model. No attack is right more often than the bound, on average over secrets drawn "
         "from the prior."
     )
+    if (right[["black_box", "white_box"]].max(axis=1) > bound).any():
+        beyond = (audit.results["verdict"] == EXCEEDED).any()
+        how = "more" if beyond else "no more"
+        meaning += f" Where one is in this table, it is so by {how} than chance explains."
     text = f"{wrap(audit.findings[:1])}\n\n{table}\n{wrap([meaning])}"
     return section(f"Attacked: share of records whose {_SECRET} is guessed right", text)
 

@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from skleak.audit import AuditReport
 
 
+def passing(report: "AuditReport", limit: float) -> pd.DataFrame:
+    """Return the largest advantages by noise scale, and in ``passes`` which are within a limit."""
+    table = report.largest_advantages()
+    return table.assign(passes=(table["advantage"] <= limit) & ~table["at_least"])
+
+
 def judge(report: "AuditReport", limit: float) -> tuple[bool, str]:
     """Compare the largest advantages with a limit.
 
@@ -21,8 +27,8 @@ def judge(report: "AuditReport", limit: float) -> tuple[bool, str]:
     Returns ``passed``: whether it is kept at every noise scale. What is not known does not pass;
     ``line``: which noise scales pass, and which fail.
     """
-    table = report.largest_advantages().assign(largest=record_advantages(report)["largest"])
-    passes = (table["advantage"] <= limit) & ~table["at_least"]
+    table = passing(report, limit).assign(largest=record_advantages(report)["largest"])
+    passes = table["passes"]
     parts = [
         _named(part, verb, report)
         for part, verb in ((table[passes], "pass"), (table[~passes], "fail"))

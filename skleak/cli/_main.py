@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from skleak.cli._arguments import build_parser, data_file
+from skleak.cli._config import Config, parse
 from skleak.cli._terminal import complain, flush, one_line, say
 
 _UNUSABLE, _INTERRUPTED = 2, 130
@@ -31,15 +32,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     parser = build_parser()
     try:
-        arguments = parser.parse_args(argv)
+        arguments, config = parse(parser, argv)
     except SystemExit as stop:
         return int(stop.code or 0)
+    except ValueError as error:
+        complain(f"skleak: error: {one_line(error)}")
+        return _UNUSABLE
     if arguments.command is None:
         say(parser.format_help().rstrip())
         return 0
     command = arguments.command
     try:
-        code = _run(arguments)
+        code = _run(arguments, config)
     except KeyboardInterrupt as stop:
         complain(f"skleak {command}: {str(stop) or 'interrupted'}")
         return _INTERRUPTED
@@ -50,9 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(arguments: argparse.Namespace, config: Config | None) -> int:
     # Here, as `--help` and `--version` need none of it.
-    options = {name: value for name, value in vars(arguments).items() if name != "command"}
+    other = ("command", "config")
+    options = {name: value for name, value in vars(arguments).items() if name not in other}
     if arguments.command == "demo":
         from skleak.cli._demo import demo
 
@@ -60,7 +65,10 @@ def _run(arguments: argparse.Namespace) -> int:
     data_file(arguments.data)  # told before anything takes seconds to import
     from skleak.cli._audit import Options, audit
 
-    return audit(Options(**options))
+    asked_in = None
+    if config is not None:
+        asked_in = (config.path, config.line_of("noise-scale", "sensitive", "membership", "target"))
+    return audit(Options(**options, asked_in=asked_in))
 
 
 def _told(error: Exception) -> str:

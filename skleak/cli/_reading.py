@@ -104,6 +104,12 @@ def _read_csv(file: Path) -> tuple[pd.DataFrame, list[str]]:
             raise ValueError(
                 "lines hold more cells than the first, which must name every column"
             ) from error
+        except pd.errors.ParserError as error:
+            why = str(error).rpartition("C error: ")[2].strip()
+            raise ValueError(
+                f"{why}. Expected a table whose lines have the same number of cells; put cells "
+                "that hold the separator in quotes"
+            ) from error
     how = f"separated by {_SEPARATORS[separator]}"
     notes = [how if encoding == "utf-8-sig" else f"{how}, encoded as {encoding}"]
     if separator != ",":

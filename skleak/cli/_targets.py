@@ -53,7 +53,8 @@ def read_target(
     Shapes: ``column`` (n,); returns ``target``; ``kept`` (n,): records that have one.
     """
     # A date has days, a text of numbers is numbers: as for any other column.
-    column = typed(column.to_frame(name), (), Decisions())[name]
+    decisions = Decisions()
+    column = typed(column.to_frame(name), (), decisions)[name]
     kept = column.notna().to_numpy()
     column = column[kept]
     distinct = column.nunique()
@@ -78,6 +79,8 @@ def read_target(
         first, last = labels[:-1], labels[-1]
         shown = f" ({', '.join(first[:4])}{', …' if len(first) > 4 else ''} and {last})"
     note = f"Target: `{shorten(name, 40)}`{shown}; {what}{why}."
+    if read := decisions.made.get(name):
+        note += f" It holds {'; '.join(read)}."
     return Target(model, values, note), kept
 
 

@@ -16,9 +16,11 @@ from skleak.inspection._counted import affordable, counted, held
 from skleak.inspection._pipeline import Inspected, inspected
 from skleak.inspection._selection import Selection, Unknown, read
 from skleak.inspection._table import as_table, record_labels
+from skleak.inspection.large import some_records
 from skleak.utils._features import resolve_features
 from skleak.utils._records import values_withheld
 from skleak.utils._typing import IntArray
+from skleak.utils.sources import is_large_source
 
 
 def attribute_leakage(
@@ -38,22 +40,22 @@ def attribute_leakage(
     Follow a number through the fitted transformers to all encoded columns that it moves; compare
     the releases that each of a few values would give. Assume an attacker who knows all else: the
     other records, the rest of this one and its target, the transformers and the training. See the
-    user guide, docs/theory.md, "Raw columns".
+    user guide, docs/theory/raw_columns.md.
 
     Parameters
     ----------
     pipeline : estimator or Pipeline
         Fitted; ends in a private estimator of this library, which still has its training data
         (neither pickled nor copied).
-    X : DataFrame or array-like of shape (n, n_columns)
+    X : DataFrame, array-like, path, Polars lazy frame or Dask frame of shape (n, n_columns)
         Raw training records of the pipeline, in the same order.
-    y : array-like of shape (n,)
-        Their targets.
+    y : array-like of shape (n,), or str
+        Their targets; of a table outside memory, perhaps the column that holds them.
     columns : str, int, slice, mask, list or mapping, default=None
         Raw columns, by name or by position; "(target)" is the target. A list within the list is a
         block of columns, asked about together; ``{"place": ["lat", "lon"]}`` names it. None for all
         columns, and the target where the model has ``private_target=True``.
-    sample_weight : array-like of shape (n,), default=None
+    sample_weight : array-like of shape (n,) or str, default=None
         Weights that the model was fitted with.
     records : array-like of int, boolean mask, slice or None, default=None
         Positions of the records to report on. None for all, or where these would take more than a
@@ -132,7 +134,12 @@ def attribute_leakage(
     >>> leakage.groupby("column")["gain"].max().round(2).to_dict()
     {'(target)': 0.88, 'age': 0.96, 'ward': 0.34}
     """
-    data = inspected(pipeline, X, y, sample_weight)
+    if is_large_source(X):
+        found = some_records(pipeline, X, y, sample_weight, records, refit_preprocessing)
+        data, chosen = found.data, found.rows
+    else:
+        data = inspected(pipeline, X, y, sample_weight)
+        chosen = None
     if queries is not None:
         data = through(data, queries, refit_preprocessing)
     selection = Selection.of(columns, data)
@@ -141,10 +148,12 @@ def attribute_leakage(
     unknown = read(data, selection, codes, refit=refit_preprocessing)
     if not refit_preprocessing:
         _check_comparable(unknown, _why_unequal(data))
-    rows = affordable(data, unknown) if records is None else resolve_records(records, len(data.y))
-    if records is None and len(rows) < len(data.y):
+    rows, n = chosen, len(data.y) if chosen is None else found.n
+    if rows is None:
+        rows = affordable(data, unknown) if records is None else resolve_records(records, n)
+    if records is None and len(rows) < n:
         warnings.warn(
-            f"Measured for {len(rows)} of {len(data.y)} records, half of them those of largest "
+            f"Measured for {len(rows)} of {n} records, half of them those of largest "
             "information loss, the others evenly spaced: all would take long. Name others in "
             "`records`, or all by slice(None).",
             CostWarning,

@@ -107,6 +107,9 @@ def read_column(
     one of a few values; under ``refit`` those that are binned alike differ by the bins that they
     make, and those that are dropped may decide on what is.
     """
+    if data.facts is not None:
+        found: RawColumn = data.facts.column(data, index, nominal)
+        return found
     names = getattr(data.table, "columns", None)
     label = int(index) if names is None else names[index]
     column = raw_column(data.table, index)
@@ -120,15 +123,15 @@ def read_column(
         for limits in (number.limits, number.range):
             number = replace(number, limits=limits)
             with suppress(ValueError):  # the preprocessing refuses the numbers that it is given
-                if not _is_flat(data, number):
+                if not is_flat(data, number):
                     return number
                 break
-        alike, carriers = _alike(data, number, codes, first)
+        merged, carriers = alike(data, number, codes, first)
         if refit and len(carriers) == 1:
             return number
         note = BINNED if len(carriers) > 1 else DROPPED
         if not refit or len(first) > MAX_VALUES:
-            codes, first = alike, carriers
+            codes, first = merged, carriers
     if len(first) > MAX_VALUES:
         raise ValueError(
             f"The column {label!r} has too many values to tell apart one by one: {len(first)}, "
@@ -202,8 +205,8 @@ def lent(data: Inspected, columns: Sequence[RawColumn], own: Any, carriers: IntA
     return changed
 
 
-def _is_flat(data: Inspected, column: RawColumn) -> bool:
-    """True if the encoded records do not depend on small changes of a number."""
+def is_flat(data: Inspected, column: RawColumn) -> bool:
+    """Return True if the encoded records do not depend on small changes of a number."""
     assert column.numbers is not None
     rows = np.flatnonzero(column.present)
     width = data.state.n_features
@@ -218,10 +221,10 @@ def _is_flat(data: Inspected, column: RawColumn) -> bool:
     return True
 
 
-def _alike(
+def alike(
     data: Inspected, column: RawColumn, codes: IntArray, first: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """Codes and carriers of the values that are encoded differently, at most ``MAX_VALUES``."""
+    """Return codes and carriers of values that are encoded differently, at most ``MAX_VALUES``."""
     n = len(codes)
     classes = np.zeros(len(first), dtype=np.intp)
     for row in np.unique(np.linspace(0, n - 1, min(n, _N_TRIED)).astype(int)):

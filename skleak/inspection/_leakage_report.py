@@ -16,6 +16,7 @@ from skleak.inspection._pipeline import Inspected, inspected
 from skleak.inspection._selection import Selection, Target, Unknown, read
 from skleak.inspection._separation import encodings
 from skleak.inspection._table import record_labels
+from skleak.inspection.large import SomeRecords, some_records
 from skleak.reports import LeakageReport, MeasuredTable, build_leakage_report
 from skleak.reports.measures import (
     GOAL,
@@ -26,9 +27,11 @@ from skleak.reports.measures import (
     prior_ends,
     target,
 )
+from skleak.reports.measures import Unknown as UnknownTarget
 from skleak.utils._blocks import row_blocks
 from skleak.utils._features import is_single_feature, resolve_features
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
+from skleak.utils.sources import is_large_source
 
 # Records of which the information about a number is averaged over what it might be.
 _MOST_AVERAGED = 2
@@ -60,13 +63,13 @@ def leakage_report(
     ----------
     pipeline : estimator or Pipeline
         Fitted; ends in a private estimator of this library, which still has its training data.
-    X : DataFrame or array-like of shape (n, n_columns)
+    X : DataFrame, array-like, path, Polars lazy frame or Dask frame of shape (n, n_columns)
         Raw training records of the pipeline, in the same order.
-    y : array-like of shape (n,)
-        Their targets.
+    y : array-like of shape (n,), or str
+        Their targets; of a table outside memory, perhaps the column that holds them.
     columns : str, int, slice, mask, list or mapping, default=None
         Columns to report on, as in `attribute_leakage`.
-    sample_weight : array-like of shape (n,), default=None
+    sample_weight : array-like of shape (n,) or str, default=None
         Weights that the model was fitted with.
     groups : array-like of shape (n,), str or int, default=None
         Label of each record's group, or the raw column that holds it.
@@ -117,10 +120,13 @@ def leakage_report(
     >>> report.person(17).columns["gain"].between(0.0, 1.0).all()
     np.True_
     """
-    data = inspected(pipeline, X, y, sample_weight)
+    some = None
+    if is_large_source(X):
+        some = some_records(pipeline, X, y, sample_weight, records, refit_preprocessing)
+    data = inspected(pipeline, X, y, sample_weight) if some is None else some.data
     if queries is not None:
         data = through(data, queries, refit_preprocessing)
-    found = _Asked(data, columns, nominal, records, refit_preprocessing)
+    found = _Asked(data, columns, nominal, records, refit_preprocessing, some)
     separations, losses = found.measured()
     state, rows = data.state, found.rows
     labels = record_labels(data.table)[rows]
@@ -142,6 +148,8 @@ def leakage_report(
 def _groups(groups: Any, data: Inspected, rows: IntArray) -> Array:
     """Group label of each of some records, (b,)."""
     n, n_columns = data.table.shape
+    if data.facts is not None:
+        groups = data.facts.own(groups)
     if is_single_feature(groups):
         names = column_names(data.table)
         labels = raw_column(data.table, int(resolve_features(groups, names, n_columns)[0]))
@@ -170,21 +178,27 @@ class _Asked:
         nominal: Any,
         asked: Any,
         refit: bool,
+        some: SomeRecords | None = None,
     ) -> None:
         self.data, self.refit = data, refit
         self._items = Selection.of(columns, data).items
         codes = nominal_columns(nominal, data)
         check(data, refit)
         self._unknown = read(data, Selection(self._items, True), codes, refit=refit)
-        self._unasked, n = asked is None, len(data.y)
-        self.rows = affordable(data, self._unknown) if asked is None else resolve_records(asked, n)
+        self._unasked, self._n = asked is None, len(data.y) if some is None else some.n
+        if some is not None:
+            self.rows = some.rows
+        elif asked is None:
+            self.rows = affordable(data, self._unknown)
+        else:
+            self.rows = resolve_records(asked, self._n)
         self._refitted = len(self.rows)
         self._goal = data.model._terms.noise_goal is not None
         self._present = data.state.objective.sample_weight[self.rows] > 0.0
 
     def assumptions(self) -> tuple[str, ...]:
         """Of which records the columns are known, and what became of the transformers."""
-        n, some = len(self.data.y), []
+        n, some = self._n, []
         if (seen := self.data.state.noise.seen) is not None:
             some.append(
                 "The attacker sees predictions for some queries, and not the model: of its "
@@ -294,7 +308,7 @@ class _Asked:
     def _target_alone(self, unknown: Target, name: str) -> Separation:
         """The target where the pipeline has nothing to say about it: as the model received it."""
         state = self.data.state
-        found = Separator(state, state.training.take(self.rows), self.rows).measure(target(state))
+        found = Separator(state, state.training.take(self.rows), self.rows).measure(self._target())
         return Separation(
             name,
             unknown.kind,
@@ -307,6 +321,11 @@ class _Asked:
             found.sd,
             found.information,
         )
+
+    def _target(self) -> UnknownTarget:
+        """The target as the model received it."""
+        facts = self.data.facts
+        return target(self.data.state) if facts is None else facts.encoded_target(self.data)
 
     def _at_this_scale(self, unknown: Unknown) -> tuple[FloatArray, FloatArray, list[str]]:
         """Distances at the noise of this fit, (b,) each, where it is a function of the records."""
@@ -332,7 +351,7 @@ class _Asked:
         most = float(known.max(initial=0.0))
         if isinstance(unknown, Target):
             batch = state.training.take(self.rows)
-            return Separator(state, batch, self.rows).information(target(state))
+            return Separator(state, batch, self.rows).information(self._target())
         fixed = not self.refit and not state.noise.reads_data and state.balanced is None
         if not fixed or not np.isfinite(most) or not isinstance(unknown, RawColumn):
             return most**2

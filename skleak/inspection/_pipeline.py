@@ -30,6 +30,8 @@ class Inspected:
     model: Any  # The private estimator
     table: Any  # Raw training records, (n, n_columns)
     y: Array  # Their targets, (n,)
+    # Of some records of a table outside memory, what is known of the columns of all
+    facts: Any = None
 
     @property
     def state(self) -> FitState:
@@ -139,6 +141,18 @@ def inspected(pipeline: Any, X: Any, y: Any, sample_weight: Any) -> Inspected:
 
     Shapes: ``X`` (n, n_columns); ``y``, ``sample_weight`` (n,).
     """
+    preprocessing, name, model = taken_apart(pipeline)
+    table = as_table(X)
+    y = column_or_1d(y)
+    check_consistent_length(table, y)
+    taken = Inspected(preprocessing, name, model, table, y)
+    taken._check_number()
+    _check_weights(taken.state, sample_weight, table)
+    return taken
+
+
+def taken_apart(pipeline: Any) -> tuple[Pipeline | None, str, Any]:
+    """Fitted transformers of a pipeline, the name of the step of its model, and the model."""
     steps: list[tuple[str, Any]] = []
     name, model = "model", pipeline
     while isinstance(model, Pipeline):
@@ -155,16 +169,9 @@ def inspected(pipeline: Any, X: Any, y: Any, sample_weight: Any) -> Inspected:
             f"{type(model).__name__}. Of a search, pass `best_estimator_`."
         )
     model._confidential_state()  # raises where it is not fitted
-    table = as_table(X)
-    y = column_or_1d(y)
-    check_consistent_length(table, y)
     # Names may occur twice in pipelines within pipelines.
     numbered = [(f"{position}-{step}", each) for position, (step, each) in enumerate(steps)]
-    preprocessing = Pipeline(numbered) if steps else None
-    taken = Inspected(preprocessing, name, model, table, y)
-    taken._check_number()
-    _check_weights(taken.state, sample_weight, table)
-    return taken
+    return Pipeline(numbered) if steps else None, name, model
 
 
 def _check_weights(state: FitState, sample_weight: Any, table: Any) -> None:

@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from skleak.adversary.hypotheses import last_step, noiseless, weight_argument
 from skleak.adversary.knowledge import as_table
 from skleak.influence.leakage import leakage_model
-from skleak.influence.refit import target_encodings
+from skleak.influence.refit import check_reached, target_encodings
 from skleak.inspection._columns import RawColumn, with_value_of
 from skleak.inspection._directions import block_width
 from skleak.inspection._held import HeldBlock
@@ -148,7 +148,13 @@ class RawProblem:
         """
         unknown = self._unknown(attribute, "attribute")
         whitened = self.data.state.noise.whitened
-        return self._by_blocks(unknown, lambda block: whitened(_encoded(block, unknown)[:, values]))
+
+        def encode(block: HeldBlock) -> FloatArray:
+            found = _encoded(block, unknown)[:, values]
+            check_reached(found, "The noise that `MaxAdvantage` needs")
+            return whitened(found)
+
+        return self._by_blocks(unknown, encode)
 
     def few_values(self, columns: Any) -> str:
         """Name of columns of few values, or of labels; empty for numbers.

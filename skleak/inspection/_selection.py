@@ -191,8 +191,16 @@ def _named(column: RawColumn, label: Any) -> RawColumn:
 
 
 def _target(data: Inspected, label: Any) -> Target:
+    if data.facts is not None:
+        found: Target = data.facts.of_target(data, label)
+        return found
     classes = getattr(data.model, "classes_", ())
     return Target(data.state.objective.y, len(classes), label)
+
+
+def data_is_large(columns: tuple[RawColumn, ...]) -> bool:
+    """Return True for columns of which some records alone are in memory."""
+    return any(hasattr(column, "facts") for column in columns)
 
 
 def _block(label: Any, columns: tuple[RawColumn, ...]) -> RawBlock:
@@ -207,6 +215,11 @@ def _block(label: Any, columns: tuple[RawColumn, ...]) -> RawBlock:
             f"The block {label!r} mixes numbers ({[c.label for c in numbers][:5]}) with columns of "
             f"few values ({[c.label for c in values][:5]}), for which there is no common unit. "
             "Ask for them one by one, or name the numbers in `nominal`."
+        )
+    if data_is_large(columns):
+        raise ValueError(
+            f"The block {label!r} has joint values, of which all records of a table outside memory "
+            "would have to be searched. Ask for its columns one by one."
         )
     joint = np.column_stack([column.codes for column in columns])
     _, codes = np.unique(joint, axis=0, return_inverse=True)

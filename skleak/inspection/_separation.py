@@ -31,7 +31,8 @@ def encodings(
 def separations(state: FitState, points: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Largest distance over the noise of two encodings, and of one from the fit itself.
 
-    Shapes: ``points`` (b, n_values, p); returns (b,) each.
+    Shapes: ``points`` (b, n_values, p), NaN where no minimiser is reached, and the distance
+    infinite; returns (b,) each.
     """
     own = np.broadcast_to(state.factor.coefficients, (len(points), 1, points.shape[2]))
     white = state.noise.whitened(np.concatenate([own, points], axis=1))
@@ -46,4 +47,5 @@ def separations(state: FitState, points: FloatArray) -> tuple[FloatArray, FloatA
 
 def _furthest(points: FloatArray, other: FloatArray) -> FloatArray:
     distances = np.linalg.norm(points - other, axis=2)
+    distances = np.where(np.isnan(distances), np.inf, distances)
     return np.asarray(distances.max(axis=1))

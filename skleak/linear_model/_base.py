@@ -12,6 +12,7 @@ from skleak._released import LinearPredictionMixin
 from skleak.influence.state import FitState
 from skleak.linear_model._calibration import LinearModelProblem
 from skleak.linear_model._fitting import solve, solve_reweighted, weight_rule
+from skleak.linear_model._large import check_supported, large_objective
 from skleak.linear_model._noise import noise_shape
 from skleak.linear_model._partial_blocks import warn_of_partial_blocks
 from skleak.linear_model._releasing import ReleasableModel
@@ -25,11 +26,17 @@ from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._confidential import leaves_whole
 from skleak.utils._records import check_magnitudes, row_label, row_labels, values_withheld
 from skleak.utils._sklearn_compat import (
+    Task,
     check_sample_weight,
     fit_context,
+    fit_task,
+    no_task,
     validate_data,
 )
 from skleak.utils._typing import FloatArray
+from skleak.utils.blocks._dask import is_large
+from skleak.utils.blocks._passes import Passes, counted_passes
+from skleak.utils.sources import is_large_source
 
 # Rows of the Hessian, of whose size a fit holds a handful of matrices: 3.2 GB each.
 _MOST_PARAMETERS = 20_000
@@ -51,10 +58,11 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Training records.
-        y : array-like of shape (n_samples,)
-            Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
+            Training records. Also a Dask array or data frame, a Polars lazy frame, or the path of
+            a Parquet file or of a folder of them, which are walked through block by block.
+        y : array-like of shape (n_samples,) or str
+            Targets; the name of a column for a table that lies outside memory.
+        sample_weight : array-like of shape (n_samples,) or str, default=None
             How many times each record counts; for the fit a weight of 2 means the record twice.
             A row is one person all the same: what it leaks is that of its whole weight.
 
@@ -84,21 +92,46 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         """
         self._weighted = sample_weight is not None
         try:
-            with np.errstate(over="raise", divide="raise", invalid="raise"):
-                objective = self._validated_objective(X, y, sample_weight)
+            with (
+                np.errstate(over="raise", divide="raise", invalid="raise"),
+                counted_passes(bool(self.verbose)) as passes,
+                fit_task(self, 3) as task,
+            ):
+                objective, labels = self._objective_of(X, y, sample_weight)
                 noise = noise_shape(self, objective)
-                state = replace(self._solve(objective), noise=noise, row_labels=row_labels(X))
-                state = self._calibrated(state)
-                leakage = self._measure(state)
+                state = replace(self._solve(objective, task), noise=noise, row_labels=labels)
+                with task.part("calibration"):
+                    state = self._calibrated(state)
+                with task.part("leakage"):
+                    leakage = self._measure(state)
                 guarantee = output_perturbation_guarantee(state, self._promises())
                 self._enter_in_ledger(state, leakage, guarantee)
                 self._publish(state, leakage, guarantee)
+                self._note_passes(objective, passes)
         except FloatingPointError as error:
             raise ValueError(
                 f"Numbers overflow in the fit ({error}). Scale columns, target and sample weights, "
                 "or raise `alpha`."
             ) from error
         return self
+
+    def _objective_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Objective, Any]:
+        """Check records, wherever they lie; the labels of the rows come second."""
+        if not is_large_source(X):
+            if is_large_source(y) or is_large_source(sample_weight):
+                raise TypeError(
+                    "Targets and weights lie outside memory, and X does not: got X of type "
+                    f"{type(X).__name__}. Pass all as Dask arrays, or all as arrays."
+                )
+            return self._validated_objective(X, y, sample_weight), row_labels(X)
+        check_supported(self)
+        return large_objective(self, X, y, sample_weight)
+
+    def _note_passes(self, objective: Objective, passes: Passes) -> None:
+        """Say how often records outside memory were walked through."""
+        self.__dict__.pop("n_passes_", None)
+        if is_large(objective.X):
+            self.n_passes_ = passes.n
 
     def _validated_objective(self, X: Any, y: Any, sample_weight: Any) -> Objective:
         passed = X
@@ -120,14 +153,10 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
             sample_weight = check_sample_weight(
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
             )
-        if not np.any(sample_weight > 0.0):
-            raise ValueError(
-                "Sample weights must contain at least one non-zero number; got only zeros. Give "
-                "each record that takes part a positive weight."
-            )
+        self._check_any_weight(bool(np.any(sample_weight > 0.0)))
         check_magnitudes(X, y, sample_weight, getattr(self, "feature_names_in_", None))
-        self._check_targets(y, sample_weight)
-        _check_data_norm(X, self.data_norm, passed)
+        self._check_targets(self._target_masses(y, sample_weight))
+        self._check_data_norm(X, passed)
         ones = np.ones(len(y))
         return Objective(
             X, y, self._loss, float(self.alpha), self.fit_intercept, sample_weight, ones
@@ -150,10 +179,11 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
                 "merge classes."
             )
 
-    def _solve(self, objective: Objective) -> FitState:
+    def _solve(self, objective: Objective, task: Task) -> FitState:
         reweighting = as_reweighting(self.reweighting)
         if reweighting is None:
-            state, self.n_iter_ = solve(self, objective)
+            with task.part("solve"):
+                state, self.n_iter_ = solve(self, objective)
             for name in ("sample_reweights_", "reweighting_history_", "n_reweighting_iter_"):
                 if hasattr(self, name):
                     delattr(self, name)
@@ -169,7 +199,9 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         names = getattr(self, "feature_names_in_", None)
         columns = reweighting.columns(names, objective.X.shape[1])
         rule = weight_rule(reweighting, columns, self.private_target)
-        state, self.n_iter_, history = solve_reweighted(self, objective, rule, reweighting)
+        with task.part("reweighting", reweighting.max_iter + 1) as search:
+            found = solve_reweighted(self, objective, rule, reweighting, search)
+        state, self.n_iter_, history = found
         self.sample_reweights_ = state.objective.reweights.copy()
         self.reweighting_history_ = np.array(history)
         self.n_reweighting_iter_ = len(history) - 1
@@ -199,26 +231,45 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         twin.__dict__.update(self.__dict__, verbose=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            state = replace(twin._solve(objective), noise=noise_shape(twin, objective))
+            state = replace(twin._solve(objective, no_task()), noise=noise_shape(twin, objective))
             return float(self.noise_scale.resolve(LinearModelProblem.of(state, self._promises())))
 
-    def _check_targets(self, y: FloatArray, sample_weight: FloatArray) -> None:
-        """Raise where no minimiser exists for these targets."""
+    def _target_masses(self, y: FloatArray, sample_weight: FloatArray) -> FloatArray:
+        """Weighted sum of targets that are numbers, (1,), or of the records of classes, (K,)."""
+        return np.array([sample_weight @ y])
 
+    def _check_targets(self, masses: FloatArray) -> None:
+        """Raise where no minimiser exists for targets of these weighted sums."""
 
-def _check_data_norm(X: Any, data_norm: float | None, records: Any) -> None:
-    """Enforce the promise that no row is longer than ``data_norm``."""
-    if data_norm is None:
-        return
-    X = X / data_norm  # squares of tiny numbers would vanish
-    squares = X.multiply(X).sum(axis=1) if hasattr(X, "multiply") else np.einsum("ij,ij->i", X, X)
-    shares = np.sqrt(np.ravel(squares))
-    beyond = np.flatnonzero(shares > 1.0 + Promises.norm_rounding)
-    if len(beyond):
+    @staticmethod
+    def _refuse_negative(count: int, label: str) -> None:
+        """Raise where targets must not be negative, and some are."""
+
+    @staticmethod
+    def _check_any_weight(some: bool) -> None:
+        """Raise where no record counts."""
+        if not some:
+            raise ValueError(
+                "Sample weights must contain at least one non-zero number; got only zeros. Give "
+                "each record that takes part a positive weight."
+            )
+
+    def _check_data_norm(self, X: Any, records: Any) -> None:
+        """Enforce the promise that no row is longer than ``data_norm``."""
+        if self.data_norm is None:
+            return
+        X = X / self.data_norm  # squares of tiny numbers would vanish
+        sparse_rows = hasattr(X, "multiply")
+        squares = X.multiply(X).sum(axis=1) if sparse_rows else np.einsum("ij,ij->i", X, X)
+        shares = np.sqrt(np.ravel(squares))
+        beyond = np.flatnonzero(shares > 1.0 + Promises.norm_rounding)
+        if len(beyond):
+            self._refuse_long(len(beyond), len(shares), row_label(records, int(beyond[0])))
+
+    def _refuse_long(self, count: int, n: int, label: str) -> None:
         raise ValueError(
-            f"`data_norm` promises rows of Euclidean norm at most {data_norm:g}, but "
-            f"{len(beyond)} of {len(shares)} rows are longer, the first of them "
-            f"{row_label(records, int(beyond[0]))}. Scale the rows "
+            f"`data_norm` promises rows of Euclidean norm at most {self.data_norm:g}, but "
+            f"{count} of {n} rows are longer, the first of them {label}. Scale the rows "
             "to that norm before `fit` (for instance with sklearn.preprocessing.Normalizer), "
             "or promise a larger `data_norm` that does not come from the data."
         )

@@ -10,6 +10,7 @@ from skleak.influence import candidate_encodings
 from skleak.influence.jacobian import Columns
 from skleak.influence.leakage import LeakageModel, leakage_model
 from skleak.influence.refit import (
+    check_reached,
     distance_brackets,
     largest_distances,
     loss_brackets,
@@ -237,10 +238,12 @@ class LinearModelProblem:
             )
         if self._is_target(attribute):
             found = target_encodings(self.state, self.participants, values[:, 0])
-            return self.state.noise.whitened(found)
-        objective = self.state.objective
-        everyone = candidate_encodings(self.state, objective.X, objective.y, attribute, values)
-        return self.state.noise.whitened(everyone[self.participants])
+        else:
+            objective = self.state.objective
+            found = candidate_encodings(self.state, objective.X, objective.y, attribute, values)
+            found = found[self.participants]
+        check_reached(found, "The noise that `MaxAdvantage` needs")
+        return self.state.noise.whitened(found)
 
     @property
     def n_parameters(self) -> int:

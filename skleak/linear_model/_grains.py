@@ -10,9 +10,12 @@ from scipy import sparse
 from skleak.influence.jacobian import Columns
 from skleak.influence.leakage import leakage_model
 from skleak.influence.state import FitState
+from skleak.utils._blocks import Blocks
 from skleak.utils._features import feature_labels, is_single_feature, resolve_features
 from skleak.utils._sklearn_compat import num_samples
 from skleak.utils._typing import Array, FloatArray
+from skleak.utils.blocks._dask import aligned_chunks, is_large
+from skleak.utils.sources import is_large_source
 
 Norm = Literal["spectral", "trace"]
 _GRAINS = ("record", "feature", "dataset", "group")
@@ -89,10 +92,16 @@ def group_labels(groups: Any, X: Any, names: Array | None) -> Array:
         raise ValueError(
             "`per='group'` needs `groups`: one label per record, or the column that holds it."
         )
+    if is_large(X):
+        return _large_labels(groups, X, names)
     if is_single_feature(groups):
         index = resolve_features(groups, names, X.shape[1], "groups")[0]
         column = X[:, [index]]
         labels = np.ravel(column.toarray() if sparse.issparse(column) else column)
+    elif is_large_source(groups):
+        raise TypeError(
+            "`groups` lie outside memory, and the records do not. Pass one array of labels."
+        )
     else:
         labels = np.asarray(groups.to_numpy() if hasattr(groups, "to_numpy") else groups)
     if labels.ndim != 1 or num_samples(labels) != X.shape[0]:
@@ -106,6 +115,22 @@ def group_labels(groups: Any, X: Any, names: Array | None) -> Array:
             "label of their own, for instance 'unknown'."
         )
     return labels
+
+
+def _large_labels(groups: Any, X: Any, names: Array | None) -> Any:
+    """Group label of each record outside memory, (n,), in the chunks of these."""
+    if is_single_feature(groups):
+        return X[:, int(resolve_features(groups, names, X.shape[1], "groups")[0])]
+    if not is_large(groups) and not hasattr(groups, "to_dask_array"):
+        groups = np.asarray(groups.to_numpy() if hasattr(groups, "to_numpy") else groups)
+    elif not is_large(groups):
+        groups = groups.to_dask_array(lengths=X.chunks[0])
+    if groups.ndim != 1 or groups.shape[0] != X.shape[0]:
+        raise ValueError(
+            f"`groups` must hold one label per record: expected {X.shape[0]}, got shape "
+            f"{groups.shape}. Call `groups.compute_chunk_sizes()` where sizes are not known."
+        )
+    return aligned_chunks(X, [groups])[1]
 
 
 def _is_list_of_references(features: Any) -> bool:
@@ -125,8 +150,10 @@ def _constrain(columns: Columns, X: Any, query: Query) -> Columns:
             "`constrained=True` measures a one-hot block of at least two columns on the tangent "
             "of the simplex. Pass all columns of the block as a list in `features`."
         )
-    sums = np.ravel(X[:, columns.indices].sum(axis=1))
-    worst = float(np.max(np.abs(sums - 1.0), initial=0.0))
+    indices = columns.indices
+    worst = Blocks.of(X).map_reduce(
+        lambda X: float(np.max(np.abs(X[:, indices].sum(axis=1) - 1.0), initial=0.0)), max
+    )
     if worst > 1e-6:
         known = feature_labels(query.names, X.shape[1])
         raise ValueError(

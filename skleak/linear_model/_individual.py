@@ -15,6 +15,7 @@ from skleak.utils._arguments import check_scalar
 from skleak.utils._features import TARGET, is_target, resolve_features
 from skleak.utils._predictions import label_positions
 from skleak.utils._typing import FloatArray, IntArray
+from skleak.utils.blocks._dask import is_large
 
 
 class IndividuallyMeasuredModel(MeasuredModel):
@@ -105,6 +106,12 @@ class IndividuallyMeasuredModel(MeasuredModel):
             "delta": check_scalar("delta", delta, high=1.0),
             "baseline": check_scalar("baseline", baseline, low_open=True, high=1.0, high_open=True),
         }
+        if is_large(state.objective.X):
+            raise AttackNotApplicableError(
+                "The privacy of one record asks for fits without each, and these records lie "
+                "outside memory. Fit a sample of them in memory; `fisher_information_loss_` "
+                "measures all."
+            )
         obstacle = individual_obstacle(state, self._terms)
         if obstacle:
             raise AttackNotApplicableError(

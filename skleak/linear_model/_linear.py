@@ -20,7 +20,7 @@ class PrivateLinearRegression(LinearRegressionMixin, PrivateLinearModel):
     with sample weights s_i of sum N and factors omega_i of a reweighting; measure by Fisher
     information what every record leaks ([FIL21]); and add Gaussian noise to all parameters. The
     squared loss has no bounded derivative, and so no differential-privacy guarantee.
-    Only ``release()`` may be published. See the user guide, docs/theory.md.
+    Only ``release()`` may be published. See the user guide, docs/theory/leakage.md.
 
     Parameters
     ----------
@@ -78,6 +78,8 @@ class PrivateLinearRegression(LinearRegressionMixin, PrivateLinearModel):
         Under a reweighting: relative spread of the balanced leakage at each fit; refits.
     n_iter_, n_features_in_, feature_names_in_ : int, int, ndarray of str
         Newton steps; number of columns, and their names where X has them.
+    n_passes_ : int
+        Passes over records that lie outside memory, of all that ``fit`` did.
 
     Examples
     --------

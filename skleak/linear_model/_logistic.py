@@ -19,6 +19,7 @@ from skleak.mechanisms import NoiseGoal, Reweighting
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._records import row_label, values_withheld
 from skleak.utils._typing import Array, FloatArray, RandomState
+from skleak.utils.sources._targets import is_text
 
 
 class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
@@ -30,7 +31,7 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
     what every record leaks ([FIL21]), and add Gaussian noise to all parameters. A guarantee of
     differential privacy ([CMS11]) needs ``data_norm``, ``classes``, ``public``, ``alpha > 0`` and
     ``fit_intercept=False``, and no reweighting, seed, or noise that reads the data; the report
-    says what is missing. Only ``release()`` may be published. See the user guide, docs/theory.md.
+    says what is missing. Only ``release()`` may be published. See docs/theory/leakage.md.
 
     Parameters
     ----------
@@ -91,6 +92,8 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
         Under a reweighting: relative spread of the balanced leakage at each fit; refits.
     n_iter_, n_features_in_, feature_names_in_ : int, int, ndarray of str
         Newton steps; number of columns, and their names where X has them.
+    n_passes_ : int
+        Passes over records that lie outside memory, of all that ``fit`` did.
     classes_ : ndarray of shape (n_classes,)
         Class labels, ascending.
 
@@ -153,20 +156,24 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
             self._check_known(y, records)
         else:
             y = column_or_1d(y, warn=True)
-            self.classes_ = self._find_classes(y, records)
-        if _is_text(self.classes_):
+            self.classes_ = self._find_classes(y, records, None)
+        if is_text(self.classes_):
             y = np.asarray(y, dtype=self.classes_.dtype)  # all labels are among them
         if len(self.classes_) == 2:
             return (y == self.classes_[1]).astype(np.float64)
         return np.searchsorted(self.classes_, y).astype(np.float64)
 
-    def _find_classes(self, y: Array, records: Any) -> Array:
+    def _find_classes(
+        self, y: Array, records: Any, counts: dict[Any, tuple[int, str]] | None
+    ) -> Array:
+        """Classes of targets; or of distinct labels, of which it is said whose they are."""
         with values_withheld(records, y):
-            check_classification_targets(y)
-            type_of_target(y, input_name="y", raise_unknown=True)
+            several = y if counts is None else np.repeat(y, 3)  # distinct labels look continuous
+            check_classification_targets(several)
+            type_of_target(several, input_name="y", raise_unknown=True)
         classes = np.unique(y)
         if self.classes is not None:
-            return self._declared_classes(y, classes, records)
+            return self._declared_classes(y, classes, records, counts)
         if len(classes) < 2:
             raise ValueError(
                 "PrivateLogisticRegression needs two classes; the target holds only one class. "
@@ -174,7 +181,9 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
             )
         return classes
 
-    def _declared_classes(self, y: Array, found: Array, records: Any) -> Array:
+    def _declared_classes(
+        self, y: Array, found: Array, records: Any, counts: dict[Any, tuple[int, str]] | None
+    ) -> Array:
         """Sort the classes that were declared public; all labels found must be among them."""
         declared = column_or_1d(np.asarray(self.classes))
         classes: Array = np.unique(declared)
@@ -182,16 +191,22 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
             raise ValueError(
                 f"`classes` must list at least two different labels; got {declared.tolist()!r}."
             )
-        if _is_text(classes) != _is_text(found):
+        if is_text(classes) != is_text(found):
             raise ValueError(
                 f"`classes` holds {classes.dtype} and the target {found.dtype}: pass labels of the "
                 "same type."
             )
         unknown = np.flatnonzero(~np.isin(y, classes))
         if len(unknown):
+            n, first = len(unknown), ""
+            if counts is None:
+                first = f"; the first is that of {row_label(records, int(unknown[0]))}"
+            else:
+                of = [counts[label] for label in y[unknown].tolist()]
+                n, first = sum(count for count, _ in of), f"; one is that of {of[0][1]}"
             raise ValueError(
-                f"The labels of {len(unknown)} records are not among `classes`; the first is that "
-                f"of {row_label(records, int(unknown[0]))}. Expected {classes.tolist()!r}."
+                f"The labels of {n} records are not among `classes`{first}. Expected "
+                f"{classes.tolist()!r}."
             )
         return classes
 
@@ -231,8 +246,12 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
                 "`classes_`."
             )
 
-    def _check_targets(self, y: FloatArray, sample_weight: FloatArray) -> None:
-        present = np.unique(y[sample_weight > 0.0])
+    def _target_masses(self, y: FloatArray, sample_weight: FloatArray) -> FloatArray:
+        masses = np.bincount(y.astype(np.intp), sample_weight, len(self.classes_))
+        return masses.astype(np.float64)
+
+    def _check_targets(self, masses: FloatArray) -> None:
+        present = np.flatnonzero(masses > 0.0)
         if self.classes is not None:
             self._check_absent(present)
             return
@@ -271,8 +290,3 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
             isinstance(self.noise_covariance, str) and self.noise_covariance == "isotropic"
         )
         return tags
-
-
-def _is_text(labels: Array) -> bool:
-    """Return True for strings of any type that NumPy or pandas keeps them in."""
-    return labels.dtype.kind in "UT" or all(isinstance(label, str) for label in labels.tolist())

@@ -3,6 +3,8 @@
 from abc import abstractmethod
 from collections.abc import Iterable
 from functools import cached_property
+from os import PathLike
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -13,19 +15,23 @@ from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from skleak.influence.leakage import leakage_model
-from skleak.influence.state import FitState, seen_through
+from skleak.influence.state import FitState, same_table, seen_through
 from skleak.inspection import RawProblem
 from skleak.linear_model._calibration import LinearModelProblem
 from skleak.linear_model._fitting import warn_if_uneven
 from skleak.linear_model._grains import Query, feature_blocks, group_labels, leakage
+from skleak.linear_model._large import large_records
 from skleak.linear_model._parameters import LinearModelParameters
 from skleak.linear_model._rung import unchecked_moves
 from skleak.mechanisms import NoiseGoal
 from skleak.reports import LeakageReport, Promises, build_leakage_report
-from skleak.utils._blocks import dense
+from skleak.reports.blockwise import build_blockwise_report
+from skleak.utils._blocks import Blocks, dense
 from skleak.utils._records import row_labels, values_withheld
 from skleak.utils._sklearn_compat import validate_data
 from skleak.utils._typing import Array, FloatArray
+from skleak.utils.blocks._dask import is_large
+from skleak.utils.sources import is_large_source, write_table
 
 Norm = Literal["spectral", "trace"]
 
@@ -46,6 +52,8 @@ class MeasuredModel(LinearModelParameters):
 
     def _measure(self, state: FitState) -> dict[str, FloatArray]:
         """Loss of every record; of a reweighted fit that which is cheap, the rest on demand."""
+        if state.balanced is None and is_large(state.objective.X):
+            return {}  # lazy: whoever asks for it pays for the pass
         if state.balanced is None:
             return {
                 "fisher_information_loss_": training_loss(state),
@@ -107,6 +115,13 @@ class MeasuredModel(LinearModelParameters):
                 "Leakage depends on both the record and its target: pass `X` and `y` together, or "
                 "neither for the training records."
             )
+        if is_large_source(X):
+            return large_records(self, X, y)
+        if is_large_source(y):
+            raise TypeError(
+                f"The target lies outside memory, and X, of type {type(X).__name__}, does not. "
+                "Pass both as Dask arrays, or both as arrays."
+            )
         passed = X
         with values_withheld(X, None):
             X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
@@ -129,7 +144,8 @@ class MeasuredModel(LinearModelParameters):
         constrained: bool = False,
         conditional: bool = False,
         queries: Any = None,
-    ) -> "FloatArray | float | pd.Series":
+        out: "str | PathLike[str] | None" = None,
+    ) -> "FloatArray | float | pd.Series | Path":
         """Fisher information loss of records, columns, groups, or the whole data set.
 
         The loss ``eta`` is the largest singular value of the influence Jacobian of what is
@@ -141,8 +157,9 @@ class MeasuredModel(LinearModelParameters):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n, n_features), default=None
-            Records to measure; by default the training records. Training records carry their
+        X : array-like, sparse matrix or table of shape (n, n_features), default=None
+            Records to measure, of any kind that ``fit`` takes; by default the training records.
+            What is outside memory is measured lazily, as a Dask array. Training records carry their
             weights of the fit; others are measured as if they took part with a weight of one.
         y : array-like of shape (n,), default=None
             Their targets.
@@ -166,12 +183,18 @@ class MeasuredModel(LinearModelParameters):
         queries : array-like or sparse matrix of shape (k, n_features), default=None
             An attacker sees what the released model predicts for these records, as scores or
             probabilities, and not its coefficients: see Notes. None for the coefficients.
+        out : str or path, default=None
+            Parquet file to write the losses of records to, block by block: a row for each record in
+            their order, its label (or position) as the index, and one column for each number. It
+            is there whole or not at all, and only its owner may read it. Needs
+            ``skleak[parquet]``.
 
         Returns
         -------
-        ndarray of shape (n,), ndarray of shape (n, n_columns), float or Series
+        ndarray of shape (n,), ndarray of shape (n, n_columns), float, Series or Path
             For ``per="record"``, ``"feature"``, ``"dataset"`` and ``"group"`` (indexed by group
-            label). Infinite at ``noise_scale=0``.
+            label); lazy Dask arrays of records outside memory. With ``out`` the path of the file.
+            Infinite at ``noise_scale=0``.
 
         Raises
         ------
@@ -205,11 +228,23 @@ class MeasuredModel(LinearModelParameters):
         show several of them at once.
         """
         state = self._seen_state(queries)
+        if out is not None and per not in ("record", "feature"):
+            raise ValueError(
+                f"`out` takes the losses of records, one row each; got per={per!r}. Pass "
+                '`per="record"` or `per="feature"`, or leave `out` away.'
+            )
+        index = state.row_labels if X is None else row_labels(X)
         X, y = self._records(X, y)
         names = getattr(self, "feature_names_in_", None)
         query = Query(names, features, norm, constrained, conditional)
         labels = group_labels(groups, X, names) if per == "group" else None
-        return leakage(state, X, y, per, query, labels)
+        found: Any = leakage(state, X, y, per, query, labels)
+        if out is None:
+            return found
+        columns = ["fisher_information_loss"]
+        if per == "feature":
+            columns = feature_blocks(features, names, state.n_features)[1]
+        return write_table(out, found if per == "feature" else found[:, None], columns, index)
 
     def leakage_report(
         self, X: Any = None, y: Any = None, *, features: Any = None, groups: Any = None
@@ -245,16 +280,16 @@ class MeasuredModel(LinearModelParameters):
         if groups is not None:
             groups = group_labels(groups, X, names)
         blocks, labels = feature_blocks(features, names, state.n_features)
+        asked: dict[str, Any] = {"blocks": blocks, "labels": labels, "groups": groups}
+        asked |= {"estimator": type(self).__name__, "promises": self._terms, "index": index}
+        if is_large(X) or is_large(state.objective.X):
+            trained = X is state.objective.X or same_table(X, y, state.objective)
+            return build_blockwise_report(state, state.batch(X, y), trained=trained, **asked)
         return build_leakage_report(
             state,
             X,
             y,
-            blocks=blocks,
-            labels=labels,
-            groups=groups,
-            estimator=type(self).__name__,
-            promises=self._terms,
-            index=index,
+            **asked,
             rung_moves=None
             if self._goal is None
             else unchecked_moves(self._goal, self._fitted_problem(), state.noise_scale),
@@ -279,3 +314,10 @@ def training_loss(
     """Return the loss of every training record, of shape (n,)."""
     model = leakage_model(state)
     return (model.conditional if conditional else model).record_loss(state.training, norm=norm)
+
+
+def largest_loss(state: FitState) -> FloatArray:
+    """Return the largest loss of the training records, (1,); one pass over those outside memory."""
+    losses = training_loss(state)
+    blocks = Blocks.of(losses, width=1)
+    return blocks.map_reduce(lambda losses: losses.max(keepdims=True, initial=0.0), np.maximum)

@@ -12,7 +12,12 @@ from sklearn.base import BaseEstimator
 from skleak._released import ReleasedModel
 from skleak.accounting import LeakageLedger
 from skleak.mechanisms import NoiseGoal, NoiseKind, Reweighting
-from skleak.utils._sklearn_compat import Interval, ShownAttributesMixin, StrOptions
+from skleak.utils._sklearn_compat import (
+    CallbackSupportMixin,
+    Interval,
+    ShownAttributesMixin,
+    StrOptions,
+)
 from skleak.utils._typing import RandomState
 
 NoiseCovariance: TypeAlias = (
@@ -20,7 +25,7 @@ NoiseCovariance: TypeAlias = (
 )
 
 
-class LinearModelParameters(ShownAttributesMixin, BaseEstimator):
+class LinearModelParameters(ShownAttributesMixin, CallbackSupportMixin, BaseEstimator):
     """Parameters and their constraints, as scikit-learn wants them."""
 
     # The leakage of records is no more for the screen than for a release.

@@ -21,7 +21,7 @@ class PrivatePoissonRegressor(CountRegressionMixin, PrivateLinearModel):
     with sample weights s_i of sum N and factors omega_i of a reweighting; measure by Fisher
     information what every record leaks ([FIL21]); and add Gaussian noise to all parameters. The
     Poisson loss has no bounded derivative, and so no differential-privacy guarantee.
-    Only ``release()`` may be published. See the user guide, docs/theory.md.
+    Only ``release()`` may be published. See the user guide, docs/theory/leakage.md.
 
     Parameters
     ----------
@@ -79,6 +79,8 @@ class PrivatePoissonRegressor(CountRegressionMixin, PrivateLinearModel):
         Under a reweighting: relative spread of the balanced leakage at each fit; refits.
     n_iter_, n_features_in_, feature_names_in_ : int, int, ndarray of str
         Newton steps; number of columns, and their names where X has them.
+    n_passes_ : int
+        Passes over records that lie outside memory, of all that ``fit`` did.
 
     Examples
     --------
@@ -98,15 +100,19 @@ class PrivatePoissonRegressor(CountRegressionMixin, PrivateLinearModel):
         y = np.array(y, dtype=np.float64).ravel()  # a copy: targets are kept
         negative = np.flatnonzero(y < 0.0)
         if len(negative):
-            raise ValueError(
-                f"Counts must not be negative; got {len(negative)} negative targets, the first of "
-                f"them in {row_label(records, int(negative[0]))}. PrivatePoissonRegressor models "
-                "counts: for other targets use PrivateLinearRegression."
-            )
+            self._refuse_negative(len(negative), row_label(records, int(negative[0])))
         return y
 
-    def _check_targets(self, y: FloatArray, sample_weight: FloatArray) -> None:
-        if self.fit_intercept and sample_weight @ y == 0.0:
+    @staticmethod
+    def _refuse_negative(count: int, label: str) -> None:
+        raise ValueError(
+            f"Counts must not be negative; got {count} negative targets, the first of "
+            f"them in {label}. PrivatePoissonRegressor models "
+            "counts: for other targets use PrivateLinearRegression."
+        )
+
+    def _check_targets(self, masses: FloatArray) -> None:
+        if self.fit_intercept and masses[0] == 0.0:
             raise ValueError(
                 "All counts with a positive weight are zero: the intercept has no finite "
                 "minimiser. Pass at least one positive count, or set `fit_intercept=False`."

@@ -13,7 +13,7 @@ from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning, UnprotectedV
 from skleak.influence.state import FitState
 from skleak.linear_model._fitting import warn_if_uneven
 from skleak.linear_model._individual import IndividuallyMeasuredModel
-from skleak.linear_model._measured import COMPUTED_ON_DEMAND, training_loss
+from skleak.linear_model._measured import COMPUTED_ON_DEMAND, largest_loss, training_loss
 from skleak.linear_model._noise import draw_release, noise_standard_errors
 from skleak.losses import PointwiseLoss
 from skleak.mechanisms import CalibratedNoise, NoiseGoal, as_reweighting
@@ -21,6 +21,7 @@ from skleak.reports import DifferentialPrivacy, Promises
 from skleak.reports.measures import unprotected_column
 from skleak.utils._typing import FloatArray, RandomState
 from skleak.utils._warnings import outer_stacklevel
+from skleak.utils.blocks._dask import is_large
 
 
 class ReleasableModel(IndividuallyMeasuredModel):
@@ -82,7 +83,10 @@ class ReleasableModel(IndividuallyMeasuredModel):
         """Charge the data set before any noise is drawn; a refusal leaves nothing released."""
         if self.ledger is None:
             return
-        if "fisher_information_loss_" not in leakage:
+        large = is_large(state.objective.X)
+        if large:
+            leakage = {"fisher_information_loss_": largest_loss(state)}
+        elif "fisher_information_loss_" not in leakage:
             leakage["fisher_information_loss_"] = training_loss(state)
             warn_if_uneven(state, leakage["fisher_information_loss_"])
         ledger = self.ledger
@@ -101,7 +105,12 @@ class ReleasableModel(IndividuallyMeasuredModel):
             self.ledger_dataset,
             losses,
             mu=guarantee.composed_mu if guarantee.holds else None,
-            description={**self._provenance(), "noise_scale": state.noise_scale},
+            description={
+                **self._provenance(),
+                "noise_scale": state.noise_scale,
+                # Only the largest loss of so many records is charged, and kept.
+                **({"n_records": len(state.objective.y)} if large else {}),
+            },
             # Which rows a fit is given (a fold, a shuffled copy) is not for it to know.
             aligned=False,
         )
@@ -171,7 +180,8 @@ class ReleasableModel(IndividuallyMeasuredModel):
             Where two values of a column of few values, or two labels, lie more than 4 noise units
             apart in some record: at even odds they are told apart 97.7 times in 100, or more often.
             It is a function of the records, and for whoever fitted the model: keep it confidential.
-            Not said of a model that was unpickled or copied.
+            Not said of a model that was unpickled or copied. Of records outside memory it says that
+            this was not checked.
         UserWarning
             Where the step of the noise had to grow, as doubles hold no finer multiples.
         """
@@ -196,6 +206,15 @@ class ReleasableModel(IndividuallyMeasuredModel):
     def _warn_if_unprotected(self) -> None:
         """Say to whoever releases, and nowhere else, that the noise does not hide some value."""
         if self._terms.seeded or not hasattr(self, "_state"):
+            return
+        if is_large(self._state.objective.X):
+            warnings.warn(
+                "It was not checked whether the noise hides the values of every record: the "
+                "records lie outside memory. Look at the largest of `fisher_information_loss_`, or "
+                "at `leakage_report()`, or fit records in memory.",
+                UnprotectedValueWarning,
+                stacklevel=outer_stacklevel(),
+            )
             return
         found = unprotected_column(self._state)
         if found is not None:
@@ -222,7 +241,8 @@ class ReleasableModel(IndividuallyMeasuredModel):
                 PrivacyLeakWarning,
                 stacklevel=2,
             )
-        return state
+        # A lazy array would take along what reads the records, and the Hessian.
+        return {name: value for name, value in state.items() if not is_large(value)}
 
 
 def _stated(guarantee: DifferentialPrivacy) -> dict[str, Any] | None:

@@ -165,7 +165,9 @@ class PoissonLoss(PointwiseLoss):
 
     def value(self, a: FloatArray, y: FloatArray) -> FloatArray:
         """Loss of each record."""
-        return self.inverse_link(a) - y * a - y + xlogy(y, y)
+        # What is below zero is no count, but the loss goes on there: a prior may reach beyond.
+        counts = np.maximum(y, 0.0)
+        return self.inverse_link(a) - y * a - y + xlogy(counts, counts)
 
     def inverse_link(self, a: FloatArray) -> FloatArray:
         """Mean count; infinite, silently, where the predictor overflows."""

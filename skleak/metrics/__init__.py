@@ -8,6 +8,7 @@ from skleak.metrics._multiplicity import (
     simultaneous_confidence_level,
 )
 from skleak.metrics._power import detectable_excess
+from skleak.metrics._precision import precision_at_recall
 from skleak.metrics._record_losses import record_losses
 from skleak.metrics._scores import (
     ErrorDecomposition,
@@ -38,6 +39,7 @@ __all__ = [
     "mean_interval",
     "multiplicity_correction",
     "p_value_exceeds",
+    "precision_at_recall",
     "prior_success",
     "record_losses",
     "simultaneous_confidence_level",

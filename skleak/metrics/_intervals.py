@@ -85,7 +85,7 @@ def clustered_interval(
     one record, or records that are all right or all wrong together, the interval is theirs, and
     its coverage a theorem. For other distributions the coverage of "gaffke" is a conjecture
     (Learned-Miller and Thomas 2019) to which no counterexample is known. See the user guide,
-    docs/theory.md, "Intervals", for its width.
+    docs/theory/audits.md, "Intervals", for its width.
 
     "korn_graubard" is Clopper and Pearson's with as many independent outcomes as would have the
     variance that is seen among releases, ``p (1 - p) / se^2``, times the squared ratio of the

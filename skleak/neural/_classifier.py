@@ -25,7 +25,7 @@ class PrivateSGDClassifier(ClassPredictionMixin, PrivateSGD):
     Each step draws a batch, clips the gradients of its records, adds Gaussian noise to their sum,
     and divides it by the expected size of a batch. What all steps reveal of every record is added
     up as Fisher information, with the exact factors of subsampling. Only ``release()`` may be
-    published. See docs/theory.md.
+    published. See docs/theory/private_sgd.md.
 
     Parameters
     ----------

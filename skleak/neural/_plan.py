@@ -21,7 +21,7 @@ from skleak.utils._typing import Array, FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Plan:
-    """How a model is trained: everything in it is public.
+    """Plan of a training: everything in it is public.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ def _within_budget(estimator: Any, mechanism: StepMechanism, n_steps: int) -> in
 
 
 def accounting_of(estimator: Any, gradients: Gradients, n: int) -> Accounting | None:
-    """What to add up; None where there is no Fisher information, or none is wanted."""
+    """Return what to add up; None where there is no Fisher information, or none is wanted."""
     if estimator.accounting is None or not gradients.clipping.smooth:
         return None
     wanted = estimator.account_records

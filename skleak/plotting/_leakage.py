@@ -9,7 +9,7 @@ import pandas as pd
 from skleak.plotting._curves import new_axes
 from skleak.rendering import number, percent, shorten
 from skleak.rendering.palette import BLUE, INK, ORANGE, PALE, WHITE
-from skleak.rendering.results import leakage_histogram
+from skleak.rendering.results import counted_quantiles, leakage_histogram
 
 Kind = Literal["histogram", "features", "groups"]
 _KINDS = ("histogram", "features", "groups")
@@ -38,6 +38,9 @@ class LeakageDisplay:
         its values at even odds, in [0, 1]; needed by ``plot(kind="features")``.
     name : str, default=None
         Name of the estimator, for the title.
+    counts : array-like of int of shape (n_records,), default=None
+        How many records have each loss, where ``loss`` and ``groups`` list bins of records and not
+        single ones.
 
     Attributes
     ----------
@@ -73,6 +76,7 @@ class LeakageDisplay:
         groups: npt.ArrayLike | None = None,
         gain: pd.Series | None = None,
         name: str | None = None,
+        counts: npt.ArrayLike | None = None,
     ) -> None:
         self.loss = np.asarray(loss, dtype=np.float64)
         if self.loss.ndim != 1 or not len(self.loss):
@@ -80,7 +84,11 @@ class LeakageDisplay:
                 "`loss` must hold one number per record; got an array of shape "
                 f"{self.loss.shape}. Pass the `fisher_information_loss_` of a fitted model."
             )
-        self.mean = float(np.mean(self.loss)) if mean is None else float(mean)
+        ones = np.ones(len(self.loss), dtype=np.intp)
+        self.counts = ones if counts is None else np.asarray(counts, dtype=np.intp)
+        self.mean = float(np.average(self.loss, weights=self.counts))
+        if mean is not None:
+            self.mean = float(mean)
         self.groups = None if groups is None else np.asarray(groups)
         if self.groups is not None and self.groups.shape != self.loss.shape:
             raise ValueError(
@@ -103,13 +111,16 @@ class LeakageDisplay:
         -------
         LeakageDisplay
         """
+        told = {"mean": report.dataset["mean_loss"], "gain": report.features["gain"]}
+        told["name"] = report.estimator
+        if report.losses is not None:
+            values, counts, groups = report.losses.bins()
+            return cls(values, counts=counts, groups=groups, **told)
         records = report.records[report.records["sample_weight"] > 0.0]
         return cls(
             records["fisher_information_loss"].to_numpy(),
-            mean=report.dataset["mean_loss"],
             groups=records["group"].to_numpy() if "group" in records else None,
-            gain=report.features["gain"],
-            name=report.estimator,
+            **told,
         )
 
     @classmethod
@@ -202,7 +213,7 @@ class LeakageDisplay:
         """Rows and columns of the Axes of `plot`, size of the figure, and further options."""
         return (1, 1), (_WIDTH, _HEIGHT), {}
 
-    def _rows(self, kind: Kind) -> "pd.Series | dict[Any, np.ndarray] | None":
+    def _rows(self, kind: Kind) -> "pd.Series | dict[Any, tuple[np.ndarray, np.ndarray]] | None":
         """Return the rows of the figure: one, the columns by name, or the groups by label."""
         if kind == "histogram":
             return None
@@ -224,14 +235,17 @@ class LeakageDisplay:
                 '`kind="groups"` needs a group for each record, but there are none. Pass '
                 "`groups` to `leakage_report` or `from_estimator`."
             )
-        finite = np.isfinite(self.loss)
-        loss = pd.Series(self.loss[finite]).groupby(self.groups[finite], sort=True)
-        members = {label: part.to_numpy() for label, part in loss}
-        order = sorted(members, key=lambda label: -np.mean(members[label]))
+        there = np.flatnonzero(np.isfinite(self.loss))
+        rows = pd.Series(there).groupby(self.groups[there], sort=True)
+        members = {
+            label: (self.loss[part], self.counts[part])
+            for label, part in ((label, own.to_numpy()) for label, own in rows)
+        }
+        order = sorted(members, key=lambda label: -_mean(*members[label]))
         return {label: members[label] for label in order[:_N_ROWS]}
 
     def _plot_histogram(self, ax: Any, _: None) -> None:
-        bins = leakage_histogram(self.loss)
+        bins = leakage_histogram(self.loss, counts=self.counts)
         if bins is None:
             return
         ax.hist(bins.edges[:-1], bins=bins.edges, weights=bins.counts, color=BLUE, edgecolor=WHITE)
@@ -260,16 +274,16 @@ class LeakageDisplay:
         self._title(ax, "Most exposed record by column")
         _tidy(ax)
 
-    def _plot_groups(self, ax: Any, rows: dict[Any, np.ndarray]) -> None:
-        places = np.arange(len(rows))
-        marks = np.array([np.quantile(part, [0.0, 0.25, 0.5, 0.75, 1.0]) for part in rows.values()])
+    def _plot_groups(self, ax: Any, rows: dict[Any, tuple[np.ndarray, np.ndarray]]) -> None:
+        places, levels = np.arange(len(rows)), np.linspace(0.0, 1.0, 5)
+        marks = np.array([counted_quantiles(*part, levels) for part in rows.values()])
         ax.hlines(places, marks[:, 0], marks[:, 4], color=PALE, linewidth=2.0, label="range")
         ax.hlines(places, marks[:, 1], marks[:, 3], color=BLUE, linewidth=8.0, label="middle half")
         ax.scatter(marks[:, 2], places, c=WHITE, edgecolors=BLUE, zorder=3, label="median")
-        means = [np.mean(part) for part in rows.values()]
+        means = [_mean(*part) for part in rows.values()]
         ax.scatter(means, places, c=ORANGE, marker="D", s=24, zorder=3, label="mean")
         _legend_above(ax)
-        _name_rows(ax, (f"{label} (n={len(part)})" for label, part in rows.items()))
+        _name_rows(ax, (f"{label} (n={part[1].sum()})" for label, part in rows.items()))
         ax.set_xlabel(_LOSS)
         self._title(ax, "Leakage by group", pad=_ABOVE_LEGEND)
         _tidy(ax)
@@ -277,6 +291,10 @@ class LeakageDisplay:
     def _title(self, ax: Any, what: str, pad: float | None = None) -> None:
         title = what if self.name is None else f"{what}: {shorten(self.name, _NAME_WIDTH)}"
         ax.set_title(title, fontsize="medium", pad=pad, parse_math=False)
+
+
+def _mean(loss: np.ndarray, counts: np.ndarray) -> float:
+    return float(np.average(loss, weights=counts))
 
 
 def _name_rows(ax: Any, names: Any) -> None:

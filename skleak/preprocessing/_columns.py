@@ -9,6 +9,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from skleak.preprocessing._large import keeps_target, takes_large
 from skleak.utils._sklearn_compat import validate_data
 from skleak.utils._typing import Array
 
@@ -17,6 +18,14 @@ class PublicTransformer(TransformerMixin, BaseEstimator):
     """A transformer that is made from its parameters and the names of the columns alone."""
 
     n_features_in_: int
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Let `fit` and `transform` take tables outside memory, around what scikit-learn adds."""
+        super().__init_subclass__(**kwargs)
+        for name in ("fit", "transform"):
+            if name in cls.__dict__:
+                setattr(cls, name, takes_large(cls.__dict__[name]))
+        cls.fit_transform = keeps_target(TransformerMixin.fit_transform)
 
     def _prepare(self) -> Self:
         """Make what `transform` needs, from the parameters and the columns."""

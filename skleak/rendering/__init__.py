@@ -1,6 +1,8 @@
 """Numbers, names and figures as reports show them."""
 
 from skleak.rendering._document import (
+    NAMES_NOBODY,
+    NAMES_RECORDS,
     Block,
     Bullets,
     Card,
@@ -28,11 +30,14 @@ from skleak.rendering._format import (
 )
 from skleak.rendering._person import PersonalReport
 from skleak.rendering._report import Finding, Report, header, plain, rows
+from skleak.rendering._shared import SharedReport, check_enough, rounded
 from skleak.rendering._text import align
 
 __all__ = [
     "BOUNDS",
     "COVARIANCES",
+    "NAMES_NOBODY",
+    "NAMES_RECORDS",
     "Block",
     "Bullets",
     "Card",
@@ -45,10 +50,12 @@ __all__ = [
     "PersonalReport",
     "Report",
     "Section",
+    "SharedReport",
     "Table",
     "align",
     "attack_label",
     "bound_label",
+    "check_enough",
     "code",
     "count",
     "header",
@@ -58,6 +65,7 @@ __all__ = [
     "plural",
     "printable",
     "root",
+    "rounded",
     "rows",
     "shorten",
 ]

@@ -124,6 +124,17 @@ class Section:
     where: str = "both"
 
 
+NAMES_RECORDS = (
+    "This report names the most exposed records. It is for those who answer for the data, and must "
+    "not be published with the model."
+)
+NAMES_NOBODY = (
+    "No record is named here, and no number is about one person. But means and bounds are "
+    "functions of the training records, without noise of their own: share them only with those who "
+    "may know such means."
+)
+
+
 @dataclass(frozen=True)
 class Document:
     """A report: what it is about, the answer, key numbers and sections."""
@@ -135,3 +146,5 @@ class Document:
     cards: tuple[Card, ...] = ()  # Key numbers
     sections: tuple[Section, ...] = field(default=())  # All else
     footer: str = ""  # Last words, on a page
+    warning: str = NAMES_RECORDS  # Who may read it
+    mark: str = "Confidential"  # The same in a word

@@ -33,7 +33,7 @@ def to_text(document: Document) -> str:
 
 
 def _head(document: Document) -> Iterator[str]:
-    mark = "CONFIDENTIAL"
+    mark = document.mark.upper()
     title = f"{document.title}: {shorten(document.subject, 60)}"
     yield title + mark.rjust(max(_WIDTH - text_width(title), len(mark) + 2))
     yield "═" * _WIDTH

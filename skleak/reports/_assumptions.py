@@ -1,8 +1,5 @@
 """Under which conditions the numbers of a leakage report hold."""
 
-import numpy as np
-
-from skleak.influence.state import RecordBatch
 from skleak.reports._facts import LeakageFacts
 
 _MOST_LISTED = 8
@@ -13,7 +10,7 @@ FITTED_SHAPES = {
 }
 
 
-def assumptions(report: LeakageFacts, batch: RecordBatch) -> tuple[str, ...]:
+def assumptions(report: LeakageFacts, is_weighted: bool) -> tuple[str, ...]:
     """Under which conditions the findings hold."""
     lines = [
         "What is gained holds for attackers of any kind, with any knowledge beforehand: no test "
@@ -65,7 +62,7 @@ def assumptions(report: LeakageFacts, batch: RecordBatch) -> tuple[str, ...]:
             "and is itself a function of them: what it reveals is not in the leakage stated."
             + _rung(report)
         )
-    if not np.all(batch.sample_weight == 1.0):
+    if is_weighted:
         lines.append(
             "A row is one person: its loss is that of its whole sample weight, and it counts once "
             "in means, medians and spreads, whatever its weight."

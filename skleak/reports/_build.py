@@ -1,7 +1,7 @@
 """Compute a leakage report from the state of a fit."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,19 +11,25 @@ from skleak.influence.jacobian import Columns
 from skleak.influence.leakage import LeakageModel, leakage_model
 from skleak.influence.reweighting import relative_spread
 from skleak.influence.state import FitState, RecordBatch
-from skleak.reports._assumptions import assumptions
-from skleak.reports._findings import facts
-from skleak.reports._guarantee import Promises, output_perturbation_guarantee
+from skleak.reports._finish import (
+    LEVELS,
+    N_MOST_EXPOSED,
+    LossTotals,
+    Parts,
+    dataset_facts,
+    finished,
+    group_row,
+    groups_frame,
+)
+from skleak.reports._guarantee import Promises
 from skleak.reports._individual import reported_privacy
 from skleak.reports._leakage_report import LeakageReport
-from skleak.reports._sentences import findings
 from skleak.reports.measures._features import measure_columns
 from skleak.reports.measures._losses import column_losses, inverse
 from skleak.reports.measures._separation import GOAL, MOST_WORK, Separation, Separator
 from skleak.reports.measures._unknown import Unknown, unknowns
 from skleak.utils._typing import Array, FloatArray, IntArray
-
-_N_MOST_EXPOSED = 10
+from skleak.utils.summaries._quantiles import CAPACITY, Quantiles
 
 
 @dataclass(frozen=True)
@@ -116,30 +122,21 @@ def build_leakage_report(
     if groups is not None:
         records["group"] = groups
     group_table = _groups(model, batch, groups, loss, people)
-    report = LeakageReport(
+    parts = Parts(
         estimator=estimator,
         records=records,
         features=measured.features,
         groups=group_table,
-        dataset=_dataset(model, batch, loss, group_table, people)
-        | {"noise_goal": promises.noise_goal, "seeded": promises.seeded}
-        | {"n_records_moving_rung": None if rung_moves is None else dict(rung_moves)}
-        | {"raw_columns": raw.are_raw, "individual_privacy": individual},
-        differential_privacy=output_perturbation_guarantee(state, promises),
+        dataset=dataset_facts(model, _totals(model, batch, loss, people), group_table),
         carriers=measured.carriers,
         persons=measured.persons,
+        individual_privacy=individual,
+        n_raw_columns=len(raw.losses) if raw.are_raw else None,
+        is_weighted=not np.all(batch.sample_weight == 1.0),
+        unequal_weights=len(np.unique(batch.sample_weight)) > 1,
+        assumptions=raw.assumptions,
     )
-    if raw.are_raw:
-        report.dataset["n_features"] = len(raw.losses)
-    doubts = model.doubts
-    if doubts:
-        doubts = [" ".join(["The leakage stated here is unreliable.", *doubts])]
-    report = replace(report, facts=facts(report))
-    return replace(
-        report,
-        findings=(*doubts, *findings(report)),
-        assumptions=(*assumptions(report, batch), *raw.assumptions),
-    )
+    return finished(model, parts, promises, rung_moves)
 
 
 def _encoded_columns(
@@ -178,10 +175,8 @@ def _groups(
     loss: FloatArray,
     people: pd.Index,
 ) -> pd.DataFrame:
-    names = ["n_records", "mean_loss", "max_loss", "spread", "joint_loss"]
     if groups is None:
-        empty = pd.DataFrame(columns=[*names, "most_exposed_record", "relative_mean"], dtype=float)
-        return empty.rename_axis("group")
+        return groups_frame({})
     joint = model.group_loss(batch, groups)
     overall = float(loss[batch.present].mean())
     rows = {}
@@ -192,69 +187,37 @@ def _groups(
         if not len(members):
             continue
         inside = loss[members]
-        mean = float(inside.mean())
-        rows[label] = {
-            "n_records": len(members),
-            "mean_loss": mean,
-            "max_loss": inside.max(),
-            "spread": relative_spread(inside, np.ones(len(inside))),
-            "joint_loss": joint[label],
-            "most_exposed_record": people[members[inside.argmax()]],
-            "relative_mean": mean / overall if 0.0 < overall < np.inf else np.nan,
-        }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("group")
+        spread = relative_spread(inside, np.ones(len(inside)))
+        losses = len(members), float(inside.mean()), float(inside.max()), spread
+        worst = people[members[inside.argmax()]]
+        rows[label] = group_row(losses, joint[label], worst, overall)
+    return groups_frame(rows)
 
 
-def _dataset(
-    model: LeakageModel,
-    batch: RecordBatch,
-    loss: FloatArray,
-    groups: pd.DataFrame,
-    people: pd.Index,
-) -> dict[str, Any]:
-    state, present = model.state, np.flatnonzero(batch.present)
+def _totals(
+    model: LeakageModel, batch: RecordBatch, loss: FloatArray, people: pd.Index
+) -> LossTotals:
+    present = np.flatnonzero(batch.present)
     inside = loss[present]
-    order = present[np.argsort(-inside, kind="stable")[:_N_MOST_EXPOSED]]
-    mean, spread = float(inside.mean()), relative_spread(inside, np.ones(len(inside)))
-    group_means = groups["mean_loss"].to_numpy(dtype=float)
-    given = np.empty(0)
+    order = present[np.argsort(-inside, kind="stable")[:N_MOST_EXPOSED]]
+    more = {}
     if model.conditional is not model:
-        given = model.conditional.record_loss(batch)[present]
-    through_mean = through_covariance = np.empty(0)
-    terms = model.terms(batch, [state.whole_record])
+        more["conditional"] = model.conditional.record_loss(batch)[present]
+    terms = model.terms(batch, [model.state.whole_record])
     if terms is not None:
-        through_mean, through_covariance = terms.mean[present], terms.covariance[present]
-    return {
-        "converged": state.converged,
-        "n_records": len(present),
-        "n_features": state.n_features,
-        "noise_scale": state.noise_scale,
-        "noise_covariance": state.noise.name,
-        "alpha": state.objective.alpha,
-        "loss": state.objective.loss.name,
-        "private_target": state.private_target,
-        "reweighting": None if state.balanced is None else state.balanced.name,
-        "mean_loss": mean,
-        "std_loss": spread * mean if np.isfinite(mean) else np.nan,
-        "min_loss": float(inside.min()),
-        "median_loss": float(np.median(inside)),
-        "max_loss": float(inside.max()),
-        "spread": spread if np.isfinite(mean) else np.nan,
-        "joint_loss": model.joint_loss(batch),
-        **_mean_and_max("conditional", given),
-        **_mean_and_max("through_mean", through_mean),
-        **_mean_and_max("through_covariance", through_covariance),
-        "group_spread": float(np.std(group_means) / np.mean(group_means))
-        if len(group_means) and np.all(np.isfinite(group_means)) and np.mean(group_means) > 0.0
-        else np.nan,
-        "most_exposed_records": people[order].tolist(),
-    }
-
-
-def _mean_and_max(name: str, loss: FloatArray) -> dict[str, float | None]:
-    """Mean and largest of losses that only some fits have."""
-    some = len(loss) > 0
-    return {
-        f"{name}_mean_loss": float(loss.mean()) if some else None,
-        f"{name}_max_loss": float(loss.max()) if some else None,
-    }
+        more["through_mean"] = terms.mean[present]
+        more["through_covariance"] = terms.covariance[present]
+    sketch = Quantiles.of(inside, max(CAPACITY, len(inside)))  # of all losses, exact
+    return LossTotals(
+        n=len(present),
+        mean=float(inside.mean()),
+        spread=relative_spread(inside, np.ones(len(inside))),
+        smallest=float(inside.min()),
+        median=float(np.median(inside)),
+        largest=float(inside.max()),
+        quantiles=np.asarray(sketch.quantile(LEVELS)),
+        quantile_error=0.0,
+        joint=model.joint_loss(batch),
+        most_exposed=people[order].tolist(),
+        more={name: (float(some.mean()), float(some.max())) for name, some in more.items()},
+    )

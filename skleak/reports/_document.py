@@ -149,9 +149,8 @@ def _cards(report: LeakageFacts) -> list[Card]:
 
 
 def _histogram(report: LeakageFacts, figures: bool) -> Block:
-    records = report.records[report.records["sample_weight"] > 0.0]
-    loss = records["fisher_information_loss"].to_numpy()
-    return loss_histogram(loss, LeakageDisplay.from_report(report) if figures else None)
+    display = LeakageDisplay.from_report(report)
+    return loss_histogram(display.loss, display if figures else None, display.counts)
 
 
 def _gain_card(features: pd.DataFrame) -> list[Card]:

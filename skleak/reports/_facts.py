@@ -1,13 +1,38 @@
 """The numbers of a leakage report."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from skleak.rendering import Finding
 from skleak.reports._guarantee import DifferentialPrivacy
 from skleak.reports.measures._features import CARRIERS, PersonTable
+from skleak.utils._typing import Array, FloatArray, IntArray
+from skleak.utils.summaries._quantiles import Quantiles
+
+
+@dataclass(frozen=True)
+class LossBins:
+    """How many records have which loss, where a report lists the most exposed ones alone."""
+
+    whole: Quantiles
+    groups: Mapping[Any, Quantiles]  # by label; empty without groups
+
+    def bins(self) -> tuple[FloatArray, IntArray, Array | None]:
+        """Losses (k,), how many records have each, (k,), and the group of these, or None."""
+        if not self.groups:
+            return self.whole.values, self.whole.counts, None
+        labels = np.empty(len(self.groups), dtype=object)
+        labels[:] = list(self.groups)
+        parts = list(self.groups.values())
+        return (
+            np.concatenate([part.values for part in parts]),
+            np.concatenate([part.counts for part in parts]),
+            np.repeat(labels, [len(part.counts) for part in parts]),
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -25,3 +50,4 @@ class LeakageFacts:
     facts: tuple[Finding, ...] = field(default=())
     carriers: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(CARRIERS)))
     persons: PersonTable | None = None
+    losses: LossBins | None = None

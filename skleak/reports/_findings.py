@@ -48,7 +48,7 @@ def _carriers(report: LeakageFacts, feature: Any) -> dict[str, Any]:
     rare = report.carriers[report.carriers["feature"] == feature]
     surely = rare["true_positives_at_1pct"].astype(float)
     found = rare[surely.notna()]
-    return {
+    told = {
         "n_carriers": len(found),
         "n_unmeasured": len(rare) - len(found),
         "n_found": int((surely > 0.5).sum()),
@@ -56,6 +56,9 @@ def _carriers(report: LeakageFacts, feature: Any) -> dict[str, Any]:
         "least_true_positives": float(surely.min()),
         "most_true_positives": float(surely.max()),
     }
+    # The table may list the most exposed of them alone.
+    every: dict[Any, dict[str, Any]] = report.dataset.get("carriers") or {}
+    return told | every.get(feature, {})
 
 
 def _other_carriers(report: LeakageFacts, known: pd.DataFrame) -> list[Finding]:

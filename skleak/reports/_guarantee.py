@@ -210,9 +210,9 @@ def guarantee_obstacles(state: FitState, promises: Promises) -> list[str]:
             "the number of records is not said to be public, and the noise needed reveals it "
             "(`public=('n_samples',)` says so)"
         )
-    weights = objective.sample_weight
+    smallest, largest = objective.weight_range
     # That weights are equal is a function of them: a guarantee must not tell it.
-    weighted = promises.weighted or bool(np.any(weights != weights[0]))
+    weighted = promises.weighted or smallest != largest
     if "sample_weight" not in promises.public and weighted:
         reasons.append(
             "the sample weights are not said to be public (`public=('n_samples', "
@@ -256,7 +256,7 @@ def release_sensitivity(state: FitState, promises: Promises) -> float:
     # norm is |r| |x|, with one predictor or with one per class. The objective is alpha-strongly
     # convex in all coefficients, so the minimiser moves by the change of the gradient over alpha.
     # A record of weight s is s of N records that change together.
-    effective = objective.total / float(objective.sample_weight.max())
+    effective = objective.total / objective.weight_range[1]
     longest = promises.data_norm * (1.0 + promises.norm_rounding)
     sensitivity = output_perturbation_sensitivity(
         objective.loss.lipschitz, longest, effective, objective.alpha

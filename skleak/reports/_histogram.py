@@ -3,10 +3,12 @@
 from skleak.plotting import LeakageDisplay, inline_svg
 from skleak.rendering import Block, Figure, Paragraph, number, plural
 from skleak.rendering.results import Histogram, leakage_histogram
-from skleak.utils._typing import FloatArray
+from skleak.utils._typing import FloatArray, IntArray
 
 
-def loss_histogram(loss: FloatArray, display: LeakageDisplay | None) -> Block:
+def loss_histogram(
+    loss: FloatArray, display: LeakageDisplay | None, counts: IntArray | None = None
+) -> Block:
     """Return the histogram of Fisher information losses, or say why there is none.
 
     Parameters
@@ -15,14 +17,16 @@ def loss_histogram(loss: FloatArray, display: LeakageDisplay | None) -> Block:
         Losses of the records; infinite and undefined ones are counted and not drawn.
     display : LeakageDisplay or None
         Draws them; None for a terminal, which shows bars.
+    counts : ndarray of int of shape (n,), default=None
+        How many records have each loss, where that is not one.
 
     Returns
     -------
     Block
     """
-    bins, coarse = leakage_histogram(loss), leakage_histogram(loss, max_bins=14)
+    bins, coarse = (leakage_histogram(loss, most, counts) for most in (None, 14))
     if bins is None or coarse is None:
-        n = len(loss)
+        n = len(loss) if counts is None else int(counts.sum())
         which = "the record" if n == 1 else f"all {plural(n, 'record')}"
         return Paragraph(f"Not drawn: the leakage of {which} is infinite.")
     notes = []

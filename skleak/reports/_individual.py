@@ -11,7 +11,7 @@ import pandas as pd
 from skleak.accounting import discrete_gaussian_epsilon
 from skleak.influence.leakage import leakage_model
 from skleak.influence.removal import removal_distances
-from skleak.influence.state import FitState
+from skleak.influence.state import FitState, PartialState
 from skleak.mechanisms import Grid
 from skleak.reports._guarantee import Promises
 from skleak.utils._typing import FloatArray, IntArray
@@ -21,6 +21,7 @@ from skleak.utils.geometry._pairs import true_positives
 DELTA, BASELINE = 1e-6, 1e-3
 # Work that a report takes on, in pairs of records times parameters: a second or a few.
 _MOST_WORK = 2e10
+OUTSIDE = "the records are outside memory"
 # Distance from which on nothing is private, and squares would overflow.
 _LARGEST = 1e100
 
@@ -113,6 +114,8 @@ def reported_privacy(
         ``delta``, ``baseline``, and ``missing``: why all are NaN; empty where they are not.
     """
     missing = individual_obstacle(state, promises)
+    if isinstance(state, PartialState):
+        return unknown_privacy(len(rows), missing or OUTSIDE)
     n, p = len(state.objective.y), len(state.factor.coefficients)
     if not missing and not state.objective.loss.quadratic and float(n) * n * p > _MOST_WORK:
         missing = "so many records take long: ask for `individual_privacy_`"
@@ -120,6 +123,28 @@ def reported_privacy(
     if not missing:
         known[:n] = state.once(removal_distances)
     table = individual_privacy(known[rows], state)
+    return table, {"delta": DELTA, "baseline": BASELINE, "missing": missing}
+
+
+def unknown_privacy(n: int, missing: str) -> tuple[pd.DataFrame, dict[str, object]]:
+    """Privacy of n records that is not known, and why.
+
+    Parameters
+    ----------
+    n : int
+        Number of records.
+    missing : str
+        Why it is not known.
+
+    Returns
+    -------
+    table : DataFrame
+        As `individual_privacy`; all NaN.
+    facts : dict
+        As of `reported_privacy`.
+    """
+    names = ("mu", "epsilon", "true_positives_at_1pct", "success_at_baseline", "once_in")
+    table = pd.DataFrame(np.full((n, len(names)), np.nan), columns=list(names))
     return table, {"delta": DELTA, "baseline": BASELINE, "missing": missing}
 
 

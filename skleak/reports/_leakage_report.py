@@ -6,16 +6,17 @@ from typing import Any
 import pandas as pd
 
 from skleak.plotting import LeakageDisplay
-from skleak.rendering import Document, Report, header, plain, rows
+from skleak.rendering import Document, SharedReport, header, plain, rows
 from skleak.reports._document import leakage_document
 from skleak.reports._facts import LeakageFacts
+from skleak.reports._overview import leakage_metrics, leakage_overview
 from skleak.reports._person import PersonReport, person_report
 
 _GUARANTEE = ("holds", "reasons", "sensitivity", "mu", "delta", "epsilon")
 
 
 @dataclass(frozen=True, repr=False)
-class LeakageReport(LeakageFacts, Report):
+class LeakageReport(LeakageFacts, SharedReport):
     """Leakage of a fitted model about every record, column and group. Confidential.
 
     Objects of this kind come from the ``leakage_report()`` method of a private estimator, and
@@ -54,6 +55,8 @@ class LeakageReport(LeakageFacts, Report):
         ``private_target``, ``reweighting``, ``noise_goal``, ``seeded``, ``converged``), counts
         (``n_records``, ``n_features``), ``mean_loss``, ``std_loss``, ``min_loss``, ``median_loss``,
         ``max_loss``, ``spread``, ``group_spread``, ``joint_loss`` (all records),
+        ``loss_quantiles`` and their ``quantile_error`` (relative, as that of the median; 0 where
+        they are exact),
         ``most_exposed_records`` (labels, most exposed first), ``raw_columns`` (whether columns are
         those before they were encoded), and the entries below in Notes.
     differential_privacy : DifferentialPrivacy
@@ -71,6 +74,9 @@ class LeakageReport(LeakageFacts, Report):
         ``true_positives_at_1pct``.
     persons : PersonTable or None
         What each column tells about each record; see `person`. None where there are too many.
+    losses : LossBins or None
+        Of records outside memory, how many have which loss: the table ``records`` then lists the
+        most exposed ones alone. None where it lists all.
 
     Notes
     -----
@@ -165,6 +171,24 @@ class LeakageReport(LeakageFacts, Report):
             "records": rows(self.records, "record"),
         }
 
+    def to_metrics(self) -> dict[str, float]:
+        """Return the numbers of the overview by name, none of which is about one person.
+
+        Returns
+        -------
+        dict of str to float
+            ``noise_scale``, ``mean_fisher_information_loss``, ``joint_fisher_information_loss``
+            (of all records together), ``mean_gain`` (over the records, of the column that tells
+            most of each), and with a guarantee ``epsilon`` and ``delta``. Three significant
+            digits, rounded up. What is not known, or infinite, is left out.
+
+        Raises
+        ------
+        ValueError
+            Where means would be over fewer than ten records, or the fit did not converge.
+        """
+        return leakage_metrics(self)
+
     def plot(self, *, ax: Any = None) -> Any:
         """Plot the distribution of leakage over records.
 
@@ -181,3 +205,6 @@ class LeakageReport(LeakageFacts, Report):
 
     def _document(self, *, figures: bool) -> Document:
         return leakage_document(self, figures=figures)
+
+    def _overview(self) -> Document:
+        return leakage_overview(self)

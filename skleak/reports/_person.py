@@ -23,7 +23,6 @@ from skleak.rendering import (
     shorten,
 )
 from skleak.reports._facts import LeakageFacts
-from skleak.reports._words import tested_by
 from skleak.reports.measures._gain import LITTLE, MUCH, RARE
 from skleak.utils._typing import FloatArray, IntArray
 from skleak.utils.geometry._pairs import (
@@ -32,6 +31,12 @@ from skleak.utils.geometry._pairs import (
     success_even_odds,
     true_positives,
 )
+
+_EXACT = {
+    "values": "exact separation",
+    "number": "exact separation, ±1 std. dev.",
+    "numbers": "exact separation, ±1 std. dev. of all",
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -196,7 +201,7 @@ def person_report(report: LeakageFacts, label: Any) -> PersonReport:
                     "share": share,
                     "rare": share <= RARE,
                     "bound": [
-                        tested_by(kind, sure, note, one)
+                        _tested_by(kind, sure, note, one)
                         for kind, sure, note, one in zip(
                             persons.kinds, exact, persons.notes, distance, strict=True
                         )
@@ -293,3 +298,11 @@ def _findings(found: PersonReport, absent: int) -> tuple[str, ...]:
 
 def _shares(values: pd.Series, up: bool = False) -> tuple[str, ...]:
     return tuple(percent(value, up=up) for value in values)
+
+
+def _tested_by(kind: str, exact: bool, note: str, distance: float) -> str:
+    """Say which bound on an attacker the numbers of a column come from."""
+    if np.isnan(distance):
+        return f"not known: {note}" if note else "not known"
+    said = _EXACT[kind] if exact else _EXACT[kind].replace("exact ", "", 1)
+    return f"{said}; {note}" if note else said

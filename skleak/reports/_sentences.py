@@ -206,7 +206,7 @@ def _reweighting(report: LeakageFacts) -> list[str]:
     if data["reweighting"] is None or not np.isfinite(data["mean_loss"]):
         return []
     weighted = ""
-    if report.records["sample_weight"].nunique() > 1:
+    if data["unequal_weights"]:
         weighted = (
             " What is balanced is leakage per unit of sample weight: a record leaks its weight "
             "times that."

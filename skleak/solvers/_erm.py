@@ -3,9 +3,10 @@
 import numpy as np
 
 from skleak.solvers._hessian import FactorizedHessian
-from skleak.solvers._objective import Minimum, Objective
+from skleak.solvers._objective import Objective
+from skleak.solvers._point import Minimum, Point
 from skleak.utils._linalg import SingularMatrixError
-from skleak.utils._typing import FloatArray
+from skleak.utils._typing import BoolArray, FloatArray
 
 # At a minimiser one more Newton step hardly moves any prediction. Where the infimum lies at
 # infinity (separable classes without a penalty) the gradient vanishes too, but each step still
@@ -60,42 +61,87 @@ def minimize(
     >>> minimize(Objective(X, y, SquaredLoss(), 0.0, False, one, one)).coefficients
     array([2.])
     """
-    w = objective.initial() if start is None else np.array(start)
-    a = objective.predictor(w)
-    value, gradient = objective.value(w, a), objective.gradient(w, a)
-    hessian = _factorize(objective, a)
-    norm = float(np.linalg.norm(gradient))
+    here = objective.at(objective.initial() if start is None else np.array(start))
+    hessian = _factorize(objective, here)
+    norm = float(np.linalg.norm(here.gradient))
     floor, n_iter, extra, converged = 0.0, 0, 0, False
     while True:
-        step = -hessian.solve(gradient) * objective.total
-        move = float(np.max(np.abs(objective.predictor(step)), initial=0.0))
-        size = float(np.max(np.abs(a), initial=0.0))
-        stationary = move <= _LARGEST_LAST_STEP + 1e-6 * size
-        converged = stationary and norm <= max(tol, floor)
-        settled = objective.loss.quadratic or move <= _SETTLED * (1.0 + size)
+        step = -hessian.solve(here.gradient) * objective.total
+        there = objective.at(here.w + step, step)
+        move, size = there.move, here.size
+        converged = bool(is_minimum(norm, move, size, max(tol, floor)))
+        settled = objective.loss.quadratic or bool(is_settled(move, size))
         if n_iter >= max_iter or (converged and (settled or extra == _EXTRA_STEPS)):
             break
         n_iter += 1
         extra += converged
-        trial = _line_search(objective, w, a, value, gradient, step)
-        if trial is None or np.linalg.norm(trial[3]) > 0.5 * norm:
+        trial = _line_search(objective, here, there, step)
+        if trial is None or np.linalg.norm(trial.gradient) > 0.5 * norm:
             # Little or no descent is left: a gradient made of rounding noise is as good as zero.
-            floor = objective.gradient_round_off(w, a)
+            floor = here.gradient_round_off
         if trial is None:
-            converged = stationary and norm <= max(tol, floor)
+            converged = bool(is_minimum(norm, move, size, max(tol, floor)))
             break
-        w, a, value, gradient = trial
-        norm = float(np.linalg.norm(gradient))
+        here = trial
+        norm = float(np.linalg.norm(here.gradient))
         if not objective.loss.quadratic:
-            hessian = _factorize(objective, a)
-    if converged:
-        w = w + step  # known already, and it squares what error is left
+            hessian = _factorize(objective, here)
+    # The last step is known already, and it squares what error is left.
+    w = here.w + step if converged else here.w
     return Minimum(w, hessian.inverse(), norm, max(1, n_iter), converged)
 
 
-def _factorize(objective: Objective, a: FloatArray) -> FactorizedHessian:
+def is_minimum(
+    norm: float | FloatArray, move: float | FloatArray, size: float | FloatArray, tol: float
+) -> bool | BoolArray:
+    """Return True at a minimiser: no gradient, and no Newton step that moves a prediction.
+
+    Of one objective, or of many, of shape (b,).
+
+    Parameters
+    ----------
+    norm : float or ndarray of shape (b,)
+        Norm of the gradient of the normalised objective.
+    move, size : float or ndarray of shape (b,)
+        Largest change of a predictor by one more Newton step, and largest predictor.
+    tol : float
+        Largest norm of a gradient that counts as zero.
+
+    Returns
+    -------
+    bool or ndarray of shape (b,)
+
+    Examples
+    --------
+    >>> is_minimum(1e-12, 1e-6, 3.0, tol=1e-10), is_minimum(1e-12, 1.0, 30.0, tol=1e-10)
+    (True, False)
+    """
+    return (norm <= tol) & (move <= _LARGEST_LAST_STEP + 1e-6 * size)
+
+
+def is_settled(move: float | FloatArray, size: float | FloatArray) -> bool | BoolArray:
+    """Return True where even the Hessian before the last step is that of the minimiser.
+
+    Parameters
+    ----------
+    move, size : float or ndarray of shape (b,)
+        Largest change of a predictor by one more Newton step, and largest predictor.
+
+    Returns
+    -------
+    bool or ndarray of shape (b,)
+
+    Examples
+    --------
+    >>> is_settled(1e-12, 3.0), is_settled(1e-6, 3.0)
+    (True, False)
+    """
+    return move <= _SETTLED * (1.0 + size)
+
+
+def _factorize(objective: Objective, point: Point) -> FactorizedHessian:
     try:
-        return objective.hessian(a)
+        return point.hessian
     except SingularMatrixError as error:
         raise SingularHessianError(
             f"The Hessian of the training objective is singular at alpha={objective.alpha:g} "
@@ -105,29 +151,19 @@ def _factorize(objective: Objective, a: FloatArray) -> FactorizedHessian:
         ) from error
 
 
-def _line_search(
-    objective: Objective,
-    w: FloatArray,
-    a: FloatArray,
-    value: float,
-    gradient: FloatArray,
-    step: FloatArray,
-) -> tuple[FloatArray, FloatArray, float, FloatArray] | None:
+def _line_search(objective: Objective, here: Point, there: Point, step: FloatArray) -> Point | None:
     """Halve the step until it descends; near round-off, take it if the gradient shrinks."""
-    slope = float(gradient @ step)
-    norm = np.linalg.norm(gradient)
-    noise = objective.value_round_off(w, a)
+    slope = float(here.gradient @ step)
+    norm = np.linalg.norm(here.gradient)
+    noise = here.value_round_off
     # A descent below the noise of the objective cannot be told from a rise.
     visible = -slope > noise
     for halving in range(60 if visible else 1):
         t = 0.5**halving
-        trial = w + t * step
-        a = objective.predictor(trial)
-        new_value = objective.value(trial, a)
-        if not np.isfinite(new_value) or new_value > value + noise:
+        trial = objective.at(here.w + t * step) if halving else there
+        if not np.isfinite(trial.value) or trial.value > here.value + noise:
             continue
-        new_gradient = objective.gradient(trial, a)
-        sufficient = visible and new_value <= value + 1e-4 * t * slope
-        if sufficient or np.linalg.norm(new_gradient) < norm:
-            return trial, a, new_value, new_gradient
+        sufficient = visible and trial.value <= here.value + 1e-4 * t * slope
+        if sufficient or np.linalg.norm(trial.gradient) < norm:
+            return trial
     return None

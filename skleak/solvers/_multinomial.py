@@ -104,13 +104,10 @@ class MultinomialObjective(Objective):
             w[-self.n_classes :] = logs - logs.mean()
         return w
 
-    def hessian(self, a: FloatArray) -> "MultinomialHessian":
-        """Factor of the unnormalised Hessian ``H = N F''`` at predictor ``a``."""
+    def curvature_sums(self, a: FloatArray) -> "EdgeSums":
+        """Sums of which the Hessian at predictor ``a`` is made."""
         p = self.loss.inverse_link(a)
-        ridge = self.total * self.alpha
-        return MultinomialHessian.of(
-            self.X, p, self.weights, ridge, self.fit_intercept, self._center
-        )
+        return EdgeSums.of(self.X, p, self.weights, self.fit_intercept, self._center)
 
     def _minus_targets(self, means: FloatArray, y: FloatArray) -> FloatArray:
         """Turn probabilities of shape (n, b, K) into residuals, in place."""
@@ -144,6 +141,57 @@ class MultinomialObjective(Objective):
 
 
 @dataclass(frozen=True)
+class EdgeSums:
+    """Sums over records of which a multinomial Hessian is made; see `MultinomialHessian`."""
+
+    edges: FloatArray  # ``sum_i v_i p_ik p_il x~_i x~_i^T`` of classes k < l, (pairs, d~, d~)
+    masses: FloatArray  # ``sum_i v_i p_i``, (K,)
+    mean: FloatArray  # what was subtracted from the columns, (d,)
+    fit_intercept: bool
+
+    @classmethod
+    def of(
+        cls,
+        X: Data,
+        p: FloatArray,
+        weights: FloatArray,
+        fit_intercept: bool,
+        center: tuple[FloatArray, Array],
+    ) -> "EdgeSums":
+        """Of some records.
+
+        Shapes: ``X`` (n, d); ``p`` (n, K); ``weights`` (n,); ``center`` (d,).
+        """
+        edges = _edges(X, p, weights, fit_intercept, center)
+        return cls(edges, weights @ p, center[0], fit_intercept)
+
+    def plus(self, other: "EdgeSums") -> "EdgeSums":
+        """Of these records and others, whose columns were centred at the same point."""
+        edges, masses = self.edges + other.edges, self.masses + other.masses
+        return EdgeSums(edges, masses, self.mean, self.fit_intercept)
+
+    def factor(self, ridge: float) -> "MultinomialHessian":
+        """Factorise the Hessian, whose penalty is ``ridge``."""
+        n_classes, d = len(self.masses), len(self.mean)
+        # The most frequent class: what is measured against a rare one is known badly.
+        reference = int(np.argmax(self.masses))
+        size = self.edges.shape[-1]
+        laplacian = np.zeros((n_classes, size, n_classes, size))
+        for edge, i, j in zip(self.edges, *np.triu_indices(n_classes, 1), strict=True):
+            laplacian[i, :, j] = laplacian[j, :, i] = -edge
+            laplacian[i, :, i] += edge
+            laplacian[j, :, j] += edge
+        share = np.eye(n_classes) - 1.0 / n_classes
+        for column in range(d):
+            laplacian[:, column, :, column] += ridge * share
+        others = np.delete(np.arange(n_classes), reference)
+        width = len(others) * size
+        grounded = laplacian[others][:, :, others].reshape(width, width)
+        factor = ScaledCholesky.of(grounded)
+        return MultinomialHessian(factor, self.mean, reference, n_classes, self.fit_intercept)
+
+
+@dataclass(frozen=True)
 class MultinomialHessian:
     """Factor of ``H = sum_i v_i C_i (x) x~_i x~_i^T + ridge (I_K - 1 1^T / K) (x) P``.
 
@@ -161,39 +209,6 @@ class MultinomialHessian:
     reference: int  # the class held at zero
     n_classes: int  # K
     fit_intercept: bool  # whether the last parameter of a class is an intercept
-
-    @classmethod
-    def of(
-        cls,
-        X: Data,
-        p: FloatArray,
-        weights: FloatArray,
-        ridge: float,
-        fit_intercept: bool,
-        center: tuple[FloatArray, Array],
-    ) -> "MultinomialHessian":
-        """Factorise.
-
-        Shapes: ``X`` (n, d); ``p`` (n, K); ``weights`` (n,); ``center`` (d,).
-        """
-        n_classes, d = p.shape[1], X.shape[1]
-        # The most frequent class: what is measured against a rare one is known badly.
-        reference = int(np.argmax(weights @ p))
-        edges = _edges(X, p, weights, fit_intercept, center)
-        size = edges.shape[-1]
-        laplacian = np.zeros((n_classes, size, n_classes, size))
-        for edge, i, j in zip(edges, *np.triu_indices(n_classes, 1), strict=True):
-            laplacian[i, :, j] = laplacian[j, :, i] = -edge
-            laplacian[i, :, i] += edge
-            laplacian[j, :, j] += edge
-        share = np.eye(n_classes) - 1.0 / n_classes
-        for column in range(d):
-            laplacian[:, column, :, column] += ridge * share
-        others = np.delete(np.arange(n_classes), reference)
-        width = len(others) * size
-        grounded = laplacian[others][:, :, others].reshape(width, width)
-        factor = ScaledCholesky.of(grounded)
-        return cls(factor, center[0], reference, n_classes, fit_intercept)
 
     def solve(self, b: FloatArray) -> FloatArray:
         """Solve ``H x = b`` in the identified parameters, for one ``b`` of shape (p,)."""

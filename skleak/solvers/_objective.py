@@ -8,8 +8,9 @@ import numpy as np
 from scipy import sparse
 
 from skleak.losses import PointwiseLoss
-from skleak.solvers._hessian import FactorizedHessian, HessianFactor
-from skleak.utils._blocks import Blocks, add
+from skleak.solvers._hessian import CurvatureSums, FactorizedHessian, HessianSums
+from skleak.solvers._point import Point
+from skleak.utils._blocks import Blocks, add, positions
 from skleak.utils._linalg import largest_entries, product, transpose_product
 from skleak.utils._typing import Data, FloatArray, IntArray
 
@@ -62,6 +63,16 @@ class Objective:
         return float(self.sample_weight.sum())
 
     @property
+    def n_records(self) -> int:
+        """``n``, the number of records."""
+        return int(self.X.shape[0])
+
+    @property
+    def weight_range(self) -> tuple[float, float]:
+        """Smallest and largest sample weight."""
+        return float(self.sample_weight.min()), float(self.sample_weight.max())
+
+    @property
     def weights(self) -> FloatArray:
         """``s omega``, of shape (n,)."""
         return self.sample_weight * self.reweights
@@ -97,6 +108,14 @@ class Objective:
             sample_weight=self.sample_weight[rows],
             reweights=self.reweights[rows],
         )
+
+    def parts(self, rows: IntArray) -> Self:
+        """Return the same objective on a few of the records, held in memory."""
+        return self.take(rows)
+
+    def without(self, row: int) -> Self:
+        """Return the same objective without one of the records."""
+        return self.take(np.delete(np.arange(len(self.y)), row))
 
     def with_record(self, row: int, x: FloatArray, y: float | None = None) -> Self:
         """Return the same objective with other entries, of shape (d,), in one row."""
@@ -143,17 +162,27 @@ class Objective:
         """``sum_i values_i x~_i``, of shape (p,)."""
         return self._parameters(transpose_product(self.X, values), values)
 
+    def at(self, w: FloatArray, step: FloatArray | None = None) -> "Point":
+        """Return the objective at ``w``, to which ``step`` led; both of shape (p,)."""
+        return MemoryPoint(self, w, step)
+
     def value(self, w: FloatArray, a: FloatArray) -> float:
         """Objective at ``w``, whose predictor is ``a``; infinite where the loss overflows."""
         with np.errstate(over="ignore", invalid="ignore"):
-            losses = float(self.weights @ self.loss.value(a, self.y)) / self.total
-            value = losses + 0.5 * float(self.penalty @ w**2)
+            value = self.loss_sum(a) / self.total + 0.5 * float(self.penalty @ w**2)
         return value if np.isfinite(value) else np.inf
+
+    def loss_sum(self, a: FloatArray) -> float:
+        """Weighted sum of the losses at predictor ``a``."""
+        return float(self.weights @ self.loss.value(a, self.y))
 
     def gradient(self, w: FloatArray, a: FloatArray) -> FloatArray:
         """Gradient at ``w``, whose predictor is ``a``, of shape (p,)."""
-        residual = _scaled(self.loss.residual(a, self.y), self.weights)
-        return self.transpose_product(residual) / self.total + self.penalty * w
+        return self.gradient_sum(a) / self.total + self.penalty * w
+
+    def gradient_sum(self, a: FloatArray) -> FloatArray:
+        """Weighted sum of the gradients of all records at predictor ``a``, of shape (p,)."""
+        return self.transpose_product(_scaled(self.loss.residual(a, self.y), self.weights))
 
     def gradients(self, at: FloatArray, without: IntArray | None = None) -> FloatArray:
         """Unnormalised gradients at many parameters, each perhaps without one record, (b, p).
@@ -171,15 +200,28 @@ class Objective:
             self.X,
             self.y,
             self.weights,
-            np.arange(len(self.y)),
+            positions(self.X),
             width=by_column[0].size,
             elements=_TABLE_ELEMENTS,
             keep_sparse=True,
         )
         gradient = self.total * self.penalty * at
-        sums = blocks.map_reduce(self._gradient_sums, add, by_column, without)
+        sums = blocks.map_reduce(self._travelling._gradient_sums, add, by_column, without)
         gradient[:, self.layout] += np.moveaxis(sums, 0, 1)
         return gradient
+
+    @property
+    def _travelling(self) -> "Objective":
+        """The objective as it may go to where its records are: elsewhere without them."""
+        return self
+
+    def curvatures(self, w: FloatArray) -> FloatArray:
+        """Second derivatives of the losses in predictor space at ``w``, times the weights, (n,)."""
+        return self.weights * self.loss.curvature(self.predictor(w))
+
+    def third_derivatives(self, w: FloatArray) -> FloatArray:
+        """Third derivatives of the losses in predictor space at ``w``, times the weights, (n,)."""
+        return self.weights * self.loss.third_derivative(self.predictor(w))
 
     def _gradient_sums(
         self,
@@ -213,30 +255,44 @@ class Objective:
 
     def hessian(self, a: FloatArray) -> FactorizedHessian:
         """Factor of the unnormalised Hessian ``H = N F''`` at predictor ``a``."""
-        weights = self.weights * self.loss.curvature(a)
-        ridge = self.total * self.alpha
-        return HessianFactor.of(self.X, weights, ridge, self.fit_intercept)
+        return self.curvature_sums(a).factor(self.total * self.alpha)
+
+    def curvature_sums(self, a: FloatArray) -> HessianSums:
+        """Sums of which the Hessian at predictor ``a`` is made."""
+        return CurvatureSums.of(self.X, self.weights * self.loss.curvature(a), self.fit_intercept)
 
     def value_round_off(self, w: FloatArray, a: FloatArray) -> float:
         """Difference of objectives below which it is only rounding noise."""
-        sizes, d = np.abs(w[self.layout]), self.X.shape[1]
-        reach = sizes[:d].T @ self._largest + (sizes[d] if self.fit_intercept else 0.0)
+        return self._value_floor(w, self.value(w, a), self.value_noise(a))
+
+    def value_noise(self, a: FloatArray) -> float:
+        """Weighted sum of the sizes of residuals and targets at predictor ``a``."""
         residuals = np.abs(self.loss.residual(a, self.y)).reshape(len(a), -1).sum(axis=1)
-        noise = float(self.weights @ (residuals + self._target_sizes)) / self.total
-        noise = (1.0 + float(np.max(reach))) * noise + abs(self.value(w, a))
+        return float(self.weights @ (residuals + self._target_sizes))
+
+    def _value_floor(self, w: FloatArray, value: float, sizes: float) -> float:
+        by_column, d = np.abs(w[self.layout]), self.X.shape[1]
+        reach = by_column[:d].T @ self._largest + (by_column[d] if self.fit_intercept else 0.0)
+        noise = (1.0 + float(np.max(reach))) * sizes / self.total + abs(value)
         return float(16.0 * np.finfo(float).eps * noise)
 
     def gradient_round_off(self, w: FloatArray, a: FloatArray) -> float:
         """Norm below which a computed gradient is only rounding noise."""
+        return self._gradient_floor(w, self.gradient_noise(w, a))
+
+    def gradient_noise(self, w: FloatArray, a: FloatArray) -> FloatArray:
+        """Weighted sum of the sizes of what gradients are computed from, of shape (p,)."""
         by_column, d = np.abs(w[self.layout]), self.X.shape[1]
         # Terms of the predictor may cancel: its error is that of their sizes, not of the sum.
         terms = Blocks.of(self.X, keep_sparse=True).map(lambda X, w: abs(X) @ w, by_column[:d])
         if self.fit_intercept:
             terms = terms + by_column[d]
-        values = _scaled(self._residual_sizes(a, terms), self.weights / self.total)
+        values = _scaled(self._residual_sizes(a, terms), self.weights)
         blocks = Blocks.of(self.X, values, keep_sparse=True)
-        sums = blocks.map_reduce(lambda X, values: abs(X).T @ values, add)
-        floor = self._parameters(sums, values) + self.penalty * np.abs(w)
+        return self._parameters(blocks.map_reduce(lambda X, v: abs(X).T @ v, add), values)
+
+    def _gradient_floor(self, w: FloatArray, sizes: FloatArray) -> float:
+        floor = sizes / self.total + self.penalty * np.abs(w)
         return float(16.0 * np.finfo(float).eps * np.linalg.norm(floor))
 
     @property
@@ -274,30 +330,50 @@ def _scaled(values: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Minimum:
-    """Result of a minimisation.
+class MemoryPoint:
+    """An objective at one vector of parameters, its records in memory; see `Point`."""
 
-    Parameters
-    ----------
-    coefficients : ndarray of shape (p,)
-        The minimiser, the intercept last.
-    inverse_hessian : ndarray of shape (p, p)
-        ``A = H^-1`` of the unnormalised Hessian there.
-    gradient_norm : float
-        Norm of the gradient of the normalised objective.
-    n_iter : int
-        Newton steps taken.
-    converged : bool
-        Whether the gradient norm passed the tolerance (or rounding noise) at a finite minimiser.
+    objective: Objective
+    w: FloatArray  # (p,)
+    step: FloatArray | None  # that led here, (p,)
 
-    Examples
-    --------
-    >>> Minimum(np.array([2.0]), np.eye(1), 0.0, 1, True).converged
-    True
-    """
+    @cached_property
+    def predictor(self) -> FloatArray:
+        """Predictors of all records, of shape (n,) or (n, K)."""
+        return self.objective.predictor(self.w)
 
-    coefficients: FloatArray
-    inverse_hessian: FloatArray
-    gradient_norm: float
-    n_iter: int
-    converged: bool
+    @cached_property
+    def value(self) -> float:
+        """Objective; infinite where the loss overflows."""
+        return self.objective.value(self.w, self.predictor)
+
+    @cached_property
+    def gradient(self) -> FloatArray:
+        """Gradient, of shape (p,)."""
+        return self.objective.gradient(self.w, self.predictor)
+
+    @property
+    def hessian(self) -> FactorizedHessian:
+        """Factor of the unnormalised Hessian."""
+        return self.objective.hessian(self.predictor)
+
+    @property
+    def size(self) -> float:
+        """Largest absolute predictor."""
+        return float(np.max(np.abs(self.predictor), initial=0.0))
+
+    @cached_property
+    def move(self) -> float:
+        """Largest absolute change of a predictor by the step that led here."""
+        assert self.step is not None
+        return float(np.max(np.abs(self.objective.predictor(self.step)), initial=0.0))
+
+    @property
+    def value_round_off(self) -> float:
+        """Difference of objectives below which it is only rounding noise."""
+        return self.objective.value_round_off(self.w, self.predictor)
+
+    @property
+    def gradient_round_off(self) -> float:
+        """Norm below which a computed gradient is only rounding noise."""
+        return self.objective.gradient_round_off(self.w, self.predictor)

@@ -1,46 +1,54 @@
 """Compute with records block by block, in bounded memory, wherever they lie."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
-from scipy import sparse
-from tqdm import tqdm
-
-from skleak.utils._typing import Array, Data, FloatArray, IntArray
+from skleak.utils._typing import Array, Data, IntArray
+from skleak.utils.blocks._dask import DaskBlocks, is_large
+from skleak.utils.blocks._dask import positions as positions
+from skleak.utils.blocks._dask import side_by_side as side_by_side
+from skleak.utils.blocks._memory import BLOCK_ELEMENTS as BLOCK_ELEMENTS
+from skleak.utils.blocks._memory import MemoryBlocks
+from skleak.utils.blocks._memory import Watcher as Watcher
+from skleak.utils.blocks._memory import add as add
+from skleak.utils.blocks._memory import dense as dense
+from skleak.utils.blocks._memory import dense_rows as dense_rows
+from skleak.utils.blocks._memory import row_blocks as row_blocks
+from skleak.utils.blocks._memory import stacked as stacked
+from skleak.utils.blocks._memory import watched_by as watched_by
 
 Result = TypeVar("Result")
 
-# Number of float64 values in one block of an (n, d) table: 2 MB, so that the handful of tables
-# a block needs at once stays in the processor's cache.
-BLOCK_ELEMENTS = 1 << 18
 
-
-@dataclass(frozen=True)
-class Blocks:
+class Blocks(Protocol):
     """Records, with what is aligned with them, as the blocks that functions are applied to.
 
-    Whoever computes says what is done to a block; only this class knows where the records lie: in
-    an array, a memory map or a CSR matrix. Records that lie elsewhere are a class with the same two
-    methods. No rows are one empty block, so that results have their shapes all the same.
+    Whoever computes says what is done to a block; only the kinds of blocks know where the records
+    lie: in an array, a memory map or a CSR matrix, or in Dask arrays. Functions must not hold
+    records of their own, as they travel to where the records are. No rows are one empty block, so
+    that results have their shapes all the same.
     """
 
-    X: Data  # (n, d)
-    aligned: tuple[Array, ...]  # (n, ...) each
-    width: int  # entries of the largest table that is made of one record; 0 for no table
-    elements: int  # entries of the largest table of a block
-    rows: IntArray | None  # those to walk through; None for all
-    keep_sparse: bool  # CSR records come as they are, for products with them
-    task: str  # of a progress bar; none where empty
-    part: str  # as which a watcher knows what is mapped; empty where there is nothing to watch
+    def __len__(self) -> int: ...
 
-    @classmethod
+    def map(self, f: Callable[..., Array], *small: Any) -> Array:
+        """Stack ``f(X, *aligned, *small)`` of all blocks, which has a row for each record.
+
+        Lazily, as a Dask array, where the records are Dask arrays.
+        """
+        ...
+
+    def map_reduce(
+        self, f: Callable[..., Result], combine: Callable[[Result, Result], Result], *small: Any
+    ) -> Result:
+        """Combine ``f(X, *aligned, *small)`` of all blocks; `add` sums them.
+
+        One pass over all records. ``combine`` is associative, and may change its first argument.
+        """
+        ...
+
+    @staticmethod
     def of(
-        cls,
         X: Data,
         *aligned: Array,
         width: int | None = None,
@@ -50,122 +58,30 @@ class Blocks:
         task: str = "",
         part: str = "",
     ) -> "Blocks":
-        """Cut records, and what is aligned with them, into blocks."""
+        """Cut records, and what is aligned with them, into blocks.
+
+        Parameters
+        ----------
+        X : ndarray, memory map, CSR matrix or Dask array of shape (n, d)
+            Records.
+        *aligned : ndarray or Dask array of shape (n, ...)
+            What has a row for each record.
+        width : int, default=None
+            Entries of the largest table that is made of one record; 0 for no table.
+        elements : int, default=2**18
+            Entries of the largest table of a block.
+        rows : ndarray of int, default=None
+            Those to walk through; None for all.
+        keep_sparse : bool, default=False
+            CSR records come as they are, for products with them.
+        task : str, default=""
+            Of a progress bar; none where empty.
+        part : str, default=""
+            As which a watcher knows what is mapped; empty where there is nothing to watch.
+        """
         width = X.shape[1] if width is None else width
-        return cls(X, aligned, width, elements, rows, keep_sparse, task, part)
-
-    def __len__(self) -> int:
-        return int(self.X.shape[0]) if self.rows is None else len(self.rows)
-
-    def map(self, f: Callable[..., Array], *small: Any) -> Array:
-        """Stack ``f(X, *aligned, *small)`` of all blocks, which has a row for each record."""
-        if self.part and len(self):
-            blocks = row_blocks(len(self), self.width, self.elements)
-            return stacked(self.part, len(self), blocks, lambda b: f(*self._block(b), *small))
-        result, start = None, 0
-        for block in self._each():
-            part = f(*block, *small)
-            if len(part) == len(self):
-                return part
-            if result is None:
-                result = np.empty((len(self), *part.shape[1:]), part.dtype)
-            result[start : start + len(part)] = part
-            start += len(part)
-        assert result is not None
-        return result
-
-    def map_reduce(
-        self, f: Callable[..., Result], combine: Callable[[Result, Result], Result], *small: Any
-    ) -> Result:
-        """Combine ``f(X, *aligned, *small)`` of all blocks; `add` sums them."""
-        return reduce(combine, (f(*block, *small) for block in self._each()))
-
-    def _each(self) -> Iterator[tuple[Data, ...]]:
-        n = len(self)
-        parts = row_blocks(n, self.width, self.elements) if n else iter([slice(0, 0)])
-        if not self.task:
-            # A bar that shows nothing costs as much as a small block.
-            yield from map(self._block, parts)
-            return
-        with tqdm(total=n, desc=self.task, unit="record", leave=False) as bar:
-            for part in parts:
-                yield self._block(part)
-                bar.update(part.stop - part.start)
-
-    def _block(self, part: slice) -> tuple[Data, ...]:
-        which = part if self.rows is None else self.rows[part]
-        whole = self.rows is None and part.stop - part.start == len(self)
-        records = self.X if whole else self.X[which]  # a slice of CSR is a copy
-        if not self.keep_sparse:
-            records = dense(records)
-        return (records, *(values[which] for values in self.aligned))
-
-
-class Watcher(Protocol):
-    """Sees the parts of long computations as they come, and may know some of them already."""
-
-    def begin(self, name: str, n: int) -> Array | None:
-        """Return the first rows of n, (k, ...), as an earlier run computed them."""
-
-    def done(self, name: str, rows: Array, n: int) -> None:
-        """Take notice of the first rows of n, (k, ...); more of the same array come later."""
-
-
-_WATCHER: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
-
-
-@contextmanager
-def watched_by(watcher: Watcher) -> Iterator[None]:
-    """Let somebody watch what is computed in parts."""
-    token = _WATCHER.set(watcher)
-    try:
-        yield
-    finally:
-        _WATCHER.reset(token)
-
-
-def stacked(name: str, n: int, blocks: Iterable[slice], compute: Callable[[slice], Array]) -> Array:
-    """Stack what is computed of the rows of each block, (n, ...), for a watcher to see and to keep.
-
-    Blocks follow one another, and are the same in each run.
-    """
-    watcher = _WATCHER.get()
-    known = watcher.begin(name, n) if watcher is not None else None
-    result: Array | None = None
-    for block in blocks:
-        part = known[block] if known is not None and len(known) >= block.stop else compute(block)
-        if result is None:
-            result = np.empty((n, *part.shape[1:]), part.dtype)
-        result[block] = part
-        if watcher is not None:
-            watcher.done(name, result[: block.stop], n)
-    assert result is not None
-    return result
-
-
-def add(total: Any, part: Any) -> Any:
-    """Add the result of a block to those before: a number, an array (in place), or a tuple."""
-    if isinstance(total, tuple):
-        return tuple(map(add, total, part))
-    total += part
-    return total
-
-
-def row_blocks(n_rows: int, n_columns: int, elements: int = BLOCK_ELEMENTS) -> Iterator[slice]:
-    """Yield slices that cover ``range(n_rows)``, each of at most ``elements`` table entries."""
-    step = max(1, elements // n_columns if n_columns else n_rows)
-    for start in range(0, n_rows, step):
-        yield slice(start, min(start + step, n_rows))
-
-
-def dense_rows(X: Data, rows: "slice | IntArray") -> FloatArray:
-    """Return some rows of a dense or CSR matrix as a dense array.
-
-    Shapes: ``X`` (n, d); returns (n_rows, d).
-    """
-    return dense(X[rows])
-
-
-def dense(X: Data) -> FloatArray:
-    """Return a dense or CSR matrix as a dense array."""
-    return X.toarray() if sparse.issparse(X) else np.asarray(X)
+        if is_large(X):
+            large: Any = DaskBlocks.of(X, aligned, rows, width, elements, keep_sparse, task)
+            return large
+        blocks: Any = MemoryBlocks(X, aligned, width, elements, rows, keep_sparse, task, part)
+        return blocks

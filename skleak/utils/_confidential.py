@@ -11,7 +11,11 @@ from sklearn.base import clone
 
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.utils._random import deep_names
-from skleak.utils._sklearn_compat import ShownAttributesMixin
+from skleak.utils._sklearn_compat import (
+    ShownAttributesMixin,
+    forget_callbacks,
+    kept_for_teardown,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -64,6 +68,7 @@ def leaves_whole(fit: F) -> F:
         try:
             return fit(self, *args, **kwargs)
         except BaseException:
+            before |= kept_for_teardown(self)
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
@@ -74,11 +79,13 @@ def leaves_whole(fit: F) -> F:
 def without_ledger(estimator: Any) -> Any:
     """Unfitted copy that charges no ledger, at any depth: what it is trained for releases nothing.
 
-    Grids of searches count too, which may set a ledger, or hold estimators that have one.
+    No callback is told of it either. Grids of searches count too, which may set a ledger, or hold
+    estimators that have one.
     """
     copy = clone(estimator, safe=False)
     if not hasattr(copy, "get_params"):
         return copy
+    forget_callbacks(copy)
     parameters = copy.get_params(deep=True)
     silent = {
         name: None for name in deep_names("ledger", parameters) if parameters[name] is not None

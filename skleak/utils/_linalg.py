@@ -81,11 +81,19 @@ def centered_gram(X: Data, weights: FloatArray) -> tuple[FloatArray, FloatArray]
         shift = np.where(far, shift, 0.0)
         _shift_columns(gram, edge, X, weights, shift)
     rest = edge / total  # what rounding left of the mean
-    sizes = np.diag(gram) + total * shift**2
     gram -= total * np.outer(rest, rest)
-    constant = np.diag(gram) <= _ROUND_OFF**2 * sizes
-    gram[constant] = gram[:, constant] = 0.0
+    clear_constants(gram, shift, total)
     return gram, shift + rest
+
+
+def clear_constants(gram: FloatArray, mean: FloatArray, total: float) -> None:
+    """Put zeros, and not noise, where a column of a centred Gram matrix (d, d) is constant.
+
+    Shapes: ``mean`` (d,), under weights of the sum ``total``.
+    """
+    own = np.diag(gram)
+    constant = own <= _ROUND_OFF**2 * (own + total * mean**2)
+    gram[constant] = gram[:, constant] = 0.0
 
 
 def _shifted_gram(X: Data, weights: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -2,6 +2,12 @@
 
 from importlib import import_module
 from types import ModuleType
+from typing import Any
+
+
+def dask_module(name: str) -> Any:
+    """Return a module of Dask, which is imported only by whoever needs it."""
+    return import_optional(name, "dask", "Records that are no arrays of this process")
 
 
 def import_optional(module: str, extra: str, purpose: str) -> ModuleType:

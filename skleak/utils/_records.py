@@ -14,6 +14,8 @@ from skleak.utils._typing import Array, Data, FloatArray
 
 # Largest number whose square, over all records, is still far from overflow.
 _LARGEST = 1e140
+_ENCODE = "Encode it, for instance by a OneHotEncoder in a pipeline, or leave it out."
+_CLASSIFY = "Name a target of numbers, encode it, or fit a classifier."
 
 
 def row_label(records: Any, position: int) -> str:
@@ -38,14 +40,22 @@ def check_magnitudes(
     """
     with np.errstate(over="ignore"):
         total = float(sample_weight.sum())
-    if total > _LARGEST:
+    check_sizes(total, largest_entries(X), float(np.abs(y).max()), names)
+
+
+def check_sizes(total: float, largest: FloatArray, largest_target: float, names: Any) -> None:
+    """Refuse numbers whose sums of squares overflow, by the sum of the weights and the sizes.
+
+    Shapes: ``largest`` (d,).
+    """
+    if not total <= _LARGEST:
         raise ValueError(
             f"The sum of the sample weights must be at most {_LARGEST:g}, or sums over the records "
             "overflow. Divide the weights by their mean."
         )
     limit = _LARGEST / np.sqrt(max(1.0, total))
-    labels = feature_labels(names, X.shape[1])
-    for sizes, named in ((largest_entries(X), labels), (np.abs(y).max(keepdims=True), None)):
+    labels = feature_labels(names, len(largest))
+    for sizes, named in ((largest, labels), (np.array([largest_target]), None)):
         if np.any(sizes > limit):
             which = "The target" if named is None else f"Column {named[int(np.argmax(sizes))]!r}"
             raise _too_large(which, limit)
@@ -94,8 +104,11 @@ def _without_values(error: Exception, X: Any, y: Any, name: str) -> Exception:
     """The error itself where its message holds no value."""
     text = str(error)
     if "could not convert" in text.lower():
-        where = _first_text(X) or _first_text(y, name) or "the data to numbers"
-        return ValueError(f"Could not convert {where}. Encode it or leave it out.")
+        if where := _first_text(X):
+            return ValueError(f"Could not convert {where}. {_ENCODE}")
+        where = _first_text(y, name) or "the data to numbers"
+        what_to_do = _CLASSIFY if name == "the target" else "Encode it."
+        return ValueError(f"Could not convert {where}. {what_to_do}")
     for end in ("\narray=", "\n["):  # the values stand on lines of their own
         start = text.find(end)
         if start >= 0:
@@ -117,7 +130,9 @@ def _first_text(table: Any, name: str | None = None) -> str | None:
         bad = np.flatnonzero(pd.to_numeric(column, errors="coerce").isna() & ~column.isna())
         if len(bad):
             label = frame.columns[j] if isinstance(table, pd.DataFrame) else f"x{j}"
-            more = f", as {len(bad) - 1} others" if len(bad) > 1 else ""
             which = name or f"column {str(label)!r}"
-            return f"{which} to numbers: {row_label(table, int(bad[0]))} holds none{more}"
+            return (
+                f"{which} to numbers: {row_label(table, int(bad[0]))} holds text, the first of "
+                f"{len(bad):,} such in {len(frame):,}"
+            )
     return None

@@ -1,5 +1,7 @@
 """The only file that touches scikit-learn's private names."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from sklearn.base import _fit_context as fit_context
@@ -11,9 +13,18 @@ from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import _num_samples as num_samples
 from sklearn.utils.validation import validate_data
 
+try:
+    from sklearn.callback import CallbackSupportMixin
+except ImportError:  # before scikit-learn 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stands in for the mixin of callbacks, of which there are none."""
+
+
 __all__ = [
     "COLUMN_TRANSFORMER_SCHEMA",
     "BaseSearchCV",
+    "CallbackSupportMixin",
     "HasMethods",
     "Hidden",
     "Interval",
@@ -21,8 +32,13 @@ __all__ = [
     "RawTableMixin",
     "ShownAttributesMixin",
     "StrOptions",
+    "Task",
     "check_sample_weight",
     "fit_context",
+    "fit_task",
+    "forget_callbacks",
+    "kept_for_teardown",
+    "no_task",
     "num_samples",
     "output_container",
     "validate_data",
@@ -101,3 +117,76 @@ def with_columns_of(source: Any, made: Any) -> Any:
         made.feature_names_in_ = source.feature_names_in_.copy()
     container = output_container(source)
     return made if container is None else made.set_output(transform=container)
+
+
+def clone_parametrized(estimator: Any) -> Any:
+    """Clone an estimator by its parameters, whatever it does itself when it is cloned."""
+    from sklearn.base import _clone_parametrized
+
+    return _clone_parametrized(estimator)
+
+
+class Task:
+    """A part of a ``fit`` of which callbacks are told; of which nobody is where there are none.
+
+    Callbacks of scikit-learn 1.9 are told names and numbers of tasks, and nothing that was fitted:
+    no records, no coefficients and no losses. They show progress, and stop nothing.
+    """
+
+    def __init__(self, owner: Any, context: Any, n_left: int | None) -> None:
+        self._owner, self._context, self._n_left = owner, context, n_left
+
+    @contextmanager
+    def part(self, name: str, n_parts: int | None = 0) -> Iterator["Task"]:
+        """Tell of a part; ``n_parts`` of its own at most, None where that is not known."""
+        if self._context is None or self._n_left == 0:
+            yield no_task()
+            return
+        self._n_left = None if self._n_left is None else self._n_left - 1
+        context = self._context.subcontext(task_name=name, max_subtasks=n_parts)
+        with _told(self._owner, context):
+            yield Task(self._owner, context, n_parts)
+
+    def done(self, name: str) -> None:
+        """Tell of a part that is over."""
+        with self.part(name):
+            pass
+
+
+def no_task() -> Task:
+    """Return a task of which nobody is told."""
+    return Task(None, None, 0)
+
+
+@contextmanager
+def fit_task(estimator: Any, n_parts: int | None) -> Iterator[Task]:
+    """Tell the callbacks of an estimator that its ``fit`` begins, and that it is over."""
+    if not getattr(estimator, "_skl_callbacks", None):
+        yield no_task()
+        return
+    context = estimator._init_callback_context(max_subtasks=n_parts)
+    with _told(estimator, context):
+        yield Task(estimator, context, n_parts)
+
+
+@contextmanager
+def _told(estimator: Any, context: Any) -> Iterator[None]:
+    context.call_on_fit_task_begin(estimator=estimator)
+    yield
+    context.call_on_fit_task_end(estimator=estimator)
+
+
+def kept_for_teardown(estimator: Any) -> dict[str, Any]:
+    """Return the attributes by which scikit-learn finds the callbacks of a failed ``fit``."""
+    names = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
+    return {name: estimator.__dict__[name] for name in names if name in estimator.__dict__}
+
+
+def forget_callbacks(estimator: Any) -> None:
+    """Take the callbacks off an estimator and all in it: what it is refitted for is no progress."""
+    parts = [estimator]
+    if hasattr(estimator, "get_params"):
+        parts += list(estimator.get_params(deep=True).values())
+    for part in parts:
+        if "_skl_callbacks" in getattr(part, "__dict__", {}):
+            del part._skl_callbacks

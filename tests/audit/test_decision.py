@@ -285,3 +285,22 @@ def test_columns_that_determine_a_secret_are_named():
     # It does not determine itself.
     secret, _, _ = read_secret(X, gene, "(target)")
     assert "(target)" not in related_columns(X, gene, secret)["determined_by"]
+
+
+def test_the_records_of_the_table_and_of_the_decision_are_told_apart(make_audit):
+    told = []
+    for noise in ((1e-4, 1e-3, 1e-2), (1e-3,), (1e-4, 1e-3)):
+        report = make_audit("categorical", noise=noise)
+        (summary,) = (found for found in facts(report) if found.topic == "summary")
+        decided = summary["decision"]
+        elsewhere = bool(decided["labels"]) and decided["noise"] != middle_noise(report)
+        said = "The first sentence names records at noise scale"
+        assert (said in " ".join(report.to_text().split())) == elsewhere
+        told.append(elsewhere)
+    assert set(told) == {True, False}
+
+
+def test_imputation_in_games_of_drawn_secrets_is_explained(make_audit):
+    for secrets in ("drawn", "actual"):
+        text = " ".join(make_audit("categorical", secrets=secrets).to_text().split())
+        assert ("Imputation: of secrets that were drawn" in text) == (secrets == "drawn")

@@ -65,6 +65,35 @@ def test_dates_become_days(values):
     assert lines == ("c: dates, turned into days since 2020-01-01",)
 
 
+def test_a_column_has_one_line_whatever_was_decided_on_it():
+    decisions = Decisions()
+    frame = pd.DataFrame(
+        {
+            "born": ["2020-01-01", "2020-01-03", None, "2021-05-06"],
+            "seen": ["2020-01-01", "2020-01-03", None, "2021-05-06"],
+            "id": ["a", "b", "c", "d"],
+            "gap": ["a", "b", "c", None],
+        }
+    )
+    choose(typed(frame, (), decisions), None, set(), decisions)
+    days, named, unnamed = decisions.lines()
+    assert days.startswith(
+        "born, seen: dates, turned into days since 2020-01-01; numbers, standardised; 1 missing "
+        "value replaced by the median"
+    )
+    assert named.startswith("id: dropped, as it differs in every record")
+    assert named.endswith("pass it to --id")
+    # A column with gaps cannot name every record.
+    assert unnamed == "gap: dropped, as it differs in every record and names it"
+
+
+def test_names_that_are_cut_short_alike_stay_apart():
+    decisions = Decisions()
+    for end in ("first", "second"):
+        decisions.add("x" * 50 + end, end)
+    assert [line.rpartition(": ")[2] for line in decisions.lines()] == ["first", "second"]
+
+
 def test_nearly_all_dates_or_numbers_are_enough_and_said():
     dates = [f"2020-01-{day:02d}" for day in range(1, 31)]
     column, lines = one([*dates, "unknown"])

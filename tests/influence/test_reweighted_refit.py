@@ -124,7 +124,7 @@ def test_what_does_not_settle_is_refitted(reason, reweighting, rng, monkeypatch)
     else:
         monkeypatch.setattr(
             "skleak.influence.reweighting._total_system.AdjointSystem.matrix",
-            lambda system: np.zeros((system.size, system.size)),
+            lambda system: np.zeros((system.packing.size, system.packing.size)),
         )
     found = candidate_encodings(model, X[rows], y[rows], [1], [[9.0]])
     distance = np.linalg.norm(expected - model._confidential_state().factor.coefficients)
@@ -214,7 +214,7 @@ def test_the_linearised_system(reweighting, rng):
     model = loose(PrivatePoissonRegressor, X, y, weights, reweighting=reweighting)
     state = model._confidential_state()
     system = _reweighted_refit._fixed_point(state)
-    size, step = system.system.size, 1e-6
+    size, step = system.system.packing.size, 1e-6
     rows, new = np.array([7]), np.array([[1.0, 2.0, -1.0]])
     change = system.replacement(rows, new)
     cases = [

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skleak.influence.jacobian import Columns, FitFactor
 from skleak.influence.reweighting._total import total_jacobian
-from skleak.influence.reweighting._total_gradient import Balance, _root
+from skleak.influence.reweighting._total_gradient import Balance, hessian_root
 from skleak.influence.reweighting._total_system import Adjoint, AdjointSystem
 from skleak.influence.state import WeightRule
 from skleak.linear_model import (
@@ -161,7 +161,7 @@ def test_records_that_do_not_leak_have_no_gradient(norm, rng):
 def test_root_of_columns_in_unlike_units(rng):
     square = rng.normal(size=(4, 9)) * np.array([[1e-6], [1.0], [1e3], [1e7]])
     matrix = square @ square.T
-    root = _root(matrix)
+    root = hessian_root(matrix)
     assert_allclose(root @ root.T, matrix, rtol=1e-12)
 
 
@@ -176,11 +176,11 @@ def test_the_written_out_system_is_the_product(name, kind, norm, rng):
     factor = _random_factor(kind, rng, d + 1, fit_intercept=True)
     balance = Balance.of(factor, RULES[name](Columns(np.array([0, 2]), target=True), norm), 0.5)
     system = AdjointSystem(objective, balance)
-    vectors = rng.normal(size=(5, system.size))
-    adjoint = system._unpack(vectors)
-    assert_allclose(system._pack(adjoint)[:, :-1], vectors[:, :-1], rtol=1e-12)
+    vectors = rng.normal(size=(5, system.packing.size))
+    adjoint = system.packing.unpack(vectors)
+    assert_allclose(system.packing.pack(adjoint)[:, :-1], vectors[:, :-1], rtol=1e-12)
     assert_array_equal(adjoint.second, adjoint.second.transpose(0, 2, 1))
-    product = system._pack(system._apply(adjoint))
+    product = system.packing.pack(system._apply(adjoint))
     assert_allclose(product, vectors @ system.matrix().T, rtol=1e-10, atol=1e-10)
 
 

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 
+from skleak.exceptions import NoMinimizerWarning
 from skleak.linear_model import (
     IRFIL,
     PrivateLinearRegression,
@@ -277,7 +278,13 @@ def test_very_few_records(estimator_class, rng, n):
     assert model.fisher_information_loss_.shape == (n,)
     assert np.all(np.isfinite(model.fisher_information_loss_))
     assert np.isfinite(model.fisher_information_loss(per="dataset"))
-    model.leakage_report()
+    if estimator_class is not PrivateLogisticRegression:
+        model.leakage_report()
+        return
+    # With another label of the only record of a class, all labels are equal.
+    with pytest.warns(NoMinimizerWarning, match=f"of {n} records"):
+        report = model.leakage_report()
+    assert report.features.loc["(target)", "distance"] == np.inf
 
 
 @pytest.mark.parametrize("target", [True, False])

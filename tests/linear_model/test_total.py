@@ -117,7 +117,7 @@ def test_what_makes_it_unreliable_is_a_warning(numbers):
 def test_a_singular_fixed_point_has_infinite_leakage(model, numbers, monkeypatch):
     monkeypatch.setattr(
         "skleak.influence.reweighting._total_system.AdjointSystem.matrix",
-        lambda system: np.zeros((system.size, system.size)),
+        lambda system: np.zeros((system.packing.size, system.packing.size)),
     )
     with pytest.warns(ConvergenceWarning, match="unreliable, and stated as infinite"):
         losses = model.fisher_information_loss_

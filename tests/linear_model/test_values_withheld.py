@@ -110,3 +110,18 @@ def test_attributes(table):
     assert "row 8" in told
     table["drug"] = SECRET
     assert SECRET not in message(PriorAttack("drug").fit, table, np.ones(20))
+
+
+def test_text_where_numbers_are_expected_says_what_to_do(table, rng):
+    y = rng.normal(size=20)
+    words = table.assign(drug=["x", 1.0] * 10)
+    said = message(PrivateLinearRegression(noise_scale=1.0).fit, words, y)
+    assert (
+        "column 'drug' to numbers: row 'patient 0' holds text, the first of 10 such in 20" in said
+    )
+    assert "OneHotEncoder" in said
+    text = pd.Series(["ill", "well"] * 10, index=table.index)
+    said = message(PrivateLinearRegression(noise_scale=1.0).fit, table, text)
+    assert "the target to numbers: row 'patient 0' holds text, the first of 20 such in 20" in said
+    assert "fit a classifier" in said
+    assert "leave it out" not in said

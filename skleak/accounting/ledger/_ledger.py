@@ -84,7 +84,7 @@ class LeakageLedger:
 
     *Sums.* The noise of every release must be independent of all others. A release without noise,
     or with noise that can be replayed, is infinite for ever, and refused under any ceiling. See
-    the user guide, docs/theory.md, "Ledgers".
+    the user guide, docs/theory/differential_privacy.md, "Ledgers".
 
     - A ceiling on epsilon set before the first release is a *filter*: each release may be chosen
       in view of all earlier ones ([1]_, [2]_). A stricter one set later is not itself a guarantee.

@@ -15,7 +15,7 @@ from skleak.adversary.hypotheses._smooth import interpolation_matrix
 from skleak.adversary.knowledge import take_rows, with_attribute
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence import candidate_encodings
-from skleak.influence.refit import candidate_shapes
+from skleak.influence.refit import candidate_shapes, check_reached
 from skleak.influence.state import FitState
 from skleak.utils._confidential import without_ledger
 from skleak.utils._typing import Array, FloatArray, IntArray
@@ -164,7 +164,9 @@ def closed_form_encodings(
     Shapes: ``targets`` (n_targets,); ``candidates`` (n_targets, d); returns (n_targets, n_values,
     n_parameters).
     """
-    return candidate_encodings(state, *_candidate_values(state, targets, candidates), rows=targets)
+    found = candidate_encodings(state, *_candidate_values(state, targets, candidates), rows=targets)
+    check_reached(found, "What this attack compares a release with", AttackNotApplicableError)
+    return found
 
 
 def closed_form_shapes(

@@ -6,7 +6,7 @@ import numpy as np
 
 from skleak.adversary.hypotheses import PublicModel, refit_tables
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence.refit import target_encodings
+from skleak.influence.refit import check_reached, target_encodings
 from skleak.utils._predictions import label_positions
 from skleak.utils._typing import Array, FloatArray, IntArray
 
@@ -58,7 +58,10 @@ def encode_targets(
             f"`values` holds {unknown!r}, which is no class of the model; expected some of "
             f"{np.asarray(classes).tolist()[:10]}."
         )
-    return target_encodings(fitted._confidential_state(), targets, numbers.astype(np.float64))
+    state = fitted._confidential_state()
+    found = target_encodings(state, targets, numbers.astype(np.float64))
+    check_reached(found, "What this attack compares a release with", AttackNotApplicableError)
+    return found
 
 
 def _with_target(y: Array, row: int, value: Any) -> Array:

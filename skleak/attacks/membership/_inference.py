@@ -81,7 +81,7 @@ class MembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRequests
     ``floor(prior (m + 1))`` of m references. It does not maximise the accuracy. The advantage over
     guessing is ``metrics.attack_advantage(score, max(prior, 1 - prior))``. An average hides the
     few records that are exposed: look at `true_positive_rate` at a small false positive rate, too.
-    A failed attack shows nothing; only bounds do. See the user guide, docs/theory.md, "Membership".
+    A failed attack shows nothing; only bounds do. See the user guide, docs/theory/membership.md.
 
     Only ``predict_proba`` of a classifier and ``predict`` of a regressor are called. Labels are
     compared by value; one that the model has never seen has probability 0, whose logarithm counts

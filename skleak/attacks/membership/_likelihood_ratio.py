@@ -101,7 +101,7 @@ class LikelihoodRatioMembership(
     *Shadow models.* Each is trained on half of the records: pass about twice as many as the model
     was trained on (offline, reference records). Copies of a candidate hide it. Without shadow
     models see `MembershipInference`, with fewer than eight `RobustMembershipInference`. See the
-    user guide, docs/theory.md, "Membership".
+    user guide, docs/theory/membership.md.
 
     Examples
     --------

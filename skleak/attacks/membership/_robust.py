@@ -93,7 +93,7 @@ class RobustMembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRe
     less than 1e-9.
 
     Each model is trained on half of the records: pass about twice as many as the model was trained
-    on (offline, reference records). See the user guide, docs/theory.md, "Membership".
+    on (offline, reference records). See the user guide, docs/theory/membership.md.
 
     References
     ----------

@@ -95,8 +95,7 @@ def attribute_gain(
     Against one model the intervals hold for records of the population; against several (five or
     more), such as releases with fresh noise, for a fresh model too. "exchange" takes a fit for
     each control record: pass a few hundred. Where the attack learns from its sample, pass about as
-    many control as training records. See the user guide, docs/theory.md, "What training records
-    lose".
+    many control as training records. See the user guide, docs/theory/membership.md.
 
     Examples
     --------

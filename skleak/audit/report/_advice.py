@@ -12,15 +12,18 @@ from skleak.rendering import attack_label, code, count, number, percent, plural,
 N_NAMED = 5
 
 
-def advice(found: Mapping[str, Any]) -> str:
-    """Say whether the limit is kept, at which noise scale, at what cost, and for whom not."""
+def advice(found: Mapping[str, Any], *, names: bool = True) -> str:
+    """Say whether the limit is kept, at which noise scale, at what cost, and for whom not.
+
+    Without ``names`` records are counted, and no number is that of one of them.
+    """
     if found["status"] == INVALID:
         return (
             "No noise scale can be recommended: the mechanism failed its checks (see below), so no "
             f"bound here holds, and whether any keeps {_limit(found)} is not known."
         )
     said = {KEPT: _kept, EXCEEDS: _exceeds}.get(found["status"], _unknown)(found)
-    return f"{said}{_cost(found['utility'])}{_for_whom(found)}."
+    return f"{said}{_cost(found['utility'])}{_for_whom(found, names)}."
 
 
 def _kept(found: Mapping[str, Any]) -> str:
@@ -110,7 +113,7 @@ def _cost(found: Mapping[str, Any]) -> str:
     return f"; the {which}'s {name} is {value} on {found['data']}{against}"
 
 
-def _for_whom(found: Mapping[str, Any]) -> str:
+def _for_whom(found: Mapping[str, Any], names: bool) -> str:
     """Say for how many records the limit is passed, and for whom by most."""
     n, bound = found["n_above"], found["by"] == "bound"
     if np.isnan(n):
@@ -123,10 +126,12 @@ def _for_whom(found: Mapping[str, Any]) -> str:
     largest = percent(found["largest"], up=bound)
     but = "but " if found["status"] == KEPT else ""
     most = ", that is" if n == 1 else ", most for"
+    counted = f"; {but}for {count(n)} of {plural(found['n_targets'], 'record')} {own} is above "
+    if not names:
+        return f"{counted}{limit}"
     return (
-        f"; {but}for {count(n)} of {plural(found['n_targets'], 'record')} {own} is above "
-        f"{limit}{most} {names_of(found['labels'])} (named by {shorten(found['named_by'], 60)}; "
-        f"the largest is {largest})"
+        f"{counted}{limit}{most} {names_of(found['labels'])} (named by "
+        f"{shorten(found['named_by'], 60)}; the largest is {largest})"
     )
 
 

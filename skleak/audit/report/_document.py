@@ -117,10 +117,10 @@ def _cards(report: AuditFacts) -> list[Card]:
     if report.noiseless:
         at = [""] * len(at)
     cards = [
-        _attack_card(report, f"Best attack{where}", best.loc[noise])
+        _attack_card(report, f"Best attack's advantage{where}", best.loc[noise])
         for where, noise in zip(at, scales, strict=True)
     ]
-    cards.append(_bound_card(report, f"Tightest bound{at[0]}", bound))
+    cards.append(_bound_card(report, f"Bound on the advantage{at[0]}", bound))
     if report.kind == "membership":
         cards.append(_floor_card(f"Surely leaks{at[0]}", first.iloc[0]))
     noiseless, last = report.settings["noiseless_utility"], first["utility"].iloc[-1]
@@ -172,7 +172,12 @@ def _verdict_card(report: AuditFacts) -> Card:
     notes = ["comparison exceeds the bound" if n == 1 else "comparisons exceed the bound"]
     notes += [f"{n_biased} below the unbiased bound"] if n_biased else []
     notes += [f"{n_vacuous} vacuous"] if n_vacuous else []
-    return Card("Verdicts", f"{n} of {len(judged)}", "; ".join(notes), "bad" if n else "")
+    return Card(
+        "Attacks surely above their bound",
+        f"{n} of {len(judged)}",
+        "; ".join(notes),
+        "bad" if n else "",
+    )
 
 
 def _figure(report: AuditFacts, figures: bool) -> Block:

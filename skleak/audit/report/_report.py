@@ -9,17 +9,19 @@ from skleak.audit.report._decision import decision, largest_advantages
 from skleak.audit.report._document import audit_document
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._person import PersonAudit, person_audit
+from skleak.audit.report.overview._dossier import Asked, Dossier, dossier
+from skleak.audit.report.overview._overview import audit_metrics, audit_overview
 from skleak.plotting import AuditDisplay
-from skleak.rendering import Document, Report, header, plain, rows
+from skleak.rendering import Document, SharedReport, header, plain, rows
 from skleak.rendering.results import bound_advantages
 
 
 @dataclass(frozen=True, repr=False)
-class AuditReport(AuditFacts, Report):
+class AuditReport(AuditFacts, SharedReport):
     """Results of attacks on releases of a model, beside bounds on any attack. Confidential.
 
     The auditors' ``fit`` makes it, as ``report_``. It holds no training record, but how exposed
-    every attacked one is. The user guide, docs/theory.md, "Columns of an audit", explains the
+    every attacked one is. The user guide, docs/reference/audit_columns.md, explains the
     columns of the tables.
 
     Parameters
@@ -158,6 +160,49 @@ class AuditReport(AuditFacts, Report):
             "checks": rows(self.checks),
         }
 
+    def to_metrics(self) -> dict[str, float]:
+        """Return the numbers of the overview by name, none of which is about one person.
+
+        Returns
+        -------
+        dict of str to float
+            ``max_advantage``, ``within_max_advantage`` (1 or 0), ``n_exceeded_bounds`` and, for
+            each ``noise_scale_<number>/``, ``largest_advantage`` (``least_advantage`` where others
+            may have more), ``best_attack_advantage`` and ``utility``. Three significant digits;
+            upper bounds are rounded up. What is not known is left out.
+
+        Raises
+        ------
+        ValueError
+            Where means would be over fewer than ten records.
+        """
+        return audit_metrics(self)
+
+    def to_dossier(self, text: Asked) -> Dossier:
+        """Fill in the evidence that a text on data protection asks for, and mark the blanks.
+
+        Every question cites the paragraph that it is from. The dossier names no record, decides
+        nothing, and leaves open what numbers cannot answer, such as purposes and access.
+
+        Parameters
+        ----------
+        text : {"edpb", "dpia", "nist"}
+            EDPB Opinion 28/2024 on AI models; the impact assessment of article 35 of the GDPR; or
+            NIST SP 800-226 on guarantees of differential privacy.
+
+        Returns
+        -------
+        Dossier
+            With ``to_html``, ``to_text``, ``to_json`` and ``to_dict``, as every report.
+
+        Raises
+        ------
+        ValueError
+            For another text, where means would be over fewer than ten records, and where the
+            audit has no results.
+        """
+        return dossier(self, text)
+
     def plot(self, ax: Any = None) -> Any:
         """Plot advantage and utility against the noise.
 
@@ -174,3 +219,6 @@ class AuditReport(AuditFacts, Report):
 
     def _document(self, *, figures: bool) -> Document:
         return audit_document(self, figures=figures)
+
+    def _overview(self) -> Document:
+        return audit_overview(self)

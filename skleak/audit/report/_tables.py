@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skleak.audit.report._decision import decision
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._findings import independent
 from skleak.metrics import BIASED, CONSISTENT, EXCEEDED, INCOMPARABLE, VACUOUS
@@ -75,10 +76,20 @@ def results_table(report: AuditFacts) -> tuple[Block, ...]:
         f"With a number: its {level} interval, where it reads otherwise."
         f"{'' if report.unbounded else wider} "
         f"Utility: {settings['utility_name']} on {settings['utility_data']}. "
-        "A dash: not computed or not defined."
+        f"A dash: not computed or not defined.{_drawn_imputation(report)}"
     )
     where = "in the table `results` of the report and in its JSON."
     return Table("Results", tuple(columns), where=where), Paragraph(caption, soft=True)
+
+
+def _drawn_imputation(report: AuditFacts) -> str:
+    """Say why imputation does worse in games than on the data."""
+    if not independent(report) or "imputation" not in set(report.results["attack"]):
+        return ""
+    return (
+        " Imputation: of secrets that were drawn, of which the other columns tell nothing; on the "
+        "data as they are it is right more often where they do."
+    )
 
 
 def _noise(report: AuditFacts) -> Show:
@@ -290,9 +301,20 @@ def exposed_table(report: AuditFacts) -> tuple[Block, ...]:
         columns.append(_column("Removed at most", top["exposure"], up, "removed at most"))
     caption = (
         f"Named by {shorten(report.settings['labels'], 60)}{_at_middle(report)}. The records "
-        "themselves are not in this report."
+        f"themselves are not in this report.{_decided_elsewhere(report)}"
     )
     return Paragraph(caption, soft=True), Table("Most exposed records", tuple(columns))
+
+
+def _decided_elsewhere(report: AuditFacts) -> str:
+    """Say that the decision names records at another noise scale than the table."""
+    found = decision(report)
+    if not found.get("labels") or found["noise"] == middle_noise(report):
+        return ""
+    return (
+        f" The first sentence names records at noise scale {number(found['noise'])}, where others "
+        "may be exposed most."
+    )
 
 
 def _column(

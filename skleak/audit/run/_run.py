@@ -15,6 +15,7 @@ from skleak.audit.run._parts import SHARE_OF_TIME
 from skleak.audit.tables._design import Outcome
 from skleak.exceptions import CheckpointWarning, IncompleteAuditWarning
 from skleak.utils._confidential import to_own_workers
+from skleak.utils._sklearn_compat import Task, no_task
 from skleak.utils._warnings import outer_stacklevel
 
 
@@ -33,12 +34,12 @@ class Run:
         self._behind = False  # the file lacks cells
         self._warned = False
 
-    def play(self, *, n_jobs: int | None, verbose: int) -> None:
-        """Play what is not finished; outcomes are kept even where a cell fails."""
+    def play(self, *, n_jobs: int | None, verbose: int, task: Task | None = None) -> None:
+        """Play what is not finished, and tell of each cell; outcomes are kept if a cell fails."""
         cells = self.game.cells()
         failed: dict[str, BaseException] = {}
         try:
-            self._play_open(cells, failed, n_jobs, verbose)
+            self._play_open(cells, failed, n_jobs, verbose, task or no_task())
         except BaseException as error:  # an interrupt too: nothing that is finished is lost
             failed = {"": error}
         if self._behind:
@@ -62,10 +63,15 @@ class Run:
         failed: dict[str, BaseException],
         n_jobs: int | None,
         verbose: int,
+        task: Task,
     ) -> None:
         """Play what is open; every outcome is kept at once, and errors stop no other cell."""
         pending = {key: cell for key, cell in cells.items() if key not in self.outcomes}
-        with to_own_workers(), _Bars(self.game, cells, pending, verbose) as bars:
+        with (
+            to_own_workers(),
+            _Bars(self.game, cells, pending, verbose) as bars,
+            task.part("cells", len(pending)) as told,
+        ):
             results = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
                 delayed(_played)(key, cell) for key, cell in pending.items()
             )
@@ -76,6 +82,7 @@ class Run:
                 else:
                     failed[key] = error
                 bars.update(key)
+                told.done(key)
 
     def _keep(self) -> None:
         """Write, unless that has taken too large a share of the time; the first is free."""

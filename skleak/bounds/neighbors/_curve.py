@@ -179,7 +179,7 @@ class _Curve:
 
     @property
     def _symmetric(self) -> bool:
-        """Whether the curve is its own inverse."""
+        """Return True if the curve is its own inverse."""
         mirrored = np.interp(self.beta, self.alpha, self.beta)
         inside = self.beta < 1.0 - self.alpha[0]
         return bool(np.all(np.abs(mirrored - self.alpha)[inside & (self.beta > 0.0)] < 1e-12))

@@ -6,9 +6,12 @@ from skleak.influence.jacobian._multinomial_factor import check_one_predictor
 from skleak.influence.jacobian._norms import (
     Columns,
     JacobianParts,
+    JointParts,
     Norm,
     feature_norms,
     joint_norm,
+    joint_parts,
+    norm_of_joint,
     record_norms,
 )
 from skleak.influence.jacobian._secular import largest_eigenvalue
@@ -17,11 +20,14 @@ __all__ = [
     "Columns",
     "FitFactor",
     "JacobianParts",
+    "JointParts",
     "MultinomialFactor",
     "Norm",
     "check_one_predictor",
     "feature_norms",
     "joint_norm",
+    "joint_parts",
     "largest_eigenvalue",
+    "norm_of_joint",
     "record_norms",
 ]

@@ -20,9 +20,19 @@ import numpy as np
 from scipy import linalg
 
 from skleak.influence.jacobian._multinomial_factor import MultinomialFactor, label_directions
-from skleak.influence.jacobian._norms import Columns, Norm, feature_norms, joint_norm, record_norms
+from skleak.influence.jacobian._norms import (
+    Columns,
+    JointParts,
+    Norm,
+    columns_in_order,
+    feature_norms,
+    joint_norm,
+    joint_parts,
+    record_norms,
+)
 from skleak.utils._blocks import Blocks, add, dense, row_blocks
 from skleak.utils._typing import Data, FloatArray, IntArray
+from skleak.utils.blocks._dask import is_large
 
 __all__ = ["MultinomialFactor"]  # with its norms registered
 
@@ -55,16 +65,21 @@ def _feature_norms(
     blocks: Sequence[Columns],
     norm: Norm = "spectral",
 ) -> FloatArray:
-    table = np.empty((X.shape[0], len(blocks)))
+    tables: dict[int, FloatArray] = {}
     single = [k for k, block in enumerate(blocks) if block.is_single]
     if single:
         indices = np.array([blocks[k].indices[0] for k in single])  # type: ignore[index]
         parts = _Parts.of(factor, Columns(indices), separate=True)
-        table[:, single] = np.sqrt(parts.map(_Block.diagonal, X, y))
+        tables[-1] = np.sqrt(parts.map(_Block.diagonal, X, y))
     for k, block in enumerate(blocks):
         if k not in single:
-            table[:, k] = _record_norms(factor, X, y, block, norm)
-    return table
+            tables[k] = _record_norms(factor, X, y, block, norm)
+    return columns_in_order(tables, single)
+
+
+@joint_parts.register
+def _joint_parts(factor: MultinomialFactor, columns: Columns) -> JointParts:
+    return _Parts.of(factor, columns)
 
 
 @joint_norm.register
@@ -80,8 +95,11 @@ def _joint_norm(
     m = len(parts.root)
     n_columns = X.shape[0] * columns.count(factor.n_features, factor.n_target_directions)
     if norm == "trace":
-        return float(np.sqrt(weights @ parts.map(_Block.trace, X, y)))
-    if n_columns <= m:  # a few records, as in a small group: their Jacobians side by side
+        squares = parts.map(_Block.trace, X, y)
+        blocks = Blocks.of(squares, weights, width=1)
+        return float(np.sqrt(blocks.map_reduce(lambda squares, w: float(squares @ w), add)))
+    if n_columns <= m and not is_large(X):
+        # A few records, as in a small group: their Jacobians side by side.
         jacobians = parts.dense(dense(X), y) * np.sqrt(weights)[:, None, None]
         return float(linalg.norm(np.concatenate(list(jacobians), axis=1), 2))
     joint = parts.gram(X, y, weights)
@@ -148,9 +166,9 @@ class _Parts:
         x, r, c, _ = self.factor.derivatives(X, y)
         m, n, _ = self.root.shape
         r, v = r[:, self.others], c[:, self.others] @ self.weights
-        images = (x @ self.root.reshape(m * n, -1).T).reshape(-1, m, n)
+        images = (x @ self.root.reshape(m * n, -1).T).reshape(len(x), m, n)
         s = images.swapaxes(1, 2) @ images
-        outer = (r[:, :, None] * x[:, None, :]).reshape(len(x), -1)
+        outer = (r[:, :, None] * x[:, None, :]).reshape(len(x), len(self.cross))
         f = (outer @ self.cross).reshape(v.shape)
         return _Block(self, r, v, s, f, images)
 
@@ -161,23 +179,36 @@ class _Parts:
 
     def gram(self, X: Data, y: FloatArray, weights: FloatArray) -> FloatArray:
         """Sum of ``weights_i J_i J_i^T`` in the coordinates of the root, of shape (m, m)."""
-        m, n, size = self.root.shape
+        blocks = Blocks.of(X, y, weights, width=self.joint_width, elements=_ELEMENTS)
+        return self.joint(blocks.map_reduce(self.joint_sums, add))
+
+    @property
+    def joint_width(self) -> int:
+        """Entries of the largest table that joint sums make of one record."""
+        _, n, size = self.root.shape
+        return max(size * (size + 1) // 2, n * size)
+
+    def joint_sums(
+        self, X: FloatArray, y: FloatArray, weight: FloatArray
+    ) -> tuple[FloatArray, ...]:
+        """Sums over a dense block of which the matrix of `joint` is made."""
+        _, n, size = self.root.shape
         d, row, column = self.factor.n_features, *np.triu_indices(size)
         label = self.directions @ self.directions.T
+        x, r, c, _ = self.factor.derivatives(X, y)
+        r, v = r[:, self.others], c[:, self.others] @ self.weights
+        inner = (v @ v.swapaxes(1, 2) + label) * weight[:, None, None]
+        pairs = inner[:, self.first, self.second].T @ (x[:, row] * x[:, column])
+        # [(k, i), (l, j)]: x~_i V_kj meets r_l E_j.
+        left = ((v @ self.basis.T) * weight[:, None, None]).transpose(0, 2, 1)
+        some = np.einsum("ai,aq->aiq", x, r).reshape(len(x), size * n)
+        return pairs, (r * weight[:, None]).T @ r, some.T @ left.reshape(len(x), d * n)
 
-        def sums(X: FloatArray, y: FloatArray, weight: FloatArray) -> tuple[FloatArray, ...]:
-            x, r, c, _ = self.factor.derivatives(X, y)
-            r, v = r[:, self.others], c[:, self.others] @ self.weights
-            inner = (v @ v.swapaxes(1, 2) + label) * weight[:, None, None]
-            pairs = inner[:, self.first, self.second].T @ (x[:, row] * x[:, column])
-            # [(k, i), (l, j)]: x~_i V_kj meets r_l E_j.
-            left = ((v @ self.basis.T) * weight[:, None, None]).transpose(0, 2, 1)
-            some = np.einsum("ai,aq->aiq", x, r).reshape(len(x), -1)
-            return pairs, (r * weight[:, None]).T @ r, some.T @ left.reshape(len(x), -1)
-
-        width = max(len(row), n * size)
-        blocks = Blocks.of(X, y, weights, width=width, elements=_ELEMENTS)
-        pairs, rr, mixed = blocks.map_reduce(sums, add)
+    def joint(self, sums: tuple[FloatArray, ...]) -> FloatArray:
+        """Sum of ``weights_i J_i J_i^T`` in the coordinates of the root, of shape (m, m)."""
+        m, n, size = self.root.shape
+        d, row, column = self.factor.n_features, *np.triu_indices(size)
+        pairs, rr, mixed = sums
         mixed = mixed.reshape(size, n, d, n).transpose(3, 0, 1, 2)
         inside = np.zeros((n, size, n, size))
         for pair, i, j in zip(pairs, self.first, self.second, strict=True):

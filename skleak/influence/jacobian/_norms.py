@@ -10,14 +10,14 @@ here is for one predictor; a factor of another kind registers its own.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from scipy import linalg
 
 from skleak.influence.jacobian._factor import FitFactor
 from skleak.influence.jacobian._secular import largest_eigenvalue
-from skleak.utils._blocks import Blocks, add, row_blocks
+from skleak.utils._blocks import Blocks, add, row_blocks, side_by_side
 from skleak.utils._typing import Data, FloatArray, IntArray
 
 Norm = Literal["spectral", "trace"]
@@ -100,18 +100,29 @@ def feature_norms(
 
     Shapes: ``X`` (n, d); ``y`` (n,); returns (n, n_blocks).
     """
-    table = np.empty((X.shape[0], len(blocks)))
+    tables: dict[int, FloatArray] = {}
     single = [k for k, block in enumerate(blocks) if block.is_single]
     if single:
         indices = np.array([blocks[k].indices[0] for k in single])  # type: ignore[index]
         squares = Blocks.of(X, y, width=len(factor.coefficients)).map(
             lambda X, y: _single_columns(factor, X, y, indices)
         )
-        table[:, single] = np.sqrt(squares)
+        tables[-1] = np.sqrt(squares)
     for k, block in enumerate(blocks):
         if k not in single:
-            table[:, k] = record_norms(factor, X, y, block, norm)
-    return table
+            tables[k] = record_norms(factor, X, y, block, norm)
+    return columns_in_order(tables, single)
+
+
+def columns_in_order(tables: dict[int, FloatArray], single: list[int]) -> FloatArray:
+    """Put columns (n,) by number, and those at the numbers of ``single`` from the table at -1.
+
+    Returns (n, n_columns).
+    """
+    if not single and len(tables) == 1:
+        return tables[0][:, None]
+    order = [*(single if single else []), *(k for k in tables if k >= 0)]
+    return side_by_side(list(tables.values()))[:, np.argsort(order)]
 
 
 @singledispatch
@@ -131,21 +142,37 @@ def joint_norm(
     Shapes: ``X`` (n, d); ``y``, ``weights`` (n,).
     """
     parts = JacobianParts.of(factor, columns)
-    p = len(factor.response)
+    blocks = Blocks.of(X, y, weights, width=parts.joint_width)
+    return norm_of_joint(parts.joint(blocks.map_reduce(parts.joint_sums, add)), norm)
 
-    # The Gram matrix of A x~, and not A times that of x~ times A: it would square the loss of
-    # digits where A is ill-conditioned, as with more columns than records.
-    def sums(X: FloatArray, y: FloatArray, weights: FloatArray) -> tuple[FloatArray, float, float]:
-        root = np.sqrt(weights)
-        r, own, h = parts.of_records(X, y, factor.response.T, parts.along, root)
-        return own.T @ own, float(r @ r), float(h.sum())
 
-    joint, rr, hh = Blocks.of(X, y, weights, width=p).map_reduce(sums, add)
-    joint += rr * (parts.rest @ parts.rest.T) + hh * np.outer(parts.along, parts.along)
+def norm_of_joint(joint: FloatArray, norm: Norm) -> float:
+    """Norm of a joint Jacobian whose Gram matrix, (p, p), is given."""
     if norm == "trace":
         return float(np.sqrt(np.trace(joint)))
-    largest = linalg.eigvalsh(joint, subset_by_index=[p - 1, p - 1])[0]
+    last = len(joint) - 1
+    largest = linalg.eigvalsh(joint, subset_by_index=[last, last])[0]
     return float(np.sqrt(max(largest, 0.0)))
+
+
+class JointParts(Protocol):
+    """What makes the Gram matrix of a joint Jacobian from sums over blocks of records."""
+
+    @property
+    def joint_width(self) -> int:
+        """Entries of the largest table that the sums make of one record."""
+
+    def joint_sums(self, X: FloatArray, y: FloatArray, weight: FloatArray) -> tuple[Any, ...]:
+        """Sums over a dense block; those of several blocks are added."""
+
+    def joint(self, sums: tuple[Any, ...]) -> FloatArray:
+        """Sum of ``weights_i J_i J_i^T``, of shape (p, p), up to a rotation."""
+
+
+@singledispatch
+def joint_parts(factor: FitFactor, columns: Columns) -> JointParts:
+    """Return what the joint Jacobians of any records over a block of columns have in common."""
+    return JacobianParts.of(factor, columns)
 
 
 @dataclass(frozen=True)
@@ -184,6 +211,26 @@ class JacobianParts:
         diagonal = np.zeros(len(vectors))
         diagonal[len(vectors) - len(values) :] = values[::-1] ** 2
         return vectors[:, ::-1], diagonal
+
+    @property
+    def joint_width(self) -> int:
+        """Entries of the largest table that joint sums make of one record."""
+        return len(self.factor.response)
+
+    def joint_sums(
+        self, X: FloatArray, y: FloatArray, weight: FloatArray
+    ) -> tuple[FloatArray, float, float]:
+        """Sums over a dense block of which the matrix of `joint` is made."""
+        # The Gram matrix of A x~, and not A times that of x~ times A: it would square the loss of
+        # digits where A is ill-conditioned, as with more columns than records.
+        turned = self.factor.response.T
+        r, own, h = self.of_records(X, y, turned, self.along, np.sqrt(weight))
+        return own.T @ own, float(r @ r), float(h.sum())
+
+    def joint(self, sums: tuple[FloatArray, float, float]) -> FloatArray:
+        """Sum of ``weights_i J_i J_i^T``, of shape (p, p)."""
+        joint, rr, hh = sums
+        return joint + rr * (self.rest @ self.rest.T) + hh * np.outer(self.along, self.along)
 
     def of_records(
         self,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from skleak.influence.noise import (
     covariance_joint_loss,
     covariance_losses,
     fitted_noise,
+    fixed_group_losses,
     fixed_joint_loss,
     fixed_losses,
     noise_scales,
@@ -19,6 +21,7 @@ from skleak.influence.noise import (
 from skleak.influence.reweighting import fitted_derivative, total_feature_norms, total_joint_norm
 from skleak.influence.state import FitState, RecordBatch
 from skleak.utils._typing import FloatArray
+from skleak.utils.blocks._dask import is_large
 
 _WEIGHTS_FOLLOW = "the weights of all records change with each"
 
@@ -32,6 +35,13 @@ class FixedNoise(LeakageModel):
 
     def _joint_loss(self, batch: RecordBatch, columns: Columns, norm: Norm) -> float:
         return fixed_joint_loss(self.state, batch, columns, norm)
+
+    def _group_losses(
+        self, batch: RecordBatch, groups: Any, columns: Columns, norm: Norm
+    ) -> dict[Any, float]:
+        if not (self.state.converged and is_large(batch.X)):
+            return super()._group_losses(batch, groups, columns, norm)
+        return fixed_group_losses(self.state, batch, groups, columns, norm)
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from skleak.influence.jacobian import Columns, MultinomialFactor, Norm
 from skleak.influence.noise import LossTerms
-from skleak.influence.state import FitState, RecordBatch
+from skleak.influence.state import FitState, RecordBatch, batches_by_group
 from skleak.utils._typing import Array, FloatArray
 
 _SEVERAL = "the model has a predictor for each of several classes"
@@ -83,12 +83,15 @@ class LeakageModel(ABC):
         norm: Norm = "spectral",
     ) -> pd.Series:
         """Joint loss of each group of records, by its label; ``groups`` has one per record."""
-        rows = pd.Series(np.arange(len(batch))).groupby(groups, sort=True).indices
-        losses = {
-            label: self.joint_loss(batch.take(members), columns, norm)
-            for label, members in rows.items()
-        }
+        losses = self._group_losses(batch, groups, self._unknown(columns), norm)
         return pd.Series(losses, name="fisher_information_loss", dtype=float).rename_axis("group")
+
+    def _group_losses(
+        self, batch: RecordBatch, groups: Any, columns: Columns, norm: Norm
+    ) -> dict[Any, float]:
+        """Joint loss of each group of records, by label."""
+        parts = batches_by_group(batch, groups)
+        return {label: self.joint_loss(part, columns, norm) for label, part in parts}
 
     def sufficient_noise(self, batch: RecordBatch, columns: Columns, eta: float) -> FloatArray:
         """Noise scale at which the loss of each record is eta, of shape (n,).

@@ -4,10 +4,12 @@ from skleak.influence.noise._covariance import inverse_hessian_root
 from skleak.influence.noise._fitted import (
     fitted_noise,
     mean_factor,
+    measuring_state,
     noise_covariance,
     noise_root,
 )
 from skleak.influence.noise._fixed import fixed_joint_loss, fixed_losses, per_noise
+from skleak.influence.noise._groups import fixed_group_losses
 from skleak.influence.noise._joint import covariance_joint_loss
 from skleak.influence.noise._minimax_coordinates import (
     check_no_reweighting,
@@ -29,12 +31,14 @@ __all__ = [
     "covariance_joint_loss",
     "covariance_losses",
     "fitted_noise",
+    "fixed_group_losses",
     "fixed_joint_loss",
     "fixed_losses",
     "influence_weights",
     "information_terms",
     "inverse_hessian_root",
     "mean_factor",
+    "measuring_state",
     "minimax_shape",
     "noise_covariance",
     "noise_root",

@@ -8,7 +8,7 @@ from skleak.influence.jacobian import FitFactor, check_one_predictor
 from skleak.influence.noise._curvature import CurvatureNoise
 from skleak.influence.noise._minimax import MinimaxNoise
 from skleak.influence.noise._terms import DataShape
-from skleak.influence.state import FitState
+from skleak.influence.state import FitState, without_records
 from skleak.utils._typing import FloatArray
 
 _SHAPES: dict[str, Callable[[FitState], DataShape]] = {
@@ -50,6 +50,14 @@ def noise_covariance(state: FitState) -> FloatArray:
 def mean_factor(state: FitState) -> FitFactor:
     """Return what measures the leakage through the mean of the release. Confidential."""
     return state.once(_find_mean_factor)
+
+
+def measuring_state(state: FitState) -> FitState:
+    """The same fit without records, but with what measures the leakage through the mean."""
+    alone = without_records(state)
+    factor = mean_factor(state)
+    alone.remember(_find_mean_factor, factor)
+    return alone
 
 
 def _find_mean_factor(state: FitState) -> FitFactor:

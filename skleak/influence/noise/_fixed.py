@@ -33,13 +33,14 @@ def fixed_joint_loss(
     The trace norm is over all unknowns, records times columns.
     """
     _check_fixed(state)
-    batch = batch.take(np.flatnonzero(batch.present))
-    if not len(batch):
+    batch = batch.participants()
+    n = batch.n_present()
+    if not n:
         return 0.0
     value = joint_norm(mean_factor(state), batch.X, batch.y, batch.factors**2, columns, norm)
     if norm == "trace":
         directions = columns.count(state.n_features, state.factor.n_target_directions)
-        value /= np.sqrt(len(batch) * directions)
+        value /= np.sqrt(n * directions)
     return float(per_noise(np.array(value), state.noise_scale))
 
 

@@ -6,7 +6,7 @@ from skleak.influence.refit._candidates import (
     candidate_encodings,
     operations_each,
 )
-from skleak.influence.refit._chord import ChangedHessian, ChordSolver
+from skleak.influence.refit._chord import ChangedHessian, ChordSolver, check_reached
 from skleak.influence.refit._distances import distance_brackets, largest_distances
 from skleak.influence.refit._one_step import OneStep, whitened
 from skleak.influence.refit._shapes import candidate_shapes
@@ -24,6 +24,7 @@ __all__ = [
     "OneStep",
     "candidate_encodings",
     "candidate_shapes",
+    "check_reached",
     "contraction_form",
     "distance_brackets",
     "largest_distances",

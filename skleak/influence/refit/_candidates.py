@@ -14,7 +14,7 @@ import numpy as np
 
 from skleak.influence.jacobian import MultinomialFactor, check_one_predictor
 from skleak.influence.refit._changes import Change
-from skleak.influence.refit._chord import ChordSolver
+from skleak.influence.refit._chord import ChordSolver, warn_of_unreached
 from skleak.influence.refit._expansion import Expansion, expansion_pays
 from skleak.influence.refit._multinomial_changes import MultinomialChange
 from skleak.influence.refit._reweighted import reweighted_encodings
@@ -67,7 +67,8 @@ def candidate_encodings(
     -------
     ndarray of shape (n, n_values, n_parameters)
         Noiseless coefficients, then the intercept where there is one (with several classes, the
-        coefficients class by class, then the intercepts). Confidential.
+        coefficients class by class, then the intercepts). Confidential. NaN for a value with which
+        no unique minimiser is reached.
 
     Raises
     ------
@@ -76,6 +77,8 @@ def candidate_encodings(
 
     Warns
     -----
+    NoMinimizerWarning
+        Where values have no minimiser that could be reached; it says of how many records.
     ConvergenceWarning
         Where a reweighting is not at its fixed point: encodings are then unreliable.
 
@@ -145,10 +148,18 @@ class Candidates:
         return self.values.shape[0], self.values.shape[1]
 
     def encodings(self) -> FloatArray:
-        """Minimisers, of shape (n, n_values, p)."""
+        """Minimisers, of shape (n, n_values, p); NaN, with a warning, where none is reached."""
         state = self.state
         if state.balanced is not None:
-            return reweighted_encodings(state, self.X, self.rows, self.columns, self.values)
+            found = reweighted_encodings(state, self.X, self.rows, self.columns, self.values)
+        else:
+            found = self._unweighted()
+        warn_of_unreached(found)
+        return found
+
+    def _unweighted(self) -> FloatArray:
+        """Minimisers without a reweighting, of shape (n, n_values, p)."""
+        state = self.state
         kind = MultinomialChange if isinstance(state.factor, MultinomialFactor) else Change
         n_values = self.shape[1]
         expansion = None
@@ -186,14 +197,14 @@ def operations_each(state: FitState, n_candidates: int) -> float:
 
 
 def encoded(change: Change, expansion: Expansion | None = None) -> FloatArray:
-    """Minimisers with each of some changes, of shape (b, p)."""
+    """Minimisers with each of some changes, of shape (b, p); NaN where none is reached."""
     state, w = change.state, change.state.factor.coefficients
     result = np.tile(w, (len(change.y), 1))
     active = np.flatnonzero(change.moves & (change.weight > 0.0))
     if not len(active):
         return result
     change = change.take(active)
-    # A step that overflows is not settled, and its candidate is refitted, which raises at failure.
+    # A step that overflows is not settled, and its candidate is refitted.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         hessian = change.hessian()
         # At the old minimiser only the changed record's own gradient is left: no pass is needed.

@@ -7,10 +7,18 @@ import numpy as np
 
 from skleak.influence.jacobian import FitFactor
 from skleak.influence.refit._chord import ChangedHessian
+from skleak.influence.refit._newton_batch import NewtonBatch
 from skleak.influence.state import FitState
-from skleak.solvers import minimize
+from skleak.solvers import SingularHessianError, minimize
 from skleak.utils._linalg import augment
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
+from skleak.utils.blocks._dask import is_large
+
+
+def records_here(state: FitState) -> int:
+    """Number of training records in memory, which is that of the predictors of a candidate."""
+    X = state.objective.X
+    return 0 if is_large(X) else int(X.shape[0])
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,7 @@ class Change:
         a_old = np.repeat(old @ inverse, m, axis=0)
         a_new = a_old + shift.reshape(len(a_old), len(columns)) @ inverse[columns]
         row = np.repeat(training_rows, m)
-        weight = state.objective.weights[row]
+        weight = np.repeat(state.objective.parts(training_rows).weights, m)
         y = np.repeat(y, m)
         return cls(state, np.repeat(old, m, axis=0), new, y, row, weight, a_old, a_new)
 
@@ -61,7 +69,7 @@ class Change:
     @classmethod
     def width(cls, state: FitState) -> int:
         """Entries of the largest table that a candidate needs."""
-        return max(len(state.factor.coefficients), state.objective.X.shape[0])
+        return max(len(state.factor.coefficients), records_here(state))
 
     def take(self, which: IntArray) -> Self:
         """Some of the candidates."""
@@ -120,17 +128,38 @@ class Change:
         core = np.linalg.solve(system, c[:, :, None] * np.eye(2))
         return ChangedHessian(self.state.factor.inverse_hessian, basis, core)
 
-    def refit(self, k: int) -> FloatArray:
-        """Step to the minimiser with a candidate in place of the record, found anew."""
+    def refit(self, which: IntArray) -> FloatArray:
+        """Steps to the minimisers with some candidates in place of their records, found anew.
+
+        Returns (k, p): NaN where no minimiser is reached, for which no other number may stand.
+        """
+        steps = self.newton_steps(which)
+        for k in np.flatnonzero(np.isnan(steps).any(axis=1)).tolist():
+            steps[k] = self._refit_one(int(which[k]))
+        return steps
+
+    def newton_steps(self, which: IntArray) -> FloatArray:
+        """Steps of some candidates, all at once, (k, p); NaN where that does not lead there."""
+        some = self.take(which)
+        return NewtonBatch(self.state, some.row, some.new, some.weight, some.gradient).steps()
+
+    def _refit_one(self, k: int) -> FloatArray:
+        """Step to one minimiser, of shape (p,); NaN where it is not reached."""
         record = self.new[k, : self.state.n_features]
         changed = self.state.objective.with_record(int(self.row[k]), record, self.new_target[k])
         # One record moves it little; where it moves it far, Newton's steps from there lead nowhere.
         fitted = self.state.factor.coefficients
-        if np.isfinite(changed.value(fitted, changed.predictor(fitted))):
-            found = minimize(changed, start=fitted)
+        starts: list[FloatArray | None] = [None]
+        if np.isfinite(changed.at(fitted).value):
+            starts.insert(0, fitted)
+        for start in starts:
+            try:
+                found = minimize(changed, start=start)
+            except SingularHessianError:
+                continue
             if found.converged:
                 return found.coefficients - fitted
-        return minimize(changed).coefficients - fitted
+        return np.full_like(fitted, np.nan)
 
 
 @dataclass(frozen=True)

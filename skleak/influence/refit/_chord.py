@@ -3,15 +3,19 @@
 Each Hessian differs from that of the fit by a matrix of low rank: one factor serves all. A Newton
 step with it is exact for the squared loss. For other losses it is the start of a chord iteration:
 the factor stays, and the exact gradients over all data are matrix products for a whole block of
-objectives at once. What does not settle is minimised anew.
+objectives at once. What does not settle is minimised anew. A minimiser that even that does not
+reach is NaN: a number in its place might be too near.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from skleak.utils._typing import FloatArray, IntArray
+from skleak.exceptions import NoMinimizerWarning
+from skleak.utils._typing import BoolArray, FloatArray, IntArray
+from skleak.utils._warnings import outer_stacklevel
 
 _MAX_STEPS = 12
 
@@ -45,8 +49,8 @@ class ChordSolver:
     hessian: ChangedHessian
     # Gradients of some objectives, each at its own step from the fit: both of shape (k, p).
     gradient: Callable[[IntArray, FloatArray], FloatArray]
-    # The step of one objective, by a minimisation of its own.
-    refit: Callable[[int], FloatArray]
+    # Steps of some objectives, by minimisations of their own, (k, p); NaN where none is reached.
+    refit: Callable[[IntArray], FloatArray]
 
     def settle(
         self,
@@ -57,6 +61,8 @@ class ChordSolver:
         moved: FloatArray | None = None,
     ) -> None:
         """Improve steps (b, p) in place until their errors, bounded or last moves, are small.
+
+        Steps to minimisers that are not reached, or do not exist, become NaN.
 
         Shapes: ``error``, ``limit``, ``contraction`` (b,), a lower bound on the rate; ``moved``
         (b,), the last moves where these are not the errors.
@@ -73,8 +79,8 @@ class ChordSolver:
             last, size[pending] = size[pending], np.linalg.norm(change, axis=1)
             left = error_left(size[pending], last, rate[pending])
             pending = pending[~(left <= limit[pending])]
-        for k in pending.tolist():
-            steps[k] = self.refit(k)
+        if len(pending):
+            steps[pending] = self.refit(pending)
 
 
 def error_left(size: FloatArray, last: FloatArray, rate: "FloatArray | float" = 0.0) -> FloatArray:
@@ -87,3 +93,35 @@ def error_left(size: FloatArray, last: FloatArray, rate: "FloatArray | float" = 
     ratio = np.divide(size, last, out=np.full_like(size, np.inf), where=last > 0.0)
     ratio = np.maximum(ratio, rate)
     return size * np.where(ratio < 0.5, ratio, 1.0)
+
+
+def unreached(encodings: FloatArray) -> BoolArray:
+    """Mask of the records of which some encoding is not known, (n,) of (n, n_values, p)."""
+    return np.asarray(np.isnan(encodings).any(axis=(1, 2)))
+
+
+def warn_of_unreached(encodings: FloatArray) -> None:
+    """Say of how many records some encoding is not known."""
+    lost = int(unreached(encodings).sum())
+    if lost:
+        warnings.warn(
+            f"{lost} of {len(encodings)} records: with some other value in place of the actual one "
+            "the training objective has no unique minimiser that could be reached. The encodings "
+            "there are NaN, and nothing bounds what a release tells of these values. Raise "
+            "`alpha`, or leave out values far from all others; where all labels would be equal, "
+            "pass more records of each class.",
+            NoMinimizerWarning,
+            stacklevel=outer_stacklevel(),
+        )
+
+
+def check_reached(encodings: FloatArray, what: str, error: type[ValueError] = ValueError) -> None:
+    """Raise where something cannot be told, as some encodings (n, n_values, p) are not known."""
+    lost = int(unreached(encodings).sum())
+    if lost:
+        raise error(
+            f"{what} cannot be found: for {lost} of {len(encodings)} records the training "
+            "objective with some other value in place of the actual one has no unique minimiser "
+            "that could be reached. Raise `alpha`, or leave out values that are far from all "
+            "others."
+        )

@@ -77,7 +77,9 @@ def distance_brackets(
                 rest = np.where(itself, -np.inf, distances[near] + sign * moved)
                 bounds[block, m] = np.maximum(bounds[block, m], rest.max(axis=1))
     same, actual = _is_own(state, rows, columns, values), float(distances.max())
-    low, high = np.maximum(low, 0.0) * (1.0 - _ROUNDING), high * (1.0 + _ROUNDING)
+    # Where a minimiser is not reached, the distance may be any.
+    low = np.maximum(np.nan_to_num(low, nan=0.0, posinf=np.inf), 0.0) * (1.0 - _ROUNDING)
+    high = np.nan_to_num(high, nan=np.inf, posinf=np.inf) * (1.0 + _ROUNDING)
     return np.where(same, actual, low), np.where(same, actual, high)
 
 

@@ -31,7 +31,7 @@ _SLOW = 0.5
 
 def expansion_pays(objective: Objective, n_candidates: int) -> bool:
     """Return True if the tensor is small, and costs less than a pass for each candidate."""
-    p, n = objective.n_parameters, len(objective.y)
+    p, n = objective.n_parameters, objective.n_records
     one_pass = n * (_PRODUCTS * p + _LOSS)
     fits = not objective.loss.quadratic and p**3 <= _MOST
     return fits and (n + n_candidates) * p**3 < n_candidates * one_pass
@@ -48,11 +48,8 @@ class Expansion:
     def of(cls, state: FitState) -> Self:
         """Differentiate the losses at the minimum."""
         objective, w = state.objective, state.factor.coefficients
-        predictor, weights = objective.predictor(w), objective.weights
-        third = weights * objective.loss.third_derivative(predictor)
-        curvature = weights * objective.loss.curvature(predictor)
-        form = contraction_form(objective, curvature, state.factor.inverse_hessian)
-        return cls(third_derivatives(objective, third), form)
+        form = contraction_form(objective, objective.curvatures(w), state.factor.inverse_hessian)
+        return cls(third_derivatives(objective, objective.third_derivatives(w)), form)
 
     def improved(
         self, change: Change, hessian: ChangedHessian, steps: FloatArray

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skleak.influence.jacobian import FitFactor, MultinomialFactor
-from skleak.influence.refit._changes import Change
+from skleak.influence.refit._changes import Change, records_here
 from skleak.influence.refit._chord import ChangedHessian
 from skleak.influence.state import FitState
 from skleak.utils._typing import FloatArray, IntArray
@@ -30,7 +30,7 @@ class MultinomialChange(Change):
     def width(cls, state: FitState) -> int:
         """Entries of the largest table that a candidate needs."""
         p, n_classes = len(state.factor.coefficients), len(state.factor.weights)
-        return n_classes * max(2 * p, state.objective.X.shape[0])
+        return n_classes * max(2 * p, records_here(state))
 
     def _gradient(self, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
         own, gradient = at[:, self._by_class], np.empty_like(at)
@@ -58,6 +58,10 @@ class MultinomialChange(Change):
             c[:, own, own] = (sign * self.weight)[:, None, None] * curvature
         core = np.linalg.solve(np.eye(2 * n_classes) + c @ gram, c)
         return ChangedHessian(factor.inverse_hessian, basis, core)
+
+    def newton_steps(self, which: IntArray) -> FloatArray:
+        """Leave all to minimisations one by one: (k, p) of NaN."""
+        return np.full((len(which), self.state.factor.coefficients.size), np.nan)
 
     @property
     def _by_class(self) -> IntArray:

@@ -155,7 +155,9 @@ def whitened(state: FitState, points: FloatArray) -> FloatArray:
     if not state.noise.reads_data:
         return state.noise.whitened(points)
     root = noise_root(state)
-    flat = linalg.solve_triangular(root, points.reshape(-1, len(root)).T, lower=True)
+    flat = linalg.solve_triangular(
+        root, points.reshape(-1, len(root)).T, lower=True, check_finite=False
+    )
     return np.asarray(flat.T.reshape(points.shape))
 
 

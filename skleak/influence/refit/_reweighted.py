@@ -33,6 +33,8 @@ _ELEMENTS = 1 << 22
 # step below which there is only rounding noise.
 _TOLERANCE, _ROUNDING = 1e-8, 1e-13
 _MOST_PASSES = 12
+# Passes before a candidate may be given up, and by how much it must miss its tolerance.
+_FIRST_PASSES, _HOPELESS = 4, 100.0
 _REFIT_SPREAD, _MOST_REFITS = 1e-10, 60
 # Largest relative deviation from the fixed point at which a fit has reached it.
 _LARGEST_DEVIATION = 1e-3
@@ -133,7 +135,7 @@ class _Refits:
     def width(self) -> int:
         """Entries of the largest table that a candidate needs."""
         p = len(self.start)
-        return p if self.system is None else 4 * self.system.system.size
+        return p if self.system is None else 4 * self.system.system.packing.size
 
     def solve(self, rows: IntArray, new: FloatArray) -> Iterator[FloatArray]:
         """Coefficients with each of the candidates ``new`` in place of a training record."""
@@ -151,7 +153,7 @@ class _Refits:
             yield found
 
     def _refit(self, objective: Objective) -> FloatArray:
-        """The whole algorithm, from the weights of the fit."""
+        """The whole algorithm, from the weights of the fit; NaN where a fit has no minimiser."""
         rule = self.state.balanced
         assert rule is not None
         base, copies = objective.reweights, objective.sample_weight
@@ -185,6 +187,8 @@ class _Refits:
             eager=True,
         )
         self.n_unsettled += result.spread > 1e-6
+        if not result.state.converged:
+            return np.full_like(start, np.nan)
         return result.state.coefficients
 
     def warn(self) -> None:
@@ -214,7 +218,7 @@ def _fixed_point(state: FitState) -> ClosedSystem | None:
         objective = replace(objective, X=objective.X.toarray())
     assert state.balanced is not None
     system = ClosedSystem.of(objective, state.factor, state.balanced_level, state.balanced)
-    v, last = np.zeros(system.system.size), np.inf
+    v, last = np.zeros(system.system.packing.size), np.inf
     try:
         for _ in range(_MOST_PASSES):
             step = system.solve(system.residual(objective, system.leaks, v))
@@ -235,7 +239,7 @@ def _settled(
     objective, leaks = system.replaced(row, new, bool(change.leaks[k]))
     last = _sizes(system, v)
     with np.errstate(all="ignore"):
-        for _ in range(_MOST_PASSES):
+        for done in range(1, _MOST_PASSES + 1):
             if not np.all(np.isfinite(v)):
                 return None
             try:
@@ -246,6 +250,11 @@ def _settled(
             limit = np.maximum(_TOLERANCE * _sizes(system, v), _ROUNDING * _scales(system))
             if np.all(error_left(size, last) <= limit):
                 return system.factor.coefficients + system.coefficients(v)
+            # Steps shrink by about the same factor each: too slowly for the passes that are left?
+            if done >= _FIRST_PASSES and np.any(
+                size * np.minimum(size / last, 1.0) ** (_MOST_PASSES - done) > _HOPELESS * limit
+            ):
+                return None
             last = size
     return None
 

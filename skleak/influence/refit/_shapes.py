@@ -23,6 +23,7 @@ from skleak.influence.noise import (
 )
 from skleak.influence.refit._candidates import Candidates
 from skleak.influence.refit._changes import Change
+from skleak.influence.refit._chord import check_reached
 from skleak.influence.refit._hessians import inverse_hessians
 from skleak.influence.state import FitState
 from skleak.utils._blocks import Blocks, add, row_blocks
@@ -64,6 +65,7 @@ def candidate_shapes(
     candidates = Candidates.of(estimator_state, X, y, attribute, values, rows)
     if encodings is None:
         encodings = candidates.encodings()
+    check_reached(encodings, "The shape of the noise")
     found = inverse_hessians if shape == "curvature" else _minimax_shapes
     result = found(candidates, encodings)
     p = result.shape[-1]

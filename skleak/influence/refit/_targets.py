@@ -7,6 +7,7 @@ import numpy as np
 from skleak.influence.jacobian import MultinomialFactor
 from skleak.influence.refit._candidates import TABLE_ELEMENTS, encoded
 from skleak.influence.refit._changes import TargetChange
+from skleak.influence.refit._chord import warn_of_unreached
 from skleak.influence.refit._multinomial_changes import MultinomialChange
 from skleak.influence.state import FitState
 from skleak.utils._blocks import dense, row_blocks
@@ -22,7 +23,8 @@ def target_encodings(state: FitState, rows: IntArray, targets: FloatArray) -> Fl
     """Minimisers with the target of each record set to each of its values, without a reweighting.
 
     Shapes: ``rows`` (n,), positions in the training data; ``targets`` (n_values,), or (n, n_values)
-    for values of each record's own; returns (n, n_values, p).
+    for values of each record's own; returns (n, n_values, p): NaN, with a warning, where no
+    minimiser is reached.
     """
     if state.balanced is not None:
         raise ValueError("Under a reweighting, what another target does is not known in this form.")
@@ -36,4 +38,5 @@ def target_encodings(state: FitState, rows: IntArray, targets: FloatArray) -> Fl
         records = dense(state.objective.X[some]), state.objective.y[some]
         change = kind.to(state, *records, some, targets[block])
         result[block] = encoded(change).reshape(len(some), n_values, p)
+    warn_of_unreached(result)
     return result

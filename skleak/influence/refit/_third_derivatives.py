@@ -18,8 +18,10 @@ def third_derivatives(objective: Objective, third: FloatArray) -> FloatArray:
     """
     upper = np.triu_indices(objective.n_parameters)
 
+    fit_intercept = objective.fit_intercept  # no records may travel with the function
+
     def tensors(X: FloatArray, third: FloatArray) -> FloatArray:
-        x = augment(X, objective.fit_intercept)
+        x = augment(X, fit_intercept)
         return (x[:, upper[0]] * x[:, upper[1]]).T @ (third[:, None] * x)
 
     blocks = Blocks.of(objective.X, third, width=len(upper[0]), elements=_TABLE_ELEMENTS)
@@ -47,9 +49,10 @@ def contraction_form(
 
     Shapes: ``curvature`` (n,), in predictor space, times the weights; ``inverse`` (p, p), A.
     """
+    fit_intercept = objective.fit_intercept
 
     def forms(X: FloatArray, curvature: FloatArray) -> FloatArray:
-        x = augment(X, objective.fit_intercept)
+        x = augment(X, fit_intercept)
         reach = np.einsum("ij,ij->i", x @ inverse, x)
         return x.T @ ((curvature * reach)[:, None] * x)
 

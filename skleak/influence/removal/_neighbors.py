@@ -32,12 +32,13 @@ class Neighbors:
     @classmethod
     def without(cls, objective: Objective, w: FloatArray, rows: IntArray) -> Self:
         """Remove records of one weight."""
-        weight = float(objective.sample_weight[rows[0]])
+        some = objective.parts(rows)
+        weight = float(some.sample_weight[0])
         if weight >= objective.total:
             raise _no_minimizer(rows)
-        x = augment(dense(objective.X[rows]), objective.fit_intercept)
+        x = augment(dense(some.X), objective.fit_intercept)
         try:
-            found = cls._about(objective, w, rows, x, objective.y[rows], -weight)
+            found = cls._about(objective, w, rows, x, some.y, -weight)
         except SingularMatrixError as error:
             raise _no_minimizer(rows[:1]) from error
         if np.any(found.remaining < _SINGULAR):
@@ -64,7 +65,7 @@ class Neighbors:
         # The penalty is per unit of weight: with less of it, it weighs less beside the same losses.
         alpha = objective.alpha * (objective.total + weight) / objective.total
         rest = replace(objective, alpha=alpha)
-        return cls(rest, w, rows, x, y, weight, rest.hessian(objective.predictor(w)).inverse())
+        return cls(rest, w, rows, x, y, weight, rest.at(w).hessian.inverse())
 
     @cached_property
     def images(self) -> FloatArray:
@@ -115,12 +116,16 @@ class Neighbors:
             return self.rest.gradients(at, self.rows[which])
         return self.rest.gradients(at) + self.own_gradients(which, at)
 
-    def refit(self, k: int) -> FloatArray:
-        """Minimise one of the objectives anew, and return how far the minimiser moves."""
+    def refit(self, which: IntArray) -> FloatArray:
+        """Minimise some of the objectives anew, and return how far the minimisers move, (k, p)."""
+        return np.stack([self._refit_one(k) for k in which.tolist()])
+
+    def _refit_one(self, k: int) -> FloatArray:
+        """Step of one minimiser, of shape (p,)."""
         total = self.rest.total
         own = replace(self.rest, alpha=self.rest.alpha * total / (total + self.weight))
         if self.rows is not None:
-            own = own.take(np.delete(np.arange(len(own.y)), self.rows[k]))
+            own = own.without(int(self.rows[k]))
         else:
             own = own.with_more(self.x[k, : own.X.shape[1]], self.y[k], self.weight)
         try:

@@ -38,7 +38,7 @@ def removal_steps(objective: Objective, w: FloatArray, rows: IntArray) -> FloatA
     Shapes: ``w`` (p,); ``rows`` (b,); returns (b, p): minimiser without the record minus ``w``;
     zero for a record of weight zero.
     """
-    weights = objective.sample_weight[rows]
+    weights = objective.parts(rows).sample_weight
     steps = np.zeros((len(rows), len(w)))
     for weight in np.unique(weights[weights > 0.0]):
         members = np.flatnonzero(weights == weight)

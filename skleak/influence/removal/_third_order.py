@@ -20,10 +20,10 @@ def tensor_pays(objective: Objective, n_removals: int) -> bool:
 def second_order_change(removal: Neighbors, steps: FloatArray) -> FloatArray:
     """Compute the second-order change of steps by the third derivatives of the losses, (b, p)."""
     rest = removal.rest
-    third = rest.sample_weight * rest.loss.third_derivative(rest.predictor(removal.w))
-    second = second_order(steps, third_derivatives(rest, third))
+    second = second_order(steps, third_derivatives(rest, rest.third_derivatives(removal.w)))
     along = np.einsum("ij,ij->i", removal.x, steps)
-    second -= (0.5 * third[removal.rows] * along**2)[:, None] * removal.x
+    own = -removal.weight * rest.loss.third_derivative(removal.x @ removal.w)
+    second -= (0.5 * own * along**2)[:, None] * removal.x
     return removal.hessian.solve(second)
 
 
@@ -33,8 +33,7 @@ def contraction(removal: Neighbors, steps: FloatArray) -> FloatArray:
     See `contraction_form`, from which the removed record is missing.
     """
     rest = removal.rest
-    curvature = rest.sample_weight * rest.loss.curvature(rest.predictor(removal.w))
-    form = contraction_form(rest, curvature, removal.inverse)
+    form = contraction_form(rest, rest.curvatures(removal.w), removal.inverse)
     own = np.einsum("ij,ij->i", removal.x, removal.images)
     along = np.einsum("ij,ij->i", removal.x, steps)
     total = np.einsum("ij,ij->i", steps @ form, steps)

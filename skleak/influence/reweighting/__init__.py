@@ -2,8 +2,9 @@
 
 from skleak.influence.reweighting._bound_path import follow_bound
 from skleak.influence.reweighting._closed_system import ClosedSystem, Replacement
-from skleak.influence.reweighting._fixed_point import Equalized, equalize, relative_spread
+from skleak.influence.reweighting._fixed_point import equalize, relative_spread
 from skleak.influence.reweighting._newton import newton_direction
+from skleak.influence.reweighting._search import FitSearch, RecordSearch, factor_of
 from skleak.influence.reweighting._total import (
     total_feature_norms,
     total_jacobian,
@@ -13,9 +14,11 @@ from skleak.influence.reweighting._total_derivative import fitted_derivative
 
 __all__ = [
     "ClosedSystem",
-    "Equalized",
+    "FitSearch",
+    "RecordSearch",
     "Replacement",
     "equalize",
+    "factor_of",
     "fitted_derivative",
     "follow_bound",
     "newton_direction",

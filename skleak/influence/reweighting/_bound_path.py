@@ -9,7 +9,7 @@ solutions end there, or have a kink: there may be no fixed point at all.
 from collections.abc import Callable
 from dataclasses import replace
 
-from skleak.influence.reweighting._fixed_point import Equalized, State
+from skleak.influence.reweighting._acceleration import Equalized, State
 from skleak.influence.state import WeightRule
 from skleak.utils._typing import FloatArray
 

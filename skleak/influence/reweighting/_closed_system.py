@@ -92,9 +92,9 @@ class ClosedSystem:
     def at(self, v: FloatArray) -> tuple[FitFactor, float, FloatArray]:
         """Factor, level, and Hessian in coordinates of the point, a step ``v`` away."""
         p = len(self.balance.root)
-        entries = v[p:-1] / self.system.upper_scale
+        entries = v[p:-1] / self.system.packing.upper_scale
         hessian = np.eye(p)
-        i, j = self.system.upper
+        i, j = self.system.packing.upper
         hessian[i, j] += entries
         hessian[j, i] = hessian[i, j]
         half = np.linalg.solve(np.linalg.cholesky(hessian), self.balance.root.T)
@@ -103,7 +103,7 @@ class ClosedSystem:
             coefficients=self.factor.coefficients + self.coefficients(v),
             inverse_hessian=half.T @ half,
         )
-        return factor, self.level * float(np.exp(v[-1] * self.system.level_scale)), hessian
+        return factor, self.level * float(np.exp(v[-1] * self.system.packing.level_scale)), hessian
 
     def weights(
         self, objective: Objective, leaks: BoolArray, factor: FitFactor, level: float
@@ -128,9 +128,9 @@ class ClosedSystem:
         gradient, curvature = Blocks.of(objective.X, objective.y, t).map_reduce(sums, add)
         first = root.T @ (penalty * factor.coefficients) + gradient
         second = hessian - (root.T * penalty) @ root - curvature
-        third = (t.sum() - objective.total) * self.system.level_scale
-        i, j = self.system.upper
-        return np.concatenate([first, second[i, j] * self.system.upper_scale, [third]])
+        third = (t.sum() - objective.total) * self.system.packing.level_scale
+        i, j = self.system.packing.upper
+        return np.concatenate([first, second[i, j] * self.system.packing.upper_scale, [third]])
 
     def moved(self, v: FloatArray) -> Self:
         """The system around the point a step ``v`` away."""
@@ -176,8 +176,9 @@ class ClosedSystem:
         The first of either is through the predictor, the second through the logarithm of the
         weight; the latter's write is also the record's own part of the equations.
         """
-        p, size, scale = len(self.balance.root), self.system.size, self.system.level_scale
-        squares = self.system.symmetric(g.x, g.x)
+        p, packing = len(self.balance.root), self.system.packing
+        size, scale = packing.size, packing.level_scale
+        squares = packing.symmetric(g.x, g.x)
         writes, reads = np.zeros((len(t), size, 2)), np.zeros((len(t), size, 2))
         writes[:, :p, 0] = (t * g.c)[:, None] * g.x
         writes[:, p:-1, 0] = -(t * g.third)[:, None] * squares
@@ -185,5 +186,5 @@ class ClosedSystem:
         writes[:, p:-1, 1] = -(t * g.c)[:, None] * squares
         writes[:, -1, 1] = t * scale
         reads[:, :p, 0] = g.x
-        reads[:, :, 1] = self.system.weight_gradients(g)
+        reads[:, :, 1] = packing.weight_gradients(g)
         return writes, reads

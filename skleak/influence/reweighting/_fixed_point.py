@@ -9,30 +9,18 @@ spread each time.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Generic
 
 import numpy as np
 
-from skleak.influence.reweighting._newton_search import Direction, NewtonSearch, Step
-from skleak.utils._typing import FloatArray
+from skleak.influence.reweighting._acceleration import Equalized, State, accelerated
+from skleak.influence.reweighting._newton_search import Step
+from skleak.utils._typing import BoolArray, FloatArray
 
-State = TypeVar("State")
-
-
-@dataclass(frozen=True)
-class Equalized(Generic[State]):
-    """Result of `equalize`."""
-
-    reweights: FloatArray  # the factors ``omega`` of the best step, (n,)
-    losses: FloatArray  # what they make every record leak, (n,)
-    state: State  # what the caller's ``measure`` returned with them
-    history: list[float]  # relative spread of the losses at each step, the first that of the start
-
-    @property
-    def spread(self) -> float:
-        """Relative spread reached."""
-        return min(self.history)
+# Factors, state of the fit, wanted change of the log losses, accuracy -> change of log factors.
+Newton = Callable[[FloatArray, State, FloatArray, float], FloatArray]
 
 
 def relative_spread(losses: FloatArray, sample_weight: FloatArray) -> float:
@@ -55,7 +43,7 @@ def equalize(
     max_iter: int = 30,
     tol: float = 1e-6,
     memory: int = 10,
-    newton: Direction[State] | None = None,
+    newton: Newton[State] | None = None,
     eager: bool = False,
     start: FloatArray | None = None,
     patience: int | None = None,
@@ -111,41 +99,55 @@ def equalize(
     >>> result.reweights
     array([1.5, 0.5])
     """
-    present = sample_weight > 0.0
-    copies = sample_weight[present]
-    iteration: _Accelerated[State] | None = None
-    search = None if newton is None else NewtonSearch(newton, present, tol, eager)
-    log_weights = np.zeros(len(copies)) if start is None else np.log(start[present])
-    history: list[float] = []
-    best: Step[State] | None = None
-    while True:
-        log_weights = _normalized(log_weights, copies)
-        reweights = np.ones(len(sample_weight))
-        reweights[present] = np.exp(log_weights)
-        losses, state = measure(reweights)
-        spread = relative_spread(losses, sample_weight)
-        residual = _residual(losses[present], copies)
-        step = Step(spread, log_weights, residual, reweights, losses, state)
-        history.append(spread)
-        if callback is not None:
-            callback(spread)
-        if best is None or spread < best.spread:
-            best = step
-        if spread <= tol or len(history) > max_iter or _is_stuck(history, patience):
-            break
-        if iteration is None:
-            iteration = _Accelerated(memory, copies, step)
-        elif search is None or not search.is_active:
-            iteration.observe(step)
-        following = None if search is None else search.propose(step, iteration.best, history)
-        log_weights = iteration.propose() if following is None else following
-    return Equalized(best.reweights, best.losses, best.state, history)
+    records = _Records(measure, sample_weight)
+    log_weights = np.zeros(len(records.copies)) if start is None else np.log(start[records.present])
+    return accelerated(
+        records,
+        log_weights,
+        max_iter=max_iter,
+        tol=tol,
+        memory=memory,
+        newton=None if newton is None else partial(records.turn, newton),
+        eager=eager,
+        patience=patience,
+        callback=callback,
+    )
 
 
-def _is_stuck(history: list[float], patience: int | None) -> bool:
-    if patience is None or len(history) <= patience:
-        return False
-    return min(history) > 0.5 * min(history[:-patience])
+@dataclass(frozen=True)
+class _Records(Generic[State]):
+    """The equation in the logarithms of the weights of the records that take part."""
+
+    measure: Callable[[FloatArray], tuple[FloatArray, State]]
+    sample_weight: FloatArray
+
+    @cached_property
+    def present(self) -> BoolArray:
+        """Which records take part, (n,)."""
+        return self.sample_weight > 0.0
+
+    @cached_property
+    def copies(self) -> FloatArray:
+        """Sample weights of those that take part: each copy of a record counts."""
+        return self.sample_weight[self.present]
+
+    def at(self, point: FloatArray) -> Step[State]:
+        """Fit with the weights of these logarithms, (n_present,), up to their sum."""
+        log_weights = _normalized(point, self.copies)
+        reweights = self._everyone(np.exp(log_weights), np.ones(len(self.present)))
+        losses, state = self.measure(reweights)
+        residual = _residual(losses[self.present], self.copies)
+        spread = relative_spread(losses, self.sample_weight)
+        return Step(spread, log_weights, residual, reweights, losses, state)
+
+    def turn(self, newton: Newton[State], step: Step[State], rtol: float) -> FloatArray:
+        """Newton's direction at a fit, (n_present,)."""
+        residual = self._everyone(step.residual, np.zeros(len(self.present)))
+        return newton(step.reweights, step.state, residual, rtol)[self.present]
+
+    def _everyone(self, values: FloatArray, others: FloatArray) -> FloatArray:
+        others[self.present] = values
+        return others
 
 
 def _normalized(log_weights: FloatArray, sample_weight: FloatArray) -> FloatArray:
@@ -168,66 +170,3 @@ def _residual(losses: FloatArray, copies: FloatArray) -> FloatArray:
         logs = np.log(np.maximum(losses[leaks], least))
         result[leaks] = np.average(logs, weights=copies) - logs
     return result
-
-
-@dataclass
-class _Anderson:
-    """Anderson acceleration of a fixed-point iteration with residual ``f(x) = g(x) - x``.
-
-    Least squares counts every copy of a record, so that a weight of 2 is the record twice.
-    """
-
-    memory: int
-    copies: FloatArray
-    steps: list[FloatArray] = field(default_factory=list)
-    changes: list[FloatArray] = field(default_factory=list)
-    last: tuple[FloatArray, FloatArray] | None = None
-
-    @property
-    def is_fresh(self) -> bool:
-        """True if the last step was a plain one, for lack of memory."""
-        return not self.changes
-
-    def step(self, x: FloatArray, f: FloatArray, damping: float) -> FloatArray:
-        """Next iterate from ``x`` and its residual ``f``; damped where there is no memory yet."""
-        if self.last is not None and self.memory:
-            self.steps = [*self.steps, x - self.last[0]][-self.memory :]
-            self.changes = [*self.changes, f - self.last[1]][-self.memory :]
-        self.last = (x, f)
-        if not self.changes:
-            return x + damping * f
-        changes = np.column_stack(self.changes)
-        root = np.sqrt(self.copies)
-        mix = np.linalg.lstsq(changes * root[:, None], f * root, rcond=1e-12)[0]
-        return x + f - (np.column_stack(self.steps) + changes) @ mix
-
-
-@dataclass
-class _Accelerated(Generic[State]):
-    """The accelerated iteration, with a way back from steps that lead astray."""
-
-    memory: int
-    copies: FloatArray
-    last: Step[State]
-    damping: float = 1.0
-
-    def __post_init__(self) -> None:
-        self.anderson = _Anderson(self.memory, self.copies)
-        self.best = self.last
-
-    def observe(self, step: Step[State]) -> None:
-        """Take note of a fit with the weights that were proposed."""
-        self.last = step
-        if step.spread < self.best.spread:
-            self.best = step
-
-    def propose(self) -> FloatArray:
-        """Return the next weights, from the last fit or the best one if that was no improvement."""
-        if self.last is self.best:
-            self.damping = 1.0
-        elif self.memory:
-            # Back to the best step with an empty memory; where that failed before, by half.
-            self.damping = 0.5 * self.damping if self.anderson.is_fresh else 1.0
-            self.anderson = _Anderson(self.memory, self.copies)
-            self.last = self.best
-        return self.anderson.step(self.last.log_weights, self.last.residual, self.damping)

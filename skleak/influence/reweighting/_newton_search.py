@@ -10,13 +10,11 @@ from skleak.utils._typing import Array, FloatArray
 
 State = TypeVar("State")
 
-# Factors, state of the fit, wanted change of the log losses, accuracy -> change of log factors.
-Direction = Callable[[FloatArray, State, FloatArray, float], FloatArray]
 
 # Newton's method takes over where the acceleration, at the rate of its last few fits, would need
 # more fits than these: a Newton step with its refit costs as much as two to seven.
 _WINDOW, _MOST_FITS_LEFT = 4, 8
-# Largest change of a log weight that a step tries: far beyond, nothing is linear.
+# Largest change of an entry, such as a log weight, in a step: far beyond, nothing is linear.
 _LARGEST_CHANGE = 4.0
 # The spread should fall by at least this share of what the step promises, which is all of it.
 _SUFFICIENT = 0.1
@@ -29,11 +27,15 @@ class Step(Generic[State]):
     """One fit of the iteration."""
 
     spread: float  # relative spread of the losses
-    log_weights: FloatArray  # logarithms of the factors of the records that take part, (n_present,)
-    residual: FloatArray  # what the logarithms of their losses lack to the mean, (n_present,)
-    reweights: FloatArray  # factors of all records, (n,)
-    losses: FloatArray  # what they make every record leak, (n,)
+    point: FloatArray  # what the weights are made from: their logarithms, or a fit, (size,)
+    residual: FloatArray  # the change of it that the plain iteration makes, (size,)
+    reweights: FloatArray  # factors of all records, (n,), or what stands for them
+    losses: Array  # what they make every record leak, (n,), where that is held in memory
     state: State
+
+
+# Fit and accuracy -> change of the point.
+Direction = Callable[[Step[State], float], FloatArray]
 
 
 @dataclass
@@ -45,7 +47,6 @@ class NewtonSearch(Generic[State]):
     """
 
     newton: Direction[State]  # finds the direction
-    present: Array  # which records take part, (n,)
     tol: float  # spread to be reached
     eager: bool  # whether to begin at once, and not only where the acceleration is slow
     _start: Step[State] | None = None  # fit at which the last search began
@@ -63,7 +64,7 @@ class NewtonSearch(Generic[State]):
     def propose(
         self, step: Step[State], start: Step[State], history: list[float]
     ) -> FloatArray | None:
-        """Return the next log weights, (n_present,); None where the acceleration should go on.
+        """Return the next point, (size,); None where the acceleration should go on.
 
         ``start`` is where to begin, the best fit of the accelerated iteration, and ``history`` has
         the spreads of all fits.
@@ -82,17 +83,15 @@ class NewtonSearch(Generic[State]):
             self._origin = self._change = None
             self._earliest, self._wait = len(history) + self._wait, 2 * self._wait
             return None
-        return self._origin.log_weights + self._damping * self._change
+        return self._origin.point + self._damping * self._change
 
     def _turn(self, origin: Step[State]) -> None:
         """Find the direction at a fit; none if it is not a finite one."""
         rtol = max(min(_LARGEST_RTOL, origin.spread), 0.1 * self.tol / origin.spread)
-        residual = np.zeros(len(self.present))
-        residual[self.present] = origin.residual
-        change = self.newton(origin.reweights, origin.state, residual, max(rtol, _SMALLEST_RTOL))
+        change = self.newton(origin, max(rtol, _SMALLEST_RTOL))
         self._origin, self._change = origin, None
         if np.all(np.isfinite(change)):
-            self._change = change[self.present]
+            self._change = change
             largest = float(np.max(np.abs(self._change), initial=_LARGEST_CHANGE))
             self._damping = min(1.0, self._damping, _LARGEST_CHANGE / largest)
 

@@ -1,5 +1,6 @@
 """The derivative of the fixed point of a reweighting, and whether it can be trusted."""
 
+import operator
 import warnings
 from dataclasses import dataclass
 from typing import Literal
@@ -8,12 +9,14 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skleak.influence.jacobian import record_norms
-from skleak.influence.reweighting._fixed_point import relative_spread
+from skleak.influence.reweighting._record_sums import losses_under
 from skleak.influence.reweighting._total_gradient import Balance
 from skleak.influence.reweighting._total_system import Adjoint, AdjointSystem
 from skleak.influence.state import FitState
+from skleak.utils._blocks import Blocks
 from skleak.utils._typing import FloatArray
 from skleak.utils._warnings import outer_stacklevel
+from skleak.utils.blocks._dask import is_large
 
 # Largest number of parameters for which the system is written out: its matrix takes 0.2 GB.
 _LARGEST_DENSE = 100
@@ -133,23 +136,19 @@ def total_derivative(
     if state.balanced is None:
         return TotalDerivative(None, None, 0.0, 0.0, 0.0, state.converged)
     _check_size(state)
-    rule, copies = state.balanced, objective.sample_weight
-    kappa = rule.norms(state.factor, objective.X, objective.y)
-    losses = rule.losses(objective.reweights, kappa, copies)
-    spread = relative_spread(losses, copies)
-    mean = np.average(losses, weights=copies)
-    if mean == 0.0:
+    rule = state.balanced
+    losses, level = losses_under(rule, state.factor, objective, objective.reweights)
+    spread = losses.spread
+    if losses.mean == 0.0:
         # Nothing that is balanced leaks, or all weight went to records that cannot leak it. Where
         # something leaks all the same, the smallest change of a record changes all weights.
-        whole = record_norms(state.factor, objective.X, objective.y, state.whole_record)
-        deviation = np.inf if np.any(whole[copies > 0.0] > 0.0) else 0.0
+        deviation = np.inf if _any_leaks(state) else 0.0
         return TotalDerivative(None, None, spread, deviation, 0.0, state.converged)
-    deviation = float(np.max(np.abs(losses[copies > 0.0] / mean - 1.0)))
-    level = rule.level(objective.reweights, kappa, copies)
+    deviation = losses.deviation
     balance = Balance.of(state.factor, rule, level)
     system = AdjointSystem(objective, balance, state.verbose)
     if solver == "auto":
-        solver = "dense" if system.n_parameters <= _LARGEST_DENSE else "krylov"
+        solver = "dense" if system.packing.n_parameters <= _LARGEST_DENSE else "krylov"
     adjoint = system.solve_dense() if solver == "dense" else system.solve_krylov()
     residual = system.residual(adjoint)
     return TotalDerivative(balance, adjoint, spread, deviation, residual, state.converged)
@@ -180,6 +179,18 @@ def _find_derivative(state: FitState) -> TotalDerivative:
     return found
 
 
+def _any_leaks(state: FitState) -> bool:
+    """Return True if a record that takes part leaks anything with its weight held fixed."""
+    factor, columns = state.factor, state.whole_record
+
+    def leaks(X: FloatArray, y: FloatArray, copies: FloatArray) -> bool:
+        return bool(np.any(record_norms(factor, X, y, columns)[copies > 0.0] > 0.0))
+
+    objective = state.objective
+    blocks = Blocks.of(objective.X, objective.y, objective.sample_weight)
+    return blocks.map_reduce(leaks, operator.or_)
+
+
 def _check_size(state: FitState) -> None:
     if state.factor.n_target_directions > 1:
         raise ValueError(
@@ -189,6 +200,8 @@ def _check_size(state: FitState) -> None:
         )
     n, p = len(state.objective.y), len(state.factor.coefficients)
     largest = min(_LARGEST, int((_MOST_WORK / n) ** (1.0 / 3.0)))
+    if is_large(state.objective.X):
+        largest = _LARGEST  # whoever has a cluster knows how long it may take
     if p > largest:
         raise ValueError(
             f"The leakage of a reweighted fit of {n} records with {p} parameters would take too "

@@ -73,7 +73,7 @@ class Balance:
     def of(cls, factor: FitFactor, rule: WeightRule, level: float = 1.0) -> "Balance":
         """Prepare the shared matrices."""
         columns = rule.columns
-        root = _root(factor.inverse_hessian)
+        root = hessian_root(factor.inverse_hessian)
         basis = columns.basis(factor.n_features)
         w = basis.T @ factor.weights
         half = root[: factor.n_features].T @ basis
@@ -217,7 +217,7 @@ def _eigenvectors(
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def _root(matrix: FloatArray) -> FloatArray:
+def hessian_root(matrix: FloatArray) -> FloatArray:
     """``F`` with ``F F^T`` equal to a positive definite matrix, whatever the units of its rows."""
     scale = np.sqrt(np.diag(matrix))
     values, vectors = np.linalg.eigh(matrix / np.outer(scale, scale))

@@ -32,6 +32,7 @@ from skleak.influence.reweighting._total_gradient import Balance, Gradients
 from skleak.solvers import Objective
 from skleak.utils._blocks import Blocks, add
 from skleak.utils._typing import FloatArray, IntArray
+from skleak.utils.blocks._dask import is_large
 
 # Entries of the largest table of one block of records: 16 MB.
 _ELEMENTS = 1 << 21
@@ -73,21 +74,16 @@ class AdjointSystem:
     balance: Balance  # what the reweighting balances
     verbose: bool = False  # whether to show the progress of a pass over the data
 
-    @property
-    def n_parameters(self) -> int:
-        """Number of coefficients, ``p``."""
-        return len(self.balance.root)
-
-    @property
-    def size(self) -> int:
-        """Number of unknowns of one adjoint, ``p + p (p + 1) / 2 + 1``."""
-        p = self.n_parameters
-        return p + p * (p + 1) // 2 + 1
+    @cached_property
+    def packing(self) -> "Packing":
+        """How unknowns and equations are packed."""
+        return Packing(self.balance, float(1.0 / np.sqrt(self.objective.total)))
 
     def solve_dense(self) -> Adjoint:
         """Write the system out and factorise it: time O(n p^4 + p^6), memory O(p^4)."""
-        right = np.zeros((self.size, self.n_parameters))
-        right[: self.n_parameters] = self.balance.root.T
+        size, p = self.packing.size, self.packing.n_parameters
+        right = np.zeros((size, p))
+        right[:p] = self.balance.root.T
         try:
             solution = np.asarray(np.linalg.solve(self.matrix(), right), dtype=np.float64)
         except np.linalg.LinAlgError as error:
@@ -95,19 +91,19 @@ class AdjointSystem:
                 "The weights of the reweighting have no derivative: at its fixed point the system "
                 "that they solve is singular. Raise `alpha`, or balance other columns."
             ) from error
-        return self._unpack(solution.T)
+        return self.packing.unpack(solution.T)
 
     def solve_krylov(self) -> Adjoint:
         """By GMRES: time O(n p^3) a product, memory O(p^3) times the length of its basis.
 
         All adjoints share one Krylov space; `residual` tells how well they were found.
         """
-        p, size = self.n_parameters, self.size
+        p, size = self.packing.n_parameters, self.packing.size
         right = np.zeros((p, size))
         right[:, :p] = self.balance.root
 
         def product(v: FloatArray) -> FloatArray:
-            return self._pack(self._apply(self._unpack(v.reshape(p, size)))).ravel()
+            return self.packing.pack(self._apply(self.packing.unpack(v.reshape(p, size)))).ravel()
 
         operator = LinearOperator((p * size, p * size), matvec=product, dtype=np.float64)
         restart = int(np.clip(_KRYLOV_ELEMENTS // (p * size), 5, 60))
@@ -119,24 +115,25 @@ class AdjointSystem:
             restart=restart,
             maxiter=max(1, _KRYLOV_PRODUCTS // restart),
         )
-        return self._unpack(solution.reshape(p, size))
+        return self.packing.unpack(solution.reshape(p, size))
 
     def residual(self, adjoint: Adjoint) -> float:
         """Norm of what an adjoint leaves of the system, relative to the right-hand side."""
-        left = self._pack(self._apply(adjoint))
-        left[:, : self.n_parameters] -= self.balance.root
+        left = self.packing.pack(self._apply(adjoint))
+        left[:, : self.packing.n_parameters] -= self.balance.root
         return float(np.linalg.norm(left) / np.linalg.norm(self.balance.root))
 
     def _apply(self, adjoint: Adjoint) -> Adjoint:
         """Left-hand side of the system, one pass over the data."""
         k, p = adjoint.first.shape
+        balance = self.balance  # and not the system, which holds all records
 
         def sums(X: FloatArray, y: FloatArray, weights: FloatArray) -> tuple[FloatArray, ...]:
-            g = self.balance.gradients(X, y)
+            g = balance.gradients(X, y)
             _, _, quadratic, t = adjoint.products(g)
             t *= weights[:, None]
             first = -((weights * g.third)[:, None] * quadratic).T @ g.x - t.T @ g.coefficients
-            second = (g.common @ t)[:, None, None] * self.balance.common
+            second = (g.common @ t)[:, None, None] * balance.common
             for left, right in g.pairs:
                 outer = (t[:, :, None] * left[:, None, :]).reshape(len(t), k * p)
                 term = (outer.T @ right).reshape(k, p, p)
@@ -147,17 +144,18 @@ class AdjointSystem:
         return Adjoint(first + adjoint.first, second + adjoint.second, third)
 
     def matrix(self) -> FloatArray:
-        """The system written out, from what `_unpack` takes to what `_pack` gives."""
-        p, size = self.n_parameters, self.size
+        """The system written out, from what `Packing.unpack` takes to what `pack` gives."""
+        packing = self.packing
+        p, size = packing.n_parameters, packing.size
 
         def sums(X: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
-            g = self.balance.gradients(X, y)
-            squares = self.symmetric(g.x, g.x)
+            g = packing.balance.gradients(X, y)
+            squares = packing.symmetric(g.x, g.x)
             reads = np.empty((len(weights), size))
             reads[:, :p] = (weights * g.r)[:, None] * g.x
             reads[:, p:-1] = -(weights * g.c)[:, None] * squares
-            reads[:, -1] = weights * self.level_scale
-            matrix = self.weight_gradients(g).T @ reads
+            reads[:, -1] = weights * packing.level_scale
+            matrix = packing.weight_gradients(g).T @ reads
             matrix[:p, p:-1] -= (g.x * (weights * g.third)[:, None]).T @ squares
             return matrix
 
@@ -165,41 +163,47 @@ class AdjointSystem:
         matrix[np.diag_indices(size - 1)] += 1.0
         return matrix
 
-    def weight_gradients(self, g: Gradients) -> FloatArray:
-        """Derivative of the logarithm of each weight in the packed unknowns, (b, size)."""
-        p = self.n_parameters
-        result = np.empty((len(g.x), self.size))
-        result[:, :p] = -g.coefficients
-        result[:, p:-1] = self.symmetric(*g.pairs[0])
-        for left, right in g.pairs[1:]:
-            result[:, p:-1] += self.symmetric(left, right)
-        if np.any(g.common):
-            entries = self.balance.common[self.upper] * self.upper_scale
-            result[:, p:-1] += np.outer(g.common, entries)
-        result[:, -1] = self.level_scale
-        result *= g.follows[:, None]
-        return result
-
     def _blocks(self, width: int) -> Blocks:
         """Records that take part, with their targets and weights ``s omega``."""
-        objective = self.objective
+        objective, rows = self.objective, None
+        if not is_large(objective.X):  # elsewhere a record that does not take part adds zero
+            rows = np.flatnonzero(objective.sample_weight > 0.0)
         return Blocks.of(
             objective.X,
             objective.y,
             objective.weights,
             width=width,
             elements=_ELEMENTS,
-            rows=np.flatnonzero(objective.sample_weight > 0.0),
+            rows=rows,
             task="differentiating the reweighting" if self.verbose else "",
         )
 
-    def _pack(self, adjoint: Adjoint) -> FloatArray:
+
+@dataclass(frozen=True)
+class Packing:
+    """Unknowns and equations of the system as vectors; holds no records."""
+
+    balance: Balance
+    level_scale: float  # makes the third equation and its unknown as large as the others
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of coefficients, ``p``."""
+        return len(self.balance.root)
+
+    @property
+    def size(self) -> int:
+        """Number of unknowns of one adjoint, ``p + p (p + 1) / 2 + 1``."""
+        p = self.n_parameters
+        return p + p * (p + 1) // 2 + 1
+
+    def pack(self, adjoint: Adjoint) -> FloatArray:
         """Left-hand sides as vectors, of shape (K, size)."""
         entries = adjoint.second[:, *self.upper] * self.upper_scale
         third = adjoint.third[:, None] * self.level_scale
         return np.concatenate([adjoint.first, entries, third], axis=1)
 
-    def _unpack(self, vectors: FloatArray) -> Adjoint:
+    def unpack(self, vectors: FloatArray) -> Adjoint:
         """Unknowns from vectors of shape (K, size)."""
         p = self.n_parameters
         second = np.zeros((len(vectors), p, p))
@@ -208,7 +212,7 @@ class AdjointSystem:
         return Adjoint(vectors[:, :p], second, vectors[:, -1] * self.level_scale)
 
     def symmetric(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Entries of the symmetric parts of ``left right^T``, as `_pack` has them."""
+        """Entries of the symmetric parts of ``left right^T``, as `pack` has them."""
         i, j = self.upper
         if left is right:
             return left[:, i] * left[:, j] * self.upper_scale
@@ -226,7 +230,17 @@ class AdjointSystem:
         i, j = self.upper
         return np.where(i == j, 1.0, np.sqrt(2.0))
 
-    @property
-    def level_scale(self) -> float:
-        """Makes the third equation and its unknown as large as the others."""
-        return float(1.0 / np.sqrt(self.objective.total))
+    def weight_gradients(self, g: Gradients) -> FloatArray:
+        """Derivative of the logarithm of each weight in the packed unknowns, (b, size)."""
+        p = self.n_parameters
+        result = np.empty((len(g.x), self.size))
+        result[:, :p] = -g.coefficients
+        result[:, p:-1] = self.symmetric(*g.pairs[0])
+        for left, right in g.pairs[1:]:
+            result[:, p:-1] += self.symmetric(left, right)
+        if np.any(g.common):
+            entries = self.balance.common[self.upper] * self.upper_scale
+            result[:, p:-1] += np.outer(g.common, entries)
+        result[:, -1] = self.level_scale
+        result *= g.follows[:, None]
+        return result

@@ -1,13 +1,19 @@
 """Records that take part in a fit, and which rows of the training data they are."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from skleak.solvers import Objective
+from skleak.utils._blocks import Blocks, add
 from skleak.utils._rows import row_keys, same_rows
 from skleak.utils._typing import Array, BoolArray, Data, FloatArray, IntArray
+from skleak.utils.blocks._dask import is_large
+from skleak.utils.summaries._groups import Groups, Once
 
 
 @dataclass(frozen=True)
@@ -36,11 +42,47 @@ class RecordBatch:
         """``s omega``: the Jacobian of a row over that of a unit record; 0 where absent."""
         return np.where(self.present, self.sample_weight * self.reweights, 0.0)
 
+    def participants(self) -> "RecordBatch":
+        """Return those that take part, or all of records outside memory: the others count zero."""
+        return self if is_large(self.X) else self.take(np.flatnonzero(self.present))
+
+    def n_present(self) -> int:
+        """How many take part."""
+        if not is_large(self.X):
+            return int(np.count_nonzero(self.present))
+        return Blocks.of(self.sample_weight, width=1).map_reduce(_count_positive, add)
+
     def take(self, rows: "IntArray | BoolArray | slice") -> "RecordBatch":
         """Return some of the records."""
         return RecordBatch(
             self.X[rows], self.y[rows], self.sample_weight[rows], self.reweights[rows]
         )
+
+
+def batches_by_group(batch: RecordBatch, groups: Any) -> Iterator[tuple[Any, RecordBatch]]:
+    """Yield each label of some groups (n,), ascending, and the records of its group.
+
+    Of records outside memory all, the others with a weight of zero.
+    """
+    if not is_large(batch.X):
+        for label, members in (
+            pd.Series(range(len(batch))).groupby(groups, sort=True).indices.items()
+        ):
+            yield label, batch.take(members)
+        return
+    found: Groups = Blocks.of(groups, width=1).map_reduce(_labels, Groups.merged)
+    labels = pd.Series(0, index=pd.Index(list(found.parts))).sort_index().index
+    for label in labels:
+        weights = np.where(groups == label, batch.sample_weight, 0.0)
+        yield label, replace(batch, sample_weight=weights)
+
+
+def _labels(groups: Array) -> Groups:
+    return Groups.of(groups, Once)
+
+
+def _count_positive(weights: FloatArray) -> int:
+    return int(np.count_nonzero(weights > 0.0))
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,8 @@ class NoiseShape:
         if self.matrix is None or self.is_identity:
             return points
         root = self.matrix_root
-        flat = linalg.solve_triangular(root, points.reshape(-1, len(root)).T, lower=True)
+        flat = points.reshape(-1, len(root)).T
+        flat = linalg.solve_triangular(root, flat, lower=True, check_finite=False)
         return np.asarray(flat.T.reshape(points.shape))
 
 

@@ -9,10 +9,17 @@ import pandas as pd
 
 from skleak.influence.jacobian import Columns, FitFactor
 from skleak.influence.state._batch import RecordBatch, TrainingLookup
+from skleak.influence.state._outside import (
+    balanced_weights,
+    parts_outside,
+    rows_outside,
+    same_table,
+)
 from skleak.influence.state._rule import WeightRule
 from skleak.influence.state._shape import ISOTROPIC, NoiseShape
 from skleak.solvers import Objective
 from skleak.utils._typing import Array, Data, FloatArray, IntArray
+from skleak.utils.blocks._dask import is_large
 
 Found = TypeVar("Found")
 
@@ -57,6 +64,10 @@ class FitState:
         found: Found = self._found[find]
         return found
 
+    def remember(self, find: Callable[["FitState"], Found], found: Found) -> None:
+        """Take what a function found of this fit where its records are, as `once` would."""
+        self._found[find] = found
+
     @property
     def n_features(self) -> int:
         """Number of columns of a record."""
@@ -81,6 +92,8 @@ class FitState:
         a function of what it would leak (`WeightRule`).
         """
         objective = self.objective
+        if is_large(X) or is_large(objective.X):
+            return self._batch_outside(X, y)
         rows = self.training_rows(X, y)
         found = rows >= 0
         sample_weight = np.where(found, objective.sample_weight[rows], 1.0)
@@ -91,6 +104,22 @@ class FitState:
             reweights[new] = self.balanced.weights(kappa, self.balanced_level)
         return RecordBatch(X, y, sample_weight, reweights)
 
+    def _batch_outside(self, X: Data, y: FloatArray) -> RecordBatch:
+        """The same where records, or those of the fit, lie outside memory."""
+        objective = self.objective
+        if same_table(X, y, objective):
+            return self.training
+        weighted = self.balanced is not None or objective.weight_range != (1.0, 1.0)
+        s, omega = parts_outside(objective, X, y, weighted=weighted)
+        if not weighted:
+            return RecordBatch(X, y, s, omega)
+        new: Any = 1.0
+        if self.balanced is not None:
+            given = self.balanced, self.factor, self.balanced_level
+            new = balanced_weights(*given, X, y)
+        found = s > 0.0
+        return RecordBatch(X, y, np.where(found, s, 1.0), np.where(found, omega, new))
+
     def training_rows(self, X: Data, y: FloatArray) -> IntArray:
         """Position of each record in the training data, -1 where it is not there.
 
@@ -99,6 +128,8 @@ class FitState:
 
         Returns (n,).
         """
+        if is_large(self.objective.X) and not is_large(X):
+            return rows_outside(self.objective, X, y)
         return self.once(_lookup).rows(X, y)
 
 

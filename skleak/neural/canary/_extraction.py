@@ -77,7 +77,7 @@ class CanaryExtraction(BaseEstimator):
     Attributes
     ----------
     results_ : DataFrame
-        A row for each noise level and attack; docs/theory.md, "A secret token", has the columns.
+        A row for each noise level and attack; docs/theory/secret_token.md, has the columns.
     games_ : DataFrame
         A row for each noise level and game: the secret, guesses, and largest posterior probability.
     candidates_ : ndarray of shape (M,)

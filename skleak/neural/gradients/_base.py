@@ -34,7 +34,7 @@ class Gradients(ABC):
 
     @property
     def has_cheap_norm(self) -> bool:
-        """Whether the largest eigenvalue of every record at every step is cheap, too."""
+        """Return True if the largest eigenvalue of every record at every step is cheap, too."""
         return False
 
     def __init__(self, clipping: Clipping, max_batch: int | None = None) -> None:

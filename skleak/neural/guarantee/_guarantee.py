@@ -21,7 +21,7 @@ Curve = tuple[FloatArray, FloatArray]
 
 @dataclass(frozen=True)
 class SGDGuarantee:
-    """What a release of private SGD guarantees about one record, in public numbers.
+    """Guarantee of a release of private SGD about one record, in public numbers.
 
     It holds for every data set, every record and every attacker who knows all other records, and
     sees the parameters after every step. The number of records, and what the noisy sums are divided

@@ -25,7 +25,7 @@ _STEPS = 32
 
 @dataclass(frozen=True)
 class Accounting:
-    """What to add up of a run.
+    """Choice of what to add up of a run.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class Observer:
         return self.gradients.clipped_sum(*batch)
 
     def totals(self) -> Totals:
-        """What was added up so far."""
+        """Return what was added up so far."""
         self._flush()
         rows = self.accounting.records
         n = self.X.shape[0]
@@ -127,7 +127,7 @@ class Observer:
 
     @property
     def _is_plain_sum(self) -> bool:
-        """Whether every step counts and nothing of it is estimated."""
+        """Return True if every step counts and nothing of it is estimated."""
         estimated = self.accounting.n_probes is not None and not self.gradients.closed_form
         return self.accounting.every == 1 and not estimated
 

@@ -50,7 +50,7 @@ class Totals:
 
     @property
     def scope(self) -> str:
-        """What the numbers are about."""
+        """Say what the numbers are about."""
         return "this run only" if self.n_runs == 1 else f"mean of {self.n_runs} runs"
 
     def __add__(self, other: "Totals") -> "Totals":

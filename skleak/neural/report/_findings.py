@@ -31,7 +31,7 @@ def facts(report: SGDFacts) -> tuple[Finding, ...]:
 
 
 def _guess(report: SGDFacts) -> Finding | None:
-    """What the guarantee leaves of guesses, whoever guesses about whom."""
+    """Say what the guarantee leaves of guesses, whoever guesses about whom."""
     if not len(report.guesses):
         return None
     table = report.guesses.set_index("secret")
@@ -52,7 +52,7 @@ def _guess(report: SGDFacts) -> Finding | None:
 
 
 def _reconstruction(report: SGDFacts) -> Finding | None:
-    """How far off an unbiased attacker is who reconstructs the most exposed record."""
+    """Say how far off an unbiased attacker is who reconstructs the most exposed record."""
     table, data = report.reconstruction, report.dataset
     if "most_exposed" not in table.index:
         return None

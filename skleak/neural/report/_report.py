@@ -13,7 +13,7 @@ from skleak.rendering import Document, Report, header, plain, rows
 
 @dataclass(frozen=True, repr=False)
 class PrivateSGDReport(SGDFacts, Report):
-    """What a training by private SGD leaks about every record, and guarantees. Confidential.
+    """Leakage of a training by private SGD about every record, and its guarantees. Confidential.
 
     Objects of this kind come from the ``leakage_report()`` method of `PrivateSGDClassifier` and
     `PrivateSGDRegressor`. They hold no training record, but the leakage of every one.

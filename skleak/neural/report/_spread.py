@@ -14,7 +14,7 @@ _N_CANDIDATES = 200
 
 @dataclass(frozen=True)
 class Spread:
-    """How the unknown entries of records vary over the training records. Confidential.
+    """Spread of the unknown entries of records over the training records. Confidential.
 
     Attributes
     ----------

@@ -211,7 +211,7 @@ class TorchGradients(Gradients):
         return numbers(torch.cat([sums[name].flatten() for name in self._trained]))
 
     def _scales(self, gradients: Rows, losses: Any, weigh: Weigh) -> Scales:
-        """What clipping and subsampling do to changes of the gradients."""
+        """Return what clipping and subsampling do to changes of the gradients."""
         norms = _norms(gradients, losses)
         n = numbers(norms)
         h = self.clipping.divisor(n)

@@ -19,7 +19,7 @@ _COLUMNS = 16
 
 @dataclass(frozen=True)
 class Scales:
-    """What turns a change of the gradient g into one of ``M^(1/2) g / h``, along g and across it.
+    """Factors from a change of the gradient g to one of ``M^(1/2) g / h``, along g and across it.
 
     Along comes first: ``r = |1 - N h' / h| / h`` of clipping and a factor of the information, then
     ``1 / h`` and the other factor.
@@ -62,7 +62,7 @@ Scaling = Callable[[Rows, Any], Scales]
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked about every record."""
+    """Request for numbers about every record."""
 
     parts: Collection[Part]
     n_probes: int | None
@@ -72,13 +72,13 @@ class Request:
 
     @property
     def whole(self) -> bool:
-        """Whether the whole matrix is needed, or no more work than what is."""
+        """Return True if the whole matrix is needed, or no more work than what is."""
         few = self.n_unknowns <= 2 * n_steps(self.n_unknowns)
         return "matrix" in self.parts or ("norm" in self.parts and few)
 
     @property
     def writes_out(self) -> bool:
-        """Whether gradients themselves are needed, and not only their norms."""
+        """Return True if gradients themselves are needed, and not only their norms."""
         estimated = self.n_probes is not None and "diagonal" in self.parts
         return self.whole or "norm" in self.parts or estimated
 

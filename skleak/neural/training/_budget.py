@@ -54,7 +54,7 @@ def resolve_noise(
 def affordable_steps(
     budget: float, n_steps: int, sigma: float, rate: float, sampling: Sampling, delta: float
 ) -> int:
-    """How many of the steps keep epsilon at or below a budget: a public rule, 0 for none.
+    """Count the steps that keep epsilon at or below a budget: a public rule, 0 for none.
 
     ``sigma`` is the noise over the sensitivity.
     """

@@ -17,7 +17,7 @@ _LONGEST_PATH = 1 << 25
 
 @dataclass(frozen=True)
 class Descent:
-    """How parameters follow from noisy sums of gradients: public numbers.
+    """Rule by which parameters follow from noisy sums of gradients: public numbers.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class Training:
         return len(self.losses)
 
     def state(self) -> tuple[FloatArray, FloatArray | None, int]:
-        """What `restore` goes back to: parameters, last change, number of steps."""
+        """Return what `restore` goes back to: parameters, last change, number of steps."""
         return self.gradients.parameters, self.velocity, self.n_steps
 
     def restore(self, state: tuple[FloatArray, FloatArray | None, int]) -> None:

@@ -8,7 +8,12 @@ from skleak.rendering.results._exposure import (
     vulnerability,
 )
 from skleak.rendering.results._groups import group_records
-from skleak.rendering.results._histogram import Histogram, leakage_histogram, log_ticks
+from skleak.rendering.results._histogram import (
+    Histogram,
+    counted_quantiles,
+    leakage_histogram,
+    log_ticks,
+)
 from skleak.rendering.results._results import (
     BASELINES,
     KINDS,
@@ -45,6 +50,7 @@ __all__ = [
     "Histogram",
     "best_rows",
     "bound_advantages",
+    "counted_quantiles",
     "counts_success",
     "drawn_bounds",
     "equal_columns",

@@ -1,6 +1,7 @@
 """Bins and ticks of a histogram of leakage, whatever the leakage looks like."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -35,33 +36,55 @@ class Histogram:
     n_omitted: int  # Records of infinite or undefined loss, which are in no bin
 
 
-def leakage_histogram(loss: FloatArray, max_bins: int | None = None) -> Histogram | None:
+def leakage_histogram(
+    loss: FloatArray, max_bins: int | None = None, counts: IntArray | None = None
+) -> Histogram | None:
     """Count records in bins with round edges.
 
-    Shapes: ``loss`` (n,); returns None where no loss is finite.
+    Shapes: ``loss`` (n,); ``counts`` (n,), records of each loss where that is not one; returns None
+    where no loss is finite.
     """
     loss = np.asarray(loss, dtype=np.float64)
-    finite = loss[np.isfinite(loss)]
-    n_omitted = len(loss) - len(finite)
-    if not len(finite):
+    each = np.ones(len(loss), dtype=np.intp) if counts is None else counts
+    there = np.isfinite(loss)
+    finite, each, n_omitted = loss[there], each[there], int(each[~there].sum())
+    n = int(each.sum())
+    if not n:
         return None
     if max_bins is None:
-        max_bins = int(np.clip(2.0 * np.cbrt(len(finite)), 6, 30))
+        max_bins = int(np.clip(2.0 * np.cbrt(n), 6, 30))
     low, high = float(finite.min()), float(finite.max())
     if high - low <= max(_EQUAL * high, np.finfo(np.float64).tiny):
-        return _single_bin(high, len(finite), n_omitted)
-    if high <= _HEAVY_TAIL * float(np.median(finite)):
+        return _single_bin(high, n, n_omitted)
+    if high <= _HEAVY_TAIL * float(counted_quantiles(finite, each, 0.5)):
         low = 0.0 if low < high / 2.0 else low
         edges = _round_edges(low, high, max_bins)
         ticks = round_ticks(edges[0], edges[-1])
-        return Histogram(edges, _counts(finite, edges), ticks, False, False, 0, n_omitted)
+        return Histogram(edges, _counts(finite, edges, each), ticks, False, False, 0, n_omitted)
     floor = np.log10(high) - _N_DECADES
     low = max(np.log10(low), floor) if low > 0.0 else floor
     exponents = _round_edges(low, np.log10(high), max_bins)
     edges = 10.0**exponents
-    n_below = int(np.sum(finite < edges[0] * (1.0 - 1e-9)))
-    counts = _counts(finite, edges)
-    return Histogram(edges, counts, log_ticks(edges[0], edges[-1]), True, False, n_below, n_omitted)
+    n_below = int(each[finite < edges[0] * (1.0 - 1e-9)].sum())
+    heights = _counts(finite, edges, each)
+    return Histogram(
+        edges, heights, log_ticks(edges[0], edges[-1]), True, False, n_below, n_omitted
+    )
+
+
+def counted_quantiles(values: FloatArray, counts: IntArray, q: Any) -> Any:
+    """Quantiles of values that occur so often each, interpolated as `numpy.quantile` does.
+
+    Shapes: ``values``, ``counts`` (n,); returns the shape of ``q``.
+    """
+    order = np.argsort(values, kind="stable")
+    last = np.cumsum(counts[order])
+    place = np.asarray(q) * (last[-1] - 1)
+    low, high = (
+        values[order][np.searchsorted(last, end(place), side="right")]
+        for end in (np.floor, np.ceil)
+    )
+    return low + (place - np.floor(place)) * (high - low)
 
 
 def round_ticks(low: float, high: float, n_ticks: int = 7) -> FloatArray:
@@ -89,13 +112,14 @@ def _single_bin(value: float, n: int, n_omitted: int) -> Histogram:
     width = 0.1 * value if value > 0.0 else 1.0
     edges = value + width * np.arange(-5.5, 6.0)
     edges = edges - min(edges[0], 0.0)
-    counts = _counts(np.full(n, value), edges)
+    counts = _counts(np.array([value]), edges, np.array([n]))
     return Histogram(edges, counts, np.array([value]), False, True, 0, n_omitted)
 
 
-def _counts(finite: FloatArray, edges: FloatArray) -> IntArray:
+def _counts(finite: FloatArray, edges: FloatArray, each: IntArray) -> IntArray:
     # Rounding may leave an extreme an ulp outside, and small losses lie below a logarithmic axis.
-    return np.histogram(np.clip(finite, edges[0], edges[-1]), bins=edges)[0]
+    inside = np.clip(finite, edges[0], edges[-1])
+    return np.histogram(inside, bins=edges, weights=each)[0].astype(np.intp)
 
 
 def _round_edges(low: float, high: float, max_bins: int) -> FloatArray:

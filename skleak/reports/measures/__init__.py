@@ -1,23 +1,43 @@
 """What a fit tells about columns and about membership: from arrays to arrays and tables."""
 
+from skleak.reports.measures._features import column_row, ranked
+from skleak.reports.measures._gain import LITTLE, RARE
 from skleak.reports.measures._losses import loss_table
 from skleak.reports.measures._separation import (
     GOAL,
+    MOST_WORK,
     Separation,
     Separator,
     averaged_information,
     prior_ends,
 )
-from skleak.reports.measures._unknown import target
+from skleak.reports.measures._unknown import (
+    Unknown,
+    classes_of,
+    column_unknown,
+    distinct,
+    target,
+    target_unknown,
+)
 from skleak.reports.measures._unprotected import unprotected_column
 
 __all__ = [
     "GOAL",
+    "LITTLE",
+    "MOST_WORK",
+    "RARE",
     "Separation",
     "Separator",
+    "Unknown",
     "averaged_information",
+    "classes_of",
+    "column_row",
+    "column_unknown",
+    "distinct",
     "loss_table",
     "prior_ends",
+    "ranked",
     "target",
+    "target_unknown",
     "unprotected_column",
 ]

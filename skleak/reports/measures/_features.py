@@ -70,21 +70,29 @@ def measure_columns(
         if keep:
             kept.append(one)
     table = pd.concat([pd.DataFrame(rows, index=losses.index), losses], axis=1)
-    order = _ranked(table)
+    order, found = ranked(table, carriers)
     largest = np.where(np.isfinite(largest) | (largest > 0.0), largest, np.nan)
-    found = pd.DataFrame(carriers, columns=list(CARRIERS))
-    rank = {name: place for place, name in enumerate(table.index[order])}
-    found = found.sort_values("feature", key=lambda names: names.map(rank), kind="stable")
     return MeasuredColumns(
         table.iloc[order].rename_axis("feature"),
-        found.reset_index(drop=True),
+        found,
         gained(largest),
         telling,
         _person_table(kept) if keep else None,
     )
 
 
-def _ranked(table: pd.DataFrame) -> IntArray:
+def ranked(
+    table: pd.DataFrame, carriers: Sequence[tuple[Any, ...]]
+) -> tuple[IntArray, pd.DataFrame]:
+    """Order of the rows of a table of columns, and the table of carriers in that order."""
+    order = _order(table)
+    found = pd.DataFrame(carriers, columns=list(CARRIERS))
+    rank = {name: place for place, name in enumerate(table.index[order])}
+    found = found.sort_values("feature", key=lambda names: names.map(rank), kind="stable")
+    return order, found.reset_index(drop=True)
+
+
+def _order(table: pd.DataFrame) -> IntArray:
     """Order of the rows: by gain; of certainties columns of few values first, then by distance."""
     distance = table["distance"].fillna(-1.0).to_numpy(dtype=float)
     gain = table["gain"].fillna(-1.0).to_numpy(dtype=float)
@@ -97,6 +105,11 @@ def _row(one: Separation, present: BoolArray, labels: pd.Index) -> dict[str, Any
     taking = np.flatnonzero(present)
     known = np.nan_to_num(one.distance[taking], nan=-1.0)
     worst = int(taking[known.argmax()])
+    return column_row(one, worst, labels[worst], _median(gained(one.distance[taking])))
+
+
+def column_row(one: Separation, worst: int, label: Any, median_gain: float) -> dict[str, Any]:
+    """Statistics of a column, of which one record is the most exposed."""
     distance, share = one.distance[worst], one.share[worst]
     number = one.kind == "number"
     return {
@@ -108,10 +121,10 @@ def _row(one: Separation, present: BoolArray, labels: pd.Index) -> dict[str, Any
         "true_positives_at_1pct": float(true_positives(distance)),
         "share_removed": one.share_removed if number else np.nan,
         "van_trees_error": _van_trees_error(one) if number else np.nan,
-        "most_exposed_record": labels[worst],
+        "most_exposed_record": label,
         "n_values": one.n_values,
         "share": float(share),
-        "median_gain": _median(gained(one.distance[taking])),
+        "median_gain": median_gain,
         "exact": bool(one.exact[worst]),
         "note": one.note,
     }

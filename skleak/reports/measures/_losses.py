@@ -11,6 +11,7 @@ from skleak.influence.leakage import LeakageModel
 from skleak.influence.state import RecordBatch
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray, IntArray
+from skleak.utils.summaries._moments import Moments
 
 
 def column_losses(
@@ -24,48 +25,18 @@ def column_losses(
     # A record of weight zero took no part, and has no share in any statistic.
     present = np.flatnonzero(batch.present)
     n, k = len(present), len(blocks)
-    statistics = _Statistics(k)
+    statistics = Moments.of(np.empty((0, k)))
     for rows in row_blocks(n, max(k, state.n_features)):
-        statistics.add(model.feature_loss(batch.take(present[rows]), blocks))
+        some = model.feature_loss(batch.take(present[rows]), blocks)
+        statistics = statistics.merged(Moments.of(some))
     scale = np.array([_column_std(batch.X, batch.y, block, present) for block in blocks])
     if state.factor.n_target_directions > 1:
         scale[[block.target for block in blocks]] = np.nan  # class numbers have no spread
     return loss_table(statistics, scale, labels, known=state.converged)
 
 
-class _Statistics:
-    """Largest, smallest, mean and spread of the columns of a table that comes in blocks of rows."""
-
-    def __init__(self, k: int) -> None:
-        self.n = 0
-        self.largest, self.smallest = np.full(k, -np.inf), np.full(k, np.inf)
-        self._total, self._squares = np.zeros(k), np.zeros(k)
-        # Deviations from the first row: sums of squares then lose no digits to the mean.
-        self._shift: FloatArray | None = None
-
-    def add(self, table: FloatArray) -> None:
-        """Count some rows, (n, k)."""
-        self.n += len(table)
-        self.largest = np.maximum(self.largest, table.max(axis=0))
-        self.smallest = np.minimum(self.smallest, table.min(axis=0))
-        if np.all(np.isfinite(table)):
-            self._shift = table[0].copy() if self._shift is None else self._shift
-            self._total += np.sum(table - self._shift, axis=0)
-            self._squares += np.sum((table - self._shift) ** 2, axis=0)
-        else:
-            self._total += np.inf
-
-    def mean_and_spread(self) -> tuple[FloatArray, FloatArray]:
-        """Mean, and standard deviation over it, (k,) each."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            deviation = self._total / self.n
-            mean = deviation + (0.0 if self._shift is None else self._shift)
-            std = np.sqrt(np.maximum(self._squares / self.n - deviation**2, 0.0))
-            return mean, np.where(np.isfinite(mean), std / mean, np.nan)
-
-
 def loss_table(
-    table: "FloatArray | _Statistics",
+    table: FloatArray | Moments,
     scale: FloatArray,
     labels: Sequence[str],
     *,
@@ -75,12 +46,10 @@ def loss_table(
 
     Shapes: ``scale`` (k,), standard deviations of the columns.
     """
-    if isinstance(table, _Statistics):
-        statistics = table
-    else:
-        statistics = _Statistics(len(labels))
-        statistics.add(table)
-    mean, spread = statistics.mean_and_spread()
+    statistics = table if isinstance(table, Moments) else Moments.of(table)
+    mean = statistics.mean
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spread = np.where(np.isfinite(mean), statistics.std / mean, np.nan)
     frame = pd.DataFrame(
         {
             "max_loss": statistics.largest,

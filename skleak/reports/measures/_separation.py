@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from skleak.exceptions import NoMinimizerWarning
 from skleak.influence.jacobian import MultinomialFactor
 from skleak.influence.leakage import leakage_model
 from skleak.influence.refit import (
@@ -20,7 +21,6 @@ from skleak.influence.refit import (
 from skleak.influence.state import FitState, RecordBatch
 from skleak.reports.measures._gain import RARE
 from skleak.reports.measures._unknown import Unknown
-from skleak.solvers import SingularHessianError
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
 # Multiplications and additions that exact encodings of a report may take.
@@ -38,6 +38,7 @@ ESTIMATED = "by one Newton step: there are too many records to solve for each"
 FIRST_ORDER = "to first order: a change of this kind has no exact answer under a reweighting"
 SHAPE = "the covariance of the noise is a function of the records: what it tells comes on top"
 GOAL = "the noise scale is a function of the records: what it tells comes on top"
+UNREACHED = "another value has no minimiser that could be reached: nothing bounds what it tells"
 TOGETHER = "a block of numbers, all of them moved together"
 ONE_VALUE = "all records have the same value"
 
@@ -91,9 +92,11 @@ class Separator:
         n_values = np.nan if unknown.values is None else float(len(unknown.values))
         if self.state.converged:
             distances, exact = self._distances(unknown, own, share)
-            distances = self._over_noise(np.where(self.batch.present, distances, 0.0))
+            lost = ~np.isfinite(distances[0]) & self.batch.present
+            distances = self.over_noise(np.where(self.batch.present, distances, 0.0))
             information = self.information(unknown) if unknown.kind == "number" else np.nan
-            why = self._why(unknown, exact)
+            told = bool(np.all((exact | lost)[self.batch.present]))
+            why = self.why(unknown, told, bool(np.any(lost)))
         else:
             distances, exact = np.full((2, len(own)), np.nan), np.zeros(len(own), dtype=bool)
             information, why = np.nan, ""
@@ -119,37 +122,43 @@ class Separator:
         if self.one_step is None:
             unit = leakage_model(self.state.at_noise(1.0))
             loss = unit.feature_loss(self.batch, [one.block for one in columns])
-            return self._over_noise(loss[present].max(axis=0) * [one.span for one in columns])
+            return self.over_noise(loss[present].max(axis=0) * [one.span for one in columns])
         largest = []
         for one in columns:
             own = one.entries(self.batch.X, self.batch.y)
-            distances = self._estimated(one, own, one.candidates(own))[0][0]
+            distances = self.estimated(one, own, one.candidates(own))[0][0]
             largest.append(distances[present].max())
-        return self._over_noise(np.array(largest))
+        return self.over_noise(np.array(largest))
 
     def _distances(
         self, unknown: Unknown, own: FloatArray, share: FloatArray
     ) -> tuple[FloatArray, BoolArray]:
         """Distances at unit noise, (2, n), and which of them are exact, (n,)."""
         candidates = unknown.candidates(own)
-        distances, exact = self._estimated(unknown, own, candidates)
-        solvable = self._solvable(unknown) & (self.rows >= 0) & self.batch.present
-        most = max(self.fewest, int(self.work / self._cost(candidates.shape[-2])))
+        distances, exact = self.estimated(unknown, own, candidates)
+        solvable = self.solvable(unknown) & (self.rows >= 0) & self.batch.present
+        most = self.most_solved(candidates.shape[-2])
         rare = np.flatnonzero((share <= RARE) & solvable)[:most]
+        lost = np.zeros(len(own), dtype=bool)
         for _ in range(_ROUNDS):
-            open_ = np.flatnonzero(solvable & ~exact)
+            open_ = np.flatnonzero(solvable & ~exact & ~lost)
             order = open_[np.argsort(-distances[0, open_], kind="stable")]
-            which = np.union1d(order[:most], rare[~exact[rare]])
+            which = np.union1d(order[:most], rare[~(exact | lost)[rare]])
             if not len(which):
                 break
             some = candidates if candidates.ndim == 2 else candidates[which]
-            distances[:, which] = self._solved(unknown, which, some)
-            exact[which] = not self.state.noise.reads_data
-            if exact[distances[0].argmax()]:
+            distances[:, which] = self.solved(unknown, which, some)
+            lost[which] = ~np.isfinite(distances[0, which])
+            exact[which] = ~lost[which] & (not self.state.noise.reads_data)
+            if (exact | lost)[distances[0].argmax()]:
                 break
         return distances, exact
 
-    def _estimated(
+    def most_solved(self, n_values: int) -> int:
+        """Records of a column that are solved for in one round, at that many values each."""
+        return max(self.fewest, int(self.work / self._cost(n_values)))
+
+    def estimated(
         self, unknown: Unknown, own: FloatArray, candidates: FloatArray
     ) -> tuple[FloatArray, BoolArray]:
         """Distances at unit noise for all records without solving for any."""
@@ -167,31 +176,42 @@ class Separator:
             sharp = linear and fixed and not self.state.noise.reads_data
             done = sharp and one.compares_all(flat.shape[-1])
             return np.array(found), np.full(n, done) & (self.rows >= 0)
-        unit = leakage_model(self.state.at_noise(1.0))
-        loss = unit.feature_loss(self.batch, [unknown.block])[:, 0]
+        loss = self.unit_losses(unknown, np.arange(n))
         return np.tile(loss * unknown.span, (2, 1)), np.zeros(n, dtype=bool)
 
-    def _solvable(self, unknown: Unknown) -> bool:
+    def unit_losses(self, unknown: Unknown, which: IntArray) -> FloatArray:
+        """Fisher information loss of some records about a column, at unit noise, (b,)."""
+        unit = leakage_model(self.state.at_noise(1.0))
+        return unit.feature_loss(self.batch.take(which), [unknown.block])[:, 0]
+
+    def solvable(self, unknown: Unknown) -> bool:
+        """True if distances of a column have an exact answer."""
         if self.state.balanced is None:
             return True
         few = len(self.state.factor.coefficients) <= _MOST_PARAMETERS
         return unknown.columns is not None and few
 
+    @property
+    def n_training(self) -> int:
+        """How many records the fit has."""
+        return self.state.objective.n_records
+
     def _cost(self, n_values: int) -> float:
         """Work of one record."""
-        n, p = self.state.objective.X.shape[0], self.state.factor.coefficients.size
+        n, p = self.n_training, self.state.factor.coefficients.size
         if self.state.balanced is not None:
             return n_values * (_SYSTEM + _REWEIGHTED_PASSES * n * p)
         passes = 0.0 if self.state.objective.loss.quadratic else _PASSES * n * p
         return p * p + n_values * (passes + p)
 
-    def _solved(self, unknown: Unknown, which: IntArray, values: FloatArray) -> FloatArray:
-        """Exact distances of some records at unit noise, (2, b)."""
+    def solved(self, unknown: Unknown, which: IntArray, values: FloatArray) -> FloatArray:
+        """Exact distances of some records at unit noise, (2, b); infinite where not known."""
         points = self._points(unknown, which, values)
         fit = np.broadcast_to(self.state.factor.coefficients, (len(which), 1, points.shape[2]))
         white = whitened(self.state, np.concatenate([fit, points], axis=1))
         own = np.linalg.norm(white[:, 1:] - white[:, :1], axis=2).max(axis=1)
-        return np.stack([largest_distances(white), own])
+        found = np.stack([largest_distances(white), own])
+        return np.where(np.isnan(found), np.inf, found)
 
     def _points(self, unknown: Unknown, which: IntArray, values: FloatArray) -> FloatArray:
         """Minimisers of some records at other values, (b, m, p)."""
@@ -203,12 +223,18 @@ class Separator:
             warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
             return candidate_encodings(state, X, y, unknown.columns, values, rows=rows)
 
-    def information(self, unknown: Unknown) -> float:
-        """Largest information about a number, averaged over a normal law of its mean and spread."""
+    def information(self, unknown: Unknown, exposed: IntArray | None = None) -> float:
+        """Largest information about a number, averaged over a normal law of its mean and spread.
+
+        ``exposed`` are the records to look at, (b,); by default those that may be known best.
+        """
         sd = float(unknown.sd[0])
         if not sd > 0.0:
             return 0.0
-        noise, exposed = self.state.noise_scale, self._most_exposed(unknown)
+        noise = self.state.noise_scale
+        if exposed is None:
+            order = np.argsort(-self.exposure(unknown), kind="stable")
+            exposed = order[: self.n_exposed]
         squares = self._own_information(unknown, exposed)
         if self._differentiable:
             exposed = exposed[self.rows[exposed] >= 0]
@@ -223,8 +249,8 @@ class Separator:
         """True if encodings tell all, and are sharp enough to be differentiated."""
         return not self.state.noise.reads_data and self.state.balanced is None
 
-    def _most_exposed(self, unknown: Unknown) -> IntArray:
-        """Positions of the few records of which a number may be known best."""
+    def exposure(self, unknown: Unknown) -> FloatArray:
+        """Estimate how well a number of each record may be known, (n,)."""
         mean, sd = float(unknown.mean[0]), float(unknown.sd[0])
         one = self.one_step if self._differentiable else None
         if one is not None and unknown.columns is not None:
@@ -232,14 +258,16 @@ class Separator:
             squares = one.information(int(unknown.columns[0]), nodes, _STEP * sd) @ weights
         else:
             squares = self._own_information(unknown, np.arange(len(self.rows)))
-        squares = np.where(self.batch.present, squares, 0.0)
-        some = int(np.clip(self.work / self._cost(2 * _N_NODES), 1, 3))
-        return np.argsort(-squares, kind="stable")[:some]
+        return np.where(self.batch.present, squares, 0.0)
+
+    @property
+    def n_exposed(self) -> int:
+        """How many records are looked at to find what is known best."""
+        return int(np.clip(self.work / self._cost(2 * _N_NODES), 1, 3))
 
     def _own_information(self, unknown: Unknown, which: IntArray) -> FloatArray:
         """Information at the actual number, at unit noise, (b,)."""
-        unit = leakage_model(self.state.at_noise(1.0))
-        return unit.feature_loss(self.batch.take(which), [unknown.block])[:, 0] ** 2
+        return np.asarray(self.unit_losses(unknown, which) ** 2)
 
     def _averaged(self, unknown: Unknown, which: IntArray) -> FloatArray:
         """Information of some records averaged over the prior, at unit noise, (b,).
@@ -250,28 +278,32 @@ class Separator:
         sd = float(unknown.sd[0])
         ends = prior_ends(float(unknown.mean[0]), sd)
         try:
-            points = whitened(self.state, self._points(unknown, which, ends[:, None]))
-        except SingularHessianError:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", NoMinimizerWarning)  # that is what infinity says
+                points = whitened(self.state, self._points(unknown, which, ends[:, None]))
+        except FloatingPointError:
             return np.full(len(which), np.inf)
         return averaged_information(points, sd)
 
-    def _over_noise(self, distances: FloatArray) -> FloatArray:
+    def over_noise(self, distances: FloatArray) -> FloatArray:
+        """Distances at unit noise in units of the noise; those that are rounding are zero."""
         size = max(1.0, float(np.linalg.norm(self.state.factor.coefficients)))
         moved = np.where(distances > _ROUND_OFF * size, distances, 0.0)
         if self.state.noise_scale > 0.0:
             return np.asarray(moved / self.state.noise_scale)
         return np.where(moved > 0.0, np.inf, 0.0)
 
-    def _why(self, unknown: Unknown, exact: BoolArray) -> str:
+    def why(self, unknown: Unknown, exact: bool, lost: bool = False) -> str:
         """Say what should be known of the distances of a column."""
         if unknown.values is not None and len(unknown.values) == 1:
             return ONE_VALUE
-        said = TOGETHER if unknown.kind == "numbers" else ""
+        told = TOGETHER if unknown.kind == "numbers" else "", UNREACHED if lost else ""
+        said = "; ".join(filter(None, told))
         if self.state.noise.reads_data:
             return "; ".join(filter(None, (said, SHAPE)))
-        if np.all(exact[self.batch.present]):
+        if exact:
             return said
-        how = ESTIMATED if self._solvable(unknown) else FIRST_ORDER
+        how = ESTIMATED if self.solvable(unknown) else FIRST_ORDER
         return "; ".join(filter(None, (said, how)))
 
 
@@ -288,7 +320,8 @@ def averaged_information(points: FloatArray, sd: float) -> FloatArray:
     """
     below, above = np.split(points, 2, axis=1)
     speeds = np.linalg.norm(above - below, axis=2) / (2.0 * _STEP * sd)
-    return np.asarray(speeds**2 @ _normal(0.0, sd)[1])
+    information = speeds**2 @ _normal(0.0, sd)[1]
+    return np.asarray(np.where(np.isnan(information), np.inf, information))
 
 
 def _normal(mean: float, sd: float) -> tuple[FloatArray, FloatArray]:

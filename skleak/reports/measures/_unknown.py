@@ -8,7 +8,7 @@ import numpy as np
 from skleak.adversary.knowledge import MAX_VALUES, is_quantity
 from skleak.influence.jacobian import Columns
 from skleak.influence.state import FitState
-from skleak.solvers import MultinomialObjective
+from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._blocks import dense
 from skleak.utils._typing import Data, FloatArray, IntArray
 
@@ -98,34 +98,71 @@ def target(state: FitState) -> Unknown:
     """The target of the training records."""
     objective = state.objective
     y = objective.y[objective.sample_weight > 0.0][:, None]
-    n_classes = 0
+    n_classes = classes_of(objective)
+    counts = np.bincount(y[:, 0].astype(int), minlength=n_classes) if n_classes else np.zeros(0)
+    return target_unknown(objective, counts.astype(float), y.mean(axis=0), y.std(axis=0))
+
+
+def classes_of(objective: Objective) -> int:
+    """Number of labels that a target may have; 0 for a number."""
     if isinstance(objective, MultinomialObjective):
-        n_classes = objective.n_classes
-    elif objective.loss.name == "logistic":
-        n_classes = 2
+        return objective.n_classes
+    return 2 if objective.loss.name == "logistic" else 0
+
+
+def target_unknown(
+    objective: Objective, counts: FloatArray, mean: FloatArray, sd: FloatArray
+) -> Unknown:
+    """The target of records of which so many have each label, or with this mean and spread, (1,).
+
+    Shapes: ``counts`` (n_classes,).
+    """
+    n_classes = classes_of(objective)
     if not n_classes:
         least = -np.inf if objective.loss.quadratic else 0.0  # counts
-        return Unknown(TARGET, None, None, np.zeros(0), y.mean(axis=0), y.std(axis=0), least)
-    values = np.arange(float(n_classes))
-    counts = np.bincount(y[:, 0].astype(int), minlength=n_classes).astype(float)
+        return Unknown(TARGET, None, None, np.zeros(0), mean, sd, least)
     nothing = np.full(1, np.nan)
-    return Unknown(TARGET, None, values[:, None], counts, nothing, nothing)
+    return Unknown(TARGET, None, np.arange(float(n_classes))[:, None], counts, nothing, nothing)
 
 
 def _read(name: str, columns: IntArray, entries: FloatArray) -> Unknown:
     """Read a column, or a block of them, off the records that take part, (n, k)."""
-    mean, sd = entries.mean(axis=0), entries.std(axis=0)
+    found = distinct(entries)
+    return column_unknown(
+        name, columns, found, len(entries), entries.mean(axis=0), entries.std(axis=0)
+    )
+
+
+def column_unknown(
+    name: str,
+    columns: IntArray,
+    found: tuple[FloatArray, IntArray] | None,
+    n: int,
+    mean: FloatArray,
+    sd: FloatArray,
+) -> Unknown:
+    """Decide what a column is, or a block of them, of n records.
+
+    Shapes: ``found`` are its values (m, k) and how many records have each, (m,), None where they
+    are too many; ``mean``, ``sd`` (k,).
+    """
     many = Unknown(name, columns, None, np.zeros(0), mean, sd)
-    if len(np.unique(entries[:_LOOK], axis=0)) > MAX_VALUES:
+    if found is None:
         return many
-    values, counts = _distinct(entries)
-    if len(values) > MAX_VALUES:
-        return many
-    if len(columns) > 1 and 2 * len(values) > len(entries):
+    values, counts = found
+    if len(columns) > 1 and 2 * len(values) > n:
         return many  # most records have a combination of their own
-    if len(columns) == 1 and is_quantity(values[:, 0], len(entries)):
+    if len(columns) == 1 and is_quantity(values[:, 0], n):
         return many
     return Unknown(name, columns, values, counts.astype(float), mean, sd)
+
+
+def distinct(entries: FloatArray) -> tuple[FloatArray, IntArray] | None:
+    """Distinct rows of (n, k) in ascending order, and their counts; None for too many to tell."""
+    if len(np.unique(entries[:_LOOK], axis=0)) > MAX_VALUES:
+        return None
+    values, counts = _distinct(entries)
+    return None if len(values) > MAX_VALUES else (values, counts)
 
 
 def _distinct(entries: FloatArray) -> tuple[FloatArray, IntArray]:

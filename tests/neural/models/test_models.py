@@ -1,6 +1,7 @@
 """The networks of the papers, against the numbers that these state."""
 
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -27,8 +28,17 @@ class TestWithTorch:
         # Stated by the paper; of its models in TensorFlow Privacy; counted by hand.
         assert self.count(models.dra22_mnist()) == 30_762
         assert self.count(models.dra22_cifar10()) == 550_570
-        expected = (32 * 10) + (64 * (9 * 32 + 1)) + 128 * (64 * 49 + 1) + 10 * 129
+        expected = 16 * 50 + 32 * (36 * 16 + 1) + 64 * (25 * 32 + 1) + 64 * (25 * 64 + 1)
+        expected += 64 * (3136 + 1) + 32 * 65 + 10 * 33
         assert self.count(models.bil23_convnet()) == expected
+        normed = models.bil23_convnet(batch_norm=True)
+        assert self.count(normed) == expected + 2 * (16 + 32 + 64 + 64 + 64 + 32)
+        # 8 x 8 pixels of 64 filters are left of an image of CIFAR-10: 4,096 inputs.
+        assert models.bil23_convnet(image_shape=(3, 32, 32))[10].in_features == 4096
+        expected = 32 * 111 + 16 * 33 + 16 * 17 + 10 * 17
+        assert self.count(models.bil23_writers(110)) == expected
+        normed = models.bil23_writers(110, batch_norm=True)
+        assert self.count(normed) == expected + 2 * (32 + 16 + 16)
 
     @pytest.mark.parametrize(
         "build, shapes",
@@ -79,6 +89,20 @@ class TestWithTorch:
         assert np.all(bounded.history_["loss"] <= 2.0)
         with pytest.warns(PrivacyLeakWarning, match="gradients then jump"):
             PrivateSGDClassifier(models.bil23_convnet, **options, **probes).fit(X, y)
+
+    @pytest.mark.parametrize("build", ["bil23_convnet", "bil23_writers"])
+    def test_private_sgd_refuses_to_normalise_over_a_batch(self, rng, build):
+        X, y = rng.random((20, 784)), np.arange(20) % 10
+        first = {"bil23_convnet": {}, "bil23_writers": {"n_inputs": 784}}[build]
+        model = PrivateSGDClassifier(
+            partial(getattr(models, build), batch_norm=True, **first),
+            max_steps=2,
+            sampling_rate=0.2,
+            accounting=None,
+            device="cpu",
+        )
+        with pytest.raises(ValueError, match=r"[Bb]atch"):
+            model.fit(X, y)
 
     def test_bounded_loss(self):
         torch = self.torch

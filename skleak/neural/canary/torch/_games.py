@@ -35,7 +35,7 @@ _TOLERANCE = 1e-3
 
 
 class KnownStep:
-    """What whoever knows the parameters before a step can compute of it.
+    """A step, as whoever knows the parameters before it can compute it.
 
     The parameters have a leading axis of games, or are the same for all of them (``shared``).
     """
@@ -54,7 +54,7 @@ class KnownStep:
 
     @cached_property
     def common(self) -> Parameters:
-        """What the gradients of all candidates share."""
+        """Return what the gradients of all candidates share."""
         gradient = self.sequence.common_gradient
         with plain_attention():
             mapped = gradient if self.axis is None else vmap(gradient)

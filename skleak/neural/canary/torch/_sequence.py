@@ -71,7 +71,7 @@ class SecretSequence:
         return gradient
 
     def common_gradient(self, parameters: Parameters) -> Parameters:
-        """What the gradients of all candidates share: that of the loss without the logit."""
+        """Return what the gradients of all candidates share: that of the loss without the logit."""
 
         def rest(values: Parameters) -> Tensor:
             logits = self._logits(values)
@@ -100,7 +100,7 @@ class SecretSequence:
         return moved[self.candidates] * self.weight
 
     def hidden_state(self, parameters: Parameters) -> Tensor:
-        """What the output layer reads after the context, (d,); without one, the logits."""
+        """Return what the output layer reads after the context, (d,); without one, the logits."""
         logits = self._logits(parameters)
         if self.layer is None:
             return logits[-1][self.candidates]

@@ -1,0 +1,163 @@
+"""An audit without persons: the decision, a row for each noise scale, and the conditions."""
+
+import math
+from functools import partial
+from typing import Any
+
+from skleak.audit.report._advice import advice
+from skleak.audit.report._decision import KEPT, decision, largest_advantages, limit_of
+from skleak.audit.report._facts import AuditFacts
+from skleak.audit.report._findings import judged_rows
+from skleak.metrics import EXCEEDED
+from skleak.rendering import (
+    NAMES_NOBODY,
+    Bullets,
+    Column,
+    Document,
+    Section,
+    Table,
+    attack_label,
+    check_enough,
+    code,
+    count,
+    number,
+    percent,
+    plural,
+    rounded,
+    shorten,
+)
+from skleak.rendering.results import best_rows, levels
+
+
+def audit_overview(report: AuditFacts) -> Document:
+    """Put an audit in order without its records."""
+    check_enough(int(report.settings["n_targets"]))
+    found = decision(report)
+    sections = []
+    if found:
+        shown = noise_table(report)
+        sections = [
+            Section("Noise by noise", (shown,)),
+            Section("Checks", (Bullets(tuple(checks(report))),)),
+        ]
+    return Document(
+        "Leakage audit, overview",
+        report.estimator,
+        about(report),
+        advice(found, names=False) if found else "",
+        (),
+        (*sections, Section("Assumptions", (Bullets(report.assumptions),))),
+        NAMES_NOBODY,
+        warning=NAMES_NOBODY,
+        mark="Overview",
+    )
+
+
+def about(report: AuditFacts) -> str:
+    """Say what was attacked, and how often."""
+    settings = report.settings
+    what = "membership" if report.kind == "membership" else "whole records"
+    if report.attribute is not None:
+        what = f"column {code(report.attribute)}"
+    return ", ".join(
+        [
+            what,
+            plural(settings["n_records"], "record"),
+            f"{count(settings['n_targets'])} attacked",
+            plural(settings["n_releases"], "training" if report.unbounded else "release"),
+        ]
+    )
+
+
+def noise_table(report: AuditFacts) -> Table:
+    """List what attackers may gain and do gain at every noise scale."""
+    largest, best, first = largest_advantages(report), best_rows(report), levels(report)
+    limit = limit_of(report)
+    played, named = [], []
+    for _, row in best.iterrows():
+        share = partial(percent, within=0.5 * (row["gained_high"] - row["gained_low"]))
+        ends = f"{share(row['gained_low'])} to {share(row['gained_high'])}"
+        played.append("none" if row["failed"] else f"{share(row['gained'])} ({ends})")
+        named.append(attack_label(row["attack"]))
+    kept = [_state(row, limit) for _, row in largest.iterrows()]
+    columns = (
+        Column("Noise scale", tuple(_noise(scale) for scale in largest.index), short="noise"),
+        Column(
+            "Largest advantage of attackers",
+            tuple(allowed(row) for _, row in largest.iterrows()),
+            short="largest",
+            kind="words",
+        ),
+        Column(f"Limit {percent(limit)}", tuple(kept), short="limit", kind="words"),
+        Column("Best attack played", tuple(named), short="attack", kind="words"),
+        Column("Its advantage", tuple(played), short="gains", kind="words"),
+        Column(
+            shorten(report.settings["utility_name"], 24),
+            tuple(number(value) for value in first["utility"]),
+            short="score",
+        ),
+    )
+    return Table("Noise by noise", columns)
+
+
+def _state(row: Any, limit: float) -> str:
+    if row["advantage"] > limit:
+        return "above"
+    return "not known" if row["at_least"] or math.isnan(row["advantage"]) else "within"
+
+
+def allowed(row: Any) -> str:
+    """Say how large an advantage may be, and by what it is known."""
+    if math.isnan(row["advantage"]) or (row["at_least"] and row["advantage"] <= 0.0):
+        return "not known"
+    by = "bound" if row["source"] == "bound" else attack_label(row["source"])
+    least = "at least " if row["at_least"] else ""
+    return f"{least}{percent(max(row['advantage'], 0.0), up=not row['at_least'])} ({by})"
+
+
+def checks(report: AuditFacts) -> list[str]:
+    """Say whether attacks exceeded bounds, and whether the mechanism is what it states."""
+    judged = judged_rows(report)["verdict"]
+    said = []
+    if report.unbounded:
+        said.append(f"Nothing bounds attacks that were not played: {report.unbounded}.")
+    elif len(judged):
+        n = int((judged == EXCEEDED).sum())
+        said.append(
+            f"{count(n)} of {plural(len(judged), 'comparison')} of an attack with its bound exceed "
+            "it by more than chance explains."
+        )
+    if not report.checks.empty:
+        passed = report.checks["passed"].astype(bool)
+        said.append(
+            f"{count(int(passed.sum()))} of {plural(len(passed), 'check')} of the noise were "
+            "passed."
+        )
+    return said or ["None was made."]
+
+
+def audit_metrics(report: AuditFacts) -> dict[str, float]:
+    """Return the numbers of an overview by name."""
+    check_enough(int(report.settings["n_targets"]))
+    if not (found := decision(report)):
+        return {}
+    largest, best, first = largest_advantages(report), best_rows(report), levels(report)
+    numbers = {
+        "max_advantage": limit_of(report),
+        "within_max_advantage": float(found["status"] == KEPT),
+        "n_exceeded_bounds": float((judged_rows(report)["verdict"] == EXCEEDED).sum()),
+    }
+    for noise in largest.index:
+        at = f"noise_scale_{noise:g}"
+        row: Any = largest.loc[noise]
+        name = "least_advantage" if row["at_least"] else "largest_advantage"
+        numbers |= {
+            f"{at}/{name}": rounded(float(row["advantage"]), up=not row["at_least"]),
+            f"{at}/best_attack_advantage": rounded(float(best.loc[noise, "gained"])),
+            f"{at}/utility": rounded(float(first.loc[noise, "utility"])),
+        }
+    return {name: value for name, value in numbers.items() if math.isfinite(value)}
+
+
+def _noise(scale: float) -> str:
+    return number(scale) if scale else "none"

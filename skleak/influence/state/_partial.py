@@ -1,0 +1,138 @@
+"""Some training records of a fit in memory, while the others stay where they are."""
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from skleak.influence.state._batch import RecordBatch
+from skleak.influence.state._state import FitState
+from skleak.solvers import MultinomialObjective, Objective
+from skleak.utils._typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class PartialObjective(Objective):
+    """Some records of an objective, which answers for all of them."""
+
+    whole: Objective = field(kw_only=True)
+    positions: IntArray = field(kw_only=True)  # of the records among all, (m,)
+
+    @property
+    def total(self) -> float:
+        """``N``, the sum of the sample weights of all records."""
+        return self.whole.total
+
+    @property
+    def n_records(self) -> int:
+        """The number of all records."""
+        return self.whole.n_records
+
+    @property
+    def weight_range(self) -> tuple[float, float]:
+        """Smallest and largest sample weight of all records."""
+        return self.whole.weight_range
+
+    def gradients(self, at: FloatArray, without: IntArray | None = None) -> FloatArray:
+        """Unnormalised gradients of all records; ``without`` are positions among these."""
+        return _gradients(self.whole, self.positions, at, without)
+
+    def with_record(self, row: int, x: FloatArray, y: float | None = None) -> Any:
+        """Return the objective of all records with other entries in one of these."""
+        return self.whole.with_record(int(self.positions[row]), x, y)
+
+
+@dataclass(frozen=True)
+class PartialMultinomialObjective(MultinomialObjective):
+    """Some records of a multinomial objective; see `PartialObjective`."""
+
+    whole: Objective = field(kw_only=True)
+    positions: IntArray = field(kw_only=True)
+
+    @property
+    def total(self) -> float:
+        """``N``, the sum of the sample weights of all records."""
+        return self.whole.total
+
+    @property
+    def n_records(self) -> int:
+        """The number of all records."""
+        return self.whole.n_records
+
+    @property
+    def weight_range(self) -> tuple[float, float]:
+        """Smallest and largest sample weight of all records."""
+        return self.whole.weight_range
+
+    def gradients(self, at: FloatArray, without: IntArray | None = None) -> FloatArray:
+        """Unnormalised gradients of all records; ``without`` are positions among these."""
+        return _gradients(self.whole, self.positions, at, without)
+
+    def with_record(self, row: int, x: FloatArray, y: float | None = None) -> Any:
+        """Return the objective of all records with other entries in one of these."""
+        return self.whole.with_record(int(self.positions[row]), x, y)
+
+
+def _gradients(
+    whole: Objective, positions: IntArray, at: FloatArray, without: IntArray | None
+) -> FloatArray:
+    return whole.gradients(at, None if without is None else positions[without])
+
+
+@dataclass(frozen=True)
+class PartialState(FitState):
+    """A fit of which some training records are in memory, with positions of their own.
+
+    What is found of the fit as a whole is found of all records.
+    """
+
+    whole: FitState = field(kw_only=True)
+
+    def once(self, find: Any) -> Any:
+        """Return what a function finds of the fit to all records."""
+        return self.whole.once(find)
+
+
+def partial_state(
+    state: FitState,
+    positions: IntArray,
+    records: RecordBatch,
+) -> PartialState:
+    """The same fit with some of its training records in memory, which are given.
+
+    Shapes: ``positions`` (m,), of the records among all.
+    """
+    part = {"whole": state.objective, "positions": np.asarray(positions)}
+    some = _objective_of(state.objective, records, (PartialObjective, PartialMultinomialObjective))
+    return PartialState(**_fields(state) | {"objective": some(**part), "whole": state})
+
+
+def without_records(state: FitState) -> FitState:
+    """The same fit without any record, for whoever brings records along."""
+    none = RecordBatch(np.empty((0, state.n_features)), *np.empty((3, 0)))
+    empty = _objective_of(state.objective, none, (Objective, MultinomialObjective))()
+    return FitState(**_fields(state) | {"objective": empty, "row_labels": None})
+
+
+class _Make(Protocol):
+    def __call__(self, **more: Any) -> Any: ...
+
+
+def _objective_of(
+    objective: Objective, records: RecordBatch, kinds: tuple[type[Any], type[Any]]
+) -> _Make:
+    """Make an objective of one of two kinds, for one predictor and for several, of records."""
+    weights = records.sample_weight, records.reweights
+    given = [records.X, records.y, objective.loss, objective.alpha, objective.fit_intercept]
+    several = isinstance(objective, MultinomialObjective)
+    last = [objective.n_classes] if isinstance(objective, MultinomialObjective) else []
+
+    def make(**more: Any) -> Any:
+        return kinds[several](*given, *weights, *last, **more)
+
+    return make
+
+
+def _fields(state: FitState) -> dict[str, Any]:
+    names = FitState.__dataclass_fields__
+    return {name: getattr(state, name) for name, one in names.items() if one.init}

@@ -1,0 +1,122 @@
+"""What a frame of groups is made of: measures, labels of groups, and the records of reports."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from skleak.rendering.results import (
+    best_rows,
+    counts_success,
+    guess_success,
+    middle_noise,
+    own_advantages,
+)
+from skleak.utils._arguments import check_numbers
+from skleak.utils._typing import FloatArray
+
+# Advantages that may lie a rounding outside of [0, 1].
+_ROUNDING = 1e-9
+
+
+def checked(measures: Mapping[str, npt.ArrayLike]) -> dict[str, FloatArray]:
+    """Read the measures; each has a number for every record, (n,)."""
+    if not isinstance(measures, Mapping) or not measures:
+        raise TypeError(
+            "`measures` must be a mapping from names to one number per record; got "
+            f"{type(measures).__name__}. Pass `{{'loss': loss}}`."
+        )
+    values = {
+        str(name): check_numbers(f"measures[{name!r}]", value, empty=False)
+        for name, value in measures.items()
+    }
+    shapes = {value.shape for value in values.values()}
+    if len(shapes) > 1 or any(value.ndim != 1 for value in values.values()):
+        raise ValueError(
+            f"`measures` must hold one number per record each; got shapes {sorted(shapes)}."
+        )
+    for name, value in values.items():
+        if n_other := int((~np.isfinite(value)).sum()):
+            raise ValueError(
+                f"`measures[{name!r}]` is infinite for {n_other} of {len(value)} "
+                "records: no mean is known. Without noise leakage is infinite: fit with a noise "
+                "scale above zero, or leave the measure out."
+            )
+    return values
+
+
+def group_labels(groups: Any, n: int) -> "pd.Series":
+    """Label of each record's group, (n,); of several columns a label of each combination."""
+    if isinstance(groups, Mapping | pd.DataFrame):
+        table = pd.DataFrame({str(name): np.asarray(groups[name]) for name in groups})
+        name = "\n".join(map(str, table.columns))
+        labels = pd.Series(list(zip(*(table[one] for one in table), strict=True)), name=name)
+        missing = table.isna().any(axis=1)
+    else:
+        name = str(getattr(groups, "name", None) or "group")
+        labels = pd.Series(np.asarray(groups), name=name)
+        missing = labels.isna()
+    if len(labels) != n:
+        raise ValueError(
+            f"`groups` must hold one label per record, shape ({n},); got {len(labels)}."
+        )
+    if missing.any():
+        raise ValueError(
+            f"`groups` has {int(missing.sum())} missing labels. Give those records a label of "
+            "their own, for instance 'unknown'."
+        )
+    return labels
+
+
+def of_audit(report: Any, noise_scale: float | None) -> pd.DataFrame:
+    """Leakage of every attacked record at a noise scale: ``label`` and advantages."""
+    scales = sorted(set(report.records["noise_scale"].tolist()))
+    noise = middle_noise(report) if noise_scale is None else float(noise_scale)
+    if noise not in scales:
+        raise ValueError(
+            f"`noise_scale` must be one that was audited, of {scales}; got {noise_scale!r}."
+        )
+    at = report.records[report.records["noise_scale"] == noise]
+    bound = own_advantages(report, noise)["advantage"].to_numpy(dtype=float)
+    # The bound on a record may be a rounding off what its prior allows.
+    near = np.where(
+        (bound > -_ROUNDING) & (bound < 1.0 + _ROUNDING), np.clip(bound, 0.0, 1.0), bound
+    )
+    table = pd.DataFrame({"label": at["label"].to_numpy(), "bound_advantage": near})
+    attack = best_rows(report).loc[noise, "attack"]
+    start = "success_" if counts_success(report) else "mse_"
+    if f"{start}{attack}" in at:
+        value, prior = at[f"{start}{attack}"].astype(float), guess_success(report, at)
+        gain = (value - prior) / (1.0 - prior).where(prior < 1.0)
+        if not counts_success(report):
+            prior = at["prior"].astype(float)
+            gain = 1.0 - value / prior.where(prior > 0.0)
+        table["attack_advantage"] = gain.to_numpy(dtype=float)
+    return table
+
+
+def groups_of(table: pd.DataFrame, groups: Any) -> Any:
+    """Groups of the records of a report, by their labels where those are known, (n,)."""
+    if groups is None:
+        if "group" not in table:
+            raise ValueError(
+                "`groups` is needed: this report was made without. Pass one label per record, or a "
+                "Series by the labels of the records."
+            )
+        return table["group"]
+    if not isinstance(groups, pd.Series):
+        return groups
+    if not groups.index.is_unique:
+        raise ValueError(
+            "`groups` is a Series whose index holds a label more than once: whose group is meant "
+            "is not clear. Pass an array in the order of the records."
+        )
+    absent = ~table["label"].isin(groups.index)
+    if absent.any():
+        raise ValueError(
+            f"`groups` has no label for {int(absent.sum())} of {len(table)} records. Its index "
+            "must hold the labels of the records; pass an array in their order otherwise."
+        )
+    return groups.loc[table["label"]].set_axis(range(len(table)))

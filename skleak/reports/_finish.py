@@ -1,0 +1,157 @@
+"""From tables to a finished leakage report, wherever the records were measured."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skleak.influence.leakage import LeakageModel
+from skleak.reports._assumptions import assumptions
+from skleak.reports._facts import LossBins
+from skleak.reports._findings import facts
+from skleak.reports._guarantee import Promises, output_perturbation_guarantee
+from skleak.reports._leakage_report import LeakageReport
+from skleak.reports._sentences import findings
+from skleak.reports.measures._features import PersonTable
+from skleak.utils._typing import FloatArray
+
+N_MOST_EXPOSED = 10
+# Quantiles of the loss that a report states.
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+
+
+@dataclass(frozen=True)
+class LossTotals:
+    """Losses of whole records, over those that take part."""
+
+    n: int
+    mean: float
+    spread: float  # standard deviation over mean
+    smallest: float
+    median: float
+    largest: float
+    quantiles: FloatArray  # at `LEVELS`
+    quantile_error: float  # of these and the median, relative to their size
+    joint: float  # loss of all records together
+    most_exposed: list[Any]  # labels
+    more: Mapping[str, tuple[float, float]]  # mean and largest of losses that only some fits have
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a report is made of."""
+
+    estimator: str
+    records: pd.DataFrame
+    features: pd.DataFrame
+    groups: pd.DataFrame
+    dataset: dict[str, Any]
+    carriers: pd.DataFrame
+    persons: PersonTable | None
+    individual_privacy: dict[str, object]
+    n_raw_columns: int | None  # None for columns as the model received them
+    is_weighted: bool  # whether some sample weight is not one
+    unequal_weights: bool  # whether two sample weights differ
+    assumptions: tuple[str, ...] = ()
+    losses: LossBins | None = field(default=None)
+    # Of each column, how many have a rare value, where the table does not list all of them
+    all_carriers: dict[str, dict[str, Any]] | None = field(default=None)
+
+
+def dataset_facts(model: LeakageModel, totals: LossTotals, groups: pd.DataFrame) -> dict[str, Any]:
+    """Settings of a fit, and the losses of all records."""
+    state, mean = model.state, totals.mean
+    known = bool(np.isfinite(mean))
+    group_means = groups["mean_loss"].to_numpy(dtype=float)
+    more: dict[str, float | None] = {}
+    for name in ("conditional", "through_mean", "through_covariance"):
+        ends = totals.more.get(name, (None, None))
+        more |= {f"{name}_mean_loss": ends[0], f"{name}_max_loss": ends[1]}
+    return {
+        "converged": state.converged,
+        "n_records": totals.n,
+        "n_features": state.n_features,
+        "noise_scale": state.noise_scale,
+        "noise_covariance": state.noise.name,
+        "alpha": state.objective.alpha,
+        "loss": state.objective.loss.name,
+        "private_target": state.private_target,
+        "reweighting": None if state.balanced is None else state.balanced.name,
+        "mean_loss": mean,
+        "std_loss": totals.spread * mean if known else np.nan,
+        "min_loss": totals.smallest,
+        "median_loss": totals.median,
+        "max_loss": totals.largest,
+        "loss_quantiles": {
+            f"{level:g}": float(value)
+            for level, value in zip(LEVELS, totals.quantiles, strict=True)
+        },
+        "quantile_error": totals.quantile_error,
+        "spread": totals.spread if known else np.nan,
+        "joint_loss": totals.joint,
+        **more,
+        "group_spread": float(np.std(group_means) / np.mean(group_means))
+        if len(group_means) and np.all(np.isfinite(group_means)) and np.mean(group_means) > 0.0
+        else np.nan,
+        "most_exposed_records": totals.most_exposed,
+    }
+
+
+def finished(
+    model: LeakageModel,
+    parts: Parts,
+    promises: Promises,
+    rung_moves: Mapping[str, int | None] | None,
+) -> LeakageReport:
+    """Add the guarantee, the findings and the conditions."""
+    moves = None if rung_moves is None else dict(rung_moves)
+    report = LeakageReport(
+        estimator=parts.estimator,
+        records=parts.records,
+        features=parts.features,
+        groups=parts.groups,
+        dataset=parts.dataset
+        | {"noise_goal": promises.noise_goal, "seeded": promises.seeded}
+        | {"n_records_moving_rung": moves, "raw_columns": parts.n_raw_columns is not None}
+        | {"individual_privacy": parts.individual_privacy}
+        | {"unequal_weights": parts.unequal_weights, "carriers": parts.all_carriers},
+        differential_privacy=output_perturbation_guarantee(model.state, promises),
+        carriers=parts.carriers,
+        persons=parts.persons,
+        losses=parts.losses,
+    )
+    if parts.n_raw_columns is not None:
+        report.dataset["n_features"] = parts.n_raw_columns
+    doubts = model.doubts
+    if doubts:
+        doubts = [" ".join(["The leakage stated here is unreliable.", *doubts])]
+    report = replace(report, facts=facts(report))
+    return replace(
+        report,
+        findings=(*doubts, *findings(report)),
+        assumptions=(*assumptions(report, parts.is_weighted), *parts.assumptions),
+    )
+
+
+def group_row(
+    losses: tuple[int, float, float, float], joint: float, worst: Any, overall: float
+) -> dict[str, Any]:
+    """Statistics of a group: number, mean, largest and spread of its losses, and what else."""
+    row = dict(zip(("n_records", "mean_loss", "max_loss", "spread"), losses, strict=True))
+    return {
+        **row,
+        "joint_loss": joint,
+        "most_exposed_record": worst,
+        "relative_mean": row["mean_loss"] / overall if 0.0 < overall < np.inf else np.nan,
+    }
+
+
+def groups_frame(rows: Mapping[Any, dict[str, Any]]) -> pd.DataFrame:
+    """Table of groups by label."""
+    if not rows:
+        names = ["n_records", "mean_loss", "max_loss", "spread", "joint_loss"]
+        empty = pd.DataFrame(columns=[*names, "most_exposed_record", "relative_mean"], dtype=float)
+        return empty.rename_axis("group")
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("group")

@@ -1,0 +1,258 @@
+"""Compute a leakage report of records outside memory."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skleak.influence.jacobian import Columns
+from skleak.influence.leakage import LeakageModel, leakage_model
+from skleak.influence.noise import measuring_state
+from skleak.influence.state import FitState, RecordBatch, partial_state
+from skleak.reports._facts import LossBins
+from skleak.reports._finish import (
+    LEVELS,
+    N_MOST_EXPOSED,
+    LossTotals,
+    Parts,
+    dataset_facts,
+    finished,
+    group_row,
+    groups_frame,
+)
+from skleak.reports._guarantee import Promises
+from skleak.reports._individual import OUTSIDE, unknown_privacy
+from skleak.reports._leakage_report import LeakageReport
+from skleak.reports.blockwise._columns import blockwise_unknowns
+from skleak.reports.blockwise._losses import GroupSummary, LossSummary
+from skleak.reports.blockwise._passes import Measured, Survey, measure, survey
+from skleak.reports.blockwise._separator import Asked, Solved, solve
+from skleak.reports.blockwise._tables import columns_table, people_table
+from skleak.reports.measures import GOAL, MOST_WORK, Separator
+from skleak.utils._blocks import Blocks, side_by_side
+from skleak.utils._typing import Array
+from skleak.utils.blocks._dask import is_large
+from skleak.utils.summaries._rows import as_one_block, fetched, positions_of
+
+# Entries of the tables of a block: few blocks, as each leaves a summary to combine.
+_ELEMENTS = 1 << 22
+
+
+def build_blockwise_report(
+    state: FitState,
+    batch: RecordBatch,
+    *,
+    blocks: Sequence[Columns],
+    labels: Sequence[str],
+    promises: Promises,
+    groups: Array | None = None,
+    estimator: str = "",
+    index: Array | None = None,
+    trained: bool = True,
+) -> LeakageReport:
+    """Measure records where they are, in a few passes, and say what it means.
+
+    Parameters
+    ----------
+    state : FitState
+        State of the fit.
+    batch : RecordBatch
+        Records to report on.
+    blocks : sequence of Columns
+        Columns, or blocks of columns, to report on.
+    labels : sequence of str
+        Their names.
+    promises : Promises
+        What is public knowledge of the fit, and where its noise came from.
+    groups : array of shape (n,), default=None
+        Group label of each record.
+    estimator : str, default=""
+        Name of the estimator.
+    index : array or Index of shape (n,), default=None
+        Labels of the records; their positions by default.
+    trained : bool, default=True
+        True if they are the training records, all of them in their order.
+
+    Returns
+    -------
+    LeakageReport
+        Its table of records has the most exposed ones alone.
+    """
+    if not is_large(batch.X):
+        rows = (batch.X, batch.y, batch.sample_weight, batch.reweights)
+        batch = RecordBatch(*map(as_one_block, rows))
+    if isinstance(index, pd.Index):
+        index = index.to_numpy(dtype=object)
+    found = _Blockwise(state, batch, tuple(blocks), tuple(labels), promises, groups, index, trained)
+    return found.report(estimator)
+
+
+@dataclass(frozen=True)
+class _Blockwise:
+    """Records outside memory, and what is asked about them."""
+
+    state: FitState
+    batch: RecordBatch
+    blocks: tuple[Columns, ...]
+    labels: tuple[str, ...]
+    promises: Promises
+    groups: Array | None
+    index: Array | None
+    trained: bool
+
+    def report(self, estimator: str) -> LeakageReport:
+        """Measure, and put the numbers together."""
+        first, solved, second = self._measured()
+        columns = columns_table(self._asked, solved, second.columns, first.columns)
+        people = people_table(second.people)
+        groups = self._groups(first.losses)
+        privacy, individual = unknown_privacy(len(people), OUTSIDE)
+        people = people.assign(**{name: privacy[name].to_numpy() for name in privacy})
+        totals = self._totals(first.losses, people)
+        weights = first.losses.weights
+        parts = Parts(
+            estimator=estimator,
+            records=people,
+            features=columns.features,
+            groups=groups,
+            dataset=dataset_facts(self._model, totals, groups),
+            carriers=columns.carriers,
+            persons=None,
+            individual_privacy=individual,
+            n_raw_columns=None,
+            is_weighted=not (weights.smallest[0] == weights.largest[0] == 1.0),
+            unequal_weights=bool(weights.smallest[0] < weights.largest[0]),
+            assumptions=(_summarized(totals, len(people)),),
+            losses=_bins(first.losses),
+            all_carriers=columns.counts,
+        )
+        return finished(self._model, parts, self.promises, None)
+
+    def _measured(self) -> tuple[Survey, list[Solved | None], Measured]:
+        """Walk through all records twice, and solve for a few in between."""
+        arrays, asked = self._arrays, self._asked
+        width = 16 * (self.batch.X.shape[1] + len(asked.unknowns))
+        records = Blocks.of(*arrays, width=width, elements=_ELEMENTS)
+        first: Survey = records.map_reduce(survey, Survey.merged, len(arrays), asked)
+        solved = self._solved(first)
+        second: Measured = records.map_reduce(
+            measure, Measured.merged, len(arrays), asked, solved, N_MOST_EXPOSED
+        )
+        return first, solved, second
+
+    def _solved(self, first: Survey) -> list[Solved | None]:
+        """Solve for the few records of which columns may be told best."""
+        unknowns, state = self._asked.unknowns, self.state
+        if not first.leads:
+            return [None] * len(unknowns)
+        positions = np.unique(np.concatenate([leads.positions for leads in first.leads]))
+        batch = self.batch
+        rows = (batch.X, batch.y, batch.sample_weight, batch.reweights)
+        few = partial_state(state, positions, RecordBatch(*fetched(positions, *rows)))
+        at = np.arange(len(positions)) if self.trained else np.full(len(positions), -1)
+        separator = Separator(few, few.training, at, self._asked.work, self._asked.note)
+        return [
+            solve(separator, unknown, leads, positions)
+            for unknown, leads in zip(unknowns, first.leads, strict=True)
+        ]
+
+    @cached_property
+    def _model(self) -> LeakageModel:
+        return leakage_model(self.state)
+
+    @cached_property
+    def _asked(self) -> Asked:
+        unknowns, scale = blockwise_unknowns(self.state, self.blocks, self.labels)
+        note = GOAL if self.promises.noise_goal is not None else ""
+        n, work = self.state.objective.n_records, MOST_WORK / max(1, len(unknowns))
+        alone = measuring_state(self.state)
+        return Asked(alone, tuple(unknowns), scale, n, work, note, self.trained)
+
+    @cached_property
+    def _arrays(self) -> tuple[Any, ...]:
+        """What is known of each record, where it is; see `BlockRecords`."""
+        batch, model, position = self.batch, self._model, positions_of(self.batch.X)
+        labels = position if self.index is None else self.index
+        columns = [one.block for one in self._asked.unknowns]
+        unit = leakage_model(self.state.at_noise(1.0)).feature_loss(batch, columns)
+        at_noise = model.feature_loss(batch, columns)
+        losses = [model.record_loss(batch), model.record_loss(batch, norm="trace")]
+        if model.conditional is not model:
+            losses.append(model.conditional.record_loss(batch))
+        terms = model.terms(batch, [self.state.whole_record])
+        if terms is not None:
+            losses += [terms.mean[:, 0], terms.covariance[:, 0]]
+        known = side_by_side(losses), side_by_side([unit, at_noise])
+        more = () if self.groups is None else (self.groups,)
+        rows = (batch.X, batch.y, batch.sample_weight, batch.reweights)
+        return (*rows, position, labels, *known, *more)
+
+    def _totals(self, losses: LossSummary, people: pd.DataFrame) -> LossTotals:
+        names = ["conditional"] if self._model.conditional is not self._model else []
+        if len(losses.moments.mean) == 4:
+            names = ["through_mean", "through_covariance"]
+        moments, sketch = losses.moments, losses.quantiles
+        return LossTotals(
+            n=moments.n,
+            mean=float(moments.mean[0]),
+            spread=float(moments.spread[0]),
+            smallest=float(moments.smallest[0]),
+            median=float(sketch.quantile(0.5)),
+            largest=float(moments.largest[0]),
+            quantiles=np.asarray(sketch.quantile(LEVELS)),
+            quantile_error=sketch.relative_error,
+            joint=self._model.joint_loss(self.batch),
+            most_exposed=people.index.tolist(),
+            more={
+                name: (float(moments.mean[k]), float(moments.largest[k]))
+                for k, name in enumerate(names, start=2)
+            },
+        )
+
+    def _groups(self, losses: LossSummary) -> pd.DataFrame:
+        """Table of the groups."""
+        if losses.groups is None:
+            return groups_frame({})
+        assert self.groups is not None
+        joint = self._model.group_loss(self.batch, self.groups)
+        rows, overall = {}, float(losses.moments.mean[0])
+        for label in sorted(losses.groups.parts, key=_place(joint.index)):
+            part = losses.groups.parts[label]
+            assert isinstance(part, GroupSummary)
+            found = part.moments
+            ends = found.mean, found.largest, found.spread
+            mean, largest, spread = (float(values[0]) for values in ends)
+            worst = part.worst.columns["label"][0]
+            rows[label] = group_row(
+                (found.n, mean, largest, spread), float(joint[label]), worst, overall
+            )
+        return groups_frame(rows)
+
+
+def _place(index: pd.Index) -> Any:
+    places = {label: k for k, label in enumerate(index)}
+    return places.__getitem__
+
+
+def _bins(losses: LossSummary) -> LossBins:
+    groups = {} if losses.groups is None else losses.groups.parts
+    own = {
+        label: part.quantiles for label, part in groups.items() if isinstance(part, GroupSummary)
+    }
+    return LossBins(losses.quantiles, own)
+
+
+def _summarized(totals: LossTotals, n: int) -> str:
+    error = (
+        "are exact"
+        if totals.quantile_error == 0.0
+        else f"have a relative error of at most {totals.quantile_error:.2g}"
+    )
+    return (
+        f"The records are outside memory: the table of records has the {n} of largest loss, all "
+        f"else sums up all {totals.n}. Median and quantiles of the loss {error}; of rare values, "
+        "the records that they give away most are listed."
+    )

@@ -1,0 +1,105 @@
+"""Tables of a report from the summaries of its records."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skleak.reports.blockwise._passes import ColumnSummary
+from skleak.reports.blockwise._separator import Asked, Solved
+from skleak.reports.measures import LITTLE, Separation, Unknown, column_row, loss_table, ranked
+from skleak.utils.geometry._pairs import gained, true_positives
+from skleak.utils.summaries._largest import Largest
+from skleak.utils.summaries._moments import Moments
+
+
+@dataclass(frozen=True)
+class ColumnsTable:
+    """What is told of columns."""
+
+    features: pd.DataFrame
+    carriers: pd.DataFrame
+    counts: dict[str, dict[str, Any]]  # of all that have a rare value, by column
+
+
+def columns_table(
+    asked: Asked,
+    solved: Sequence[Solved | None],
+    found: Sequence[ColumnSummary],
+    losses: Moments,
+) -> ColumnsTable:
+    """Rank columns by what an attacker gains."""
+    rows: list[dict[str, Any]] = []
+    carriers: list[tuple[Any, ...]] = []
+    counts = {}
+    for unknown, exact, part in zip(asked.unknowns, solved, found, strict=True):
+        worst = part.worst.columns
+        median = float(part.gains.quantile(0.5))
+        rows.append(column_row(_worst(asked, unknown, exact, part), 0, worst["label"][0], median))
+        if rows[-1]["gain"] > LITTLE:
+            carriers += _carriers(unknown.name, part.carriers)
+            counts[unknown.name] = _counts(part)
+    table = loss_table(losses, asked.scale, asked.names, known=asked.state.converged)
+    table = pd.concat([pd.DataFrame(rows, index=table.index), table], axis=1)
+    order, listed = ranked(table, carriers)
+    return ColumnsTable(table.iloc[order].rename_axis("feature"), listed, counts)
+
+
+def _worst(
+    asked: Asked, unknown: Unknown, solved: Solved | None, part: ColumnSummary
+) -> Separation:
+    """The most exposed record of a column."""
+    one, number = part.worst.columns, unknown.kind == "number"
+    why = ""
+    if solved is not None:
+        why = asked.limits.why(unknown, part.n_inexact == 0)
+    return Separation(
+        unknown.name,
+        unknown.kind,
+        np.nan if unknown.values is None else float(len(unknown.values)),
+        one["distance"],
+        one["from_own"],
+        one["share"],
+        one["exact"],
+        "; ".join(filter(None, (why, asked.note))),
+        float(unknown.sd[0]) if number else np.nan,
+        np.nan if solved is None else solved.information,
+    )
+
+
+def _carriers(name: str, found: Largest) -> list[tuple[Any, ...]]:
+    """Records with a rare value of a column, those that it gives away most first."""
+    own = found.columns["from_own"]
+    told = found.columns["label"], found.columns["share"], own, gained(own), true_positives(own)
+    return [(name, label, *map(float, numbers)) for label, *numbers in zip(*told, strict=True)]
+
+
+def _counts(part: ColumnSummary) -> dict[str, Any]:
+    known = part.rare.n > 0
+    return {
+        "n_carriers": part.rare.n,
+        "n_unmeasured": part.n_unknown,
+        "n_found": part.n_found,
+        "least_true_positives": float(part.rare.smallest[0]) if known else np.nan,
+        "most_true_positives": float(part.rare.largest[0]) if known else np.nan,
+    }
+
+
+def people_table(people: Largest) -> pd.DataFrame:
+    """Table of the most exposed records, by label."""
+    told, loss = people.columns, people.score
+    with np.errstate(divide="ignore"):
+        error = 1.0 / loss
+    columns = {
+        "sample_weight": told["sample_weight"],
+        "fisher_information_loss": loss,
+        "diagonal_fisher_information_loss": told["diagonal"],
+        "standard_error": error,
+        "gain": told["gain"],
+        "most_telling": told["most_telling"],
+    }
+    if "group" in told:
+        columns["group"] = told["group"]
+    return pd.DataFrame(columns, index=pd.Index(told["label"], name="record"))

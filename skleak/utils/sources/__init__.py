@@ -1,0 +1,17 @@
+"""Tables that outgrow memory, as Dask arrays whose blocks are loaded when they are needed."""
+
+from skleak.utils.sources._answers import lazily, opened
+from skleak.utils.sources._columns import as_floats, only_finite
+from skleak.utils.sources._open import LargeRecords, is_large_source, open_records
+from skleak.utils.sources._writing import write_table
+
+__all__ = [
+    "LargeRecords",
+    "as_floats",
+    "is_large_source",
+    "lazily",
+    "only_finite",
+    "open_records",
+    "opened",
+    "write_table",
+]

@@ -1,0 +1,135 @@
+"""Dask data frames and series as Dask arrays, their partitions counted and checked."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skleak.utils.blocks._passes import computed
+
+
+def frame_arrays(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[Any, Any, Any], list[str], Any]:
+    """Records, targets and weights of frames as arrays; names of the columns; labels of the rows.
+
+    One cheap pass counts the rows of all partitions.
+    """
+    special = {"y": y, "sample_weight": sample_weight}
+    held = [value for value in special.values() if isinstance(value, str)]
+    for parameter, value in special.items():
+        if isinstance(value, str):
+            if value not in X.columns:
+                raise ValueError(
+                    f"`{parameter}` names the column {value!r}, which the frame does not have; got "
+                    f"{[str(c) for c in X.columns[:10]]}."
+                )
+            special[parameter] = X[value]
+    if held:
+        X = X[[column for column in X.columns if column not in held]]
+    parts = {"X": X} | {name: part for name, part in special.items() if _is_series(part)}
+    counted = computed(part.map_partitions(len) for part in parts.values())
+    lengths = {name: tuple(map(int, sizes)) for name, sizes in zip(parts, counted, strict=True)}
+    for name, sizes in lengths.items():
+        if sizes != lengths["X"]:
+            raise ValueError(
+                f"X and {name} are not aligned: the partitions of X have {_shown(lengths['X'])} "
+                f"rows, and those of {name} {_shown(sizes)}. Take both from one frame."
+            )
+    arrays = [_numbers(X).to_dask_array(lengths=lengths["X"])]
+    for name, part in special.items():
+        if _is_series(part):
+            checked = part.map_partitions(_checked, part._meta, name, meta=part._meta)
+            arrays.append(_plain(checked).to_dask_array(lengths=lengths["X"]))
+        else:
+            arrays.append(part)
+    names = [str(column) for column in X.columns]
+    meta = pd.Series(np.empty(0, X._meta.index.dtype if _is_plain(X._meta.index) else object))
+    labels = X.map_partitions(_index_of, meta=meta).to_dask_array(lengths=lengths["X"])
+    return (arrays[0], arrays[1], arrays[2]), names, labels
+
+
+def _index_of(part: pd.DataFrame) -> pd.Series:
+    """Labels of the rows of a partition; text as objects, which arrays can hold."""
+    index = part.index
+    return pd.Series(index.to_numpy(dtype=None if _is_plain(index) else object))
+
+
+def _is_plain(index: pd.Index) -> bool:
+    return isinstance(index.dtype, np.dtype)
+
+
+def _is_series(values: Any) -> bool:
+    return type(values).__module__.startswith("dask.dataframe")
+
+
+def _shown(sizes: tuple[int, ...]) -> str:
+    shown = ", ".join(map(str, sizes[:5]))
+    return f"{shown}, ..." if len(sizes) > 5 else shown
+
+
+def _numbers(frame: Any) -> Any:
+    """A frame of numbers, each partition of which is checked against the schema."""
+    meta = frame._meta
+    for name in meta.columns:
+        column = meta[name]
+        numeric = pd.api.types.is_numeric_dtype(column.dtype)
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            numeric = pd.api.types.is_numeric_dtype(column.cat.categories.dtype)
+        if not (numeric or column.dtype == object):
+            raise ValueError(
+                f"Could not convert column {str(name)!r} to numbers: it is of type "
+                f"{column.dtype}. Encode it or leave it out."
+            )
+    wanted = pd.DataFrame({name: np.empty(0) for name in meta.columns}, columns=meta.columns)
+    return frame.map_partitions(_as_numbers, meta, meta=wanted)
+
+
+def _as_numbers(part: pd.DataFrame, meta: pd.DataFrame) -> pd.DataFrame:
+    """One partition as float64 columns."""
+    found = {}
+    for name in meta.columns:
+        column = _checked(part[name], meta[name], f"column {str(name)!r}")
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            column = column.astype(column.cat.categories.dtype)
+        try:
+            found[name] = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        except (ValueError, TypeError):
+            raise ValueError(
+                f"Could not convert column {str(name)!r} to numbers. Encode it or leave it out."
+            ) from None
+    return pd.DataFrame(found, index=part.index, columns=meta.columns)
+
+
+def _checked(part: pd.Series, meta: pd.Series, name: str) -> pd.Series:
+    """Return a column of a partition whose type, and whose categories, are those of the schema."""
+    expected, got = meta.dtype, part.dtype
+    if isinstance(expected, pd.CategoricalDtype):
+        if not isinstance(got, pd.CategoricalDtype):
+            raise TypeError(_mixed(name, expected, got))
+        unknown = list(expected.categories) == ["__UNKNOWN_CATEGORIES__"]
+        if not unknown and set(expected.categories) != set(got.categories):
+            raise ValueError(
+                f"The categories of {name} differ between partitions: expected "
+                f"{expected.categories.tolist()[:10]}, got {got.categories.tolist()[:10]}. Call "
+                "`.cat.as_known()` or `.cat.set_categories(...)` on the column first."
+            )
+    elif _family(expected) != _family(got) and len(part):
+        raise TypeError(_mixed(name, expected, got))
+    return part
+
+
+def _mixed(name: str, expected: Any, got: Any) -> str:
+    return (
+        f"The types of {name} are mixed between partitions: expected {expected}, got {got}. Give "
+        "all partitions one type, for instance with `astype`."
+    )
+
+
+def _family(dtype: Any) -> str:
+    return "number" if pd.api.types.is_numeric_dtype(dtype) else "other"
+
+
+def _plain(series: Any) -> Any:
+    """A series of labels as objects, and one of numbers as they are."""
+    if pd.api.types.is_numeric_dtype(series._meta.dtype):
+        return series
+    return series.astype(object)

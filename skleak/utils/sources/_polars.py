@@ -1,0 +1,102 @@
+"""Polars lazy frames, collected one slice of rows after the other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from skleak.utils._optional import import_optional
+from skleak.utils.sources._tables import Slice, StoredTable, cut
+
+
+@dataclass(frozen=True)
+class PolarsTable(StoredTable):
+    """A Polars lazy frame; its rows must come in the same order each time."""
+
+    frame: Any
+    n_rows: int
+    schema: dict[str, Any]
+    unique: str = field(default_factory=lambda: uuid4().hex)
+
+    @classmethod
+    def of(cls, frame: Any) -> "PolarsTable":
+        """Open a lazy frame: its schema is resolved, and its rows are counted."""
+        polars = import_optional("polars", "parquet", "A Polars lazy frame")
+        schema = dict(frame.collect_schema())
+        n_rows = int(frame.select(polars.len()).collect().item())
+        return cls(tuple(schema), frame, n_rows, schema, _token(frame, n_rows))
+
+    @property
+    def name(self) -> str:
+        """The table's name in messages."""
+        return "the lazy frame"
+
+    @property
+    def token(self) -> str:
+        """What tells this frame from others."""
+        return self.unique
+
+    def slices(self, n_columns: int) -> list[Slice]:
+        """Rows of each block, in order."""
+        # Each slice is a piece of its own: a lazy frame loads what it is asked for.
+        step = cut([self.n_rows], len(self.columns))
+        return [Slice(k, 0, part.stop - part.start) for k, part in enumerate(step)]
+
+    def loader(self, piece: int, columns: Sequence[str]) -> "Loader":
+        """Return what loads columns of a slice."""
+        part = cut([self.n_rows], len(self.columns))[piece]
+        wanted = self.frame.select(list(columns)).slice(part.start, part.stop - part.start)
+        return Loader(wanted, part.stop - part.start)
+
+    def dtype(self, column: str) -> np.dtype[Any]:
+        """Type of the values of a column."""
+        found = self.schema[column]
+        if found.is_integer():
+            return np.dtype(np.int64)
+        return np.dtype(np.float64 if found.is_float() else object)
+
+    def check_number(self, column: str) -> None:
+        """Refuse a column that holds no numbers."""
+        found = self.schema[column]
+        if not (found.is_numeric() or str(found) == "Boolean"):
+            raise ValueError(
+                f"Could not convert column {column!r} of {self.name} to numbers: it is of type "
+                f"{found}. Encode it or leave it out."
+            )
+
+
+@dataclass(frozen=True)
+class Loader:
+    """Collects a slice of a lazy frame."""
+
+    frame: Any
+    n_rows: int
+
+    def __call__(self) -> list[Any]:
+        """Return one array for each column."""
+        return [column.to_numpy() for column in self.table()]
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame of the columns."""
+        return self.table().to_pandas()
+
+    def table(self) -> Any:
+        """Collect the slice."""
+        table = self.frame.collect()
+        if table.height != self.n_rows:
+            raise RuntimeError(
+                f"What the lazy frame reads changed under way: {table.height} rows where there "
+                f"were {self.n_rows}. Open it again, once nobody writes to it."
+            )
+        return table
+
+
+def _token(frame: Any, n_rows: int) -> str:
+    """The same for a plan that is the same; frames of data in memory differ by these."""
+    tokenize = import_optional("dask.base", "dask", "A Polars lazy frame").tokenize
+    try:
+        return str(tokenize(frame.serialize(), n_rows))
+    except Exception:  # a plan of functions that cannot be written down is one of its own
+        return uuid4().hex

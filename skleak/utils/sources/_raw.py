@@ -1,0 +1,60 @@
+"""Raw tables outside memory, of columns of any type, as Dask data frames."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skleak.utils._optional import dask_module
+from skleak.utils.blocks._dask import is_large
+from skleak.utils.sources._parquet import ParquetTable
+from skleak.utils.sources._polars import PolarsTable
+from skleak.utils.sources._tables import StoredTable
+
+
+def raw_frame(X: Any) -> Any:
+    """Return a table outside memory as a lazy Dask data frame, whose rows keep their order.
+
+    Of a Parquet file or a Polars lazy frame, rows go by their positions.
+    """
+    if type(X).__module__.startswith("dask.dataframe"):
+        return X
+    if is_large(X):
+        raise TypeError(
+            "The columns of a Dask array have no names and one type. Pass a Dask data frame, or "
+            "the path of a Parquet file."
+        )
+    frames = dask_module("dask.dataframe")
+    lazy = type(X).__module__.startswith("polars")
+    table: StoredTable = PolarsTable.of(X) if lazy else ParquetTable.of(X)
+    parts, first = [], 0
+    for part in table.slices(len(table.columns)):
+        loader = table.loader(part.piece, table.columns)
+        parts.append((loader, part.start, part.stop, first))
+        first += part.stop - part.start
+    meta = _rows(*parts[0]).iloc[:0]
+    return frames.from_map(_part, parts, meta=meta, enforce_metadata=False)
+
+
+def _part(given: tuple[Any, int, int, int]) -> pd.DataFrame:
+    return _rows(*given)
+
+
+def _rows(loader: Any, start: int, stop: int, first: int) -> pd.DataFrame:
+    """Some rows of a piece, by their positions in the whole table."""
+    frame = loader.to_frame().iloc[start:stop]
+    return frame.set_axis(pd.RangeIndex(first, first + stop - start))
+
+
+def head_of(frame: Any, n: int = 64) -> pd.DataFrame:
+    """The first rows of a Dask data frame, of the first partition that has some."""
+    for part in frame.partitions:
+        rows = part.head(n, npartitions=1)
+        if len(rows):
+            return rows
+    raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
+
+
+def lengths_of(frame: Any) -> tuple[int, ...]:
+    """Numbers of rows of the partitions; a cheap pass."""
+    return tuple(np.asarray(frame.map_partitions(len).compute()).tolist())

@@ -1,0 +1,59 @@
+"""Targets of records outside memory, as the losses take them."""
+
+from typing import Any
+
+import numpy as np
+
+from skleak.utils._optional import dask_module
+from skleak.utils._typing import Array, FloatArray
+from skleak.utils.sources._columns import as_floats
+
+
+def float_targets(y: Any) -> Any:
+    """A Dask array of numbers as float64, lazily, of shape (n,)."""
+    return as_floats(y, "y")
+
+
+def codes_of(y: Any, classes: Array) -> Any:
+    """Code of each label of a Dask array: 0 and 1 of two classes, else its number; (n,)."""
+    array = dask_module("dask.array")
+    return array.map_blocks(block_codes, y, classes, dtype=np.float64, meta=np.empty(0))
+
+
+def block_codes(y: Array, classes: Array) -> FloatArray:
+    """Code of each label of a block, (n,); ValueError where one is not among the classes."""
+    y = np.asarray(y)
+    if len(y) and not is_text(classes) and y.dtype.kind in "OUT" and is_text(y):
+        known = np.zeros(len(y), dtype=bool)
+    else:
+        y = np.asarray(y, dtype=classes.dtype) if is_text(classes) else y
+        known = np.isin(y, classes)
+    if not np.all(known):
+        raise ValueError(
+            f"`y` holds labels the model was not fitted on, of {np.sum(~known)} records of one "
+            "block. Expected labels among `classes_`."
+        )
+    if len(classes) == 2:
+        return (y == classes[1]).astype(np.float64)
+    return np.searchsorted(classes, y).astype(np.float64)
+
+
+def expect_labels(y: Array) -> None:
+    """Refuse what is no label before it is counted: numbers that are not whole, and mixed types."""
+    if y.dtype.kind == "f" and np.any(y != np.floor(y)):
+        raise ValueError(
+            "Unknown label type: continuous. The target holds numbers that are not whole; pass "
+            "classes as integers or text, or fit a regression."
+        )
+    if y.dtype.kind == "O":
+        kinds = {isinstance(label, str) for label in y.tolist()}
+        if len(kinds) > 1:
+            raise TypeError(
+                "The types of the target are mixed: some labels are text and others are not. Give "
+                "all of them one type."
+            )
+
+
+def is_text(labels: Array) -> bool:
+    """Return True for strings of any type that NumPy or pandas keeps them in."""
+    return labels.dtype.kind in "UT" or all(isinstance(label, str) for label in labels.tolist())

@@ -1,0 +1,167 @@
+"""Dossiers: evidence with the paragraph that asks for it, blanks marked, and nobody named."""
+
+import dataclasses
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+from skleak.audit import LeakageAuditor, MembershipAuditor
+from skleak.linear_model import PrivateLinearRegression
+
+TEXTS = ("edpb", "dpia", "nist")
+KINDS = ("categorical", "numeric", "record", "membership", "asked")
+# Paragraphs and sections, as the texts number them.
+CITED = {
+    "edpb": ["Paragraph 43 (i)", "Paragraph 43 (ii)", "Paragraph 43", "Paragraph 46"]
+    + 3 * ["Section 3.2.2, AI model design"]
+    + ["Section 3.2.2, AI model analysis", "Paragraph 55", "Paragraph 58"],
+    "dpia": [f"Article 35(7)({letter})" for letter in "abcd"]
+    + ["Article 35(2)", "Article 35(9)", "Article 35(11)"],
+    "nist": [
+        "Section 2.2, The Privacy Parameter ε",
+        "Section 2.3, Variants of Differential Privacy",
+        "Section 2.4, The Unit of Privacy",
+        "Section 2.6, Mixing Differential Privacy With Other Data Releases",
+        "Section 3.2, Utility and Accuracy",
+        "Section 3.3, Bias",
+        "Section 3.5, Machine Learning",
+        "Section 4.2, Threat Models",
+        "Section 4.3, Mechanism Implementation Challenges",
+        "Section 4.4, Data Security and Access Control",
+        "Section 4.5, Data Collection Exposure",
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.default_rng(5)
+    n = 24
+    X = pd.DataFrame(rng.normal(size=(n, 3)), columns=["age", "bmi", "smoker"])
+    X["smoker"] = (X["bmi"] + rng.normal(size=n) > 0.0).astype(float)
+    X.index = [f"person-{k:03d}" for k in rng.permutation(n)]
+    return X, X @ [1.0, -2.0, 1.5] + rng.normal(size=n)
+
+
+@pytest.fixture(scope="module")
+def reports(people):
+    X, y = people
+    model = PrivateLinearRegression(noise_scale=0.5, alpha=0.1)
+    made = {"noise_scales": [0.1, 2.0], "n_releases": 3, "random_state": 0}
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0)
+    classes = np.where(y > y.median(), "ill", "well")
+    return {
+        "categorical": LeakageAuditor(model, "smoker", **made).fit(X, y).report_,
+        "numeric": LeakageAuditor(model, "bmi", **made).fit(X, y).report_,
+        "record": LeakageAuditor(model, **made).fit(X, y).report_,
+        "membership": MembershipAuditor(model, **made).fit(X, y).report_,
+        "asked": LeakageAuditor(tree, "smoker", n_releases=3, random_state=0)
+        .fit(X, classes)
+        .report_,
+    }
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_question_cites_its_paragraph_and_is_answered_or_blank(reports, kind, text):
+    dossier = reports[kind].to_dossier(text)
+    told = dossier.to_dict()
+    assert [one["paragraph"] for one in told["criteria"]] == CITED[text]
+    for one in told["criteria"]:
+        assert "?" in one["asks"]
+        assert one["evidence"] or one["blanks"]
+        assert all(line.endswith(".") for line in (*one["evidence"], *one["blanks"]))
+    n = sum(len(one["blanks"]) for one in told["criteria"])
+    assert dossier.n_blanks == n > 0
+    page = dossier.to_html()
+    assert page.count("[TO BE FILLED IN]") == n + 1  # and once where they are counted
+    assert dossier.to_text().count("[TO BE FILLED IN]") == n
+    assert json.loads(dossier.to_json()) == told
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_never_says_that_a_model_is_that(reports, kind, text):
+    dossier = reports[kind].to_dossier(text)
+    for told in (dossier.to_html(), dossier.to_text(), dossier.to_json(), repr(dossier)):
+        assert "anonym" not in told.lower()
+        assert not re.search(r"\b(compliant|safe|certif\w+)\b", told.lower())
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_names_nobody(people, reports, kind, text):
+    X, y = people
+    report = reports[kind]
+    own = report.records.drop(columns=["noise_scale", "prior", "record", "label"])
+    numbers = [*X["age"], *X["bmi"], *y, *own.select_dtypes("number").to_numpy().ravel()]
+    unusual = [v for v in numbers if np.isfinite(v) and v != round(float(v), 2)]
+    written = {text for v in unusual for text in (f"{v:.4g}", repr(float(v)))}
+    # Short ones, as of 5.5, are sections and shares too.
+    wanted = {*X.index, *(text for text in written if len(text.strip("-0.").replace(".", "")) > 3)}
+    dossier = report.to_dossier(text)
+    for told in (dossier.to_text(), dossier.to_json(), dossier.to_html()):
+        words = {word.strip(".") for word in re.findall(r"[\w.+-]+", told)}
+        assert wanted & (words | {word.lstrip("+-") for word in words}) == set()
+    # The attack finds what there is.
+    assert {*X.index} & {*re.findall(r"person-\d+", report.to_json())}
+
+
+def test_numbers_are_those_of_the_audit(reports):
+    report = reports["categorical"]
+    risks = report.to_dossier("dpia").to_dict()["criteria"][2]
+    limit = report.largest_advantages()["advantage"]
+    table = report.to_dossier("dpia").text.criteria[2].table
+    assert [cell.split("%")[0] for cell in table.columns[1].cells] == [
+        f"{np.ceil(100.0 * limit.iloc[0]):.0f}",
+        f"{np.ceil(1e4 * limit.iloc[1]) / 100.0:g}",
+    ]
+    assert "for no record is its own bound above 5%" in risks["evidence"][0]
+    assert "For 0 of 24 records the bound on the record itself is above 5%" in risks["evidence"][1]
+    tests = report.to_dossier("edpb").to_dict()["criteria"][8]
+    assert tests["evidence"][0].startswith("Tested here: attribute inference, with regard to")
+    named = tests["blanks"][0]
+    assert "attribute inference" not in named
+    assert "membership inference" in named
+    tests = reports["membership"].to_dossier("edpb").to_dict()["criteria"][8]
+    assert "membership inference" not in tests["blanks"][0]
+    assert "attribute inference" in tests["blanks"][0]
+
+
+def test_what_is_not_bounded_is_not_said_to_be(reports):
+    report = reports["asked"]
+    for text in TEXTS:
+        told = report.to_dossier(text).to_text()
+        assert "Bounds hold for attacks of any kind" not in told
+        assert "Nothing bounds attacks that were not played" in " ".join(told.split())
+    few = report.results.assign(bayes=np.nan)
+    assert (
+        "Bounds hold" not in dataclasses.replace(report, results=few).to_dossier("dpia").to_text()
+    )
+
+
+def test_an_attack_above_its_bound_is_told(reports):
+    report = reports["categorical"]
+    beyond = report.results.copy()
+    white = beyond["attack"] == "white_box"
+    beyond.loc[white, ["success", "success_low", "success_high"]] = 1.0, 0.99, 1.0
+    beyond.loc[white, ["advantage", "advantage_over_imputation"]] = 1.0
+    beyond.loc[white, "verdict"] = "bound exceeded"
+    told = dataclasses.replace(report, results=beyond).to_dossier("nist").to_text()
+    assert "or one that was played exceeds its bound" in " ".join(told.split())
+
+
+def test_bad_input_is_told(reports):
+    report = reports["categorical"]
+    with pytest.raises(ValueError, match=r'"edpb", "dpia" or "nist"; got .ccpa'):
+        report.to_dossier("ccpa")
+    few = dataclasses.replace(report, settings=report.settings | {"n_targets": 9})
+    with pytest.raises(ValueError, match="means over fewer than 10"):
+        few.to_dossier("edpb")
+    empty = dataclasses.replace(report, results=report.results.head(0))
+    with pytest.raises(ValueError, match="no results yet"):
+        empty.to_dossier("edpb")

@@ -1,0 +1,170 @@
+"""Overviews of audits: no label, no value and no number of a person, whatever form they take."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skleak.audit import LeakageAuditor, MembershipAuditor
+from skleak.linear_model import PrivateLinearRegression
+from skleak.rendering import check_enough, rounded
+
+KINDS = ("categorical", "numeric", "record", "membership")
+
+
+@pytest.fixture(scope="module")
+def people():
+    """People with unusual names and numbers, and audits of them of each kind."""
+    rng = np.random.default_rng(5)
+    n = 24
+    X = pd.DataFrame(rng.normal(size=(n, 3)), columns=["age", "bmi", "smoker"])
+    X["smoker"] = (X["bmi"] + rng.normal(size=n) > 0.0).astype(float)
+    X.index = [f"person-{k:03d}" for k in rng.permutation(n)]
+    y = X @ [1.0, -2.0, 1.5] + rng.normal(size=n)
+    model = PrivateLinearRegression(noise_scale=0.5, alpha=0.1)
+    made = {"noise_scales": [0.1, 2.0], "n_releases": 3, "random_state": 0}
+    audits = (
+        LeakageAuditor(model, "smoker", **made).fit(X, y),
+        LeakageAuditor(model, "bmi", **made).fit(X, y),
+        LeakageAuditor(model, **made).fit(X, y),
+        MembershipAuditor(model, **made).fit(X, y),
+    )
+    reports = {auditor.report_.kind: auditor.report_ for auditor in audits}
+    return X, y, reports, model.fit(X, y).leakage_report(groups="smoker")
+
+
+def numbers_of(table):
+    """Numbers of single records, as they may be written: in full, and with a few digits."""
+    found = set()
+    for column in table.select_dtypes("number"):
+        for value in table[column].dropna():
+            if np.isfinite(value) and value != round(float(value), 2):
+                found |= {f"{value:.4g}", f"{value:.6g}", repr(float(value))}
+    return found
+
+
+def persons_in(text, X, y, records):
+    own = records.drop(columns=["noise_scale", "prior"], errors="ignore")
+    wanted = {*X.index, *numbers_of(X), *numbers_of(y.to_frame()), *numbers_of(own)}
+    words = {word.strip(".") for word in re.findall(r"[\w.+-]+", text)}
+    return wanted & (words | {word.lstrip("+-") for word in words})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_overview_of_an_audit_tells_of_no_person(people, kind):
+    X, y, reports, _ = people
+    report = reports[kind]
+    metrics = report.to_metrics()
+    for told in (report.to_markdown(), repr(metrics)):
+        assert not persons_in(told, X, y, report.records)
+    # The attack finds what there is: the report itself names people, and has their numbers.
+    assert persons_in(report.to_text(), X, y, report.records)
+    assert persons_in(report.to_json(), X, y, report.records)
+
+
+def test_an_overview_of_a_leakage_report_tells_of_no_person(people):
+    X, y, _, report = people
+    for told in (report.to_markdown(), repr(report.to_metrics())):
+        assert not persons_in(told, X, y, report.records)
+    assert persons_in(report.to_text(), X, y, report.records)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_card_tells_of_no_person(people, kind):
+    cards = pytest.importorskip("skops.card")
+    X, y, reports, leakage = people
+    for report in (reports[kind], leakage):
+        text = report.to_model_card().render()
+        assert "# Privacy" in text
+        assert not persons_in(text, X, y, report.records)
+    card = cards.Card(None, template=None)
+    card.add(**{"Intended use": "none"})
+    assert reports[kind].to_model_card(card) is card
+    text = card.render()
+    assert text.index("# Intended use") < text.index("# Privacy")
+    assert "## Noise by noise" in text
+
+
+def test_a_card_may_be_that_of_a_release(people):
+    cards = pytest.importorskip("skops.card")
+    X, y, reports, _ = people
+    noisy = PrivateLinearRegression(noise_scale=0.5, alpha=0.1).fit(X, y)
+    card = reports["categorical"].to_model_card(cards.Card(noisy.release()))
+    assert not persons_in(card.render(), X, y, reports["categorical"].records)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_metrics_are_those_of_the_tables(people, kind):
+    report = people[2][kind]
+    metrics, largest = report.to_metrics(), report.largest_advantages()
+    assert metrics["max_advantage"] == 0.05
+    for noise, row in largest.iterrows():
+        told = metrics[f"noise_scale_{noise:g}/largest_advantage"]
+        # A bound is never stated smaller than it is, and to three digits.
+        assert row["advantage"] - 1e-12 <= told <= row["advantage"] * 1.01 + 1e-12
+    kept = bool((largest["advantage"] <= 0.05).any())
+    assert metrics["within_max_advantage"] == float(kept)
+
+
+def test_what_is_not_known_is_no_metric(people, make_audit):
+    report = people[2]["numeric"]
+    unknown = dataclasses.replace(report, settings=report.settings | {"n_targets": 24})
+    assert all(np.isfinite(value) for value in unknown.to_metrics().values())
+    assert all(np.isfinite(value) for value in people[3].to_metrics().values())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_means_over_few_are_refused(people, kind):
+    report = people[2][kind]
+    few = dataclasses.replace(report, settings=report.settings | {"n_targets": 9})
+    for call in (few.to_markdown, few.to_metrics):
+        with pytest.raises(ValueError, match="about 9 records: means over fewer than 10"):
+            call()
+    check_enough(10)
+
+
+def test_a_leakage_report_of_few_or_of_no_solution_has_no_overview(people):
+    report = people[3]
+    few = dataclasses.replace(report, records=report.records.head(9))
+    with pytest.raises(ValueError, match="means over fewer than 10"):
+        few.to_metrics()
+    loose = dataclasses.replace(report, dataset=report.dataset | {"converged": False})
+    for call in (loose.to_markdown, loose.to_metrics, loose.to_model_card):
+        with pytest.raises(ValueError, match="did not converge"):
+            call()
+
+
+def test_rounding_keeps_a_bound_a_bound():
+    rng = np.random.default_rng(0)
+    for value in rng.uniform(size=200) * 10.0 ** rng.integers(-8, 8, 200):
+        up = rounded(value, up=True)
+        assert value * (1.0 - 1e-8) <= up <= value * 1.01
+        assert float(f"{up:.3g}") == up
+        assert abs(rounded(value) - value) <= 0.005 * value
+    assert rounded(0.1, up=True) == 0.1
+    assert rounded(0.123, up=True) == 0.123
+    assert rounded(-0.1234, up=True) == -0.123
+    assert rounded(0.0) == 0.0
+    assert np.isnan(rounded(np.nan))
+
+
+def test_markdown_shows_names_as_they_are(people):
+    report = people[2]["categorical"]
+    name = "a|b*_`<b>[x](y)"
+    text = dataclasses.replace(report, attribute=name, estimator=name).to_markdown()
+    for line in text.splitlines():
+        if line.startswith("|"):
+            assert len(re.findall(r"(?<!\\)\|", line)) == 7
+    # Without what is escaped, and without code, nothing is left that would be read as markup.
+    rest = re.sub(r"`[^`]*`", "", re.sub(r"\\[^\w\s]", "", text))
+    assert not re.search(r"<b>|\]\(y\)|a\|b", rest)
+    assert f"`{name.replace('`', chr(39))}`" in text
+
+
+def test_files_of_overviews_are_confidential(people, tmp_path):
+    path = tmp_path / "overview.md"
+    text = people[2]["membership"].to_markdown(path)
+    assert path.read_text() == text
+    assert path.stat().st_mode & 0o077 == 0

@@ -1,0 +1,77 @@
+"""The reference leaves nothing out: objects, fields of JSON files, columns of audits, options."""
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def load(name, folder="_ext"):
+    """A module of the documentation's own, none of which needs Sphinx."""
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", DOCS / folder / f"{name}.py")
+    module = sys.modules[f"docs_{name}"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_public_object_has_a_page():
+    found = load("public_objects").public_objects()
+    import skleak
+
+    packages = [path.parent.name for path in Path(skleak.__file__).parent.glob("*/__init__.py")]
+    for package in packages:
+        if package in ("_release", "adversary", "rendering", "utils"):
+            continue
+        module = f"skleak.{package}"
+        names = getattr(importlib.import_module(module), "__all__", [])
+        assert set(names) <= {name for name, _ in found[module]}, module
+    assert {name for name, _ in found["skleak"]} == {"__version__", "from_json", "release"}
+    assert "CostWarning" in dict(found["skleak.exceptions"])
+    assert "ReleasedLogisticRegression" in dict(found["skleak._released"])
+
+
+def test_methods_of_skleak_are_listed_and_no_others():
+    methods, properties = load("public_objects").own_members(
+        importlib.import_module("skleak.linear_model").PrivateLinearRegression
+    )
+    assert {"fit", "release", "leakage_report"} <= set(methods)
+    assert "set_params" not in methods
+    assert all(not name.startswith("_") for name in [*methods, *properties])
+
+
+@pytest.mark.parametrize("name", ["leakage", "attribute", "membership", "released"])
+def test_every_field_of_a_file_has_a_meaning(name):
+    fields = load("json_fields")
+    document = fields.EXAMPLES[name][2]()
+    unknown = [path for path, _ in fields.fields(document) if fields.meaning(name, path) is None]
+    assert not unknown, "say in docs/_ext/json_fields.py what they mean"
+
+
+def test_every_column_of_an_audit_is_described():
+    fields = load("json_fields")
+    page = (DOCS / "reference" / "audit_columns.md").read_text(encoding="utf-8")
+    for name in ("attribute", "membership"):
+        document = fields.EXAMPLES[name][2]()
+        for table in ("results", "records"):
+            for column in document[table][0]:
+                plain = column.removesuffix("_low").removesuffix("_high")
+                plain = "success_<attack>" if plain.startswith("success_") else plain
+                if column not in ("noise_scale", "attack", "record", "label"):
+                    assert f"`{plain}`" in page, (name, table, column)
+
+
+def test_links_are_checked(tmp_path):
+    checker = load("check_links", ".")
+    page = '<a href="b.html#there">b</a> <a href="https://elsewhere.org">e</a> <p id="here">'
+    (tmp_path / "a.html").write_text(page)
+    (tmp_path / "b.html").write_text('<p id="there"> <a href="a.html#here">a</a>')
+    assert not checker.faults(tmp_path)
+    bad = '<a href="c.html">c</a> <a href="a.html#nowhere">a</a> <script src="//cdn.org/x.js">'
+    (tmp_path / "b.html").write_text(bad)
+    found = "\n".join(checker.faults(tmp_path))
+    for fault in ("no file c.html", "no anchor a.html#nowhere", "loads //cdn.org/x.js", "#there"):
+        assert fault in found

@@ -1,0 +1,141 @@
+"""Weights as functions of a fit: the same fixed points as with a number for each record."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skleak.influence.jacobian import Columns, FitFactor
+from skleak.influence.reweighting import equalize, newton_direction, relative_spread
+from skleak.influence.reweighting._acceleration import accelerated
+from skleak.influence.reweighting._fit_equation import Coordinates, FitEquation
+from skleak.influence.reweighting._record_sums import Moments, level_of, losses_under
+from skleak.influence.state import WeightRule
+from skleak.losses import LogisticLoss, SquaredLoss
+from skleak.solvers import Objective, minimize
+
+RULES = {"irfil": WeightRule, "total": WeightRule.total}
+LOSSES = {"squared": SquaredLoss(), "logistic": LogisticLoss()}
+ENOUGH = 1e-11  # gradient norm of fits
+
+
+def make_objective(rng, loss, n=120, d=3, alpha=0.1):
+    X = rng.normal(size=(n, d)) @ rng.normal(size=(d, d)) + 1.0
+    y = X @ rng.normal(size=d) + rng.standard_t(4, size=n)
+    y = (y > np.median(y)).astype(float) if loss == "logistic" else y
+    weights = rng.integers(0, 3, size=n).astype(float)
+    return Objective(X, y, LOSSES[loss], alpha, True, weights, np.ones(n))
+
+
+def solve_by_fit(objective, rule, tol=1e-9, newton=True, eager=False, max_iter=60):
+    first = minimize(objective, tol=ENOUGH)
+    coordinates = Coordinates.of(FitFactor.of(objective, first))
+
+    def refit(reweights, start):
+        return minimize(objective.reweighted(reweights), start=start, tol=ENOUGH)
+
+    equation = FitEquation(objective, rule, coordinates, refit, lambda rule, step: None)
+    return equation, accelerated(
+        equation,
+        coordinates.start,
+        max_iter=max_iter,
+        tol=tol,
+        newton=equation.turn if newton else None,
+        eager=eager,
+    )
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("norm", ["spectral", "trace"])
+@pytest.mark.parametrize("name", RULES)
+def test_the_fixed_point_is_that_of_the_search_record_by_record(name, norm, loss, rng):
+    objective = make_objective(rng, loss)
+    rule = RULES[name](Columns(np.array([0, 2])), norm)
+    copies, X, y = objective.sample_weight, objective.X, objective.y
+
+    def measure(reweights):
+        minimum = minimize(objective.reweighted(reweights), tol=ENOUGH)
+        kappa = rule.norms(FitFactor.of(objective, minimum), X, y)
+        return rule.losses(reweights, kappa, copies), minimum
+
+    expected = equalize(measure, copies, max_iter=200, tol=1e-9)
+    for eager in (False, True):
+        _, found = solve_by_fit(objective, rule, eager=eager)
+        assert found.spread <= 1e-9
+        fit, present = found.state, copies > 0.0
+        assert_allclose(fit.reweights[present], expected.reweights[present], rtol=1e-7)
+        assert_allclose(fit.minimum.coefficients, expected.state.coefficients, rtol=1e-7)
+        assert_allclose(fit.level, expected.losses[present].mean(), rtol=1e-8)
+        # And they are what they say: the weights of the point make all losses equal.
+        losses = rule.losses(fit.reweights, rule.norms(fit.factor, X, y), copies)
+        assert relative_spread(losses, copies) <= 2e-9
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("name", RULES)
+def test_newton_turns_as_it_does_record_by_record(name, loss, rng):
+    objective = make_objective(rng, loss)
+    rule, copies = RULES[name](Columns(), "spectral"), objective.sample_weight
+    equation, found = solve_by_fit(objective, rule, max_iter=2, newton=False)
+    step = equation.at(found.reweights)
+    fit = step.state
+    kappa = rule.norms(fit.factor, objective.X, objective.y)
+    losses = np.log(rule.losses(fit.reweights, kappa, copies))
+    residual = np.average(losses, weights=copies) - losses
+    weighted = objective.reweighted(fit.reweights)
+    change = newton_direction(weighted, fit.factor, rule, residual, rtol=1e-10).change
+    there = equation.turn(step, 1e-10)
+    # The fit to which a small step of the weights leads is that along the direction.
+    small = 1e-4
+    moved = minimize(weighted.reweighted(fit.reweights * np.exp(small * change)), tol=ENOUGH)
+    led = equation.coordinates.pack(FitFactor.of(objective, moved))
+    along = (led - step.point - step.residual) / small
+    assert_allclose(along, there - step.residual, atol=2e-3 * np.max(np.abs(along)))
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_coordinates_keep_a_fit(intercept, rng):
+    objective = make_objective(rng, "logistic")
+    objective = Objective(*list(vars(objective).values())[:4], intercept, *[np.ones(120)] * 2)
+    one = FitFactor.of(objective, minimize(objective))
+    weights = objective.reweighted(rng.random(120))
+    other = FitFactor.of(objective, minimize(weights))
+    coordinates = Coordinates.of(one)
+    assert_allclose(coordinates.pack(one), coordinates.start, atol=1e-12)
+    back = coordinates.unpack(coordinates.pack(other))
+    assert_allclose(back.coefficients, other.coefficients, rtol=1e-11)
+    assert_allclose(back.inverse_hessian, other.inverse_hessian, rtol=1e-10)
+    astray = coordinates.start
+    astray[len(coordinates.root) :] = -5.0
+    assert coordinates.unpack(astray) is None
+
+
+def test_moments_are_those_of_all_records_together(rng):
+    values, copies = rng.random(50), rng.integers(0, 3, size=50).astype(float)
+    parts = [slice(0, 1), slice(1, 20), slice(20, 20), slice(20, 50)]
+    found = Moments.of(np.zeros(0), np.zeros(0))
+    for part in parts:
+        found = found.combined(Moments.of(values[part], copies[part]))
+    assert_allclose(found.spread, relative_spread(values, copies), rtol=1e-12)
+    mean = np.average(values, weights=copies)
+    expected = np.abs(values[copies > 0.0] / mean - 1.0).max()
+    assert_allclose(found.deviation, expected, rtol=1e-12)
+
+
+def test_records_that_cannot_leak_weigh_the_geometric_mean(rng):
+    X = rng.normal(size=(30, 2))
+    X[:4] = 0.0  # without an intercept and with a target of zero such a record leaks nothing
+    y = X @ [1.0, -2.0] + np.where(X[:, 0] == 0.0, 0.0, rng.normal(size=30))
+    objective = Objective(X, y, SquaredLoss(), 0.1, False, np.ones(30), np.ones(30))
+    factor = FitFactor.of(objective, minimize(objective))
+    for make in RULES.values():
+        rule = make(Columns(), "spectral")
+        level, rest = level_of(rule, factor, objective)
+        kappa = rule.norms(factor, X, y)
+        weights = np.where(kappa > 0.0, rule.weights(kappa, level), rest)
+        assert (kappa == 0.0).sum() == 4
+        assert_allclose(weights.sum(), 30.0, rtol=1e-12)
+        assert_allclose(np.log(rest), np.log(weights[4:]).mean(), rtol=1e-10, atol=1e-12)
+    nothing = partial(losses_under, rule, factor, objective.take(np.arange(4)))
+    assert nothing(np.ones(4))[1] == 0.0

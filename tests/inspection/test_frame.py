@@ -1,0 +1,209 @@
+"""Leakage by group: means, and intervals of differences and ratios that hold together."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skleak.audit import LeakageAuditor, MembershipAuditor
+from skleak.inspection import LeakageFrame
+from skleak.inspection.scoring._frame import _differences, _ratios
+from skleak.linear_model import PrivateLinearRegression
+from skleak.metrics import mean_interval
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.default_rng(4)
+    n = 40
+    X = pd.DataFrame(rng.normal(size=(n, 3)), columns=["age", "bmi", "smoker"])
+    X["smoker"] = (X["bmi"] + rng.normal(size=n) > 0.0).astype(float)
+    X.index = [f"p{k}" for k in rng.permutation(n)]
+    y = X @ [1.0, -2.0, 1.5] + rng.normal(size=n)
+    return X, y, rng.choice(["north", "south", "west"], n)
+
+
+def test_means_and_intervals_are_those_of_the_groups(people):
+    _, y, groups = people
+    gain = np.abs(np.tanh(y))
+    frame = LeakageFrame({"loss": y**2, "gain": gain}, groups, bounded=("gain",))
+    for label, row in frame.by_group.iterrows():
+        own = groups == label
+        assert row["n_records"] == own.sum()
+        for name, values, unit in (("loss", y**2, None), ("gain", gain, (0.0, 1.0))):
+            found = mean_interval(values[own], value_range=unit)
+            ends = [row[name], row[f"{name}_low"], row[f"{name}_high"]]
+            assert ends == pytest.approx(list(found))
+    assert frame.overall["n_records"] == len(y)
+    assert frame.overall["loss"] == pytest.approx(np.mean(y**2))
+    means = frame.by_group["loss"]
+    assert frame.difference().loc["loss", "difference"] == pytest.approx(means.max() - means.min())
+    assert frame.ratio().loc["loss", "ratio"] == pytest.approx(means.min() / means.max())
+    away = (means - frame.overall["loss"]).abs().max()
+    assert frame.difference("to_overall").loc["loss", "difference"] == pytest.approx(away)
+    over = means / frame.overall["loss"]
+    least = min(over.min(), (1.0 / over).min())
+    assert frame.ratio("to_overall").loc["loss", "ratio"] == pytest.approx(least)
+
+
+def test_the_ends_are_the_most_that_means_within_their_intervals_give():
+    """The attack: try all means within the intervals, on a grid with the ends."""
+    rng = np.random.default_rng(1)
+    for _ in range(30):
+        ends = np.sort(rng.uniform(0.1, 1.0, size=(3, 3)), axis=1)
+        intervals = [(mean, low, high) for low, mean, high in ends]
+        pairs = [(a, b) for k, a in enumerate(intervals) for b in intervals[k + 1 :]]
+        grids = [np.r_[np.linspace(low, high, 9), mean] for mean, low, high in intervals]
+        tried = np.array(list(product(*grids)))
+        apart = tried.max(axis=1) - tried.min(axis=1)
+        estimate, low, high = _differences(pairs)
+        assert low - 1e-12 <= apart.min()
+        assert apart.max() == pytest.approx(high)
+        means = ends[:, 1]
+        assert estimate == pytest.approx(means.max() - means.min())
+        over = tried.min(axis=1) / tried.max(axis=1)
+        estimate, low, high = _ratios(pairs)
+        assert over.min() == pytest.approx(low)
+        assert over.max() <= high + 1e-12
+        assert estimate == pytest.approx(means.min() / means.max())
+
+
+@pytest.mark.slow
+def test_intervals_hold_as_often_as_stated():
+    """Groups of normal losses with known means: misses are at most as rare as stated."""
+    rng, n_trials = np.random.default_rng(3), 100
+    truth = np.array([1.0, 1.2, 1.5])
+    groups = np.repeat(["a", "b", "c"], 20)
+    misses = np.zeros(4)
+    for _ in range(n_trials):
+        loss = np.repeat(truth, 20) + 0.3 * rng.normal(size=60)
+        frame = LeakageFrame({"loss": loss}, groups, confidence_level=0.9)
+        row, true = frame.difference().loc["loss"], 0.5
+        misses[0] += not row["low"] <= true <= row["high"]
+        row, true = frame.ratio().loc["loss"], 1.0 / 1.5
+        misses[1] += not row["low"] <= true <= row["high"]
+        row, true = frame.difference("to_overall").loc["loss"], 1.5 - truth.mean()
+        misses[2] += not row["low"] <= true <= row["high"]
+        own = frame.by_group
+        inside = (own["loss_low"] <= truth) & (truth <= own["loss_high"])
+        misses[3] += not inside.iloc[0]
+    # 99.99 % of what a binomial of a tenth gives.
+    assert np.all(misses <= 0.1 * n_trials + 4.0 * np.sqrt(0.09 * n_trials))
+
+
+def test_equal_groups_are_fair_and_lone_ones_unknown():
+    frame = LeakageFrame({"loss": [1.0, 2.0, 1.0, 2.0]}, ["a", "a", "b", "b"])
+    assert frame.difference().loc["loss", "difference"] == 0.0
+    assert frame.difference().loc["loss", "low"] == 0.0
+    assert frame.ratio().loc["loss", ["ratio", "high"]].tolist() == [1.0, 1.0]
+    lone = LeakageFrame({"loss": [1.0, 2.0, 3.0]}, ["a", "a", "b"])
+    assert lone.by_group.loc["b", ["loss_low", "loss_high"]].tolist() == [-np.inf, np.inf]
+    assert lone.difference().loc["loss", ["low", "high"]].tolist() == [0.0, np.inf]
+    assert lone.ratio().loc["loss", ["low", "high"]].tolist() == [0.0, 1.0]
+    one = LeakageFrame({"loss": [1.0, 2.0]}, ["a", "a"])
+    assert one.difference().loc["loss"].tolist() == [0.0, 0.0, 0.0]
+    assert one.ratio().loc["loss"].tolist() == [1.0, 1.0, 1.0]
+    nothing = LeakageFrame({"loss": [0.0, 0.0]}, ["a", "b"])
+    assert nothing.ratio().isna().all(axis=None)
+    negative = LeakageFrame({"advantage": [-0.1, 0.2]}, ["a", "b"])
+    assert negative.ratio().isna().all(axis=None)
+
+
+def test_groups_may_be_of_several_columns(people):
+    X, y, groups = people
+    frame = LeakageFrame({"loss": y**2}, {"place": groups, "smoker": X["smoker"]})
+    table = pd.DataFrame({"place": groups, "smoker": X["smoker"].to_numpy()})
+    means = (y**2).groupby([table["place"].to_numpy(), table["smoker"].to_numpy()]).mean()
+    assert frame.by_group["loss"].to_dict() == pytest.approx(means.to_dict())
+    assert frame.by_group.index.names == ["place", "smoker"]
+
+
+def test_it_is_made_from_an_estimator(people):
+    X, y, groups = people
+    weights = np.r_[np.zeros(5), np.ones(35)]
+    model = PrivateLinearRegression(0.5, random_state=0).fit(X, y, sample_weight=weights)
+    frame = LeakageFrame.from_estimator(model, groups)
+    loss = model.fisher_information_loss_[5:]
+    name = "fisher_information_loss"
+    means = pd.Series(loss).groupby(groups[5:]).mean()
+    assert frame.by_group[name].to_dict() == pytest.approx(means.to_dict())
+    one = LeakageFrame.from_estimator(model, pd.Series(groups, name="place"), columns="bmi")
+    own = model.fisher_information_loss(features=["bmi"])[5:]
+    assert one.overall[name] == pytest.approx(own.mean())
+    assert one.by_group.index.name == "place"
+    with pytest.raises(ValueError, match="infinite for 35 of 35"):
+        LeakageFrame.from_estimator(
+            PrivateLinearRegression(0.0).fit(X, y, sample_weight=weights), groups
+        )
+
+
+def test_it_is_made_from_a_leakage_report(people):
+    X, y, groups = people
+    report = PrivateLinearRegression(0.5, random_state=0).fit(X, y).leakage_report(groups=groups)
+    frame = LeakageFrame.from_report(report)
+    name = "fisher_information_loss"
+    assert frame.by_group[name].to_dict() == pytest.approx(report.groups["mean_loss"].to_dict())
+    gain = report.records["gain"].groupby(groups).mean()
+    assert frame.by_group["gain"].to_dict() == pytest.approx(gain.to_dict())
+    assert frame.by_group["gain_high"].max() <= 1.0
+    by_label = pd.Series(groups, index=X.index).sample(frac=1.0, random_state=0)
+    again = LeakageFrame.from_report(report, by_label)
+    assert again.by_group.equals(frame.by_group.rename_axis(again.by_group.index.name))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["categorical", "numeric", pytest.param("membership", marks=pytest.mark.slow)],
+)
+def test_it_is_made_from_an_audit(people, kind):
+    X, y, groups = (part[:16] for part in people)
+    model = PrivateLinearRegression(0.5, alpha=0.1)
+    made = {"noise_scales": [0.1, 2.0], "n_releases": 2, "random_state": 0}
+    auditor = {
+        "categorical": lambda: LeakageAuditor(model, "smoker", **made),
+        "numeric": lambda: LeakageAuditor(model, "bmi", **made),
+        "membership": lambda: MembershipAuditor(model, secrets="drawn", **made),
+    }[kind]()
+    report = auditor.fit(X, y).report_
+    frame = LeakageFrame.from_report(report, groups, noise_scale=2.0)
+    assert frame.overall["n_records"] == len(X)
+    if kind != "numeric":
+        # The mean over all records is what the whole report states.
+        at = report.records[report.records["noise_scale"] == 2.0]
+        own = (at["bayes"] - at["prior"]) / (1.0 - at["prior"])
+        assert frame.overall["bound_advantage"] == pytest.approx(own.mean(), abs=1e-8)
+    by_label = pd.Series(groups, index=X.index)
+    again = LeakageFrame.from_report(report, by_label.iloc[::-1], noise_scale=2.0)
+    assert again.difference().equals(frame.difference())
+    strong = LeakageFrame.from_report(report, groups)  # at the smaller, the middle one
+    assert strong.overall["bound_advantage"] > frame.overall["bound_advantage"]
+    with pytest.raises(ValueError, match=r"audited, of \[0\.1, 2\.0\]; got 3"):
+        LeakageFrame.from_report(report, groups, noise_scale=3.0)
+
+
+def test_bad_input_is_told(people):
+    X, y, groups = people
+    report = PrivateLinearRegression(0.5, random_state=0).fit(X, y).leakage_report()
+    with pytest.raises(ValueError, match="was made without"):
+        LeakageFrame.from_report(report)
+    with pytest.raises(ValueError, match="no label for 10 of 40 records"):
+        LeakageFrame.from_report(report, pd.Series(groups, index=X.index).iloc[10:])
+    with pytest.raises(ValueError, match="holds a label more than once"):
+        LeakageFrame.from_report(report, pd.Series(groups, index=["p1"] * 40))
+    with pytest.raises(ValueError, match=r"shape \(40,\); got 3"):
+        LeakageFrame({"loss": y}, ["a", "b", "c"])
+    with pytest.raises(ValueError, match="1 missing labels"):
+        LeakageFrame({"loss": [1.0, 2.0]}, ["a", None])
+    with pytest.raises(ValueError, match="infinite for 1 of 2 records"):
+        LeakageFrame({"loss": [1.0, np.inf]}, ["a", "b"])
+    with pytest.raises(ValueError, match="must not hold NaN"):
+        LeakageFrame({"loss": [1.0, np.nan]}, ["a", "b"])
+    with pytest.raises(ValueError, match="one number per record each"):
+        LeakageFrame({"loss": [1.0, 2.0], "gain": [1.0]}, ["a", "b"])
+    with pytest.raises(TypeError, match="must be a mapping"):
+        LeakageFrame([1.0, 2.0], ["a", "b"])
+    frame = LeakageFrame({"loss": [1.0, 2.0]}, ["a", "b"])
+    for call in (frame.difference, frame.ratio):
+        with pytest.raises(ValueError, match="`method` must be"):
+            call("between")
