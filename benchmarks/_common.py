@@ -7,19 +7,34 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from _results import keep_table, write
 from scipy.special import expit
 
 Array = np.ndarray
 Loss = Literal["logistic", "squared"]
 
 
-def parse_options(description: str) -> argparse.Namespace:
+_run: dict[str, Any] = {"json": None}
+
+
+def make_parser(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="small sizes, to check the results")
-    return parser.parse_args()
+    parser.add_argument("--json", metavar="FILE", help="write what was found, if results agree")
+    return parser
+
+
+def parse_options(
+    description: str, parser: argparse.ArgumentParser | None = None
+) -> argparse.Namespace:
+    """Options of the command line; `exit_status` writes the file that they name."""
+    options = (parser or make_parser(description)).parse_args()
+    _run.update(vars(options), description=description, start=time.perf_counter())
+    return options
 
 
 @dataclass(frozen=True)
@@ -72,8 +87,17 @@ def in_fresh_process(function: Callable[..., Any], *args: Any) -> Any:
         return pool.submit(function, *args).result()
 
 
-def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print columns, the first aligned left and the others right."""
+def print_table(
+    title: str,
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    keys: Sequence[str] | None = None,
+) -> None:
+    """Print columns, the first aligned left and the others right, and keep them.
+
+    The cells below `keys` name a row where figures are looked up; by default the first one does.
+    """
+    keep_table(title, header, rows, header[:1] if keys is None else keys)
     table = [list(header), *[list(row) for row in rows]]
     widths = [max(len(row[j]) for row in table) for j in range(len(header))]
     print(f"\n{title}")
@@ -83,11 +107,15 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 
 
 def exit_status(failures: Sequence[str]) -> int:
-    """Print what failed; 1 if anything did."""
+    """Print what failed; 1 if anything did, else the results are written where asked for."""
     for failure in failures:
         print(f"FAILED: {failure}")
     if not failures:
         print("All results agree.")
+        if _run["json"]:
+            seconds = time.perf_counter() - _run["start"]
+            script = Path(sys.argv[0]).stem
+            write(_run["json"], script, _run["description"], _run["quick"], seconds)
     return int(bool(failures))
 
 

@@ -16,6 +16,7 @@ from _common import (
     peak_memory,
     print_table,
 )
+from _results import legend
 from bench_encodings import ALPHA, MODELS, refits
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.pipeline import make_pipeline
@@ -29,6 +30,7 @@ NOISE_SCALES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 N_RELEASES = 100
 ACCURACY = 1e-8  # largest error of a coefficient
 LIMIT = 300.0  # seconds for a whole audit of Adult
+KEYS = ["data", "loss"]
 HEADER = ["data", "n", "d", "loss", "audit s", "one refit s", "refits", "refits s", "ratio"]
 HEADER += ["range of ratio", "error", "peak GB"]
 
@@ -135,8 +137,8 @@ def main():
         slow = "" if seconds <= LIMIT else ", MISSED"
         goals.append(f"{case.loss} {seconds:.0f} s of {LIMIT:.0f}{slow}")
     title = f"Audit of {ATTRIBUTE!r}: 4 attacks, all bounds, {len(NOISE_SCALES)} noise scales, "
-    print_table(f"{title}{cases[0].n_releases} releases each", HEADER, lines)
-    print(
+    print_table(f"{title}{cases[0].n_releases} releases each", HEADER, lines, KEYS)
+    legend(
         "audit s: everything, from the raw table to the report; once\n"
         "refits s: Newton's method from the fit, once for each record, for the encodings alone,\n"
         f"without attacks or bounds; extrapolated from the median of {cases[0].sample} refits, the "
@@ -144,7 +146,7 @@ def main():
     )
     if not options.quick:
         print(f"goals for Adult on 2 cores: {'; '.join(goals)}")
-    print("error: largest difference of a coefficient over the sample")
+    legend("error: largest difference of a coefficient over the sample")
     return exit_status(failures)
 
 

@@ -110,8 +110,12 @@ def main():
     n_channels = (bounds["bound"] == OURS).sum()
     n_counted = (counted["bound"] == OURS).sum()
 
-    header = ["bound / Bayes", "random: median", "95 %", "largest"]
-    header += ["equidistant: median", "95 %", "largest"]
+    header = ["bound / Bayes"]
+    header += [
+        f"{kind}: {name}"
+        for kind in ("random", "equidistant")
+        for name in ("median", "95 %", "largest")
+    ]
     print_table("Ratio of each bound to the Bayes advantage", header, ratio_lines(counted))
     ours = counted[counted["bound"] == OURS]
     lines = [

@@ -65,7 +65,7 @@ def main():
     )
     lines = [in_fresh_process(against_gram_product, *large, loss, rounds) for loss in MODELS]
     header = ["n", "d", "loss", "skleak s", "X.T @ X s", "ratio", "range of ratio", "peak GB"]
-    print_table("Whole data set, in Gram products", [*header, "wide matrix GB"], lines)
+    print_table("Whole data set, in Gram products", [*header, "wide matrix GB"], lines, ["loss"])
     lines, failures = [], []
     for loss in MODELS:
         line, error = in_fresh_process(against_wide_matrix, *small, loss, rounds)
@@ -73,7 +73,9 @@ def main():
         if not error <= ACCURACY:
             failures.append(f"n={small[0]} {loss}: relative error {error:.1e}")
     header = ["n", "d", "loss", "skleak s", "wide s", "ratio", "range of ratio", "error"]
-    print_table("Whole data set, against the SVD of the n(d+1)-wide matrix", header, lines)
+    print_table(
+        "Whole data set, against the SVD of the n(d+1)-wide matrix", header, lines, ["loss"]
+    )
     return exit_status(failures)
 
 

@@ -19,6 +19,7 @@ from _common import (
     synthetic,
     time_in_turns,
 )
+from _results import legend
 
 from skleak.datasets import fetch_adult
 from skleak.influence import candidate_encodings
@@ -129,13 +130,14 @@ def main():
             failures.append(f"{case.loss}: error {error:.1e}")
         slow = "" if seconds <= LIMITS[case.loss] else ", MISSED"
         goals.append(f"{case.loss} {seconds:.1f} s of {LIMITS[case.loss]:.0f}{slow}")
-    print_table("Encodings of two values of an attribute for every record", HEADER, lines)
-    print(
+    title = "Encodings of two values of an attribute for every record"
+    print_table(title, HEADER, lines, ["data", "loss"])
+    legend(
         "refits s: Newton's method from the fit, once for each record, extrapolated from a sample"
     )
     if not options.quick:
         print(f"goals for all records of Adult on 2 cores: {'; '.join(goals)}")
-    print("error: largest difference of a coefficient over the sample")
+    legend("error: largest difference of a coefficient over the sample")
     return exit_status(failures)
 
 

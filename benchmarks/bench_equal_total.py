@@ -22,9 +22,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from _common import Array, exit_status, fetch_or_none, print_table, synthetic
+from _common import (
+    Array,
+    exit_status,
+    fetch_or_none,
+    make_parser,
+    parse_options,
+    print_table,
+    synthetic,
+)
 from _equal_total import GOAL, STEPS_AGREE, Found, Problem, fixed_ratio, search, true_ratio
 from _regress import follow_regress
+from _results import legend
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.exceptions import ConvergenceWarning
@@ -368,10 +377,9 @@ def chosen_studies(options: argparse.Namespace) -> Iterator[Study]:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small sizes, to check the results")
+    parser = make_parser(__doc__)
     parser.add_argument("--long", action="store_true", help="search for multipliers in all cases")
-    options = parser.parse_args()
+    options = parse_options(__doc__, parser)
     sources = [iwpc_cases, mnist_cases, adult_cases, unseen_cases]
     if options.quick:
         sources = [synthetic_cases]
@@ -389,13 +397,13 @@ def main():
         print(f"{study.case.name}, {study.name}: followed", flush=True)
     regress, new_failures, header = follow_regress(options.quick)
     failures += new_failures
-    print_table("Total leakage at unit noise, of all training records", HEADER, lines)
-    print("spread: standard deviation over mean; score: on records held out, without noise;")
-    print("trace: balanced and measured as root mean square over the entries of a record;")
-    print("married: balanced and measured is that column; seconds: fit and total leakage")
+    print_table("Total leakage at unit noise, of all training records", HEADER, lines, HEADER[:2])
+    legend("spread: standard deviation over mean; score: on records held out, without noise;")
+    legend("trace: balanced and measured as root mean square over the entries of a record;")
+    legend("married: balanced and measured is that column; seconds: fit and total leakage")
     print_table('Jacobians of "total" against refits of all of it', REFITS, refits)
     print_table("True leakage of a search for multipliers over the stated one", RATIOS, checks)
-    print("(a, b): the norm a is balanced, b equalised for fixed multipliers; by refits of it all")
+    legend("(a, b): the norm a is balanced, b equalised for fixed multipliers; by refits of it all")
     print_table("True leakage over that which the algorithm of a level equalises", header, regress)
     return exit_status(failures)
 

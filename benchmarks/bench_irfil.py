@@ -192,7 +192,8 @@ def main():
         lines += new_lines
         failures += new_failures
     header = ["data", "iteration", *[f"fits to {level:g}" for level in LEVELS]]
-    print_table("Fits to a relative spread", [*header, "best spread", "passes", "seconds"], lines)
+    header += ["best spread", "passes", "seconds"]
+    print_table("Fits to a relative spread", header, lines, ["data", "iteration"])
     return exit_status(failures)
 
 

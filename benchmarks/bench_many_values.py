@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 from _common import exit_status, fetch_or_none, parse_options, print_table
+from _results import legend
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -75,7 +76,7 @@ def main():
         if not options.quick and seconds > LIMITS[loss]:
             failures.append(f"{loss}: {seconds:.0f} s, more than {LIMITS[loss]:.0f}")
     print_table(f"Audit of {ATTRIBUTE!r}, {len(NOISE_SCALES)} noise scales", HEADER, lines)
-    print(
+    legend(
         "one record ms: all bounds of a record at all noise scales, mean of 20 records\n"
         "ratio: seconds for the bounds of all records over those of the whole audit\n"
         "error: largest standard error of the mean of the tightest bound"

@@ -21,6 +21,7 @@ from _common import (
     synthetic,
     time_in_turns,
 )
+from _results import legend
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import RandomForestClassifier
@@ -51,9 +52,9 @@ MODELS = {
 EXACT = ["data", "n", "d", "loss", "skleak s", "refits s", "sample", "ratio", "range of ratio"]
 EXACT += ["error", "peak GB"]
 SHADOWS = ["data", "n", "d", "model", "shared s", "own s", "sample", "ratio", "range of ratio"]
-SHADOWS += ["apart", "AUC loss", "shadow", "TPR at 1 % loss", "shadow"]
-NUMBERS = ["data", "n", "model", "shadow models", "own laws 0.1 %", "1 %", "shrunk 0.1 %", "1 %"]
-NUMBERS += ["robust 0.1 %", "1 %"]
+SHADOWS += ["apart", "AUC loss", "AUC shadow", "TPR at 1 % loss", "TPR at 1 % shadow"]
+NUMBERS = ["data", "n", "model", "shadow models", "own laws 0.1 %"]
+NUMBERS += ["own laws 1 %", "shrunk 0.1 %", "shrunk 1 %", "robust 0.1 %", "robust 1 %"]
 
 
 @dataclass(frozen=True)
@@ -258,20 +259,26 @@ def main() -> int:
             for n in (2, 4, 8, 16, 64)
         ]
     failures = []
-    for title, header, cases, measure in (
-        ("Exact membership test of every record", EXACT, exact, measure_exact),
-        ("Shadow models for every record", SHADOWS, shadows, measure_shadows),
-        ("Members found, by the number of shadow models", NUMBERS, numbers, measure_numbers),
+    for title, header, keys, cases, measure in (
+        ("Exact membership test of every record", EXACT, ["data", "loss"], exact, measure_exact),
+        ("Shadow models for every record", SHADOWS, ["data", "model"], shadows, measure_shadows),
+        (
+            "Members found, by the number of shadow models",
+            NUMBERS,
+            ["data", "model", "shadow models"],
+            numbers,
+            measure_numbers,
+        ),
     ):
         lines = []
         for case in cases:
             line, wrong = in_fresh_process(measure, case)
             lines.append(line)
             failures += [wrong] if wrong else []
-        print_table(title, header, lines)
-    print("refits s: without each record, from a sample; own s: models for each record, likewise")
-    print("error: of an encoding, relative to how far the record moves the model")
-    print("apart: root mean square of differences between mean scores, in standard errors")
+        print_table(title, header, lines, keys)
+    legend("refits s: without each record, from a sample; own s: models for each record, likewise")
+    legend("error: of an encoding, relative to how far the record moves the model")
+    legend("apart: root mean square of differences between mean scores, in standard errors")
     return exit_status(failures)
 
 

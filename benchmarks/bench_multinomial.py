@@ -17,6 +17,7 @@ from _common import (
     ratio_and_range,
     time_in_turns,
 )
+from _results import legend
 from scipy.special import softmax
 
 from skleak.datasets import fetch_adult, fetch_mnist
@@ -163,8 +164,8 @@ def main():
         if memory > MEMORY:
             failures.append(f"{case.data}: peak memory {memory:.2f} GB")
     print_table("Fisher information loss of every record, many classes", HEADER, lines)
-    print("fit s: solver, spectral and trace norm of every record; dense s: from the sample")
-    print("peak GB: of a process that imports, loads, fits and measures, before the dense method")
+    legend("fit s: solver, spectral and trace norm of every record; dense s: from the sample")
+    legend("peak GB: of a process that imports, loads, fits and measures, before the dense method")
     return exit_status(failures)
 
 

@@ -18,6 +18,7 @@ from _common import (
     synthetic,
     time_in_turns,
 )
+from _results import legend
 
 from skleak.datasets import fetch_adult, fetch_mnist
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
@@ -95,9 +96,10 @@ def main():
             failures.append(f"{case.data} {case.loss}: relative error {error:.1e}")
         if memory > MEMORY:
             failures.append(f"{case.data} {case.loss}: peak memory {memory:.2f} GB")
-    print_table("Fisher information loss of every record (spectral norm)", HEADER, lines)
-    print("dense s: extrapolated from the sample; the faster of two ways")
-    print("peak GB: of a process that imports, loads, fits and measures, before the dense method")
+    title = "Fisher information loss of every record (spectral norm)"
+    print_table(title, HEADER, lines, ["data", "loss"])
+    legend("dense s: extrapolated from the sample; the faster of two ways")
+    legend("peak GB: of a process that imports, loads, fits and measures, before the dense method")
     return exit_status(failures)
 
 

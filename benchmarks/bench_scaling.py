@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 from _common import exit_status, parse_options, print_table, synthetic, time_in_turns
+from _results import note, note_curve
 
 from skleak.linear_model import PrivateLogisticRegression
 
@@ -40,6 +41,8 @@ def main():
     for name, of_size in timed.items():
         seconds = [of_size[size].best for size in sizes]
         exponent = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
+        note_curve(f"leakage, d = {d}", name, "n", sizes, seconds)
+        note(f"{name}: exponent in n", exponent)
         worst = max(max(of_size[size].seconds) / of_size[size].best for size in sizes)
         times = [f"{value:.3f}" for value in seconds]
         lines.append([name, *times, f"{exponent:.2f}", f"{worst:.1f}"])

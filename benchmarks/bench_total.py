@@ -19,6 +19,7 @@ from _common import (
     synthetic,
     time_in_turns,
 )
+from _results import legend
 from sklearn.exceptions import ConvergenceWarning
 
 from skleak.datasets import fetch_adult, fetch_iwpc
@@ -156,10 +157,13 @@ def main():
         if case.limit is not None:
             slow = "" if seconds <= case.limit else ", MISSED"
             goals.append(f"{case.data} {seconds:.0f} s of {case.limit:.0f}{slow}")
-    print_table("Total leakage of every record of a reweighted fit", HEADER, lines)
-    print("refits s: central differences in every column of every record, from a sample of columns")
-    print("error: largest over the sample, relative to the largest entry of it")
-    print("total / conditional: least, median and largest")
+    title = "Total leakage of every record of a reweighted fit"
+    print_table(title, HEADER, lines, ["data", "loss"])
+    legend(
+        "refits s: central differences in every column of every record, from a sample of columns"
+    )
+    legend("error: largest over the sample, relative to the largest entry of it")
+    legend("total / conditional: least, median and largest")
     if goals:
         print(f"goals for all records on 2 cores: {'; '.join(goals)}")
     return exit_status(failures)
