@@ -1,0 +1,227 @@
+"""Fields of the JSON files: what each means, and small files to read them off."""
+
+import json
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from sklearn.datasets import load_diabetes
+
+from skleak.audit import LeakageAuditor, MembershipAuditor
+from skleak.linear_model import PrivateLinearRegression
+
+MODEL = PrivateLinearRegression(2.0, random_state=0)
+GAME: dict[str, Any] = {"noise_scales": [2.0], "n_releases": 4, "random_state": 0}
+
+# What is the same in several files stands once; `file:field` is about one file alone.
+MEANINGS: dict[str, str] = {
+    "schema": "name of the format",
+    "schema_version": "rises with every change that breaks a reader",
+    "skleak": "version that wrote the file",
+    "confidential": "whether the file says something of single persons",
+    "estimator": "class of the audited estimator",
+    "attribute": "the sensitive column; null of whole records and of membership",
+    "kind": "what is under attack: categorical, number, records or membership",
+    "released:kind": "class of the released model; what `from_json` builds",
+    "format": "name of the format",
+    "version": "version of the format",
+    "findings": "the sentences of the report, the answer first",
+    "assumptions": "what the numbers suppose",
+    "facts": "the findings as data",
+    "carriers": "records with rare values, and how surely each is known",
+    "features": "a row for each column, the most exposed first",
+    "groups": "a row for each group, where groups were given",
+    "leakage:records": "a row for each record: its losses, and what shows that it was trained on",
+    "results": "a row for each noise scale and attack; see [its columns](audit_columns.md)",
+    "records": "a row for each noise scale and record; see [its columns](audit_columns.md)",
+    "checks": "whether the estimator adds the noise that it states",
+    "settings": "what was audited, and how",
+    "reproducibility": "versions, constructor calls, seeds and a digest of the data",
+    "decision": "the first sentence of the report as data",
+    "dataset": "the data set as a whole, and the fit",
+    "differential_privacy": "the guarantee that holds beside the losses, or why none does",
+    "content": "the fitted attributes of the released model, and nothing else",
+}
+DATASET = {
+    "converged": "whether the fit reached its minimum; without it no loss is known",
+    "n_records": "number of records",
+    "n_features": "number of columns",
+    "noise_scale": "standard deviation of the noise on each coefficient",
+    "noise_covariance": "shape of the noise",
+    "alpha": "strength of the penalty, relative to the mean loss",
+    "loss": "loss that was minimised",
+    "private_target": "whether the target counts as unknown to the attacker",
+    "reweighting": "name of the reweighting, or null",
+    "mean_loss": "mean Fisher information loss of a record",
+    "std_loss": "standard deviation of the losses",
+    "min_loss": "smallest loss",
+    "median_loss": "median loss",
+    "max_loss": "largest loss",
+    "spread": "standard deviation over mean of the losses",
+    "joint_loss": "loss of all records together",
+    "conditional_mean_loss": "under a reweighting: mean loss were the weights fixed",
+    "conditional_max_loss": "the largest of those",
+    "through_mean_mean_loss": "under noise shaped by the data: mean loss through the mean alone",
+    "through_mean_max_loss": "the largest of those",
+    "through_covariance_mean_loss": "mean loss through the shape of the noise alone",
+    "through_covariance_max_loss": "the largest of those",
+    "group_spread": "standard deviation over mean of the mean losses of groups",
+    "most_exposed_records": "labels of the records of largest loss",
+    "noise_goal": "the goal that the noise was found for, or null",
+    "seeded": "whether the noise can be replayed, and so protects nobody",
+    "n_records_moving_rung": "records that could move the published noise scale, where counted",
+    "loss_quantiles": "quantiles of the losses",
+    "quantile_error": "relative error of these and of the median; 0 where they are exact",
+    "unequal_weights": "whether two sample weights differ",
+    "carriers": "records with rare values, by column",
+    "raw_columns": "whether columns are those of the raw table",
+    "individual_privacy": "settings of the guarantee for each person",
+}
+GUARANTEE = {
+    "holds": "whether a guarantee is claimed",
+    "reasons": "what is missing for one",
+    "sensitivity": "how far replacing a record moves the coefficients at most",
+    "mu": "sensitivity over noise",
+    "delta": "the delta of epsilon",
+    "epsilon": "epsilon at that delta",
+}
+SETTINGS = {
+    "utility_name": "score by which the model is judged",
+    "utility_data": "records on which it is judged",
+    "noiseless_utility": "that score without noise",
+    "preprocessing": "whether preprocessing is held fixed, refitted, or absent",
+    "n_records": "number of records",
+    "n_columns": "number of columns",
+    "n_targets": "number of records under attack",
+    "n_releases": "simulated releases at each noise scale",
+    "secrets": "drawn from the prior, or the actual ones",
+    "prior": "what attackers know beforehand",
+    "values": "values that the secret may have",
+    "confidence_level": "level of the intervals shown",
+    "verdict_level": "level of the intervals behind verdicts",
+    "bounds": "bounds that were computed",
+    "attacks": "attacks that were played",
+    "noise_covariance": "shape of the noise",
+    "imputed": "share of secrets that imputation gets right without the model",
+    "determined_by": "columns that determine the sensitive one, and how surely",
+    "determines": "columns that the sensitive one determines",
+    "target_counts": "whether the target is a count",
+    "has_noise": "whether the release is noisy",
+    "wrappers": "searches and wrappers around the audited model",
+    "chosen": "parameters that a search chose",
+    "transformed": "whether the target was transformed",
+    "seeded": "parts of the model that carry a seed",
+    "outputs": "what each attack was shown of the release",
+    "private_sgd": "whether the model was trained by private SGD",
+    "reweighting": "name of the reweighting, or null",
+    "labels": "what records are called by",
+    "max_advantage": "the limit of the decision",
+    "membership_prior": "probability with which each candidate is a member",
+    "reference": "where the records come from that set thresholds",
+    "n_reference": "number of those records",
+    "n_always": "records that are members in every release",
+    "gap_loss": "loss of the generalisation gap",
+    "exact_test": "why the exact test was not played; empty where it was",
+    "unchecked": "why the noise was not checked; empty where it was",
+}
+DECISION = {
+    "status": "kept, exceeds, unknown, or invalid where the mechanism failed its checks",
+    "limit": "the largest advantage that is accepted",
+    "n_scales": "number of noise scales audited",
+    "noise": "the noise scale that the sentence is about",
+    "advantage": "what attackers gain there at most, on average over records",
+    "source": "whether a bound says so, or an attack",
+    "kind": "what is under attack",
+    "attribute": "the sensitive column",
+    "secrets": "drawn from the prior, or the actual ones",
+    "at_most": "of a number: share of the squared error that attackers remove at most",
+    "unbiased": "whether it is about unbiased attackers alone",
+    "has_noise": "whether the release is noisy",
+    "best": "the best attack that was played",
+    "utility": "score of the released model, with and without noise",
+    "named_by": "what records are called by",
+    "n_targets": "number of records under attack",
+    "n_above": "records whose own figure is above the limit",
+    "labels": "who they are, the most exposed first",
+    "largest": "the largest of those figures",
+    "by": "whether a bound says so, or an attack",
+}
+CONTENT = {
+    "coef_": "noisy coefficients",
+    "intercept_": "noisy intercept",
+    "noise_scale_": "standard deviation of the noise on each coefficient",
+    "noise_step_": "step of the public grid on which the numbers lie",
+    "noise_sampler_": "how the noise was drawn",
+    "coef_noise_scale_": "standard deviation by coefficient",
+    "intercept_noise_scale_": "standard deviation of the noise on the intercept",
+    "n_features_in_": "number of columns",
+    "feature_names_in_": "names of the columns",
+    "provenance_": "how the model was trained, and the guarantee that holds",
+}
+for start, part in {
+    "dataset": DATASET,
+    "differential_privacy": GUARANTEE,
+    "settings": SETTINGS,
+    "decision": DECISION,
+    "content": CONTENT,
+}.items():
+    MEANINGS |= {f"{start}.{name}": meaning for name, meaning in part.items()}
+# Objects whose inner names depend on the data or the machine.
+CLOSED = {"reproducibility"}
+
+
+def _records() -> Any:
+    X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    return X.iloc[:60], y.iloc[:60]
+
+
+def _audited(auditor: Any) -> dict[str, Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return auditor.fit(*_records()).report_.to_dict()
+
+
+def _fitted() -> Any:
+    return MODEL.fit(*_records())
+
+
+def _released() -> dict[str, Any]:
+    with warnings.catch_warnings():  # of the seed, which protects nobody
+        warnings.simplefilter("ignore")
+        return json.loads(_fitted().release().to_json())
+
+
+# The title, the call, and a file of each format.
+EXAMPLES: dict[str, tuple[str, str, Callable[[], dict[str, Any]]]] = {
+    "leakage": (
+        "Leakage report",
+        "estimator.leakage_report().to_json()",
+        lambda: _fitted().leakage_report().to_dict(),
+    ),
+    "attribute": (
+        "Audit of a column",
+        "LeakageAuditor(...).fit(X, y).report_.to_json()",
+        lambda: _audited(LeakageAuditor(MODEL, "sex", **GAME)),
+    ),
+    "membership": (
+        "Audit of membership",
+        "MembershipAuditor(...).fit(X, y).report_.to_json()",
+        lambda: _audited(MembershipAuditor(MODEL, **GAME)),
+    ),
+    "released": ("Released model", "estimator.release().to_json()", _released),
+}
+
+
+def fields(document: dict[str, Any], start: str = "") -> list[tuple[str, Any]]:
+    """Return the path and the value of every field, down to two levels."""
+    found = []
+    for name, value in document.items():
+        found.append((start + name, value))
+        if isinstance(value, dict) and not start and name not in CLOSED:
+            found += fields(value, f"{name}.")
+    return found
+
+
+def meaning(file: str, path: str) -> str | None:
+    """Return what a field of a file means, None where nobody wrote it down."""
+    return MEANINGS.get(f"{file}:{path}", MEANINGS.get(path))
