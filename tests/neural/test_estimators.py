@@ -278,11 +278,11 @@ def test_the_ledger_is_charged(data, tmp_path):
 
 def test_a_refused_step_leaves_nothing(data, tmp_path):
     X, y = data
-    first = _model(random_state=None).fit(X, y)
-    ceiling = 1.001 * float(first.fisher_information_loss_.max())
-    ledger = LeakageLedger(tmp_path / "ledger.db", max_leakage=2.0 * ceiling)
+    # Losses follow the secret draws: the ceiling is far above those of one fit.
+    first = _model(random_state=None).fit(X, y).fisher_information_loss_.max()
+    ledger = LeakageLedger(tmp_path / "ledger.db", max_leakage=4.0 * float(first))
     model = _model(random_state=None, ledger=ledger).fit(X, y)
-    for _ in range(100):
+    for _ in range(1000):
         before, steps = model.predict_proba(X), model.n_steps_
         try:
             model.partial_fit(X, y)
