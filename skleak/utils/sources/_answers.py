@@ -37,8 +37,8 @@ def lazily(method: F) -> F:
         kind = getattr(self, "_released", type(self))
         if isinstance(X, str | PathLike):
             raise TypeError(
-                f"{method.__name__} opens no file, since a model that is served would open those of "
-                "its machine for whoever asks; got a path. Pass polars.scan_parquet(path), or a "
+                f"{method.__name__} opens no file, since a model that is served would open those "
+                "of its machine for whoever asks; got a path. Pass polars.scan_parquet(path), or a "
                 "Dask frame."
             )
         if not is_large_source(X) or "coef_" not in getattr(kind, "_published", ()):
