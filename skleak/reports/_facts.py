@@ -16,7 +16,7 @@ from skleak.utils.summaries._quantiles import Quantiles
 
 @dataclass(frozen=True)
 class LossBins:
-    """How many records have which loss, where a report lists the most exposed ones alone."""
+    """Numbers of records by loss, where a report lists the most exposed ones alone."""
 
     whole: Quantiles
     groups: Mapping[Any, Quantiles]  # by label; empty without groups

@@ -41,7 +41,7 @@ class LossTotals:
 
 @dataclass(frozen=True)
 class Parts:
-    """What a report is made of."""
+    """Parts that a report is made of."""
 
     estimator: str
     records: pd.DataFrame

@@ -27,7 +27,7 @@ class _CenteredMultinomial(MultinomialObjective):
 
 @dataclass(frozen=True)
 class Template:
-    """What the objectives of all blocks have in common; it holds no record."""
+    """Common parts of the objectives of all blocks; it holds no record."""
 
     loss: Any
     alpha: float

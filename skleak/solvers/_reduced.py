@@ -62,7 +62,7 @@ class Moments:
 
 
 class _OutsideMemory:
-    """What objectives have in common whose records are Dask arrays."""
+    """Common parts of objectives whose records are Dask arrays."""
 
     # Of the objective that this is part of.
     X: Any

@@ -156,7 +156,7 @@ def norm_of_joint(joint: FloatArray, norm: Norm) -> float:
 
 
 class JointParts(Protocol):
-    """What makes the Gram matrix of a joint Jacobian from sums over blocks of records."""
+    """Parts that make the Gram matrix of a joint Jacobian from sums over blocks of records."""
 
     @property
     def joint_width(self) -> int:

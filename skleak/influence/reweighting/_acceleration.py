@@ -30,11 +30,11 @@ class Equalized(Generic[State]):
 
 
 class Equation(Protocol[State]):
-    """What is solved: a point makes weights, these a fit, and that the residual of the point."""
+    """Equation to solve: a point makes weights, these a fit, and that the residual of the point."""
 
     @property
     def copies(self) -> FloatArray:
-        """How much each entry of a residual counts in least squares, of shape (size,)."""
+        """Return how much each entry of a residual counts in least squares, of shape (size,)."""
 
     def at(self, point: FloatArray) -> Step[State]:
         """Fit at a point of shape (size,)."""

@@ -279,7 +279,7 @@ class _WeightChange:
         return np.asarray(change * g.follows)
 
     def _lack(self, g: Gradients, omega: FloatArray) -> FloatArray:
-        """What the logarithms of the losses lack to a common constant, (b,)."""
+        """Return what the logarithms of the losses lack to a common constant, (b,)."""
         rule, level = self.balance.rule, self.balance.level
         losses = omega * np.hypot(g.kappa, level / rule.largest_weight)
         leaks = (g.kappa > 0.0) & (omega > 0.0)

@@ -123,7 +123,7 @@ class _Records(Generic[State]):
 
     @cached_property
     def present(self) -> BoolArray:
-        """Which records take part, (n,)."""
+        """Tell which records take part, (n,)."""
         return self.sample_weight > 0.0
 
     @cached_property

@@ -72,9 +72,8 @@ class WeightSearch(ABC):
 
     @abstractmethod
     def _start(self) -> FloatArray:
-        """Where every search begins: at, or after, the fit without weights."""
+        """Return where every search begins: at, or after, the fit without weights."""
 
-    @abstractmethod
     def _solve(
         self,
         rule: WeightRule,
@@ -86,6 +85,12 @@ class WeightSearch(ABC):
         **options: Any,
     ) -> Equalized[Any]:
         """Solve for the weights of a rule."""
+        options |= {"start": start, "max_iter": max_fits - 1, "tol": tol}
+        return self._iterate(rule, newton, options)
+
+    @abstractmethod
+    def _iterate(self, rule: WeightRule, newton: bool, options: dict[str, Any]) -> Equalized[Any]:
+        """Iterate to the weights of a rule, with or without Newton's steps."""
 
     def _refit(self, reweights: Array, start: FloatArray | None) -> Minimum | None:
         """Fit with such weights; None where there is no minimum, but a fit to go back to."""
@@ -125,20 +130,10 @@ class RecordSearch(WeightSearch):
     def _start(self) -> FloatArray:
         return np.ones(len(self.objective.y))
 
-    def _solve(
-        self,
-        rule: WeightRule,
-        start: FloatArray,
-        tol: float,
-        max_fits: int,
-        *,
-        newton: bool = False,
-        **options: Any,
-    ) -> Equalized[Any]:
+    def _iterate(self, rule: WeightRule, newton: bool, options: dict[str, Any]) -> Equalized[Any]:
         turn = partial(self._newton, rule) if newton else None
         measure, copies = partial(self._measure, rule), self.objective.sample_weight
-        options |= {"start": start, "max_iter": max_fits - 1, "tol": tol, "newton": turn}
-        return equalize(measure, copies, **options)
+        return equalize(measure, copies, newton=turn, **options)
 
     def _measure(self, rule: WeightRule, reweights: FloatArray) -> tuple[FloatArray, Minimum]:
         """Measure what a rule balances, after a refit; note what the wanted rule says of it."""
@@ -181,20 +176,10 @@ class FitSearch(WeightSearch):
         self.coordinates = Coordinates.of(factor)
         return self.coordinates.start
 
-    def _solve(
-        self,
-        rule: WeightRule,
-        start: FloatArray,
-        tol: float,
-        max_fits: int,
-        *,
-        newton: bool = False,
-        **options: Any,
-    ) -> Equalized[Any]:
+    def _iterate(self, rule: WeightRule, newton: bool, options: dict[str, Any]) -> Equalized[Any]:
         assert self.coordinates is not None
         equation = FitEquation(self.objective, rule, self.coordinates, self._refit, self._noted)
-        options |= {"max_iter": max_fits - 1, "tol": tol}
-        return accelerated(equation, start, newton=equation.turn if newton else None, **options)
+        return accelerated(equation, newton=equation.turn if newton else None, **options)
 
     def _noted(self, rule: WeightRule, step: Step[Any]) -> None:
         """Judge a fit by the rule whose weights are wanted."""

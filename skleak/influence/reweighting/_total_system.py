@@ -76,7 +76,7 @@ class AdjointSystem:
 
     @cached_property
     def packing(self) -> "Packing":
-        """How unknowns and equations are packed."""
+        """Return how unknowns and equations are packed."""
         return Packing(self.balance, float(1.0 / np.sqrt(self.objective.total)))
 
     def solve_dense(self) -> Adjoint:

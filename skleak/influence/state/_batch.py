@@ -47,7 +47,7 @@ class RecordBatch:
         return self if is_large(self.X) else self.take(np.flatnonzero(self.present))
 
     def n_present(self) -> int:
-        """How many take part."""
+        """Return how many take part."""
         if not is_large(self.X):
             return int(np.count_nonzero(self.present))
         return Blocks.of(self.sample_weight, width=1).map_reduce(_count_positive, add)

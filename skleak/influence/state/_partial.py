@@ -12,8 +12,8 @@ from skleak.utils._typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
-class PartialObjective(Objective):
-    """Some records of an objective, which answers for all of them."""
+class _Partial:
+    """Common part of objectives with some records of another, that answer for all of them."""
 
     whole: Objective = field(kw_only=True)
     positions: IntArray = field(kw_only=True)  # of the records among all, (m,)
@@ -35,7 +35,7 @@ class PartialObjective(Objective):
 
     def gradients(self, at: FloatArray, without: IntArray | None = None) -> FloatArray:
         """Unnormalised gradients of all records; ``without`` are positions among these."""
-        return _gradients(self.whole, self.positions, at, without)
+        return self.whole.gradients(at, None if without is None else self.positions[without])
 
     def with_record(self, row: int, x: FloatArray, y: float | None = None) -> Any:
         """Return the objective of all records with other entries in one of these."""
@@ -43,40 +43,13 @@ class PartialObjective(Objective):
 
 
 @dataclass(frozen=True)
-class PartialMultinomialObjective(MultinomialObjective):
+class PartialObjective(_Partial, Objective):
+    """Some records of an objective, which answers for all of them."""
+
+
+@dataclass(frozen=True)
+class PartialMultinomialObjective(_Partial, MultinomialObjective):
     """Some records of a multinomial objective; see `PartialObjective`."""
-
-    whole: Objective = field(kw_only=True)
-    positions: IntArray = field(kw_only=True)
-
-    @property
-    def total(self) -> float:
-        """``N``, the sum of the sample weights of all records."""
-        return self.whole.total
-
-    @property
-    def n_records(self) -> int:
-        """The number of all records."""
-        return self.whole.n_records
-
-    @property
-    def weight_range(self) -> tuple[float, float]:
-        """Smallest and largest sample weight of all records."""
-        return self.whole.weight_range
-
-    def gradients(self, at: FloatArray, without: IntArray | None = None) -> FloatArray:
-        """Unnormalised gradients of all records; ``without`` are positions among these."""
-        return _gradients(self.whole, self.positions, at, without)
-
-    def with_record(self, row: int, x: FloatArray, y: float | None = None) -> Any:
-        """Return the objective of all records with other entries in one of these."""
-        return self.whole.with_record(int(self.positions[row]), x, y)
-
-
-def _gradients(
-    whole: Objective, positions: IntArray, at: FloatArray, without: IntArray | None
-) -> FloatArray:
-    return whole.gradients(at, None if without is None else positions[without])
 
 
 @dataclass(frozen=True)

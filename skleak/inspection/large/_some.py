@@ -159,7 +159,7 @@ class TableFacts:
         return np.asarray(groups)[self.positions]
 
     def _codes(self, column: pd.Series, facts: ColumnFacts) -> tuple[IntArray, IntArray]:
-        """Which of the values each of the records has, (m,), and one of them that has each."""
+        """Find which of the values each of the records has, (m,), and one of them that has each."""
         if facts.values is None:
             none = np.zeros(len(column), dtype=np.intp)
             return none, none[:0]

@@ -173,7 +173,7 @@ class _Blockwise:
 
     @cached_property
     def _arrays(self) -> tuple[Any, ...]:
-        """What is known of each record, where it is; see `BlockRecords`."""
+        """Return what is known of each record, where it is; see `BlockRecords`."""
         batch, model, position = self.batch, self._model, positions_of(self.batch.X)
         labels = position if self.index is None else self.index
         columns = [one.block for one in self._asked.unknowns]

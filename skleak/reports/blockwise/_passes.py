@@ -57,7 +57,7 @@ class BlockRecords:
 
 @dataclass(frozen=True)
 class Survey:
-    """What the first pass finds."""
+    """Findings of the first pass."""
 
     losses: LossSummary
     columns: Moments  # of the losses about each column, at the noise of the fit
@@ -87,7 +87,7 @@ def survey(*arrays: Any) -> Survey:
 
 @dataclass(frozen=True)
 class ColumnSummary:
-    """How far the values of a column are apart, over records that take part in a fit."""
+    """Distances between the values of a column, over records that take part in a fit."""
 
     worst: Largest  # the one record of the largest distance
     gains: Quantiles
@@ -139,7 +139,7 @@ class ColumnSummary:
 
 @dataclass(frozen=True)
 class Measured:
-    """What the second pass finds."""
+    """Findings of the second pass."""
 
     columns: tuple[ColumnSummary, ...]
     people: Largest  # the records of the largest loss, with what is told of each

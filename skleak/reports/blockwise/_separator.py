@@ -25,7 +25,7 @@ class BlockSeparator(Separator):
 
     @property
     def n_training(self) -> int:
-        """How many records the fit has."""
+        """Return how many records the fit has."""
         return self.n_all
 
     def solvable(self, unknown: Unknown) -> bool:
@@ -39,7 +39,7 @@ class BlockSeparator(Separator):
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of every block of records. It holds no record."""
+    """Questions to every block of records. It holds no record."""
 
     state: FitState  # without records
     unknowns: tuple[Unknown, ...]
@@ -62,7 +62,7 @@ class Asked:
 
     @property
     def limits(self) -> Separator:
-        """What says how many records are looked at."""
+        """Return what says how many records are looked at."""
         none = RecordBatch(np.empty((0, self.state.n_features)), *np.empty((3, 0)))
         return self.separator(none, np.empty((0, len(self.unknowns))))
 

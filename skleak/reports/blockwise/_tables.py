@@ -17,7 +17,7 @@ from skleak.utils.summaries._moments import Moments
 
 @dataclass(frozen=True)
 class ColumnsTable:
-    """What is told of columns."""
+    """Tables of columns."""
 
     features: pd.DataFrame
     carriers: pd.DataFrame

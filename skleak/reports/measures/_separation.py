@@ -193,7 +193,7 @@ class Separator:
 
     @property
     def n_training(self) -> int:
-        """How many records the fit has."""
+        """Return how many records the fit has."""
         return self.state.objective.n_records
 
     def _cost(self, n_values: int) -> float:
@@ -262,7 +262,7 @@ class Separator:
 
     @property
     def n_exposed(self) -> int:
-        """How many records are looked at to find what is known best."""
+        """Return how many records are looked at to find what is known best."""
         return int(np.clip(self.work / self._cost(2 * _N_NODES), 1, 3))
 
     def _own_information(self, unknown: Unknown, which: IntArray) -> FloatArray:

@@ -155,7 +155,7 @@ def _beside(*columns: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Kernel:
-    """What is done to a block, as it travels to where the block is."""
+    """Call on a block, as it travels to where the block is."""
 
     run: Callable[..., Any]
     f: Any

@@ -17,7 +17,7 @@ _MOST_KEPT = 1 << 28
 
 @dataclass
 class Passes:
-    """How often all records were walked through."""
+    """Number of walks through all records."""
 
     n: int = 0
     verbose: bool = False  # whether each has a progress bar

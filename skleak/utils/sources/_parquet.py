@@ -62,7 +62,7 @@ class ParquetTable(StoredTable):
 
     @cached_property
     def token(self) -> str:
-        """What tells this table from others, and from itself once it is changed."""
+        """Return what tells this table from others, and from itself once it is changed."""
         return repr([(piece.path, piece.print, piece.groups) for piece in self.pieces])
 
     def slices(self, n_columns: int) -> list[Slice]:

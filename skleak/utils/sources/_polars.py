@@ -35,7 +35,7 @@ class PolarsTable(StoredTable):
 
     @property
     def token(self) -> str:
-        """What tells this frame from others."""
+        """Return what tells this frame from others."""
         return self.unique
 
     def slices(self, n_columns: int) -> list[Slice]:

@@ -32,7 +32,7 @@ class StoredTable(ABC):
     @property
     @abstractmethod
     def token(self) -> str:
-        """What tells this table from others, and from itself once it is changed."""
+        """Return what tells this table from others, and from itself once it is changed."""
 
     @property
     @abstractmethod

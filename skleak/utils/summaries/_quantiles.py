@@ -24,7 +24,7 @@ _MANTISSA = 52
 
 @dataclass(frozen=True)
 class Quantiles:
-    """How many of some numbers lie where; NaN are left out, and counted."""
+    """Numbers of values by size; NaN are left out, and counted."""
 
     bins: npt.NDArray[np.int64]  # ascending, (k,)
     counts: npt.NDArray[np.int64]  # numbers in each, (k,)
@@ -49,7 +49,7 @@ class Quantiles:
 
     @property
     def n(self) -> int:
-        """How many numbers there are, without NaN."""
+        """Return how many numbers there are, without NaN."""
         return int(self.counts.sum())
 
     @property

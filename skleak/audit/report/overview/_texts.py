@@ -158,71 +158,79 @@ def dpia(report: AuditFacts) -> Text:
         "Regulation (EU) 2016/679 (General Data Protection Regulation), article 35, data "
         "protection impact assessment.",
         "Paragraphs are those of the Regulation.",
-        (
-            Criterion(
-                "Article 35(7)(a)",
-                "Systematic description",
-                "What are the processing operations envisaged, and their purposes?",
-                processing(report),
-                (
-                    "The purposes, and where applicable the legitimate interest pursued.",
-                    "Sources, recipients and retention of the data.",
-                ),
+        (*_risks(report), *_participation(report)),
+    )
+
+
+def _risks(report: AuditFacts) -> tuple[Criterion, ...]:
+    return (
+        Criterion(
+            "Article 35(7)(a)",
+            "Systematic description",
+            "What are the processing operations envisaged, and their purposes?",
+            processing(report),
+            (
+                "The purposes, and where applicable the legitimate interest pursued.",
+                "Sources, recipients and retention of the data.",
             ),
-            Criterion(
-                "Article 35(7)(b)",
-                "Necessity and proportionality",
-                "Are the operations necessary and proportionate to the purposes?",
-                (use(report),),
-                (
-                    "Why the purposes need personal data of this kind and number.",
-                    "Which score the purposes need: what lies above could be given up for noise.",
-                ),
+        ),
+        Criterion(
+            "Article 35(7)(b)",
+            "Necessity and proportionality",
+            "Are the operations necessary and proportionate to the purposes?",
+            (use(report),),
+            (
+                "Why the purposes need personal data of this kind and number.",
+                "Which score the purposes need: what lies above could be given up for noise.",
             ),
-            Criterion(
-                "Article 35(7)(c)",
-                "Risks to the rights and freedoms of data subjects",
-                "What can become known about people, and how likely is that?",
-                (decided(report), every_record(report), bounds_known(report)),
-                (
-                    "How severe it is for people if this becomes known.",
-                    "Risks other than that the released model tells of its training records.",
-                ),
-                noise_table(report),
+        ),
+        Criterion(
+            "Article 35(7)(c)",
+            "Risks to the rights and freedoms of data subjects",
+            "What can become known about people, and how likely is that?",
+            (decided(report), every_record(report), bounds_known(report)),
+            (
+                "How severe it is for people if this becomes known.",
+                "Risks other than that the released model tells of its training records.",
             ),
-            Criterion(
-                "Article 35(7)(d)",
-                "Measures to address the risks",
-                "Which safeguards and security measures are envisaged?",
-                measures(report),
-                (
-                    "The noise scale that is chosen, and who decided it.",
-                    _OTHER_RELEASES,
-                    "Access to the records, and to this report.",
-                ),
+            noise_table(report),
+        ),
+        Criterion(
+            "Article 35(7)(d)",
+            "Measures to address the risks",
+            "Which safeguards and security measures are envisaged?",
+            measures(report),
+            (
+                "The noise scale that is chosen, and who decided it.",
+                _OTHER_RELEASES,
+                "Access to the records, and to this report.",
             ),
-            Criterion(
-                "Article 35(2)",
-                "Advice of the data protection officer",
-                "What did the data protection officer advise?",
-                (),
-                ("The advice, its date, and what followed from it.",),
-            ),
-            Criterion(
-                "Article 35(9)",
-                "Views of data subjects",
-                "Were the views of data subjects or their representatives sought, where "
-                "appropriate?",
-                (),
-                ("The views, or why they were not sought.",),
-            ),
-            Criterion(
-                "Article 35(11)",
-                "Review",
-                "When is it reviewed, at least where the risk changes?",
-                (made_with(report),),
-                ("When the audit is repeated: with new records, columns, models or releases.",),
-            ),
+        ),
+    )
+
+
+def _participation(report: AuditFacts) -> tuple[Criterion, ...]:
+    return (
+        Criterion(
+            "Article 35(2)",
+            "Advice of the data protection officer",
+            "What did the data protection officer advise?",
+            (),
+            ("The advice, its date, and what followed from it.",),
+        ),
+        Criterion(
+            "Article 35(9)",
+            "Views of data subjects",
+            "Were the views of data subjects or their representatives sought, where appropriate?",
+            (),
+            ("The views, or why they were not sought.",),
+        ),
+        Criterion(
+            "Article 35(11)",
+            "Review",
+            "When is it reviewed, at least where the risk changes?",
+            (made_with(report),),
+            ("When the audit is repeated: with new records, columns, models or releases.",),
         ),
     )
 
