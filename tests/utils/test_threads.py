@@ -87,7 +87,8 @@ def test_the_same_bits_with_threads(rng, monkeypatch, task):
     for threads in (1, 3):
         monkeypatch.setattr(_threads, "_blas_threads", lambda threads=threads: threads)
         blocks = Blocks.of(X, y, elements=20, task=task)
-        found.append((blocks.map(lambda X, y: X @ X[0] + y), blocks.map_reduce(lambda X, y: X.T @ y, add)))
+        sums = blocks.map_reduce(lambda X, y: X.T @ y, add)
+        found.append((blocks.map(lambda X, y: X @ X[0] + y), sums))
     for one, several in zip(*found, strict=True):
         assert_array_equal(one, several)
 
