@@ -12,6 +12,7 @@ from skleak._released import LinearPredictionMixin
 from skleak.influence.state import FitState
 from skleak.linear_model._calibration import LinearModelProblem
 from skleak.linear_model._fitting import solve, solve_reweighted, weight_rule
+from skleak.linear_model._goals_outside import calibrated_together, is_one_block
 from skleak.linear_model._large import check_supported, large_objective
 from skleak.linear_model._noise import noise_shape
 from skleak.linear_model._partial_blocks import warn_of_partial_blocks
@@ -212,6 +213,8 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         goal = self.noise_scale
         if not isinstance(goal, NoiseGoal):
             return state
+        if goal.data_dependent and is_large(state.objective.X) and is_one_block(state.objective):
+            return calibrated_together(self, state)
         problem = LinearModelProblem.of(state, self._promises())
         warn_of_partial_blocks(goal, problem)
         if not goal.data_dependent:

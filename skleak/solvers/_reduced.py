@@ -5,9 +5,10 @@ each block computes it with the objective of records in memory, and the sums are
 where the blocks are. What reaches this process is as large as a Hessian.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from skleak.utils._blocks import Blocks
 from skleak.utils._optional import dask_module
 from skleak.utils._typing import Array, FloatArray, IntArray
 from skleak.utils.blocks._passes import computed
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,12 @@ class _OutsideMemory:
         vectors = (self.X, self.y, self.sample_weight, self.reweights)
         return Template.of(self).objective(*computed([v[np.asarray(rows)] for v in vectors]))
 
+    def together(self, f: Callable[..., Result], *small: Any) -> Result:
+        """Return ``f(objective, *small)`` of all records in one block, made where they lie."""
+        vectors = (self.X, self.y, self.sample_weight, self.reweights)
+        one = Blocks.of(*(v.rechunk(-1) for v in vectors), width=0, keep_sparse=True)
+        return one.map_reduce(_together, _only, Template.of(self), f, small)
+
     def without(self, row: int) -> Any:
         """Return the same objective without one of the records."""
         own = self.parts(np.array([row]))
@@ -150,6 +159,22 @@ class _OutsideMemory:
     def _exchanged(self, old: float | None, new: float | None, weight: float) -> FloatArray:
         """Sums of the targets with another target, or one more or less, of such a weight."""
         raise NotImplementedError
+
+
+def _together(
+    X: Any,
+    y: FloatArray,
+    s: FloatArray,
+    omega: FloatArray,
+    template: Template,
+    f: Callable[..., Result],
+    small: tuple[Any, ...],
+) -> Result:
+    return f(template.objective(X, y, s, omega), *small)
+
+
+def _only(one: Result, other: Result) -> Result:
+    raise AssertionError("all records are one block")
 
 
 def _pointwise(
