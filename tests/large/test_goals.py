@@ -6,7 +6,7 @@ import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
-from large_tables import MODELS
+from large_tables import MODELS, records
 from numpy.testing import assert_allclose
 
 from skleak.mechanisms import MaxAdvantage, MaxLeakage
@@ -24,21 +24,6 @@ GOALS = [
     MaxAdvantage(0.2, "(target)"),
     MaxAdvantage(0.2, "c"),
 ]
-
-
-def records(kind, rng, n):
-    """A binary column, one of three values, a numeric one; targets of a kind, and weights."""
-    X = rng.normal(size=(n, 3))
-    X[:, 0] = X[:, 0] > 0.3
-    X[:, 1] = rng.integers(0, 3, size=n)
-    a = X @ [0.6, 0.3, -0.4]
-    y = {
-        "squared": a + rng.normal(size=n),
-        "logistic": (rng.random(n) < 1 / (1 + np.exp(-a))).astype(int),
-        "softmax": np.digitize(a + rng.normal(size=n), [-0.5, 0.5]),
-        "poisson": rng.poisson(np.exp(a / 2)),
-    }[kind]
-    return X, y, rng.integers(0, 3, n).astype(float)
 
 
 def outcome(model, *given):
