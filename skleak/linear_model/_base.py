@@ -10,10 +10,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skleak._released import LinearPredictionMixin
 from skleak.influence.state import FitState
-from skleak.linear_model._calibration import LinearModelProblem
 from skleak.linear_model._fitting import solve, solve_reweighted, weight_rule
 from skleak.linear_model._goals_outside import calibrated_together, is_one_block
 from skleak.linear_model._large import check_supported, large_objective
+from skleak.linear_model._large_problem import problem_of
 from skleak.linear_model._noise import noise_shape
 from skleak.linear_model._partial_blocks import warn_of_partial_blocks
 from skleak.linear_model._releasing import ReleasableModel
@@ -215,7 +215,7 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
             return state
         if goal.data_dependent and is_large(state.objective.X) and is_one_block(state.objective):
             return calibrated_together(self, state)
-        problem = LinearModelProblem.of(state, self._promises())
+        problem = problem_of(state, self._promises())
         warn_of_partial_blocks(goal, problem)
         if not goal.data_dependent:
             return state.at_noise(float(goal.resolve(problem)))
@@ -235,7 +235,7 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             state = replace(twin._solve(objective, no_task()), noise=noise_shape(twin, objective))
-            return float(self.noise_scale.resolve(LinearModelProblem.of(state, self._promises())))
+            return float(self.noise_scale.resolve(problem_of(state, self._promises())))
 
     def _target_masses(self, y: FloatArray, sample_weight: FloatArray) -> FloatArray:
         """Weighted sum of targets that are numbers, (1,), or of the records of classes, (K,)."""

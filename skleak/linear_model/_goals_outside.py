@@ -5,10 +5,14 @@ and a number comes back.
 """
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from skleak.influence.state import FitState, without_records
+from skleak.linear_model._calibration import LinearModelProblem
+from skleak.mechanisms import NoiseGoal
+from skleak.reports import Promises
 from skleak.solvers import Objective
 from skleak.utils._warnings import outer_stacklevel
 
@@ -17,7 +21,7 @@ from skleak.utils._warnings import outer_stacklevel
 _MOST_ENTRIES = 1 << 23
 _MOST_WORK = 1e10
 
-Told = list[tuple[type[Warning], str]]
+Found = TypeVar("Found")
 
 
 def is_one_block(objective: Any) -> bool:
@@ -34,16 +38,37 @@ def calibrated_together(estimator: Any, state: FitState) -> FitState:
         if name in vars(estimator):
             setattr(twin, name, getattr(estimator, name))
     twin.random_state = None if estimator.random_state is None else 0
+    return state.at_noise(_together(state, _calibrated, twin))
+
+
+def resolved_together(goal: NoiseGoal, state: FitState, promises: Promises) -> float:
+    """Resolve a goal with all records in one block."""
+    return _together(state, _resolved, goal, promises)
+
+
+def _calibrated(state: FitState, twin: Any) -> float:
+    return float(twin._calibrated(state).noise_scale)
+
+
+def _resolved(state: FitState, goal: NoiseGoal, promises: Promises) -> float:
+    return float(goal.resolve(LinearModelProblem.of(state, promises)))
+
+
+def _together(state: FitState, f: Callable[..., Found], *small: Any) -> Found:
+    """Call ``f(state, *small)`` with all records in one block, and give the warnings of it."""
     objective: Any = state.objective
-    noise_scale, told = objective.together(_calibrated, twin, without_records(state))
+    found: Found
+    found, told = objective.together(_told, f, without_records(state), small)
     for kind, message in told:
         warnings.warn(message, kind, stacklevel=outer_stacklevel())
-    return state.at_noise(noise_scale)
+    return found
 
 
-def _calibrated(objective: Objective, twin: Any, state: FitState) -> tuple[float, Told]:
-    """Noise scale, and the warnings on the way to it, which the caller is to give."""
-    with warnings.catch_warnings(record=True) as found:
+def _told(
+    objective: Objective, f: Callable[..., Found], state: FitState, small: tuple[Any, ...]
+) -> tuple[Found, list[tuple[type[Warning], str]]]:
+    """What is found, and the warnings on the way to it, which the caller is to give."""
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        noise_scale = twin._calibrated(replace(state, objective=objective)).noise_scale
-    return noise_scale, [(one.category, str(one.message)) for one in found]
+        found = f(replace(state, objective=objective), *small)
+    return found, [(one.category, str(one.message)) for one in warned]

@@ -11,12 +11,13 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
+from scipy import sparse
 
 from skleak.solvers._block_sums import Template, large_point
 from skleak.solvers._multinomial import MultinomialObjective
 from skleak.solvers._objective import Objective
 from skleak.solvers._point import Point
-from skleak.utils._blocks import Blocks
+from skleak.utils._blocks import Blocks, positions
 from skleak.utils._optional import dask_module
 from skleak.utils._typing import Array, FloatArray, IntArray
 from skleak.utils.blocks._passes import computed
@@ -118,6 +119,22 @@ class _OutsideMemory:
         sums = self._exchanged(float(own.y[0]), y, own.total)
         return replace(changed, moments=replace(self.moments, target_sums=sums))
 
+    def with_entries(self, row: int, columns: IntArray | None, values: FloatArray) -> Any:
+        """Return the same objective, not reweighted, with other entries in a row that stays away.
+
+        Shapes: ``columns`` (k,), None for the target; ``values`` (k,).
+        """
+        array, at = dask_module("dask.array"), positions(self.X)
+        ones = array.ones_like(self.sample_weight)
+        if columns is not None:
+            given = self.X, at[:, None], row, columns, values
+            X = array.map_blocks(_with_entries, *given, dtype=self.X.dtype, meta=self.X._meta)
+            return replace(self, X=X, reweights=ones)  # type: ignore[type-var]
+        new = float(values[0])
+        own, weight = computed([self.y[row], self.sample_weight[row]])
+        sums = self._exchanged(float(own), new, float(weight))
+        return self._with(0.0, sums, y=array.where(at == row, new, self.y), reweights=ones)
+
     def with_more(self, x: FloatArray, y: float, weight: float) -> Any:
         """Return the same objective with one record more, of entries (d,) and of this weight."""
         array, one = dask_module("dask.array"), ("y", "sample_weight", "reweights")
@@ -159,6 +176,18 @@ class _OutsideMemory:
     def _exchanged(self, old: float | None, new: float | None, weight: float) -> FloatArray:
         """Sums of the targets with another target, or one more or less, of such a weight."""
         raise NotImplementedError
+
+
+def _with_entries(
+    X: Any, position: IntArray, row: int, columns: IntArray, values: FloatArray
+) -> Any:
+    """Put other entries into a row of a block, if it is there."""
+    (found,) = np.nonzero(position[:, 0] == row)
+    if not len(found):
+        return X
+    changed = X.tolil(copy=True) if sparse.issparse(X) else X.copy()
+    changed[found[0], columns] = values
+    return sparse.csr_array(changed) if sparse.issparse(X) else changed
 
 
 def _together(

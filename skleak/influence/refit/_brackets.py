@@ -40,7 +40,7 @@ def loss_brackets(
 
     For one predictor, noise of a fixed covariance and no reweighting. ``rows`` are the training
     rows that take part, ``columns`` None for the target, and ``quantile`` is the share of records
-    that stay below; the higher of two neighbours. Records outside memory have a row each, lazily;
+    that stay below; the higher of two neighbours. Of records outside memory all have a row, lazily;
     how far a candidate moves their predictors is bounded, and not measured.
 
     Shapes: ``rows`` (n,); ``columns`` (k,); ``values`` (n_values, k); returns (n, n_values) twice,

@@ -150,7 +150,7 @@ def _bounded_sizes(
     The first Newton step ``D_1`` of the changed objective is exact for the squared loss. Else, with
     t the largest ``|x.D_1|``, the gradient there is at most ``Q = t exp(t) / 2`` times its length
     in the norm of ``H' = H + E``, as the curvature changes by at most ``exp(|t|)``. Along the way
-    to the minimiser, at a distance r, it is at least ``exp(-t) (1 - exp(-rho r)) / rho`` for ``rho``
+    to the minimiser, at a distance r, it is at least ``exp(-t) (1 - exp(-rho r)) / rho``, with rho
     the largest ``|x.v|`` of a v of length 1, so that ``r <= -log(1 - rho Q exp(t)) / rho``.
     """
     state, w = change.state, change.state.factor.coefficients

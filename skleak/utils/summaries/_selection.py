@@ -84,4 +84,3 @@ class _Top:
         if rank < 0 or rank >= self.n:
             return -np.inf if rank < 0 else np.inf
         return float(self.largest[rank - self.n + len(self.largest)])
-
