@@ -11,13 +11,16 @@ from sklearn.exceptions import ConvergenceWarning
 from skleak._released import LinearPredictionMixin
 from skleak.influence.state import FitState
 from skleak.linear_model._fitting import solve, solve_reweighted, weight_rule
-from skleak.linear_model._goals_outside import calibrated_together, is_one_block
 from skleak.linear_model._large import check_supported, large_objective
-from skleak.linear_model._large_problem import problem_of
 from skleak.linear_model._noise import noise_shape
-from skleak.linear_model._partial_blocks import warn_of_partial_blocks
 from skleak.linear_model._releasing import ReleasableModel
-from skleak.linear_model._rung import RungCheck
+from skleak.linear_model.goals import (
+    RungCheck,
+    calibrated_together,
+    is_one_block,
+    problem_of,
+    warn_of_partial_blocks,
+)
 from skleak.mechanisms import NoiseGoal, as_reweighting, ladder_rung
 from skleak.reports import (
     Promises,

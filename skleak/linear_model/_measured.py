@@ -17,14 +17,17 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from skleak.influence.leakage import leakage_model
 from skleak.influence.state import FitState, same_table, seen_through
 from skleak.inspection import RawProblem
-from skleak.linear_model._calibration import LinearModelProblem
 from skleak.linear_model._fitting import warn_if_uneven
-from skleak.linear_model._goals_outside import is_one_block, resolved_together
 from skleak.linear_model._grains import Query, feature_blocks, group_labels, leakage
 from skleak.linear_model._large import large_records
-from skleak.linear_model._large_problem import problem_of
 from skleak.linear_model._parameters import LinearModelParameters
-from skleak.linear_model._rung import unchecked_moves
+from skleak.linear_model.goals import (
+    LinearModelProblem,
+    is_one_block,
+    problem_of,
+    resolved_together,
+    unchecked_moves,
+)
 from skleak.mechanisms import NoiseGoal
 from skleak.reports import LeakageReport, Promises, build_leakage_report
 from skleak.reports.blockwise import build_blockwise_report

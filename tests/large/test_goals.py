@@ -9,9 +9,10 @@ from helpers import mostly_slow
 from large_tables import MODELS, outside, records, table
 
 from skleak.exceptions import PartialBlockWarning
-from skleak.linear_model import PrivateLinearRegression, _goals_outside
+from skleak.linear_model import PrivateLinearRegression
 from skleak.mechanisms import MaxAdvantage, MaxLeakage
 
+TOGETHER = "skleak.linear_model.goals._together._MOST_ENTRIES"
 GOALS = [
     MaxLeakage(0.6, features=0),
     MaxLeakage(0.6),
@@ -75,7 +76,7 @@ def test_tables_of_other_kinds(where, tmp_path):
 @pytest.mark.parametrize("goal", mostly_slow(LEAKAGES, 0), ids=repr)
 @pytest.mark.parametrize("kind", mostly_slow(list(MODELS), 0))
 def test_rungs_are_those_of_memory_where_no_block_holds_all(kind, goal, rng, monkeypatch):
-    monkeypatch.setattr(_goals_outside, "_MOST_ENTRIES", 0)
+    monkeypatch.setattr(TOGETHER, 0)
     given = records(kind, rng, 60)
     expected, found = both(lambda: MODELS[kind](goal, alpha=0.1), given, (1, 50, 9))
     assert isinstance(found, str) == isinstance(expected, str)
@@ -89,8 +90,8 @@ def test_bounds_settle_nearly_all_of_many_records(rng, monkeypatch):
     weight += 1.0
     goals = [MaxLeakage(eta, features=0) for eta in (0.01, 0.011, 0.013)]
     model = MODELS["logistic"]
-    monkeypatch.setattr(_goals_outside, "_MOST_ENTRIES", 0)
-    monkeypatch.setattr("skleak.linear_model._rung._MOST_FITS", 0)
+    monkeypatch.setattr(TOGETHER, 0)
+    monkeypatch.setattr("skleak.linear_model.goals._rung._MOST_FITS", 0)
     large = [da.from_array(v, chunks=(10_000, -1)[: v.ndim]) for v in (X, y, weight)]
     plain = model(alpha=0.1).fit(X, y, weight)
     told = [outcome(model(goal, alpha=0.1), *large) for goal in goals]
@@ -109,7 +110,7 @@ def test_noise_found_on_public_records(rng, monkeypatch):
     for goal in goals:
         expected = goal.noise_scale_of(inside)
         assert goal.noise_scale_of(found) == pytest.approx(expected, rel=1e-9)
-    monkeypatch.setattr(_goals_outside, "_MOST_ENTRIES", 0)
+    monkeypatch.setattr(TOGETHER, 0)
     for goal in goals[:2]:
         expected = goal.noise_scale_of(inside)
         assert goal.noise_scale_of(found) == pytest.approx(expected, rel=1e-9)
@@ -119,8 +120,8 @@ def test_noise_found_on_public_records(rng, monkeypatch):
 
 @pytest.mark.parametrize("entries", [0, 1 << 23])
 def test_a_part_of_a_one_hot_block_is_told(entries, rng, monkeypatch):
-    monkeypatch.setattr(_goals_outside, "_MOST_ENTRIES", entries)
-    monkeypatch.setattr("skleak.linear_model._rung._MOST_FITS", 0)
+    monkeypatch.setattr(TOGETHER, entries)
+    monkeypatch.setattr("skleak.linear_model.goals._rung._MOST_FITS", 0)
     codes = rng.integers(0, 3, 60)
     X = np.column_stack([rng.normal(size=60), np.eye(3)[codes], rng.normal(size=60) > 1.0])
     y = rng.normal(size=60)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from skleak.exceptions import PartialBlockWarning
-from skleak.linear_model._calibration import LinearModelProblem
+from skleak.linear_model.goals._problem import LinearModelProblem
 from skleak.mechanisms import NoiseGoal
 from skleak.utils._features import feature_labels
 from skleak.utils._typing import BoolArray, IntArray

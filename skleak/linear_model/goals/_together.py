@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from skleak.influence.state import FitState, without_records
-from skleak.linear_model._calibration import LinearModelProblem
+from skleak.linear_model.goals._problem import LinearModelProblem
 from skleak.mechanisms import NoiseGoal
 from skleak.reports import Promises
 from skleak.solvers import Objective

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from skleak.influence.state import FitState
-from skleak.linear_model._calibration import LinearModelProblem
-from skleak.linear_model._distinct import Distinct, Listed, each_listed
+from skleak.linear_model.goals._distinct import Distinct, Listed, each_listed
+from skleak.linear_model.goals._problem import LinearModelProblem
 from skleak.mechanisms import Secret
 from skleak.reports import Promises
 from skleak.solvers import Objective

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from skleak.linear_model._calibration import LinearModelProblem
-from skleak.linear_model._cases import MOST_NAMED, Cases, Rows
+from skleak.linear_model.goals._cases import MOST_NAMED, Cases, Rows
+from skleak.linear_model.goals._problem import LinearModelProblem
 from skleak.mechanisms import MOST_VALUES, NoiseGoal, Secret
 from skleak.solvers import Objective
 from skleak.utils._blocks import Blocks
