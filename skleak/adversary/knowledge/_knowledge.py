@@ -86,6 +86,17 @@ def column_names(table: Any) -> Array | None:
     return None
 
 
+def remember_columns(fitted: Any, table: Any) -> None:
+    """Set what an estimator keeps of the columns of raw records, and forget an earlier fit."""
+    for name in ("n_features_in_", "feature_names_in_"):
+        fitted.__dict__.pop(name, None)
+    if len(table.shape) == 2:
+        fitted.n_features_in_ = table.shape[1]
+    names = column_names(table)
+    if names is not None:
+        fitted.feature_names_in_ = names
+
+
 def take_rows(table: Any, rows: IntArray) -> Any:
     """Some rows of a DataFrame, an array or a sparse matrix, by position."""
     return table.iloc[rows] if isinstance(table, pd.DataFrame) else table[rows]

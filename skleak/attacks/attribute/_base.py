@@ -17,9 +17,9 @@ from skleak.adversary.knowledge import (
     Secret,
     as_table,
     attribute_prior,
-    column_names,
     find_secret,
     range_of_others,
+    remember_columns,
     resolve_records,
     without_attribute,
 )
@@ -90,12 +90,9 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
 
     def _remember(self, table: Any, secret: Secret) -> None:
         """Set what is fitted but for the prior, and forget an earlier fit."""
-        for name in ("feature_names_in_", "prior_", "estimates_"):
+        for name in ("prior_", "estimates_"):
             self.__dict__.pop(name, None)
-        names = column_names(table)
-        self.n_features_in_ = table.shape[1]
-        if names is not None:
-            self.feature_names_in_ = names
+        remember_columns(self, table)
         self.records_ = resolve_records(self.records, table.shape[0])
         self.numeric_ = secret.numeric
         if secret.values is None:

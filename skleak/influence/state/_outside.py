@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from skleak.solvers import Objective
-from skleak.utils._blocks import Blocks, positions
+from skleak.utils._blocks import Blocks, positions_of
 from skleak.utils._optional import dask_module
 from skleak.utils._rows import row_keys
 from skleak.utils._typing import Array, Data, FloatArray, IntArray
@@ -50,7 +50,7 @@ def rows_outside(objective: Objective, X: Data, y: FloatArray) -> IntArray:
     """
     keys = _sorted_keys(X, y)
     training = objective.X, objective.y, objective.sample_weight, objective.reweights
-    blocks = Blocks.of(*training, positions(objective.X), width=0)
+    blocks = Blocks.of(*training, positions_of(objective.X), width=0)
     best = blocks.map_reduce(_places, _better, keys)
     found = _at(best, keys, row_keys(X, y))
     return np.where(found[:, 0] > 0.0, found[:, 2], -1.0).astype(np.intp)

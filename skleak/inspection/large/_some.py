@@ -16,14 +16,14 @@ from skleak.inspection._pipeline import Inspected, taken_apart
 from skleak.inspection._selection import Target
 from skleak.inspection.large._facts import ColumnFacts, table_facts
 from skleak.reports.measures import Unknown, classes_of, target_unknown
-from skleak.utils._blocks import Blocks
+from skleak.utils._blocks import Blocks, positions_of
 from skleak.utils._optional import dask_module
 from skleak.utils._typing import Array, FloatArray, IntArray
 from skleak.utils.blocks._dask import is_large
 from skleak.utils.blocks._passes import computed
 from skleak.utils.sources._raw import lengths_of, raw_frame
 from skleak.utils.summaries._largest import Largest
-from skleak.utils.summaries._rows import fetched, positions_of
+from skleak.utils.summaries._rows import fetched
 
 # Multiplications and additions that a call takes unasked, and records that are in memory at once.
 _MOST_WORK, _MOST_RECORDS, _LEAST_RECORDS = 2e11, 5_000, 100
