@@ -16,9 +16,9 @@ from skleak.preprocessing._large import (
     dense_of,
     first_rows,
     named,
-    taken_columns,
     transform_large,
 )
+from skleak.utils._predictions import select_columns
 from skleak.utils._sklearn_compat import clone_parametrized, fit_context
 from skleak.utils._typing import Array
 from skleak.utils.blocks._dask import is_large
@@ -127,7 +127,7 @@ class BlockwiseTransformer(  # type: ignore[call-arg]
                 setattr(self, name, getattr(self.transformer_, name))
         # Columns of tables outside memory keep their names, and so do others from then on.
         self._named_output = is_large_source(X) and not is_large(X)
-        _check_by_rows(self.transformer_, taken_columns(self.transformer_, rows))
+        _check_by_rows(self.transformer_, select_columns(self.transformer_, rows))
         return self
 
     def transform(self, X: Any) -> Any:
@@ -146,7 +146,7 @@ class BlockwiseTransformer(  # type: ignore[call-arg]
         check_is_fitted(self)
         if is_large_source(X):
             return transform_large(self.transformer_, X)
-        return self._contained(self.transformer_.transform(taken_columns(self.transformer_, X)), X)
+        return self._contained(self.transformer_.transform(select_columns(self.transformer_, X)), X)
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit, and transform; hand on the columns of the target and of ``keep``.

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from sklearn.utils import check_consistent_length, column_or_1d
 
 from skleak.utils._features import TARGET, is_single_feature, is_target, resolve_features
 from skleak.utils._records import check_table
@@ -77,6 +78,13 @@ def as_table(X: Any) -> Any:
         )
     check_table(table)
     return table
+
+
+def as_column(y: Any, table: Any) -> Array:
+    """Return targets as one column, one for each record of a table."""
+    y = column_or_1d(y)
+    check_consistent_length(table, y)
+    return y
 
 
 def column_names(table: Any) -> Array | None:

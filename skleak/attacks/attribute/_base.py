@@ -8,13 +8,14 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator
 from sklearn.metrics import r2_score
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary.hypotheses import chebyshev_nodes, maximize
 from skleak.adversary.knowledge import (
     Secret,
+    as_column,
     as_table,
     attribute_prior,
     find_secret,
@@ -106,9 +107,7 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
                 f"{type(self).__name__} needs `y`, the targets the model was trained on: the "
                 "adversary knows them. Pass `fit(X, y)`."
             )
-        y = column_or_1d(y)
-        check_consistent_length(table, y)
-        return y
+        return as_column(y, table)
 
     @property
     def _candidates(self) -> Array:

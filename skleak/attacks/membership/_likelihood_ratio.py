@@ -7,11 +7,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from scipy import sparse
 from scipy.special import expit, logit
-from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary.hypotheses import check_weights_known, last_step, weights_of_both
-from skleak.adversary.knowledge import as_table, remember_columns, resolve_records
+from skleak.adversary.knowledge import as_column, as_table, remember_columns, resolve_records
 from skleak.adversary.membership import removal_obstacle
 from skleak.attacks.membership._exact import ExactRates, ExactTest, fit_exact_test
 from skleak.attacks.membership._rates import MembershipRates
@@ -231,8 +230,7 @@ class LikelihoodRatioMembership(
 
     def _fit_exact(self, X: Any, y: Any, weights: tuple[Any, Any]) -> Any:
         table = X.tocsr() if sparse.issparse(X) else as_table(X)
-        y = column_or_1d(y)
-        check_consistent_length(table, y)
+        y = as_column(y, table)
         self.records_ = resolve_records(self.records, table.shape[0])
         own, _ = weights_of_both(table, None, weights, "reference_sample_weight")
         self._test: ExactTest | ShadowTest

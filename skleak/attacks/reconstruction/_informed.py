@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags, check_consistent_length, column_or_1d
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary.hypotheses import (
@@ -17,6 +17,7 @@ from skleak.adversary.hypotheses import (
     read_releases,
 )
 from skleak.adversary.knowledge import (
+    as_column,
     as_table,
     ranges_of_others,
     remember_columns,
@@ -164,8 +165,7 @@ class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, RawTableMixi
             fitted with weights where none are given.
         """
         table = as_table(X)
-        y = column_or_1d(y)
-        check_consistent_length(table, y)
+        y = as_column(y, table)
         remember_columns(self, table)
         self.records_ = resolve_records(self.records, table.shape[0])
         self._weights = weights = check_weights(sample_weight, table)

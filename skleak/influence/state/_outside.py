@@ -75,10 +75,14 @@ def _ones(X: Data) -> Any:
 
 def _known(X: Data, y: FloatArray, s: FloatArray, omega: FloatArray) -> tuple[Array, FloatArray]:
     """Ascending keys of some training records, once each, and their weights and factors (k, 2)."""
-    keys = row_keys(X, y)
-    order = np.lexsort((-(s * omega), keys))
+    return _distinct(row_keys(X, y), np.column_stack([s, omega]))
+
+
+def _distinct(keys: Array, parts: FloatArray) -> tuple[Array, FloatArray]:
+    """Ascending keys, once each, and of equal ones the parts (k, 2) that count most."""
+    order = np.lexsort((-(parts[:, 0] * parts[:, 1]), keys))
     keys, first = np.unique(keys[order], return_index=True)
-    return keys, np.column_stack([s, omega])[order[first]]
+    return keys, parts[order[first]]
 
 
 def _sorted_keys(X: Data, y: FloatArray) -> Array:
@@ -141,10 +145,8 @@ def _as_bits(X: Data, y: FloatArray) -> Array:
 def _look_up(keys: Array, known: Any) -> FloatArray:
     """Parts of the records of one block as one block of training records has them, (n, 2)."""
     (table,) = known if isinstance(known, list) else (known,)
-    own, s, omega = np.ascontiguousarray(table[:, 0]).view(keys.dtype), table[:, 1], table[:, 2]
-    order = np.lexsort((-(s * omega), own))
-    own, first = np.unique(own[order], return_index=True)
-    return _at(table[order[first], 1:], own, keys)
+    own, parts = _distinct(np.ascontiguousarray(table[:, 0]).view(keys.dtype), table[:, 1:])
+    return _at(parts, own, keys)
 
 
 def _best(parts: list[FloatArray]) -> FloatArray:

@@ -21,7 +21,7 @@ from skleak.utils._optional import dask_module
 from skleak.utils._typing import Array, FloatArray, IntArray
 from skleak.utils.blocks._dask import is_large
 from skleak.utils.blocks._passes import computed
-from skleak.utils.sources._raw import lengths_of, raw_frame
+from skleak.utils.sources._raw import check_columns, lengths_of, raw_frame
 from skleak.utils.summaries._largest import Largest
 from skleak.utils.summaries._rows import fetched
 
@@ -233,11 +233,7 @@ def _raw(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
     """The raw columns as a Dask data frame, and the target or the name of its column."""
     frame = raw_frame(X)
     names = [one for one in (y, sample_weight) if isinstance(one, str)]
-    missing = [name for name in names if name not in frame.columns]
-    if missing:
-        raise ValueError(
-            f"The table has no column {missing[0]!r}; expected one of {list(frame.columns)[:20]}."
-        )
+    check_columns(frame, names)
     return frame[[name for name in frame.columns if name not in names]], y
 
 
