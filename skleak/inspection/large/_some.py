@@ -30,20 +30,14 @@ _MOST_WORK, _MOST_RECORDS, _LEAST_RECORDS = 2e11, 5_000, 100
 
 
 @dataclass(frozen=True)
-class SampledColumn(RawColumn):
-    """A column of some records, of which the statistics of all records are known."""
+class _Sampled:
+    """Values of some records, of which the statistics of all records are known."""
 
     facts: ColumnFacts = field(kw_only=True)
 
     @property
-    def range(self) -> tuple[float, float]:
-        """Least and largest number of all records."""
-        assert self.facts.moments is not None
-        return float(self.facts.moments.smallest[0]), float(self.facts.moments.largest[0])
-
-    @property
     def sd(self) -> float:
-        """Standard deviation over all records; NaN where the column does not hold numbers."""
+        """Standard deviation over all records; NaN for what is no number."""
         return float("nan") if self.facts.moments is None else float(self.facts.moments.std[0])
 
     @property
@@ -51,6 +45,17 @@ class SampledColumn(RawColumn):
         """Mean over all records."""
         assert self.facts.moments is not None
         return float(self.facts.moments.mean[0])
+
+
+@dataclass(frozen=True)
+class SampledColumn(_Sampled, RawColumn):
+    """A column of some records."""
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Least and largest number of all records."""
+        assert self.facts.moments is not None
+        return float(self.facts.moments.smallest[0]), float(self.facts.moments.largest[0])
 
     @property
     def shares(self) -> FloatArray:
@@ -65,21 +70,13 @@ class SampledColumn(RawColumn):
 
 
 @dataclass(frozen=True)
-class SampledTarget(Target):
-    """The target of some records, of which the statistics of all records are known."""
-
-    facts: ColumnFacts = field(kw_only=True)
+class SampledTarget(_Sampled, Target):
+    """The target of some records."""
 
     @property
     def sd(self) -> float:
-        """Standard deviation of a number, over all records."""
-        return float(self.facts.moments.std[0]) if self._known else float("nan")  # type: ignore[union-attr]
-
-    @property
-    def mean(self) -> float:
-        """Mean of a number, over all records."""
-        assert self.facts.moments is not None
-        return float(self.facts.moments.mean[0])
+        """Standard deviation over all records; NaN for labels."""
+        return super().sd if self.is_number else float("nan")
 
     @property
     def shares(self) -> FloatArray:
@@ -89,10 +86,6 @@ class SampledTarget(Target):
         values = np.asarray(self.facts.values, dtype=np.float64).astype(np.intp)
         counts = np.bincount(values, self.facts.counts, minlength=self.classes)
         return np.asarray(counts[self.y.astype(np.intp)] / self.facts.n)
-
-    @property
-    def _known(self) -> bool:
-        return self.is_number and self.facts.moments is not None
 
 
 @dataclass(frozen=True)
