@@ -121,7 +121,7 @@ def _pairs(training: tuple[Any, ...], X: Any, y: Any) -> Any:
     array = dask_module("dask.array")
     # As bits: keys are 64-bit integers, in one table with numbers.
     known = Blocks.of(*training, width=0).map(_as_table)
-    keys = Blocks.of(X, y, width=0).map(_as_bits)
+    keys = Blocks.of(X, y, width=0).map(row_keys)
     options = {"concatenate": None, "align_arrays": False}
     found = array.blockwise(
         _look_up, "ij", keys, "i", known, "jk", dtype=object, meta=np.empty((0, 0), object),
@@ -136,10 +136,6 @@ def _pairs(training: tuple[Any, ...], X: Any, y: Any) -> Any:
 def _as_table(X: Data, y: FloatArray, s: FloatArray, omega: FloatArray) -> FloatArray:
     keys = row_keys(X, y)
     return np.column_stack([keys.view(np.float64), s, omega])
-
-
-def _as_bits(X: Data, y: FloatArray) -> Array:
-    return row_keys(X, y)
 
 
 def _look_up(keys: Array, known: Any) -> FloatArray:

@@ -206,7 +206,7 @@ def some_records(
     part = partial_state(state, positions, RecordBatch(*fetched(positions, *rows)))
     table = _rows_at(frame, starts, lengths, positions)
     if isinstance(target, str):
-        raw = _rows_at(_raw_target(X, target), starts, lengths, positions).iloc[:, 0].to_numpy()
+        raw = _rows_at(raw_frame(X)[[target]], starts, lengths, positions).iloc[:, 0].to_numpy()
     else:
         raw = _series_at(target, lengths, positions)
     data = Inspected(preprocessing, name, model, table, raw)
@@ -228,10 +228,6 @@ def _raw(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
     names = [one for one in (y, sample_weight) if isinstance(one, str)]
     check_columns(frame, names)
     return frame[[name for name in frame.columns if name not in names]], y
-
-
-def _raw_target(X: Any, name: str) -> Any:
-    return raw_frame(X)[[name]]
 
 
 def _target_facts(y: FloatArray, position: IntArray) -> ColumnFacts:
