@@ -22,7 +22,7 @@ from skleak.utils._predictions import select_columns
 from skleak.utils._sklearn_compat import clone_parametrized, fit_context
 from skleak.utils._typing import Array
 from skleak.utils.blocks._dask import is_large
-from skleak.utils.sources import is_large_source
+from skleak.utils.sources import is_large_source, refuse_path
 
 # Relative to the largest entry, rows that differ by less are encoded alike.
 _ROUNDING = 1e-8
@@ -135,15 +135,21 @@ class BlockwiseTransformer(  # type: ignore[call-arg]
 
         Parameters
         ----------
-        X : path, Polars lazy frame, Dask data frame or array, DataFrame or array-like
-            Records of shape (n_samples, n_features).
+        X : Polars lazy frame, Dask data frame or array, DataFrame or array-like
+            Records of shape (n_samples, n_features). Only `fit` opens paths.
 
         Returns
         -------
         Dask data frame, Dask array, or what the transformer returns
             Of shape (n_samples, n_encoded).
+
+        Raises
+        ------
+        TypeError
+            For a path.
         """
         check_is_fitted(self)
+        refuse_path(X, "transform")
         if is_large_source(X):
             return transform_large(self.transformer_, X)
         return self._contained(self.transformer_.transform(select_columns(self.transformer_, X)), X)

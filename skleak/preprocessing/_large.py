@@ -13,7 +13,7 @@ from skleak.utils._predictions import select_columns
 from skleak.utils._sklearn_compat import output_container
 from skleak.utils._typing import Array
 from skleak.utils.blocks._dask import is_large
-from skleak.utils.sources import is_large_source
+from skleak.utils.sources import is_large_source, refuse_path
 from skleak.utils.sources._raw import check_columns, head_of, raw_frame
 
 
@@ -25,6 +25,7 @@ def takes_large(method: Callable[..., Any]) -> Callable[..., Any]:
         if not is_large_source(X):
             return method(self, X, *args, **kwargs)
         if method.__name__ == "transform":
+            refuse_path(X, "transform")
             check_is_fitted(self)
             return transform_large(self, X)
         y = args[0] if args else kwargs.get("y")
