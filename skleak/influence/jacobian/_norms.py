@@ -249,14 +249,22 @@ class JacobianParts:
         """
         x, r, c, q = self.factor.derivatives(X, y)
         r, c, q = r * factors, c * (factors * self.length), q * (factors * self.target)
-        size = np.hypot(c, q)
-        present = size > 0.0
-        cosine = np.divide(c, size, out=np.zeros_like(c), where=present)
-        sine = np.divide(q, size, out=np.ones_like(q), where=present)
+        size, by_u, h = completed_square(r, c, q)
         p = x @ turned
         p *= size[:, None]
-        p += (r * cosine)[:, None] * along
-        return r, p, (r * sine) ** 2
+        p += by_u[:, None] * along
+        return r, p, h
+
+
+def completed_square(
+    r: FloatArray, c: FloatArray, q: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return ``s``, ``c |w_S| r / s`` and ``h`` of `JacobianParts`, given ``c |w_S|`` for c."""
+    size = np.hypot(c, q)
+    present = size > 0.0
+    cosine = np.divide(c, size, out=np.zeros_like(c), where=present)
+    sine = np.divide(q, size, out=np.ones_like(q), where=present)
+    return size, r * cosine, (r * sine) ** 2
 
 
 def _single_columns(
