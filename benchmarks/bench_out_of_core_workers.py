@@ -10,7 +10,7 @@ from _results import legend, note
 from distributed import Client, LocalCluster
 
 QUICK = {"n": 20_000, "d": 5, "rows": 5_000, "rounds": 1}
-FULL = {"n": 10_000_000, "d": 50, "rows": 50_000, "rounds": 5}
+FULL = {"n": 10_000_000, "d": 50, "rows": 200_000, "rounds": 5}
 
 
 def fit_on(client, size):
@@ -23,7 +23,7 @@ def fit_on(client, size):
 def main():
     options = parse_options(__doc__, make_parser(__doc__))
     size = QUICK if options.quick else FULL
-    limits = {"threads_per_worker": 1, "memory_limit": "2GB", "dashboard_address": ":0"}
+    limits = {"threads_per_worker": 1, "memory_limit": "2GB", "dashboard_address": None}
     warm = size | {"n": 2 * size["rows"]}
     with (
         dask.config.set(KEEP_MEMORY),

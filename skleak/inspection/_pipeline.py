@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_consistent_length, column_or_1d
 
 from skleak.adversary.hypotheses import dense_table, plain_table
-from skleak.adversary.knowledge import as_table, take_rows
+from skleak.adversary.knowledge import as_column, as_table, take_rows
 from skleak.influence.state import FitState
 from skleak.utils._blocks import dense_rows, row_blocks
 from skleak.utils._confidential import without_ledger
@@ -143,8 +142,7 @@ def inspected(pipeline: Any, X: Any, y: Any, sample_weight: Any) -> Inspected:
     """
     preprocessing, name, model = taken_apart(pipeline)
     table = as_table(X)
-    y = column_or_1d(y)
-    check_consistent_length(table, y)
+    y = as_column(y, table)
     taken = Inspected(preprocessing, name, model, table, y)
     taken._check_number()
     _check_weights(taken.state, sample_weight, table)

@@ -16,13 +16,13 @@ from skleak.preprocessing._large import (
     dense_of,
     first_rows,
     named,
-    taken_columns,
     transform_large,
 )
+from skleak.utils._predictions import select_columns
 from skleak.utils._sklearn_compat import clone_parametrized, fit_context
 from skleak.utils._typing import Array
 from skleak.utils.blocks._dask import is_large
-from skleak.utils.sources import is_large_source
+from skleak.utils.sources import is_large_source, refuse_path
 
 # Relative to the largest entry, rows that differ by less are encoded alike.
 _ROUNDING = 1e-8
@@ -127,7 +127,7 @@ class BlockwiseTransformer(  # type: ignore[call-arg]
                 setattr(self, name, getattr(self.transformer_, name))
         # Columns of tables outside memory keep their names, and so do others from then on.
         self._named_output = is_large_source(X) and not is_large(X)
-        _check_by_rows(self.transformer_, taken_columns(self.transformer_, rows))
+        _check_by_rows(self.transformer_, select_columns(self.transformer_, rows))
         return self
 
     def transform(self, X: Any) -> Any:
@@ -135,18 +135,24 @@ class BlockwiseTransformer(  # type: ignore[call-arg]
 
         Parameters
         ----------
-        X : path, Polars lazy frame, Dask data frame or array, DataFrame or array-like
-            Records of shape (n_samples, n_features).
+        X : Polars lazy frame, Dask data frame or array, DataFrame or array-like
+            Records of shape (n_samples, n_features). Only `fit` opens paths.
 
         Returns
         -------
         Dask data frame, Dask array, or what the transformer returns
             Of shape (n_samples, n_encoded).
+
+        Raises
+        ------
+        TypeError
+            For a path.
         """
         check_is_fitted(self)
+        refuse_path(X, "transform")
         if is_large_source(X):
             return transform_large(self.transformer_, X)
-        return self._contained(self.transformer_.transform(taken_columns(self.transformer_, X)), X)
+        return self._contained(self.transformer_.transform(select_columns(self.transformer_, X)), X)
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit, and transform; hand on the columns of the target and of ``keep``.

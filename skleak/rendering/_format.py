@@ -2,6 +2,7 @@
 
 import math
 import unicodedata
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,16 @@ def number(value: float) -> str:
         return f"{rounded:,.0f}"
     mantissa, exponent = f"{rounded:.3g}".split("e")
     return f"{mantissa} × 10{str(int(exponent)).translate(_SUPERSCRIPT)}"
+
+
+def numbers(values: Iterable[float]) -> tuple[str, ...]:
+    """Write the numbers of a column."""
+    return tuple(map(number, values))
+
+
+def percents(values: Iterable[float], up: bool = False) -> tuple[str, ...]:
+    """Write the shares of a column; bounds are rounded upward."""
+    return tuple(percent(value, up=up) for value in values)
 
 
 def count(value: int) -> str:

@@ -10,7 +10,7 @@ from scipy import sparse
 from skleak.losses import PointwiseLoss
 from skleak.solvers._hessian import CurvatureSums, FactorizedHessian, HessianSums
 from skleak.solvers._point import Point
-from skleak.utils._blocks import Blocks, add, positions
+from skleak.utils._blocks import Blocks, add, positions_of
 from skleak.utils._linalg import largest_entries, product, transpose_product
 from skleak.utils._typing import Data, FloatArray, IntArray
 
@@ -200,7 +200,7 @@ class Objective:
             self.X,
             self.y,
             self.weights,
-            positions(self.X),
+            positions_of(self.X),
             width=by_column[0].size,
             elements=_TABLE_ELEMENTS,
             keep_sparse=True,

@@ -31,6 +31,23 @@ def row_labels(records: Any) -> pd.Index | None:
     return index if isinstance(index, pd.Index) else None
 
 
+def checked_labels(groups: Any, n: int) -> Array:
+    """Return labels as an array, one for each of n records and none missing."""
+    labels = np.asarray(groups.to_numpy() if hasattr(groups, "to_numpy") else groups)
+    if labels.shape != (n,):
+        raise ValueError(
+            f"`groups` must hold one label per record: expected {n}, or the name of a column; got "
+            f"shape {labels.shape}."
+        )
+    missing = int(pd.isna(labels).sum())
+    if missing:
+        raise ValueError(
+            f"`groups` has {missing} missing labels. Give those records a label of their own, for "
+            "instance 'unknown'."
+        )
+    return labels
+
+
 def check_magnitudes(
     X: Data, y: FloatArray, sample_weight: FloatArray, names: Array | None
 ) -> None:

@@ -62,10 +62,10 @@ class WeightRule:
         solution = factor.coefficients, factor.inverse_hessian
         return _DampedFactor(*solution, factor.loss, factor.fit_intercept, self.residual_factor)
 
-    def weights(self, kappa: FloatArray, level: float) -> FloatArray:
+    def weights(self, kappa: FloatArray, level: float | FloatArray) -> FloatArray:
         """``omega`` of records; one for those that cannot leak what is balanced.
 
-        Returns (n,).
+        Shapes: ``kappa`` (n,) or (n, b), of b fits with a level each; returns the same.
         """
         leaks = kappa > 0.0
         size = np.hypot(kappa, level / self.largest_weight)

@@ -32,10 +32,10 @@ from skleak.reports.blockwise._passes import Measured, Survey, measure, survey
 from skleak.reports.blockwise._separator import Asked, Solved, solve
 from skleak.reports.blockwise._tables import columns_table, people_table
 from skleak.reports.measures import GOAL, MOST_WORK, Separator
-from skleak.utils._blocks import Blocks, side_by_side
+from skleak.utils._blocks import Blocks, positions_of, side_by_side
 from skleak.utils._typing import Array
 from skleak.utils.blocks._dask import is_large
-from skleak.utils.summaries._rows import as_one_block, fetched, positions_of
+from skleak.utils.summaries._rows import as_one_block, fetched
 
 # Entries of the tables of a block: few blocks, as each leaves a summary to combine.
 _ELEMENTS = 1 << 22

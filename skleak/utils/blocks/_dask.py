@@ -120,7 +120,7 @@ class DaskBlocks:
         )
 
 
-def positions(X: Any) -> Any:
+def positions_of(X: Any) -> Any:
     """Positions of records, (n,), where these lie."""
     if not is_large(X):
         return np.arange(X.shape[0])

@@ -12,6 +12,7 @@ from scipy import sparse
 from tqdm import tqdm
 
 from skleak.utils._typing import Array, Data, FloatArray, IntArray
+from skleak.utils.blocks._threads import in_order
 
 Result = TypeVar("Result")
 
@@ -42,8 +43,7 @@ class MemoryBlocks:
             blocks = row_blocks(len(self), self.width, self.elements)
             return stacked(self.part, len(self), blocks, lambda b: f(*self._block(b), *small))
         result, start = None, 0
-        for block in self._each():
-            part = f(*block, *small)
+        for part in self._each(f, small):
             if len(part) == len(self):
                 return part
             if result is None:
@@ -57,18 +57,19 @@ class MemoryBlocks:
         self, f: Callable[..., Result], combine: Callable[[Result, Result], Result], *small: Any
     ) -> Result:
         """Combine ``f(X, *aligned, *small)`` of all blocks; `add` sums them."""
-        return reduce(combine, (f(*block, *small) for block in self._each()))
+        return reduce(combine, self._each(f, small))
 
-    def _each(self) -> Iterator[tuple[Data, ...]]:
+    def _each(self, f: Callable[..., Result], small: tuple[Any, ...]) -> Iterator[Result]:
         n = len(self)
-        parts = row_blocks(n, self.width, self.elements) if n else iter([slice(0, 0)])
+        parts = list(row_blocks(n, self.width, self.elements)) if n else [slice(0, 0)]
+        results = in_order(lambda part: f(*self._block(part), *small), parts)
         if not self.task:
             # A bar that shows nothing costs as much as a small block.
-            yield from map(self._block, parts)
+            yield from results
             return
         with tqdm(total=n, desc=self.task, unit="record", leave=False) as bar:
-            for part in parts:
-                yield self._block(part)
+            for part, result in zip(parts, results, strict=True):
+                yield result
                 bar.update(part.stop - part.start)
 
     def _block(self, part: slice) -> tuple[Data, ...]:
@@ -111,8 +112,12 @@ def stacked(name: str, n: int, blocks: Iterable[slice], compute: Callable[[slice
     watcher = _WATCHER.get()
     known = watcher.begin(name, n) if watcher is not None else None
     result: Array | None = None
-    for block in blocks:
-        part = known[block] if known is not None and len(known) >= block.stop else compute(block)
+
+    def part_of(block: slice) -> Array:
+        return known[block] if known is not None and len(known) >= block.stop else compute(block)
+
+    parts = list(blocks)
+    for block, part in zip(parts, in_order(part_of, parts), strict=True):
         if result is None:
             result = np.empty((n, *part.shape[1:]), part.dtype)
         result[block] = part

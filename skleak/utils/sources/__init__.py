@@ -1,6 +1,6 @@
 """Tables that outgrow memory, as Dask arrays whose blocks are loaded when they are needed."""
 
-from skleak.utils.sources._answers import lazily, opened
+from skleak.utils.sources._answers import lazily, opened, refuse_path
 from skleak.utils.sources._columns import as_floats, only_finite
 from skleak.utils.sources._open import LargeRecords, is_large_source, open_records
 from skleak.utils.sources._writing import write_table
@@ -13,5 +13,6 @@ __all__ = [
     "only_finite",
     "open_records",
     "opened",
+    "refuse_path",
     "write_table",
 ]

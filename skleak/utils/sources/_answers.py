@@ -24,23 +24,29 @@ def opened(model: Any, X: Any, y: Any = None) -> LargeRecords:
     return table
 
 
+def refuse_path(X: Any, method: str) -> None:
+    """Raise for a path, which only `fit` opens.
+
+    Whoever may ask a model that is served must not choose a file that its machine reads.
+    """
+    if isinstance(X, str | PathLike):
+        raise TypeError(
+            f"{method} opens no file, since a model that is served would open those of its machine "
+            "for whoever asks; got a path. Pass polars.scan_parquet(path), or a Dask frame."
+        )
+
+
 def lazily(method: F) -> F:
     """Wrap a method that answers about records to answer lazily where these lie outside memory.
 
     What travels to where the records are is a released model, of which nothing is confidential.
-    A path is refused: whoever may ask a model that is served must not choose a file that its
-    machine reads.
+    A path is refused.
     """
 
     @wraps(method)
     def wrapped(self: Any, X: Any) -> Any:
         kind = getattr(self, "_released", type(self))
-        if isinstance(X, str | PathLike):
-            raise TypeError(
-                f"{method.__name__} opens no file, since a model that is served would open those "
-                "of its machine for whoever asks; got a path. Pass polars.scan_parquet(path), or a "
-                "Dask frame."
-            )
+        refuse_path(X, method.__name__)
         if not is_large_source(X) or "coef_" not in getattr(kind, "_published", ()):
             return method(self, X)
         check_is_fitted(self)

@@ -1,5 +1,6 @@
 """Raw tables outside memory, of columns of any type, as Dask data frames."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,15 @@ def head_of(frame: Any, n: int = 64) -> pd.DataFrame:
         if len(rows):
             return rows
     raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
+
+
+def check_columns(frame: Any, names: Sequence[str]) -> None:
+    """Refuse names that a table does not have."""
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        raise ValueError(
+            f"The table has no column {missing[0]!r}; expected one of {list(frame.columns)[:20]}."
+        )
 
 
 def lengths_of(frame: Any) -> tuple[int, ...]:
