@@ -17,7 +17,7 @@ from skleak.solvers._block_sums import Template, large_point
 from skleak.solvers._multinomial import MultinomialObjective
 from skleak.solvers._objective import Objective
 from skleak.solvers._point import Point
-from skleak.utils._blocks import Blocks, positions
+from skleak.utils._blocks import Blocks, positions_of
 from skleak.utils._optional import dask_module
 from skleak.utils._typing import Array, FloatArray, IntArray
 from skleak.utils.blocks._passes import computed
@@ -124,7 +124,7 @@ class _OutsideMemory:
 
         Shapes: ``columns`` (k,), None for the target; ``values`` (k,).
         """
-        array, at = dask_module("dask.array"), positions(self.X)
+        array, at = dask_module("dask.array"), positions_of(self.X)
         ones = array.ones_like(self.sample_weight)
         if columns is not None:
             given = self.X, at[:, None], row, columns, values

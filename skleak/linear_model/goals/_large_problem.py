@@ -14,7 +14,7 @@ from skleak.linear_model.goals._problem import LinearModelProblem
 from skleak.mechanisms import Secret
 from skleak.reports import Promises
 from skleak.solvers import Objective
-from skleak.utils._blocks import Blocks, dense, positions
+from skleak.utils._blocks import Blocks, dense, positions_of
 from skleak.utils._typing import Array, BoolArray, Data, FloatArray, IntArray
 from skleak.utils.blocks._dask import is_large
 
@@ -31,7 +31,7 @@ class LargeProblem(LinearModelProblem):
     @property
     def positions(self) -> Any:
         """Positions of all records, (n,), lazily."""
-        return positions(self.state.objective.X)
+        return positions_of(self.state.objective.X)
 
     @property
     def n_participants(self) -> int:
