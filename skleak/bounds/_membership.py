@@ -206,7 +206,7 @@ def membership_lower_bound_subgaussian(
 
 
 def _clipping_balance(excess: FloatArray, gap: FloatArray) -> FloatArray:
-    """Derivative of `_subgaussian_variation` in ``excess``, up to a positive factor and its sign.
+    """Differentiate `_subgaussian_variation` by ``excess``, up to a positive factor and its sign.
 
     It increases in ``excess``, so that its root is the one maximum.
     """

@@ -175,7 +175,7 @@ def with_numbers(
     numbers: Sequence[FloatArray],
     encode: Callable[[Any], FloatArray] | None = None,
 ) -> FloatArray:
-    """Encoded records with other numbers, (b,) of each of some columns, of shape (b, d).
+    """Return the encoded records with other numbers, (b,) of each of some columns, of shape (b, d).
 
     Numbers are kept within the limits of their column; ``encode`` may be a part of the pipeline.
     """
@@ -191,7 +191,7 @@ def with_numbers(
 def with_value_of(
     data: Inspected, columns: Sequence[RawColumn], rows: IntArray, carriers: IntArray | int
 ) -> FloatArray:
-    """Encoded records with the values of other records (b,) in some columns, of shape (b, d)."""
+    """Encode records with the values of other records (b,) in some columns, of shape (b, d)."""
     return data.encode(lent(data, columns, data.rows(rows), carriers))
 
 

@@ -253,7 +253,7 @@ class _Asked:
         return leakage_table(data, asked, self.rows, self.refit, not self._unasked)
 
     def _comparable(self, unknown: Unknown) -> bool:
-        """True if there is an answer, exact or to first order."""
+        """Return True if there is an answer, exact or to first order."""
         unequal = self._goal or self.data.state.noise.reads_data
         return not unequal or unknown.is_number or unknown.n_values == 1
 
@@ -295,7 +295,7 @@ class _Asked:
         )
 
     def _target_alone(self, unknown: Target, name: str) -> Separation:
-        """The target where the pipeline has nothing to say about it: as the model received it."""
+        """Return the target as the model received it, where the pipeline tells nothing of it."""
         state = self.data.state
         found = Separator(state, state.training.take(self.rows), self.rows).measure(self._target())
         return Separation(
@@ -312,7 +312,7 @@ class _Asked:
         )
 
     def _target(self) -> UnknownTarget:
-        """The target as the model received it."""
+        """Return the target as the model received it."""
         facts = self.data.facts
         return target(self.data.state) if facts is None else facts.encoded_target(self.data)
 

@@ -39,7 +39,7 @@ class Inspected:
         return state
 
     def with_state(self, state: FitState) -> "Inspected":
-        """The same pipeline as if the model had kept another state of its fit."""
+        """Return the same pipeline as if the model had kept another state of its fit."""
         twin = object.__new__(type(self.model))
         twin.__dict__.update(self.model.__dict__, _state=state)
         return replace(self, model=twin)
@@ -52,11 +52,11 @@ class Inspected:
         return Pipeline([*self.preprocessing.steps, (self.name, self.model)])
 
     def encode(self, table: Any) -> FloatArray:
-        """Records as the model sees them, of shape (len(table), d)."""
+        """Return the records as the model sees them, of shape (len(table), d)."""
         return dense_table(plain_table(self._transformed(table)))
 
     def rows(self, rows: IntArray | slice) -> Any:
-        """Some of the raw records."""
+        """Return some of the raw records."""
         return take_rows(self.table, np.arange(len(self.y))[rows])
 
     def _transformed(self, table: Any) -> Any:

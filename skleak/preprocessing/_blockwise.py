@@ -213,7 +213,7 @@ class BlockwiseTransformer(  # type: ignore[call-arg]
         return self
 
     def _contained(self, encoded: Any, X: Any) -> Any:
-        """Encoded rows in the container that was chosen."""
+        """Return the encoded rows in the container that was chosen."""
         usual = "pandas" if getattr(self, "_named_output", False) else "default"
         container = getattr(self, "_container", usual)
         is_plain = isinstance(encoded, np.ndarray) or sparse.issparse(encoded)
@@ -265,7 +265,7 @@ def _is_stateless(transformer: Any) -> bool:
 
 
 def _leaves(transformer: Any) -> list[Any]:
-    """Transformers that are not made of others."""
+    """Return the transformers that are not made of others."""
     if isinstance(transformer, str) or transformer is None:  # "drop", "passthrough"
         return []
     for name in ("transformers", "transformer_list", "steps"):

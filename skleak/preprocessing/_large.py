@@ -109,7 +109,7 @@ def named(y: Any) -> list[str]:
 
 
 def dense_of(encoded: Any) -> Array:
-    """Encoded rows as an array."""
+    """Return the encoded rows as an array."""
     if sparse.issparse(encoded):
         return np.asarray(encoded.toarray())
     return encoded.to_numpy() if hasattr(encoded, "to_numpy") else np.asarray(encoded)

@@ -128,7 +128,7 @@ def _letter_width(letter: str) -> int:
 
 
 def _fitting(text: str, width: int) -> str:
-    """The longest beginning that fits."""
+    """Return the longest beginning that fits."""
     used = 0
     for position, letter in enumerate(text):
         used += _letter_width(letter)

@@ -232,7 +232,7 @@ class Objective:
         by_column: FloatArray,
         without: IntArray | None,
     ) -> FloatArray:
-        """Sums of the residuals of a block times its columns, of shape (d~, b, ...)."""
+        """Return the sums of the residuals of a block times its columns, of shape (d~, b, ...)."""
         d, shape = X.shape[1], by_column.shape[1:]
         table = (X @ by_column[:d].reshape(d, -1)).reshape(len(y), *shape)
         if self.fit_intercept:
@@ -258,7 +258,7 @@ class Objective:
         return self.curvature_sums(a).factor(self.total * self.alpha)
 
     def curvature_sums(self, a: FloatArray) -> HessianSums:
-        """Sums of which the Hessian at predictor ``a`` is made."""
+        """Return the sums of which the Hessian at predictor ``a`` is made."""
         return CurvatureSums.of(self.X, self.weights * self.loss.curvature(a), self.fit_intercept)
 
     def value_round_off(self, w: FloatArray, a: FloatArray) -> float:

@@ -118,7 +118,7 @@ def values_withheld(X: Any, y: Any, name: str = "the target") -> Iterator[None]:
 
 
 def _without_values(error: Exception, X: Any, y: Any, name: str) -> Exception:
-    """The error itself where its message holds no value."""
+    """Return the error itself where its message holds no value."""
     text = str(error)
     if "could not convert" in text.lower():
         if where := _first_text(X):

@@ -106,7 +106,7 @@ def remember_columns(fitted: Any, table: Any) -> None:
 
 
 def take_rows(table: Any, rows: IntArray) -> Any:
-    """Some rows of a DataFrame, an array or a sparse matrix, by position."""
+    """Return some rows of a DataFrame, an array or a sparse matrix, by position."""
     return table.iloc[rows] if isinstance(table, pd.DataFrame) else table[rows]
 
 
@@ -296,6 +296,6 @@ def ranges_of_others(X: Any, rows: IntArray) -> tuple[FloatArray, FloatArray]:
 
 
 def widened(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """A range, wider by half its width on both sides, and never empty."""
+    """Return a range, wider by half its width on both sides, and never empty."""
     width = np.maximum(high - low, _SQUARE_ROOT_OF_ROUND_OFF * (1.0 + np.abs(high)))
     return low - 0.5 * width, high + 0.5 * width

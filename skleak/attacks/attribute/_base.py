@@ -125,11 +125,11 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
 
     @abstractmethod
     def _read(self, released: Any, noise_scale: Any) -> tuple[Any, int, bool]:
-        """Validated releases, their number, and whether a single one was given."""
+        """Return the validated releases, their number, and whether a single one was given."""
 
     @abstractmethod
     def _read_each(self, released: Any, noise_scale: Any) -> tuple[Any, int]:
-        """Validated releases, one for each target, and their number."""
+        """Return the validated releases, one for each target, and their number."""
 
     @abstractmethod
     def _scores(self, releases: Any, rows: slice) -> FloatArray:

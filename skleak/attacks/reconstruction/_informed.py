@@ -193,7 +193,7 @@ class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, RawTableMixi
         return self
 
     def _clipping_range(self) -> tuple[FloatArray, FloatArray] | None:
-        """Ends of the range, both of shape (n_targets, n_reconstructed) or broadcast to it."""
+        """Return the ends of the range, (n_targets, n_reconstructed) or broadcast to it."""
         if self.bounds is None:
             return None
         if isinstance(self.bounds, str):
@@ -244,7 +244,7 @@ class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, RawTableMixi
         return records[0] if releases.single else records
 
     def _missing(self, w: FloatArray) -> MissingGradient:
-        """The gradients that are missing at a release, in the metric of its noise."""
+        """Return the gradients that are missing at a release, in the metric of its noise."""
         missing = MissingGradient.of(self._objective, w, self.records_)
         shape = self._noise.matrix
         if shape is None or not self._known_target:  # isotropic, or no metric enters

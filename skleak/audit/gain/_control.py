@@ -151,7 +151,7 @@ def _exchanges(control: str, attack: Any) -> bool:
 
 
 def _prior_attack(attack: Any, samples: Samples) -> PriorAttack:
-    """A guess from frequencies, or from the prior that the attack was given."""
+    """Return a guess from frequencies, or from the prior that the attack was given."""
     stated = getattr(attack, "prior", "marginal")
     prior: Any = "marginal" if isinstance(stated, str) else stated
     return PriorAttack(attack.attribute, values=samples.values, prior=prior)

@@ -199,7 +199,7 @@ def _one_below_another(train: Any, control: Any) -> Any:
 
 
 def _with_public_steps(estimator: Any, X: Any, y: Array) -> Any:
-    """A pipeline whose preprocessing is fitted on the training records; other models unchanged."""
+    """Fit the preprocessing of a pipeline on the training records; other models stay."""
     if not isinstance(estimator, Pipeline) or len(estimator.steps) < 2:
         return estimator
     try:
@@ -210,7 +210,7 @@ def _with_public_steps(estimator: Any, X: Any, y: Array) -> Any:
 
 
 def copy_with(attack: Any, **params: Any) -> Any:
-    """An unfitted copy with other parameters; what these hold, such as fitted steps, stays."""
+    """Copy unfitted, with other parameters; what these hold, such as fitted steps, stays."""
     if hasattr(attack, "get_params"):
         own = type(attack)(**attack.get_params(deep=False))
     else:

@@ -67,7 +67,7 @@ def _weights(p: FloatArray, total: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _slope(mu: FloatArray, p: FloatArray, largest: FloatArray, total: FloatArray) -> FloatArray:
-    """Derivative of the dual in W, of shape (n,)."""
+    """Return the derivative of the dual in W, of shape (n,)."""
     weights, ratio = _weights(p, total)
     thresholds = _thresholds(mu, p, weights, total)
     with np.errstate(divide="ignore", over="ignore"):

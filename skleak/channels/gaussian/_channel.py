@@ -183,7 +183,7 @@ class GaussianChannel(PointsChannel):
         return result - constant
 
     def _per_record(self, ndim: int) -> FloatArray:
-        """The noise scale, shaped to broadcast along the first of `ndim` axes."""
+        """Return the noise scale, shaped to broadcast along the first of `ndim` axes."""
         if self.noise_scale.ndim == 0:
             return self.noise_scale
         return self.noise_scale.reshape(-1, *[1] * (ndim - 1))

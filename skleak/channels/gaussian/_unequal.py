@@ -207,7 +207,7 @@ class UnequalGaussianChannel(PointsChannel):
         return all(hypotheses.equal for hypotheses in self._hypotheses)
 
     def _whitened(self, hypotheses: Hypotheses) -> GaussianChannel:
-        """The channel of a record whose covariances are all the mean one."""
+        """Return the channel of a record whose covariances are all the mean one."""
         same = hypotheses.means.shape[1] == 0
         return GaussianChannel(
             np.zeros((self.n_values, 1)) if same else hypotheses.means,

@@ -185,7 +185,7 @@ class _Parts:
     def joint_sums(
         self, X: FloatArray, y: FloatArray, weight: FloatArray
     ) -> tuple[FloatArray, ...]:
-        """Sums over a dense block of which the matrix of `joint` is made."""
+        """Return the sums over a dense block of which the matrix of `joint` is made."""
         _, n, size = self.root.shape
         d, row, column = self.factor.n_features, *np.triu_indices(size)
         label = self.directions @ self.directions.T
@@ -289,7 +289,7 @@ class _Block:
         return self.r[:, self.parts.first] * self.r[:, self.parts.second]
 
     def _few(self, rows: IntArray) -> Iterator[IntArray]:
-        """Records in blocks of which the dense Jacobians fit."""
+        """Return the records in blocks of which the dense Jacobians fit."""
         width = self.images.shape[1] * (self.v.shape[2] + self.parts.directions.shape[1])
         for some in row_blocks(len(rows), width, _ELEMENTS):
             yield rows[some]

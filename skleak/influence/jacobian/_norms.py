@@ -47,7 +47,7 @@ class Columns:
         )
 
     def count(self, n_features: int, n_target_directions: int = 1) -> int:
-        """Number of directions of the block."""
+        """Return the number of directions of the block."""
         n = n_features if self.indices is None else len(self.indices)
         return n - self.constrained + self.target * n_target_directions
 
@@ -166,7 +166,7 @@ class JointParts(Protocol):
         """Entries of the largest table that the sums make of one record."""
 
     def joint_sums(self, X: FloatArray, y: FloatArray, weight: FloatArray) -> tuple[Any, ...]:
-        """Sums over a dense block; those of several blocks are added."""
+        """Return the sums over a dense block; those of several blocks are added."""
 
     def joint(self, sums: tuple[Any, ...]) -> FloatArray:
         """Sum of ``weights_i J_i J_i^T``, of shape (p, p), up to a rotation."""
@@ -223,7 +223,7 @@ class JacobianParts:
     def joint_sums(
         self, X: FloatArray, y: FloatArray, weight: FloatArray
     ) -> tuple[FloatArray, float, float]:
-        """Sums over a dense block of which the matrix of `joint` is made."""
+        """Return the sums over a dense block of which the matrix of `joint` is made."""
         # The Gram matrix of A x~, and not A times that of x~ times A: it would square the loss of
         # digits where A is ill-conditioned, as with more columns than records.
         turned = self.factor.response.T

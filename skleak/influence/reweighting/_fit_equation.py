@@ -242,7 +242,7 @@ class _WeightChange:
     parts: tuple[FloatArray, FloatArray] | None  # change of minimiser and Hessian
 
     def sums(self, X: FloatArray, y: FloatArray, s: FloatArray, t: FloatArray) -> "_Sums":
-        """Sums for the change, for that of the common level, and for a constant one.
+        """Return the sums for the change, for that of the common level, and for a constant one.
 
         Shapes: ``X`` (b, d); sample weights ``s`` and weights ``t`` (b,). Returns changes of the
         minimiser (3, p) and of the Hessian (3, p, p), and sums over the weights and over those of

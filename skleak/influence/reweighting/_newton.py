@@ -149,7 +149,7 @@ class _LinearizedWeights:
         return t * loss.residual(a, y), t * loss.curvature(a), t * loss.third_derivative(a)
 
     def _records(self) -> Iterator[tuple[slice, FloatArray]]:
-        """Records in coordinates where the Hessian is the identity, block by block."""
+        """Return the records in coordinates where the Hessian is the identity, block by block."""
         if self._kept is not None:
             yield from ((rows, block.x) for rows, (block, _) in self._kept)
             return
@@ -158,7 +158,7 @@ class _LinearizedWeights:
             yield rows, augment(dense, self.objective.fit_intercept) @ self.balance.root
 
     def _gradients(self) -> Iterator[tuple[slice, _Rows]]:
-        """The derivatives of the balanced norms, block by block."""
+        """Return the derivatives of the balanced norms, block by block."""
         if self._kept is not None:
             yield from self._kept
             return

@@ -106,7 +106,7 @@ class Balance:
         )
 
     def gradients(self, X: FloatArray, y: FloatArray) -> Gradients:
-        """Derivatives for a dense block of records, X of shape (b, d) and y of shape (b,)."""
+        """Differentiate for a dense block of records, X of shape (b, d) and y of shape (b,)."""
         x, r, c, q = self.factor.derivatives(X, y)
         third = self.factor.loss.third_derivative(x @ self.factor.coefficients)
         losses = (x @ self.root, r, c, third, q)

@@ -126,12 +126,12 @@ class TableFacts:
         return values
 
     def of_target(self, data: Inspected, label: Any) -> Target:
-        """The target of the records in memory."""
+        """Return the target of the records in memory."""
         classes = getattr(data.model, "classes_", ())
         return SampledTarget(data.state.objective.y, len(classes), label, facts=self.target)
 
     def encoded_target(self, data: Inspected) -> Unknown:
-        """The target of all records, as the model received it."""
+        """Return the target of all records, as the model received it."""
         objective, facts = data.state.objective, self.target
         n_classes = classes_of(objective)
         if n_classes:
@@ -223,7 +223,7 @@ def _check_fit(state: FitState) -> None:
 
 
 def _raw(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
-    """The raw columns as a Dask data frame, and the target or the name of its column."""
+    """Return the raw columns as a Dask data frame, and the target or the name of its column."""
     frame = raw_frame(X)
     names = [one for one in (y, sample_weight) if isinstance(one, str)]
     check_columns(frame, names)
@@ -255,7 +255,7 @@ def _largest(loss: FloatArray, position: IntArray, k: int) -> Largest:
 def _rows_at(
     frame: Any, starts: IntArray, lengths: tuple[int, ...], positions: IntArray
 ) -> pd.DataFrame:
-    """Some rows of a Dask data frame, of ascending positions, in memory."""
+    """Return some rows of a Dask data frame, of ascending positions, in memory."""
     delayed, parts = dask_module("dask").delayed, frame.to_delayed()
     some = []
     for part, start, length in zip(parts, starts.tolist(), lengths, strict=True):
@@ -270,7 +270,7 @@ def _take(part: pd.DataFrame, rows: IntArray) -> pd.DataFrame:
 
 
 def _series_at(target: Any, lengths: tuple[int, ...], positions: IntArray) -> Array:
-    """Some targets that come on their own, in memory."""
+    """Return some targets that come on their own, in memory."""
     if type(target).__module__.startswith("dask.dataframe"):
         starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.intp)
         return _rows_at(target.to_frame(), starts, lengths, positions).iloc[:, 0].to_numpy()

@@ -128,6 +128,6 @@ def _round_edges(low: float, high: float, max_bins: int) -> FloatArray:
 
 
 def _round_up(step: float) -> float:
-    """The smallest of 1, 2, 5, 10 times a power of ten that is not below ``step``."""
+    """Return the smallest of 1, 2, 5, 10 times a power of ten that is not below ``step``."""
     power = 10.0 ** np.floor(np.log10(step))
     return next(float(m * power) for m in (1.0, 2.0, 5.0, 10.0) if m * power >= step * (1 - 1e-12))

@@ -42,13 +42,13 @@ def _part(given: tuple[Any, int, int, int]) -> pd.DataFrame:
 
 
 def _rows(loader: Any, start: int, stop: int, first: int) -> pd.DataFrame:
-    """Some rows of a piece, by their positions in the whole table."""
+    """Return some rows of a piece, by their positions in the whole table."""
     frame = loader.to_frame().iloc[start:stop]
     return frame.set_axis(pd.RangeIndex(first, first + stop - start))
 
 
 def head_of(frame: Any, n: int = 64) -> pd.DataFrame:
-    """The first rows of a Dask data frame, of the first partition that has some."""
+    """Return the first rows of a Dask data frame, of the first partition that has some."""
     for part in frame.partitions:
         rows = part.head(n, npartitions=1)
         if len(rows):

@@ -14,7 +14,7 @@ def as_one_block(values: Any) -> Any:
 
 
 def fetched(rows: IntArray, *arrays: Any) -> list[Any]:
-    """Some rows of arrays, in memory; of a sparse matrix as a dense one."""
+    """Return some rows of arrays, in memory; of a sparse matrix as a dense one."""
     parts = [values[rows] for values in arrays]
     if any(map(is_large, parts)):
         parts = list(dask_module("dask").compute(*parts))
