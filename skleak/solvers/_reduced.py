@@ -120,8 +120,8 @@ class _OutsideMemory:
         return replace(changed, moments=replace(self.moments, target_sums=sums))
 
     def with_entries(self, row: int, columns: IntArray | None, values: FloatArray) -> Any:
-        """Return the same objective, not reweighted, with other entries (k,) in columns of a row."""
-        # The row stays where it is. ``columns`` are None for the target.
+        """Return the same objective, all weights one, with other entries, (k,), in a row."""
+        # The row stays where it is; ``columns`` (k,) are None for the target.
         array, at = dask_module("dask.array"), positions_of(self.X)
         ones = array.ones_like(self.sample_weight)
         if columns is not None:
