@@ -1,11 +1,10 @@
 """Fast norms of influence Jacobians against dense singular values, over hard problems."""
 
-import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import mostly_slow
+from helpers import mostly_slow, peak_memory
 from numpy.testing import assert_allclose
 from scipy import sparse
 
@@ -302,7 +301,7 @@ def test_memory_is_bounded(rng):
         lambda: joint_norm(factor, X, y, weights, Columns(target=True)),
     ]
     for call in calls:
-        assert _peak(call) < 40e6
+        assert peak_memory(call) < 40e6
 
 
 def test_perfect_fits_need_no_dense_matrices(rng, monkeypatch):
@@ -313,15 +312,6 @@ def test_perfect_fits_need_no_dense_matrices(rng, monkeypatch):
     monkeypatch.setattr(FitFactor, "jacobian", None)  # dense matrices, one by one, take forever
     expected = np.linalg.norm(X, axis=1) / n * np.sqrt(factor.weights @ factor.weights + 1.0)
     assert_allclose(record_norms(factor, X, y, Columns(target=True)), expected, rtol=RTOL)
-
-
-def _peak(call):
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
