@@ -40,21 +40,29 @@ def make_audit():
 
 
 @pytest.fixture(scope="session")
-def real_audits():
-    """Small audits that were run, one of each kind, with two noise scales each."""
+def people():
+    """People with unusual names and numbers, X and y. Not to be changed."""
     rng = np.random.default_rng(5)
-    X = pd.DataFrame(rng.normal(size=(20, 3)), columns=["age", "bmi", "smoker"])
-    X["smoker"] = (X["bmi"] + rng.normal(size=20) > 0.0).astype(float)
-    y = X @ [1.0, -2.0, 1.5] + rng.normal(size=20)
+    n = 24
+    X = pd.DataFrame(rng.normal(size=(n, 3)), columns=["age", "bmi", "smoker"])
+    X["smoker"] = (X["bmi"] + rng.normal(size=n) > 0.0).astype(float)
+    X.index = [f"person-{k:03d}" for k in rng.permutation(n)]
+    return X, X @ [1.0, -2.0, 1.5] + rng.normal(size=n)
+
+
+@pytest.fixture(scope="session")
+def real_audits(people):
+    """Small audits of people that were run, one of each kind, with two noise scales each."""
+    X, y = people
     model = PrivateLinearRegression(noise_scale=0.5, alpha=0.1)
     made = {"noise_scales": [0.1, 2.0], "n_releases": 3, "random_state": 0}
     audits = {
-        "categorical": LeakageAuditor(model, "smoker", **made).fit(X, y),
-        "numeric": LeakageAuditor(model, "bmi", **made).fit(X, y),
-        "record": LeakageAuditor(model, **made).fit(X, y),
-        "membership": MembershipAuditor(model, **made).fit(X.to_numpy(), y.to_numpy()),
+        "categorical": LeakageAuditor(model, "smoker", **made),
+        "numeric": LeakageAuditor(model, "bmi", **made),
+        "record": LeakageAuditor(model, **made),
+        "membership": MembershipAuditor(model, **made),
     }
-    return {name: auditor.report_ for name, auditor in audits.items()}
+    return {name: auditor.fit(X, y).report_ for name, auditor in audits.items()}
 
 
 @pytest.fixture(scope="session")
