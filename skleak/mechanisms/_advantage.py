@@ -107,7 +107,7 @@ class MaxAdvantage(NoiseGoal):
         return 2.0 * float(norm.ppf(0.5 * (1.0 + self.advantage)))
 
     def secrets(self, problem: FittedProblem) -> list[Secret]:
-        """The attribute.
+        """Return the attribute.
 
         Parameters
         ----------

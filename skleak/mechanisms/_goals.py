@@ -59,7 +59,7 @@ class MeasuredFit(Protocol):
         """Distinct values of an attribute, (n_values, k), and how often each occurs."""
 
     def encodings(self, attribute: Any, values: Array) -> FloatArray:
-        """Encodings for every record, (n, n_values, p), where the noise is isotropic."""
+        """Return the encodings for every record, (n, n_values, p), where the noise is isotropic."""
 
     def sensitivity(self) -> float:
         """Largest change by a record, over the noise at scale 1; ValueError if there is none."""
@@ -77,7 +77,7 @@ class FittedProblem(MeasuredFit, Protocol):
     """Interface of a fit to noise goals, before noise is drawn."""
 
     def block(self, features: Any) -> Secret:
-        """A block of columns, at the values that records have in it."""
+        """Return a block of columns, at the values that records have in it."""
 
     def secrets(self, features: Any) -> list[Secret]:
         """Secrets of few values in a block of columns, or in the whole record for None."""

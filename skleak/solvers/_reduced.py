@@ -148,14 +148,14 @@ class _OutsideMemory:
         return replace(changed, moments=moments, **vectors)
 
     def _exchanged(self, old: float | None, new: float | None, weight: float) -> FloatArray:
-        """Sums of the targets with another target, or one more or less, of such a weight."""
+        """Sum the targets with another one, or one more or less, of such a weight."""
         raise NotImplementedError
 
 
 def _pointwise(
     X: Any, y: FloatArray, s: FloatArray, omega: FloatArray, template: Any, w: FloatArray, name: str
 ) -> FloatArray:
-    """Derivatives of one block, (n,)."""
+    """Return the derivatives of one block, (n,)."""
     objective = template.objective(X, y, s, omega)
     found: FloatArray = getattr(objective, name + "s")(w)
     return found

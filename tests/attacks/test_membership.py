@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import mostly_slow
+from helpers import Fixed, mostly_slow, numbered
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
@@ -35,20 +35,6 @@ CODINGS = {
     "objects": lambda c: np.array(["no", "yes"], dtype=object)[c],
     "categories": lambda c: pd.Series(pd.Categorical.from_codes(c, ["no", "yes"])),
 }
-
-
-class Fixed:
-    """A classifier that answers with given probabilities, whatever it is asked."""
-
-    def __init__(self, p, classes):
-        self.p, self.classes_ = np.asarray(p, dtype=float), np.asarray(classes)
-
-    def predict_proba(self, X):
-        return self.p[np.asarray(X)[:, 0].astype(int)]
-
-
-def numbered(n):
-    return np.arange(n)[:, None]
 
 
 def records(rng, n=300, d=5, signal=1.0):

@@ -1,11 +1,11 @@
 """Audit reports with plausible numbers of all three kinds, for the tests of what reports say."""
 
 import dataclasses
-from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import Page
 from scipy.special import ndtr
 
 from skleak.audit import LeakageAuditor, MembershipAuditor
@@ -31,7 +31,6 @@ BOUNDS = (
     "closed_form_fano",
     "reconstruction_robustness",
 )
-_VOID = {"meta", "link", "br", "img", "hr", "input"}
 
 
 @pytest.fixture
@@ -83,36 +82,7 @@ def evil_names():
 @pytest.fixture
 def read_page():
     """Parse HTML; fails on tags that do not match."""
-    return _Page
-
-
-class _Page(HTMLParser):
-    def __init__(self, html):
-        super().__init__()
-        self.open, self.tags, self.attributes, self.text = [], [], [], []
-        self.feed(html)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.handle_startendtag(tag, attrs)
-        if tag not in _VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += [(tag, name, value) for name, value in attrs]
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if "style" not in self.open:
-            self.text.append(data)
-
-    @property
-    def words(self):
-        return " ".join("".join(self.text).split())
+    return Page
 
 
 def _make_audit(kind="categorical", noise=NOISE, attacks=ATTACKS, bounds=BOUNDS, **settings):

@@ -1,11 +1,10 @@
 """Influence with several classes, against re-solved fits, dense matrices and the binary model."""
 
-import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import mostly_slow
+from helpers import mostly_slow, peak_memory
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.special import softmax
@@ -283,16 +282,7 @@ def test_memory_is_bounded(rng):
     ]
     for call in calls:
         # All dense Jacobians would take 184 MB.
-        assert _peak(call) < 90e6
-
-
-def _peak(call):
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+        assert peak_memory(call) < 90e6
 
 
 def test_directions_of_a_label():

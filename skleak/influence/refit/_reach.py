@@ -95,12 +95,12 @@ class Reach:
         )
 
     def largest(self) -> Self:
-        """The number that bounds a record over all its values, each of shape (n,)."""
+        """Return the number that bounds a record over all its values, each of shape (n,)."""
         values = {f.name: getattr(self, f.name).max(axis=1) for f in fields(self)}
         return replace(self, **values | {"least": self.least.min(axis=1)})
 
     def take(self, which: Any) -> Self:
-        """Some of the records, by any index of an array."""
+        """Return some of the records, by any index of an array."""
         return replace(self, **{f.name: getattr(self, f.name)[which] for f in fields(self)})
 
 

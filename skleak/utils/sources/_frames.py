@@ -9,7 +9,7 @@ from skleak.utils.blocks._passes import computed
 
 
 def frame_arrays(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[Any, Any, Any], list[str], Any]:
-    """Records, targets and weights of frames as arrays; names of the columns; labels of the rows.
+    """Return records, targets and weights of frames as arrays; names of columns; labels of rows.
 
     One cheap pass counts the rows of all partitions.
     """
@@ -74,7 +74,7 @@ def _shown(sizes: tuple[int, ...]) -> str:
 
 
 def _numbers(frame: Any) -> Any:
-    """A frame of numbers, each partition of which is checked against the schema."""
+    """Return a frame of numbers, each partition of which is checked against the schema."""
     meta = frame._meta
     for name in meta.columns:
         column = meta[name]
@@ -136,7 +136,7 @@ def _family(dtype: Any) -> str:
 
 
 def _plain(series: Any) -> Any:
-    """A series of labels as objects, and one of numbers as they are."""
+    """Return a series of labels as objects, and one of numbers as they are."""
     if pd.api.types.is_numeric_dtype(series._meta.dtype):
         return series
     return series.astype(object)

@@ -21,6 +21,7 @@ from skleak.rendering import (
     code,
     count,
     number,
+    numbers,
     percent,
     plural,
     rounded,
@@ -93,7 +94,7 @@ def noise_table(report: AuditFacts) -> Table:
         Column("Its advantage", tuple(played), short="gains", kind="words"),
         Column(
             shorten(report.settings["utility_name"], 24),
-            tuple(number(value) for value in first["utility"]),
+            numbers(first["utility"]),
             short="score",
         ),
     )
