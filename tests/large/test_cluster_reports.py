@@ -21,7 +21,7 @@ from skleak.preprocessing import BlockwiseTransformer
 
 pytestmark = pytest.mark.slow
 
-N = 120
+N, RAW = 120, ["age", "ward"]
 
 
 @contextmanager
@@ -60,7 +60,7 @@ def table():
 @pytest.fixture(scope="module")
 def encoder(table):
     parts = (StandardScaler(), ["age"]), (OneHotEncoder(handle_unknown="ignore"), ["ward"])
-    return make_column_transformer(*parts).fit(table[["age", "ward"]])
+    return make_column_transformer(*parts).fit(table[RAW])
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def encoder(table):
 )
 def test_reports(engine, table, encoder, kind, reweighting):
     y = table["cost"] if kind is PrivateLinearRegression else table["cost"] > 0.0
-    X = pd.DataFrame(encoder.transform(table[["age", "ward"]]), columns=encoder.get_feature_names_out())
+    X = pd.DataFrame(encoder.transform(table[RAW]), columns=encoder.get_feature_names_out())
     model = kind(noise_scale=0.1, alpha=0.1, reweighting=reweighting, random_state=0)
     frame = dd.from_pandas(X.assign(y=y, w=table["w"], ward=table["ward"]), npartitions=5)
     expected = model.fit(X, y, table["w"]).leakage_report(groups=table["ward"])
