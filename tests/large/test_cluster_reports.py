@@ -36,9 +36,12 @@ def two_workers():
 @contextmanager
 def two_processes():
     # A pool of its own: Dask would start processes anew for each pass.
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
-        with dask.config.set(scheduler="processes", pool=pool):
-            yield
+    spawn = multiprocessing.get_context("spawn")
+    with (
+        ProcessPoolExecutor(2, mp_context=spawn) as pool,
+        dask.config.set(scheduler="processes", pool=pool),
+    ):
+        yield
 
 
 @pytest.fixture(params=["processes", "cluster"], scope="module")
