@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skleak.utils._typing import Array, FloatArray, IntArray
+from skleak.utils.summaries._selection import around_quantile
 
 # More distinct values than this are no longer a categorical attribute.
 MOST_VALUES = 64
@@ -157,7 +158,7 @@ class NoiseGoal(BaseEstimator, ABC):
         >>> model.noise_scale_ == noise_scale
         True
         """
-        return float(self.resolve(estimator._fitted_problem()))
+        return float(estimator._noise_for(self))
 
     def secrets(self, problem: FittedProblem) -> list[Secret]:
         """Secrets of few values whose owners the noise scale must not give away.
@@ -262,7 +263,7 @@ class MaxLeakage(NoiseGoal):
                 "protect every record."
             )
         scales = problem.sufficient_noise(self.eta, self.features)
-        scale = float(np.quantile(scales, self.quantile, method="higher"))
+        scale = float(around_quantile(scales, self.quantile)[0])
         if np.isinf(scale):
             raise ValueError(
                 f"No noise scale reaches `MaxLeakage.eta={self.eta:g}`: the covariance of the "
