@@ -105,7 +105,7 @@ class MultinomialObjective(Objective):
         return w
 
     def curvature_sums(self, a: FloatArray) -> "EdgeSums":
-        """Sums of which the Hessian at predictor ``a`` is made."""
+        """Return the sums of which the Hessian at predictor ``a`` is made."""
         p = self.loss.inverse_link(a)
         return EdgeSums.of(self.X, p, self.weights, self.fit_intercept, self._center)
 

@@ -193,7 +193,7 @@ def _is_number(kind: Any) -> bool:
 
 
 def _array(column: Any) -> Any:
-    """A column as an array; a number that is missing is NaN, and a label None."""
+    """Return a column as an array; a number that is missing is NaN, and a label None."""
     types = import_optional("pyarrow.types", "parquet", "A Parquet file")
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)

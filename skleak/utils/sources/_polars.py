@@ -94,7 +94,7 @@ class Loader:
 
 
 def _token(frame: Any, n_rows: int) -> str:
-    """The same for a plan that is the same; frames of data in memory differ by these."""
+    """Return the same for a plan that is the same; frames of data in memory differ by these."""
     tokenize = import_optional("dask.base", "dask", "A Polars lazy frame").tokenize
     try:
         return str(tokenize(frame.serialize(), n_rows))
