@@ -93,6 +93,16 @@ def test_all_kinds_of_audits_run_without_a_warning(data, tmp_path, run, argument
     assert os.path.exists(tmp_path / "skleak-audit.html")
 
 
+@pytest.mark.parametrize("prior, bounded", [("conditional", True), ("uniform", False)])
+def test_without_a_sensitive_column_whole_records_are_attacked(data, tmp_path, run, prior, bounded):
+    arguments = ("--target", "cost", "--prior", prior, "--max-records", "3", "--out", tmp_path)
+    code, text, err = run("audit", data, *ONE, *arguments, *QUICK)
+    assert (code, err) == (0, "")
+    text = " ".join(text.split())
+    assert "Without --sensitive COLUMN attackers reconstruct whole records." in text
+    assert ("--prior uniform bounds no attacker on them." in text) != bounded
+
+
 @pytest.mark.slow
 def test_the_total_leakage_is_evened_where_that_is_asked_for(data, tmp_path, run):
     """With the noise that is asked for, and the recipe of what was audited."""
