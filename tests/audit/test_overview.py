@@ -13,11 +13,10 @@ KINDS = ("categorical", "numeric", "record", "membership")
 
 
 @pytest.fixture(scope="module")
-def audited(people, real_audits):
-    """People, audits of them of each kind, and a report of a model of them."""
-    X, y = people
-    model = PrivateLinearRegression(noise_scale=0.5, alpha=0.1)
-    return X, y, real_audits, model.fit(X, y).leakage_report(groups="smoker")
+def reported(people, audits_of_people):
+    """People, audits of them of each kind, and a leakage report."""
+    model = PrivateLinearRegression(noise_scale=0.5, alpha=0.1).fit(*people)
+    return *people, audits_of_people, model.leakage_report(groups="smoker")
 
 
 def numbers_of(table):
@@ -38,28 +37,28 @@ def persons_in(text, X, y, records):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_overview_of_an_audit_tells_of_no_person(audited, kind):
-    X, y, reports, _ = audited
+def test_an_overview_of_an_audit_tells_of_no_person(reported, kind):
+    X, y, reports, _ = reported
     report = reports[kind]
     metrics = report.to_metrics()
-    for text in (report.to_markdown(), repr(metrics)):
-        assert not persons_in(text, X, y, report.records)
+    for told in (report.to_markdown(), repr(metrics)):
+        assert not persons_in(told, X, y, report.records)
     # The attack finds what there is: the report itself names people, and has their numbers.
     assert persons_in(report.to_text(), X, y, report.records)
     assert persons_in(report.to_json(), X, y, report.records)
 
 
-def test_an_overview_of_a_leakage_report_tells_of_no_person(audited):
-    X, y, _, report = audited
-    for text in (report.to_markdown(), repr(report.to_metrics())):
-        assert not persons_in(text, X, y, report.records)
+def test_an_overview_of_a_leakage_report_tells_of_no_person(reported):
+    X, y, _, report = reported
+    for told in (report.to_markdown(), repr(report.to_metrics())):
+        assert not persons_in(told, X, y, report.records)
     assert persons_in(report.to_text(), X, y, report.records)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_model_card_tells_of_no_person(audited, kind):
+def test_a_model_card_tells_of_no_person(reported, kind):
     cards = pytest.importorskip("skops.card")
-    X, y, reports, leakage = audited
+    X, y, reports, leakage = reported
     for report in (reports[kind], leakage):
         text = report.to_model_card().render()
         assert "# Privacy" in text
@@ -72,17 +71,17 @@ def test_a_model_card_tells_of_no_person(audited, kind):
     assert "## Noise by noise" in text
 
 
-def test_a_card_may_be_that_of_a_release(audited):
+def test_a_card_may_be_that_of_a_release(reported):
     cards = pytest.importorskip("skops.card")
-    X, y, reports, _ = audited
+    X, y, reports, _ = reported
     noisy = PrivateLinearRegression(noise_scale=0.5, alpha=0.1).fit(X, y)
     card = reports["categorical"].to_model_card(cards.Card(noisy.release()))
     assert not persons_in(card.render(), X, y, reports["categorical"].records)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_metrics_are_those_of_the_tables(audited, kind):
-    report = audited[2][kind]
+def test_metrics_are_those_of_the_tables(reported, kind):
+    report = reported[2][kind]
     metrics, largest = report.to_metrics(), report.largest_advantages()
     assert metrics["max_advantage"] == 0.05
     for noise, row in largest.iterrows():
@@ -93,16 +92,16 @@ def test_metrics_are_those_of_the_tables(audited, kind):
     assert metrics["within_max_advantage"] == float(kept)
 
 
-def test_what_is_not_known_is_no_metric(audited, make_audit):
-    report = audited[2]["numeric"]
+def test_what_is_not_known_is_no_metric(reported, make_audit):
+    report = reported[2]["numeric"]
     unknown = dataclasses.replace(report, settings=report.settings | {"n_targets": 24})
     assert all(np.isfinite(value) for value in unknown.to_metrics().values())
-    assert all(np.isfinite(value) for value in audited[3].to_metrics().values())
+    assert all(np.isfinite(value) for value in reported[3].to_metrics().values())
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_means_over_few_are_refused(audited, kind):
-    report = audited[2][kind]
+def test_means_over_few_are_refused(reported, kind):
+    report = reported[2][kind]
     few = dataclasses.replace(report, settings=report.settings | {"n_targets": 9})
     for call in (few.to_markdown, few.to_metrics):
         with pytest.raises(ValueError, match="about 9 records: means over fewer than 10"):
@@ -110,8 +109,8 @@ def test_means_over_few_are_refused(audited, kind):
     check_enough(10)
 
 
-def test_a_leakage_report_of_few_or_of_no_solution_has_no_overview(audited):
-    report = audited[3]
+def test_a_leakage_report_of_few_or_of_no_solution_has_no_overview(reported):
+    report = reported[3]
     few = dataclasses.replace(report, records=report.records.head(9))
     with pytest.raises(ValueError, match="means over fewer than 10"):
         few.to_metrics()
@@ -135,8 +134,8 @@ def test_rounding_keeps_a_bound_a_bound():
     assert np.isnan(rounded(np.nan))
 
 
-def test_markdown_shows_names_as_they_are(audited):
-    report = audited[2]["categorical"]
+def test_markdown_shows_names_as_they_are(reported):
+    report = reported[2]["categorical"]
     name = "a|b*_`<b>[x](y)"
     text = dataclasses.replace(report, attribute=name, estimator=name).to_markdown()
     for line in text.splitlines():
@@ -148,8 +147,8 @@ def test_markdown_shows_names_as_they_are(audited):
     assert f"`{name.replace('`', chr(39))}`" in text
 
 
-def test_files_of_overviews_are_confidential(audited, tmp_path):
+def test_files_of_overviews_are_confidential(reported, tmp_path):
     path = tmp_path / "overview.md"
-    text = audited[2]["membership"].to_markdown(path)
+    text = reported[2]["membership"].to_markdown(path)
     assert path.read_text() == text
     assert path.stat().st_mode & 0o077 == 0
