@@ -7,6 +7,7 @@ import warnings
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import ndtr
@@ -210,15 +211,23 @@ class HalfNoise(PrivateLinearRegression):
 
 def column_blocks(d):
     """Blocks of columns of every kind, of d columns and the target."""
-    return [
+    blocks = [
         Columns(target=True),
         Columns(),
         Columns(np.array([], dtype=int), target=True),
+        Columns(np.arange(d), target=True),
         *[Columns(np.array([j])) for j in range(d)][::-1],
-        Columns(np.array([2, 0]), target=True),
-        Columns(np.array([0, 1, 2]), constrained=True),
-        Columns(np.array([1, 2]), constrained=True, target=True),
     ]
+    if d > 1:
+        some = np.arange(d)[::-2]
+        blocks += [
+            Columns(some),
+            Columns(some, target=True),
+            Columns(np.arange(d), constrained=True),
+            Columns(np.array([d - 1, 0]), constrained=True),
+            Columns(np.array([d - 1, 0]), constrained=True, target=True),
+        ]
+    return blocks
 
 
 def assert_losses_over_blocks(found, first, second, norm, *, rtol):
@@ -241,3 +250,13 @@ def assert_losses_over_blocks(found, first, second, norm, *, rtol):
                 else np.trace(block, axis1=1, axis2=2) / basis.shape[1]
             )
             assert_allclose(table[:, k] ** 2, squares, rtol=rtol, atol=1e-3 * rtol * squares.max())
+
+
+# Codings of two classes, 0 and 1.
+CODINGS = {
+    "strings": lambda c: np.array(["no", "yes"])[c],
+    "booleans": lambda c: c.astype(bool),
+    "one and two": lambda c: c + 1,
+    "objects": lambda c: np.array(["no", "yes"], dtype=object)[c],
+    "categories": lambda c: pd.Series(pd.Categorical.from_codes(c, ["no", "yes"])),
+}

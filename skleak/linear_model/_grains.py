@@ -15,7 +15,7 @@ from skleak.utils._features import feature_labels, is_single_feature, resolve_fe
 from skleak.utils._records import checked_labels
 from skleak.utils._typing import Array, FloatArray
 from skleak.utils.blocks._dask import aligned_chunks, is_large
-from skleak.utils.sources import is_large_source
+from skleak.utils.sources import is_large_source, series_array
 
 Norm = Literal["spectral", "trace"]
 _GRAINS = ("record", "feature", "dataset", "group")
@@ -112,7 +112,7 @@ def _large_labels(groups: Any, X: Any, names: Array | None) -> Any:
     if not is_large(groups) and not hasattr(groups, "to_dask_array"):
         groups = np.asarray(groups.to_numpy() if hasattr(groups, "to_numpy") else groups)
     elif not is_large(groups):
-        groups = groups.to_dask_array(lengths=X.chunks[0])
+        groups = series_array(groups, "groups")
     if groups.ndim != 1 or groups.shape[0] != X.shape[0]:
         raise ValueError(
             f"`groups` must hold one label per record: expected {X.shape[0]}, got shape "

@@ -160,7 +160,7 @@ def percent(share: float, up: bool = False, within: float = math.nan) -> str:
         value = math.ceil(value * 10.0**digits * (1.0 - 1e-12) - 1e-9) / 10.0**digits
     text = f"{value:,.{digits}f}"
     if float(text.replace(",", "")) == 0.0:
-        return "0%" if rest < 1e-9 else f"<{least}" if value > 0.0 else f">-{least}"
+        return "0%" if rest < 1e-9 else f"<{least}" if value > 0.0 else f"-{least} to 0%"
     if float(text.replace(",", "")) == 100.0 and value < 100.0:
         return "100%" if rest < 1e-9 else f">{100.0 - 10.0**-digits:.{digits}f}%"
     return (text.rstrip("0").rstrip(".") if digits else text) + "%"

@@ -337,7 +337,7 @@ def test_a_report_of_the_rule_that_evens_the_total(frame, weights):
 
 def test_without_noise_a_reweighting_has_nothing_to_even(frame):
     some = frame[:15]
-    model = PrivateLinearRegression(0, reweighting="total").fit(some, some["age"] + 1.0)
+    model = PrivateLinearRegression(0, alpha=1.0, reweighting="total").fit(some, some["age"] + 1.0)
     report = model.leakage_report()
     assert report.dataset["max_loss"] == np.inf
     assert not any("The reweighting" in line for line in report.findings)

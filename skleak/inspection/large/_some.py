@@ -21,6 +21,7 @@ from skleak.utils._optional import dask_module
 from skleak.utils._typing import Array, FloatArray, IntArray
 from skleak.utils.blocks._dask import is_large
 from skleak.utils.blocks._passes import computed
+from skleak.utils.sources import series_array
 from skleak.utils.sources._raw import check_columns, lengths_of, raw_frame
 from skleak.utils.summaries._largest import Largest
 from skleak.utils.summaries._rows import fetched
@@ -146,7 +147,7 @@ class TableFacts:
         if isinstance(groups, str | int):
             return groups
         if hasattr(groups, "to_dask_array"):
-            groups = groups.to_dask_array(lengths=True)
+            groups = series_array(groups, "groups")
         if is_large(groups):
             return np.asarray(computed([groups[self.positions]])[0])
         return np.asarray(groups)[self.positions]

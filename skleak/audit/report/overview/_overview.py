@@ -27,9 +27,10 @@ from skleak.rendering import (
     rounded,
     shorten,
 )
-from skleak.rendering.results import best_rows, levels
+from skleak.rendering.results import best_rows, levels, made_at_once
 
 
+@made_at_once
 def audit_overview(report: AuditFacts) -> Document:
     """Put an audit in order without its records."""
     check_enough(int(report.settings["n_targets"]))
@@ -137,6 +138,7 @@ def checks(report: AuditFacts) -> list[str]:
     return said or ["None was made."]
 
 
+@made_at_once
 def audit_metrics(report: AuditFacts) -> dict[str, float]:
     """Return the numbers of an overview by name."""
     check_enough(int(report.settings["n_targets"]))
