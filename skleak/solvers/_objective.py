@@ -148,9 +148,11 @@ class Objective:
         """Return the start of a fit: the best lone intercept, of shape (p,)."""
         w = np.zeros(self.n_parameters)
         if self.fit_intercept:
-            mean = float(self.weights @ self.y / self.weights.sum())
-            w[-1] = self.loss.initial_intercept(mean)
+            w[-1] = self.loss.initial_intercept(self._mean_target())
         return w
+
+    def _mean_target(self) -> float:
+        return float(self.weights @ self.y / self.weights.sum())
 
     def predictor(self, w: FloatArray) -> FloatArray:
         """``x~_i . w`` for every record, of shape (n,)."""

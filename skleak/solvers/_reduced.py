@@ -254,12 +254,8 @@ class LargeObjective(_OutsideMemory, Objective):
         own, other = (0.0 if y is None else y for y in (old, new))
         return self.moments.target_sums + weight * (other - own)
 
-    def initial(self) -> FloatArray:
-        """Return the start of a fit: the best lone intercept, of shape (p,)."""
-        w = np.zeros(self.n_parameters)
-        if self.fit_intercept:
-            w[-1] = self.loss.initial_intercept(float(self.moments.target_sums[0]) / self.total)
-        return w
+    def _mean_target(self) -> float:
+        return float(self.moments.target_sums[0]) / self.total
 
 
 @dataclass(frozen=True)
@@ -309,17 +305,8 @@ class LargeMultinomialObjective(_OutsideMemory, MultinomialObjective):
                 sums[int(y)] += change
         return sums
 
-    def initial(self) -> FloatArray:
-        """Return the start of a fit: the best lone intercepts, of shape (p,)."""
-        w = np.zeros(self.n_parameters)
-        if self.fit_intercept:
-            logs = np.log(self.moments.target_sums)
-            w[-self.n_classes :] = logs - logs.mean()
-        return w
+    def _class_weights(self) -> FloatArray:
+        return self.moments.target_sums
 
-    @cached_property
-    def _center(self) -> tuple[FloatArray, Array]:
-        d = self.X.shape[1]
-        if not self.fit_intercept:
-            return np.zeros(d), np.zeros(d, dtype=bool)
+    def _column_means(self) -> tuple[FloatArray, Array]:
         return self.moments.mean, self.moments.constant

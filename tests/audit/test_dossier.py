@@ -101,9 +101,9 @@ def test_numbers_are_those_of_the_audit(reports):
         f"{np.ceil(1e4 * limit.iloc[1]) / 100.0:g}",
     ]
     assert "for no record is its own bound above 5%" in risks["evidence"][0]
-    assert "For 0 of 24 records the bound on the record itself is above 5%" in risks["evidence"][1]
+    assert "0 of 24" in risks["evidence"][1]
     tests = report.to_dossier("edpb").to_dict()["criteria"][8]
-    assert tests["evidence"][0].startswith("Tested here: attribute inference, with regard to")
+    assert "attribute inference" in tests["evidence"][0]
     named = tests["blanks"][0]
     assert "attribute inference" not in named
     assert "membership inference" in named

@@ -41,7 +41,7 @@ def pairwise_advantage(mu: FloatArray, prior: FloatArray) -> FloatArray:
     low, high = np.full(len(p), LOWEST_LOG_TOTAL), -np.log(largest[:, 0])
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
-        rising = _slope(mu, p, largest, np.exp(middle)[:, np.newaxis]) >= 0.0
+        rising = _slope(mu, p, np.exp(middle)[:, np.newaxis]) >= 0.0
         low, high = np.where(rising, low, middle), np.where(rising, middle, high)
     total = np.exp(0.5 * (low + high))[:, np.newaxis]
     star = is_likeliest(p)
@@ -66,7 +66,7 @@ def _weights(p: FloatArray, total: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.maximum(low - ratio * high, 0.0) / (1.0 - ratio), ratio
 
 
-def _slope(mu: FloatArray, p: FloatArray, largest: FloatArray, total: FloatArray) -> FloatArray:
+def _slope(mu: FloatArray, p: FloatArray, total: FloatArray) -> FloatArray:
     """Return the derivative of the dual in W, of shape (n,)."""
     weights, ratio = _weights(p, total)
     thresholds = _thresholds(mu, p, weights, total)

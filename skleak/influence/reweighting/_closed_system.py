@@ -242,7 +242,7 @@ class ClosedSystem:
 
 @dataclass(frozen=True)
 class _Terms:
-    """What records enter the equations with, at b points; holds no records."""
+    """Terms with which records enter the equations, at b points; holds no records."""
 
     rule: WeightRule
     factor: FitFactor

@@ -65,7 +65,7 @@ class ParquetTable(StoredTable):
         """Return what tells this table from others, and from itself once it is changed."""
         return repr([(piece.path, piece.print, piece.groups) for piece in self.pieces])
 
-    def slices(self, n_columns: int) -> list[Slice]:
+    def slices(self) -> list[Slice]:
         """Rows of each block, in order."""
         return cut([piece.n_rows for piece in self.pieces], len(self.columns))
 

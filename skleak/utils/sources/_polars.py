@@ -38,7 +38,7 @@ class PolarsTable(StoredTable):
         """Return what tells this frame from others."""
         return self.unique
 
-    def slices(self, n_columns: int) -> list[Slice]:
+    def slices(self) -> list[Slice]:
         """Rows of each block, in order."""
         # Each slice is a piece of its own: a lazy frame loads what it is asked for.
         step = cut([self.n_rows], len(self.columns))

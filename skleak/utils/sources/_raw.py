@@ -29,7 +29,7 @@ def raw_frame(X: Any) -> Any:
     lazy = type(X).__module__.startswith("polars")
     table: StoredTable = PolarsTable.of(X) if lazy else ParquetTable.of(X)
     parts, first = [], 0
-    for part in table.slices(len(table.columns)):
+    for part in table.slices():
         loader = table.loader(part.piece, table.columns)
         parts.append((loader, part.start, part.stop, first))
         first += part.stop - part.start

@@ -40,7 +40,7 @@ class StoredTable(ABC):
         """The table's name in messages."""
 
     @abstractmethod
-    def slices(self, n_columns: int) -> list[Slice]:
+    def slices(self) -> list[Slice]:
         """Rows of each block, in order."""
 
     @abstractmethod
@@ -68,12 +68,12 @@ class StoredTable(ABC):
         """Columns as a lazy Dask array of shape (n, n_columns)."""
         for column in columns:
             self.check_number(column)
-        slices = self.slices(len(columns))
+        slices = self.slices()
         return self._array(slices, columns, _as_numbers, np.dtype(np.float64), (len(columns),))
 
     def values(self, column: str) -> Any:
         """Return a column as a lazy Dask array of shape (n,)."""
-        slices = self.slices(max(1, len(self.columns) - 1))
+        slices = self.slices()
         return self._array(slices, [column], _as_values, self.dtype(column), ())
 
     def _array(
