@@ -22,11 +22,13 @@ from skleak.adversary.knowledge._knowledge import (
     without_attribute,
 )
 from skleak.adversary.knowledge._priors import (
+    CrossFitted,
     attribute_prior,
     conditional_prior,
     default_classifier,
     folds,
     known_features,
+    marginal_prior,
     on_encoded_columns,
 )
 
@@ -34,6 +36,7 @@ __all__ = [
     "MAX_CODES",
     "MAX_VALUES",
     "TARGET_INDEX",
+    "CrossFitted",
     "NumberPrior",
     "Secret",
     "as_table",
@@ -47,6 +50,7 @@ __all__ = [
     "is_quantity",
     "known_features",
     "number_prior",
+    "marginal_prior",
     "on_encoded_columns",
     "range_of_others",
     "ranges_of_others",
