@@ -72,6 +72,8 @@ class Run:
             _Bars(self.game, cells, pending, verbose) as bars,
             task.part("cells", len(pending)) as told,
         ):
+            # Arguments go as one tuple: joblib would leave large ones with a single worker of a
+            # Dask cluster, and whoever dies with them takes the audit along.
             results = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
                 delayed(_played)(key, *cell) for key, cell in pending.items()
             )
