@@ -114,18 +114,20 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, CallbackSupportMixin, BaseEs
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n, n_columns)
-            Raw training records.
-        y : array-like of shape (n,)
-            Targets of the model.
+        X : array-like, DataFrame, path, Polars lazy frame, Dask array or frame
+            Raw training records, (n, n_columns). Outside memory (a path is that of a Parquet file
+            or a folder of them) a column is audited by `LeakageAuditor`, block by block.
+        y : array-like of shape (n,) or str
+            Targets of the model; the name of a column of a table outside memory.
         X_test, y_test : array-like, default=None
             Raw records that no model is trained on, and their targets. Utility is measured on
             them, and a membership audit takes them as reference records. By default utility is that
             of the training records, where it is optimistic; a membership audit holds some out.
-        sample_weight : array-like of shape (n,), default=None
+        sample_weight : array-like of shape (n,) or str, default=None
             Weights of the training records in every fit, which attackers know; in a pipeline they
-            go to its last step. What is secret of a row, or its membership, counts with all of its
-            weight. Rows are persons: shares of right guesses, priors and utility count rows.
+            go to its last step. A name likewise. What is secret of a row, or its membership, counts
+            with all of its weight. Rows are persons: shares of right guesses, priors and utility
+            count rows.
 
         Returns
         -------
@@ -134,14 +136,15 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, CallbackSupportMixin, BaseEs
         Raises
         ------
         TypeError
-            For records outside memory: a Dask array or frame, a path, or a Polars lazy frame.
+            For test records outside memory, and for `y` or weights there where `X` is not.
         ValueError
             For an unknown or single-valued attribute, missing values in it, too many values, too
             few candidates, unknown attacks or bounds, wrong noise scales, or a checkpoint of
             another audit; for invalid weights, and for an estimator that was fitted with weights
             where none are given.
         AttackNotApplicableError
-            For a model that the attacks or the bounds cannot be computed for; with weights also
+            For records outside memory where the game needs all of them in memory; for a model that
+            the attacks or the bounds cannot be computed for; with weights also
             for an estimator or an attack whose ``fit`` takes none.
 
         Warns

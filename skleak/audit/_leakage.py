@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal
 from skleak.adversary.hypotheses import last_step
 from skleak.audit._base import BaseAuditor
 from skleak.audit.games._game import Game, Task
-from skleak.audit.games._private_sgd import is_private_sgd
 from skleak.audit.games._outside import Outside
+from skleak.audit.games._private_sgd import is_private_sgd
 from skleak.audit.games.attribute._blocks import BlocksGame
 from skleak.audit.games.attribute._game import attribute_game
 from skleak.audit.games.records._game import RecordsGame
@@ -65,7 +65,9 @@ class LeakageAuditor(BaseAuditor):
     values : array-like of shape (n_values,) or None, default=None
         Candidate values; None takes those that occur. Makes a numeric attribute categorical.
     records : array-like of int, boolean mask, slice or None, default=None
-        Records under attack; all by default.
+        Records under attack; all by default. Of more than 10,000 outside memory a random sample of
+        as many, which the report says first: an auditor asks about all, and a sample answers for
+        means with intervals over records. Name records to have each of them attacked.
     refit_preprocessing : bool, default=False
         Refit all of a pipeline for every candidate. False counts fitted preprocessing as public.
     checkpoint : str, Path or None, default=None

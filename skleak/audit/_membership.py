@@ -129,9 +129,9 @@ class MembershipAuditor(BaseAuditor):
     def _outside(self, X: Any, y: Any, sample_weight: Any) -> Outside:
         raise AttackNotApplicableError(
             "A membership audit trains on other members in each release, or compares with "
-            "predictions of all records, in memory; got records outside of it. Pass a random sample "
-            "of some thousands of records as a DataFrame. `leakage_report()` of a private model "
-            "fitted on all of them says how exposed members are."
+            "predictions of all records, in memory; got records outside of it. Pass a random "
+            "sample of some thousands of records as a DataFrame. `leakage_report()` of a private "
+            "model fitted on all of them says how exposed members are."
         )
 
     def _game(self, task: Task, entropy: list[int]) -> Game:

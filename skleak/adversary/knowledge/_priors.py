@@ -47,9 +47,7 @@ def attribute_prior(prior: Any, known: Any, y: Any, secret: Secret, targets: Int
     return np.array(np.broadcast_to(table_of_priors, (len(targets), n_values)))
 
 
-def marginal_prior(
-    codes: IntArray, n_values: int, counts: FloatArray | None = None
-) -> FloatArray:
+def marginal_prior(codes: IntArray, n_values: int, counts: FloatArray | None = None) -> FloatArray:
     """Relative frequencies of the values among all *other* records.
 
     With a record's own value among the counts, the prior would tell it. Its vote is spread
@@ -133,9 +131,7 @@ class CrossFitted:
         """
         features, n_values = known_features(known, y), len(self.counts)
         at = np.minimum(np.searchsorted(self.positions, positions), len(self.positions) - 1)
-        own = np.where(
-            self.positions[at] == positions, self.fold[at], positions % len(self.fitted)
-        )
+        own = np.where(self.positions[at] == positions, self.fold[at], positions % len(self.fitted))
         prior = np.empty((len(positions), n_values))
         for k, model in enumerate(self.fitted):
             rows = np.flatnonzero(own == k)

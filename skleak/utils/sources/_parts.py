@@ -55,9 +55,7 @@ class RawBlock:
         given = [self.X, self.y, self.sample_weight]
         lazy = [value for value in given if _is_delayed(value)]
         found = iter(computed(lazy) if lazy else ())
-        X, y, weight = (
-            next(found) if _is_delayed(v) else v() if callable(v) else v for v in given
-        )
+        X, y, weight = (next(found) if _is_delayed(v) else v() if callable(v) else v for v in given)
         held = [name for name in (y, weight) if isinstance(name, str)]
         y, weight = (X[v] if isinstance(v, str) else v for v in (y, weight))
         table = X.drop(columns=held) if held else X

@@ -128,9 +128,7 @@ def play_block(
     return found
 
 
-def encode(
-    known: KnownGame, rows: RawRows, positions: IntArray
-) -> tuple[FloatArray, FloatArray]:
+def encode(known: KnownGame, rows: RawRows, positions: IntArray) -> tuple[FloatArray, FloatArray]:
     """Parameters without noise under every value (b, M, p), and leakage at unit noise (b,)."""
     encoder, ones = known.encoder, np.ones(len(positions))
     X, y = encoder.table(rows.table), encoder.targets(rows.y)

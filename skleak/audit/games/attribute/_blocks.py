@@ -69,6 +69,7 @@ class BlocksGame(Game):
     """
 
     kind = "categorical"
+    design: SecretDesign
 
     def __init__(self, task: Task, entropy: list[int]) -> None:
         assert task.outside is not None
@@ -184,7 +185,7 @@ class BlocksGame(Game):
 
     def prepare(self, entropy: list[int]) -> None:
         """Learn imputation from some records, and check the noise."""
-        task, outside, design = self.task, self._outside, self.design
+        task, outside = self.task, self._outside
         rows, design = self._known_rows, self.design
         self._entropy = entropy
         noiseless_parameters = model_parameters(self._model)
@@ -204,9 +205,7 @@ class BlocksGame(Game):
         others = without_attribute(rows.table, outside.index)
         n_values, learnt = len(outside.values), self._learnt
         guesser = CrossFitted.of(default_classifier(), others, rows.y, codes, n_values, learnt)
-        secret = Secret(
-            outside.index, np.asarray(outside.values)[codes], outside.values, codes
-        )
+        secret = Secret(outside.index, np.asarray(outside.values)[codes], outside.values, codes)
         self._related = related_columns(rows.table, rows.y, secret)
         table = self._encoder.table(rows.table)
         candidates = self._encoder.candidates(rows.table, outside.index, outside.values)
@@ -361,5 +360,3 @@ def _some(n: int, most: int, generator: np.random.Generator) -> IntArray:
     if n <= most:
         return np.arange(n)
     return np.sort(generator.choice(n, most, replace=False))
-
-
