@@ -160,8 +160,8 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, CallbackSupportMixin, BaseEs
         """
         before = self.__dict__.copy()
         try:
-            given = self._given(X, y, sample_weight) | {"X_test": X_test, "y_test": y_test}
             _check_in_memory(X_test=X_test, y_test=y_test)
+            given = self._given(X, y, sample_weight) | {"X_test": X_test, "y_test": y_test}
             with fit_task(self, 2) as task:
                 self._audit(given, task)
         except BaseException:

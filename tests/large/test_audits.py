@@ -121,13 +121,13 @@ def test_a_pipeline_whose_blocks_are_encoded_where_they_are_played(attribute, ta
     model = PrivateLinearRegression(0.05, alpha=0.01)
     large = make_pipeline(BlockwiseTransformer(encoder, keep=["w"]), model)
     small = make_pipeline(BlockwiseTransformer(encoder), model)
-    options = {"attribute": attribute}
+    options = {"attribute": attribute, "records": slice(0, 12)}
     found = auditor(large, **options).fit(parquet[1], "dose", sample_weight="w")
     expect_same(found, auditor(small, **options).fit(raw, table["dose"], sample_weight=table["w"]))
 
 
 def test_blocks_have_the_bounds_of_memory_and_encode_few_at_once(table, parquet, monkeypatch):
-    monkeypatch.setattr(_blocks, "_MOST_OF_BLOCK", 8)
+    monkeypatch.setattr(_blocks, "_MOST_OF_BLOCK", 25)
     seen, encode = [], _block.encode
 
     def watched(*args):
@@ -137,8 +137,7 @@ def test_blocks_have_the_bounds_of_memory_and_encode_few_at_once(table, parquet,
 
     monkeypatch.setattr(_block, "encode", watched)
     found = auditor().fit(parquet[0], "dose", sample_weight="w")
-    assert max(seen) == (8, 2, 3)
-    assert len(seen) == 8
+    assert [shape[0] for shape in seen] == [25, 25, 10]
     expected = in_memory(table)
     played = [name for name in expected.records_ if name.startswith("success_")]
     for one, other in ((found.records_, expected.records_), (found.results_, expected.results_)):
@@ -146,8 +145,8 @@ def test_blocks_have_the_bounds_of_memory_and_encode_few_at_once(table, parquet,
         left = one.drop(columns=drawn), other.drop(columns=drawn)
         pd.testing.assert_frame_equal(*left, rtol=1e-9, check_dtype=False)
     # The first block has the draws of an audit without blocks of its own records, too.
-    first = in_memory(table, records=slice(0, 8)).records_
-    own = found.records_[found.records_["record"] < 8].reset_index(drop=True)
+    first = in_memory(table, records=slice(0, 25)).records_
+    own = found.records_[found.records_["record"] < 25].reset_index(drop=True)
     pd.testing.assert_frame_equal(own[played], first[played])
 
 
@@ -187,8 +186,9 @@ def test_imputation_learns_from_a_sample(parquet, monkeypatch):
 
 
 def test_a_checkpoint_goes_on_block_by_block(table, parquet, tmp_path, monkeypatch):
-    monkeypatch.setattr(_blocks, "_MOST_OF_BLOCK", 20)
-    expected = auditor().fit(parquet[0], "dose", sample_weight="w")
+    monkeypatch.setattr(_blocks, "_MOST_OF_BLOCK", 10)
+    some = {"records": slice(0, 30)}
+    expected = auditor(**some).fit(parquet[0], "dose", sample_weight="w")
     path, played = tmp_path / "audit.npz", []
     play = _blocks.play_block
 
@@ -204,15 +204,15 @@ def test_a_checkpoint_goes_on_block_by_block(table, parquet, tmp_path, monkeypat
     monkeypatch.setattr(_run, "SHARE_OF_TIME", np.inf)
     monkeypatch.setattr(_blocks, "play_block", broken)
     with pytest.warns(IncompleteAuditWarning), pytest.raises(RuntimeError, match="down"):
-        auditor(checkpoint=path).fit(parquet[0], "dose", sample_weight="w")
+        auditor(checkpoint=path, **some).fit(parquet[0], "dose", sample_weight="w")
     assert played == [0, 1]
     monkeypatch.setattr(_blocks, "play_block", counted)
-    found = auditor(checkpoint=path).fit(parquet[0], "dose", sample_weight="w")
+    found = auditor(checkpoint=path, **some).fit(parquet[0], "dose", sample_weight="w")
     assert played == [0, 1, 2]
     expect_same(found, expected)
     table.assign(age=-table["age"]).drop(columns="ward").to_parquet(parquet[0], row_group_size=13)
     with pytest.raises(ValueError, match="data"):
-        auditor(checkpoint=path).fit(parquet[0], "dose", sample_weight="w")
+        auditor(checkpoint=path, **some).fit(parquet[0], "dose", sample_weight="w")
 
 
 def test_a_cell_holds_no_row(table, parquet, monkeypatch):
