@@ -41,6 +41,24 @@ def close_figures():
 
 
 @pytest.fixture
+def evil_names():
+    """Names that try to be markup, to steer a terminal, or to be too long."""
+    return (
+        "<script>alert(1)</script>",
+        "</title></style><img src=x onerror=alert(1)>",
+        "\"quoted\" & 'single' `tick",
+        "escape\x1b[31m\nnext\x00line",
+        "override\u202eexe.txt",
+        "surrogate\ud800",
+        "العمر",
+        "年龄 (岁)",
+        "{{ 7 * 7 }}{% raw %}",
+        "x" * 3000,
+        "$math_{",
+    )
+
+
+@pytest.fixture
 def rng(request):
     """A Generator seeded by the name of the test: reproducible, and no two tests share draws."""
     return np.random.default_rng(list(request.node.name.encode()))

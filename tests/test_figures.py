@@ -14,6 +14,17 @@ MARK = re.compile(
     NUMBER + r"[^\d<>|\n]{0,40}<!--\s*(?P<kind>figure|timing):\s*(?P<file>\S+)\s+(?P<key>.+?)\s*-->"
 )
 ANY_MARK = re.compile(r"<!--\s*(figure|timing)\b")
+# What looks like a measurement: a multiple, a share, a time.
+MEASURED = re.compile(
+    r"(?<![\w.^])\d[\d,.]*(?: to \d[\d.]*)? ?"
+    r"(?:times|percent|%|ms|milliseconds?|seconds?|minutes?|hours?)(?!\w)"
+)
+# Pages that explain with invented numbers, or are held to the JSON as a whole.
+EXEMPT = {"tour.md", "guides/reading_a_report.md", "guides/which_noise.md", "guides/membership.md"}
+EXEMPT |= {"reference/audit_columns.md", "pitfalls.md", "reproduction.md", "benchmarks.md"}
+# Settings and arithmetic.
+DERIVED = ["20 seconds of a core", "1 % false", "leaks 20 times what a row of weight 1 does"]
+DERIVED += ["a pass takes 2.2 hours", "needs 7 minutes a pass"]
 CODE = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 
 
@@ -87,12 +98,34 @@ def test_figures_are_those_of_the_json(page):
 
 
 def test_every_figure_of_the_readme_has_a_mark():
-    text = CODE.sub("", (ROOT / "README.md").read_text(encoding="utf-8"))
-    text = re.sub(r"\]\([^)]*\)|<(?!!--)[^>]*>|`[^`]*`", " ", text)
+    text = without_marks((ROOT / "README.md").read_text(encoding="utf-8"))
     for setting in ("Python 3.11", "noise 0.003", "BSD-3-Clause"):
         text = text.replace(setting, " ")
-    rest = re.sub(r"<!--.*?-->", "", MARK.sub(" ", text))
-    assert not re.findall(NUMBER, rest), "a number that no mark follows"
+    assert not re.findall(NUMBER, text), "a number that no mark follows"
+
+
+def without_marks(text):
+    """The prose of a page, without its figures that have marks, code and links."""
+    text = re.sub(r"<!--.*?-->", "", MARK.sub(" ", CODE.sub("", text)), flags=re.DOTALL)
+    return re.sub(r"\]\([^)]*\)|<[^>]*>|`[^`]*`|\$[^$]*\$", " ", text)
+
+
+MARKED = [page for page in PAGES if not any(page.match(f"docs/{name}") for name in EXEMPT)]
+
+
+@pytest.mark.parametrize("page", MARKED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_measurement_of_the_docs_has_a_mark(page):
+    text = without_marks(page.read_text(encoding="utf-8"))
+    for known in DERIVED:
+        text = text.replace(known, " ")
+    assert not MEASURED.findall(text), "say which JSON it is from; see Figures in CONTRIBUTING.md"
+
+
+def test_measurements_are_found():
+    for text in ("3 times faster", "in 0.65 to 3.6 times", "of 93 % of", "1,200 seconds", "2 ms,"):
+        assert MEASURED.search(without_marks(text))
+    for text in ("`5 %`", "3 s^2", "6%<!-- figure: found.json score -->", "version 3", "5 columns"):
+        assert not MEASURED.search(without_marks(text))
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from sklearn.datasets import load_diabetes
+from sklearn.pipeline import make_pipeline
 
+import skleak
 from skleak.audit import LeakageAuditor, MembershipAuditor
-from skleak.linear_model import PrivateLinearRegression
+from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+from skleak.preprocessing import PublicScaler
 
 MODEL = PrivateLinearRegression(2.0, random_state=0)
 GAME: dict[str, Any] = {"noise_scales": [2.0], "n_releases": 4, "random_state": 0}
@@ -158,6 +161,9 @@ CONTENT = {
     "n_features_in_": "number of columns",
     "feature_names_in_": "names of the columns",
     "provenance_": "how the model was trained, and the guarantee that holds",
+    "classes_": "labels of the classes, in the order of the scores",
+    "steps": "of a pipeline: name and content of each step",
+    "container": "of a pipeline: kind of tables that its steps hand on, or null",
 }
 for start, part in {
     "dataset": DATASET,
@@ -186,10 +192,15 @@ def _fitted() -> Any:
     return MODEL.fit(*_records())
 
 
-def _released() -> dict[str, Any]:
+def _released(preprocessing: Any = None) -> dict[str, Any]:
+    X, y = _records()
+    model: Any = PrivateLogisticRegression(2.0, random_state=0)
+    if preprocessing is not None:
+        model = make_pipeline(preprocessing, model)
+    model.fit(X, y > 140.0)
     with warnings.catch_warnings():  # of the seed, which protects nobody
         warnings.simplefilter("ignore")
-        return json.loads(_fitted().release().to_json())
+        return json.loads(skleak.release(model).to_json())
 
 
 # The title, the call, and a file of each format.
@@ -210,6 +221,11 @@ EXAMPLES: dict[str, tuple[str, str, Callable[[], dict[str, Any]]]] = {
         lambda: _audited(MembershipAuditor(MODEL, **GAME)),
     ),
     "released": ("Released model", "estimator.release().to_json()", _released),
+    "pipeline": (
+        "Released pipeline",
+        "skleak.release(pipeline).to_json()",
+        lambda: _released(PublicScaler((0.0, 300.0))),
+    ),
 }
 
 

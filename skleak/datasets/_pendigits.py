@@ -118,6 +118,8 @@ def fetch_pendigits(
         7,494 training and 3,498 test samples: ``x_0`` to ``x_31``, ``y_0`` to ``y_31`` in [0, 1],
         ``strokes``, ``duration`` and the writers (see ``DESCR``); ``target``, the digits, of int64
         and shape (n_samples,); ``writer``, an array of int64 and shape (n_samples,), 1 to 44;
+        ``points``, the recorded points in pixels of the tablet, of float64 and shape
+        (n_points, 2), those of one digit after those of another, ``duration`` of them each;
         ``frame``, the raw table, or None: the columns of ``data`` with one categorical column
         ``writer`` in place of the one-hot ones (none of it without writers), then ``digit``;
         ``feature_names``, ``target_names``, ``categorical_features``, ``one_hot_blocks``
@@ -164,6 +166,7 @@ def fetch_pendigits(
         return_X_y,
         DESCR,
         writer=writer,
+        points=np.concatenate([part.points for part in parts]),
         categorical_features=list(blocks),
         one_hot_blocks=blocks,
         sensitive=list(blocks),
@@ -174,7 +177,7 @@ def fetch_pendigits(
 
 
 def _parse(content: bytes, offset: int) -> Samples:
-    """Samples of one UNIPEN file; ``offset`` is added to its writer numbers.
+    """Return the samples of one UNIPEN file; ``offset`` is added to its writer numbers.
 
     A sample is a line ``.SEGMENT DIGIT 3-4 ? "7"`` with its label, a line ``.COMMENT 7 12 224``
     with the label again, the writer and a counter, and then its strokes: lines ``x  y`` between

@@ -17,12 +17,17 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from skleak.influence.leakage import leakage_model
 from skleak.influence.state import FitState, same_table, seen_through
 from skleak.inspection import RawProblem
-from skleak.linear_model._calibration import LinearModelProblem
 from skleak.linear_model._fitting import warn_if_uneven
 from skleak.linear_model._grains import Query, feature_blocks, group_labels, leakage
 from skleak.linear_model._large import large_records
 from skleak.linear_model._parameters import LinearModelParameters
-from skleak.linear_model._rung import unchecked_moves
+from skleak.linear_model.goals import (
+    LinearModelProblem,
+    is_one_block,
+    problem_of,
+    resolved_together,
+    unchecked_moves,
+)
 from skleak.mechanisms import NoiseGoal
 from skleak.reports import LeakageReport, Promises, build_leakage_report
 from skleak.reports.blockwise import build_blockwise_report
@@ -297,7 +302,14 @@ class MeasuredModel(LinearModelParameters):
 
     def _fitted_problem(self) -> LinearModelProblem:
         """Return this fit as a noise goal sees it."""
-        return LinearModelProblem.of(self._confidential_state(), self._terms)
+        return problem_of(self._confidential_state(), self._terms)
+
+    def _noise_for(self, goal: NoiseGoal) -> float:
+        """Noise scale that a goal needs on the records of this fit."""
+        state = self._confidential_state()
+        if is_large(state.objective.X) and is_one_block(state.objective):
+            return resolved_together(goal, state, self._terms)
+        return goal.resolve(self._fitted_problem())
 
     @staticmethod
     def _raw_problem(pipeline: Any, X: Any, y: Any, sample_weight: Any) -> RawProblem:

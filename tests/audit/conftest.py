@@ -1,11 +1,11 @@
 """Audit reports with plausible numbers of all three kinds, for the tests of what reports say."""
 
 import dataclasses
-from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import Page
 from scipy.special import ndtr
 
 from skleak.audit import LeakageAuditor, MembershipAuditor
@@ -31,7 +31,6 @@ BOUNDS = (
     "closed_form_fano",
     "reconstruction_robustness",
 )
-_VOID = {"meta", "link", "br", "img", "hr", "input"}
 
 
 @pytest.fixture
@@ -59,60 +58,39 @@ def real_audits():
 
 
 @pytest.fixture(scope="session")
+def people():
+    """People with unusual names and numbers, (24, 3), and a target."""
+    rng = np.random.default_rng(5)
+    n = 24
+    X = pd.DataFrame(rng.normal(size=(n, 3)), columns=["age", "bmi", "smoker"])
+    X["smoker"] = (X["bmi"] + rng.normal(size=n) > 0.0).astype(float)
+    X.index = [f"person-{k:03d}" for k in rng.permutation(n)]
+    return X, X @ [1.0, -2.0, 1.5] + rng.normal(size=n)
+
+
+@pytest.fixture(scope="session")
+def audits_of_people(people):
+    """Reports of audits of each kind on these people."""
+    model = PrivateLinearRegression(noise_scale=0.5, alpha=0.1)
+    made = {"noise_scales": [0.1, 2.0], "n_releases": 3, "random_state": 0}
+    return {
+        "categorical": LeakageAuditor(model, "smoker", **made).fit(*people).report_,
+        "numeric": LeakageAuditor(model, "bmi", **made).fit(*people).report_,
+        "record": LeakageAuditor(model, **made).fit(*people).report_,
+        "membership": MembershipAuditor(model, **made).fit(*people).report_,
+    }
+
+
+@pytest.fixture(scope="session")
 def pages(real_audits):
     """HTML of the small audits."""
     return {name: report.to_html() for name, report in real_audits.items()}
 
 
 @pytest.fixture
-def evil_names():
-    """Names that try to be markup, to steer a terminal, or to be too long."""
-    return (
-        "<script>alert(1)</script>",
-        "</title></style><img src=x onerror=alert(1)>",
-        "\"quoted\" & 'single' `tick",
-        "escape\x1b[31m\nnext\x00line",
-        "override\u202eexe.txt",
-        "surrogate\ud800",
-        "العمر",
-        "{{ 7 * 7 }}{% raw %}",
-        "x" * 3000,
-    )
-
-
-@pytest.fixture
 def read_page():
     """Parse HTML; fails on tags that do not match."""
-    return _Page
-
-
-class _Page(HTMLParser):
-    def __init__(self, html):
-        super().__init__()
-        self.open, self.tags, self.attributes, self.text = [], [], [], []
-        self.feed(html)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.handle_startendtag(tag, attrs)
-        if tag not in _VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += [(tag, name, value) for name, value in attrs]
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if "style" not in self.open:
-            self.text.append(data)
-
-    @property
-    def words(self):
-        return " ".join("".join(self.text).split())
+    return Page
 
 
 def _make_audit(kind="categorical", noise=NOISE, attacks=ATTACKS, bounds=BOUNDS, **settings):

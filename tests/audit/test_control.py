@@ -64,7 +64,7 @@ def test_a_model_that_memorises_leaks(rng):
     attack = BlackBoxAttributeInference(pipe, "gene", criterion="proba")
     gain = attribute_gain(attack, pipe, *data)
     assert gain.leakage.low > 0.05
-    assert gain.verdict.startswith("leaks: training records are guessed right in")
+    assert gain.verdict.startswith("leaks:")
     assert gain.training.low > gain.imputation_training.high
     assert gain.over_imputation.low > 0.0
     # By hand: the attack is fitted on either sample.
@@ -88,7 +88,7 @@ def test_what_is_known_of_the_population_is_no_leakage(rng):
     gain = attribute_gain(BlackBoxAttributeInference(pipe, "gene", criterion="proba"), pipe, *data)
     assert gain.training.low > gain.baseline_training + 0.2
     assert gain.leakage.low < 0.0 < gain.leakage.high
-    assert gain.verdict.startswith("no leakage beyond the population seen")
+    assert gain.verdict.startswith("no leakage")
     assert abs(gain.over_imputation.estimate) < 0.1
 
 

@@ -3,6 +3,8 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -100,6 +102,25 @@ def test_twice_the_noise_is_half_the_leakage(tmp_path, run):
         for scale in ("0.5", "1")
     )
     assert small == pytest.approx(2.0 * large, rel=0.01)
+
+
+def test_an_attack_above_the_bound_is_told_from_chance(audited):
+    told = {}
+    for verdict in ("consistent", "bound exceeded"):
+        above = replace(audited, results=audited.results.assign(success=1.0, verdict=verdict))
+        told[verdict] = " ".join(_demo._attacked(above).split())
+    assert "it is so by no more than chance explains." in told["consistent"]
+    assert "it is so by more than chance explains." in told["bound exceeded"]
+    below = replace(audited, results=audited.results.assign(success=0.0))
+    assert "chance explains" not in _demo._attacked(below)
+
+
+def test_the_last_words_of_the_demo():
+    words = {noise: _demo._next_steps(noise, False, Path("r.html")) for noise in (0.0, 2.0)}
+    assert words[2.0].endswith("draws new noise, and the leakage of both adds up.")
+    assert "try --irfil" in words[2.0]
+    assert "try --irfil" not in _demo._next_steps(2.0, True, Path("r.html"))
+    assert words[0.0].endswith("Fit with noise: try --noise-scale 2.")
 
 
 @pytest.mark.slow

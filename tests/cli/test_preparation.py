@@ -64,6 +64,17 @@ def test_the_model_is_chosen_from_the_target(people, target, model, chosen):
     assert prepare(people, target=target, **options).target.model == chosen
 
 
+def test_a_target_of_dates_is_days(people):
+    options = USUAL | {"sensitive": "smoker?", "test_size": 0.0}
+    ready = prepare(people, target="admitted", **options)
+    assert ready.target.model == "linear"
+    days = (pd.to_datetime(people["admitted"]) - pd.Timestamp("2020-01-05")).dt.days
+    np.testing.assert_array_equal(np.sort(ready.y), np.sort(days))
+    assert "It holds dates, turned into days since 2020-01-05." in ready.target.note
+    with pytest.raises(ValueError, match="takes a target of 2 to"):
+        prepare(people, target="admitted", **options | {"model": "logistic"})
+
+
 def test_missing_secrets(people):
     names = prepare(people, target="cost", **USUAL | {"sensitive": "city {x}", "test_size": 0.0})
     assert names.n_values == 4

@@ -64,6 +64,12 @@ class TestParsing:
         assert bunch.data["duration"].tolist() == [5, 7, 1, 3, 2]
         assert (bunch.target.dtype, bunch.writer.dtype) == (np.int64, np.int64)
 
+    def test_recorded_points(self, home):
+        bunch = fetch_pendigits(subset="train", data_home=home)
+        drawn = [point for _, _, strokes in TRAIN for stroke in strokes for point in stroke]
+        np.testing.assert_array_equal(bunch.points, drawn)
+        assert bunch.data["duration"].sum() == len(bunch.points)
+
     def test_writers_of_the_test_part(self, home):
         bunch = fetch_pendigits(subset="test", data_home=home)
         assert bunch.writer.tolist() == [44, 31]

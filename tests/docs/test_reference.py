@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from skleak.audit import LeakageAuditor
+from skleak.linear_model import PrivateLinearRegression
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -43,12 +46,34 @@ def test_methods_of_skleak_are_listed_and_no_others():
     assert all(not name.startswith("_") for name in [*methods, *properties])
 
 
-@pytest.mark.parametrize("name", ["leakage", "attribute", "membership", "released"])
+def nameless(fields, name, document):
+    """Fields of a file that docs/_ext/json_fields.py says nothing of."""
+    return [path for path, _ in fields.fields(document) if fields.meaning(name, path) is None]
+
+
+@pytest.mark.parametrize("name", ["leakage", "attribute", "membership", "released", "pipeline"])
 def test_every_field_of_a_file_has_a_meaning(name):
     fields = load("json_fields")
+    assert set(fields.EXAMPLES) == {"leakage", "attribute", "membership", "released", "pipeline"}
     document = fields.EXAMPLES[name][2]()
-    unknown = [path for path, _ in fields.fields(document) if fields.meaning(name, path) is None]
-    assert not unknown, "say in docs/_ext/json_fields.py what they mean"
+    assert not nameless(fields, name, document), "say in docs/_ext/json_fields.py what they mean"
+    assert nameless(fields, name, {**document, "new": 1}) == ["new"]
+
+
+@pytest.mark.parametrize("settings", [{"reweighting": "irfil"}, {"noise_covariance": "curvature"}])
+def test_fields_of_other_fits_have_a_meaning(settings):
+    fields = load("json_fields")
+    X, y = fields._records()
+    model = PrivateLinearRegression(2.0, alpha=1e4, random_state=0, **settings).fit(X, y)
+    report = model.leakage_report(groups=X["sex"].astype(str).to_numpy())
+    assert not nameless(fields, "leakage", report.to_dict())
+
+
+@pytest.mark.parametrize("attribute", ["bmi", None])
+def test_fields_of_other_audits_have_a_meaning(attribute):
+    fields = load("json_fields")
+    document = fields._audited(LeakageAuditor(fields.MODEL, attribute, **fields.GAME))
+    assert not nameless(fields, "attribute", document)
 
 
 def test_every_column_of_an_audit_is_described():

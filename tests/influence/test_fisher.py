@@ -1,11 +1,10 @@
 """Fast norms of influence Jacobians against dense singular values, over hard problems."""
 
-import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import mostly_slow
+from helpers import column_blocks, mostly_slow, peak_memory
 from numpy.testing import assert_allclose
 from scipy import sparse
 
@@ -50,30 +49,11 @@ def _dense(jacobian, columns, norm):
     return np.sqrt(np.sum(block**2, axis=(1, 2)) / block.shape[2])
 
 
-def _blocks(d):
-    blocks = [
-        Columns(target=True),
-        Columns(),
-        Columns(np.array([], dtype=int), target=True),
-        Columns(np.arange(d), target=True),
-        *[Columns(np.array([j])) for j in range(d)],
-    ]
-    if d > 1:
-        some = np.arange(d)[::-2]
-        blocks += [
-            Columns(some),
-            Columns(some, target=True),
-            Columns(np.arange(d), constrained=True),
-            Columns(np.array([d - 1, 0]), constrained=True),
-        ]
-    return blocks
-
-
 def _check(problem, rtol=RTOL):
     factor, jacobian = problem.factor, problem.dense_jacobian()
     X, y, d = problem.X, problem.y, problem.X.shape[1]
     weights = problem.s * problem.omega**2
-    for columns in _blocks(d):
+    for columns in column_blocks(d):
         for norm in ("spectral", "trace"):
             expected = _dense(jacobian, columns, norm)
             assert_allclose(record_norms(factor, X, y, columns, norm), expected, rtol=rtol)
@@ -139,7 +119,7 @@ def test_residuals_of_exactly_zero(rng):
     y = np.column_stack([X, np.ones(6)]) @ factor.coefficients
     jacobian = factor.jacobian(X, y)
     assert np.abs(factor.derivatives(X, y)[1]).max() == 0.0
-    for columns in _blocks(3):
+    for columns in column_blocks(3):
         for norm in ("spectral", "trace"):
             found = record_norms(factor, X, y, columns, norm)
             assert_allclose(found, _dense(jacobian, columns, norm), rtol=RTOL)
@@ -225,7 +205,7 @@ def test_blocks_whose_leakage_nearly_cancels(rng):
         factor = FitFactor(w, A, SquaredLoss(), False)
         y = np.array([x @ w - 1.0])
         jacobian = factor.jacobian(x[None], y)
-        for columns in _blocks(d):
+        for columns in column_blocks(d):
             expected = _dense(jacobian, columns, "spectral")
             assert_allclose(record_norms(factor, x[None], y, columns), expected, rtol=RTOL)
             joint = joint_norm(factor, x[None], y, np.ones(1), columns)
@@ -273,7 +253,7 @@ def test_blocks_of_rows_do_not_show(make_problem, monkeypatch):
 def test_one_group_of_one_record_is_that_record(make_problem):
     problem = make_problem("poisson")
     factor, X, y = problem.factor, problem.X, problem.y
-    for columns in _blocks(3):
+    for columns in column_blocks(3):
         alone = [joint_norm(factor, X[[i]], y[[i]], np.ones(1), columns) for i in range(5)]
         assert_allclose(alone, record_norms(factor, X[:5], y[:5], columns), rtol=RTOL)
 
@@ -302,7 +282,7 @@ def test_memory_is_bounded(rng):
         lambda: joint_norm(factor, X, y, weights, Columns(target=True)),
     ]
     for call in calls:
-        assert _peak(call) < 40e6
+        assert peak_memory(call) < 40e6
 
 
 def test_perfect_fits_need_no_dense_matrices(rng, monkeypatch):
@@ -313,15 +293,6 @@ def test_perfect_fits_need_no_dense_matrices(rng, monkeypatch):
     monkeypatch.setattr(FitFactor, "jacobian", None)  # dense matrices, one by one, take forever
     expected = np.linalg.norm(X, axis=1) / n * np.sqrt(factor.weights @ factor.weights + 1.0)
     assert_allclose(record_norms(factor, X, y, Columns(target=True)), expected, rtol=RTOL)
-
-
-def _peak(call):
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ class _Secular:
         return cls(rho[:, None] * (distinct[..., -1:] - distinct), pp, pg, gg, h)
 
     def take(self, i: IntArray) -> "_Secular":
-        """The equations of the records ``i``."""
+        """Return the equations of the records ``i``."""
         if len(i) == len(self.h):
             return self
         gg = self.gg[i] if self.gg.ndim == 2 else self.gg

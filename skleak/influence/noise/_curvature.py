@@ -108,11 +108,11 @@ class CurvatureNoise:
         return self.factor.with_response(response)
 
     def frame(self, columns: Columns) -> Frame:
-        """A block of columns in whitened coordinates."""
+        """Return a block of columns in whitened coordinates."""
         return Frame.of(columns, self.factor, self.root)
 
     def joint(self, batch: RecordBatch, columns: Columns, noise_scale: float) -> "_Joint":
-        """The information of many records together."""
+        """Return the information of many records together."""
         return _Joint(self, batch, self.frame(columns), noise_scale)
 
     def records(self, X: FloatArray, y: FloatArray) -> "_Records":

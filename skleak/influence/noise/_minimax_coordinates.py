@@ -203,7 +203,7 @@ class MinimaxCoordinates:
     def _through_minimizer(
         self, gram: FloatArray, squares: FloatArray, edge: FloatArray, rest: FloatArray
     ) -> FloatArray:
-        """The part of the tensor that second moments of the records give."""
+        """Return the part of the tensor that second moments of the records give."""
         p, w, features = len(edge), self.along, self.features
         moved = gram[:, :, None] * w + edge[:, None] * features[:, None, :]
         result = moved + moved.transpose(0, 2, 1)

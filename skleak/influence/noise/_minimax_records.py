@@ -131,7 +131,7 @@ class MinimaxRecords:
         return own, q * (E * (c * pair + 2.0 * r * noise.features) - moved)
 
     def _with(self, matrix: FloatArray, u: FloatArray, v: FloatArray) -> FloatArray:
-        """The t of shape (b, p) with ``<M, U_a - w_a Q> = l_a . t``; M of (p, p) or (b, p, p)."""
+        """Return t (b, p) with ``<M, U_a - w_a Q> = l_a . t``; M of (p, p) or (b, p, p)."""
         noise, p = self.noise, self.x.shape[1]
         through = noise.tensor @ matrix.reshape(-1, p * p).T  # (p, 1) or (p, b)
         left, right = noise.through_moments * matrix, noise.through_hessian * matrix

@@ -69,7 +69,7 @@ class _Points:
     hessian: FloatArray  # in coordinates of the system, (b, p, p)
 
     def take(self, which: IntArray) -> "_Points":
-        """Some of them."""
+        """Return some of them."""
         return _Points(*(getattr(self, field.name)[which] for field in fields(self)))
 
 
@@ -119,7 +119,7 @@ class ClosedSystem:
         return v[..., : len(self.balance.root)] @ self.balance.root.T
 
     def _at(self, v: FloatArray) -> _Points:
-        """The points that steps ``v`` of shape (b, size) lead to."""
+        """Return the points that steps ``v`` of shape (b, size) lead to."""
         p = len(self.balance.root)
         i, j = self.system.packing.upper
         hessian = np.tile(np.eye(p), (len(v), 1, 1))
@@ -187,7 +187,7 @@ class ClosedSystem:
         return np.column_stack([first, second * packing.upper_scale, third])
 
     def moved(self, v: FloatArray) -> Self:
-        """The system around the point a step ``v`` of shape (size,) away."""
+        """Return the system around the point a step ``v`` of shape (size,) away."""
         points = self._at(v[None])
         factor = replace(
             self.factor,
@@ -242,7 +242,7 @@ class ClosedSystem:
 
 @dataclass(frozen=True)
 class _Terms:
-    """What records enter the equations with, at b points; holds no records."""
+    """Terms with which records enter the equations, at b points; holds no records."""
 
     rule: WeightRule
     factor: FitFactor

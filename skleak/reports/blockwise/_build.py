@@ -17,13 +17,12 @@ from skleak.reports._finish import (
     LEVELS,
     N_MOST_EXPOSED,
     LossTotals,
-    Parts,
     dataset_facts,
     finished,
     group_row,
     groups_frame,
 )
-from skleak.reports._guarantee import Promises
+from skleak.reports._guarantee import Promises, output_perturbation_guarantee
 from skleak.reports._individual import OUTSIDE, unknown_privacy
 from skleak.reports._leakage_report import LeakageReport
 from skleak.reports.blockwise._columns import blockwise_unknowns
@@ -32,10 +31,10 @@ from skleak.reports.blockwise._passes import Measured, Survey, measure, survey
 from skleak.reports.blockwise._separator import Asked, Solved, solve
 from skleak.reports.blockwise._tables import columns_table, people_table
 from skleak.reports.measures import GOAL, MOST_WORK, Separator
-from skleak.utils._blocks import Blocks, side_by_side
+from skleak.utils._blocks import Blocks, positions_of, side_by_side
 from skleak.utils._typing import Array
 from skleak.utils.blocks._dask import is_large
-from skleak.utils.summaries._rows import as_one_block, fetched, positions_of
+from skleak.utils.summaries._rows import as_one_block, fetched
 
 # Entries of the tables of a block: few blocks, as each leaves a summary to combine.
 _ELEMENTS = 1 << 22
@@ -113,23 +112,29 @@ class _Blockwise:
         people = people.assign(**{name: privacy[name].to_numpy() for name in privacy})
         totals = self._totals(first.losses, people)
         weights = first.losses.weights
-        parts = Parts(
+        dataset = dataset_facts(
+            self._model,
+            self.promises,
+            totals,
+            groups,
+            n_records_moving_rung=None,
+            raw_columns=False,
+            individual_privacy=individual,
+            unequal_weights=bool(weights.smallest[0] < weights.largest[0]),
+            carriers=columns.counts,
+        )
+        report = LeakageReport(
             estimator=estimator,
             records=people,
             features=columns.features,
             groups=groups,
-            dataset=dataset_facts(self._model, totals, groups),
+            dataset=dataset,
+            differential_privacy=output_perturbation_guarantee(self._model.state, self.promises),
             carriers=columns.carriers,
-            persons=None,
-            individual_privacy=individual,
-            n_raw_columns=None,
-            is_weighted=not (weights.smallest[0] == weights.largest[0] == 1.0),
-            unequal_weights=bool(weights.smallest[0] < weights.largest[0]),
-            assumptions=(_summarized(totals, len(people)),),
             losses=_bins(first.losses),
-            all_carriers=columns.counts,
         )
-        return finished(self._model, parts, self.promises, None)
+        is_weighted = not (weights.smallest[0] == weights.largest[0] == 1.0)
+        return finished(self._model, report, is_weighted, (_summarized(totals, len(people)),))
 
     def _measured(self) -> tuple[Survey, list[Solved | None], Measured]:
         """Walk through all records twice, and solve for a few in between."""

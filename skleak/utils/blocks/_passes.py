@@ -133,7 +133,7 @@ def _scheduler() -> Iterator[Any]:
 
 
 def _client_of(get: Any) -> Any:
-    """The client of a cluster whose method ``get`` is; None for schedulers of this machine."""
+    """Return the client of a cluster whose method ``get`` is; None for other schedulers."""
     owner = getattr(get, "__self__", None)
     return owner if hasattr(owner, "scheduler_info") else None
 
