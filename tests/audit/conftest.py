@@ -40,24 +40,6 @@ def make_audit():
 
 
 @pytest.fixture(scope="session")
-def real_audits():
-    """Small audits that were run, one of each kind, with two noise scales each."""
-    rng = np.random.default_rng(5)
-    X = pd.DataFrame(rng.normal(size=(20, 3)), columns=["age", "bmi", "smoker"])
-    X["smoker"] = (X["bmi"] + rng.normal(size=20) > 0.0).astype(float)
-    y = X @ [1.0, -2.0, 1.5] + rng.normal(size=20)
-    model = PrivateLinearRegression(noise_scale=0.5, alpha=0.1)
-    made = {"noise_scales": [0.1, 2.0], "n_releases": 3, "random_state": 0}
-    audits = {
-        "categorical": LeakageAuditor(model, "smoker", **made).fit(X, y),
-        "numeric": LeakageAuditor(model, "bmi", **made).fit(X, y),
-        "record": LeakageAuditor(model, **made).fit(X, y),
-        "membership": MembershipAuditor(model, **made).fit(X.to_numpy(), y.to_numpy()),
-    }
-    return {name: auditor.report_ for name, auditor in audits.items()}
-
-
-@pytest.fixture(scope="session")
 def people():
     """People with unusual names and numbers, (24, 3), and a target."""
     rng = np.random.default_rng(5)
@@ -70,7 +52,7 @@ def people():
 
 @pytest.fixture(scope="session")
 def audits_of_people(people):
-    """Reports of audits of each kind on these people."""
+    """Reports of small audits of each kind on these people, with two noise scales each."""
     model = PrivateLinearRegression(noise_scale=0.5, alpha=0.1)
     made = {"noise_scales": [0.1, 2.0], "n_releases": 3, "random_state": 0}
     return {
@@ -82,9 +64,9 @@ def audits_of_people(people):
 
 
 @pytest.fixture(scope="session")
-def pages(real_audits):
+def pages(audits_of_people):
     """HTML of the small audits."""
-    return {name: report.to_html() for name, report in real_audits.items()}
+    return {name: report.to_html() for name, report in audits_of_people.items()}
 
 
 @pytest.fixture

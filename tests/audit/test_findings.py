@@ -84,9 +84,9 @@ def _facts(report):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["categorical", "numeric", "record", "membership"])
-def test_the_summary_holds_the_numbers_of_the_smallest_noise(real_audits, kind):
+def test_the_summary_holds_the_numbers_of_the_smallest_noise(audits_of_people, kind):
     """Facts are those of the tables, and the sentence says each of them."""
-    report = real_audits[kind]
+    report = audits_of_people[kind]
     found, first = _facts(report)["summary"], report.findings[0]
     at = report.results[report.results["noise_scale"] == report.results["noise_scale"].min()]
     row = at[at["attack"] == found["attack"]].iloc[0]

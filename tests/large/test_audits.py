@@ -249,6 +249,7 @@ def test_rows_come_in_the_order_that_is_asked(table, parquet):
         ({"refit_preprocessing": True}, "takes all of them in memory"),
         ({"estimator": LogisticRegression()}, "private estimators"),
         ({"estimator": PrivateLogisticRegression(reweighting="irfil")}, "reweighting"),
+        ({"estimator": PrivateLogisticRegression(noise_covariance="curvature")}, "of its own"),
         ({"attacks": [LogisticRegression()]}, "attack of your own"),
     ],
 )

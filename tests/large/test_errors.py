@@ -202,10 +202,6 @@ def test_a_file_that_changes_under_way(tmp_path):
 
 def test_what_needs_the_records_in_memory_says_so(records):
     large = arrays(*records)
-    for options in ({"noise_covariance": "curvature"},):
-        (name,) = options
-        with pytest.raises(ValueError, match=f"`{name}` asks for .* in memory"):
-            PrivateLinearRegression(**options).fit(*large)
     with pytest.raises(AttackNotApplicableError, match="lie outside memory"):
         PrivateLinearRegression().fit(*large).individual_privacy()
 

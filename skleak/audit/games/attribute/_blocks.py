@@ -117,6 +117,13 @@ class BlocksGame(Game):
                 "Under a reweighting every candidate value takes passes over all records. Audit a "
                 "random sample of some thousands of records as a DataFrame."
             )
+        shape = getattr(model, "noise_covariance", "isotropic")
+        if isinstance(shape, str) and shape != "isotropic":
+            raise AttackNotApplicableError(
+                f"Under `noise_covariance={shape!r}` each candidate value has a covariance of its "
+                "own, which is audited in memory only. Audit a random sample of some thousands of "
+                "records as a DataFrame, or choose isotropic noise or a matrix."
+            )
         if not task.drawn:
             raise AttackNotApplicableError(
                 "`secrets='actual'` attacks all records as they are at once; records outside "
