@@ -16,7 +16,7 @@ from skleak._released_export import ExportMixin
 from skleak._version import __version__
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.mechanisms import Grid
-from skleak.utils._sklearn_compat import validate_data
+from skleak.utils._sklearn_compat import copy_attributes, validate_data
 from skleak.utils._typing import Array, FloatArray
 from skleak.utils.sources import lazily
 
@@ -295,10 +295,7 @@ class ReleasedModel(ExportMixin, BaseEstimator):
         ReleasedModel
         """
         released = cls()
-        for name in cls._published:
-            if hasattr(estimator, name):
-                value = getattr(estimator, name)
-                setattr(released, name, value.copy() if isinstance(value, np.ndarray) else value)
+        copy_attributes(estimator, released, cls._published)
         released.provenance_ = {**copy.deepcopy(provenance), "skleak": __version__}
         return released
 

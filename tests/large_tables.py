@@ -58,3 +58,18 @@ def outside(where, frame, y, weight, path, chunks=13):
             rows.to_parquet(path / "rows" / f"part-{k}.parquet")
         return [str(path / "rows"), *special]
     return [pl.from_pandas(whole).lazy(), *special]
+
+
+def records(kind, rng, n):
+    """A binary column, one of three values, a numeric one; targets of a kind, and weights."""
+    X = rng.normal(size=(n, 3))
+    X[:, 0] = X[:, 0] > 0.3
+    X[:, 1] = rng.integers(0, 3, size=n)
+    a = X @ [0.6, 0.3, -0.4]
+    y = {
+        "squared": a + rng.normal(size=n),
+        "logistic": (rng.random(n) < 1 / (1 + np.exp(-a))).astype(int),
+        "softmax": np.digitize(a + rng.normal(size=n), [-0.5, 0.5]),
+        "poisson": rng.poisson(np.exp(a / 2)),
+    }[kind]
+    return X, y, rng.integers(0, 3, n).astype(float)

@@ -43,7 +43,11 @@ def test_the_page_is_what_the_committed_results_give(page):
     results = page.load_results(BENCHMARKS / "results")
     assert (DOCS / "benchmarks.md").read_text(encoding="utf-8") == page.page(results)
     assert not any(result["quick"] for result in results.values())
-    plots, drawn = page.plots(results), DOCS / "benchmarks"
+
+
+@pytest.mark.slow
+def test_the_figures_are_what_the_committed_results_give(page):
+    plots, drawn = page.plots(page.load_results(BENCHMARKS / "results")), DOCS / "benchmarks"
     assert {path.name for path in drawn.glob("*.svg")} == set(plots)
     # Letters are drawn elsewhere by another matplotlib: what is compared are the numbers.
     for name, svg in plots.items():
@@ -61,6 +65,7 @@ def runner(page, monkeypatch):
     sys.modules.pop("run", None)
 
 
+@pytest.mark.slow
 def test_one_benchmark_at_a_time_and_what_is_there_is_kept(tmp_path, runner, capsys):
     command = [sys.executable, str(BENCHMARKS / "run.py"), "--quick", "--out", str(tmp_path)]
     command += ["--only", "bench_scaling"]

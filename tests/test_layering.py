@@ -32,7 +32,7 @@ LAYERS = [
 ]
 LAYER_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
-TREES = {path: ast.parse(path.read_text()) for path in MODULES}
+SOURCES = {path: path.read_text() for path in MODULES}
 
 # Inside a package, from the lowest: a file imports from its own folder or from a lower one.
 INSIDE = {
@@ -62,22 +62,27 @@ STRANGERS = {
 FRONT_DOORS = {"influence", "linear_model", "losses", "solvers"}
 
 
+@functools.cache
+def _import_nodes(source):
+    """All imports, also those inside functions and under ``TYPE_CHECKING``."""
+    nodes = ast.walk(ast.parse(source))
+    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def _part(path):
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def _imports(tree):
-    """Yield (imported name, skleak package), also of imports inside functions."""
-    for node in ast.walk(tree):
+def _imports(source):
+    """Yield (imported name, skleak package)."""
+    for node in _import_nodes(source):
+        names = [alias.name for alias in node.names]
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative import"
-            names = [node.module or ""]
-            if node.module == "skleak" or all(alias.name.startswith("_") for alias in node.names):
-                names = [f"{node.module}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        else:
-            continue
+            if node.module == "skleak" or all(name.startswith("_") for name in names):
+                names = [f"{node.module}.{name}" for name in names]
+            else:
+                names = [node.module or ""]
         for name in names:
             parts = name.split(".")
             if parts[0] == "skleak" and len(parts) > 1 and parts[1] in LAYER_OF:
@@ -89,7 +94,7 @@ def test_imports_go_down():
     for path in MODULES:
         part = _part(path)
         assert part in LAYER_OF, f"{part} has no layer: add it to LAYERS"
-        for name, target in _imports(TREES[path]):
+        for name, target in _imports(SOURCES[path]):
             if target == part:
                 if path.name != "__init__.py" and name == f"skleak.{part}":
                     faults.append(f"{path} imports its own __init__")
@@ -98,10 +103,10 @@ def test_imports_go_down():
     assert not faults
 
 
-def _private_doors(folder, tree):
+def _private_doors(folder, source):
     """Imports of a file in a folder, as a module's name, from private files of another."""
     found = []
-    for node in ast.walk(tree):
+    for node in _import_nodes(source):
         if not isinstance(node, ast.ImportFrom) or not node.module.startswith("skleak."):
             continue
         package, *inner = node.module.split(".")[1:]
@@ -120,7 +125,7 @@ def test_packages_are_entered_by_their_front_doors():
     faults = {}
     for path in MODULES:
         folder = ".".join(("skleak", *path.parent.relative_to(ROOT).parts))
-        faults[path] = _private_doors(folder, TREES[path])
+        faults[path] = _private_doors(folder, SOURCES[path])
     assert not {path: names for path, names in faults.items() if names}
 
 
@@ -130,17 +135,17 @@ def _below(package, name):
     return name.removeprefix(start).split(".")[0] if name.startswith(start) else None
 
 
-def _upward(package, sub, tree):
+def _upward(package, sub, source):
     """Imports of a file of a sub-package from one above it, or beside it among strangers.
 
     Inside a package those under ``TYPE_CHECKING`` and inside functions count as well.
     """
     order, strangers = INSIDE[package], STRANGERS.get(package, ())
     names = []
-    for node in ast.walk(tree):
+    for node in _import_nodes(source):
         if isinstance(node, ast.ImportFrom):
             names += [f"{node.module}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.Import):
+        else:
             names += [alias.name for alias in node.names]
     found = []
     for name in names:
@@ -159,15 +164,9 @@ def test_imports_go_down_inside_a_package():
         module = ".".join(path.relative_to(ROOT.parent).with_suffix("").parts)
         for package, order in INSIDE.items():
             if (sub := _below(package, module)) in order:
-                faults[package, path] = _upward(package, sub, TREES[path])
+                faults[package, path] = _upward(package, sub, SOURCES[path])
     assert {package for package, _ in faults} == set(INSIDE)
     assert not {path: names for path, names in faults.items() if names}
-
-
-@functools.cache
-def _import_nodes(source):
-    nodes = ast.walk(ast.parse(source))
-    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 def _circles(sources):
@@ -183,7 +182,7 @@ def _circles(sources):
             if isinstance(node, ast.ImportFrom):
                 names = [f"{node.module}.{alias.name}" for alias in node.names]
                 imported = [name if name in sources else node.module for name in names]
-            elif isinstance(node, ast.Import):
+            else:
                 imported = [alias.name for alias in node.names]
             graph[name] |= {each for each in imported if each in sources and each != name}
     # What is not in a circle, nor above one, falls away from the bottom.
@@ -195,10 +194,9 @@ def _circles(sources):
 
 
 def _sources():
-    names = (".".join(path.relative_to(ROOT.parent).with_suffix("").parts) for path in MODULES)
+    names = {path: path.relative_to(ROOT.parent).with_suffix("").parts for path in MODULES}
     return {
-        name.removesuffix(".__init__"): path.read_text()
-        for name, path in zip(names, MODULES, strict=True)
+        ".".join(names[path]).removesuffix(".__init__"): source for path, source in SOURCES.items()
     }
 
 
@@ -216,33 +214,33 @@ def test_no_circle_of_files():
 
 
 def test_planted_faults_are_found():
-    back_door = ast.parse("from skleak.influence.noise._terms import LossTerms")
+    back_door = "from skleak.influence.noise._terms import LossTerms"
     assert _private_doors("skleak.influence.refit", back_door)
     assert not _private_doors("skleak.influence.noise", back_door)
-    assert _private_doors("skleak.audit", ast.parse("from skleak.solvers import _erm"))
-    assert not _private_doors("skleak.audit", ast.parse("from skleak.solvers import minimize"))
-    deep = ast.parse("from skleak.adversary.hypotheses._encodings import noiseless")
+    assert _private_doors("skleak.audit", "from skleak.solvers import _erm")
+    assert not _private_doors("skleak.audit", "from skleak.solvers import minimize")
+    deep = "from skleak.adversary.hypotheses._encodings import noiseless"
     assert _private_doors("skleak.audit.games", deep)
     assert not _private_doors("skleak.adversary.membership", deep)
-    assert not _private_doors("skleak.audit", ast.parse("from skleak.utils._blocks import Blocks"))
+    assert not _private_doors("skleak.audit", "from skleak.utils._blocks import Blocks")
     late = "def f():\n    from skleak.influence.leakage._kinds import Reweighted\n"
     typed = """
 from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from skleak.influence.noise._terms import LossTerms
 """
-    upward = _upward("influence", "noise", ast.parse(late))
+    upward = _upward("influence", "noise", late)
     assert upward == ["skleak.influence.leakage._kinds.Reweighted"]
-    upward = _upward("influence", "state", ast.parse(typed))
+    upward = _upward("influence", "state", typed)
     assert upward == ["skleak.influence.noise._terms.LossTerms"]
-    assert not _upward("influence", "reweighting", ast.parse(typed))
+    assert not _upward("influence", "reweighting", typed)
     game = "from skleak.audit.games import membership\n"
     for sub in ("records", "attribute", "_secret"):
-        assert _upward("audit.games", sub, ast.parse(game)) == ["skleak.audit.games.membership"]
-    assert not _upward("audit.games", "membership", ast.parse(game))
+        assert _upward("audit.games", sub, game) == ["skleak.audit.games.membership"]
+    assert not _upward("audit.games", "membership", game)
     driver = "def f():\n    from skleak.audit.run._run import Run\n"
-    assert _upward("audit", "games", ast.parse(driver)) == ["skleak.audit.run._run.Run"]
-    assert not _upward("audit", "_base", ast.parse(driver))
+    assert _upward("audit", "games", driver) == ["skleak.audit.run._run.Run"]
+    assert not _upward("audit", "_base", driver)
     front = "from skleak.influence.noise import LossTerms\n"
     chain = {
         "skleak.influence.noise": typed,
@@ -288,10 +286,9 @@ def test_bounds_know_only_numpy_and_scipy():
     for path in MODULES:
         if _part(path) not in {"bounds", "metrics"}:
             continue
-        for node in ast.walk(TREES[path]):
-            names = []
+        for node in _import_nodes(SOURCES[path]):
             if isinstance(node, ast.ImportFrom):
                 names = [node.module]
-            elif isinstance(node, ast.Import):
+            else:
                 names = [alias.name for alias in node.names]
             assert {name.split(".")[0] for name in names} <= allowed, (path, names)

@@ -20,7 +20,7 @@ CONSTANTS = [
     ),
     ("adversary.knowledge._knowledge", "MAX_CODES", "whole numbers of a column that may be codes"),
     ("mechanisms._goals", "MOST_VALUES", "values of a column of a noise goal"),
-    ("linear_model._rung", "_MOST_FITS", "fits to see that a noise goal gives nobody away"),
+    ("linear_model.goals._rung", "_MOST_FITS", "fits to see that a noise goal gives nobody away"),
     ("audit.games.attribute._numbers", "_MOST", "records of a number whose Bayes risk is computed"),
     ("audit.games.attribute._game", "_MOST_TRAININGS", "trainings to read a model without noise"),
     (

@@ -39,6 +39,16 @@ ODP = "import opendp.prelude as dp"
 RISK = "import riskcal.analysis as a"
 
 Cell = tuple[str, str]
+NO_ATTACKS: dict[str, Cell] = {
+    "diffprivlib": ("no", f'{DPL}; assert not any("attack" in n.lower() for n in dir(m))'),
+    "opendp": ("no", f'{ODP}; assert not hasattr(dp, "attacks")'),
+    "riskcal": ("no", f'{RISK}; assert not any("attack" in n.lower() for n in dir(a))'),
+}
+NO_PRIVATE_MODELS: dict[str, Cell] = {
+    "art": ("no", "import art.defences as d; assert not hasattr(d, 'private')"),
+    "leakpro": ("no", "! ls leakpro/models/private"),
+    "privacy_meter": ("no", "! ls modules/private"),
+}
 QUESTIONS: dict[str, dict[str, Cell]] = {
     "Attack the membership of any classifier": {
         "skleak": ("yes", "from skleak.audit import MembershipAuditor"),
@@ -46,10 +56,8 @@ QUESTIONS: dict[str, dict[str, Cell]] = {
             "yes",
             f"from {ART_INFERENCE}.membership_inference import MembershipInferenceBlackBox",
         ),
-        "diffprivlib": ("no", f'{DPL}; assert not any("attack" in n.lower() for n in dir(m))'),
+        **NO_ATTACKS,
         "sacroml": ("yes", f"from {SACRO}.likelihood_attack import LIRAAttack"),
-        "opendp": ("no", f'{ODP}; assert not hasattr(dp, "attacks")'),
-        "riskcal": ("no", f'{RISK}; assert not any("attack" in n.lower() for n in dir(a))'),
         "leakpro": ("yes, most kinds", f"ls {MIA}/lira.py {MIA}/base.py"),
         "privacy_meter": ("yes", "ls modules/mia/attacks/rmia.py"),
     },
@@ -67,15 +75,13 @@ QUESTIONS: dict[str, dict[str, Cell]] = {
             "assert any(RegressorMixin in (r if isinstance(r, tuple) else (r,)) "
             "for r in A._estimator_requirements)",
         ),
-        "diffprivlib": ("no", f'{DPL}; assert not any("attack" in n.lower() for n in dir(m))'),
+        **NO_ATTACKS,
         "sacroml": (
             "no, classifiers",
             "import inspect; from sacroml.attacks import likelihood_attack as l; "
             'assert "predict_proba" in inspect.getsource(l) + inspect.getsource('
             "__import__('sacroml.attacks.model_sklearn', fromlist=['x']))",
         ),
-        "opendp": ("no", f'{ODP}; assert not hasattr(dp, "attacks")'),
-        "riskcal": ("no", f'{RISK}; assert not any("attack" in n.lower() for n in dir(a))'),
         "leakpro": ("yes, for time series", f"ls {MIA}/dts.py"),
         "privacy_meter": ("no", "! grep -rl Regress modules/mia"),
     },
@@ -85,10 +91,8 @@ QUESTIONS: dict[str, dict[str, Cell]] = {
             "yes",
             f"from {ART_INFERENCE}.attribute_inference import AttributeInferenceBlackBox",
         ),
-        "diffprivlib": ("no", f'{DPL}; assert not any("attack" in n.lower() for n in dir(m))'),
+        **NO_ATTACKS,
         "sacroml": ("yes", f"import {SACRO}.attribute_attack"),
-        "opendp": ("no", f'{ODP}; assert not hasattr(dp, "attacks")'),
-        "riskcal": ("no", f'{RISK}; assert not any("attack" in n.lower() for n in dir(a))'),
         "leakpro": ("for synthetic data", "ls leakpro/synthetic_data_attacks"),
         "privacy_meter": ("no", "! ls modules/attribute"),
     },
@@ -138,7 +142,7 @@ QUESTIONS: dict[str, dict[str, Cell]] = {
     },
     "Train a private linear or logistic model": {
         "skleak": ("yes", "from skleak.linear_model import PrivateLogisticRegression"),
-        "art": ("no", "import art.defences as d; assert not hasattr(d, 'private')"),
+        **NO_PRIVATE_MODELS,
         "diffprivlib": ("yes", f"{DPL}; m.LogisticRegression; m.LinearRegression"),
         "sacroml": ("a private SVC", "from sacroml.safemodel.classifiers.dp_svc import DPSVC"),
         "opendp": (
@@ -146,12 +150,10 @@ QUESTIONS: dict[str, dict[str, Cell]] = {
             "from opendp.extras.sklearn.linear_model import LinearRegression",
         ),
         "riskcal": ("noise for a risk", "import riskcal.calibration"),
-        "leakpro": ("no", "! ls leakpro/models/private"),
-        "privacy_meter": ("no", "! ls modules/private"),
     },
     "Train other private models": {
         "skleak": ("private SGD", "from skleak.neural import PrivateSGDClassifier"),
-        "art": ("no", "import art.defences as d; assert not hasattr(d, 'private')"),
+        **NO_PRIVATE_MODELS,
         "diffprivlib": (
             "trees, forests, naive Bayes, k-means, PCA",
             f"{DPL}; m.RandomForestClassifier; m.GaussianNB; m.KMeans; m.PCA",
@@ -165,8 +167,6 @@ QUESTIONS: dict[str, dict[str, Cell]] = {
             "from opendp.extras.sklearn.decomposition import PCA",
         ),
         "riskcal": ("no", f"{RISK}; assert not hasattr(a, 'fit')"),
-        "leakpro": ("no", "! ls leakpro/models/private"),
-        "privacy_meter": ("no", "! ls modules/private"),
     },
     "Noise that floating point does not give away": {
         "skleak": ("yes", "from skleak.mechanisms import discrete_gaussian"),

@@ -7,7 +7,11 @@ import numpy as np
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline
 
-from skleak.utils._sklearn_compat import COLUMN_TRANSFORMER_SCHEMA, output_container
+from skleak.utils._sklearn_compat import (
+    COLUMN_TRANSFORMER_SCHEMA,
+    copy_attributes,
+    output_container,
+)
 
 Leaf = Callable[[str, Any], Any]
 
@@ -95,10 +99,7 @@ def _column_transformer(node: Any, steps: dict[str, Any]) -> ColumnTransformer:
         transformer_weights=node.transformer_weights,
         verbose_feature_names_out=node.verbose_feature_names_out,
     )
-    for name in COLUMN_TRANSFORMER_SCHEMA:
-        if hasattr(node, name):
-            value = getattr(node, name)
-            setattr(made, name, value.copy() if isinstance(value, np.ndarray) else value)
+    copy_attributes(node, made, COLUMN_TRANSFORMER_SCHEMA)
     made.transformers_ = [
         (name, steps.get(name, "drop"), selected) for name, selected in columns.items()
     ]
@@ -127,6 +128,5 @@ def _target_regressor(node: Any, steps: dict[str, Any]) -> TransformedTargetRegr
     )
     made.regressor_, made.transformer_ = steps["regressor"], steps["transformer"]
     made._training_dim = node._training_dim
-    if hasattr(node, "feature_names_in_"):
-        made.feature_names_in_ = node.feature_names_in_.copy()
+    copy_attributes(node, made, ("feature_names_in_",))
     return made

@@ -79,7 +79,7 @@ def compose_fisher_information_loss(losses: npt.ArrayLike, axis: int = 0) -> Any
 
 
 def compose_gdp(mus: npt.ArrayLike, axis: int = 0) -> Any:
-    """The mu of independent Gaussian releases together, ``sqrt(sum mu^2)``.
+    """Return the mu of independent Gaussian releases together, ``sqrt(sum mu^2)``.
 
     Dong, Roth and Su (2022), corollary 3.3; exact for Gaussian noise.
 
@@ -249,7 +249,7 @@ class FisherAccountant:
         return self
 
     def epsilon(self, delta: float) -> float:
-        """The epsilon of all releases together.
+        """Return the epsilon of all releases together.
 
         Parameters
         ----------

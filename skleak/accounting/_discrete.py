@@ -271,7 +271,7 @@ def discrete_gaussian_mu(
 def discrete_gaussian_cover(
     mu: npt.ArrayLike, *, n_parameters: npt.ArrayLike, relative_step: npt.ArrayLike = _RELATIVE_STEP
 ) -> Any:
-    """A mu at which Gaussian noise in exact arithmetic is no more private than noise on a grid.
+    """Return a mu at which exact Gaussian noise is no more private than noise on a grid.
 
     What a ledger may compose as mu-GDP. Its (epsilon, delta) curve lies above that of
     :func:`discrete_gaussian_delta` wherever the latter is between 1e-280 and 1/2.

@@ -20,7 +20,7 @@ _PRIVATE_SIDE = 1e-9
 
 
 def gaussian_dp(sensitivity: npt.ArrayLike, noise_scale: npt.ArrayLike) -> Any:
-    """The mu of the mu-GDP guarantee of Gaussian noise, ``sensitivity / noise_scale``.
+    """Return the mu of the mu-GDP guarantee of Gaussian noise, ``sensitivity / noise_scale``.
 
     Dong, Roth and Su (2022), theorem 2.7: telling two neighbouring data sets apart is exactly as
     hard as telling N(0, 1) from N(mu, 1).

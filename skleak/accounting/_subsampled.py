@@ -35,7 +35,7 @@ def subsampled_gaussian_epsilon(
     relation: str = "add-or-remove",
     sampling: str = "poisson",
 ) -> float:
-    """The epsilon of many steps of Gaussian noise on random batches.
+    """Return the epsilon of many steps of Gaussian noise on random batches.
 
     The accounting of private stochastic gradient descent: in each step every record enters the
     batch with probability ``sampling_rate``, its contribution is clipped to norm C, and noise of

@@ -86,7 +86,7 @@ def descend(
     """
     center = np.array(center, dtype=float)
     distances = distances_to(points, center)
-    value, _, pull = water_filling(distances, prior)
+    value, pull = water_filling(distances, prior)
     step = np.ones(len(points))
     active = np.arange(len(points))
     for _ in range(max_iter):
@@ -99,7 +99,7 @@ def descend(
         move = np.where(total > 0.0, target - start, 0.0)
         trial = start + step[active, np.newaxis] * move
         trial_distances = distances_to(here, trial)
-        trial_value, _, trial_pull = water_filling(trial_distances, prior[active])
+        trial_value, trial_pull = water_filling(trial_distances, prior[active])
         drop = value[active] - trial_value
         better = drop > 0.0
         won = active[better]

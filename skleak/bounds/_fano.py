@@ -1,5 +1,6 @@
 """Fano's inequality and its generalisation: success from mutual information or Renyi DP."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ from skleak.bounds._prior import Prior, broadcast_shape, parse_prior
 from skleak.bounds._reference import arimoto_information
 from skleak.utils._arguments import as_result, check_at_least
 from skleak.utils._typing import FloatArray
+
+# Of epsilon or information, prior and order, (...).
+Measure = Callable[[FloatArray, Prior, FloatArray], FloatArray]
 
 
 def fano_advantage(information: npt.ArrayLike, prior: npt.ArrayLike) -> Any:
@@ -126,12 +130,8 @@ def renyi_fano_advantage(
     >>> round(renyi_fano_advantage(orders, orders, 10), 4)
     0.6166
     """
-    bound = _refined_fano if refine else _fano
-    return minimum_over_orders(bound, epsilon, order, prior, lowest_order=1.0)
-
-
-def _refined_fano(epsilon: FloatArray, prior: Prior, order: FloatArray) -> FloatArray:
-    return _fano(arimoto_information(epsilon, prior, order), prior, order)
+    tighter = arimoto_information if refine else None
+    return minimum_over_orders(_fano, tighter, epsilon, order, prior)
 
 
 def _fano(budget: FloatArray, prior: Prior, order: FloatArray) -> FloatArray:
@@ -150,22 +150,23 @@ def _fano(budget: FloatArray, prior: Prior, order: FloatArray) -> FloatArray:
 
 
 def minimum_over_orders(
-    bound: Any,
+    bound: Measure,
+    tighter: Measure | None,
     epsilon: npt.ArrayLike,
     order: npt.ArrayLike,
     prior: npt.ArrayLike,
-    lowest_order: float,
 ) -> Any:
     """Validate an RDP curve, bound the advantage at every order, and take the best.
 
-    Returns (...).
+    ``tighter`` takes the place of epsilon, where it is given. Returns (...).
     """
     epsilon = check_at_least("epsilon", epsilon, 0.0)
-    order = check_at_least("order", order, lowest_order)
+    order = check_at_least("order", order, 1.0)
     parsed = parse_prior(prior)
     if order.ndim == 0:
         broadcast_shape(epsilon=epsilon.shape, prior=parsed.batch_shape)
-        return as_result(bound(epsilon, parsed, order))
+        budget = epsilon if tighter is None else tighter(epsilon, parsed, order)
+        return as_result(bound(budget, parsed, order))
     if order.size == 0:
         raise ValueError("`order` must hold at least one order; got an empty array.")
     shape = broadcast_shape(epsilon=epsilon.shape, order=order.shape)
@@ -177,7 +178,8 @@ def minimum_over_orders(
         parsed.rest[..., np.newaxis],
         None if probabilities is None else probabilities[..., np.newaxis, :],
     )
-    return as_result(bound(epsilon, by_order, order).min(axis=-1))
+    budget = epsilon if tighter is None else tighter(epsilon, by_order, order)
+    return as_result(bound(budget, by_order, order).min(axis=-1))
 
 
 def closed_form_fano_advantage(information: npt.ArrayLike, prior: npt.ArrayLike) -> Any:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from scipy.optimize import elementwise
 from scipy.special import bernoulli, factorial
 
-from skleak.utils._arguments import as_result, broadcast, check_at_least
+from skleak.utils._arguments import as_result, broadcast, check_at_least, check_positive
 from skleak.utils._typing import FloatArray
 
 # Below this, power series replace differences of nearly equal numbers.
@@ -21,6 +21,8 @@ _EVEN = 2.0 * np.arange(1, 17)
 COTH_SERIES = 2.0**_EVEN * bernoulli(32)[2::2] / factorial(_EVEN)
 # Limits of a root that is as exact as its brackets allow.
 EXACT = {"xatol": 0.0, "xrtol": 1e-15, "fatol": 0.0, "frtol": 0.0}
+
+_CUT = "Cut an unbounded loss, and measure the gap of the cut one."
 
 
 def generalization_gap_bound(
@@ -93,7 +95,7 @@ def generalization_gap_bound(
     0.0198
     """
     information = check_at_least("information", information, 0.0)
-    loss_range = _check_range(loss_range)
+    loss_range = check_positive("loss_range", loss_range, _CUT)
     if train_loss is None:
         information, loss_range = broadcast(information=information, loss_range=loss_range)
         return as_result(loss_range * _largest_variation(information))
@@ -108,16 +110,6 @@ def generalization_gap_bound(
     share = np.minimum(train / loss_range, 1.0)
     further = np.maximum(_rise(information, share), _rise(information, 1.0 - share))
     return as_result(loss_range * further)
-
-
-def _check_range(value: npt.ArrayLike) -> FloatArray:
-    array = check_at_least("loss_range", value, 0.0)
-    if np.any(array == 0.0) or not np.all(np.isfinite(array)):
-        raise ValueError(
-            f"`loss_range` must be positive and finite; got {array.min():g} to {array.max():g}. "
-            "Cut an unbounded loss, and measure the gap of the cut one."
-        )
-    return array
 
 
 def _largest_variation(information: FloatArray) -> FloatArray:

@@ -115,12 +115,8 @@ def renyi_projection_advantage(
     >>> renyi_projection_advantage(0.0, [1.5, 2.0], [0.7, 0.2, 0.1])
     0.0
     """
-    bound = _refined_projection if refine else _projection
-    return minimum_over_orders(bound, epsilon, order, prior, lowest_order=1.0)
-
-
-def _refined_projection(epsilon: FloatArray, prior: Prior, order: FloatArray) -> FloatArray:
-    return _projection(reference_divergence(epsilon, prior, order), prior, order)
+    tighter = reference_divergence if refine else None
+    return minimum_over_orders(_projection, tighter, epsilon, order, prior)
 
 
 def _projection(budget: FloatArray, prior: Prior, order: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ from scipy.special import lambertw, ndtr
 
 from skleak.bounds._prior import broadcast_shape
 from skleak.bounds.neighbors import dp_advantage, gdp_advantage
-from skleak.utils._arguments import as_result, check_at_least, check_numbers
+from skleak.utils._arguments import as_result, check_numbers, check_positive
 from skleak.utils._typing import FloatArray
 
 # Beyond this many scales a Gaussian tail is zero in float64.
@@ -138,7 +138,7 @@ def membership_lower_bound_bounded(
     0.1
     """
     gap, prior = _check_gap(gap, prior)
-    loss_range = _check_positive("loss_range", loss_range)
+    loss_range = check_positive("loss_range", loss_range)
     broadcast_shape(gap=gap.shape, loss_range=loss_range.shape, prior=prior.shape)
     if np.any(gap > loss_range):
         raise ValueError(
@@ -192,7 +192,7 @@ def membership_lower_bound_subgaussian(
     0.1785
     """
     gap, prior = _check_gap(gap, prior)
-    scale = _check_positive("scale", scale)
+    scale = check_positive("scale", scale)
     broadcast_shape(gap=gap.shape, scale=scale.shape, prior=prior.shape)
     ratio = np.asarray(gap / scale)
 
@@ -206,7 +206,7 @@ def membership_lower_bound_subgaussian(
 
 
 def _clipping_balance(excess: FloatArray, gap: FloatArray) -> FloatArray:
-    """Derivative of `_subgaussian_variation` in ``excess``, up to a positive factor and its sign.
+    """Differentiate `_subgaussian_variation` by ``excess``, up to a positive factor and its sign.
 
     It increases in ``excess``, so that its root is the one maximum.
     """
@@ -272,8 +272,8 @@ def membership_lower_bound_exponential(
     0.1013
     """
     gap, prior = _check_gap(gap, prior)
-    scale = _check_positive("scale", scale)
-    factor = _check_positive("factor", factor)
+    scale = check_positive("scale", scale)
+    factor = check_positive("factor", factor)
     broadcast_shape(gap=gap.shape, scale=scale.shape, factor=factor.shape, prior=prior.shape)
     ratio = gap / scale
     largest_mean = np.where(factor >= 1.0, 1.0 + np.log(factor), factor)
@@ -308,13 +308,6 @@ def _check_odds(prior: npt.ArrayLike) -> FloatArray:
             f"{odds.min():g} to {odds.max():g}."
         )
     return odds
-
-
-def _check_positive(name: str, value: npt.ArrayLike) -> FloatArray:
-    array = check_at_least(name, value, 0.0)
-    if np.any(array == 0.0) or not np.all(np.isfinite(array)):
-        raise ValueError(f"`{name}` must be positive and finite; got {array.min():g}.")
-    return array
 
 
 def _advantage_from_variation(variation: FloatArray, prior: FloatArray) -> Any:

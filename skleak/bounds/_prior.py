@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skleak.utils._arguments import as_result, check_in_range, check_numbers
-from skleak.utils._typing import FloatArray
+from skleak.utils._typing import BoolArray, FloatArray
 
 # A prior that was rounded to single precision still counts as summing to one.
 SUM_TOLERANCE = 1e-6
@@ -69,7 +69,7 @@ def parse_prior(prior: npt.ArrayLike) -> Prior:
     # Round-off in the sum is no reason to move the entries.
     p = p / np.where(np.abs(total - 1.0) <= ROUND_OFF, 1.0, total)[..., np.newaxis]
     largest = p.max(axis=-1)
-    rest = np.where(np.arange(p.shape[-1]) == p.argmax(axis=-1)[..., np.newaxis], 0.0, p).sum(-1)
+    rest = np.where(is_likeliest(p), 0.0, p).sum(-1)
     if np.any(rest == 0.0):
         raise ValueError(
             "`prior` puts all its mass on one value: the secret is already known, so no advantage "
@@ -98,6 +98,11 @@ def broadcast_shape(**shapes: Iterable[int]) -> tuple[int, ...]:
             f"Shapes do not broadcast: {listed}. A batch of priors has shape (..., M), and its "
             "leading axes must match the other arguments."
         ) from error
+
+
+def is_likeliest(p: FloatArray) -> BoolArray:
+    """Mask of the likeliest value, the first of several, along the last axis, (..., M)."""
+    return np.arange(p.shape[-1]) == p.argmax(axis=-1)[..., np.newaxis]
 
 
 def success_to_advantage(success: npt.ArrayLike, prior: npt.ArrayLike) -> Any:

@@ -68,12 +68,8 @@ def reconstruction_robustness_advantage(
             "`order` must exceed 1 for this bound, which is vacuous at order 1; got 1. "
             "Use `renyi_fano_advantage` there."
         )
-    bound = _refined_robustness if refine else _robustness
-    return minimum_over_orders(bound, epsilon, order, prior, lowest_order=1.0)
-
-
-def _refined_robustness(epsilon: FloatArray, prior: Prior, order: FloatArray) -> FloatArray:
-    return _robustness(reference_divergence(epsilon, prior, order), prior, order)
+    tighter = reference_divergence if refine else None
+    return minimum_over_orders(_robustness, tighter, epsilon, order, prior)
 
 
 def _robustness(epsilon: FloatArray, prior: Prior, order: FloatArray) -> FloatArray:

@@ -12,7 +12,7 @@ the escort prior, proportional to ``p_m^order`` (Verdu 2015): there p* is that o
 import numpy as np
 from scipy.special import logsumexp
 
-from skleak.bounds._prior import Prior
+from skleak.bounds._prior import Prior, is_likeliest
 from skleak.utils._typing import FloatArray
 
 # Beyond this exponent the sum of exponentials is far from 1 and its logarithm needs no care.
@@ -30,9 +30,8 @@ def arimoto_information(epsilon: FloatArray, prior: Prior, order: FloatArray) ->
     if prior.probabilities is None:
         return reference_divergence(epsilon, prior, order)
     p = prior.probabilities
-    star = np.arange(p.shape[-1]) == p.argmax(axis=-1)[..., np.newaxis]
     with np.errstate(divide="ignore"):
-        odds = np.where(star, -np.inf, np.log(p / prior.largest[..., np.newaxis]))
+        odds = np.where(is_likeliest(p), -np.inf, np.log(p / prior.largest[..., np.newaxis]))
     runner_up = odds.max(axis=-1)
     finite = np.where(np.isinf(order), 1.0, order)
     others = logsumexp(finite[..., np.newaxis] * odds, axis=-1)

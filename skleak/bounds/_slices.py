@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
+from skleak.bounds._prior import is_likeliest
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray
 from skleak.utils.geometry._polygons import planar_success
@@ -108,8 +109,7 @@ def planar_advantage(points: FloatArray, prior: FloatArray, error: FloatArray) -
 
 
 def _as_advantage(success: FloatArray, prior: FloatArray) -> FloatArray:
-    star = np.arange(prior.shape[1]) == prior.argmax(axis=1)[:, np.newaxis]
-    rest = np.where(star, 0.0, prior).sum(axis=1)
+    rest = np.where(is_likeliest(prior), 0.0, prior).sum(axis=1)
     return np.minimum((success - prior.max(axis=1)) / rest, 1.0)
 
 

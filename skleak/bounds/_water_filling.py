@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from skleak.bounds._prior import is_likeliest
 from skleak.utils._typing import FloatArray
 
 # Beyond this distance a normal tail is zero in float64, whatever mass the region has.
@@ -33,13 +34,11 @@ class WaterFilling(NamedTuple):
     """The bound for a batch of channels, and what its gradient needs.
 
     ``advantage`` (n,): upper bound on the advantage, in [0, 1].
-    ``log_multiplier`` (n,): ``log(nu / p*)`` of the bound.
     ``sensitivity`` (n, M): ``p_m phi(u_m)``, the derivative of the bound on the success with
         respect to ``d_m``.
     """
 
     advantage: FloatArray
-    log_multiplier: FloatArray
     sensitivity: FloatArray
 
 
@@ -61,18 +60,12 @@ def water_filling(distances: FloatArray, prior: FloatArray) -> WaterFilling:
     flat = flat_gain <= gain
     gain, error = np.where(flat, flat_gain, gain), np.where(flat, flat_error, error)
     sensitivity = np.where(flat[:, np.newaxis], flat_sensitivity, sensitivity)
-    rest = np.where(_is_star(weights), 0.0, weights).sum(axis=1)
+    rest = np.where(is_likeliest(weights), 0.0, weights).sum(axis=1)
     # Both forms are the same number; each keeps its digits on its own side of 1/2.
     advantage = np.where(gain < 0.5 * rest, gain / rest, 1.0 - error / rest)
     return WaterFilling(
-        np.clip(advantage, 0.0, 1.0),
-        np.where(flat, 0.0, level),
-        sensitivity * prior.max(axis=1, keepdims=True),
+        np.clip(advantage, 0.0, 1.0), sensitivity * prior.max(axis=1, keepdims=True)
     )
-
-
-def _is_star(weights: FloatArray) -> FloatArray:
-    return np.arange(weights.shape[1]) == weights.argmax(axis=1)[:, np.newaxis]
 
 
 def _thresholds(d: FloatArray, log_weights: FloatArray, level: FloatArray) -> FloatArray:
@@ -88,7 +81,7 @@ def _dual(
     t = _thresholds(d, log_weights, level)
     u = t + d
     nu = np.exp(level)[:, np.newaxis]
-    star = _is_star(weights)
+    star = is_likeliest(weights)
     others = np.where(star, 0.0, weights * ndtr(u) - nu * ndtr(t)).sum(axis=1)
     own = np.where(star, nu * ndtr(-t) - weights * ndtr(-u), 0.0).sum(axis=1)
     spare = np.where(star, ndtr(-t), -ndtr(t)).sum(axis=1)

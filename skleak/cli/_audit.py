@@ -286,7 +286,7 @@ def _auditor(options: Options, prepared: Prepared, own: Any) -> tuple[Auditor, l
 
 
 def _pipeline(options: Options, prepared: Prepared, own: Any, levels: list[float] | None) -> Any:
-    """The model that is audited, behind what prepares the columns for it."""
+    """Return the model that is audited, behind what prepares the columns for it."""
     if own is not None:
         if prepared.preprocessing is None:
             return on_columns(own, prepared.sensitive)

@@ -190,7 +190,7 @@ def _dropped(n: int, kept: Array, name: str) -> list[str]:
 
 
 def _kept(column: "pd.Series[Any]") -> Array:
-    """Records of a sensitive column: missing names are a value, missing numbers are not."""
+    """Choose records by a sensitive column: missing names are a value, missing numbers are not."""
     every = np.ones(len(column), dtype=bool)
     return every if column.dtype == object else column.notna().to_numpy()
 
@@ -241,7 +241,7 @@ def _check_varies(column: "pd.Series[Any]", trained_on: "pd.Series[Any]") -> Non
 
 
 def _study(X: pd.DataFrame, sensitive: str) -> tuple[int, str]:
-    """Number of candidate values, and what the column is taken for."""
+    """Return the number of candidate values, and what the column is taken for."""
     column, name = X[sensitive], shorten(sensitive, 40)
     distinct = column.nunique()
     if column.dtype == object and distinct > MAX_VALUES:

@@ -139,7 +139,7 @@ def _text(file: Path) -> tuple[str, str]:
 
 
 def _separator(text: str) -> str:
-    """The separator that gives all lines the same number of cells, and most of them."""
+    """Return the separator that gives all lines the same number of cells, and most of them."""
     lines = text[: 1 << 20].splitlines()[: _SAMPLE + 1]
     best, cells = ",", (False, 1)
     for separator in _SEPARATORS:

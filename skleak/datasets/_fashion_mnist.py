@@ -14,29 +14,23 @@ from skleak.utils._typing import Array
 SITE = "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion"
 # The four files are named as those of MNIST are, hence the folder.
 FOLDER = "fashion-mnist"
-TRAIN_IMAGES = SourceFile(
-    name=f"{FOLDER}/train-images-idx3-ubyte.gz",
-    url=f"{SITE}/train-images-idx3-ubyte.gz",
-    sha256="3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
-    packed=True,
+
+
+def _file(name: str, sha256: str) -> SourceFile:
+    return SourceFile(f"{FOLDER}/{name}.gz", f"{SITE}/{name}.gz", sha256, packed=True)
+
+
+TRAIN_IMAGES = _file(
+    "train-images-idx3-ubyte", "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84"
 )
-TRAIN_LABELS = SourceFile(
-    name=f"{FOLDER}/train-labels-idx1-ubyte.gz",
-    url=f"{SITE}/train-labels-idx1-ubyte.gz",
-    sha256="a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
-    packed=True,
+TRAIN_LABELS = _file(
+    "train-labels-idx1-ubyte", "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845"
 )
-TEST_IMAGES = SourceFile(
-    name=f"{FOLDER}/t10k-images-idx3-ubyte.gz",
-    url=f"{SITE}/t10k-images-idx3-ubyte.gz",
-    sha256="346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
-    packed=True,
+TEST_IMAGES = _file(
+    "t10k-images-idx3-ubyte", "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073"
 )
-TEST_LABELS = SourceFile(
-    name=f"{FOLDER}/t10k-labels-idx1-ubyte.gz",
-    url=f"{SITE}/t10k-labels-idx1-ubyte.gz",
-    sha256="67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
-    packed=True,
+TEST_LABELS = _file(
+    "t10k-labels-idx1-ubyte", "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5"
 )
 TARGET = "class"
 CLASS_NAMES = (

@@ -177,7 +177,7 @@ def fetch_pendigits(
 
 
 def _parse(content: bytes, offset: int) -> Samples:
-    """Samples of one UNIPEN file; ``offset`` is added to its writer numbers.
+    """Return the samples of one UNIPEN file; ``offset`` is added to its writer numbers.
 
     A sample is a line ``.SEGMENT DIGIT 3-4 ? "7"`` with its label, a line ``.COMMENT 7 12 224``
     with the label again, the writer and a counter, and then its strokes: lines ``x  y`` between

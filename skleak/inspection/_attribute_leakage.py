@@ -182,7 +182,7 @@ def leakage_table(
 
 
 def through(data: Inspected, queries: Any, refit: bool) -> Inspected:
-    """The same pipeline as seen through its predictions for some raw records."""
+    """Return the same pipeline as seen through its predictions for some raw records."""
     if refit:
         raise AttackNotApplicableError(
             "What predictions leak has no exact answer with `refit_preprocessing=True`: the "

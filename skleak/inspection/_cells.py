@@ -20,7 +20,7 @@ class Cells:
     notes: Array  # What should be known of each, (b,)
 
     def noted(self, note: str) -> "Cells":
-        """The same with one more note on all."""
+        """Return the same with one more note on all."""
         notes = [f"{own}; {note}" if own else note for own in self.notes]
         return replace(self, notes=np.array(notes, dtype=object))
 
@@ -38,7 +38,7 @@ class Cells:
 
 
 def describe(n: int, *masked: tuple[BoolArray | bool, str]) -> Array:
-    """Notes of n records, each said of those that its mask covers, of shape (n,)."""
+    """Return the notes of n records, each said of those that its mask covers, of shape (n,)."""
     notes = np.full(n, "", dtype=object)
     for mask, text in masked:
         more = np.broadcast_to(mask, n) & bool(text)

@@ -114,7 +114,9 @@ def read_column(
     label = int(index) if names is None else names[index]
     column = raw_column(data.table, index)
     codes, first = value_codes(column)
-    numbers = _numbers(column)
+    numbers = real_numbers(column)
+    if column.dtype == object and np.all(pd.isna(column)):
+        numbers = None
     note = ""
     if len(first) == 1:
         return RawColumn(index, label, numbers, False, codes, first, ONE_VALUE)
@@ -151,8 +153,8 @@ def value_codes(column: Array) -> tuple[IntArray, IntArray]:
     return codes, np.unique(codes, return_index=True)[1]
 
 
-def _numbers(column: Array) -> FloatArray | None:
-    """A column of real numbers as floats; None for others, truth values among them."""
+def real_numbers(column: Array) -> FloatArray | None:
+    """Return a column of real numbers as floats; None for others, truth values among them."""
     if column.dtype.kind in "iuf":
         return column.astype(np.float64)
     if column.dtype != object:
@@ -163,7 +165,7 @@ def _numbers(column: Array) -> FloatArray | None:
         return None
     numbers = np.full(len(column), np.nan)
     numbers[~missing] = column[~missing].astype(np.float64)
-    return numbers if np.any(~missing) else None
+    return numbers
 
 
 def with_numbers(
@@ -173,7 +175,7 @@ def with_numbers(
     numbers: Sequence[FloatArray],
     encode: Callable[[Any], FloatArray] | None = None,
 ) -> FloatArray:
-    """Encoded records with other numbers, (b,) of each of some columns, of shape (b, d).
+    """Return the encoded records with other numbers, (b,) of each of some columns, of shape (b, d).
 
     Numbers are kept within the limits of their column; ``encode`` may be a part of the pipeline.
     """
@@ -189,7 +191,7 @@ def with_numbers(
 def with_value_of(
     data: Inspected, columns: Sequence[RawColumn], rows: IntArray, carriers: IntArray | int
 ) -> FloatArray:
-    """Encoded records with the values of other records (b,) in some columns, of shape (b, d)."""
+    """Encode records with the values of other records (b,) in some columns, of shape (b, d)."""
     return data.encode(lent(data, columns, data.rows(rows), carriers))
 
 

@@ -40,7 +40,7 @@ REFITTED = "by refits of the pipeline"
 
 
 def affordable(data: Inspected, unknown: Sequence[Unknown]) -> IntArray:
-    """Records to measure where none are named: all of them, or the most exposed and some others."""
+    """Choose records to measure where none are named: all, or the most exposed and some more."""
     n = len(data.y)
     values = sum(3 if one.is_number else int(one.n_values) for one in unknown)
     work = operations_each(data.state, n * values) * max(values, 1)
@@ -59,7 +59,7 @@ def _exposed_and_others(data: Inspected, rows: IntArray, most: int) -> IntArray:
 
 
 def _to_refit(data: Inspected, rows: IntArray, seconds: float, named: bool) -> IntArray:
-    """Records to refit: those that were named, or as many as can be afforded; says what it takes.
+    """Choose the records to refit: those named, or as many as can be afforded; say what it takes.
 
     ``seconds``: what one record takes.
     """

@@ -76,11 +76,14 @@ class Movements(Directions):
 
     @abstractmethod
     def moved(self, columns: IntArray, tangents: FloatArray) -> FloatArray:
-        """``J T``: derivatives of the minimiser, of shape (b, p, m); shapes as in `worst`."""
+        """``J T``: derivatives of the minimiser, of shape (b, p, m); shapes as in `worst`.
 
-    @abstractmethod
+        ``T`` may be the same for all records, (1, k, m).
+        """
+
     def jacobian(self, columns: IntArray) -> FloatArray:
         """``J`` of some encoded columns, of shape (b, p, k)."""
+        return self.moved(columns, np.eye(len(columns))[None])
 
     def worst(self, columns: IntArray, tangents: FloatArray) -> Worst:
         return worst_of(self.state, self.moved(columns, tangents))
@@ -123,10 +126,6 @@ class _ManyPredictors(Movements):
     residual: FloatArray  # s r
     curvature: FloatArray  # s C
 
-    def jacobian(self, columns: IntArray) -> FloatArray:
-        k = len(columns)
-        return self.moved(columns, np.broadcast_to(np.eye(k), (len(self.x), k, k)))
-
     @classmethod
     def of(
         cls, state: FitState, factor: MultinomialFactor, batch: RecordBatch
@@ -158,10 +157,6 @@ class _Total(Movements):
             return cls(state, batch.present, None)
         jacobians = total_jacobian(state, rows, derivative=derivative)
         return cls(state, batch.present, jacobians[:, :, : state.n_features])
-
-    def jacobian(self, columns: IntArray) -> FloatArray:
-        k = len(columns)
-        return self.moved(columns, np.broadcast_to(np.eye(k), (len(self.present), k, k)))
 
     def moved(self, columns: IntArray, tangents: FloatArray) -> FloatArray:
         if self.jacobians is None:

@@ -120,7 +120,7 @@ class HeldBlock:
         return Tangents(columns, sides[0], sides[1], np.isfinite(x), kinks, jumps)
 
     def _moving(self, column: RawColumn, there: IntArray) -> IntArray:
-        """Encoded columns that some number moves, of shape (k,)."""
+        """Return the encoded columns that some number moves, of shape (k,)."""
         assert column.numbers is not None
         rows, own = self.rows[there], self.own[there]
         steps = STEP * column.sd * np.array([1.0, -1.0, 2.0**-9, -(2.0**-9)])

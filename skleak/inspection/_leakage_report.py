@@ -30,6 +30,7 @@ from skleak.reports.measures import (
 from skleak.reports.measures import Unknown as UnknownTarget
 from skleak.utils._blocks import row_blocks
 from skleak.utils._features import is_single_feature, resolve_features
+from skleak.utils._records import checked_labels
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 from skleak.utils.sources import is_large_source
 
@@ -152,20 +153,8 @@ def _groups(groups: Any, data: Inspected, rows: IntArray) -> Array:
         groups = data.facts.own(groups)
     if is_single_feature(groups):
         names = column_names(data.table)
-        labels = raw_column(data.table, int(resolve_features(groups, names, n_columns)[0]))
-    else:
-        labels = np.asarray(groups.to_numpy() if hasattr(groups, "to_numpy") else groups)
-    if labels.shape != (n,):
-        raise ValueError(
-            f"`groups` must hold one label per record, shape ({n},), or name a column; got shape "
-            f"{labels.shape}."
-        )
-    if pd.isna(labels).any():
-        raise ValueError(
-            f"`groups` has {int(pd.isna(labels).sum())} missing labels. Give those records a "
-            "label of their own, for instance 'unknown'."
-        )
-    return labels[rows]
+        groups = raw_column(data.table, int(resolve_features(groups, names, n_columns)[0]))
+    return checked_labels(groups, n)[rows]
 
 
 class _Asked:
@@ -264,7 +253,7 @@ class _Asked:
         return leakage_table(data, asked, self.rows, self.refit, not self._unasked)
 
     def _comparable(self, unknown: Unknown) -> bool:
-        """True if there is an answer, exact or to first order."""
+        """Return True if there is an answer, exact or to first order."""
         unequal = self._goal or self.data.state.noise.reads_data
         return not unequal or unknown.is_number or unknown.n_values == 1
 
@@ -306,7 +295,7 @@ class _Asked:
         )
 
     def _target_alone(self, unknown: Target, name: str) -> Separation:
-        """The target where the pipeline has nothing to say about it: as the model received it."""
+        """Return the target as the model received it, where the pipeline tells nothing of it."""
         state = self.data.state
         found = Separator(state, state.training.take(self.rows), self.rows).measure(self._target())
         return Separation(
@@ -323,7 +312,7 @@ class _Asked:
         )
 
     def _target(self) -> UnknownTarget:
-        """The target as the model received it."""
+        """Return the target as the model received it."""
         facts = self.data.facts
         return target(self.data.state) if facts is None else facts.encoded_target(self.data)
 

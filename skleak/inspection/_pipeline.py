@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_consistent_length, column_or_1d
 
 from skleak.adversary.hypotheses import dense_table, plain_table
-from skleak.adversary.knowledge import as_table, take_rows
+from skleak.adversary.knowledge import as_column, as_table, take_rows
 from skleak.influence.state import FitState
 from skleak.utils._blocks import dense_rows, row_blocks
 from skleak.utils._confidential import without_ledger
@@ -40,7 +39,7 @@ class Inspected:
         return state
 
     def with_state(self, state: FitState) -> "Inspected":
-        """The same pipeline as if the model had kept another state of its fit."""
+        """Return the same pipeline as if the model had kept another state of its fit."""
         twin = object.__new__(type(self.model))
         twin.__dict__.update(self.model.__dict__, _state=state)
         return replace(self, model=twin)
@@ -53,11 +52,11 @@ class Inspected:
         return Pipeline([*self.preprocessing.steps, (self.name, self.model)])
 
     def encode(self, table: Any) -> FloatArray:
-        """Records as the model sees them, of shape (len(table), d)."""
+        """Return the records as the model sees them, of shape (len(table), d)."""
         return dense_table(plain_table(self._transformed(table)))
 
     def rows(self, rows: IntArray | slice) -> Any:
-        """Some of the raw records."""
+        """Return some of the raw records."""
         return take_rows(self.table, np.arange(len(self.y))[rows])
 
     def _transformed(self, table: Any) -> Any:
@@ -143,8 +142,7 @@ def inspected(pipeline: Any, X: Any, y: Any, sample_weight: Any) -> Inspected:
     """
     preprocessing, name, model = taken_apart(pipeline)
     table = as_table(X)
-    y = column_or_1d(y)
-    check_consistent_length(table, y)
+    y = as_column(y, table)
     taken = Inspected(preprocessing, name, model, table, y)
     taken._check_number()
     _check_weights(taken.state, sample_weight, table)

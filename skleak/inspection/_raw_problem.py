@@ -132,7 +132,7 @@ class RawProblem:
         return order, counts.astype(float)
 
     def encodings(self, attribute: Any, values: Array) -> FloatArray:
-        """Encodings of values of an attribute for every participating record.
+        """Return the encodings of values of an attribute for every participating record.
 
         Parameters
         ----------
@@ -256,7 +256,7 @@ def _encoded(block: HeldBlock, unknown: Unknown) -> FloatArray:
 
 
 def _flat(pipeline: Any) -> Any:
-    """A pipeline without pipelines at its end, of the very same steps."""
+    """Return a pipeline without pipelines at its end, of the very same steps."""
     steps: list[tuple[str, Any]] = []
     while isinstance(pipeline, Pipeline):
         steps += pipeline.steps[:-1]

@@ -164,7 +164,7 @@ class Refits:
 
 
 def raw_numbers(column: RawColumn) -> FloatArray:
-    """A column of numbers, NaN where they are missing, of shape (n,)."""
+    """Return a column of numbers, NaN where they are missing, of shape (n,)."""
     assert column.numbers is not None
     return column.numbers
 

@@ -152,7 +152,7 @@ class Selection:
 
 
 def _listed(columns: Any) -> list[Any] | None:
-    """The items of a list of references; None for one reference, a slice or a mask."""
+    """Return the items of a list of references; None for one reference, a slice or a mask."""
     if isinstance(columns, str):
         return [columns]
     if is_single_feature(columns) or isinstance(columns, slice):

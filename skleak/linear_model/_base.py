@@ -10,13 +10,17 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skleak._released import LinearPredictionMixin
 from skleak.influence.state import FitState
-from skleak.linear_model._calibration import LinearModelProblem
 from skleak.linear_model._fitting import solve, solve_reweighted, weight_rule
-from skleak.linear_model._large import check_supported, large_objective
+from skleak.linear_model._large import large_objective
 from skleak.linear_model._noise import noise_shape
-from skleak.linear_model._partial_blocks import warn_of_partial_blocks
 from skleak.linear_model._releasing import ReleasableModel
-from skleak.linear_model._rung import RungCheck
+from skleak.linear_model.goals import (
+    RungCheck,
+    calibrated_together,
+    is_one_block,
+    problem_of,
+    warn_of_partial_blocks,
+)
 from skleak.mechanisms import NoiseGoal, as_reweighting, ladder_rung
 from skleak.reports import (
     Promises,
@@ -124,7 +128,6 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
                     f"{type(X).__name__}. Pass all as Dask arrays, or all as arrays."
                 )
             return self._validated_objective(X, y, sample_weight), row_labels(X)
-        check_supported(self)
         return large_objective(self, X, y, sample_weight)
 
     def _note_passes(self, objective: Objective, passes: Passes) -> None:
@@ -212,7 +215,9 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         goal = self.noise_scale
         if not isinstance(goal, NoiseGoal):
             return state
-        problem = LinearModelProblem.of(state, self._promises())
+        if goal.data_dependent and is_large(state.objective.X) and is_one_block(state.objective):
+            return calibrated_together(self, state)
+        problem = problem_of(state, self._promises())
         warn_of_partial_blocks(goal, problem)
         if not goal.data_dependent:
             return state.at_noise(float(goal.resolve(problem)))
@@ -232,7 +237,7 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             state = replace(twin._solve(objective, no_task()), noise=noise_shape(twin, objective))
-            return float(self.noise_scale.resolve(LinearModelProblem.of(state, self._promises())))
+            return float(self.noise_scale.resolve(problem_of(state, self._promises())))
 
     def _target_masses(self, y: FloatArray, sample_weight: FloatArray) -> FloatArray:
         """Weighted sum of targets that are numbers, (1,), or of the records of classes, (K,)."""

@@ -12,10 +12,10 @@ from skleak.influence.leakage import leakage_model
 from skleak.influence.state import FitState
 from skleak.utils._blocks import Blocks
 from skleak.utils._features import feature_labels, is_single_feature, resolve_features
-from skleak.utils._sklearn_compat import num_samples
+from skleak.utils._records import checked_labels
 from skleak.utils._typing import Array, FloatArray
 from skleak.utils.blocks._dask import aligned_chunks, is_large
-from skleak.utils.sources import is_large_source
+from skleak.utils.sources import is_large_source, series_array
 
 Norm = Literal["spectral", "trace"]
 _GRAINS = ("record", "feature", "dataset", "group")
@@ -97,24 +97,12 @@ def group_labels(groups: Any, X: Any, names: Array | None) -> Array:
     if is_single_feature(groups):
         index = resolve_features(groups, names, X.shape[1], "groups")[0]
         column = X[:, [index]]
-        labels = np.ravel(column.toarray() if sparse.issparse(column) else column)
+        groups = np.ravel(column.toarray() if sparse.issparse(column) else column)
     elif is_large_source(groups):
         raise TypeError(
             "`groups` lie outside memory, and the records do not. Pass one array of labels."
         )
-    else:
-        labels = np.asarray(groups.to_numpy() if hasattr(groups, "to_numpy") else groups)
-    if labels.ndim != 1 or num_samples(labels) != X.shape[0]:
-        raise ValueError(
-            f"`groups` must hold one label per record: expected {X.shape[0]}, got shape "
-            f"{labels.shape}."
-        )
-    if pd.isna(labels).any():
-        raise ValueError(
-            f"`groups` has {int(pd.isna(labels).sum())} missing labels. Give those records a "
-            "label of their own, for instance 'unknown'."
-        )
-    return labels
+    return checked_labels(groups, X.shape[0])
 
 
 def _large_labels(groups: Any, X: Any, names: Array | None) -> Any:
@@ -124,7 +112,7 @@ def _large_labels(groups: Any, X: Any, names: Array | None) -> Any:
     if not is_large(groups) and not hasattr(groups, "to_dask_array"):
         groups = np.asarray(groups.to_numpy() if hasattr(groups, "to_numpy") else groups)
     elif not is_large(groups):
-        groups = groups.to_dask_array(lengths=X.chunks[0])
+        groups = series_array(groups, "groups")
     if groups.ndim != 1 or groups.shape[0] != X.shape[0]:
         raise ValueError(
             f"`groups` must hold one label per record: expected {X.shape[0]}, got shape "

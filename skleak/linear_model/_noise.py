@@ -55,7 +55,7 @@ def draw_release(state: FitState, random_state: Any) -> GridRelease:
 
 
 def noise_standard_errors(state: FitState) -> FloatArray | None:
-    """Standard error that the noise adds to each parameter; None where the data set its shape.
+    """Return the standard error by the noise of each parameter; None where data set its shape.
 
     Returns (p,).
     """

@@ -246,7 +246,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
 
 
 def _stated(guarantee: DifferentialPrivacy) -> dict[str, Any] | None:
-    """The guarantee as a release may state it: a function of what was declared public."""
+    """Return the guarantee as a release may state it: a function of what was declared public."""
     if not guarantee.holds:
         return None
     numbers = {name: getattr(guarantee, name) for name in ("epsilon", "delta", "rho", "exact")}

@@ -9,6 +9,7 @@ from scipy.stats import norm
 
 from skleak.channels import GaussianChannel
 from skleak.mechanisms._goals import MOST_VALUES, FittedProblem, MeasuredFit, NoiseGoal, Secret
+from skleak.utils._blocks import Blocks
 from skleak.utils._typing import FloatArray, IntArray
 
 # Goals are met from the private side, by this relative margin in the noise.
@@ -107,7 +108,7 @@ class MaxAdvantage(NoiseGoal):
         return 2.0 * float(norm.ppf(0.5 * (1.0 + self.advantage)))
 
     def secrets(self, problem: FittedProblem) -> list[Secret]:
-        """The attribute.
+        """Return the attribute.
 
         Parameters
         ----------
@@ -146,26 +147,25 @@ class MaxAdvantage(NoiseGoal):
         found = problem.distance_brackets(secret, attribute)
         if found is None:
             return None
-        factor: float | FloatArray = 1.0 / self._worst_distance
+        factor: Any = 1.0 / self._worst_distance
         if not worst:
-            own = problem.attribute_codes(attribute)
-            factor = self._noise_per_distance(own)
+            needed = self._noise_per_distance(problem.attribute_values(self.attribute)[1])
             if not secret.is_in(attribute):  # nobody's attribute changes
-                factor = factor[np.arange(len(own)), own, None]
+                needed = np.diag(needed)[:, None]
+            own = problem.attribute_codes(attribute)
+            factor = Blocks.of(own, width=2).map(_taken, needed)
         return found[0] * factor, found[1] * factor
 
-    def _noise_per_distance(self, own: IntArray) -> FloatArray:
-        """Noise needed for two values at distance one, had each record each, of shape (n, 2)."""
-        counts = np.bincount(own, minlength=2)
+    def _noise_per_distance(self, counts: FloatArray) -> FloatArray:
+        """Noise needed for two values at distance one, had a record one instead of one, (2, 2)."""
         moved = counts + np.eye(2)[None, :, :] - np.eye(2)[:, None, :]  # from, to
         unit = np.array([[[0.0], [1.0]]])
-        needed = np.array(
+        return np.array(
             [
                 [_noise_for_advantage(unit, self._prior(after), self.advantage) for after in row]
                 for row in moved
             ]
         )
-        return needed[own]
 
     def _prior(self, counts: FloatArray) -> FloatArray:
         if isinstance(self.prior, str):
@@ -184,6 +184,10 @@ class MaxAdvantage(NoiseGoal):
                 f"per distinct value; got {self.prior!r}."
             )
         return prior
+
+
+def _taken(own: IntArray, needed: FloatArray) -> FloatArray:
+    return needed[own]
 
 
 def _largest_distance(encodings: FloatArray) -> float:

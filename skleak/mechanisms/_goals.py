@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skleak.utils._typing import Array, FloatArray, IntArray
+from skleak.utils.summaries._selection import around_quantile
 
 # More distinct values than this are no longer a categorical attribute.
 MOST_VALUES = 64
@@ -59,7 +60,7 @@ class MeasuredFit(Protocol):
         """Distinct values of an attribute, (n_values, k), and how often each occurs."""
 
     def encodings(self, attribute: Any, values: Array) -> FloatArray:
-        """Encodings for every record, (n, n_values, p), where the noise is isotropic."""
+        """Return the encodings for every record, (n, n_values, p), where the noise is isotropic."""
 
     def sensitivity(self) -> float:
         """Largest change by a record, over the noise at scale 1; ValueError if there is none."""
@@ -77,7 +78,7 @@ class FittedProblem(MeasuredFit, Protocol):
     """Interface of a fit to noise goals, before noise is drawn."""
 
     def block(self, features: Any) -> Secret:
-        """A block of columns, at the values that records have in it."""
+        """Return a block of columns, at the values that records have in it."""
 
     def secrets(self, features: Any) -> list[Secret]:
         """Secrets of few values in a block of columns, or in the whole record for None."""
@@ -157,7 +158,7 @@ class NoiseGoal(BaseEstimator, ABC):
         >>> model.noise_scale_ == noise_scale
         True
         """
-        return float(self.resolve(estimator._fitted_problem()))
+        return float(estimator._noise_for(self))
 
     def secrets(self, problem: FittedProblem) -> list[Secret]:
         """Secrets of few values whose owners the noise scale must not give away.
@@ -262,7 +263,7 @@ class MaxLeakage(NoiseGoal):
                 "protect every record."
             )
         scales = problem.sufficient_noise(self.eta, self.features)
-        scale = float(np.quantile(scales, self.quantile, method="higher"))
+        scale = float(around_quantile(scales, self.quantile)[0])
         if np.isinf(scale):
             raise ValueError(
                 f"No noise scale reaches `MaxLeakage.eta={self.eta:g}`: the covariance of the "

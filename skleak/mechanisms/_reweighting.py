@@ -73,7 +73,7 @@ class Reweighting(BaseEstimator, ABC):
             )
 
     def columns(self, names: Array | None, n_features: int) -> IntArray | None:
-        """Indices of the columns whose leakage is balanced; None for the whole record.
+        """Return the indices of the columns whose leakage is balanced; None for the whole record.
 
         Parameters
         ----------

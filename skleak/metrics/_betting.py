@@ -69,7 +69,7 @@ def log_capital(ordered: FloatArray, bets: FloatArray, mean: FloatArray) -> Floa
 
 @lru_cache(maxsize=8)
 def _orders(n: int) -> IntArray:
-    """Fixed permutations of shape (orders, n), the identity first."""
+    """Return the fixed permutations of shape (orders, n), the identity first."""
     generator = np.random.default_rng(0)
     shuffled = [generator.permutation(n) for _ in range(N_ORDERS - 1)]
     return np.stack([np.arange(n), *shuffled])

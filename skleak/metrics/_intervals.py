@@ -167,7 +167,7 @@ def _effective_interval(
 
 
 def _exact_ends(k: FloatArray, n: FloatArray, tail: float) -> tuple[FloatArray, FloatArray]:
-    """Ends of Clopper and Pearson's interval for k of n, which need not be whole."""
+    """Return the ends of Clopper and Pearson's interval for k of n, which need not be whole."""
     # Where an end is 0 or 1 its Beta distribution is improper: any proper stand-in will do.
     low = stats.beta.ppf(tail, np.where(k > 0.0, k, 1.0), n - k + 1.0)
     high = stats.beta.isf(tail, k + 1.0, np.where(k < n, n - k, 1.0))

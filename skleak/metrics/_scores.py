@@ -57,11 +57,7 @@ def attack_success(guesses: npt.ArrayLike, secrets: npt.ArrayLike) -> npt.NDArra
         if has_missing(array):
             raise ValueError(f"`{name}` must not hold missing values; drop those records first.")
     guessed = np.atleast_2d(guessed)
-    if true.shape not in (guessed.shape, guessed.shape[1:]):
-        raise ValueError(
-            f"`secrets` must have shape {guessed.shape[1:]} or {guessed.shape} to match "
-            f"`guesses`; got {true.shape}."
-        )
+    _check_match("secrets", true, "guesses", guessed)
     guessed_kinds, true_kinds = _kinds(guessed), _kinds(true)
     if guessed_kinds.isdisjoint(true_kinds) and "objects" not in guessed_kinds | true_kinds:
         raise TypeError(
@@ -251,12 +247,16 @@ def _errors(estimates: npt.ArrayLike, targets: npt.ArrayLike) -> FloatArray:
             "`estimates` must have shape (n_releases, n_records) or (n_releases, n_records, d); "
             f"got {guessed.shape}."
         )
+    _check_match("targets", true, "estimates", guessed)
+    return guessed - true
+
+
+def _check_match(name: str, true: Array, other: str, guessed: Array) -> None:
     if true.shape not in (guessed.shape, guessed.shape[1:]):
         raise ValueError(
-            f"`targets` must have shape {guessed.shape[1:]} or {guessed.shape} to match "
-            f"`estimates`; got {true.shape}."
+            f"`{name}` must have shape {guessed.shape[1:]} or {guessed.shape} to match `{other}`; "
+            f"got {true.shape}."
         )
-    return guessed - true
 
 
 def _mean_square(errors: FloatArray) -> FloatArray:

@@ -29,7 +29,7 @@ class PrivateSGD(ReleasableSGD):
 
     @abstractmethod
     def _make_gradients(self, X: Any, plan: Plan, source: Source) -> Gradients:
-        """The model at its initial parameters."""
+        """Return the model at its initial parameters."""
 
     @fit_context(prefer_skip_nested_validation=True)
     @leaves_whole
@@ -107,7 +107,7 @@ class PrivateSGD(ReleasableSGD):
         self._publish()
 
     def _validated(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Array]:
-        """Records that are kept, and targets as they came."""
+        """Return the records that are kept, and targets as they came."""
         linear = self.module is None
         with values_withheld(X, y):
             X, y = validate_data(
@@ -142,7 +142,7 @@ class PrivateSGD(ReleasableSGD):
             )
 
     def _raw(self, X: Any) -> FloatArray:
-        """Outputs of the model for records, (n, n_outputs)."""
+        """Return the outputs of the model for records, (n, n_outputs)."""
         check_is_fitted(self)
         linear = self.module is None
         X = validate_data(

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from skleak._version import __version__
 from skleak.neural._predictions import ClassPredictionMixin, NumberPredictionMixin
 from skleak.utils._optional import import_optional
-from skleak.utils._sklearn_compat import validate_data
+from skleak.utils._sklearn_compat import copy_attributes, validate_data
 from skleak.utils._typing import FloatArray
 
 
@@ -58,9 +58,7 @@ class ReleasedNetwork(BaseEstimator):
         for parameter in module.parameters():
             parameter.grad = None
         released.module_ = module
-        for name in cls._published:
-            if hasattr(estimator, name):
-                setattr(released, name, copy.copy(getattr(estimator, name)))
+        copy_attributes(estimator, released, cls._published)
         released.provenance_ = {**copy.deepcopy(provenance), "skleak": __version__}
         return released
 

@@ -40,7 +40,7 @@ def provenance(estimator: Any, n_steps: int, *, guarantee: bool = False) -> dict
 
 
 def _guarantee(plan: Plan, n_steps: int) -> dict[str, Any]:
-    """The guarantee of differential privacy, or why there is none."""
+    """Return the guarantee of differential privacy, or why there is none."""
     reason = None
     if plan.mechanism.noise_multiplier == 0.0:
         reason = "there was no noise"

@@ -4,12 +4,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from skleak._released import ReleasedModel
 from skleak.accounting import LeakageLedger
+from skleak.influence.jacobian import norm_of_joint
 from skleak.neural._network import ReleasedNetwork
 from skleak.neural._parameters import PrivateSGDParameters
 from skleak.neural._plan import Plan, Run
@@ -149,7 +149,7 @@ class ReleasableSGD(PrivateSGDParameters):
                 "`amplification='printed'`."
             )
         matrices = (self.fisher_information(row) for row in rows)
-        return np.array([_largest_root(matrix) for matrix in matrices])
+        return np.array([norm_of_joint(matrix, "spectral") for matrix in matrices])
 
     def fisher_information(self, record: int) -> FloatArray:
         """Fisher information of the first run about one training record. Confidential.
@@ -322,9 +322,3 @@ def _spread(values: FloatArray, records: Any, n: int) -> FloatArray:
     table = np.full(n, np.nan)
     table[records] = values
     return table
-
-
-def _largest_root(matrix: FloatArray) -> float:
-    last = len(matrix) - 1
-    largest = linalg.eigvalsh(matrix, subset_by_index=[last, last])[0]
-    return float(np.sqrt(max(largest, 0.0)))

@@ -52,7 +52,7 @@ def scale_values(ax: Any, scale: Scale, errors: bool) -> None:
 
 
 def draw_values(ax: Any, places: Any, values: Any, scale: Scale, **style: Any) -> Any:
-    """A line with markers; values beyond the axis are arrows at its edge."""
+    """Draw a line with markers; values beyond the axis are arrows at its edge."""
     values = np.asarray(values, dtype=float)
     inside = scale.inside(values)
     edge = {"mec": WHITE, "mew": 0.6, "zorder": 4.0}

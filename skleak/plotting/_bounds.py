@@ -14,10 +14,9 @@ from skleak.plotting._curves import (
     check_some,
     check_table,
     curve_styles,
-    legend_of_names,
+    finish,
     new_axes,
     scale_axes,
-    tidy_axes,
 )
 from skleak.rendering.palette import INK
 from skleak.rendering.results import equal_columns
@@ -229,9 +228,5 @@ class BoundLadderDisplay:
             ax.fill_between(noise, 0.0, shown[BAYES], color=INK, alpha=0.07, lw=0.0)
         scale_axes(ax, noise)
         ax.set(xlabel=self.noise_name, ylabel=ADVANTAGE)
-        if self.name is not None:
-            ax.set_title(self.name, fontsize="medium", parse_math=False)
-        legend_of_names(ax)
-        tidy_axes(ax)
-        self.ax_, self.figure_ = ax, ax.figure
+        finish(self, ax, self.name)
         return self

@@ -13,10 +13,9 @@ from skleak.plotting._curves import (
     BAYES,
     check_some,
     curve_styles,
-    legend_of_names,
+    finish,
     new_axes,
     plain_ticks,
-    tidy_axes,
 )
 from skleak.rendering import BOUNDS, bound_label
 from skleak.rendering.palette import WHITE
@@ -138,11 +137,7 @@ class CanaryDisplay:
         if len(curves) <= _MOST_TICKS:
             ax.set_xticks(curves.index)
         ax.set_xlabel("epsilon, divergence of two tokens (nats)")
-        if self.name is not None:
-            ax.set_title(self.name, fontsize="medium", parse_math=False)
-        legend_of_names(ax)
-        tidy_axes(ax)
-        self.ax_, self.figure_ = ax, ax.figure
+        finish(self, ax, self.name)
         return self
 
 

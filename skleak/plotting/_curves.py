@@ -130,3 +130,12 @@ def tidy_axes(ax: Any) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(color=palette.GRAY, alpha=0.2, lw=0.6)
     ax.set_axisbelow(True)
+
+
+def finish(display: Any, ax: Any, title: str | None = None) -> None:
+    """Put title and legend on the only Axes of a display, and keep these."""
+    if title is not None:
+        ax.set_title(title, fontsize="medium", parse_math=False)
+    legend_of_names(ax)
+    tidy_axes(ax)
+    display.ax_, display.figure_ = ax, ax.figure

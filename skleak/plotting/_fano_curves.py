@@ -21,6 +21,7 @@ from skleak.plotting._curves import (
     curve_styles,
     legend_of_names,
     new_axes,
+    panels,
     scale_axes,
     tidy_axes,
 )
@@ -150,12 +151,8 @@ class FanoCurvesDisplay:
         shown = check_some("bounds", bounds, names)
         size = (2.0 + 2.6 * len(priors), 3.4)
         ax = new_axes(ax, size, (1, len(priors)), sharey=True, squeeze=False)
-        axes = np.ravel(np.array(ax, dtype=object))
-        if len(axes) not in (1, len(priors)):
-            raise ValueError(
-                f"`ax` must be one Axes, or one for each of the {len(priors)} priors; got "
-                f"{len(axes)}."
-            )
+        what = f"one Axes, or one for each of the {len(priors)} priors"
+        axes = np.array(panels(ax, (1, len(priors)), what), dtype=object)
         curves = self.advantages.sort_index()
         groups = equal_columns({prior: curves[prior][shown] for prior in priors})
         distinct = {leader: "\n= ".join(members) for leader, members in groups.items()}

@@ -325,7 +325,7 @@ def _each(released: Any) -> Iterator[Any]:
 
 
 def _extremes(bounds: FloatArray, n: int) -> IntArray:
-    """Records of the n smallest bounds, then of the n largest, the most exposed first."""
+    """Return the records of the n smallest bounds, then of the n largest, most exposed first."""
     order = np.argsort(bounds, kind="stable")
     n = min(n, (len(order) + 1) // 2)
     return np.concatenate([order[:n], order[max(n, len(order) - n) :]])

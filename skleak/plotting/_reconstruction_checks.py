@@ -61,7 +61,7 @@ def check_image_shape(shape: Sequence[int] | None, d: int) -> tuple[int, ...] | 
 
 
 def check_count(n_images: int) -> int:
-    """A number of images, or say what is wrong with it."""
+    """Check a number of images, or say what is wrong with it."""
     if isinstance(n_images, bool) or int(n_images) != n_images or n_images < 1:
         raise ValueError(f"`n_images` must be a whole number of at least 1; got {n_images!r}.")
     return int(n_images)

@@ -16,9 +16,9 @@ from skleak.preprocessing._large import (
     dense_of,
     first_rows,
     named,
-    taken_columns,
     transform_large,
 )
+from skleak.utils._predictions import select_columns
 from skleak.utils._sklearn_compat import clone_parametrized, fit_context
 from skleak.utils._typing import Array
 from skleak.utils.blocks._dask import is_large
@@ -127,7 +127,7 @@ class BlockwiseTransformer(  # type: ignore[call-arg]
                 setattr(self, name, getattr(self.transformer_, name))
         # Columns of tables outside memory keep their names, and so do others from then on.
         self._named_output = is_large_source(X) and not is_large(X)
-        _check_by_rows(self.transformer_, taken_columns(self.transformer_, rows))
+        _check_by_rows(self.transformer_, select_columns(self.transformer_, rows))
         return self
 
     def transform(self, X: Any) -> Any:
@@ -152,7 +152,7 @@ class BlockwiseTransformer(  # type: ignore[call-arg]
         refuse_path(X, "transform")
         if is_large_source(X):
             return transform_large(self.transformer_, X)
-        return self._contained(self.transformer_.transform(taken_columns(self.transformer_, X)), X)
+        return self._contained(self.transformer_.transform(select_columns(self.transformer_, X)), X)
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit, and transform; hand on the columns of the target and of ``keep``.
@@ -213,7 +213,7 @@ class BlockwiseTransformer(  # type: ignore[call-arg]
         return self
 
     def _contained(self, encoded: Any, X: Any) -> Any:
-        """Encoded rows in the container that was chosen."""
+        """Return the encoded rows in the container that was chosen."""
         usual = "pandas" if getattr(self, "_named_output", False) else "default"
         container = getattr(self, "_container", usual)
         is_plain = isinstance(encoded, np.ndarray) or sparse.issparse(encoded)
@@ -265,7 +265,7 @@ def _is_stateless(transformer: Any) -> bool:
 
 
 def _leaves(transformer: Any) -> list[Any]:
-    """Transformers that are not made of others."""
+    """Return the transformers that are not made of others."""
     if isinstance(transformer, str) or transformer is None:  # "drop", "passthrough"
         return []
     for name in ("transformers", "transformer_list", "steps"):

@@ -9,11 +9,12 @@ import pandas as pd
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from skleak.utils._predictions import select_columns
 from skleak.utils._sklearn_compat import output_container
 from skleak.utils._typing import Array
 from skleak.utils.blocks._dask import is_large
 from skleak.utils.sources import is_large_source, refuse_path
-from skleak.utils.sources._raw import head_of, raw_frame
+from skleak.utils.sources._raw import check_columns, head_of, raw_frame
 
 
 def takes_large(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -79,7 +80,7 @@ def _transformed(part: pd.DataFrame, transformer: Any, keep: tuple[str, ...]) ->
         width = len(transformer.get_feature_names_out())
         encoded: Any = np.empty((0, width))
     else:
-        encoded = transformer.transform(taken_columns(transformer, part.drop(columns=list(keep))))
+        encoded = transformer.transform(select_columns(transformer, part.drop(columns=list(keep))))
     names = [str(name) for name in transformer.get_feature_names_out()]
     clashing = [name for name in names if name in keep]
     if clashing:
@@ -91,20 +92,6 @@ def _transformed(part: pd.DataFrame, transformer: Any, keep: tuple[str, ...]) ->
     return found.assign(**{name: part[name] for name in keep})
 
 
-def taken_columns(transformer: Any, rows: Any) -> Any:
-    """Return the columns of a table in memory that a transformer was fitted with, in order."""
-    names = getattr(transformer, "feature_names_in_", None)
-    if names is None or not isinstance(rows, pd.DataFrame):
-        return rows
-    missing = [name for name in names if name not in rows.columns]
-    if missing:
-        raise ValueError(
-            f"The table lacks the columns {missing[:10]}, which the transformer was fitted with. "
-            f"Expected all of {list(names)[:10]}; got {list(rows.columns)[:10]}."
-        )
-    return rows[list(names)]
-
-
 def first_rows(X: Any, without: Sequence[str]) -> Any:
     """Return a few rows in memory, without some columns."""
     if is_large(X):
@@ -112,11 +99,7 @@ def first_rows(X: Any, without: Sequence[str]) -> Any:
     if not is_large_source(X):
         return X
     rows = head_of(raw_frame(X))
-    missing = [name for name in without if name not in rows.columns]
-    if missing:
-        raise ValueError(
-            f"The table has no column {missing[0]!r}; expected one of {list(rows.columns)[:20]}."
-        )
+    check_columns(rows, without)
     return rows.drop(columns=list(without))
 
 
@@ -126,7 +109,7 @@ def named(y: Any) -> list[str]:
 
 
 def dense_of(encoded: Any) -> Array:
-    """Encoded rows as an array."""
+    """Return the encoded rows as an array."""
     if sparse.issparse(encoded):
         return np.asarray(encoded.toarray())
     return encoded.to_numpy() if hasattr(encoded, "to_numpy") else np.asarray(encoded)

@@ -2,6 +2,7 @@
 
 import math
 import unicodedata
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,16 @@ def number(value: float) -> str:
     return f"{mantissa} × 10{str(int(exponent)).translate(_SUPERSCRIPT)}"
 
 
+def numbers(values: Iterable[float]) -> tuple[str, ...]:
+    """Write the numbers of a column."""
+    return tuple(map(number, values))
+
+
+def percents(values: Iterable[float], up: bool = False) -> tuple[str, ...]:
+    """Write the shares of a column; bounds are rounded upward."""
+    return tuple(percent(value, up=up) for value in values)
+
+
 def count(value: int) -> str:
     """Write a whole number with separators."""
     return f"{int(value):,}"
@@ -117,7 +128,7 @@ def _letter_width(letter: str) -> int:
 
 
 def _fitting(text: str, width: int) -> str:
-    """The longest beginning that fits."""
+    """Return the longest beginning that fits."""
     used = 0
     for position, letter in enumerate(text):
         used += _letter_width(letter)

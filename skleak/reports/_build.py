@@ -15,13 +15,12 @@ from skleak.reports._finish import (
     LEVELS,
     N_MOST_EXPOSED,
     LossTotals,
-    Parts,
     dataset_facts,
     finished,
     group_row,
     groups_frame,
 )
-from skleak.reports._guarantee import Promises
+from skleak.reports._guarantee import Promises, output_perturbation_guarantee
 from skleak.reports._individual import reported_privacy
 from skleak.reports._leakage_report import LeakageReport
 from skleak.reports.measures._features import measure_columns
@@ -122,21 +121,30 @@ def build_leakage_report(
     if groups is not None:
         records["group"] = groups
     group_table = _groups(model, batch, groups, loss, people)
-    parts = Parts(
+    dataset = dataset_facts(
+        model,
+        promises,
+        _totals(model, batch, loss, people),
+        group_table,
+        n_records_moving_rung=None if rung_moves is None else dict(rung_moves),
+        raw_columns=raw.are_raw,
+        individual_privacy=individual,
+        unequal_weights=len(np.unique(batch.sample_weight)) > 1,
+        carriers=None,
+    )
+    if raw.are_raw:
+        dataset["n_features"] = len(raw.losses)
+    report = LeakageReport(
         estimator=estimator,
         records=records,
         features=measured.features,
         groups=group_table,
-        dataset=dataset_facts(model, _totals(model, batch, loss, people), group_table),
+        dataset=dataset,
+        differential_privacy=output_perturbation_guarantee(model.state, promises),
         carriers=measured.carriers,
         persons=measured.persons,
-        individual_privacy=individual,
-        n_raw_columns=len(raw.losses) if raw.are_raw else None,
-        is_weighted=not np.all(batch.sample_weight == 1.0),
-        unequal_weights=len(np.unique(batch.sample_weight)) > 1,
-        assumptions=raw.assumptions,
     )
-    return finished(model, parts, promises, rung_moves)
+    return finished(model, report, not np.all(batch.sample_weight == 1.0), raw.assumptions)
 
 
 def _encoded_columns(

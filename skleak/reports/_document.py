@@ -154,7 +154,7 @@ def _histogram(report: LeakageFacts, figures: bool) -> Block:
 
 
 def _gain_card(features: pd.DataFrame) -> list[Card]:
-    """The column of which most is gained."""
+    """Return the column of which most is gained."""
     known = features[features["gain"].notna()]
     if not len(known):
         return []

@@ -93,7 +93,7 @@ def _undecided(features: pd.DataFrame) -> Finding:
 
 
 def _number(known: pd.DataFrame) -> list[Finding]:
-    """The number of which most is known to who has a prior."""
+    """Return the number of which most is known to who has a prior."""
     removed = known["share_removed"].dropna()
     if not len(removed) or not removed.max() > 0.0:
         return []
@@ -105,7 +105,7 @@ def _number(known: pd.DataFrame) -> list[Finding]:
 
 
 def _membership(report: LeakageFacts) -> list[Finding]:
-    """The record whose absence would show most."""
+    """Return the record whose absence would show most."""
     distance = report.records.get("mu")
     if distance is None or not distance.notna().any():
         return []

@@ -1,7 +1,7 @@
 """From tables to a finished leakage report, wherever the records were measured."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,12 +9,10 @@ import pandas as pd
 
 from skleak.influence.leakage import LeakageModel
 from skleak.reports._assumptions import assumptions
-from skleak.reports._facts import LossBins
 from skleak.reports._findings import facts
-from skleak.reports._guarantee import Promises, output_perturbation_guarantee
+from skleak.reports._guarantee import Promises
 from skleak.reports._leakage_report import LeakageReport
 from skleak.reports._sentences import findings
-from skleak.reports.measures._features import PersonTable
 from skleak.utils._typing import FloatArray
 
 N_MOST_EXPOSED = 10
@@ -39,36 +37,17 @@ class LossTotals:
     more: Mapping[str, tuple[float, float]]  # mean and largest of losses that only some fits have
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Parts that a report is made of."""
-
-    estimator: str
-    records: pd.DataFrame
-    features: pd.DataFrame
-    groups: pd.DataFrame
-    dataset: dict[str, Any]
-    carriers: pd.DataFrame
-    persons: PersonTable | None
-    individual_privacy: dict[str, object]
-    n_raw_columns: int | None  # None for columns as the model received them
-    is_weighted: bool  # whether some sample weight is not one
-    unequal_weights: bool  # whether two sample weights differ
-    assumptions: tuple[str, ...] = ()
-    losses: LossBins | None = field(default=None)
-    # Of each column, how many have a rare value, where the table does not list all of them
-    all_carriers: dict[str, dict[str, Any]] | None = field(default=None)
-
-
-def dataset_facts(model: LeakageModel, totals: LossTotals, groups: pd.DataFrame) -> dict[str, Any]:
-    """Settings of a fit, and the losses of all records."""
+def dataset_facts(
+    model: LeakageModel, promises: Promises, totals: LossTotals, groups: pd.DataFrame, **more: Any
+) -> dict[str, Any]:
+    """Put together the settings of a fit, the losses of all records, and what else is given."""
     state, mean = model.state, totals.mean
     known = bool(np.isfinite(mean))
     group_means = groups["mean_loss"].to_numpy(dtype=float)
-    more: dict[str, float | None] = {}
+    some: dict[str, float | None] = {}
     for name in ("conditional", "through_mean", "through_covariance"):
         ends = totals.more.get(name, (None, None))
-        more |= {f"{name}_mean_loss": ends[0], f"{name}_max_loss": ends[1]}
+        some |= {f"{name}_mean_loss": ends[0], f"{name}_max_loss": ends[1]}
     return {
         "converged": state.converged,
         "n_records": totals.n,
@@ -91,39 +70,24 @@ def dataset_facts(model: LeakageModel, totals: LossTotals, groups: pd.DataFrame)
         "quantile_error": totals.quantile_error,
         "spread": totals.spread if known else np.nan,
         "joint_loss": totals.joint,
-        **more,
+        **some,
         "group_spread": float(np.std(group_means) / np.mean(group_means))
         if len(group_means) and np.all(np.isfinite(group_means)) and np.mean(group_means) > 0.0
         else np.nan,
         "most_exposed_records": totals.most_exposed,
+        "noise_goal": promises.noise_goal,
+        "seeded": promises.seeded,
+        **more,
     }
 
 
 def finished(
-    model: LeakageModel,
-    parts: Parts,
-    promises: Promises,
-    rung_moves: Mapping[str, int | None] | None,
+    model: LeakageModel, report: LeakageReport, is_weighted: bool, more: tuple[str, ...]
 ) -> LeakageReport:
-    """Add the guarantee, the findings and the conditions."""
-    moves = None if rung_moves is None else dict(rung_moves)
-    report = LeakageReport(
-        estimator=parts.estimator,
-        records=parts.records,
-        features=parts.features,
-        groups=parts.groups,
-        dataset=parts.dataset
-        | {"noise_goal": promises.noise_goal, "seeded": promises.seeded}
-        | {"n_records_moving_rung": moves, "raw_columns": parts.n_raw_columns is not None}
-        | {"individual_privacy": parts.individual_privacy}
-        | {"unequal_weights": parts.unequal_weights, "carriers": parts.all_carriers},
-        differential_privacy=output_perturbation_guarantee(model.state, promises),
-        carriers=parts.carriers,
-        persons=parts.persons,
-        losses=parts.losses,
-    )
-    if parts.n_raw_columns is not None:
-        report.dataset["n_features"] = parts.n_raw_columns
+    """Add the facts, the findings and the conditions; ``more`` are conditions of its own.
+
+    ``is_weighted`` says whether some sample weight is not one.
+    """
     doubts = model.doubts
     if doubts:
         doubts = [" ".join(["The leakage stated here is unreliable.", *doubts])]
@@ -131,7 +95,7 @@ def finished(
     return replace(
         report,
         findings=(*doubts, *findings(report)),
-        assumptions=(*assumptions(report, parts.is_weighted), *parts.assumptions),
+        assumptions=(*assumptions(report, is_weighted), *more),
     )
 
 

@@ -17,6 +17,7 @@ from skleak.rendering import (
     check_enough,
     count,
     number,
+    numbers,
     percent,
     plural,
     rounded,
@@ -115,7 +116,7 @@ def _columns(report: LeakageFacts) -> Table:
         Column("Kind", tuple(map(str, features["kind"])), short="kind", kind="words"),
         Column(
             "Fisher information loss, mean over records",
-            tuple(number(value) for value in features["mean_loss"]),
+            numbers(features["mean_loss"]),
             short="mean loss",
         ),
     )  # fmt: skip

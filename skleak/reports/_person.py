@@ -17,7 +17,9 @@ from skleak.rendering import (
     Section,
     Table,
     number,
+    numbers,
     percent,
+    percents,
     plural,
     rows,
     shorten,
@@ -125,6 +127,10 @@ class PersonReport(PersonalReport):
         table = self.columns
         sharp = tuple((table["gain"] > MUCH).tolist())
         several = self.columns["position"].nunique() > 1
+        even, by_shares, found = (
+            percents(table[name])
+            for name in ("success_even_odds", "success_prior", "true_positives_at_1pct")
+        )
         columns = (
             Column("Column", tuple(map(str, table.index)), short="column", kind="name"),
             *(
@@ -139,14 +145,12 @@ class PersonReport(PersonalReport):
                 sharp=sharp,
             ),
             Column(
-                "Gained over guessing", _shares(table["gain"], up=True), short="gain", sharp=sharp
+                "Gained over guessing", percents(table["gain"], up=True), short="gain", sharp=sharp
             ),
-            Column("Noise units apart", tuple(map(number, table["distance"])), short="apart"),
-            Column("Right at even odds", _shares(table["success_even_odds"]), short="right"),
-            Column("Has this value, by shares", _shares(table["success_prior"]), short="by shares"),
-            Column(
-                "Found at 1% false alarms", _shares(table["true_positives_at_1pct"]), short="found"
-            ),
+            Column("Noise units apart", numbers(table["distance"]), short="apart"),
+            Column("Right at even odds", even, short="right"),
+            Column("Has this value, by shares", by_shares, short="by shares"),
+            Column("Found at 1% false alarms", found, short="found"),
             Column("By which bound", tuple(table["bound"]), kind="words"),
         )
         explained = (
@@ -294,10 +298,6 @@ def _findings(found: PersonReport, absent: int) -> tuple[str, ...]:
     if absent:
         said.append(f"{plural(absent, 'record')} of weight zero took no part: nothing is told.")
     return tuple(said)
-
-
-def _shares(values: pd.Series, up: bool = False) -> tuple[str, ...]:
-    return tuple(percent(value, up=up) for value in values)
 
 
 def _tested_by(kind: str, exact: bool, note: str, distance: float) -> str:

@@ -160,7 +160,7 @@ _TOPICS: dict[str, Any] = {
 
 
 def _name(label: Any) -> str:
-    """A record's label in a sentence."""
+    """Return a record's label in a sentence."""
     return shorten(label, _WIDTH)
 
 

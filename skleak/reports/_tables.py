@@ -5,7 +5,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.rendering import Block, Column, Paragraph, Table, count, number, percent
+from skleak.rendering import (
+    Block,
+    Column,
+    Paragraph,
+    Table,
+    count,
+    number,
+    numbers,
+    percents,
+)
 from skleak.reports._facts import LeakageFacts
 from skleak.reports.measures._gain import MUCH
 
@@ -21,19 +30,19 @@ def features_table(report: LeakageFacts) -> tuple[Block, ...]:
         "stand out. A number is held against itself one standard deviation lower and higher. The "
         "squared error removed is that of who expects a normal law, at most."
     )
-    apart = _numbers(table["distance"])
+    apart = numbers(table["distance"])
     columns = (
         Column("Column", _names(table), short="column", kind="name"),
         Column("Gain", _meter(table["gain"]), kind="meter", sharp=sharp),
-        Column("Gained over guessing", _percents(table["gain"]), short="gain", sharp=sharp),
+        Column("Gained over guessing", percents(table["gain"], up=True), short="gain", sharp=sharp),
         Column("Noise units apart", _estimates(apart, table["exact"]), short="apart"),
-        Column("Right at even odds", tuple(map(percent, table["success_even_odds"]))),
+        Column("Right at even odds", percents(table["success_even_odds"])),
         Column(
             "Found at 1% false alarms",
-            tuple(map(percent, table["true_positives_at_1pct"])),
+            percents(table["true_positives_at_1pct"]),
             short="found",
         ),
-        Column("Squared error removed", _percents(table["share_removed"]), short="removed"),
+        Column("Squared error removed", percents(table["share_removed"], up=True), short="removed"),
         Column("Record", tuple(map(str, table["most_exposed_record"])), short="record"),
     )
     blocks = [*_explained(explained, "Columns", columns, (8, 30), "column", "features")]
@@ -52,11 +61,11 @@ def unbiased_table(report: LeakageFacts) -> tuple[Block, ...]:
     )
     columns = (
         Column("Column", _names(table), kind="name"),
-        Column("Standard error at least", _numbers(table["standard_error"])),
-        Column("With a normal prior", _numbers(table["van_trees_error"])),
-        Column("Column's std. dev.", _numbers(table["column_std"])),
-        Column("Largest loss", _numbers(table["max_loss"])),
-        Column("Mean loss", _numbers(table["mean_loss"])),
+        Column("Standard error at least", numbers(table["standard_error"])),
+        Column("With a normal prior", numbers(table["van_trees_error"])),
+        Column("Column's std. dev.", numbers(table["column_std"])),
+        Column("Largest loss", numbers(table["max_loss"])),
+        Column("Mean loss", numbers(table["mean_loss"])),
     )
     return _explained(explained, "Unbiased attackers", columns, (8, 30), "column", "features")
 
@@ -71,11 +80,11 @@ def carriers_table(report: LeakageFacts) -> tuple[Block, ...]:
     columns = (
         Column("Record", tuple(map(str, table["record"])), short="record", kind="name"),
         Column("Column", tuple(map(str, table["feature"])), short="column", kind="words"),
-        Column("Have the same value", tuple(map(percent, table["share"])), short="share"),
-        Column("Noise units apart", _numbers(table["distance"]), short="apart"),
+        Column("Have the same value", percents(table["share"]), short="share"),
+        Column("Noise units apart", numbers(table["distance"]), short="apart"),
         Column(
             "Found at 1% false alarms",
-            tuple(map(percent, table["true_positives_at_1pct"])),
+            percents(table["true_positives_at_1pct"]),
             short="found",
             sharp=tuple((table["true_positives_at_1pct"].astype(float) > 0.5).tolist()),
         ),
@@ -93,11 +102,11 @@ def groups_table(report: LeakageFacts) -> tuple[Block, ...]:
     columns = (
         Column("Group", _names(table), short="group", kind="name"),
         Column("Share", _shares(table["mean_loss"]), kind="meter"),
-        Column("Mean loss", _numbers(table["mean_loss"]), short="mean loss"),
-        Column("Over overall mean", _numbers(table["relative_mean"]), short="mean/overall"),
-        Column("Largest loss", _numbers(table["max_loss"]), short="max loss"),
-        Column("Spread within", _numbers(table["spread"]), short="spread"),
-        Column("Joint loss", _numbers(table["joint_loss"]), short="joint loss"),
+        Column("Mean loss", numbers(table["mean_loss"]), short="mean loss"),
+        Column("Over overall mean", numbers(table["relative_mean"]), short="mean/overall"),
+        Column("Largest loss", numbers(table["max_loss"]), short="max loss"),
+        Column("Spread within", numbers(table["spread"]), short="spread"),
+        Column("Joint loss", numbers(table["joint_loss"]), short="joint loss"),
         Column("Records", tuple(map(count, table["n_records"])), short="records"),
         Column("Most exposed", tuple(map(str, table["most_exposed_record"]))),
     )
@@ -113,14 +122,14 @@ def records_table(report: LeakageFacts) -> tuple[Block, ...]:
     ratio = loss / mean if 0.0 < mean < np.inf else np.full(len(loss), np.nan)
     columns = [
         Column("Record", _names(worst), kind="name"),
-        Column("Fisher information loss", _numbers(loss)),
-        Column("Over the mean", _numbers(ratio)),
+        Column("Fisher information loss", numbers(loss)),
+        Column("Over the mean", numbers(ratio)),
     ]
     if "gain" in worst:
         columns += [
             Column("Most telling column", tuple(map(str, worst["most_telling"])), kind="words"),
-            Column("Gained over guessing", _percents(worst["gain"])),
-            Column("With and without, noise units", _numbers(worst["mu"])),
+            Column("Gained over guessing", percents(worst["gain"], up=True)),
+            Column("With and without, noise units", numbers(worst["mu"])),
         ]
     explained = (
         "By label, or by position in the data, counted from 0, where there are none. The records "
@@ -135,15 +144,6 @@ def _most_exposed(report: LeakageFacts) -> list[Any]:
 
 def _names(table: pd.DataFrame) -> tuple[str, ...]:
     return tuple(map(str, table.index))
-
-
-def _numbers(values: Any) -> tuple[str, ...]:
-    return tuple(map(number, values))
-
-
-def _percents(values: Any) -> tuple[str, ...]:
-    """Bounds in percent, rounded upward."""
-    return tuple(percent(value, up=True) for value in values)
 
 
 def _meter(gain: pd.Series) -> tuple[str, ...]:

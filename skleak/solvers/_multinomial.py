@@ -100,12 +100,15 @@ class MultinomialObjective(Objective):
         """Return the start of a fit: the best lone intercepts, of shape (p,)."""
         w = np.zeros(self.n_parameters)
         if self.fit_intercept:
-            logs = np.log(np.bincount(self.y.astype(np.intp), self.weights, self.n_classes))
+            logs = np.log(self._class_weights())
             w[-self.n_classes :] = logs - logs.mean()
         return w
 
+    def _class_weights(self) -> FloatArray:
+        return np.bincount(self.y.astype(np.intp), self.weights, self.n_classes).astype(np.float64)
+
     def curvature_sums(self, a: FloatArray) -> "EdgeSums":
-        """Sums of which the Hessian at predictor ``a`` is made."""
+        """Return the sums of which the Hessian at predictor ``a`` is made."""
         p = self.loss.inverse_link(a)
         return EdgeSums.of(self.X, p, self.weights, self.fit_intercept, self._center)
 
@@ -131,7 +134,9 @@ class MultinomialObjective(Objective):
         d = self.X.shape[1]
         if not self.fit_intercept:
             return np.zeros(d), np.zeros(d, dtype=bool)
+        return self._column_means()
 
+    def _column_means(self) -> tuple[FloatArray, Array]:
         def squares(X: FloatArray, weights: FloatArray, mean: FloatArray) -> FloatArray:
             return np.stack([weights @ (X - mean) ** 2, weights @ X**2])
 

@@ -10,7 +10,7 @@ from scipy import sparse
 from skleak.losses import PointwiseLoss
 from skleak.solvers._hessian import CurvatureSums, FactorizedHessian, HessianSums
 from skleak.solvers._point import Point
-from skleak.utils._blocks import Blocks, add, positions
+from skleak.utils._blocks import Blocks, add, positions_of
 from skleak.utils._linalg import largest_entries, product, transpose_product
 from skleak.utils._typing import Data, FloatArray, IntArray
 
@@ -148,9 +148,11 @@ class Objective:
         """Return the start of a fit: the best lone intercept, of shape (p,)."""
         w = np.zeros(self.n_parameters)
         if self.fit_intercept:
-            mean = float(self.weights @ self.y / self.weights.sum())
-            w[-1] = self.loss.initial_intercept(mean)
+            w[-1] = self.loss.initial_intercept(self._mean_target())
         return w
+
+    def _mean_target(self) -> float:
+        return float(self.weights @ self.y / self.weights.sum())
 
     def predictor(self, w: FloatArray) -> FloatArray:
         """``x~_i . w`` for every record, of shape (n,)."""
@@ -200,7 +202,7 @@ class Objective:
             self.X,
             self.y,
             self.weights,
-            positions(self.X),
+            positions_of(self.X),
             width=by_column[0].size,
             elements=_TABLE_ELEMENTS,
             keep_sparse=True,
@@ -232,7 +234,7 @@ class Objective:
         by_column: FloatArray,
         without: IntArray | None,
     ) -> FloatArray:
-        """Sums of the residuals of a block times its columns, of shape (d~, b, ...)."""
+        """Return the sums of the residuals of a block times its columns, of shape (d~, b, ...)."""
         d, shape = X.shape[1], by_column.shape[1:]
         table = (X @ by_column[:d].reshape(d, -1)).reshape(len(y), *shape)
         if self.fit_intercept:
@@ -258,7 +260,7 @@ class Objective:
         return self.curvature_sums(a).factor(self.total * self.alpha)
 
     def curvature_sums(self, a: FloatArray) -> HessianSums:
-        """Sums of which the Hessian at predictor ``a`` is made."""
+        """Return the sums of which the Hessian at predictor ``a`` is made."""
         return CurvatureSums.of(self.X, self.weights * self.loss.curvature(a), self.fit_intercept)
 
     def value_round_off(self, w: FloatArray, a: FloatArray) -> float:

@@ -5,20 +5,24 @@ each block computes it with the objective of records in memory, and the sums are
 where the blocks are. What reaches this process is as large as a Hessian.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from scipy import sparse
 
 from skleak.solvers._block_sums import Template, large_point
 from skleak.solvers._multinomial import MultinomialObjective
 from skleak.solvers._objective import Objective
 from skleak.solvers._point import Point
-from skleak.utils._blocks import Blocks
+from skleak.utils._blocks import Blocks, positions_of
 from skleak.utils._optional import dask_module
 from skleak.utils._typing import Array, FloatArray, IntArray
 from skleak.utils.blocks._passes import computed
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,12 @@ class _OutsideMemory:
         vectors = (self.X, self.y, self.sample_weight, self.reweights)
         return Template.of(self).objective(*computed([v[np.asarray(rows)] for v in vectors]))
 
+    def together(self, f: Callable[..., Result], *small: Any) -> Result:
+        """Return ``f(objective, *small)`` of all records in one block, made where they lie."""
+        vectors = (self.X, self.y, self.sample_weight, self.reweights)
+        one = Blocks.of(*(v.rechunk(-1) for v in vectors), width=0, keep_sparse=True)
+        return one.map_reduce(_together, _only, Template.of(self), f, small)
+
     def without(self, row: int) -> Any:
         """Return the same objective without one of the records."""
         own = self.parts(np.array([row]))
@@ -108,6 +118,20 @@ class _OutsideMemory:
         own = self.parts(np.array([row]))
         sums = self._exchanged(float(own.y[0]), y, own.total)
         return replace(changed, moments=replace(self.moments, target_sums=sums))
+
+    def with_entries(self, row: int, columns: IntArray | None, values: FloatArray) -> Any:
+        """Return the same objective, all weights one, with other entries, (k,), in a row."""
+        # The row stays where it is; ``columns`` (k,) are None for the target.
+        array, at = dask_module("dask.array"), positions_of(self.X)
+        ones = array.ones_like(self.sample_weight)
+        if columns is not None:
+            given = self.X, at[:, None], row, columns, values
+            X = array.map_blocks(_with_entries, *given, dtype=self.X.dtype, meta=self.X._meta)
+            return replace(self, X=X, reweights=ones)  # type: ignore[type-var]
+        new = float(values[0])
+        own, weight = computed([self.y[row], self.sample_weight[row]])
+        sums = self._exchanged(float(own), new, float(weight))
+        return self._with(0.0, sums, y=array.where(at == row, new, self.y), reweights=ones)
 
     def with_more(self, x: FloatArray, y: float, weight: float) -> Any:
         """Return the same objective with one record more, of entries (d,) and of this weight."""
@@ -148,14 +172,42 @@ class _OutsideMemory:
         return replace(changed, moments=moments, **vectors)
 
     def _exchanged(self, old: float | None, new: float | None, weight: float) -> FloatArray:
-        """Sums of the targets with another target, or one more or less, of such a weight."""
+        """Sum the targets with another one, or one more or less, of such a weight."""
         raise NotImplementedError
+
+
+def _with_entries(
+    X: Any, position: IntArray, row: int, columns: IntArray, values: FloatArray
+) -> Any:
+    """Put other entries into a row of a block, if it is there."""
+    (found,) = np.nonzero(position[:, 0] == row)
+    if not len(found):
+        return X
+    changed = X.tolil(copy=True) if sparse.issparse(X) else X.copy()
+    changed[found[0], columns] = values
+    return sparse.csr_array(changed) if sparse.issparse(X) else changed
+
+
+def _together(
+    X: Any,
+    y: FloatArray,
+    s: FloatArray,
+    omega: FloatArray,
+    template: Template,
+    f: Callable[..., Result],
+    small: tuple[Any, ...],
+) -> Result:
+    return f(template.objective(X, y, s, omega), *small)
+
+
+def _only(one: Result, other: Result) -> Result:
+    raise AssertionError("all records are one block")
 
 
 def _pointwise(
     X: Any, y: FloatArray, s: FloatArray, omega: FloatArray, template: Any, w: FloatArray, name: str
 ) -> FloatArray:
-    """Derivatives of one block, (n,)."""
+    """Return the derivatives of one block, (n,)."""
     objective = template.objective(X, y, s, omega)
     found: FloatArray = getattr(objective, name + "s")(w)
     return found
@@ -202,12 +254,8 @@ class LargeObjective(_OutsideMemory, Objective):
         own, other = (0.0 if y is None else y for y in (old, new))
         return self.moments.target_sums + weight * (other - own)
 
-    def initial(self) -> FloatArray:
-        """Return the start of a fit: the best lone intercept, of shape (p,)."""
-        w = np.zeros(self.n_parameters)
-        if self.fit_intercept:
-            w[-1] = self.loss.initial_intercept(float(self.moments.target_sums[0]) / self.total)
-        return w
+    def _mean_target(self) -> float:
+        return float(self.moments.target_sums[0]) / self.total
 
 
 @dataclass(frozen=True)
@@ -257,17 +305,8 @@ class LargeMultinomialObjective(_OutsideMemory, MultinomialObjective):
                 sums[int(y)] += change
         return sums
 
-    def initial(self) -> FloatArray:
-        """Return the start of a fit: the best lone intercepts, of shape (p,)."""
-        w = np.zeros(self.n_parameters)
-        if self.fit_intercept:
-            logs = np.log(self.moments.target_sums)
-            w[-self.n_classes :] = logs - logs.mean()
-        return w
+    def _class_weights(self) -> FloatArray:
+        return self.moments.target_sums
 
-    @cached_property
-    def _center(self) -> tuple[FloatArray, Array]:
-        d = self.X.shape[1]
-        if not self.fit_intercept:
-            return np.zeros(d), np.zeros(d, dtype=bool)
+    def _column_means(self) -> tuple[FloatArray, Array]:
         return self.moments.mean, self.moments.constant

@@ -65,6 +65,15 @@ def check_at_least(name: str, value: npt.ArrayLike, low: float) -> FloatArray:
     return np.maximum(array, low)
 
 
+def check_positive(name: str, value: npt.ArrayLike, hint: str = "") -> FloatArray:
+    """Return an argument as a float array whose entries are positive and finite."""
+    array = check_at_least(name, value, 0.0)
+    if np.any(array == 0.0) or not np.all(np.isfinite(array)):
+        ends = f"{array.min():g} to {array.max():g}"
+        raise ValueError(f"`{name}` must be positive and finite; got {ends}. {hint}".rstrip())
+    return array
+
+
 def check_in_range(
     name: str, value: npt.ArrayLike, low: float = 0.0, high: float = 1.0, *, empty: bool = True
 ) -> FloatArray:

@@ -5,7 +5,7 @@ from typing import Any, Protocol, TypeVar
 
 from skleak.utils._typing import Array, Data, IntArray
 from skleak.utils.blocks._dask import DaskBlocks, is_large
-from skleak.utils.blocks._dask import positions as positions
+from skleak.utils.blocks._dask import positions_of as positions_of
 from skleak.utils.blocks._dask import side_by_side as side_by_side
 from skleak.utils.blocks._memory import BLOCK_ELEMENTS as BLOCK_ELEMENTS
 from skleak.utils.blocks._memory import MemoryBlocks

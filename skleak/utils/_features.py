@@ -35,7 +35,7 @@ def feature_labels(names: Array | None, n_features: int) -> list[str]:
 def resolve_features(
     features: Any, names: Array | None, n_features: int, parameter: str = "features"
 ) -> IntArray:
-    """Indices of the columns that a reference means.
+    """Return the indices of the columns that a reference means.
 
     Returns (k,): in the order of the reference.
     """

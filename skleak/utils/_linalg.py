@@ -1,5 +1,6 @@
 """Weighted Gram matrices in bounded memory and a scaled Cholesky factor."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,21 @@ def augment(X: FloatArray, fit_intercept: bool) -> FloatArray:
     Shapes: ``X`` (n, d); returns (n, d + 1) or (n, d).
     """
     return np.column_stack([X, np.ones(len(X))]) if fit_intercept else X
+
+
+def each_or_nan(function: Callable[..., FloatArray], *stacks: FloatArray) -> FloatArray:
+    """Apply a function to stacks of matrices; NaN where it raises ``LinAlgError`` for one alone.
+
+    Shapes: all (b, ...); returns the shape of the last of them.
+    """
+    try:
+        return function(*stacks)
+    except np.linalg.LinAlgError:
+        b = len(stacks[0])
+        if b == 1:
+            return np.full_like(stacks[-1], np.nan)
+    halves = slice(None, b // 2), slice(b // 2, None)
+    return np.concatenate([each_or_nan(function, *(s[half] for s in stacks)) for half in halves])
 
 
 def product(X: Data, w: FloatArray) -> FloatArray:

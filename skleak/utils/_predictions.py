@@ -24,8 +24,8 @@ def select_columns(model: Any, X: Any) -> Any:
     absent = [name for name in names if name not in present]
     if absent:
         raise ValueError(
-            f"The records lack columns that the model was fitted on: {absent[:5]}; got "
-            f"{present[:10]}. Pass the raw columns, under the names of the training data."
+            f"The records lack columns that {type(model).__name__} was fitted on: {absent[:5]}; "
+            f"got {present[:10]}. Pass the raw columns, under the names of the training data."
         )
     return X if present == list(names) else X[list(names)]
 
@@ -40,6 +40,12 @@ def classifies(model: Any, y: Array | None = None) -> bool:
     if hasattr(model, "__sklearn_tags__") and (is_classifier(model) or is_regressor(model)):
         return bool(is_classifier(model))
     return y is not None and not _is_numeric(y)
+
+
+def joined(*arrays: Array) -> Array:
+    """Put arrays one after the other; text and numbers stay different, which NumPy would mix."""
+    kinds = {"b" if a.dtype.kind in "biuf" else a.dtype.kind for a in arrays}
+    return np.concatenate(arrays if len(kinds) == 1 else [a.astype(object) for a in arrays])
 
 
 def _is_numeric(y: Array) -> bool:

@@ -31,6 +31,23 @@ def row_labels(records: Any) -> pd.Index | None:
     return index if isinstance(index, pd.Index) else None
 
 
+def checked_labels(groups: Any, n: int) -> Array:
+    """Return labels as an array, one for each of n records and none missing."""
+    labels = np.asarray(groups.to_numpy() if hasattr(groups, "to_numpy") else groups)
+    if labels.shape != (n,):
+        raise ValueError(
+            f"`groups` must hold one label per record: expected {n}, or the name of a column; got "
+            f"shape {labels.shape}."
+        )
+    missing = int(pd.isna(labels).sum())
+    if missing:
+        raise ValueError(
+            f"`groups` has {missing} missing labels. Give those records a label of their own, for "
+            "instance 'unknown'."
+        )
+    return labels
+
+
 def check_magnitudes(
     X: Data, y: FloatArray, sample_weight: FloatArray, names: Array | None
 ) -> None:
@@ -101,7 +118,7 @@ def values_withheld(X: Any, y: Any, name: str = "the target") -> Iterator[None]:
 
 
 def _without_values(error: Exception, X: Any, y: Any, name: str) -> Exception:
-    """The error itself where its message holds no value."""
+    """Return the error itself where its message holds no value."""
     text = str(error)
     if "could not convert" in text.lower():
         if where := _first_text(X):

@@ -21,7 +21,7 @@ def same_rows(X: Data, other: Data) -> bool:
 
 
 def row_keys(X: Data, y: FloatArray) -> Array:
-    """A 64-bit key of every record, equal for equal records.
+    """Return a 64-bit key of every record, equal for equal records.
 
     Shapes: ``X`` (n, d); ``y`` (n,); returns (n,).
     """

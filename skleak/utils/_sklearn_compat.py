@@ -1,9 +1,10 @@
 """The only file that touches scikit-learn's private names."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.base import _fit_context as fit_context
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import Tags
@@ -34,6 +35,7 @@ __all__ = [
     "StrOptions",
     "Task",
     "check_sample_weight",
+    "copy_attributes",
     "fit_context",
     "fit_task",
     "forget_callbacks",
@@ -109,12 +111,17 @@ def output_container(estimator: Any) -> str | None:
     return getattr(estimator, "_sklearn_output_config", {}).get("transform")
 
 
+def copy_attributes(source: Any, made: Any, names: Iterable[str]) -> None:
+    """Give an object those attributes of another that this has, arrays as copies."""
+    for name in names:
+        if hasattr(source, name):
+            value = getattr(source, name)
+            setattr(made, name, value.copy() if isinstance(value, np.ndarray) else value)
+
+
 def with_columns_of(source: Any, made: Any) -> Any:
     """Give an estimator the columns, and the kind of output, of another."""
-    if hasattr(source, "n_features_in_"):
-        made.n_features_in_ = source.n_features_in_
-    if hasattr(source, "feature_names_in_"):
-        made.feature_names_in_ = source.feature_names_in_.copy()
+    copy_attributes(source, made, ("n_features_in_", "feature_names_in_"))
     container = output_container(source)
     return made if container is None else made.set_output(transform=container)
 

@@ -4,9 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
+from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from skleak.datasets import fetch_iwpc
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -35,6 +37,17 @@ def make_table(rng):
         return X, TARGETS[estimator](a.to_numpy(), rng)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def raw_iwpc(iwpc):
+    """Four in five of the raw records of IWPC, their doses, and the encoding of the papers."""
+    X, y = fetch_iwpc(return_X_y=True, download_if_missing=False)
+    X, _, y, _ = train_test_split(X, y, test_size=0.2, random_state=0)
+    encode = make_column_transformer(
+        (OneHotEncoder(drop="first"), ["race", "cyp2c9", "vkorc1"]), remainder="passthrough"
+    )
+    return X, y, encode
 
 
 @pytest.fixture

@@ -215,17 +215,9 @@ def test_errors(make_table, make_pipe):
 
 @pytest.mark.slow
 @pytest.mark.data
-def test_iwpc(iwpc):
+def test_iwpc(raw_iwpc):
     """Exact without noise, and below the white box: 1.00, 0.99 and 0.54 at these scales."""
-    from sklearn.model_selection import train_test_split
-
-    from skleak.datasets import fetch_iwpc
-
-    X, y = fetch_iwpc(return_X_y=True, download_if_missing=False)
-    X, _, y, _ = train_test_split(X, y, test_size=0.2, random_state=0)
-    encode = make_column_transformer(
-        (OneHotEncoder(drop="first"), ["race", "cyp2c9", "vkorc1"]), remainder="passthrough"
-    )
+    X, y, encode = raw_iwpc
     pipe = make_pipeline(encode, PrivateLinearRegression(0, alpha=1e-2, fit_intercept=False))
     pipe.fit(X, y)
     secret = X["vkorc1"].to_numpy()

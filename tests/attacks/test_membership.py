@@ -1,9 +1,8 @@
 """Membership inference: scores by hand, thresholds, curves, and models that do or do not leak."""
 
 import numpy as np
-import pandas as pd
 import pytest
-from helpers import mostly_slow
+from helpers import CODINGS, Fixed, mostly_slow, numbered
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
@@ -28,27 +27,6 @@ from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 
 SCORES = ["loss", "likelihood", "modified_entropy", "gradient_norm"]
-CODINGS = {
-    "strings": lambda c: np.array(["no", "yes"])[c],
-    "booleans": lambda c: c.astype(bool),
-    "one and two": lambda c: c + 1,
-    "objects": lambda c: np.array(["no", "yes"], dtype=object)[c],
-    "categories": lambda c: pd.Series(pd.Categorical.from_codes(c, ["no", "yes"])),
-}
-
-
-class Fixed:
-    """A classifier that answers with given probabilities, whatever it is asked."""
-
-    def __init__(self, p, classes):
-        self.p, self.classes_ = np.asarray(p, dtype=float), np.asarray(classes)
-
-    def predict_proba(self, X):
-        return self.p[np.asarray(X)[:, 0].astype(int)]
-
-
-def numbered(n):
-    return np.arange(n)[:, None]
 
 
 def records(rng, n=300, d=5, signal=1.0):

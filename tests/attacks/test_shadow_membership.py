@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from helpers import CODINGS
 from scipy import sparse
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -25,14 +26,6 @@ from skleak.attacks import LikelihoodRatioMembership, MembershipInference
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 from skleak.metrics import mean_interval
-
-CODINGS = {
-    "strings": lambda c: np.array(["no", "yes"])[c],
-    "booleans": lambda c: c.astype(bool),
-    "one and two": lambda c: c + 1,
-    "objects": lambda c: np.array(["no", "yes"], dtype=object)[c],
-    "categories": lambda c: pd.Series(pd.Categorical.from_codes(c, ["no", "yes"])),
-}
 
 
 class GaussianOdds(ClassifierMixin, BaseEstimator):

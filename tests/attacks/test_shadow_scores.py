@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import Fixed, numbered
 from scipy.stats import foldnorm, norm
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -11,20 +12,6 @@ from sklearn.tree import DecisionTreeClassifier
 from skleak.attacks.membership.shadow._laws import fit_laws
 from skleak.attacks.membership.shadow._scores import record_scores, score_limit
 from skleak.exceptions import AttackNotApplicableError
-
-
-class Fixed:
-    """A classifier that answers with given probabilities, whatever it is asked."""
-
-    def __init__(self, p, classes):
-        self.p, self.classes_ = np.asarray(p, dtype=float), np.asarray(classes)
-
-    def predict_proba(self, X):
-        return self.p[np.asarray(X)[:, 0].astype(int)]
-
-
-def numbered(n):
-    return np.arange(n)[:, None]
 
 
 def test_log_odds_by_hand(rng):

@@ -409,18 +409,11 @@ def test_reweighted_models_are_attacked_weights_and_all(make_table, make_pipe):
 
 @pytest.mark.slow
 @pytest.mark.data
-def test_iwpc(iwpc):
+def test_iwpc(raw_iwpc):
     """Raw columns through one-hot encoding; figures at alpha 1e-2 without an intercept."""
-    from sklearn.model_selection import train_test_split
-
     from skleak.attacks import BlackBoxAttributeInference, PriorAttack
-    from skleak.datasets import fetch_iwpc
 
-    X, y = fetch_iwpc(return_X_y=True, download_if_missing=False)
-    X, _, y, _ = train_test_split(X, y, test_size=0.2, random_state=0)
-    encode = make_column_transformer(
-        (OneHotEncoder(drop="first"), ["race", "cyp2c9", "vkorc1"]), remainder="passthrough"
-    )
+    X, y, encode = raw_iwpc
     pipe = make_pipeline(encode, PrivateLinearRegression(alpha=1e-2, fit_intercept=False))
     secret = X["vkorc1"].to_numpy()
     attack = WhiteBoxAttributeInference(pipe, "vkorc1").fit(X, y)

@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import mostly_slow
+from helpers import exhaustive, mostly_slow
 from scipy import stats
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -64,7 +64,7 @@ def test_a_model_that_memorises_leaks(rng):
     attack = BlackBoxAttributeInference(pipe, "gene", criterion="proba")
     gain = attribute_gain(attack, pipe, *data)
     assert gain.leakage.low > 0.05
-    assert gain.verdict.startswith("leaks: training records are guessed right in")
+    assert gain.verdict.startswith("leaks:")
     assert gain.training.low > gain.imputation_training.high
     assert gain.over_imputation.low > 0.0
     # By hand: the attack is fitted on either sample.
@@ -88,7 +88,7 @@ def test_what_is_known_of_the_population_is_no_leakage(rng):
     gain = attribute_gain(BlackBoxAttributeInference(pipe, "gene", criterion="proba"), pipe, *data)
     assert gain.training.low > gain.baseline_training + 0.2
     assert gain.leakage.low < 0.0 < gain.leakage.high
-    assert gain.verdict.startswith("no leakage beyond the population seen")
+    assert gain.verdict.startswith("no leakage")
     assert abs(gain.over_imputation.estimate) < 0.1
 
 
@@ -570,7 +570,7 @@ def test_a_control_record_takes_the_place_of_a_training_record(attack, rng):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skleak.exceptions.ReleaseMismatchWarning")
-@pytest.mark.parametrize("noise", [1e-6, 0.05])
+@pytest.mark.parametrize("noise", [1e-6, *exhaustive([(0.05,)])])
 def test_false_alarms_of_a_white_box(noise, rng):
     """A model of other records altogether: whatever the white box sees in it is no membership."""
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import exhaustive
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -172,7 +173,7 @@ def audits(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, *exhaustive([(1,), (2,)])])
 def test_the_tables_confirm_the_first_sentence(seed):
     statuses = set()
     for auditor in audits(seed):

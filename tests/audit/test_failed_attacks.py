@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from skleak.audit.report._findings import facts
 from skleak.audit.report._sentences import findings
 from skleak.rendering.results._exposure import most_exposed
 from skleak.rendering.results._results import best_rows, failed_rows
@@ -58,7 +59,7 @@ def test_the_first_sentence_is_about_no_failed_attack(kind, make_failed):
     assert "white_box" not in one.findings[0]
     both = make_failed(kind, failed, noise=noise, bounds=())
     assert best_rows(both)["failed"].all()
-    assert "every attack on the model that was played failed" in both.findings[0]
+    assert both.to_dict()["decision"]["best"]["failed"]
     assert not any(f"`{attack}`" in both.findings[0] for attack in failed)
     assert "does worse than guessing" in both.to_html()
     # What it got right of a record is no exposure of that record.
@@ -78,16 +79,16 @@ def test_an_attack_that_gets_half_of_the_records_has_not_failed(kind, make_faile
     records["mse_white_box"] = np.where(hopeless, 1e-3, 1e6) * records["prior"]
     missed = dataclasses.replace(report, records=records)
     assert failed_rows(missed)["attack"].tolist() == ["white_box"]
-    told = next(line for line in findings(missed) if line.startswith("Failed"))
-    assert f"to as many as {hopeless.sum()} of {len(records)} records it came closer" in told
+    told = next(found for found in facts(missed) if found.topic == "failed")
+    assert (told["closer"], told["n_targets"]) == (hopeless.sum(), len(records))
+    assert any(f"{told['closer']} of {told['n_targets']}" in line for line in findings(missed))
 
 
 def test_a_failed_attack_is_not_called_the_best(make_failed):
     settings = {"noise": (0.1,), "bounds": (), "attacks": ("black_box", "white_box")}
-    for failed, said in (
-        (["black_box", "white_box"], "no attack played does better than guessing"),
-        (["black_box"], "the best attack played, `white_box`, has one of"),
-    ):
-        first = make_failed("categorical", failed, **settings).findings[0]
-        assert said in first
-        assert "black_box" not in first
+    for failed in (["black_box", "white_box"], ["black_box"]):
+        report = make_failed("categorical", failed, **settings)
+        best = report.to_dict()["decision"]["best"]
+        assert best["failed"] == ("white_box" in failed)
+        assert best["failed"] or best["attack"] == "white_box"
+        assert "black_box" not in report.findings[0]

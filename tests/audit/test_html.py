@@ -31,8 +31,8 @@ def _columns(report, title):
 
 
 @pytest.mark.slow
-def test_pages_are_well_formed_and_self_contained(real_audits, pages, read_page):
-    fragments = {"notebook": real_audits["numeric"]._repr_html_()}
+def test_pages_are_well_formed_and_self_contained(audits_of_people, pages, read_page):
+    fragments = {"notebook": audits_of_people["numeric"]._repr_html_()}
     for name, html in (pages | fragments).items():
         page = read_page(html)
         assert ("html" in page.tags) is (name != "notebook")
@@ -58,8 +58,8 @@ def test_pages_are_well_formed_and_self_contained(real_audits, pages, read_page)
 
 
 @pytest.mark.slow
-def test_notebook_fragment_touches_nothing_outside_itself(real_audits):
-    html = real_audits["categorical"]._repr_html_()
+def test_notebook_fragment_touches_nothing_outside_itself(audits_of_people):
+    html = audits_of_people["categorical"]._repr_html_()
     style = re.search(r"<style>(.*?)</style>", html, re.DOTALL)[1]
     selectors = re.findall(r"([^{}]+)\{", re.sub(r"@media[^{]*\{", "", style))
     for selector in ",".join(selectors).split(","):
@@ -69,8 +69,8 @@ def test_notebook_fragment_touches_nothing_outside_itself(real_audits):
 
 
 @pytest.mark.slow
-def test_figures_have_words_for_those_who_do_not_see_them(real_audits, pages, read_page):
-    for name, report in real_audits.items():
+def test_figures_have_words_for_those_who_do_not_see_them(audits_of_people, pages, read_page):
+    for name, report in audits_of_people.items():
         page = read_page(pages[name])
         assert ("svg", "role", "img") in page.attributes
         (label,) = (v for tag, key, v in page.attributes if (tag, key) == ("svg", "aria-label"))
@@ -83,9 +83,9 @@ def test_figures_have_words_for_those_who_do_not_see_them(real_audits, pages, re
 
 
 @pytest.mark.slow
-def test_a_figure_says_what_its_display_says(real_audits, pages):
+def test_a_figure_says_what_its_display_says(audits_of_people, pages):
     """Numbers and names in the figure are those of the display, to the last letter."""
-    for name, report in real_audits.items():
+    for name, report in audits_of_people.items():
         display = AuditDisplay.from_report(report).plot()
         display.figure_.canvas.draw()
         texts = [each for ax in display.axes_ for each in ax.texts]
@@ -102,8 +102,8 @@ def test_a_figure_says_what_its_display_says(real_audits, pages):
 
 
 @pytest.mark.slow
-def test_pages_are_the_same_whatever_the_style_and_the_thread(real_audits, pages):
-    report, page = real_audits["categorical"], pages["categorical"]
+def test_pages_are_the_same_whatever_the_style_and_the_thread(audits_of_people, pages):
+    report, page = audits_of_people["categorical"], pages["categorical"]
     open_before = plt.get_fignums()
     with plt.style.context("dark_background"), ThreadPoolExecutor(2) as pool:
         made = [pool.submit(report.to_html), pool.submit(report.to_html)]
@@ -125,8 +125,8 @@ def test_figures_follow_light_and_dark(pages):
         assert fixed <= {"#8a8f98", "#56b4e9", "#e69f00"}
 
 
-def test_pages_say_what_an_officer_needs(real_audits, pages, read_page):
-    for name, report in real_audits.items():
+def test_pages_say_what_an_officer_needs(audits_of_people, pages, read_page):
+    for name, report in audits_of_people.items():
         words = read_page(pages[name]).words
         headings = ["Confidential", "Leakage audit", "What the numbers say", "Results"]
         headings += ["Bounds and baselines", "Who is exposed", "Most exposed records"]
@@ -144,8 +144,8 @@ def test_pages_say_what_an_officer_needs(real_audits, pages, read_page):
         assert "nan" not in words.lower().split()
 
 
-def test_the_document_holds_every_number(real_audits, pages):
-    for name, report in real_audits.items():
+def test_the_document_holds_every_number(audits_of_people, pages):
+    for name, report in audits_of_people.items():
         columns, results = _columns(report, "Results"), report.results
         errors = name in ("numeric", "record")
         head, measured = (
@@ -170,8 +170,8 @@ def test_the_document_holds_every_number(real_audits, pages):
         assert set(merged_bounds(report).columns) <= set(names)
 
 
-def test_exceeded_bounds_stand_out(real_audits, read_page):
-    report = real_audits["categorical"]
+def test_exceeded_bounds_stand_out(audits_of_people, read_page):
+    report = audits_of_people["categorical"]
     verdicts = report.results["verdict"].where(report.results.index != 3, EXCEEDED)
     report = dataclasses.replace(report, results=report.results.assign(verdict=verdicts))
     html = report.to_html()

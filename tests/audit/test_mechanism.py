@@ -212,12 +212,16 @@ def test_warning_says_where_and_how_much(rng):
 
 @pytest.mark.parametrize(
     ("estimator", "name"),
-    [
-        (Shared, "covariance"),
-        (Heavy, "shape"),
-        (NoiselessIntercept, "missing"),
-        (Stale, "replayed"),
-    ],
+    mostly_slow(
+        [
+            (Shared, "covariance"),
+            (Heavy, "shape"),
+            (NoiselessIntercept, "missing"),
+            (Stale, "replayed"),
+        ],
+        0,
+        2,
+    ),
 )
 def test_planted_faults_are_named_in_the_report(estimator, name, rng):
     """Of five parameters, in a hundred releases."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import mostly_slow
+from helpers import HalfNoise, mostly_slow
 from numpy.testing import assert_allclose
 
 from skleak.attacks import BlackBoxAttributeInference, WhiteBoxAttributeInference
@@ -80,16 +80,10 @@ def test_the_noise_is_measured(table, shape):
 
 @pytest.mark.slow
 def test_half_the_noise_is_a_warning(table, shape):
-    class Half(PrivateLinearRegression):
-        def fit(self, X, y, sample_weight=None):
-            scale = self.noise_scale
-            self.set_params(noise_scale=0.5 * scale)
-            super().fit(X, y, sample_weight)
-            self.set_params(noise_scale=scale)
-            return self
-
     X, y = table
-    auditor = LeakageAuditor(Half(0.1, noise_covariance=shape), 0, n_releases=5, random_state=0)
+    auditor = LeakageAuditor(
+        HalfNoise(0.1, noise_covariance=shape), 0, n_releases=5, random_state=0
+    )
     with pytest.warns(PrivacyLeakWarning, match="does not add the noise"):
         auditor.fit(X, y)
 

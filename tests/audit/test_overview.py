@@ -4,10 +4,8 @@ import dataclasses
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from skleak.audit import LeakageAuditor, MembershipAuditor
 from skleak.linear_model import PrivateLinearRegression
 from skleak.rendering import check_enough, rounded
 
@@ -15,24 +13,10 @@ KINDS = ("categorical", "numeric", "record", "membership")
 
 
 @pytest.fixture(scope="module")
-def people():
-    """People with unusual names and numbers, and audits of them of each kind."""
-    rng = np.random.default_rng(5)
-    n = 24
-    X = pd.DataFrame(rng.normal(size=(n, 3)), columns=["age", "bmi", "smoker"])
-    X["smoker"] = (X["bmi"] + rng.normal(size=n) > 0.0).astype(float)
-    X.index = [f"person-{k:03d}" for k in rng.permutation(n)]
-    y = X @ [1.0, -2.0, 1.5] + rng.normal(size=n)
-    model = PrivateLinearRegression(noise_scale=0.5, alpha=0.1)
-    made = {"noise_scales": [0.1, 2.0], "n_releases": 3, "random_state": 0}
-    audits = (
-        LeakageAuditor(model, "smoker", **made).fit(X, y),
-        LeakageAuditor(model, "bmi", **made).fit(X, y),
-        LeakageAuditor(model, **made).fit(X, y),
-        MembershipAuditor(model, **made).fit(X, y),
-    )
-    reports = {auditor.report_.kind: auditor.report_ for auditor in audits}
-    return X, y, reports, model.fit(X, y).leakage_report(groups="smoker")
+def reported(people, audits_of_people):
+    """People, audits of them of each kind, and a leakage report."""
+    model = PrivateLinearRegression(noise_scale=0.5, alpha=0.1).fit(*people)
+    return *people, audits_of_people, model.leakage_report(groups="smoker")
 
 
 def numbers_of(table):
@@ -53,8 +37,8 @@ def persons_in(text, X, y, records):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_overview_of_an_audit_tells_of_no_person(people, kind):
-    X, y, reports, _ = people
+def test_an_overview_of_an_audit_tells_of_no_person(reported, kind):
+    X, y, reports, _ = reported
     report = reports[kind]
     metrics = report.to_metrics()
     for told in (report.to_markdown(), repr(metrics)):
@@ -64,17 +48,17 @@ def test_an_overview_of_an_audit_tells_of_no_person(people, kind):
     assert persons_in(report.to_json(), X, y, report.records)
 
 
-def test_an_overview_of_a_leakage_report_tells_of_no_person(people):
-    X, y, _, report = people
+def test_an_overview_of_a_leakage_report_tells_of_no_person(reported):
+    X, y, _, report = reported
     for told in (report.to_markdown(), repr(report.to_metrics())):
         assert not persons_in(told, X, y, report.records)
     assert persons_in(report.to_text(), X, y, report.records)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_model_card_tells_of_no_person(people, kind):
+def test_a_model_card_tells_of_no_person(reported, kind):
     cards = pytest.importorskip("skops.card")
-    X, y, reports, leakage = people
+    X, y, reports, leakage = reported
     for report in (reports[kind], leakage):
         text = report.to_model_card().render()
         assert "# Privacy" in text
@@ -87,17 +71,17 @@ def test_a_model_card_tells_of_no_person(people, kind):
     assert "## Noise by noise" in text
 
 
-def test_a_card_may_be_that_of_a_release(people):
+def test_a_card_may_be_that_of_a_release(reported):
     cards = pytest.importorskip("skops.card")
-    X, y, reports, _ = people
+    X, y, reports, _ = reported
     noisy = PrivateLinearRegression(noise_scale=0.5, alpha=0.1).fit(X, y)
     card = reports["categorical"].to_model_card(cards.Card(noisy.release()))
     assert not persons_in(card.render(), X, y, reports["categorical"].records)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_metrics_are_those_of_the_tables(people, kind):
-    report = people[2][kind]
+def test_metrics_are_those_of_the_tables(reported, kind):
+    report = reported[2][kind]
     metrics, largest = report.to_metrics(), report.largest_advantages()
     assert metrics["max_advantage"] == 0.05
     for noise, row in largest.iterrows():
@@ -108,16 +92,16 @@ def test_metrics_are_those_of_the_tables(people, kind):
     assert metrics["within_max_advantage"] == float(kept)
 
 
-def test_what_is_not_known_is_no_metric(people, make_audit):
-    report = people[2]["numeric"]
+def test_what_is_not_known_is_no_metric(reported, make_audit):
+    report = reported[2]["numeric"]
     unknown = dataclasses.replace(report, settings=report.settings | {"n_targets": 24})
     assert all(np.isfinite(value) for value in unknown.to_metrics().values())
-    assert all(np.isfinite(value) for value in people[3].to_metrics().values())
+    assert all(np.isfinite(value) for value in reported[3].to_metrics().values())
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_means_over_few_are_refused(people, kind):
-    report = people[2][kind]
+def test_means_over_few_are_refused(reported, kind):
+    report = reported[2][kind]
     few = dataclasses.replace(report, settings=report.settings | {"n_targets": 9})
     for call in (few.to_markdown, few.to_metrics):
         with pytest.raises(ValueError, match="about 9 records: means over fewer than 10"):
@@ -125,8 +109,8 @@ def test_means_over_few_are_refused(people, kind):
     check_enough(10)
 
 
-def test_a_leakage_report_of_few_or_of_no_solution_has_no_overview(people):
-    report = people[3]
+def test_a_leakage_report_of_few_or_of_no_solution_has_no_overview(reported):
+    report = reported[3]
     few = dataclasses.replace(report, records=report.records.head(9))
     with pytest.raises(ValueError, match="means over fewer than 10"):
         few.to_metrics()
@@ -150,8 +134,8 @@ def test_rounding_keeps_a_bound_a_bound():
     assert np.isnan(rounded(np.nan))
 
 
-def test_markdown_shows_names_as_they_are(people):
-    report = people[2]["categorical"]
+def test_markdown_shows_names_as_they_are(reported):
+    report = reported[2]["categorical"]
     name = "a|b*_`<b>[x](y)"
     text = dataclasses.replace(report, attribute=name, estimator=name).to_markdown()
     for line in text.splitlines():
@@ -163,8 +147,8 @@ def test_markdown_shows_names_as_they_are(people):
     assert f"`{name.replace('`', chr(39))}`" in text
 
 
-def test_files_of_overviews_are_confidential(people, tmp_path):
+def test_files_of_overviews_are_confidential(reported, tmp_path):
     path = tmp_path / "overview.md"
-    text = people[2]["membership"].to_markdown(path)
+    text = reported[2]["membership"].to_markdown(path)
     assert path.read_text() == text
     assert path.stat().st_mode & 0o077 == 0

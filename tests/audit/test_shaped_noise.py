@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import mostly_slow
+from helpers import HalfNoise, mostly_slow
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.compose import make_column_transformer
 from sklearn.model_selection import train_test_split
@@ -368,16 +368,8 @@ def test_quantities_have_the_bound_of_both_terms(shape, table):
 
 @pytest.mark.slow
 def test_half_the_noise_is_found(table):
-    class Half(PrivateLinearRegression):
-        def fit(self, X, y, sample_weight=None):
-            scale = self.noise_scale
-            self.set_params(noise_scale=0.5 * scale)
-            super().fit(X, y, sample_weight)
-            self.set_params(noise_scale=scale)
-            return self
-
     X, y = table
-    model = Half(0.1, noise_covariance="curvature")
+    model = HalfNoise(0.1, noise_covariance="curvature")
     options = {"records": range(12), "bounds": "bayes", "n_releases": 600, "random_state": 0}
     for secrets in ("actual", "drawn"):
         auditor = LeakageAuditor(model, 0, attacks="white_box", secrets=secrets, **options)

@@ -1,26 +1,11 @@
 import numpy as np
 import pytest
+from helpers import bayes_on_a_line
 from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
 from skleak.bounds import _slices, tradeoff_advantage
 from skleak.bounds._slices import flattened, planar_advantage, slice_advantage
-
-
-def bayes_on_a_line(positions, weights):
-    """Exact ``int max_m w_m phi(y - e_m) dy`` for each row, by its intervals."""
-    log_w = np.log(weights)
-    first, second = np.triu_indices(positions.shape[1], 1)
-    gap = positions[:, first] - positions[:, second]
-    half = 0.5 * (positions[:, first] ** 2 - positions[:, second] ** 2)
-    cuts = np.sort((half - log_w[:, first] + log_w[:, second]) / gap, axis=1)
-    ends = np.concatenate([cuts[:, :1] - 40, cuts, cuts[:, -1:] + 40], axis=1)
-    middle = 0.5 * (ends[:, 1:] + ends[:, :-1])
-    score = log_w[:, None] - 0.5 * (middle[..., None] - positions[:, None]) ** 2
-    winner = score.argmax(axis=2)
-    center = np.take_along_axis(positions, winner, axis=1)
-    mass = ndtr(ends[:, 1:] - center) - ndtr(ends[:, :-1] - center)
-    return (np.take_along_axis(weights, winner, axis=1) * mass).sum(axis=1)
 
 
 def bayes_in_a_plane(positions, prior):

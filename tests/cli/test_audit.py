@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 
 from skleak.audit import LeakageAuditor
 from skleak.cli._audit import usual_noise
@@ -66,54 +68,26 @@ def test_it_is_the_audit_that_the_library_makes(data, tmp_path, run):
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ("--target", "ill", "--sensitive", "city {x}", "--prior", "conditional"),
-        pytest.param(("--target", "ill", "--sensitive", "height (cm)"), marks=pytest.mark.slow),
-        pytest.param(("--target", "cost", "--sensitive", "height (cm)"), marks=pytest.mark.slow),
-        ("--target", "cost"),
-        pytest.param(("--target", "ill", "--prior", "uniform"), marks=pytest.mark.slow),
-        pytest.param(
-            ("--target", "gene", "--model", "poisson", "--sensitive", "smoker?"),
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            ("--target", "cost", "--sensitive", "smoker?", "--secrets", "drawn"),
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            ("--target", "cost", "--sensitive", "smoker?", "--reweighting", "irfil"),
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            ("--target", "cost", "--sensitive", "smoker?", "--reweighting", "total"),
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            ("--target", "ill", "--sensitive", "smoker?", "--reweighting", "total"),
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            (
-                "--target",
-                "cost",
-                "--sensitive",
-                "smoker?",
-                "--noise-scale",
-                "0",
-                "--test-size",
-                "0",
-            ),
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            ("--target", "cost", "--sensitive", "smoker?", "--max-records", "10", "--n-jobs", "1"),
-            marks=pytest.mark.slow,
-        ),
-    ],
-    ids=" ".join,
+    mostly_slow(
+        [
+            "--target ill --sensitive 'city {x}' --prior conditional",
+            "--target ill --sensitive 'height (cm)'",
+            "--target cost --sensitive 'height (cm)'",
+            "--target cost",
+            "--target ill --prior uniform",
+            "--target gene --model poisson --sensitive smoker?",
+            "--target cost --sensitive smoker? --secrets drawn",
+            "--target cost --sensitive smoker? --reweighting irfil",
+            "--target cost --sensitive smoker? --reweighting total",
+            "--target ill --sensitive smoker? --reweighting total",
+            "--target cost --sensitive smoker? --noise-scale 0 --test-size 0",
+            "--target cost --sensitive smoker? --max-records 10 --n-jobs 1",
+        ],
+        *(0, 3),
+    ),
 )
 def test_all_kinds_of_audits_run_without_a_warning(data, tmp_path, run, arguments):
-    code, text, err = run("audit", data, *ONE, *arguments, "--out", tmp_path, *QUICK)
+    code, text, err = run("audit", data, *ONE, *shlex.split(arguments), "--out", tmp_path, *QUICK)
     assert (code, err) == (0, "")
     assert "What the numbers say" in text
     assert os.path.exists(tmp_path / "skleak-audit.html")

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers import assert_losses_over_blocks, column_blocks
 from numpy.testing import assert_allclose
 from scipy import sparse
 
@@ -168,18 +169,6 @@ def test_closed_form_of_the_squared_loss_before_normalisation(make_problem):
     assert_allclose(second, expected, rtol=1e-10, atol=1e-14)
 
 
-def _blocks(d):
-    return [
-        Columns(target=True),
-        Columns(),
-        Columns(np.array([], dtype=int), target=True),
-        *[Columns(np.array([j])) for j in range(d)][::-1],
-        Columns(np.array([2, 0]), target=True),
-        Columns(np.array([0, 1, 2]), constrained=True),
-        Columns(np.array([1, 2]), constrained=True, target=True),
-    ]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("norm", ["spectral", "trace"])
@@ -189,27 +178,11 @@ def test_losses_over_blocks_of_columns(make_problem, kind, fit_intercept, norm):
     state = _state(problem, sigma)
     X, y = problem.X, problem.y
     batch = state.batch(X, y)
-    found = curvature_losses(state, batch, _blocks(d), norm)
+    found = curvature_losses(state, batch, column_blocks(d), norm)
     first, second = _matrices(state, X, y, Columns(target=True))
     scale = (problem.s * problem.omega)[:, None, None] ** 2
     first, second = first * scale / sigma**2, second * scale
-    for k, columns in enumerate(_blocks(d)):
-        basis = np.zeros((d + 1, columns.count(d)))
-        basis[:d, : columns.count(d) - columns.target] = columns.basis(d)
-        if columns.target:
-            basis[d, -1] = 1.0
-        for table, matrix in zip(
-            (found.mean, found.covariance, found.total),
-            (first, second, first + second),
-            strict=True,
-        ):
-            block = basis.T @ matrix @ basis
-            squares = (
-                np.linalg.eigvalsh(block)[:, -1]
-                if norm == "spectral"
-                else np.trace(block, axis1=1, axis2=2) / basis.shape[1]
-            )
-            assert_allclose(table[:, k] ** 2, squares, rtol=1e-9, atol=1e-12 * squares.max())
+    assert_losses_over_blocks(found, first, second, norm, rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)

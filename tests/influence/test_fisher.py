@@ -1,14 +1,21 @@
 """Fast norms of influence Jacobians against dense singular values, over hard problems."""
 
-import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import mostly_slow
+from helpers import column_blocks, mostly_slow, peak_memory
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from skleak.influence.jacobian import Columns, FitFactor, feature_norms, joint_norm, record_norms
+from skleak.influence.jacobian import (
+    Columns,
+    FitFactor,
+    StackedParts,
+    feature_norms,
+    joint_norm,
+    record_norms,
+)
 from skleak.losses import LogisticLoss, SquaredLoss
 
 KINDS = ["squared", "logistic", "poisson"]
@@ -42,30 +49,11 @@ def _dense(jacobian, columns, norm):
     return np.sqrt(np.sum(block**2, axis=(1, 2)) / block.shape[2])
 
 
-def _blocks(d):
-    blocks = [
-        Columns(target=True),
-        Columns(),
-        Columns(np.array([], dtype=int), target=True),
-        Columns(np.arange(d), target=True),
-        *[Columns(np.array([j])) for j in range(d)],
-    ]
-    if d > 1:
-        some = np.arange(d)[::-2]
-        blocks += [
-            Columns(some),
-            Columns(some, target=True),
-            Columns(np.arange(d), constrained=True),
-            Columns(np.array([d - 1, 0]), constrained=True),
-        ]
-    return blocks
-
-
 def _check(problem, rtol=RTOL):
     factor, jacobian = problem.factor, problem.dense_jacobian()
     X, y, d = problem.X, problem.y, problem.X.shape[1]
     weights = problem.s * problem.omega**2
-    for columns in _blocks(d):
+    for columns in column_blocks(d):
         for norm in ("spectral", "trace"):
             expected = _dense(jacobian, columns, norm)
             assert_allclose(record_norms(factor, X, y, columns, norm), expected, rtol=rtol)
@@ -131,7 +119,7 @@ def test_residuals_of_exactly_zero(rng):
     y = np.column_stack([X, np.ones(6)]) @ factor.coefficients
     jacobian = factor.jacobian(X, y)
     assert np.abs(factor.derivatives(X, y)[1]).max() == 0.0
-    for columns in _blocks(3):
+    for columns in column_blocks(3):
         for norm in ("spectral", "trace"):
             found = record_norms(factor, X, y, columns, norm)
             assert_allclose(found, _dense(jacobian, columns, norm), rtol=RTOL)
@@ -217,7 +205,7 @@ def test_blocks_whose_leakage_nearly_cancels(rng):
         factor = FitFactor(w, A, SquaredLoss(), False)
         y = np.array([x @ w - 1.0])
         jacobian = factor.jacobian(x[None], y)
-        for columns in _blocks(d):
+        for columns in column_blocks(d):
             expected = _dense(jacobian, columns, "spectral")
             assert_allclose(record_norms(factor, x[None], y, columns), expected, rtol=RTOL)
             joint = joint_norm(factor, x[None], y, np.ones(1), columns)
@@ -265,7 +253,7 @@ def test_blocks_of_rows_do_not_show(make_problem, monkeypatch):
 def test_one_group_of_one_record_is_that_record(make_problem):
     problem = make_problem("poisson")
     factor, X, y = problem.factor, problem.X, problem.y
-    for columns in _blocks(3):
+    for columns in column_blocks(3):
         alone = [joint_norm(factor, X[[i]], y[[i]], np.ones(1), columns) for i in range(5)]
         assert_allclose(alone, record_norms(factor, X[:5], y[:5], columns), rtol=RTOL)
 
@@ -294,7 +282,7 @@ def test_memory_is_bounded(rng):
         lambda: joint_norm(factor, X, y, weights, Columns(target=True)),
     ]
     for call in calls:
-        assert _peak(call) < 40e6
+        assert peak_memory(call) < 40e6
 
 
 def test_perfect_fits_need_no_dense_matrices(rng, monkeypatch):
@@ -305,15 +293,6 @@ def test_perfect_fits_need_no_dense_matrices(rng, monkeypatch):
     monkeypatch.setattr(FitFactor, "jacobian", None)  # dense matrices, one by one, take forever
     expected = np.linalg.norm(X, axis=1) / n * np.sqrt(factor.weights @ factor.weights + 1.0)
     assert_allclose(record_norms(factor, X, y, Columns(target=True)), expected, rtol=RTOL)
-
-
-def _peak(call):
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
@@ -334,3 +313,29 @@ def test_directions_of_a_block(columns, count):
     assert_allclose(basis.T @ basis, np.eye(basis.shape[1]), atol=1e-15)
     if columns.constrained:
         assert_allclose(basis.sum(axis=0), 0.0, atol=1e-15)
+
+
+@pytest.mark.parametrize("norm", ["spectral", "trace"])
+@pytest.mark.parametrize(
+    "columns",
+    [Columns(), Columns(target=True), Columns(np.array([0, 2]), constrained=True)],
+    ids=["record", "with target", "one-hot"],
+)
+def test_many_fits_at_once(make_problem, columns, norm, rng):
+    problem = make_problem("poisson")
+    factor, X, y = problem.factor, problem.X, problem.y
+    p = len(factor.coefficients)
+    w = factor.coefficients + rng.normal(size=(3, p))
+    w[1] = 0.0  # nothing but its residual tells of a record
+    roots = rng.normal(size=(3, p, p))
+    inverse = factor.inverse_hessian + roots @ roots.transpose(0, 2, 1)
+    fits = [replace(factor, coefficients=w[k], inverse_hessian=inverse[k]) for k in range(3)]
+    x = fits[0].derivatives(X, y)[0]
+    r, c, q = (
+        np.column_stack(each) for each in zip(*(f.derivatives(X, y)[1:] for f in fits), strict=True)
+    )
+    parts = StackedParts.of(w, inverse, columns, factor.n_features)
+    expected = np.column_stack([record_norms(fit, X, y, columns, norm) for fit in fits])
+    assert_allclose(parts.norms(x, r, c, q, norm), expected, rtol=1e-12)
+    own = np.repeat(x[:, None], 3, axis=1)  # records of each fit's own
+    assert_allclose(parts.norms(own, r, c, q, norm), expected, rtol=1e-12)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import hessian_matrix
+from helpers import assert_losses_over_blocks, column_blocks, hessian_matrix
 from numpy.testing import assert_allclose
 from scipy import linalg, optimize, sparse
 
@@ -201,18 +201,6 @@ def test_the_information_is_the_variance_of_the_score(make, rng, kind, noise_sca
     assert np.trace(term) > 10.0 * error.max()
 
 
-def _blocks(d):
-    return [
-        WHOLE,
-        Columns(),
-        Columns(np.array([], dtype=int), target=True),
-        *[Columns(np.array([j])) for j in range(d)][::-1],
-        Columns(np.array([2, 0]), target=True),
-        Columns(np.array([0, 1, 2]), constrained=True),
-        Columns(np.array([1, 2]), constrained=True, target=True),
-    ]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("norm", ["spectral", "trace"])
@@ -221,27 +209,11 @@ def test_losses_over_blocks_of_columns(make, kind, fit_intercept, norm):
     problem = make(kind, n=14, d=d, fit_intercept=fit_intercept)
     state = _state(problem, sigma)
     X, y, noise = problem.X, problem.y, MinimaxNoise.of(_state(problem))
-    found = covariance_losses(state, state.batch(X, y), _blocks(d), norm, noise=noise)
+    found = covariance_losses(state, state.batch(X, y), column_blocks(d), norm, noise=noise)
     first, second = _matrices(state, X, y, WHOLE)
     scale = problem.s[:, None, None] ** 2
     first, second = first * scale / sigma**2, second * scale
-    for k, columns in enumerate(_blocks(d)):
-        basis = np.zeros((d + 1, columns.count(d)))
-        basis[:d, : columns.count(d) - columns.target] = columns.basis(d)
-        if columns.target:
-            basis[d, -1] = 1.0
-        for table, matrix in zip(
-            (found.mean, found.covariance, found.total),
-            (first, second, first + second),
-            strict=True,
-        ):
-            block = basis.T @ matrix @ basis
-            squares = (
-                np.linalg.eigvalsh(block)[:, -1]
-                if norm == "spectral"
-                else np.trace(block, axis1=1, axis2=2) / basis.shape[1]
-            )
-            assert_allclose(table[:, k] ** 2, squares, rtol=1e-8, atol=1e-11 * squares.max())
+    assert_losses_over_blocks(found, first, second, norm, rtol=1e-8)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,11 +1,10 @@
 """Influence with several classes, against re-solved fits, dense matrices and the binary model."""
 
-import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import mostly_slow
+from helpers import column_blocks, mostly_slow, peak_memory
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.special import softmax
@@ -105,30 +104,12 @@ def _block(jacobian, columns, d):
     return np.concatenate([x, jacobian[:, :, d:]], axis=2) if columns.target else x
 
 
-def _blocks(d):
-    blocks = [
-        Columns(target=True),
-        Columns(),
-        Columns(np.array([], dtype=int), target=True),
-        *[Columns(np.array([j])) for j in range(d)],
-    ]
-    if d > 1:
-        some = np.arange(d)[::-2]
-        blocks += [
-            Columns(some),
-            Columns(some, target=True),
-            Columns(np.arange(d), constrained=True),
-            Columns(np.array([d - 1, 0]), constrained=True, target=True),
-        ]
-    return blocks
-
-
 def _check_norms(problem, rtol=RTOL):
     factor, jacobian = problem.factor, problem.dense_jacobian()
     X, y, d = problem.X, problem.y, problem.X.shape[1]
     weights = problem.s * problem.omega**2
     few = np.arange(2)  # of which the Jacobians are put side by side
-    for columns in _blocks(d):
+    for columns in column_blocks(d):
         block = _block(jacobian, columns, d)
         spectral = np.linalg.norm(block, 2, axis=(1, 2))
         trace = np.sqrt(np.sum(block**2, axis=(1, 2)) / block.shape[2])
@@ -144,8 +125,8 @@ def _check_norms(problem, rtol=RTOL):
     singles = [Columns(np.array([j])) for j in range(d)][::-1]
     expected = np.linalg.norm(jacobian[:, :, :d], axis=1)[:, ::-1]
     assert_allclose(feature_norms(factor, X, y, singles), expected, rtol=rtol)
-    table = feature_norms(factor, X, y, _blocks(d))
-    expected = np.column_stack([record_norms(factor, X, y, block) for block in _blocks(d)])
+    table = feature_norms(factor, X, y, column_blocks(d))
+    expected = np.column_stack([record_norms(factor, X, y, block) for block in column_blocks(d)])
     assert_allclose(table, expected, rtol=rtol)
 
 
@@ -283,16 +264,7 @@ def test_memory_is_bounded(rng):
     ]
     for call in calls:
         # All dense Jacobians would take 184 MB.
-        assert _peak(call) < 90e6
-
-
-def _peak(call):
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+        assert peak_memory(call) < 90e6
 
 
 def test_directions_of_a_label():

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skleak.influence import candidate_encodings
 from skleak.influence.refit import _reweighted as _reweighted_refit
+from skleak.influence.reweighting import _closed_system as closed_system
 from skleak.influence.reweighting._closed_system import ClosedSystem
 from skleak.linear_model import (
     PrivateLinearRegression,
@@ -118,7 +119,7 @@ def test_what_does_not_settle_is_refitted(reason, reweighting, rng, monkeypatch)
     expected = candidate_encodings(model, X[rows], y[rows], [1], [[9.0]])
     model._confidential_state()._found.clear()
     if reason == "steps":
-        monkeypatch.setattr(_reweighted_refit, "_settled", lambda *_: None)
+        monkeypatch.setattr(_reweighted_refit, "_settle", lambda *_: None)
     elif reason == "size":  # too large to be written out
         monkeypatch.setattr(_reweighted_refit, "_LARGEST_DENSE", 1)
     else:
@@ -158,10 +159,28 @@ def test_own_value_and_absent_records_are_the_fit_itself(reweighting, rng):
 def test_few_passes_in_large_data(reweighting, rng, monkeypatch):
     X, y, _ = make_data(PrivateLinearRegression, rng, n=2000)
     model = loose(PrivateLinearRegression, X, y, reweighting=reweighting)
-    passes, residual = [], ClosedSystem.residual
-    monkeypatch.setattr(ClosedSystem, "residual", lambda *args: passes.append(1) or residual(*args))
+    steps, residual = [], ClosedSystem.residual
+    monkeypatch.setattr(
+        ClosedSystem, "residual", lambda *args: steps.append(len(args[1])) or residual(*args)
+    )
     candidate_encodings(model, X[:40], y[:40], 0, [0.0, 1.0])
-    assert len(passes) <= 3 * 40
+    assert sum(steps) <= 3 * 40
+
+
+@pytest.mark.parametrize("balanced", BALANCED.values(), ids=BALANCED)
+def test_candidates_at_once_are_those_of_one_at_a_time(balanced, rng, monkeypatch):
+    X, y, weights = make_data(PrivatePoissonRegressor, rng, n=20)
+    model = loose(PrivatePoissonRegressor, X, y, weights, **balanced)
+    # Several blocks of candidates, and of records; one of the values is too far for chord steps.
+    monkeypatch.setattr(closed_system, "_ELEMENTS", 100)
+    monkeypatch.setattr(closed_system, "_FEWEST", 5)
+    values = np.array([[0.0, 0.3], [1.0, -2.0], [1.0, 4.0]])
+    found = candidate_encodings(model, X[:2], y[:2], [0, 1], values)
+    for i in range(2):
+        for m in range(3):
+            alone = candidate_encodings(model, X[[i]], y[[i]], [0, 1], values[[m]])[0, 0]
+            distance = np.linalg.norm(alone - model._confidential_state().factor.coefficients)
+            assert np.linalg.norm(found[i, m] - alone) <= 1e-7 * distance
 
 
 @pytest.mark.parametrize("reweighting", RULES)
@@ -215,26 +234,22 @@ def test_the_linearised_system(reweighting, rng):
     state = model._confidential_state()
     system = _reweighted_refit._fixed_point(state)
     size, step = system.system.packing.size, 1e-6
-    rows, new = np.array([7]), np.array([[1.0, 2.0, -1.0]])
+    rows, new = np.array([7, 2]), np.array([[1.0, 2.0, -1.0], [0.0, 0.5, 3.0]])
     change = system.replacement(rows, new)
-    cases = [
-        (system.objective, system.leaks, system.system.matrix().T),
-        (*system.replaced(7, new[0], True), None),
-    ]
-    for objective, leaks, matrix in cases:
-        columns = []
-        for k in range(size):
-            ends = [system.residual(objective, leaks, h * np.eye(size)[k]) for h in (step, -step)]
-            columns.append((ends[0] - ends[1]) / (2.0 * step))
-        expected = np.column_stack(columns)
-        if matrix is not None:
-            assert_allclose(matrix, expected, atol=1e-7 * np.abs(expected).max())
-            continue
-        right = rng.normal(size=size)
-        found = change.correct(0, system.solve(right))
-        assert_allclose(found, np.linalg.solve(expected, right), rtol=1e-6, atol=1e-6)
-        at_start = system.residual(objective, leaks, np.zeros(size))
-        assert_allclose(change.step[0], -np.linalg.solve(expected, at_start), atol=1e-7)
+    each = step * np.eye(size)
+    ends = [system.residual(end) for end in (each, -each)]
+    expected = (ends[0] - ends[1]).T / (2.0 * step)
+    assert_allclose(system.system.matrix().T, expected, atol=1e-7 * np.abs(expected).max())
+    for k in range(2):
+        some = change.take(np.full(size, k))
+        ends = [system.residual(end, some) for end in (each, -each)]
+        expected = (ends[0] - ends[1]).T / (2.0 * step)
+        right = rng.normal(size=(1, size))
+        one = change.take(np.array([k]))
+        found = one.correct(system.solve(right.T).T)[0]
+        assert_allclose(found, np.linalg.solve(expected, right[0]), rtol=1e-6, atol=1e-6)
+        at_start = system.residual(np.zeros((1, size)), one)[0]
+        assert_allclose(change.step[k], -np.linalg.solve(expected, at_start), atol=1e-7)
 
 
 @pytest.mark.slow

@@ -66,6 +66,18 @@ def test_many_records_at_once(rng):
     assert_allclose(fast, np.linalg.eigvalsh(dense)[:, -1], rtol=1e-13)
 
 
+def test_records_with_diagonals_of_their_own(rng):
+    n, k = 200, 5
+    diagonal, g = np.sort(rng.random((n, k)), axis=1), rng.normal(size=(n, k))
+    diagonal[:, :2] = 0.0
+    p, rho, h = rng.normal(size=(n, k)), rng.random(n), rng.random(n)
+    found = largest_eigenvalue(diagonal, rho, p, h, g)
+    each = [
+        largest_eigenvalue(diagonal[i], rho[[i]], p[[i]], h[[i]], g[i]).item() for i in range(n)
+    ]
+    assert_allclose(found, each, rtol=1e-13)
+
+
 def test_nearly_equal_entries_of_the_diagonal():
     # The squares lie along the second of three entries that differ in the thirteenth digit.
     diagonal = 1.0 + 3e-13 * np.arange(3)

@@ -234,7 +234,9 @@ class ClosedSystem:
         return -(sizes[:, None] * scaled)[: self.p]
 
 
-@pytest.mark.parametrize("balance", [{}, {"reweighting__norm": "trace"}], ids=["record", "trace"])
+@pytest.mark.parametrize(
+    "balance", mostly_slow([{}, {"reweighting__norm": "trace"}], 0), ids=["record", "trace"]
+)
 @pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("reweighting", RULES)

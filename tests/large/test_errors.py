@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from large_tables import COLUMNS, outside, table
+from large_tables import COLUMNS, MODELS, outside, table
 
 from skleak.audit import LeakageAuditor, MembershipAuditor
 from skleak.exceptions import AttackNotApplicableError
@@ -17,7 +17,6 @@ from skleak.linear_model import (
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
-from skleak.mechanisms import MaxLeakage
 
 
 @pytest.fixture
@@ -203,13 +202,6 @@ def test_a_file_that_changes_under_way(tmp_path):
 
 def test_what_needs_the_records_in_memory_says_so(records):
     large = arrays(*records)
-    for options in (
-        {"noise_scale": MaxLeakage(1.0)},
-        {"noise_covariance": "curvature"},
-    ):
-        (name,) = options
-        with pytest.raises(ValueError, match=f"`{name}` asks for .* in memory"):
-            PrivateLinearRegression(**options).fit(*large)
     with pytest.raises(AttackNotApplicableError, match="lie outside memory"):
         PrivateLinearRegression().fit(*large).individual_privacy()
 
@@ -239,3 +231,18 @@ def test_audits_take_a_sample_and_not_all_records(auditor, records, tmp_path):
         auditor(PrivateLinearRegression(0.1)).fit(*arrays(X, y))
     with pytest.raises(TypeError, match="`X_test` of an audit must be in memory; got str"):
         auditor(PrivateLinearRegression(0.1)).fit(X, y, "rows.parquet", y)
+
+
+def test_labels_of_groups_in_partitions_of_their_own():
+    frame, y, _ = table("squared")
+    labels = pd.Series(np.where(np.arange(len(y)) % 3, "a", "b"), name="ward")
+    parts = dd.from_pandas(frame.assign(y=y), npartitions=4)
+    model = MODELS["squared"](noise_scale=1.0, random_state=0).fit(parts[list(frame)], parts["y"])
+    inside = MODELS["squared"](noise_scale=1.0, random_state=0).fit(frame, y)
+    expected = inside.fisher_information_loss(per="group", groups=labels)
+    for npartitions in (1, 4, 7):
+        groups = dd.from_pandas(labels, npartitions=npartitions)
+        found = model.fisher_information_loss(per="group", groups=groups)
+        pd.testing.assert_series_equal(found, expected, check_index_type=False, rtol=1e-9)
+    with pytest.raises(ValueError, match="one label per record"):
+        model.fisher_information_loss(per="group", groups=dd.from_pandas(labels[1:], npartitions=4))

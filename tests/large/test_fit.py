@@ -7,6 +7,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from large_tables import COLUMNS, MODELS, N, outside, table
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -23,7 +24,7 @@ def noiseless(model):
 
 
 @pytest.mark.parametrize("where", ["arrays", "frame", "parquet", "folder", "polars"])
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", mostly_slow(MODELS, 0, 2))
 def test_every_kind_of_table_gives_the_fit_of_memory(kind, where, tmp_path):
     frame, y, weight = table(kind)
     model = MODELS[kind](random_state=0)
@@ -48,7 +49,7 @@ def test_every_kind_of_table_gives_the_fit_of_memory(kind, where, tmp_path):
         assert_array_equal(found.classes_, inside.classes_)
 
 
-@pytest.mark.parametrize("chunks", [1, (1, 14, 5), 20])
+@pytest.mark.parametrize("chunks", mostly_slow([1, (1, 14, 5), 20], 1))
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("kind", MODELS)
 def test_chunks_and_intercept_make_no_difference(kind, fit_intercept, chunks):

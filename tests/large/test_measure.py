@@ -5,6 +5,7 @@ import dask.dataframe as dd
 import numpy as np
 import polars as pl
 import pytest
+from helpers import mostly_slow
 from large_tables import MODELS, N, outside, table
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -40,7 +41,7 @@ def test_training_records_at_every_grain(kind):
         assert_allclose(computed(found.fisher_information_loss(**grain)), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", mostly_slow(MODELS, 0, 2))
 def test_other_records_wherever_they_and_the_model_lie(kind):
     inside, found, (X, y, weight) = both(kind)
     # New records, of which one is a training record of weight zero; and training records, twice.

@@ -4,6 +4,7 @@ import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
@@ -33,7 +34,7 @@ def fit_both(kind, reweighting, X, y, weight, chunks, alpha=0.1):
 
 @pytest.mark.filterwarnings("ignore::skleak.exceptions.UnevenLeakageWarning")
 @pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize("reweighting", [IRFIL(), IRFIL(norm="trace"), EvenTotal()])
+@pytest.mark.parametrize("reweighting", mostly_slow([IRFIL(), IRFIL(norm="trace"), EvenTotal()], 0))
 def test_weights_and_leakage_are_those_of_memory(reweighting, kind, rng):
     X, y, weight = make_records(rng, kind)
     memory, large = fit_both(kind, reweighting, X, y, weight, 40)
@@ -52,7 +53,7 @@ def test_weights_and_leakage_are_those_of_memory(reweighting, kind, rng):
     assert large.n_passes_ > large.n_reweighting_iter_
 
 
-@pytest.mark.parametrize("method", ["plain", "newton"])
+@pytest.mark.parametrize("method", mostly_slow(["plain", "newton"], 1))
 def test_every_method(method, rng):
     X, y, weight = make_records(rng, "squared")
     memory, large = fit_both("squared", IRFIL(method=method, max_iter=100), X, y, weight, 90)

@@ -104,7 +104,8 @@ def model(request, estimator_class, make_data, fits):
     """A fit that the tests share: none of them changes it."""
     key = estimator_class.__name__, request.param
     if key not in fits:
-        data = make_data(estimator_class, np.random.default_rng(list(str(key).encode())))
+        draws = np.random.default_rng(list(str(key).encode()))
+        data = make_data(estimator_class, draws, n=30)
         model = estimator_class(
             0.1, alpha=0.1, **flat(reweighting=request.param, reweighting__max_iter=100)
         )

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import flat
+from helpers import flat, mostly_slow
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.special import expit
@@ -410,7 +410,7 @@ def spread_told(caught):
     return message
 
 
-@pytest.mark.parametrize("reweights", [True, False])
+@pytest.mark.parametrize("reweights", mostly_slow([True, False], 0))
 def test_the_spread_is_told_once(estimator_class, make_data, rng, reweights):
     data = make_data(estimator_class, rng, n=14, d=2)
     weights = data.weights if reweights else None

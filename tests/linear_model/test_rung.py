@@ -12,9 +12,9 @@ from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
-    _rung,
 )
-from skleak.linear_model._rung import within_rung
+from skleak.linear_model.goals import _rung
+from skleak.linear_model.goals._rung import within_rung
 from skleak.mechanisms import MaxAdvantage, MaxLeakage, ladder_rung
 
 # What noise was added to: that these may differ is what the channel accounts for.

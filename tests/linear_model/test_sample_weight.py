@@ -224,7 +224,7 @@ def test_only_the_ratios_of_weights_count(estimator_class, rows, shape):
 
 
 @evens
-@pytest.mark.parametrize("reweighting", [IRFIL, EvenTotal])
+@pytest.mark.parametrize("reweighting", mostly_slow([IRFIL, EvenTotal], 1))
 def test_only_the_ratios_of_weights_count_under_a_reweighting(make_data, rng, reweighting):
     X, y, weights = make_data(PrivateLinearRegression, rng, n=10, d=3)
     even = reweighting(tol=1e-11, max_iter=200)

@@ -170,7 +170,7 @@ def test_columns_go_by_name(table, opened, encoder):
     blockwise = BlockwiseTransformer(encoder).fit(table)
     other = table[["cost", "ward", "dose", "age"]]
     assert_allclose(blockwise.transform(other), encoder.transform(table))
-    with pytest.raises(ValueError, match="lacks the columns \\['age'\\]"):
+    with pytest.raises(ValueError, match=r"lack columns.*'age'"):
         blockwise.fit(table.drop(columns="age"))
     with pytest.raises(ValueError, match="no column 'price'"):
         blockwise.fit(opened("polars"), y="price")

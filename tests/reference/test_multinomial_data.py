@@ -1,9 +1,10 @@
 """Many classes on real data: the ten digits of MNIST, and the occupations of Adult."""
 
-import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
+from helpers import peak_memory
 from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
 
@@ -75,12 +76,7 @@ def test_memory_of_all_records(fit):
     model, X, _ = fit
     # Dense Jacobians of all records would take 2.9 GB for the digits and 21 GB for Adult.
     for per in ("record", "dataset"):
-        tracemalloc.start()
-        try:
-            model.fisher_information_loss(per=per)
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+        peak = peak_memory(partial(model.fisher_information_loss, per=per))
         assert peak < 300e6 + 8.0 * X.size
 
 

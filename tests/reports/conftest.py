@@ -7,24 +7,6 @@ import pytest
 from skleak.linear_model import PrivateLinearRegression
 from skleak.reports import DifferentialPrivacy, LeakageReport
 
-_EVIL = (
-    "<script>alert(1)</script>",
-    "</title></style><img src=x onerror=alert(1)>",
-    "\"quoted\" & 'single' `tick",
-    "escape\x1b[31m\nnext\x00line",
-    "override\u202eexe.txt",
-    "surrogate\ud800",
-    "年龄 (岁)",
-    "x" * 3000,
-    "$math_{",
-)
-
-
-@pytest.fixture
-def evil_names():
-    """Names that try to be markup, to steer a terminal, or to be too long."""
-    return _EVIL
-
 
 @pytest.fixture
 def make_report():

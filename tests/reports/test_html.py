@@ -4,55 +4,21 @@ import os
 import re
 import time
 import unicodedata
-from html.parser import HTMLParser
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from helpers import Page
 
 from skleak.linear_model import IRFIL, PrivateLinearRegression, PrivateLogisticRegression
 from skleak.plotting import LeakageDisplay
 from skleak.rendering._format import number, percent
-
-VOID = {"meta", "link", "br", "img", "hr", "input"}
 
 
 def _counts(html):
     """Records in each bin, as those hear it who do not see the figure."""
     told = re.findall(r"<desc>(.*?)</desc>", html, re.DOTALL)
     return [int(n.replace(",", "")) for n in re.findall(r": ([\d,]+) records?\.", "".join(told))]
-
-
-class Page(HTMLParser):
-    """Collects tags, attributes and text, and fails on tags that do not match."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.open, self.tags, self.attributes, self.text = [], [], [], []
-        self.feed(html)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += [(tag, name, value) for name, value in attrs]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += [(tag, name, value) for name, value in attrs]
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if "style" not in self.open:
-            self.text.append(data)
-
-    @property
-    def words(self):
-        return " ".join("".join(self.text).split())
 
 
 def test_html_is_well_formed_and_self_contained(fitted):

@@ -172,7 +172,7 @@ def read_totals(connection: sqlite3.Connection, dataset: str) -> Totals:
 
 
 def read_ceilings(connection: sqlite3.Connection) -> Ceilings:
-    """The strictest of all ceilings ever kept: on leakage, and on epsilon by the mu it allows."""
+    """Read the strictest ceilings ever kept: on leakage, and on epsilon by the mu it allows."""
     kept = []
     for row in connection.execute(f"SELECT {_CEILING} FROM ceiling"):
         what = f"the ceiling of {row[0]}"
@@ -212,7 +212,7 @@ def _insert(
 
 
 def _count(connection: sqlite3.Connection, table: str, condition: str = "", *values: str) -> int:
-    """Number of rows, by the table and by its index: damage to one of them would lose rows."""
+    """Count the rows, by the table and by its index: damage to one of them would lose rows."""
     by_table, by_index = (
         connection.execute(f"SELECT COUNT(*) FROM {table} {way} {condition}", values).fetchone()[0]
         for way in ("NOT INDEXED", f"INDEXED BY sqlite_autoindex_{table}_1")

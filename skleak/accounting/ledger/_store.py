@@ -148,6 +148,6 @@ class LedgerStore:
 
 
 def _count_rows(connection: sqlite3.Connection) -> int:
-    """Number of entries of all kinds, which never falls."""
+    """Return the number of entries of all kinds, which never falls."""
     query = "SELECT (SELECT COUNT(*) FROM release) + (SELECT COUNT(*) FROM ceiling)"
     return connection.execute(query).fetchone()[0]

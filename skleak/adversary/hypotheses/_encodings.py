@@ -45,7 +45,7 @@ class PublicModel:
 
 
 def last_step(estimator: Any) -> Any:
-    """The model itself, which may be the last step of a pipeline."""
+    """Return the model itself, which may be the last step of a pipeline."""
     return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
 
 
@@ -159,7 +159,7 @@ def candidate_rows(
 def closed_form_encodings(
     state: FitState, targets: IntArray, candidates: Sequence[Any]
 ) -> FloatArray:
-    """Encodings without refitting, however the preprocessing spreads the attribute.
+    """Return the encodings without refitting, however the preprocessing spreads the attribute.
 
     Shapes: ``targets`` (n_targets,); ``candidates`` (n_targets, d); returns (n_targets, n_values,
     n_parameters).
@@ -188,7 +188,7 @@ def closed_form_shapes(
 def _candidate_values(
     state: FitState, targets: IntArray, candidates: Sequence[Any]
 ) -> tuple[Any, FloatArray, IntArray, FloatArray]:
-    """Encoded records, targets, columns that change, and what they become for each record."""
+    """Encode records; return them, targets, columns that change, and what these become in each."""
     X, y = state.objective.X[targets], state.objective.y[targets]
     columns = changed_columns(X, candidates)
     check_seen(columns)
@@ -238,7 +238,7 @@ def check_seen(columns: IntArray) -> None:
 
 
 def changed_columns(X: Any, candidates: Sequence[Any]) -> IntArray:
-    """Encoded columns that depend on the attribute.
+    """Return the encoded columns that depend on the attribute.
 
     Shapes: ``X`` (n_targets, d); ``candidates`` (n_targets, d); returns (n_columns,): positions,
     ascending.
@@ -253,7 +253,7 @@ def changed_columns(X: Any, candidates: Sequence[Any]) -> IntArray:
 
 
 def plain_table(rows: Any) -> Any:
-    """A float array or CSR matrix of what a preprocessing step returned."""
+    """Return a float array or CSR matrix of what a preprocessing step returned."""
     if sparse.issparse(rows):
         return sparse.csr_array(rows, dtype=np.float64)
     return np.asarray(rows, dtype=np.float64)

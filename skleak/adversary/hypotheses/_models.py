@@ -126,7 +126,7 @@ def rows_for(
 
 
 def _on_predictors(shell: Shell) -> Any:
-    """A model that predicts from linear predictors, (n, k), as the shell does from records."""
+    """Make a model that predicts from linear predictors, (n, k), as the shell does from records."""
     coef = np.asarray(shell.model.coef_)
     k = 1 if coef.ndim == 1 else len(coef)
     one = copy.copy(shell.model)
@@ -137,7 +137,7 @@ def _on_predictors(shell: Shell) -> Any:
 
 
 def _intercepts(shell: Shell, parameters: FloatArray) -> FloatArray:
-    """Intercepts of releases, (n_releases, k); those of the shell where none is released."""
+    """Return intercepts of releases, (n_releases, k), or of the shell where none are released."""
     size = np.size(shell.model.coef_)
     if shell.n_parameters > size:
         return parameters[:, size:]

@@ -33,7 +33,7 @@ def refit_encodings(
     n_jobs: int | None,
     sample_weight: FloatArray | None = None,
 ) -> FloatArray:
-    """Encodings by brute force: one fit for every target and candidate value.
+    """Return the encodings by brute force: one fit for every target and candidate value.
 
     Shapes: ``X`` (n, d); ``y`` (n,); ``targets`` (n_targets,); ``candidates`` (n_targets, d);
     ``sample_weight`` (n,); returns (n_targets, n_values, n_parameters).
@@ -86,7 +86,7 @@ def refit_pipelines(
     n_jobs: int | None,
     sample_weight: FloatArray | None = None,
 ) -> FloatArray:
-    """Encodings by refitting everything, preprocessing and reweighting included.
+    """Return the encodings by refitting everything, preprocessing and reweighting included.
 
     Shapes: ``table`` (n, n_columns); ``y`` (n,); ``targets`` (n_targets,); ``candidates``
     (n_values,) or (n_values, n_targets); ``sample_weight`` (n,); returns (n_targets, n_values,

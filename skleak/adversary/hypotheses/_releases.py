@@ -85,7 +85,7 @@ def is_model(released: Any) -> bool:
 
 
 def count_releases(released: Any) -> int | None:
-    """Number of releases, None for a single one or none at all."""
+    """Return the number of releases, None for a single one or none at all."""
     if released is None or is_model(released):
         return None
     if len(released) and is_model(released[0]):

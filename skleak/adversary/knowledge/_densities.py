@@ -268,7 +268,7 @@ def _imputed_normal(known: Any, y: Any, column: FloatArray) -> tuple[FloatArray,
 
 
 def _given(prior: Any, flat: NumberPrior) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Ends (n_targets,) and logarithms (n_targets, n_nodes) of a density that is given."""
+    """Return ends (n_targets,) and logarithms (n_targets, n_nodes) of a density that is given."""
     if hasattr(prior, "pdf") and hasattr(prior, "ppf"):
         ends, density, inside = prior.ppf([1e-10, 1.0 - 1e-10]), prior.pdf, prior.cdf
     else:
@@ -301,7 +301,7 @@ def _given(prior: Any, flat: NumberPrior) -> tuple[FloatArray, FloatArray, Float
 
 
 def _values_and_weights(prior: Any) -> tuple[FloatArray, FloatArray]:
-    """A prior given as numbers and their probabilities, (k,) each."""
+    """Return a prior given as numbers and their probabilities, (k,) each."""
     try:
         values, weights = (check_finite("prior", each).astype(np.float64) for each in prior)
     except (TypeError, ValueError) as error:

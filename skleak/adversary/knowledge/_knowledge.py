@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from sklearn.utils import check_consistent_length, column_or_1d
 
 from skleak.utils._features import TARGET, is_single_feature, is_target, resolve_features
 from skleak.utils._records import check_table
@@ -79,6 +80,13 @@ def as_table(X: Any) -> Any:
     return table
 
 
+def as_column(y: Any, table: Any) -> Array:
+    """Return targets as one column, one for each record of a table."""
+    y = column_or_1d(y)
+    check_consistent_length(table, y)
+    return y
+
+
 def column_names(table: Any) -> Array | None:
     """Names of the columns, or None where the data have none (or not only strings)."""
     if isinstance(table, pd.DataFrame) and all(isinstance(name, str) for name in table.columns):
@@ -86,8 +94,19 @@ def column_names(table: Any) -> Array | None:
     return None
 
 
+def remember_columns(fitted: Any, table: Any) -> None:
+    """Set what an estimator keeps of the columns of raw records, and forget an earlier fit."""
+    for name in ("n_features_in_", "feature_names_in_"):
+        fitted.__dict__.pop(name, None)
+    if len(table.shape) == 2:
+        fitted.n_features_in_ = table.shape[1]
+    names = column_names(table)
+    if names is not None:
+        fitted.feature_names_in_ = names
+
+
 def take_rows(table: Any, rows: IntArray) -> Any:
-    """Some rows of a DataFrame, an array or a sparse matrix, by position."""
+    """Return some rows of a DataFrame, an array or a sparse matrix, by position."""
     return table.iloc[rows] if isinstance(table, pd.DataFrame) else table[rows]
 
 
@@ -277,6 +296,6 @@ def ranges_of_others(X: Any, rows: IntArray) -> tuple[FloatArray, FloatArray]:
 
 
 def widened(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """A range, wider by half its width on both sides, and never empty."""
+    """Return a range, wider by half its width on both sides, and never empty."""
     width = np.maximum(high - low, _SQUARE_ROOT_OF_ROUND_OFF * (1.0 + np.abs(high)))
     return low - 0.5 * width, high + 0.5 * width

@@ -115,7 +115,7 @@ def on_encoded_columns(model: Any) -> Any:
 
 
 def known_features(known: Any, y: Any) -> pd.DataFrame:
-    """The other columns, and the target last, as one table with names of its own."""
+    """Return the other columns, and the target last, as one table with names of its own."""
     frame = pd.DataFrame(known).infer_objects()
     if y is not None:
         frame = pd.concat([frame, pd.Series(np.asarray(y), index=frame.index)], axis=1)

@@ -82,7 +82,7 @@ def norms_by(function: GradientNorm | None, model: Any, X: Any, y: Array) -> Flo
 
 
 def unwrapped(model: Any) -> Any:
-    """The model inside a search over parameters or a frozen estimator, where it is one."""
+    """Return the model inside a search over parameters or a frozen estimator, where it is one."""
     while isinstance(model, FrozenEstimator) or hasattr(model, "best_estimator_"):
         model = getattr(model, "best_estimator_", None) or model.estimator
     return model
@@ -96,7 +96,7 @@ def _not_applicable(model: Any, why: str) -> AttackNotApplicableError:
 
 
 def _matrix(model: Any, X: Any) -> Any:
-    """Records as floats, dense or CSR, once the model itself has accepted them."""
+    """Return the records as floats, dense or CSR, once the model itself has accepted them."""
     return check_array(select_columns(model, X), accept_sparse="csr", dtype=np.float64)
 
 
@@ -148,7 +148,7 @@ def _lengths(rows: FloatArray) -> FloatArray:
 
 
 def _classification_residual(model: Any, a: FloatArray, p: FloatArray, y: Array) -> FloatArray:
-    """Derivative of the cross entropy, of shape (n,) or (n, n_classes)."""
+    """Return the derivative of the cross entropy, of shape (n,) or (n, n_classes)."""
     codes = _class_codes(model, y)
     binary = a.shape[1] == 1
     a = a[:, 0] if binary else a
@@ -162,7 +162,7 @@ def _classification_residual(model: Any, a: FloatArray, p: FloatArray, y: Array)
 def _regression_residual(
     model: Any, a: FloatArray, predicted: FloatArray, y: FloatArray
 ) -> FloatArray:
-    """Derivative of half the squared error or of the Poisson likelihood, of shape (n,)."""
+    """Differentiate half the squared error or the Poisson likelihood, of shape (n,)."""
     if a.shape[1] != 1:
         raise _not_applicable(model, "it has several targets")
     counts = isinstance(model, PoissonRegressor | CountRegressionMixin)
@@ -204,7 +204,7 @@ def _squared_network_gradients(model: Any, X: Any, y: FloatArray) -> FloatArray:
 
 
 def _output_residual(activation: str, z: FloatArray, y: FloatArray) -> FloatArray:
-    """Derivative of the loss in the last layer's predictors, of shape (n, n_outputs)."""
+    """Return the derivative of the loss in the last layer's predictors, of shape (n, n_outputs)."""
     if activation == "softmax":
         return SoftmaxLoss().residual(z, y)
     losses = {"logistic": LogisticLoss(), "identity": SquaredLoss(), "exp": PoissonLoss()}

@@ -14,7 +14,7 @@ from skleak.utils._warnings import outer_stacklevel
 
 
 def as_records(X: Any, name: str) -> Any:
-    """Records as the model is to be asked about them: DataFrames and sparse matrices stay so."""
+    """Return records as the model is to be asked about them: frames and sparse matrices stay so."""
     if sparse.issparse(X):
         X = X.tocsr()
     elif not hasattr(X, "columns"):
@@ -89,7 +89,7 @@ def _answers(model: Any) -> bool:
 def as_reference(
     candidates: Any, X: Any, y: Any, name: str = "X_candidates"
 ) -> tuple[Any, Array] | None:
-    """Reference records and their targets, with the columns of the candidates, or None.
+    """Return the reference records and their targets, with the columns of the candidates, or None.
 
     The name is that of the candidates, in messages.
     """

@@ -52,7 +52,7 @@ def reconstruct_known(missing: MissingGradient) -> FloatArray:
 
 
 def reconstruct_roots(missing: MissingGradient) -> FloatArray:
-    """Records that a gradient without an intercept allows, given the target.
+    """Return the records that a gradient without an intercept allows, given the target.
 
     Returns (2, n_targets, d): one for each solution ``a`` of ``r(a) a = g.w``; equal where there
     is but one.

@@ -8,18 +8,19 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator
 from sklearn.metrics import r2_score
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary.hypotheses import chebyshev_nodes, maximize
 from skleak.adversary.knowledge import (
     Secret,
+    as_column,
     as_table,
     attribute_prior,
-    column_names,
     find_secret,
     range_of_others,
+    remember_columns,
     resolve_records,
     without_attribute,
 )
@@ -90,12 +91,9 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
 
     def _remember(self, table: Any, secret: Secret) -> None:
         """Set what is fitted but for the prior, and forget an earlier fit."""
-        for name in ("feature_names_in_", "prior_", "estimates_"):
+        for name in ("prior_", "estimates_"):
             self.__dict__.pop(name, None)
-        names = column_names(table)
-        self.n_features_in_ = table.shape[1]
-        if names is not None:
-            self.feature_names_in_ = names
+        remember_columns(self, table)
         self.records_ = resolve_records(self.records, table.shape[0])
         self.numeric_ = secret.numeric
         if secret.values is None:
@@ -109,9 +107,7 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
                 f"{type(self).__name__} needs `y`, the targets the model was trained on: the "
                 "adversary knows them. Pass `fit(X, y)`."
             )
-        y = column_or_1d(y)
-        check_consistent_length(table, y)
-        return y
+        return as_column(y, table)
 
     @property
     def _candidates(self) -> Array:
@@ -129,11 +125,11 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
 
     @abstractmethod
     def _read(self, released: Any, noise_scale: Any) -> tuple[Any, int, bool]:
-        """Validated releases, their number, and whether a single one was given."""
+        """Return the validated releases, their number, and whether a single one was given."""
 
     @abstractmethod
     def _read_each(self, released: Any, noise_scale: Any) -> tuple[Any, int]:
-        """Validated releases, one for each target, and their number."""
+        """Return the validated releases, one for each target, and their number."""
 
     @abstractmethod
     def _scores(self, releases: Any, rows: slice) -> FloatArray:

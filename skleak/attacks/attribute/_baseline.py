@@ -74,7 +74,7 @@ class _Baseline(AttributeAttack):
 
     @abstractmethod
     def _estimate(self, known: Any, y: Any, column: FloatArray) -> FloatArray:
-        """A guess of a quantity for every record, of shape (n,), from the others."""
+        """Return a guess of a quantity for every record, of shape (n,), from the others."""
 
     def _check_target(self, y: Any, table: Any) -> Any:
         secret = self.attribute is None or is_target(self.attribute, column_names(table))

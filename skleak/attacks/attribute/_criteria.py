@@ -18,6 +18,7 @@ from skleak.utils._predictions import (
     class_probabilities,
     classifies,
     complements,
+    joined,
     log_probabilities,
     select_columns,
     with_unseen,
@@ -133,7 +134,7 @@ def confusion_scores(y: Array, known: Array, own: Array, targets: IntArray) -> F
     """
     attack_success(known[:1], y[:1])
     # By hashing, not sorting: labels may be strings, and there are many at every release.
-    codes, classes = pd.factorize(_by_value(y, known, own.ravel()))
+    codes, classes = pd.factorize(joined(y, known, own.ravel()))
     k, n = len(classes), len(y)
     true, predicted = codes[:n], codes[n : 2 * n]
     candidate = codes[2 * n :].reshape(own.shape)
@@ -181,12 +182,6 @@ def _log_curve(curve: Any, margins: FloatArray) -> FloatArray:
     if decisions.ndim == 1:
         decisions = np.column_stack([np.zeros(len(decisions)), decisions])
     return np.asarray(log_softmax(decisions, axis=1))
-
-
-def _by_value(*arrays: Array) -> Array:
-    """One array after the other; strings and numbers stay different, which NumPy would mix."""
-    kinds = {"b" if a.dtype.kind in "biuf" else a.dtype.kind for a in arrays}
-    return np.concatenate(arrays if len(kinds) == 1 else [a.astype(object) for a in arrays])
 
 
 def numbers_of(y: Array) -> FloatArray:

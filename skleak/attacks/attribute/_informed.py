@@ -257,7 +257,7 @@ class InformedAttributeInference(SomeTargets, AttributeAttack):
         return np.nan_to_num((gaps**2).sum(axis=2), nan=np.inf)
 
     def _most_probable(self, scores: FloatArray) -> Any:
-        """The closest value: no prior enters."""
+        """Return the closest value: no prior enters."""
         return self.values_[scores.argmax(axis=-1)]
 
     @available_if(_no_posterior)

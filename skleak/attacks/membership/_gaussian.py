@@ -356,7 +356,7 @@ class GaussianLinearMembership(ConfidentialMixin, NoMetadataRequests, BaseEstima
             return float(-0.5 * self._prior * np.log1p(-self.leverages_).mean())
 
     def generalization_gap(self) -> float:
-        """Expected squared error on fresh responses minus that on training ones.
+        """Return the expected squared error on fresh responses minus that on training ones.
 
         Returns
         -------

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary.hypotheses import check_weights
+from skleak.adversary.knowledge import remember_columns
 from skleak.adversary.membership import (
     Statistic,
     as_records,
@@ -190,7 +191,7 @@ class MembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRequests
         self.n_reference_ = 0 if self._reference is None else len(self._reference[1])
         if self.threshold == "calibrated" and self._reference is not None:
             reference_rank(self.prior, self.n_reference_)
-        self._remember_columns(X)
+        remember_columns(self, X)
         return self
 
     def _scores(self, model: Any, records: tuple[Any, Array]) -> FloatArray:

@@ -7,11 +7,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from scipy import sparse
 from scipy.special import expit, logit
-from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary.hypotheses import check_weights_known, last_step, weights_of_both
-from skleak.adversary.knowledge import as_table, resolve_records
+from skleak.adversary.knowledge import as_column, as_table, remember_columns, resolve_records
 from skleak.adversary.membership import removal_obstacle
 from skleak.attacks.membership._exact import ExactRates, ExactTest, fit_exact_test
 from skleak.attacks.membership._rates import MembershipRates
@@ -207,8 +206,7 @@ class LikelihoodRatioMembership(
             columns or labels, or the candidates, where a shadow model cannot be trained, for
             invalid weights, and for an estimator that was fitted with weights where none are given.
         """
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
+        self._forget()
         known = X_reference is not None or y_reference is not None
         self.method_ = self.method
         if self.method == "auto":
@@ -225,15 +223,14 @@ class LikelihoodRatioMembership(
         else:
             check_weights_known(self.estimator, weighted=sample_weight is not None)
             records = self._fit_shadows(X, y, X_reference, y_reference, weights)
-        self._remember_columns(records)
+        remember_columns(self, records)
         self.classes_ = np.arange(2)
         self._prior, self._log_odds = float(self.prior), float(logit(self.prior))
         return self
 
     def _fit_exact(self, X: Any, y: Any, weights: tuple[Any, Any]) -> Any:
         table = X.tocsr() if sparse.issparse(X) else as_table(X)
-        y = column_or_1d(y)
-        check_consistent_length(table, y)
+        y = as_column(y, table)
         self.records_ = resolve_records(self.records, table.shape[0])
         own, _ = weights_of_both(table, None, weights, "reference_sample_weight")
         self._test: ExactTest | ShadowTest

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary.hypotheses import check_weights_known
-from skleak.adversary.knowledge import resolve_records
+from skleak.adversary.knowledge import remember_columns, resolve_records
 from skleak.adversary.membership import calibrated_threshold, reference_rank
 from skleak.attacks.membership._rates import MembershipRates
 from skleak.attacks.membership._raw_records import RawRecords
@@ -196,8 +196,7 @@ class RobustMembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRe
             where a model cannot be trained, for invalid weights, and for an estimator that was
             fitted with weights where none are given.
         """
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
+        self._forget()
         check_weights_known(self.estimator, weighted=sample_weight is not None)
         weights = sample_weight, reference_sample_weight
         offline = self.method == "offline"
@@ -228,7 +227,7 @@ class RobustMembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRe
         self._usual = usual_likelihoods(known, models.trained_on, self.interpolation_)
         self.usual_likelihoods_ = self._usual[: len(self.records_)]
         self._gamma, self._prior = float(self.gamma), float(self.prior)
-        self._remember_columns(candidates.X)
+        remember_columns(self, candidates.X)
         return self
 
     def _ratios(self, released: Any) -> tuple[FloatArray, FloatArray, bool]:

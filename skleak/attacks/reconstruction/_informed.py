@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags, check_consistent_length, column_or_1d
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary.hypotheses import (
@@ -17,9 +17,10 @@ from skleak.adversary.hypotheses import (
     read_releases,
 )
 from skleak.adversary.knowledge import (
+    as_column,
     as_table,
-    column_names,
     ranges_of_others,
+    remember_columns,
     resolve_records,
     take_rows,
 )
@@ -35,11 +36,17 @@ from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.state import NoiseShape
 from skleak.utils._confidential import ConfidentialMixin, leaves_whole
 from skleak.utils._linalg import augment
-from skleak.utils._sklearn_compat import HasMethods, NoMetadataRequests, StrOptions, fit_context
+from skleak.utils._sklearn_compat import (
+    HasMethods,
+    NoMetadataRequests,
+    RawTableMixin,
+    StrOptions,
+    fit_context,
+)
 from skleak.utils._typing import FloatArray
 
 
-class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
+class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, RawTableMixin, BaseEstimator):
     """Reconstruct whole records from one release: the generalised-linear attack of [BCH22].
 
     At the minimiser all gradients sum to zero. The adversary knows all other records, hence the
@@ -158,13 +165,8 @@ class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, BaseEstimato
             fitted with weights where none are given.
         """
         table = as_table(X)
-        y = column_or_1d(y)
-        check_consistent_length(table, y)
-        self.__dict__.pop("feature_names_in_", None)
-        names = column_names(table)
-        self.n_features_in_ = table.shape[1]
-        if names is not None:
-            self.feature_names_in_ = names
+        y = as_column(y, table)
+        remember_columns(self, table)
         self.records_ = resolve_records(self.records, table.shape[0])
         self._weights = weights = check_weights(sample_weight, table)
         weighted = weights is not None
@@ -191,7 +193,7 @@ class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, BaseEstimato
         return self
 
     def _clipping_range(self) -> tuple[FloatArray, FloatArray] | None:
-        """Ends of the range, both of shape (n_targets, n_reconstructed) or broadcast to it."""
+        """Return the ends of the range, (n_targets, n_reconstructed) or broadcast to it."""
         if self.bounds is None:
             return None
         if isinstance(self.bounds, str):
@@ -242,7 +244,7 @@ class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, BaseEstimato
         return records[0] if releases.single else records
 
     def _missing(self, w: FloatArray) -> MissingGradient:
-        """The gradients that are missing at a release, in the metric of its noise."""
+        """Return the gradients that are missing at a release, in the metric of its noise."""
         missing = MissingGradient.of(self._objective, w, self.records_)
         shape = self._noise.matrix
         if shape is None or not self._known_target:  # isotropic, or no metric enters
@@ -304,9 +306,7 @@ class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, BaseEstimato
         return -float(np.mean((guesses - values) ** 2))
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that raw records are taken, and that targets are needed."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
+        """Tell scikit-learn that raw records may not have missing values."""
+        tags: Tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False
         return tags

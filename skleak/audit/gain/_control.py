@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from skleak.adversary.hypotheses import count_releases, ignoring_mismatches, weights_of_both
-from skleak.adversary.knowledge import as_table
+from skleak.adversary.knowledge import as_column, as_table
 from skleak.attacks import (
     ImputationAttack,
     InformedAttributeInference,
@@ -12,7 +12,6 @@ from skleak.attacks import (
 )
 from skleak.audit.gain._control_samples import (
     Samples,
-    checked_targets,
     copy_with,
     same_columns,
     samples_of,
@@ -113,7 +112,7 @@ def attribute_gain(
     """
     level = check_level(confidence_level)
     train, others = same_columns(as_table(X_train), as_table(X_control))
-    y_train, y_others = checked_targets(y_train, train), checked_targets(y_control, others)
+    y_train, y_others = as_column(y_train, train), as_column(y_control, others)
     given = sample_weight, control_sample_weight
     weights = weights_of_both(train, others, given, "control_sample_weight")
     samples = samples_of(attack, train, y_train, others, y_others, weights)
@@ -152,7 +151,7 @@ def _exchanges(control: str, attack: Any) -> bool:
 
 
 def _prior_attack(attack: Any, samples: Samples) -> PriorAttack:
-    """A guess from frequencies, or from the prior that the attack was given."""
+    """Return a guess from frequencies, or from the prior that the attack was given."""
     stated = getattr(attack, "prior", "marginal")
     prior: Any = "marginal" if isinstance(stated, str) else stated
     return PriorAttack(attack.attribute, values=samples.values, prior=prior)

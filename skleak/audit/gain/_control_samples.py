@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary.hypotheses import attack_weights
@@ -23,6 +22,7 @@ from skleak.adversary.knowledge import (
 from skleak.metrics import attack_success, squared_errors
 from skleak.utils._confidential import without_ledger
 from skleak.utils._features import is_single_feature, resolve_features
+from skleak.utils._predictions import joined
 from skleak.utils._typing import Array, FloatArray
 
 
@@ -74,7 +74,7 @@ class Samples:
         """Success with every control record in the place of a training record, likewise."""
         train, control = self.sides
         table = _one_below_another(train.X, control.X)
-        y = _joined([train.y, control.y])
+        y = joined(train.y, control.y)
         n, weights = len(train.y), None
         if train.weights is not None and control.weights is not None:
             weights = np.concatenate([train.weights, control.weights])
@@ -124,7 +124,7 @@ def samples_of(
             f"records and {n_missing[1]} in the control records. Drop those records, or give the "
             "missing value a name of its own, for instance 'unknown'."
         )
-    secret = secret_of(_joined(columns), index, attack.attribute, getattr(attack, "values", None))
+    secret = secret_of(joined(*columns), index, attack.attribute, getattr(attack, "values", None))
     shared: dict[str, Any] = {"values": secret.values}
     if getattr(attack, "estimator", None) is not None:
         shared["estimator"] = _with_public_steps(attack.estimator, train, y_train)
@@ -195,24 +195,11 @@ def _same_categories(train: Any, control: Any) -> tuple[Any, Any]:
 def _one_below_another(train: Any, control: Any) -> Any:
     if isinstance(train, pd.DataFrame):
         return pd.concat([train, control], ignore_index=True)
-    return _joined([train, control])
-
-
-def _joined(arrays: list[Array]) -> Array:
-    """One array after the other; strings and numbers stay different, which NumPy would mix."""
-    kinds = {"b" if array.dtype.kind in "biuf" else array.dtype.kind for array in arrays}
-    return np.concatenate(arrays if len(kinds) == 1 else [a.astype(object) for a in arrays])
-
-
-def checked_targets(y: Any, table: Any) -> Array:
-    """Return targets as one column, one for each record of a table."""
-    y = column_or_1d(y)
-    check_consistent_length(table, y)
-    return y
+    return joined(train, control)
 
 
 def _with_public_steps(estimator: Any, X: Any, y: Array) -> Any:
-    """A pipeline whose preprocessing is fitted on the training records; other models unchanged."""
+    """Fit the preprocessing of a pipeline on the training records; other models stay."""
     if not isinstance(estimator, Pipeline) or len(estimator.steps) < 2:
         return estimator
     try:
@@ -223,7 +210,7 @@ def _with_public_steps(estimator: Any, X: Any, y: Array) -> Any:
 
 
 def copy_with(attack: Any, **params: Any) -> Any:
-    """An unfitted copy with other parameters; what these hold, such as fitted steps, stays."""
+    """Copy unfitted, with other parameters; what these hold, such as fitted steps, stays."""
     if hasattr(attack, "get_params"):
         own = type(attack)(**attack.get_params(deep=False))
     else:

@@ -136,7 +136,7 @@ def _whitened(values: FloatArray, root: FloatArray | None) -> FloatArray:
 
 
 def _unit_noise(draws: FloatArray, dependent: bool) -> FloatArray:
-    """Standard deviations of draws, of shape (p,), or a root of their covariance, (p, p)."""
+    """Return standard deviations of draws, of shape (p,), or a root of their covariance, (p, p)."""
     n, p = draws.shape
     if not dependent:
         spread = draws.std(axis=0, ddof=1)

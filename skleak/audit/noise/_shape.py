@@ -37,7 +37,7 @@ def audited_shape(model: PublicModel, fitted: Any, attribute: Any) -> NoiseShape
 
 
 def shape_of_fit(noise: NoiseShape, fitted: Any) -> NoiseShape:
-    """The shape of noise that follows the data, with its matrix for the data as they are.
+    """Return the shape of noise that follows the data, with its matrix for the data as they are.
 
     Returns: confidential.
     """

@@ -13,9 +13,11 @@ from skleak.rendering.results import (
     SHARE,
     best_rows,
     counts_success,
+    derived,
     gained,
     guess_success,
     levels,
+    made_at_once,
     own_advantages,
     record_advantages,
     tightest,
@@ -25,6 +27,8 @@ from skleak.rendering.results import (
 KEPT, EXCEEDS, UNKNOWN, INVALID = "kept", "exceeds", "unknown", "invalid"
 
 
+@derived
+@made_at_once
 def decision(report: AuditFacts) -> dict[str, Any]:
     """Find the smallest noise scale that keeps the advantage within the limit.
 
@@ -74,6 +78,7 @@ def decision(report: AuditFacts) -> dict[str, Any]:
     }
 
 
+@derived
 def largest_advantages(report: AuditFacts) -> pd.DataFrame:
     """Return the largest advantage over the prior that an attacker may have, by noise scale.
 

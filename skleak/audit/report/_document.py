@@ -42,6 +42,7 @@ from skleak.rendering.results import (
     floor_advantages,
     floor_of,
     levels,
+    made_at_once,
     merged_bounds,
     points,
     record_advantages,
@@ -51,6 +52,7 @@ from skleak.rendering.results import (
 _FOOTER = "To publish the model, publish what `release()` returns, and nothing of this report."
 
 
+@made_at_once
 def audit_document(report: AuditFacts, *, figures: bool) -> Document:
     """Put the report of an audit in order: the answer, key numbers, tables and conditions."""
     guesses = counts_success(report)

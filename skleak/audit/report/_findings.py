@@ -23,11 +23,13 @@ from skleak.rendering.results import (
     SHARE,
     best_rows,
     counts_success,
+    derived,
     failed_rows,
     floor_of,
     gives_away,
     imputation_error,
     levels,
+    made_at_once,
     median,
     middle_noise,
     most_exposed,
@@ -42,6 +44,8 @@ _NEARLY = 0.95
 Topic = Callable[[AuditFacts], Finding | None]
 
 
+@derived
+@made_at_once
 def facts(report: AuditFacts) -> tuple[Finding, ...]:
     """Find what the numbers of an audit say; the first entry is the summary."""
     if report.results.empty:

@@ -83,7 +83,7 @@ def rates(scores: FloatArray, member: Array, attacked: Array, level: float) -> R
 
 
 def _found(weights: FloatArray, truth: Array, ends: Array, levels: list[float]) -> list[float]:
-    """True positive rates at the best thresholds with few false positives, one for each level."""
+    """Find true positive rates at the best thresholds with few false positives, by level."""
     false = np.cumsum(np.where(truth, 0.0, weights))[ends]
     true = np.cumsum(np.where(truth, weights, 0.0))[ends]
     if false[-1] == 0.0 or true[-1] == 0.0:
@@ -124,7 +124,7 @@ def _independent(truth: Array, ends: Array, rate: float, tail: float) -> tuple[f
 
 
 def best_rate(distances: FloatArray, rate: float) -> float:
-    """True positive rate of the best pooled test at a false positive rate; NaN where unknown.
+    """Find the true positive rate of the best pooled test at a false positive rate, or NaN.
 
     Shapes: ``distances`` (...), each between N(0, 1) and N(distance, 1); infinite ones are told
     apart for sure, and NaN are left out.

@@ -23,6 +23,7 @@ import numpy as np
 from scipy.optimize import elementwise
 from scipy.special import log_ndtr, ndtr, ndtri
 
+from skleak.bounds._prior import is_likeliest
 from skleak.bounds._water_filling import MAX_DISTANCE, TINY
 from skleak.utils._typing import FloatArray
 
@@ -40,10 +41,10 @@ def pairwise_advantage(mu: FloatArray, prior: FloatArray) -> FloatArray:
     low, high = np.full(len(p), LOWEST_LOG_TOTAL), -np.log(largest[:, 0])
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
-        rising = _slope(mu, p, largest, np.exp(middle)[:, np.newaxis]) >= 0.0
+        rising = _slope(mu, p, np.exp(middle)[:, np.newaxis]) >= 0.0
         low, high = np.where(rising, low, middle), np.where(rising, middle, high)
     total = np.exp(0.5 * (low + high))[:, np.newaxis]
-    star = np.arange(p.shape[1]) == p.argmax(axis=1)[:, np.newaxis]
+    star = is_likeliest(p)
     rest = np.where(star, 0.0, p).sum(axis=1)
     solved = _dual_gain(mu, p, _weights(p, total)[0])
     prior_alone = _dual_gain(mu, p, np.where(star, 1.0, 0.0))
@@ -65,8 +66,8 @@ def _weights(p: FloatArray, total: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.maximum(low - ratio * high, 0.0) / (1.0 - ratio), ratio
 
 
-def _slope(mu: FloatArray, p: FloatArray, largest: FloatArray, total: FloatArray) -> FloatArray:
-    """Derivative of the dual in W, of shape (n,)."""
+def _slope(mu: FloatArray, p: FloatArray, total: FloatArray) -> FloatArray:
+    """Return the derivative of the dual in W, of shape (n,)."""
     weights, ratio = _weights(p, total)
     thresholds = _thresholds(mu, p, weights, total)
     with np.errstate(divide="ignore", over="ignore"):

@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from skleak.bounds import gdp_advantage, tradeoff_advantage
-from skleak.channels._base import Channel, repeat_secrets
 from skleak.channels._bounds_table import Bound
 from skleak.channels._validation import record_priors
 from skleak.channels.gaussian._hull import hull_coordinates, squared_distances_from
 from skleak.channels.gaussian._integrals import gaussian_information, gaussian_success
+from skleak.channels.gaussian._points import PointsChannel, check_points
 from skleak.channels.gaussian._sampling import Sampling
 from skleak.utils._arguments import check_finite
 from skleak.utils._random import make_generator
@@ -25,7 +25,7 @@ GaussianIntegral = Callable[
 ]
 
 
-class GaussianChannel(Channel):
+class GaussianChannel(PointsChannel):
     """Release ``e_X + N(0, noise_scale^2 I)``: output perturbation, seen by an attacker.
 
     Encoding e_m is what would be released without noise if the secret had value m, for instance
@@ -105,15 +105,9 @@ class GaussianChannel(Channel):
         max_points: int = 65536,
         random_state: RandomState = 0,
     ) -> None:
-        if not tolerance > 0:
-            raise ValueError(f"`tolerance` must be positive; got {tolerance}.")
         self.noise_scale = _check_noise_scale(noise_scale)
         self.encodings = _check_encodings(encodings, self.noise_scale)
-        self.n_values = self.encodings.shape[-2]
-        self.n_records = len(self.encodings) if self.encodings.ndim == 3 else None
-        self.tolerance = tolerance
-        self.max_points = max_points
-        self.random_state = random_state
+        self._set_up(self.encodings, tolerance, max_points, random_state)
 
     def __repr__(self) -> str:
         return f"GaussianChannel(encodings of shape {self.encodings.shape})"
@@ -147,14 +141,10 @@ class GaussianChannel(Channel):
         >>> channel.sample([0, 2], n_releases=5, random_state=0).shape
         (2, 5, 3)
         """
-        array = np.asarray(secret)
-        if self.n_records is not None and array.ndim == 0:
-            array = np.full(self.n_records, array)
-        array = repeat_secrets(array, self.n_values, n_releases)
+        array = self._secrets(secret, n_releases)
         if self.n_records is None:
             center, scale = self.encodings[array], self.noise_scale
         else:
-            self._check_first_axis("secret", array.shape)
             records = np.arange(self.n_records).reshape(-1, *[1] * (array.ndim - 1))
             center, scale = self.encodings[records, array], self._per_record(array.ndim + 1)
         noise = make_generator(random_state).standard_normal(center.shape)
@@ -178,16 +168,10 @@ class GaussianChannel(Channel):
         >>> channel.log_likelihood([0.0]).round(4)
         array([-0.9189, -2.9189])
         """
-        y = check_finite("releases", releases)
         dimension = self.encodings.shape[-1]
-        if y.ndim == 0 or y.shape[-1] != dimension:
-            raise ValueError(
-                f"`releases` must have shape (..., {dimension}), the dimension of the encodings; "
-                f"got shape {y.shape}."
-            )
+        y = self._releases(releases, dimension)
         points, scale = self.encodings, self.noise_scale
         if self.n_records is not None:
-            self._check_first_axis("releases", y.shape[:-1])
             inner = [1] * (y.ndim - 2)
             points = points.reshape(self.n_records, *inner, *points.shape[1:])
             scale = self._per_record(y.ndim)
@@ -198,15 +182,8 @@ class GaussianChannel(Channel):
         constant = dimension * (np.log(scale) + 0.5 * np.log(2 * np.pi))
         return result - constant
 
-    def _check_first_axis(self, name: str, shape: tuple[int, ...]) -> None:
-        if not shape or shape[0] != self.n_records:
-            raise ValueError(
-                f"`{name}` must have a first axis of length {self.n_records}, one entry for each "
-                f"record; got shape {shape}."
-            )
-
     def _per_record(self, ndim: int) -> FloatArray:
-        """The noise scale, shaped to broadcast along the first of `ndim` axes."""
+        """Return the noise scale, shaped to broadcast along the first of `ndim` axes."""
         if self.noise_scale.ndim == 0:
             return self.noise_scale
         return self.noise_scale.reshape(-1, *[1] * (ndim - 1))
@@ -292,12 +269,7 @@ def _gaussian_divergence(squared_distance: FloatArray, order: float) -> FloatArr
 
 def _check_encodings(encodings: npt.ArrayLike, scale: FloatArray) -> FloatArray:
     """Validate and copy the encodings; repeat those of one record for several noise scales."""
-    points = check_finite("encodings", encodings)
-    if points.ndim not in (2, 3) or points.shape[-2] < 2 or points.size == 0:
-        raise ValueError(
-            "`encodings` must have shape (M, d), or (n, M, d) for n records, with M >= 2; got "
-            f"shape {points.shape}. A secret with one value has nothing to hide."
-        )
+    points = check_points("encodings", encodings)
     if scale.ndim > 1 or (points.ndim == 3 and scale.ndim and len(scale) != len(points)):
         raise ValueError(
             "`noise_scale` must be a number or have one entry for each record; got shape "

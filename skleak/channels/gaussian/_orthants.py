@@ -75,7 +75,7 @@ def _triangular(normals: FloatArray, distances: FloatArray) -> tuple[FloatArray,
 
 
 def _cell_measure(factor: FloatArray, distances: FloatArray, nodes: FloatArray) -> FloatArray:
-    """Standard normal measure of each cell, from boundaries in triangular form, shape (n,)."""
+    """Return the normal measure of each cell, from boundaries in triangular form, shape (n,)."""
     n, dimension, n_values = factor.shape
     measure = np.ones((n, len(nodes)))
     z = np.empty((dimension - 1, n, len(nodes)))

@@ -104,7 +104,7 @@ class Hypotheses:
         return self.means.shape[1] > 0 and bool(largest <= NEARLY)
 
     def averaged(self) -> "Hypotheses":
-        """The same means with the mean covariance, which is the identity in these coordinates."""
+        """Return the same means with the mean covariance, the identity in these coordinates."""
         n_values, k = self.means.shape
         roots = np.broadcast_to(np.eye(k), (n_values, k, k))
         return Hypotheses(self.means, roots, np.ones(n_values), 0)
@@ -160,7 +160,7 @@ class Hypotheses:
         return maps, shifts, diagonals[:, None] - diagonals
 
     def deviates(self, nodes: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Standard normal deviates, and the squared length of the rest in units of its variance.
+        """Return standard normal deviates, and the squared length of the rest over its variance.
 
         Shapes: ``nodes`` (K, dimension).
         """
@@ -210,7 +210,7 @@ def information_over_cube(hypotheses: Hypotheses, prior: FloatArray, nodes: Floa
 
 
 def line_information(hypotheses: Hypotheses, prior: FloatArray) -> float:
-    """The same where the hypotheses differ in one coordinate, on a lattice."""
+    """Return the same where the hypotheses differ in one coordinate, on a lattice."""
     nodes, weights = normal_lattice(1, STEP, RADIUS)
     return _expected_information(hypotheses, prior, nodes, np.zeros(len(nodes)), weights)
 

@@ -83,7 +83,7 @@ def _turn(points: FloatArray) -> FloatArray:
 
 @lru_cache(maxsize=1)
 def _candidate_axes() -> tuple[FloatArray, FloatArray]:
-    """Unit vectors spread over half a sphere (a Fibonacci lattice), and a frame for each."""
+    """Spread unit vectors over half a sphere (a Fibonacci lattice), with a frame for each."""
     index = np.arange(N_AXES)
     height = (index + 0.5) / N_AXES
     angle = np.pi * (1 + np.sqrt(5.0)) * index

@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import entr
 
-from skleak.channels._base import Channel, repeat_secrets
 from skleak.channels._bounds_table import Bound
 from skleak.channels._validation import record_priors
 from skleak.channels.gaussian._channel import GaussianChannel
+from skleak.channels.gaussian._points import PointsChannel, check_points
 from skleak.channels.gaussian._reduction import (
     Hypotheses,
     information_over_cube,
@@ -31,7 +31,7 @@ CubeValue = Callable[[Hypotheses, FloatArray, FloatArray], float]
 KnownValue = Callable[[GaussianChannel, FloatArray], tuple[Array, Array]]
 
 
-class UnequalGaussianChannel(Channel):
+class UnequalGaussianChannel(PointsChannel):
     """Release ``e_X + N(0, C_X)``: noise of a shape that depends on the data, seen by an attacker.
 
     Encoding e_m is what would be released without noise if the secret had value m, and C_m the
@@ -104,15 +104,10 @@ class UnequalGaussianChannel(Channel):
         max_points: int = 65536,
         random_state: RandomState = 0,
     ) -> None:
-        if not tolerance > 0:
-            raise ValueError(f"`tolerance` must be positive; got {tolerance}.")
-        self.means = _check_means(means)
+        self.means = np.array(check_points("means", means))
+        self.means.flags.writeable = False
         self.covariances, self._roots = _check_covariances(covariances, self.means.shape)
-        self.n_values = self.means.shape[-2]
-        self.n_records = len(self.means) if self.means.ndim == 3 else None
-        self.tolerance = tolerance
-        self.max_points = max_points
-        self.random_state = random_state
+        self._set_up(self.means, tolerance, max_points, random_state)
 
     def __repr__(self) -> str:
         return f"UnequalGaussianChannel(means of shape {self.means.shape})"
@@ -147,14 +142,10 @@ class UnequalGaussianChannel(Channel):
         >>> channel.sample([0, 2], n_releases=5, random_state=0).shape
         (2, 5, 3)
         """
-        array = np.asarray(secret)
-        if self.n_records is not None and array.ndim == 0:
-            array = np.full(self.n_records, array)
-        array = repeat_secrets(array, self.n_values, n_releases)
+        array = self._secrets(secret, n_releases)
         noise = make_generator(random_state).standard_normal((*array.shape, self.means.shape[-1]))
         if self.n_records is None:
             return self._draw(self.means, self._roots, array, noise)
-        self._check_first_axis("secret", array.shape)
         draws = [
             self._draw(self.means[i], self._roots[i], array[i], noise[i])
             for i in range(self.n_records)
@@ -188,17 +179,9 @@ class UnequalGaussianChannel(Channel):
         >>> channel.log_likelihood([0.0]).round(4)
         array([-0.9189, -2.1121])
         """
-        y = check_finite("releases", releases)
         d = self.means.shape[-1]
-        if y.ndim == 0 or y.shape[-1] != d:
-            raise ValueError(
-                f"`releases` must have shape (..., {d}), the dimension of the encodings; got "
-                f"shape {y.shape}."
-            )
-        n = 1
-        if self.n_records is not None:
-            self._check_first_axis("releases", y.shape[:-1])
-            n = self.n_records
+        y = self._releases(releases, d)
+        n = 1 if self.n_records is None else self.n_records
         flat = y.reshape(n, -1, d)
         means = self.means.reshape(n, self.n_values, d)
         roots = self._roots.reshape(n, self.n_values, d, d)
@@ -212,13 +195,6 @@ class UnequalGaussianChannel(Channel):
         result -= 0.5 * d * np.log(2 * np.pi)
         return result.reshape(*y.shape[:-1], self.n_values)
 
-    def _check_first_axis(self, name: str, shape: tuple[int, ...]) -> None:
-        if not shape or shape[0] != self.n_records:
-            raise ValueError(
-                f"`{name}` must have a first axis of length {self.n_records}, one entry for each "
-                f"record; got shape {shape}."
-            )
-
     @cached_property
     def _hypotheses(self) -> list[Hypotheses]:
         """Every record's hypotheses where they differ."""
@@ -231,7 +207,7 @@ class UnequalGaussianChannel(Channel):
         return all(hypotheses.equal for hypotheses in self._hypotheses)
 
     def _whitened(self, hypotheses: Hypotheses) -> GaussianChannel:
-        """The channel of a record whose covariances are all the mean one."""
+        """Return the channel of a record whose covariances are all the mean one."""
         same = hypotheses.means.shape[1] == 0
         return GaussianChannel(
             np.zeros((self.n_values, 1)) if same else hypotheses.means,
@@ -337,17 +313,6 @@ class UnequalGaussianChannel(Channel):
             rows[0]._replace(advantage=np.array([row.advantage for row in rows]))
             for rows in zip(*tables, strict=True)
         ]
-
-
-def _check_means(means: npt.ArrayLike) -> FloatArray:
-    points = np.array(check_finite("means", means))
-    if points.ndim not in (2, 3) or points.shape[-2] < 2 or points.size == 0:
-        raise ValueError(
-            "`means` must have shape (M, d), or (n, M, d) for n records, with M >= 2; got "
-            f"shape {points.shape}. A secret with one value has nothing to hide."
-        )
-    points.flags.writeable = False
-    return points
 
 
 def _check_covariances(

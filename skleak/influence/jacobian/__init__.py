@@ -15,6 +15,7 @@ from skleak.influence.jacobian._norms import (
     record_norms,
 )
 from skleak.influence.jacobian._secular import largest_eigenvalue
+from skleak.influence.jacobian._stacked import StackedParts
 
 __all__ = [
     "Columns",
@@ -23,6 +24,7 @@ __all__ = [
     "JointParts",
     "MultinomialFactor",
     "Norm",
+    "StackedParts",
     "check_one_predictor",
     "feature_norms",
     "joint_norm",

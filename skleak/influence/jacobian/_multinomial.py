@@ -24,10 +24,11 @@ from skleak.influence.jacobian._norms import (
     Columns,
     JointParts,
     Norm,
-    columns_in_order,
     feature_norms,
     joint_norm,
     joint_parts,
+    norm_of_joint,
+    norms_by_block,
     record_norms,
 )
 from skleak.utils._blocks import Blocks, add, dense, row_blocks
@@ -65,16 +66,11 @@ def _feature_norms(
     blocks: Sequence[Columns],
     norm: Norm = "spectral",
 ) -> FloatArray:
-    tables: dict[int, FloatArray] = {}
-    single = [k for k, block in enumerate(blocks) if block.is_single]
-    if single:
-        indices = np.array([blocks[k].indices[0] for k in single])  # type: ignore[index]
-        parts = _Parts.of(factor, Columns(indices), separate=True)
-        tables[-1] = np.sqrt(parts.map(_Block.diagonal, X, y))
-    for k, block in enumerate(blocks):
-        if k not in single:
-            tables[k] = _record_norms(factor, X, y, block, norm)
-    return columns_in_order(tables, single)
+
+    def squares(indices: IntArray) -> FloatArray:
+        return _Parts.of(factor, Columns(indices), separate=True).map(_Block.diagonal, X, y)
+
+    return norms_by_block(blocks, squares, lambda block: _record_norms(factor, X, y, block, norm))
 
 
 @joint_parts.register
@@ -102,9 +98,7 @@ def _joint_norm(
         # A few records, as in a small group: their Jacobians side by side.
         jacobians = parts.dense(dense(X), y) * np.sqrt(weights)[:, None, None]
         return float(linalg.norm(np.concatenate(list(jacobians), axis=1), 2))
-    joint = parts.gram(X, y, weights)
-    largest = linalg.eigvalsh(joint, subset_by_index=[m - 1, m - 1])[0]
-    return float(np.sqrt(max(largest, 0.0)))
+    return norm_of_joint(parts.gram(X, y, weights), norm)
 
 
 @dataclass(frozen=True)
@@ -191,7 +185,7 @@ class _Parts:
     def joint_sums(
         self, X: FloatArray, y: FloatArray, weight: FloatArray
     ) -> tuple[FloatArray, ...]:
-        """Sums over a dense block of which the matrix of `joint` is made."""
+        """Return the sums over a dense block of which the matrix of `joint` is made."""
         _, n, size = self.root.shape
         d, row, column = self.factor.n_features, *np.triu_indices(size)
         label = self.directions @ self.directions.T
@@ -295,7 +289,7 @@ class _Block:
         return self.r[:, self.parts.first] * self.r[:, self.parts.second]
 
     def _few(self, rows: IntArray) -> Iterator[IntArray]:
-        """Records in blocks of which the dense Jacobians fit."""
+        """Return the records in blocks of which the dense Jacobians fit."""
         width = self.images.shape[1] * (self.v.shape[2] + self.parts.directions.shape[1])
         for some in row_blocks(len(rows), width, _ELEMENTS):
             yield rows[some]

@@ -7,7 +7,7 @@ the reweighting factor and divides by the noise scale. Nothing of size
 here is for one predictor; a factor of another kind registers its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any, Literal, Protocol
@@ -47,7 +47,7 @@ class Columns:
         )
 
     def count(self, n_features: int, n_target_directions: int = 1) -> int:
-        """Number of directions of the block."""
+        """Return the number of directions of the block."""
         n = n_features if self.indices is None else len(self.indices)
         return n - self.constrained + self.target * n_target_directions
 
@@ -100,29 +100,32 @@ def feature_norms(
 
     Shapes: ``X`` (n, d); ``y`` (n,); returns (n, n_blocks).
     """
-    tables: dict[int, FloatArray] = {}
-    single = [k for k, block in enumerate(blocks) if block.is_single]
-    if single:
-        indices = np.array([blocks[k].indices[0] for k in single])  # type: ignore[index]
-        squares = Blocks.of(X, y, width=len(factor.coefficients)).map(
+
+    def squares(indices: IntArray) -> FloatArray:
+        return Blocks.of(X, y, width=len(factor.coefficients)).map(
             lambda X, y: _single_columns(factor, X, y, indices)
         )
-        tables[-1] = np.sqrt(squares)
-    for k, block in enumerate(blocks):
-        if k not in single:
-            tables[k] = record_norms(factor, X, y, block, norm)
-    return columns_in_order(tables, single)
+
+    return norms_by_block(blocks, squares, lambda block: record_norms(factor, X, y, block, norm))
 
 
-def columns_in_order(tables: dict[int, FloatArray], single: list[int]) -> FloatArray:
-    """Put columns (n,) by number, and those at the numbers of ``single`` from the table at -1.
+def norms_by_block(
+    blocks: Sequence[Columns],
+    squares: Callable[[IntArray], FloatArray],
+    norms: Callable[[Columns], FloatArray],
+) -> FloatArray:
+    """Put together the norms of single columns, found at once as squares, and those of blocks.
 
-    Returns (n, n_columns).
+    Returns (n, n_blocks).
     """
-    if not single and len(tables) == 1:
-        return tables[0][:, None]
-    order = [*(single if single else []), *(k for k in tables if k >= 0)]
-    return side_by_side(list(tables.values()))[:, np.argsort(order)]
+    single = [k for k, block in enumerate(blocks) if block.is_single]
+    several = [k for k in range(len(blocks)) if k not in single]
+    if len(several) == len(blocks) == 1:
+        return norms(blocks[0])[:, None]
+    indices = np.array([blocks[k].indices[0] for k in single], dtype=np.intp)  # type: ignore[index]
+    tables = [np.sqrt(squares(indices))] if single else []
+    tables += [norms(blocks[k]) for k in several]
+    return side_by_side(tables)[:, np.argsort([*single, *several])]
 
 
 @singledispatch
@@ -163,7 +166,7 @@ class JointParts(Protocol):
         """Entries of the largest table that the sums make of one record."""
 
     def joint_sums(self, X: FloatArray, y: FloatArray, weight: FloatArray) -> tuple[Any, ...]:
-        """Sums over a dense block; those of several blocks are added."""
+        """Return the sums over a dense block; those of several blocks are added."""
 
     def joint(self, sums: tuple[Any, ...]) -> FloatArray:
         """Sum of ``weights_i J_i J_i^T``, of shape (p, p), up to a rotation."""
@@ -220,7 +223,7 @@ class JacobianParts:
     def joint_sums(
         self, X: FloatArray, y: FloatArray, weight: FloatArray
     ) -> tuple[FloatArray, float, float]:
-        """Sums over a dense block of which the matrix of `joint` is made."""
+        """Return the sums over a dense block of which the matrix of `joint` is made."""
         # The Gram matrix of A x~, and not A times that of x~ times A: it would square the loss of
         # digits where A is ill-conditioned, as with more columns than records.
         turned = self.factor.response.T
@@ -246,14 +249,22 @@ class JacobianParts:
         """
         x, r, c, q = self.factor.derivatives(X, y)
         r, c, q = r * factors, c * (factors * self.length), q * (factors * self.target)
-        size = np.hypot(c, q)
-        present = size > 0.0
-        cosine = np.divide(c, size, out=np.zeros_like(c), where=present)
-        sine = np.divide(q, size, out=np.ones_like(q), where=present)
+        size, by_u, h = completed_square(r, c, q)
         p = x @ turned
         p *= size[:, None]
-        p += (r * cosine)[:, None] * along
-        return r, p, (r * sine) ** 2
+        p += by_u[:, None] * along
+        return r, p, h
+
+
+def completed_square(
+    r: FloatArray, c: FloatArray, q: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return ``s``, ``c |w_S| r / s`` and ``h`` of `JacobianParts`, given ``c |w_S|`` for c."""
+    size = np.hypot(c, q)
+    present = size > 0.0
+    cosine = np.divide(c, size, out=np.zeros_like(c), where=present)
+    sine = np.divide(q, size, out=np.ones_like(q), where=present)
+    return size, r * cosine, (r * sine) ** 2
 
 
 def _single_columns(

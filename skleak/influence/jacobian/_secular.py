@@ -36,18 +36,19 @@ def largest_eigenvalue(
 ) -> FloatArray:
     """Largest eigenvalue of ``rho diag(D) + p p^T + h g g^T``.
 
-    Shapes: ``diagonal``, ``g`` (k,); ``rho``, ``h`` (n,); ``p`` (n, k); returns (n,): to a few
-    units of round-off.
+    Shapes: ``diagonal``, ``g`` (k,), or (n, k) where records have their own; ``rho``, ``h`` (n,);
+    ``p`` (n, k); returns (n,): to a few units of round-off.
     """
-    top = rho * diagonal[-1]
-    pp, pg = np.einsum("ij,ij->i", p, p), np.sqrt(h) * (p @ g)
-    rise = _largest_of_two_by_two(pp, pg, h * (g @ g))
+    top = rho * diagonal[..., -1]
+    rise = _largest_of_two_by_two(_dot(p, p), np.sqrt(h) * _dot(p, g), h * _dot(g, g))
     scale = top + rise
     # The eigenvalue lies between the larger of `rise` and `top`, and their sum.
     result = np.maximum(top, rise)
     open_ = np.flatnonzero((top > _NEGLIGIBLE * scale) & (rise > _NEGLIGIBLE * scale))
     if len(open_):
         s = scale[open_]
+        if diagonal.ndim == 2:
+            diagonal, g = diagonal[open_], g[open_]
         secular = _Secular.of(diagonal, rho[open_] / s, p[open_], h[open_] / s, g, s)
         result[open_] = top[open_] + s * secular.root(rise[open_] / s)
     return result
@@ -58,6 +59,11 @@ def _largest_of_two_by_two(a: FloatArray, b: FloatArray, c: FloatArray) -> Float
     return 0.5 * (a + c) + np.hypot(0.5 * (a - c), b)
 
 
+def _dot(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Inner products of rows, of two tables or with one vector."""
+    return a @ b if b.ndim == 1 else np.einsum("ij,ij->i", a, b)
+
+
 @dataclass(frozen=True)
 class _Secular:
     """Coefficients of the secular equations of a block of records."""
@@ -65,7 +71,7 @@ class _Secular:
     gap: FloatArray  # rho (max D - D_j), (n, k)
     pp: FloatArray  # p_j^2, (n, k)
     pg: FloatArray  # p_j g_j, (n, k)
-    gg: FloatArray  # g_j^2, (k,)
+    gg: FloatArray  # g_j^2, (k,) or (n, k)
     h: FloatArray  # (n,)
 
     @classmethod
@@ -79,31 +85,32 @@ class _Secular:
         scale: FloatArray,
     ) -> "_Secular":
         # Equal entries of the diagonal count as one: most are zero where the block is small.
-        distinct, starts = np.unique(diagonal, return_index=True)
+        rises = np.any(np.atleast_2d(np.diff(diagonal)) > 0.0, axis=0)
+        starts = np.concatenate([[0], 1 + np.flatnonzero(rises)])
+        distinct = diagonal[..., starts]
         root = np.sqrt(scale)[:, None]
         p = p / root
         pp, pg, gg = p * p, p * g, g * g
-        if len(starts) < len(diagonal):
-            pp = np.add.reduceat(pp, starts, axis=1)
-            pg = np.add.reduceat(pg, starts, axis=1)
-            gg = np.add.reduceat(gg, starts)
-        return cls(np.outer(rho, distinct[-1] - distinct), pp, pg, gg, h)
+        if len(starts) < diagonal.shape[-1]:
+            pp, pg, gg = (np.add.reduceat(squares, starts, axis=-1) for squares in (pp, pg, gg))
+        return cls(rho[:, None] * (distinct[..., -1:] - distinct), pp, pg, gg, h)
 
     def take(self, i: IntArray) -> "_Secular":
-        """The equations of the records ``i``."""
+        """Return the equations of the records ``i``."""
         if len(i) == len(self.h):
             return self
-        return replace(self, gap=self.gap[i], pp=self.pp[i], pg=self.pg[i], h=self.h[i])
+        gg = self.gg[i] if self.gg.ndim == 2 else self.gg
+        return replace(self, gap=self.gap[i], pp=self.pp[i], pg=self.pg[i], gg=gg, h=self.h[i])
 
     def excess(self, t: FloatArray) -> FloatArray:
         """``1 / mu(t) - 1`` of each record: it rises through zero at the root."""
         resolvent = self.gap + t[:, None]
         np.divide(1.0, resolvent, out=resolvent)
-        a = np.einsum("ij,ij->i", self.pp, resolvent)
+        a = _dot(self.pp, resolvent)
         if not np.any(self.h):
             return 1.0 / a - 1.0
-        b = np.sqrt(self.h) * np.einsum("ij,ij->i", self.pg, resolvent)
-        return 1.0 / _largest_of_two_by_two(a, b, self.h * (resolvent @ self.gg)) - 1.0
+        b = np.sqrt(self.h) * _dot(self.pg, resolvent)
+        return 1.0 / _largest_of_two_by_two(a, b, self.h * _dot(resolvent, self.gg)) - 1.0
 
     def root(self, rise: FloatArray) -> FloatArray:
         """Root of each record's excess; zero where there is none."""

@@ -73,7 +73,7 @@ def _group_sums(
     parts: JointParts,
     chosen: frozenset[Any],
 ) -> Sums:
-    """Sums of the groups of a block that are among the chosen ones."""
+    """Return the sums of the groups of a block that are among the chosen ones."""
     found: Sums = {}
     for label, rows in pd.Series(np.arange(len(y))).groupby(groups).indices.items():
         some = rows[s[rows] > 0.0]

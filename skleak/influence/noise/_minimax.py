@@ -38,11 +38,11 @@ class MinimaxNoise(MinimaxCoordinates):
         return self.factor.with_response(response)
 
     def frame(self, columns: Columns) -> MinimaxFrame:
-        """A block of columns in these coordinates."""
+        """Return a block of columns in these coordinates."""
         return MinimaxFrame.within(self, columns)
 
     def joint(self, batch: RecordBatch, columns: Columns, noise_scale: float) -> MinimaxJoint:
-        """The information of many records together."""
+        """Return the information of many records together."""
         return MinimaxJoint.of(self, batch, columns, noise_scale)
 
     def records(self, X: FloatArray, y: FloatArray) -> MinimaxRecords:

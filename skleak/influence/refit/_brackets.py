@@ -10,17 +10,19 @@ here changes by a factor of at most ``exp(|t|)`` over a step t of the predictor,
 ``A1^-1`` and ``A'^-1`` differ by at most ``k = exp(max |x.D|) - 1`` relative to either.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
 from skleak.influence.jacobian import Columns
-from skleak.influence.noise import fixed_losses
+from skleak.influence.noise import fixed_losses, measuring_state
 from skleak.influence.refit._reach import Reach, leverages
-from skleak.influence.state import FitState
+from skleak.influence.state import FitState, RecordBatch, partial_state
 from skleak.utils._blocks import Blocks, dense, row_blocks
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
+from skleak.utils.blocks._dask import is_large
+from skleak.utils.summaries._selection import around_quantile
 
 # Relative error of losses and distances that were computed.
 _ROUNDING = 1e-9
@@ -38,32 +40,99 @@ def loss_brackets(
 
     For one predictor, noise of a fixed covariance and no reweighting. ``rows`` are the training
     rows that take part, ``columns`` None for the target, and ``quantile`` is the share of records
-    that stay below; the higher of two neighbours.
+    that stay below; the higher of two neighbours. Of records outside memory all have a row, lazily;
+    how far a candidate moves their predictors is bounded, and not measured.
 
     Shapes: ``rows`` (n,); ``columns`` (k,); ``values`` (n_values, k); returns (n, n_values) twice,
     at unit noise: entry ``[i, m]`` is for the data in which record i carries ``values[m]``.
     """
-    indices = np.arange(state.n_features) if measured.indices is None else measured.indices
-    reach = Reach.of(state, rows, columns, values, indices)
-    own, same = _own_losses(state, rows, columns, values, measured)
-    batch = state.training.take(rows)
-    losses = fixed_losses(state.at_noise(1.0), batch, [measured])[:, 0]
-    rank = int(np.ceil(quantile * (len(rows) - 1)))
-    start = _with_one_replaced(losses, own, rank)
-    error = _additive_error(state, rows, reach, indices, measured.target)
-    with np.errstate(invalid="ignore", over="ignore"):
-        relative = reach.operator + _ROUNDING
-        low, high = start * (1.0 - relative) - error, start * (1.0 + relative) + error
-    actual = float(np.sort(losses)[rank])
-    return (
-        np.where(same, actual, np.maximum(np.nan_to_num(low, nan=0.0), 0.0)),
-        np.where(same, actual, np.nan_to_num(high, nan=np.inf, posinf=np.inf)),
-    )
+    asked = (columns, values, measured)
+    objective, large = state.objective, is_large(state.objective.X)
+    unit = state.at_noise(1.0)
+    batch = state.training if large else state.training.take(rows)
+    losses: Any = fixed_losses(unit, batch, [measured])[:, 0]
+    known = np.where(batch.present, losses, np.nan) if large else losses
+    around = around_quantile(known, quantile, 1)
+    maxima = TableMaxima.of(state, None if large else rows, measured)
+    if not large:
+        return _Bounds(unit, *asked, around, maxima, None).of_rows(rows, batch, losses)
+    bounds = _Bounds(measuring_state(unit), *asked, around, maxima, maxima.leverage)
+    width = len(values) * 8 * objective.n_parameters
+    vectors = objective.y, objective.sample_weight, objective.reweights, losses
+    found = Blocks.of(objective.X, *vectors, width=width).map(_of_block, bounds)
+    return found[:, 0], found[:, 1]
+
+
+def _of_block(
+    X: FloatArray,
+    y: FloatArray,
+    s: FloatArray,
+    omega: FloatArray,
+    losses: FloatArray,
+    bounds: "_Bounds",
+) -> FloatArray:
+    """Brackets of the records of a block far from all others, (b, 2, n_values)."""
+    batch, rows = RecordBatch(X, y, s, omega), np.arange(len(y))
+    near = replace(bounds, state=partial_state(bounds.state, rows, batch))
+    return np.stack(near.of_rows(rows, batch, losses), axis=1)
 
 
 @dataclass(frozen=True)
-class _TableNorms:
-    """Norms of the training records, each of shape (n,)."""
+class _Bounds:
+    """What bounds every candidate: what is asked, and what all records give."""
+
+    state: FitState  # at unit noise
+    columns: IntArray | None
+    values: FloatArray
+    measured: Columns
+    around: FloatArray  # the losses at the rank that counts and at those next to it, (3,)
+    maxima: "TableMaxima"
+    longest: float | None  # largest leverage, where predictors of other records are not at hand
+
+    def of_rows(
+        self, rows: IntArray, batch: RecordBatch, losses: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Brackets of some training records, (n, n_values) twice, from their losses (n,)."""
+        given = self.columns, self.values
+        own, same = _own_losses(self.state, batch, *given, self.measured)
+        indices = _indices(self.state, self.measured)
+        reach = Reach.of(self.state, rows, *given, indices, longest=self.longest)
+        start, error = _with_one_replaced(losses, own, self.around), self._error(reach, indices)
+        with np.errstate(invalid="ignore", over="ignore"):
+            relative = reach.operator + _ROUNDING
+            low, high = start * (1.0 - relative) - error, start * (1.0 + relative) + error
+        actual = self.around[1]
+        return (
+            np.where(same, actual, np.maximum(np.nan_to_num(low, nan=0.0), 0.0)),
+            np.where(same, actual, np.nan_to_num(high, nan=np.inf, posinf=np.inf)),
+        )
+
+    def _error(self, reach: Reach, indices: IntArray) -> FloatArray:
+        """Largest change of a norm that does not scale with it, of shape (n, n_values)."""
+        state, inverse = self.state, self.state.factor.inverse_hessian
+        slope, root = _slope_and_root(state, self.measured)
+        block = float(np.linalg.norm(state.noise.whitened(inverse[indices]), 2))  # ||A E_S||
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            inverse_least = np.where(reach.least > 0.0, 1.0 / reach.least, np.inf)
+            change = 0.0 if state.objective.loss.quadratic else np.expm1(reach.predictor)
+            left = np.where(change < 1.0, change / (1.0 - change), np.inf)
+            tail = inverse_least * np.sqrt(_largest_variance(state)) * left
+            tail = np.where(left == 0.0, 0.0, tail)
+            own = _sizes(reach, slope, root, self.measured.target)
+            first, images, roots, weights = (
+                np.maximum(one, most) for one, most in zip(own, self.maxima.sizes, strict=True)
+            )
+            grown = 1.0 + reach.operator
+            moved = change * slope + (1.0 + change) * reach.watched
+            through_slope = moved * (grown * images + tail * roots)
+            through_residual = (1.0 + change) * reach.predictor * weights
+            through_residual = through_residual * (grown * block + tail * root)
+            return np.asarray(tail * first + through_slope + through_residual)
+
+
+@dataclass(frozen=True)
+class _Norms:
+    """Norms of some training records, each of shape (n,)."""
 
     weight: FloatArray
     curvature: FloatArray
@@ -72,68 +141,66 @@ class _TableNorms:
     image: FloatArray
 
 
-def _table_norms(state: FitState, rows: IntArray) -> _TableNorms:
-    objective, noise = state.objective, state.noise
-
-    def norms(X: FloatArray, y: FloatArray) -> FloatArray:
-        _, r, c, _ = state.factor.derivatives(X, y)
-        leverage, images = leverages(state.factor, X)
-        image = np.linalg.norm(noise.whitened(images), axis=1)
-        return np.column_stack([c, np.abs(r), leverage, image])
-
-    width = objective.n_parameters
-    numbers = Blocks.of(objective.X, objective.y, width=width, rows=rows).map(norms)
-    return _TableNorms(objective.weights[rows], *numbers.T)
+def _sizes(t: "_Norms | Reach", slope: float, root: float, target: bool) -> list[FloatArray]:
+    """Sizes of records, before or after a change, by which errors of norms are bounded."""
+    curved = t.weight * t.curvature
+    first = (slope * t.curvature + target) * np.sqrt(t.leverage) + t.residual * root
+    return [t.weight * first, curved * t.image, curved * np.sqrt(t.leverage), curved]
 
 
-def _additive_error(
-    state: FitState, rows: IntArray, reach: Reach, indices: IntArray, target: bool
+@dataclass(frozen=True)
+class TableMaxima:
+    """Largest numbers of the training records that take part."""
+
+    sizes: FloatArray  # see `_sizes`, (4,)
+    leverage: float  # largest ``x^T A x``
+
+    @classmethod
+    def of(cls, state: FitState, rows: IntArray | None, measured: Columns) -> Self:
+        """Find them in one pass; in all records for ``rows`` None."""
+        objective, alone = state.objective, measuring_state(state)
+        records = objective.X, objective.y, objective.weights
+        blocks = Blocks.of(*records, width=objective.n_parameters, rows=rows)
+        found = blocks.map_reduce(_maxima, np.maximum, alone, measured)
+        return cls(found[:-1], float(found[-1]))
+
+
+def _maxima(
+    X: FloatArray, y: FloatArray, weight: FloatArray, state: FitState, measured: Columns
 ) -> FloatArray:
-    """Largest change of a norm that does not scale with it, of shape (n, n_values)."""
-    inverse, noise = state.factor.inverse_hessian, state.noise
-    slope = float(np.linalg.norm(state.factor.weights[indices]))  # |w_S|
-    block = float(np.linalg.norm(noise.whitened(inverse[indices]), 2))  # ||A E_S||
-    root = float(np.sqrt(np.linalg.norm(inverse[np.ix_(indices, indices)], 2)))  # ||A^1/2 E_S||
-    table = _table_norms(state, rows)
+    """Maxima of a block, (5,)."""
+    some = weight > 0.0
+    X, y, weight = X[some], y[some], weight[some]
+    _, r, c, _ = state.factor.derivatives(X, y)
+    leverage, images = leverages(state.factor, X)
+    image = np.linalg.norm(state.noise.whitened(images), axis=1)
+    norms = _Norms(weight, c, np.abs(r), leverage, image)
+    sizes = _sizes(norms, *_slope_and_root(state, measured), measured.target)
+    return np.array([one.max(initial=0.0) for one in (*sizes, leverage)])
 
-    def largest(term: "Callable[[_TableNorms | Reach], FloatArray]") -> FloatArray:
-        return np.maximum(term(table).max(), term(reach))
 
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        inverse_least = np.where(reach.least > 0.0, 1.0 / reach.least, np.inf)
-        change = 0.0 if state.objective.loss.quadratic else np.expm1(reach.predictor)
-        left = np.where(change < 1.0, change / (1.0 - change), np.inf)
-        tail = inverse_least * np.sqrt(_largest_variance(state)) * left
-        tail = np.where(left == 0.0, 0.0, tail)
-        first = largest(
-            lambda t: (
-                t.weight
-                * ((slope * t.curvature + target) * np.sqrt(t.leverage) + t.residual * root)
-            )
-        )
-        images = largest(lambda t: t.weight * t.curvature * t.image)
-        roots = largest(lambda t: t.weight * t.curvature * np.sqrt(t.leverage))
-        weights = largest(lambda t: t.weight * t.curvature)
-        grown = 1.0 + reach.operator
-        moved = change * slope + (1.0 + change) * reach.watched
-        through_slope = moved * (grown * images + tail * roots)
-        through_residual = (1.0 + change) * reach.predictor * weights
-        through_residual = through_residual * (grown * block + tail * root)
-        return np.asarray(tail * first + through_slope + through_residual)
+def _slope_and_root(state: FitState, measured: Columns) -> tuple[float, float]:
+    """``|w_S|`` and ``||A^1/2 E_S||`` of the columns that are measured."""
+    indices, inverse = _indices(state, measured), state.factor.inverse_hessian
+    slope = float(np.linalg.norm(state.factor.weights[indices]))
+    return slope, float(np.sqrt(np.linalg.norm(inverse[np.ix_(indices, indices)], 2)))
+
+
+def _indices(state: FitState, measured: Columns) -> IntArray:
+    return np.arange(state.n_features) if measured.indices is None else measured.indices
 
 
 def _own_losses(
     state: FitState,
-    rows: IntArray,
+    batch: RecordBatch,
     columns: IntArray | None,
     values: FloatArray,
     measured: Columns,
 ) -> tuple[FloatArray, BoolArray]:
     """Loss of each record at each value, at the old minimiser, and which value is its own."""
-    objective, unit = state.objective, state.at_noise(1.0)
-    losses = np.empty((len(rows), len(values)))
-    for block in row_blocks(len(rows), objective.n_parameters):
-        own = state.training.take(rows[block])
+    losses = np.empty((len(batch), len(values)))
+    for block in row_blocks(len(batch), len(state.factor.coefficients)):
+        own = batch.take(block)
         X, y = dense(own.X).copy(), own.y
         for m, value in enumerate(values):
             if columns is None:
@@ -141,30 +208,29 @@ def _own_losses(
             else:
                 X[:, columns] = value
             moved = replace(own, X=X, y=y)
-            losses[block, m] = fixed_losses(unit, moved, [measured])[:, 0]
-    return losses, _is_own(state, rows, columns, values)
+            losses[block, m] = fixed_losses(state, moved, [measured])[:, 0]
+    return losses, is_own(batch, columns, values)
 
 
-def _is_own(
-    state: FitState, rows: IntArray, columns: IntArray | None, values: FloatArray
-) -> BoolArray:
+def is_own(batch: RecordBatch, columns: IntArray | None, values: FloatArray) -> BoolArray:
     """Mask of the value that each record has, of shape (n, n_values)."""
-    objective = state.objective
     if columns is None:
-        return np.asarray(objective.y[rows, None] == values[:, 0])
-    block = dense(objective.X[rows][:, columns])
+        return np.asarray(batch.y[:, None] == values[:, 0])
+    block = dense(batch.X[:, columns])
     return np.all(block[:, None, :] == values, axis=2)
 
 
-def _with_one_replaced(losses: FloatArray, own: FloatArray, rank: int) -> FloatArray:
-    """The loss of a rank, from 0, had each record another loss, of shape (n, n_values)."""
-    order = np.argsort(losses, kind="stable")
-    position = np.empty(len(order), dtype=np.intp)
-    position[order] = np.arange(len(order))
-    padded = np.concatenate([[-np.inf], losses[order], [np.inf]])  # one to the right
-    # Without a record, those above it move down by one.
-    below = np.where(position <= rank - 1, padded[rank + 1], padded[rank])
-    above = np.where(position <= rank, padded[rank + 2], padded[rank + 1])
+def _with_one_replaced(losses: FloatArray, own: FloatArray, around: FloatArray) -> FloatArray:
+    """The loss of a rank, had each record another loss, of shape (n, n_values).
+
+    ``around`` are the losses of the rank before, of the rank, and of the rank after, (3,).
+    """
+    before, at, after = around
+    # Without a record, those above it move down by one. Of equal losses any may be the one at the
+    # rank: the neighbors of that are then as good as equal to it.
+    slack = 1e-12 * abs(at)
+    below = np.where(losses < at - slack, at, before)
+    above = np.where(losses <= at + slack, after, at)
     return np.clip(own, below[:, None], above[:, None])
 
 

@@ -16,7 +16,7 @@ from skleak.utils.blocks._dask import is_large
 
 
 def records_here(state: FitState) -> int:
-    """Number of training records in memory, which is that of the predictors of a candidate."""
+    """Count the training records in memory, as the predictors of a candidate do."""
     X = state.objective.X
     return 0 if is_large(X) else int(X.shape[0])
 
@@ -72,7 +72,7 @@ class Change:
         return max(len(state.factor.coefficients), records_here(state))
 
     def take(self, which: IntArray) -> Self:
-        """Some of the candidates."""
+        """Return some of the candidates."""
         return replace(
             self,
             old=self.old[which],
@@ -129,7 +129,7 @@ class Change:
         return ChangedHessian(self.state.factor.inverse_hessian, basis, core)
 
     def refit(self, which: IntArray) -> FloatArray:
-        """Steps to the minimisers with some candidates in place of their records, found anew.
+        """Find anew the steps to the minimisers with some candidates in place of their records.
 
         Returns (k, p): NaN where no minimiser is reached, for which no other number may stand.
         """
@@ -139,7 +139,7 @@ class Change:
         return steps
 
     def newton_steps(self, which: IntArray) -> FloatArray:
-        """Steps of some candidates, all at once, (k, p); NaN where that does not lead there."""
+        """Step to some candidates, all at once, (k, p); NaN where that does not lead there."""
         some = self.take(which)
         return NewtonBatch(self.state, some.row, some.new, some.weight, some.gradient).steps()
 
@@ -201,5 +201,5 @@ class TargetChange(Change):
         return super().moves | (self.target != self.y)
 
     def take(self, which: IntArray) -> Self:
-        """Some of the candidates."""
+        """Return some of the candidates."""
         return replace(super().take(which), target=self.target[which])

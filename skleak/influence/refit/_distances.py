@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skleak.influence.refit._brackets import _ROUNDING, _is_own, _largest_variance, _table_norms
+from skleak.influence.jacobian import Columns
+from skleak.influence.refit._brackets import _ROUNDING, TableMaxima, _largest_variance, is_own
 from skleak.influence.refit._candidates import TABLE_ELEMENTS, candidate_encodings, encoded
 from skleak.influence.refit._changes import Change, TargetChange
 from skleak.influence.refit._reach import Reach
@@ -76,7 +77,7 @@ def distance_brackets(
             for bounds, sign in ((low, -1.0), (high, 1.0)):
                 rest = np.where(itself, -np.inf, distances[near] + sign * moved)
                 bounds[block, m] = np.maximum(bounds[block, m], rest.max(axis=1))
-    same, actual = _is_own(state, rows, columns, values), float(distances.max())
+    same, actual = is_own(state.training.take(rows), columns, values), float(distances.max())
     # Where a minimiser is not reached, the distance may be any.
     low = np.maximum(np.nan_to_num(low, nan=0.0, posinf=np.inf), 0.0) * (1.0 - _ROUNDING)
     high = np.nan_to_num(high, nan=np.inf, posinf=np.inf) * (1.0 + _ROUNDING)
@@ -125,7 +126,7 @@ def _measure_own(
     (columns, values), (ends, end_values) = secret, attribute
     assert ends is not None
     objective, n_ends = state.objective, len(end_values)
-    same = _is_own(state, rows, columns, values)
+    same = is_own(state.training.take(rows), columns, values)
     for m, value in enumerate(np.repeat(values[:, None], n_ends, axis=1)):
         changed = np.flatnonzero(~same[:, m])
         for block in row_blocks(len(changed), n_ends * Change.width(state), TABLE_ELEMENTS):
@@ -152,11 +153,11 @@ class _Pairs:
 
     @classmethod
     def of(cls, state: FitState, rows: IntArray, changed: Reach, others: Reach) -> "_Pairs":
-        leverages = _table_norms(state, rows).leverage, changed.leverage, others.leverage
+        longest = TableMaxima.of(state, rows, Columns()).leverage
         return cls(
             others.largest(),
             state.objective.loss.quadratic,
-            max(float(values.max()) for values in leverages),
+            max(longest, float(changed.leverage.max()), float(others.leverage.max())),
             _largest_variance(state),
         )
 

@@ -30,7 +30,7 @@ def inverse_hessians(candidates: Candidates, encodings: FloatArray | None = None
 
 
 def _woodbury(change: Change) -> FloatArray:
-    """``A - A U core U^T A`` of every candidate."""
+    """Return ``A - A U core U^T A`` of every candidate."""
     hessian = change.hessian()
     correction = np.einsum("bpk,bkl,bql->bpq", hessian.basis, hessian.core, hessian.basis)
     inverse = hessian.inverse - correction
@@ -38,7 +38,7 @@ def _woodbury(change: Change) -> FloatArray:
 
 
 def _refactorized(state: FitState, change: Change, encodings: FloatArray) -> FloatArray:
-    """The Hessian of every changed objective at its own minimiser, factorised anew."""
+    """Return the Hessian of every changed objective at its own minimiser, factorised anew."""
     p = encodings.shape[1]
     result = np.empty((len(change.y), p, p))
     same = np.all(change.old == change.new, axis=1) | (change.weight == 0.0)

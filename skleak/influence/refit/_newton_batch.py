@@ -41,7 +41,7 @@ class NewtonBatch:
     gradient: Callable[[IntArray, FloatArray], FloatArray]
 
     def steps(self) -> FloatArray:
-        """Steps from the fit to the minimisers, (b, p); NaN where none was reached."""
+        """Return the steps from the fit to the minimisers, (b, p); NaN where none was reached."""
         found = np.full(self.new.shape, np.nan)
         n, p = self.state.objective.X.shape[0], self.new.shape[1]
         if is_large(self.state.objective.X) or 2 * max(n, p * p) > _ELEMENTS:

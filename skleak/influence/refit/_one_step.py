@@ -90,7 +90,7 @@ class OneStep:
         return largest, own
 
     def compares_all(self, n_values: int) -> bool:
-        """True if all pairs of values are compared, and not just those with first and last."""
+        """Return True if all pairs of values are compared, not just those with first and last."""
         return n_values**2 * len(self.y) <= 2.0 * _MOST_PAIRS
 
     def information(self, j: int, nodes: FloatArray, step: float) -> FloatArray:
@@ -162,6 +162,6 @@ def whitened(state: FitState, points: FloatArray) -> FloatArray:
 
 
 def _squares(q: FloatArray, length: FloatArray, cross: FloatArray, own: float) -> FloatArray:
-    """``|A V q|^2``, of shape (n,)."""
+    """Return ``|A V q|^2``, of shape (n,)."""
     squares = q[:, 0] ** 2 * length + 2.0 * q[:, 0] * q[:, 1] * cross + q[:, 1] ** 2 * own
     return np.maximum(squares, 0.0)

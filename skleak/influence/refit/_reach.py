@@ -50,38 +50,49 @@ class Reach:
         columns: IntArray | None,
         values: FloatArray,
         watched: IntArray,
+        longest: float | None = None,
     ) -> Self:
         """Every value of a secret in some records, each number of shape (n, n_values).
+
+        With ``longest``, the largest leverage of a training record, steps and what they do to other
+        records are bounded, without a look at these.
 
         Shapes: ``rows`` (n,); ``columns`` (k,); ``values`` (n_values, k).
         """
         objective, parts = state.objective, []
-        for block in row_blocks(len(rows), len(values) * Change.width(state), TABLE_ELEMENTS):
+        for block in row_blocks(len(rows) or 1, len(values) * Change.width(state), TABLE_ELEMENTS):
             some = rows[block]
             X, y = dense(objective.X[some]), objective.y[some]
             if columns is None:
                 change: Change = TargetChange.to(state, X, y, some, values[:, 0])
             else:
                 change = Change.of(state, X, y, some, columns, values)
-            parts.append(cls._of_changes(state, change, watched))
+            parts.append(cls._of_changes(state, change, watched, longest))
         names = [field.name for field in fields(cls)]
         shape = (len(rows), len(values))
         return cls(*(np.concatenate([getattr(p, n) for p in parts]).reshape(shape) for n in names))
 
     @classmethod
-    def _of_changes(cls, state: FitState, change: Change, watched: IntArray) -> Self:
+    def _of_changes(
+        cls, state: FitState, change: Change, watched: IntArray, longest: float | None
+    ) -> Self:
         loss, w = state.objective.loss, state.factor.coefficients
-        step = encoded(change) - w
         a_old, a_new = change.old @ w, change.new @ w
         c_old, c_new = loss.curvature(a_old), loss.curvature(a_new)
-        predictor, energy = _sizes(state, change, step)
+        least = _least(change, c_old, c_new)
+        if longest is None:
+            step = encoded(change) - w
+            predictor, energy = _sizes(state, change, step)
+            along = np.linalg.norm(step[:, watched], axis=1)
+        else:
+            predictor, energy, along = _bounded_sizes(change, watched, longest, least)
         difference = change.new - change.old
         images = state.noise.whitened(change.a_new)
         return cls(
-            least=_least(change, c_old, c_new),
+            least=least,
             operator=_operator(state.noise, change),
             predictor=predictor,
-            watched=np.linalg.norm(step[:, watched], axis=1),
+            watched=along,
             energy=energy,
             weight=change.weight,
             length=np.linalg.norm(difference, axis=1),
@@ -95,12 +106,12 @@ class Reach:
         )
 
     def largest(self) -> Self:
-        """The number that bounds a record over all its values, each of shape (n,)."""
+        """Return the number that bounds a record over all its values, each of shape (n,)."""
         values = {f.name: getattr(self, f.name).max(axis=1) for f in fields(self)}
         return replace(self, **values | {"least": self.least.min(axis=1)})
 
     def take(self, which: Any) -> Self:
-        """Some of the records, by any index of an array."""
+        """Return some of the records, by any index of an array."""
         return replace(self, **{f.name: getattr(self, f.name)[which] for f in fields(self)})
 
 
@@ -129,6 +140,49 @@ def _sizes(state: FitState, change: Change, step: FloatArray) -> tuple[FloatArra
     largest = np.abs(table[present]).max(axis=0)
     own = np.abs(np.einsum("ij,ij->i", change.new, step))
     return np.maximum(largest, own), np.sqrt(energy)
+
+
+def _bounded_sizes(
+    change: Change, watched: IntArray, longest: float, least: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Bounds on the change of a predictor, on the energy and on ``|D_S|`` of steps, (b,) each.
+
+    The first Newton step ``D_1`` of the changed objective is exact for the squared loss. Else, with
+    t the largest ``|x.D_1|``, the gradient there is at most ``Q = t exp(t) / 2`` times its length
+    in the norm of ``H' = H + E``, as the curvature changes by at most ``exp(|t|)``. Along the way
+    to the minimiser, at a distance r, it is at least ``exp(-t) (1 - exp(-rho r)) / rho``, with rho
+    the largest ``|x.v|`` of a v of length 1, so that ``r <= -log(1 - rho Q exp(t)) / rho``.
+    """
+    state, w = change.state, change.state.factor.coefficients
+    gradient = change.own_gradient(np.broadcast_to(w, change.old.shape))
+    hessian = change.hessian()
+    first = -hessian.solve(gradient)
+    # Both lie in the span of two vectors, of which A has the products.
+    pair = np.stack([change.old, change.new], axis=2)
+    loss = state.objective.loss
+    r = [
+        -loss.residual(change.old @ w, change.y),
+        loss.residual(change.new @ w, change.new_target),
+    ]
+    part = change.weight[:, None] * np.stack(r, axis=1)
+    gram = np.einsum("bpk,bpl->bkl", pair, hessian.basis)
+    part -= np.einsum("bkl,blm,bm->bk", hessian.core, gram, part)
+    squares = np.einsum("bk,bkl,bl->b", part, gram, part)
+    bound = np.einsum("bk,bkk->b", part**2, gram)
+    energy = np.sqrt(np.maximum(squares, 0.0)) + _ROUNDING * np.sqrt(bound)
+    along = np.linalg.norm(first[:, watched], axis=1)
+    length = np.sqrt(np.maximum(longest, _dots(change.new, change.a_new)))
+    if not loss.quadratic:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            t, root = length * energy, np.sqrt(np.where(least > 0.0, 1.0 / least, np.inf))
+            # ``D_1`` is no longer in the norm of H' than its gradient in that of the inverse.
+            own = np.sqrt(np.maximum(-np.einsum("bp,bp->b", gradient, first), 0.0))
+            inner = length * root * 0.5 * t * np.exp(2.0 * t) * (own + _ROUNDING * np.sqrt(bound))
+            rest = np.where(inner < 1.0, -np.log1p(-np.minimum(inner, 1.0)) / length, np.inf)
+            inverse = state.factor.inverse_hessian[np.ix_(watched, watched)]
+            rest = np.where(t == 0.0, 0.0, np.nan_to_num(rest, nan=np.inf, posinf=np.inf))
+        energy, along = energy + rest, along + rest * np.sqrt(np.linalg.norm(inverse, 2))
+    return length * energy, energy, along
 
 
 def _least(change: Change, c_old: FloatArray, c_new: FloatArray) -> FloatArray:

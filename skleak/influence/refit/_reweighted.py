@@ -8,7 +8,6 @@ from the weights of the fit, as is everything where the system is too large to b
 """
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,7 +31,7 @@ _ELEMENTS = 1 << 22
 # Error relative to the candidate's distance from the fit at which it is settled, and the relative
 # step below which there is only rounding noise.
 _TOLERANCE, _ROUNDING = 1e-8, 1e-13
-_MOST_PASSES = 12
+_MOST_PASSES = 30
 # Passes before a candidate may be given up, and by how much it must miss its tolerance.
 _FIRST_PASSES, _HOPELESS = 4, 100.0
 _REFIT_SPREAD, _MOST_REFITS = 1e-10, 60
@@ -80,7 +79,7 @@ def reweighted_encodings(
             i, m = pairs[some].T
             new = dense(state.objective.X[rows[i]])
             new[:, columns] = values[i, m]
-            found = np.stack(list(refits.solve(rows[i], new)))
+            found = refits.solve(rows[i], new)
             bar.update(len(i))
             return found
 
@@ -137,20 +136,18 @@ class _Refits:
         p = len(self.start)
         return p if self.system is None else 4 * self.system.system.packing.size
 
-    def solve(self, rows: IntArray, new: FloatArray) -> Iterator[FloatArray]:
-        """Coefficients with each of the candidates ``new`` in place of a training record."""
-        system = self.system
-        if system is None:
-            for row, record in zip(rows.tolist(), new, strict=True):
-                yield self._refit(self.state.objective.with_record(row, record))
-            return
-        with np.errstate(all="ignore"):  # what overflows does not settle
-            change = system.replacement(rows, new)
-        for k, row in enumerate(rows.tolist()):
-            found = _settled(system, change, k, row, new[k])
-            if found is None:
-                found = self._refit(self.state.objective.with_record(row, new[k]))
-            yield found
+    def solve(self, rows: IntArray, new: FloatArray) -> FloatArray:
+        """Coefficients with each of the candidates ``new`` (b, d) in place of a training record.
+
+        Returns (b, p).
+        """
+        found = np.full((len(rows), len(self.start)), np.nan)
+        if self.system is not None:
+            with np.errstate(all="ignore"):  # what overflows does not settle
+                _settle(self.system, self.system.replacement(rows, new), found)
+        for k in np.flatnonzero(np.isnan(found).any(axis=1)):
+            found[k] = self._refit(self.state.objective.with_record(int(rows[k]), new[k]))
+        return found
 
     def _refit(self, objective: Objective) -> FloatArray:
         """The whole algorithm, from the weights of the fit; NaN where a fit has no minimiser."""
@@ -221,7 +218,7 @@ def _fixed_point(state: FitState) -> ClosedSystem | None:
     v, last = np.zeros(system.system.packing.size), np.inf
     try:
         for _ in range(_MOST_PASSES):
-            step = system.solve(system.residual(objective, system.leaks, v))
+            step = system.solve(system.residual(v[None])[0])
             size = float(np.linalg.norm(step))
             if not size < 0.5 * last:  # nothing but rounding noise is left, or it diverges
                 return system.moved(v) if last <= 1e-9 else None
@@ -231,37 +228,39 @@ def _fixed_point(state: FitState) -> ClosedSystem | None:
         return None
 
 
-def _settled(
-    system: ClosedSystem, change: Replacement, k: int, row: int, new: FloatArray
-) -> FloatArray | None:
-    """Coefficients with candidate k in place of its record; None where chord steps do not tell."""
-    v = change.step[k]
-    objective, leaks = system.replaced(row, new, bool(change.leaks[k]))
-    last = _sizes(system, v)
-    with np.errstate(all="ignore"):
-        for done in range(1, _MOST_PASSES + 1):
-            if not np.all(np.isfinite(v)):
-                return None
-            try:
-                step = change.correct(k, system.solve(system.residual(objective, leaks, v)))
-            except (np.linalg.LinAlgError, ValueError):
-                return None
-            v, size = v - step, _sizes(system, step)
-            limit = np.maximum(_TOLERANCE * _sizes(system, v), _ROUNDING * _scales(system))
-            if np.all(error_left(size, last) <= limit):
-                return system.factor.coefficients + system.coefficients(v)
+def _settle(system: ClosedSystem, change: Replacement, found: FloatArray) -> None:
+    """Put in the coefficients with each candidate in place of its record, where steps tell them."""
+    v = change.step
+    pending, last = np.arange(len(v)), _sizes(system, v)
+    for done in range(1, _MOST_PASSES + 1):
+        pending = pending[np.isfinite(v[pending]).all(axis=1)]
+        if not len(pending):
+            return
+        some = change.take(pending)
+        try:
+            step = some.correct(system.solve(system.residual(v[pending], some).T).T)
+        except (np.linalg.LinAlgError, ValueError):
+            return
+        v[pending] -= step
+        size, now = _sizes(system, step), _sizes(system, v[pending])
+        limit = np.maximum(_TOLERANCE * now, _ROUNDING * _scales(system))
+        settled = np.all(error_left(size, last[pending]) <= limit, axis=1)
+        over = pending[settled]
+        found[over] = system.factor.coefficients + system.coefficients(v[over])
+        if done >= _FIRST_PASSES:
             # Steps shrink by about the same factor each: too slowly for the passes that are left?
-            if done >= _FIRST_PASSES and np.any(
-                size * np.minimum(size / last, 1.0) ** (_MOST_PASSES - done) > _HOPELESS * limit
-            ):
-                return None
-            last = size
-    return None
+            shrink = np.minimum(size / last[pending], 1.0)
+            missed = size * shrink ** (_MOST_PASSES - done) > _HOPELESS * limit
+            settled |= np.any(missed, axis=1)
+        last[pending] = size
+        pending = pending[~settled]
 
 
 def _sizes(system: ClosedSystem, v: FloatArray) -> FloatArray:
-    """Size of a step, and of its part in the coefficients."""
-    return np.array([np.linalg.norm(v), np.linalg.norm(system.coefficients(v))])
+    """Size of steps (b, size), and of their parts in the coefficients, of shape (b, 2)."""
+    return np.column_stack(
+        [np.linalg.norm(v, axis=1), np.linalg.norm(system.coefficients(v), axis=1)]
+    )
 
 
 def _scales(system: ClosedSystem) -> FloatArray:

@@ -73,7 +73,7 @@ def candidate_shapes(
 
 
 def _minimax_shapes(candidates: Candidates, encodings: FloatArray) -> FloatArray:
-    """``A # A B A`` of every candidate, up to a factor, of shape (n, n_values, p, p)."""
+    """Return ``A # A B A`` of every candidate, up to a factor, of shape (n, n_values, p, p)."""
     state, change = candidates.state, candidates.changes()
     check_no_reweighting(state.objective)
     points = np.asarray(encodings).reshape(len(change.y), -1)
@@ -155,7 +155,7 @@ class _Whitened:
         return blocks.map_reduce(sums, add)
 
     def by_a_pass(self, change: Change, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The same for any loss, from the records one by one."""
+        """Return the same for any loss, from the records one by one."""
         objective = self.state.objective
         length = np.sum(points[:, : self.state.n_features] ** 2, axis=1)
 

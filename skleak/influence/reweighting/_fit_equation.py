@@ -22,7 +22,13 @@ from scipy.sparse.linalg import LinearOperator, gmres
 from skleak.influence.jacobian import FitFactor
 from skleak.influence.reweighting._newton_search import Step
 from skleak.influence.reweighting._record_sums import level_of, losses_under
-from skleak.influence.reweighting._total_gradient import Balance, Gradients, hessian_root
+from skleak.influence.reweighting._total_gradient import (
+    Balance,
+    Gradients,
+    hessian_root,
+    packed,
+    unpacked,
+)
 from skleak.influence.state import WeightRule
 from skleak.solvers import Minimum, Objective
 from skleak.utils._blocks import Blocks, add
@@ -83,11 +89,11 @@ class Coordinates:
         half = np.linalg.solve(self.root, factor.inverse_hessian)
         hessian = np.linalg.inv(np.linalg.solve(self.root, half.T))
         hessian[np.diag_indices_from(hessian)] -= 1.0
-        return self.packed(moved, 0.5 * (hessian + hessian.T))
+        return packed(moved, 0.5 * (hessian + hessian.T))
 
     def unpack(self, point: FloatArray) -> FitFactor | None:
         """Fit of a vector; None where its Hessian is not positive definite."""
-        moved, hessian = self.parts(point)
+        moved, hessian = unpacked(point, len(self.root))
         hessian[np.diag_indices_from(hessian)] += 1.0
         try:
             half = np.linalg.solve(np.linalg.cholesky(hessian), self.root.T)
@@ -95,20 +101,6 @@ class Coordinates:
             return None
         coefficients = self.origin.coefficients + self.root @ moved
         return replace(self.origin, coefficients=coefficients, inverse_hessian=half.T @ half)
-
-    def packed(self, vector: FloatArray, symmetric: FloatArray) -> FloatArray:
-        """Pack a vector, (p,), and a symmetric matrix, (p, p), so that inner products stay."""
-        i, j = np.triu_indices(len(vector))
-        return np.append(vector, symmetric[i, j] * np.where(i == j, 1.0, np.sqrt(2.0)))
-
-    def parts(self, packed: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Vector, (p,), and symmetric matrix, (p, p), that were packed."""
-        p = len(self.root)
-        i, j = np.triu_indices(p)
-        symmetric = np.zeros((p, p))
-        entries = packed[p:] / np.where(i == j, 1.0, np.sqrt(2.0))
-        symmetric[i, j] = symmetric[j, i] = entries
-        return packed[:p], symmetric
 
 
 @dataclass(frozen=True)
@@ -181,7 +173,6 @@ class FitSystem:
 
     def solve(self, rtol: float) -> FloatArray:
         """Change of the fit, in the coordinates of the search, under which all losses are equal."""
-        here = Coordinates(self.balance.factor, self.balance.root)
         right = self._response(self._sums(None))
 
         def product(v: FloatArray) -> FloatArray:
@@ -192,28 +183,27 @@ class FitSystem:
             operator, right, rtol=rtol, restart=min(_LARGEST_BASIS, len(right)), maxiter=1
         )
         # From the coordinates of this fit to those of the search.
-        moved, hessian = here.parts(solution)
+        moved, hessian = unpacked(solution, self._p)
         turn = np.linalg.solve(self.balance.root, self.coordinates.root)
         step = self.balance.root @ moved
         change = np.asarray(np.linalg.solve(self.coordinates.root, step), dtype=np.float64)
-        return self.coordinates.packed(change, turn.T @ hessian @ turn)
+        return packed(change, turn.T @ hessian @ turn)
 
     def _response(self, sums: tuple[FloatArray, FloatArray]) -> FloatArray:
         """Change of the fit with sums over changed weights: that through its third derivative."""
         dw, dh = sums
         if not self.objective.loss.quadratic:
             dh = dh + self._by_third(dw)
-        return Coordinates(self.balance.factor, self.balance.root).packed(dw, dh)
+        return packed(dw, dh)
 
-    def _sums(self, packed: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    def _sums(self, change: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         """``K`` of the change of the weights, without what the Hessian changes by the minimiser."""
-        parts = None
-        if packed is not None:
-            parts = Coordinates(self.balance.factor, self.balance.root).parts(packed)
+        parts = None if change is None else unpacked(change, self._p)
         objective, copies = self.objective, self.objective.sample_weight
         blocks = Blocks.of(objective.X, objective.y, copies, objective.weights, width=4 * self._p)
-        change = _WeightChange(self.balance, parts)
-        first, second, plain, by_rule = blocks.map_reduce(change.sums, add)
+        first, second, plain, by_rule = blocks.map_reduce(
+            _WeightChange(self.balance, parts).sums, add
+        )
         mix = np.array([1.0, 0.0, 0.0])
         if parts is not None and by_rule[1] > 0.0:
             mix[1] = -by_rule[0] / by_rule[1]  # the level follows the changes
@@ -252,7 +242,7 @@ class _WeightChange:
     parts: tuple[FloatArray, FloatArray] | None  # change of minimiser and Hessian
 
     def sums(self, X: FloatArray, y: FloatArray, s: FloatArray, t: FloatArray) -> "_Sums":
-        """Sums for the change, for that of the common level, and for a constant one.
+        """Return the sums for the change, for that of the common level, and for a constant one.
 
         Shapes: ``X`` (b, d); sample weights ``s`` and weights ``t`` (b,). Returns changes of the
         minimiser (3, p) and of the Hessian (3, p, p), and sums over the weights and over those of
@@ -260,23 +250,15 @@ class _WeightChange:
         """
         g = self.balance.gradients(X, y)
         omega = np.divide(t, s, out=np.zeros_like(t), where=s > 0.0)
-        change = self._lack(g, omega) if self.parts is None else self._effect(g, *self.parts)
+        if self.parts is None:
+            change = self._lack(g, omega)
+        else:
+            change = g.effect(*self.parts, float(np.sum(self.balance.common * self.parts[1])))
         weights = s * self.balance.rule.weights(g.kappa, self.balance.level)
         columns = np.stack([change, g.follows, np.ones(len(t))], axis=1)
         first = -(g.x.T @ (columns * (t * g.r)[:, None])).T
         second = np.stack([(g.x * (t * g.c * column)[:, None]).T @ g.x for column in columns.T])
         return first, second, t @ columns, weights @ columns
-
-    def _effect(self, g: Gradients, dw: FloatArray, dh: FloatArray) -> FloatArray:
-        """Change of minus the log weights of the rule with the fit, at one level, (b,)."""
-        change = g.coefficients @ dw - g.common * float(np.sum(self.balance.common * dh))
-        for left, right in g.pairs:
-            if len(left) == 1:  # shared by all records
-                change -= right @ (dh @ left[0])
-            else:
-                change -= np.einsum("ij,ij->i", left @ dh, right)
-        # Weights move against it.
-        return np.asarray(change * g.follows)
 
     def _lack(self, g: Gradients, omega: FloatArray) -> FloatArray:
         """Return what the logarithms of the losses lack to a common constant, (b,)."""

@@ -24,7 +24,7 @@ Newton = Callable[[FloatArray, State, FloatArray, float], FloatArray]
 
 
 def relative_spread(losses: FloatArray, sample_weight: FloatArray) -> float:
-    """Standard deviation of the losses over their mean; records of weight zero do not count.
+    """Divide the standard deviation of the losses by their mean; weights of zero do not count.
 
     Shapes: ``losses``, ``sample_weight`` (n,).
     """

@@ -26,7 +26,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 
 from skleak.influence.jacobian import FitFactor
-from skleak.influence.reweighting._total_gradient import Balance
+from skleak.influence.reweighting._total_gradient import Balance, Gradients, packed, unpacked
 from skleak.influence.state import WeightRule
 from skleak.solvers import Objective
 from skleak.utils._blocks import dense_rows, row_blocks
@@ -91,16 +91,8 @@ def newton_direction(
     return NewtonDirection(change, len(norms), float(norms[-1]) if norms else 0.0)
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Tables of a block of records for the linearisation."""
-
-    x: FloatArray
-    coefficients: FloatArray
-    pairs: list[tuple[FloatArray, FloatArray]]
-    common: FloatArray
-    follows: FloatArray
-    weights: FloatArray  # of the rule, times copies
+# Derivatives of a block of records, and the weights of the rule, times copies, (b,).
+_Rows = tuple[Gradients, FloatArray]
 
 
 @dataclass(frozen=True)
@@ -128,26 +120,16 @@ class _LinearizedWeights:
             dw -= (r[rows] * change[rows]) @ x
         for rows, x in self._records():
             dh += (x * (c[rows] * change[rows] + third[rows] * (x @ dw))[:, None]).T @ x
-        i, j = np.triu_indices(p)
-        return np.append(dw, dh[i, j] * np.where(i == j, 1.0, np.sqrt(2.0)))
+        return packed(dw, dh)
 
-    def effect(self, packed: FloatArray) -> FloatArray:
+    def effect(self, point: FloatArray) -> FloatArray:
         """Change of minus the log weights of the rule with the fit, of shape (n_present,)."""
-        p = len(self.balance.root)
-        dw, dh = packed[:p], np.zeros((p, p))
-        i, j = np.triu_indices(p)
-        dh[i, j] = dh[j, i] = packed[p:] / np.where(i == j, 1.0, np.sqrt(2.0))
+        dw, dh = unpacked(point, len(self.balance.root))
         by_common = float(np.sum(self.balance.common * dh))
         change, follows, weights = np.empty((3, len(self.present)))
-        for rows, block in self._gradients():
-            part = block.coefficients @ dw - block.common * by_common
-            for left, right in block.pairs:
-                if len(left) == 1:  # shared by all records
-                    part -= right @ (dh @ left[0])
-                else:
-                    part -= np.einsum("ij,ij->i", left @ dh, right)
-            change[rows] = part * block.follows
-            follows[rows], weights[rows] = block.follows, block.weights
+        for rows, (block, own) in self._gradients():
+            change[rows] = block.effect(dw, dh, by_common)
+            follows[rows], weights[rows] = block.follows, own
         # The level moves so that the weights of the rule keep their sum.
         shared = float(weights @ follows)
         if shared > 0.0:
@@ -167,16 +149,16 @@ class _LinearizedWeights:
         return t * loss.residual(a, y), t * loss.curvature(a), t * loss.third_derivative(a)
 
     def _records(self) -> Iterator[tuple[slice, FloatArray]]:
-        """Records in coordinates where the Hessian is the identity, block by block."""
+        """Return the records in coordinates where the Hessian is the identity, block by block."""
         if self._kept is not None:
-            yield from ((rows, block.x) for rows, block in self._kept)
+            yield from ((rows, block.x) for rows, (block, _) in self._kept)
             return
         for rows in self._slices():
             dense = dense_rows(self.objective.X[self.present[rows]], slice(None))
             yield rows, augment(dense, self.objective.fit_intercept) @ self.balance.root
 
     def _gradients(self) -> Iterator[tuple[slice, _Rows]]:
-        """The derivatives of the balanced norms, block by block."""
+        """Return the derivatives of the balanced norms, block by block."""
         if self._kept is not None:
             yield from self._kept
             return
@@ -186,7 +168,7 @@ class _LinearizedWeights:
     @cached_property
     def _kept(self) -> list[tuple[slice, _Rows]] | None:
         """All blocks, where there is room for them."""
-        if 4 * len(self.present) * len(self.balance.root) > _KEPT_ELEMENTS:
+        if 5 * len(self.present) * len(self.balance.root) > _KEPT_ELEMENTS:
             return None
         return [(rows, self._block(rows)) for rows in self._slices()]
 
@@ -199,4 +181,4 @@ class _LinearizedWeights:
         g = self.balance.gradients(dense, self.objective.y[some])
         weights = self.balance.rule.weights(g.kappa, self.balance.level)
         weights *= self.objective.sample_weight[some]
-        return _Rows(g.x, g.coefficients, g.pairs, g.common, g.follows, weights)
+        return g, weights

@@ -124,7 +124,7 @@ def total_jacobian(
 
 
 def _walk(adjoint: Adjoint, batch: RecordBatch, *, show: bool = False) -> Blocks:
-    """Records with their weights, in blocks of which the Jacobians fit."""
+    """Return the records with their weights, in blocks of which the Jacobians fit."""
     p = adjoint.first.shape[1]
     return Blocks.of(
         batch.X,

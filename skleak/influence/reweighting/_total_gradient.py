@@ -53,6 +53,20 @@ class Gradients:
     pairs: list[tuple[FloatArray, FloatArray]]
     common: FloatArray  # (b,)
 
+    def effect(self, dw: FloatArray, dh: FloatArray, by_common: float) -> FloatArray:
+        """Change of minus the log weights with the minimiser and the Hessian, at one level, (b,).
+
+        ``by_common`` is the inner product of ``dh`` with the matrix `Balance.common`.
+        """
+        change = self.coefficients @ dw - self.common * by_common
+        for left, right in self.pairs:
+            if len(left) == 1:  # shared by all records
+                change -= right @ (dh @ left[0])
+            else:
+                change -= np.einsum("ij,ij->i", left @ dh, right)
+        # Weights move against it.
+        return np.asarray(change * self.follows)
+
 
 @dataclass(frozen=True)
 class Balance:
@@ -92,7 +106,7 @@ class Balance:
         )
 
     def gradients(self, X: FloatArray, y: FloatArray) -> Gradients:
-        """Derivatives for a dense block of records, X of shape (b, d) and y of shape (b,)."""
+        """Differentiate for a dense block of records, X of shape (b, d) and y of shape (b,)."""
         x, r, c, q = self.factor.derivatives(X, y)
         third = self.factor.loss.third_derivative(x @ self.factor.coefficients)
         losses = (x @ self.root, r, c, third, q)
@@ -215,6 +229,20 @@ def _eigenvectors(
         vectors = np.cos(angle)[:, None] * p + (np.sin(angle) * root)[:, None] * g
         vectors *= resolvent
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def packed(vector: FloatArray, symmetric: FloatArray) -> FloatArray:
+    """Pack a vector, (p,), and a symmetric matrix, (p, p), so that inner products stay."""
+    i, j = np.triu_indices(len(vector))
+    return np.append(vector, symmetric[i, j] * np.where(i == j, 1.0, np.sqrt(2.0)))
+
+
+def unpacked(values: FloatArray, p: int) -> tuple[FloatArray, FloatArray]:
+    """Return the vector, (p,), and the symmetric matrix, (p, p), that were packed."""
+    i, j = np.triu_indices(p)
+    symmetric = np.zeros((p, p))
+    symmetric[i, j] = symmetric[j, i] = values[p:] / np.where(i == j, 1.0, np.sqrt(2.0))
+    return values[:p], symmetric
 
 
 def hessian_root(matrix: FloatArray) -> FloatArray:

@@ -144,7 +144,7 @@ class AdjointSystem:
         return Adjoint(first + adjoint.first, second + adjoint.second, third)
 
     def matrix(self) -> FloatArray:
-        """The system written out, from what `Packing.unpack` takes to what `pack` gives."""
+        """Return the system written out, from what `Packing.unpack` takes to what `pack` gives."""
         packing = self.packing
         p, size = packing.n_parameters, packing.size
 
@@ -164,7 +164,7 @@ class AdjointSystem:
         return matrix
 
     def _blocks(self, width: int) -> Blocks:
-        """Records that take part, with their targets and weights ``s omega``."""
+        """Return the records that take part, with their targets and weights ``s omega``."""
         objective, rows = self.objective, None
         if not is_large(objective.X):  # elsewhere a record that does not take part adds zero
             rows = np.flatnonzero(objective.sample_weight > 0.0)
@@ -231,7 +231,7 @@ class Packing:
         return np.where(i == j, 1.0, np.sqrt(2.0))
 
     def weight_gradients(self, g: Gradients) -> FloatArray:
-        """Derivative of the logarithm of each weight in the packed unknowns, (b, size)."""
+        """Differentiate the logarithm of each weight by the packed unknowns, (b, size)."""
         p = self.n_parameters
         result = np.empty((len(g.x), self.size))
         result[:, :p] = -g.coefficients

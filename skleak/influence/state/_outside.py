@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from skleak.solvers import Objective
-from skleak.utils._blocks import Blocks, positions
+from skleak.utils._blocks import Blocks, positions_of
 from skleak.utils._optional import dask_module
 from skleak.utils._rows import row_keys
 from skleak.utils._typing import Array, Data, FloatArray, IntArray
@@ -50,7 +50,7 @@ def rows_outside(objective: Objective, X: Data, y: FloatArray) -> IntArray:
     """
     keys = _sorted_keys(X, y)
     training = objective.X, objective.y, objective.sample_weight, objective.reweights
-    blocks = Blocks.of(*training, positions(objective.X), width=0)
+    blocks = Blocks.of(*training, positions_of(objective.X), width=0)
     best = blocks.map_reduce(_places, _better, keys)
     found = _at(best, keys, row_keys(X, y))
     return np.where(found[:, 0] > 0.0, found[:, 2], -1.0).astype(np.intp)
@@ -75,10 +75,14 @@ def _ones(X: Data) -> Any:
 
 def _known(X: Data, y: FloatArray, s: FloatArray, omega: FloatArray) -> tuple[Array, FloatArray]:
     """Ascending keys of some training records, once each, and their weights and factors (k, 2)."""
-    keys = row_keys(X, y)
-    order = np.lexsort((-(s * omega), keys))
+    return _distinct(row_keys(X, y), np.column_stack([s, omega]))
+
+
+def _distinct(keys: Array, parts: FloatArray) -> tuple[Array, FloatArray]:
+    """Ascending keys, once each, and of equal ones the parts (k, 2) that count most."""
+    order = np.lexsort((-(parts[:, 0] * parts[:, 1]), keys))
     keys, first = np.unique(keys[order], return_index=True)
-    return keys, np.column_stack([s, omega])[order[first]]
+    return keys, parts[order[first]]
 
 
 def _sorted_keys(X: Data, y: FloatArray) -> Array:
@@ -117,7 +121,7 @@ def _pairs(training: tuple[Any, ...], X: Any, y: Any) -> Any:
     array = dask_module("dask.array")
     # As bits: keys are 64-bit integers, in one table with numbers.
     known = Blocks.of(*training, width=0).map(_as_table)
-    keys = Blocks.of(X, y, width=0).map(_as_bits)
+    keys = Blocks.of(X, y, width=0).map(row_keys)
     options = {"concatenate": None, "align_arrays": False}
     found = array.blockwise(
         _look_up, "ij", keys, "i", known, "jk", dtype=object, meta=np.empty((0, 0), object),
@@ -134,17 +138,11 @@ def _as_table(X: Data, y: FloatArray, s: FloatArray, omega: FloatArray) -> Float
     return np.column_stack([keys.view(np.float64), s, omega])
 
 
-def _as_bits(X: Data, y: FloatArray) -> Array:
-    return row_keys(X, y)
-
-
 def _look_up(keys: Array, known: Any) -> FloatArray:
     """Parts of the records of one block as one block of training records has them, (n, 2)."""
     (table,) = known if isinstance(known, list) else (known,)
-    own, s, omega = np.ascontiguousarray(table[:, 0]).view(keys.dtype), table[:, 1], table[:, 2]
-    order = np.lexsort((-(s * omega), own))
-    own, first = np.unique(own[order], return_index=True)
-    return _at(table[order[first], 1:], own, keys)
+    own, parts = _distinct(np.ascontiguousarray(table[:, 0]).view(keys.dtype), table[:, 1:])
+    return _at(parts, own, keys)
 
 
 def _best(parts: list[FloatArray]) -> FloatArray:

@@ -71,7 +71,7 @@ def partial_state(
     positions: IntArray,
     records: RecordBatch,
 ) -> PartialState:
-    """The same fit with some of its training records in memory, which are given.
+    """Return the same fit with some of its training records in memory, which are given.
 
     Shapes: ``positions`` (m,), of the records among all.
     """
@@ -81,7 +81,7 @@ def partial_state(
 
 
 def without_records(state: FitState) -> FitState:
-    """The same fit without any record, for whoever brings records along."""
+    """Return the same fit without any record, for whoever brings records along."""
     none = RecordBatch(np.empty((0, state.n_features)), *np.empty((3, 0)))
     empty = _objective_of(state.objective, none, (Objective, MultinomialObjective))()
     return FitState(**_fields(state) | {"objective": empty, "row_labels": None})

@@ -21,7 +21,7 @@ from skleak.utils._typing import FloatArray
 
 
 def seen_through(state: FitState, queries: FloatArray) -> FitState:
-    """The same fit, as seen through its predictors at some records.
+    """Return the same fit, as seen through its predictors at some records.
 
     Shapes: ``queries`` (k, d).
     """

@@ -45,7 +45,7 @@ class WeightRule:
 
     @classmethod
     def total(cls, columns: Columns, norm: Norm) -> Self:
-        """The rule that evens the total leakage."""
+        """Return the rule that evens the total leakage."""
         return cls(columns, norm, _RESIDUAL_FACTOR, _MOST, "total")
 
     def norms(self, factor: FitFactor, X: Data, y: FloatArray) -> FloatArray:
@@ -56,16 +56,16 @@ class WeightRule:
         return record_norms(self.damped(factor), X, y, self.columns, self.norm)
 
     def damped(self, factor: FitFactor) -> FitFactor:
-        """The factor whose Jacobians are balanced."""
+        """Return the factor whose Jacobians are balanced."""
         if self.residual_factor == 1.0:
             return factor
         solution = factor.coefficients, factor.inverse_hessian
         return _DampedFactor(*solution, factor.loss, factor.fit_intercept, self.residual_factor)
 
-    def weights(self, kappa: FloatArray, level: float) -> FloatArray:
+    def weights(self, kappa: FloatArray, level: float | FloatArray) -> FloatArray:
         """``omega`` of records; one for those that cannot leak what is balanced.
 
-        Returns (n,).
+        Shapes: ``kappa`` (n,) or (n, b), of b fits with a level each; returns the same.
         """
         leaks = kappa > 0.0
         size = np.hypot(kappa, level / self.largest_weight)
@@ -95,7 +95,7 @@ class WeightRule:
         return np.where(kappa > 0.0, reweights * np.hypot(kappa, floor), 0.0)
 
     def level(self, reweights: FloatArray, kappa: FloatArray, copies: FloatArray) -> float:
-        """The level under which the weights of the rule have the sum that they have now.
+        """Return the level under which the weights of the rule have the sum that they have now.
 
         Zero where no record leaks.
         """

@@ -100,7 +100,7 @@ ISOTROPIC = NoiseShape()
 
 
 def given_shape(shape: npt.ArrayLike, p: int) -> FloatArray:
-    """A covariance from public knowledge, scaled to a trace of p.
+    """Return a covariance from public knowledge, scaled to a trace of p.
 
     Shapes: ``shape`` (p, p); returns (p, p): exactly symmetric.
     """

@@ -49,7 +49,7 @@ class FitState:
     )
 
     def at_noise(self, noise_scale: float) -> "FitState":
-        """The same fit with noise of another scale; the two share what is costly to find."""
+        """Return the same fit with noise of another scale; the two share what is costly to find."""
         other = replace(self, noise_scale=noise_scale)
         object.__setattr__(other, "_found", self._found)
         return other
@@ -105,7 +105,7 @@ class FitState:
         return RecordBatch(X, y, sample_weight, reweights)
 
     def _batch_outside(self, X: Data, y: FloatArray) -> RecordBatch:
-        """The same where records, or those of the fit, lie outside memory."""
+        """Return the same where records, or those of the fit, lie outside memory."""
         objective = self.objective
         if same_table(X, y, objective):
             return self.training

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from skleak.adversary.knowledge import MAX_VALUES, is_quantity
+from skleak.inspection._columns import real_numbers
 from skleak.utils._optional import dask_module
 from skleak.utils._typing import Array, IntArray
 from skleak.utils.blocks._passes import computed
@@ -30,7 +31,7 @@ class ColumnFacts:
     def of(cls, column: pd.Series, start: int) -> Self:
         """Look at a block, whose first record has the position ``start``."""
         array = column.to_numpy(dtype=None if column.dtype.kind in "iufb" else object)
-        numbers = _numbers(array)
+        numbers = real_numbers(array)
         moments = None if numbers is None else Moments.of(numbers[np.isfinite(numbers), None])
         codes, values = pd.factorize(array, use_na_sentinel=False)
         if len(values) > MAX_VALUES:
@@ -71,19 +72,6 @@ class ColumnFacts:
             return True
         known = np.array([v for v in self.values if not pd.isna(v)], dtype=np.float64)
         return is_quantity(known[np.isfinite(known)], self.n)
-
-
-def _numbers(array: Array) -> Array | None:
-    """A column of real numbers as floats, NaN where one is missing; None for others."""
-    if array.dtype.kind in "iuf":
-        return array.astype(np.float64)
-    if array.dtype != object:
-        return None
-    missing = pd.isna(array)
-    real = (int, float, np.integer, np.floating)
-    if not all(isinstance(v, real) and not isinstance(v, bool) for v in array[~missing]):
-        return None
-    return np.where(missing, np.nan, array).astype(np.float64)
 
 
 def table_facts(frame: Any, starts: IntArray) -> list[ColumnFacts]:

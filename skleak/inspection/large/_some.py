@@ -16,34 +16,29 @@ from skleak.inspection._pipeline import Inspected, taken_apart
 from skleak.inspection._selection import Target
 from skleak.inspection.large._facts import ColumnFacts, table_facts
 from skleak.reports.measures import Unknown, classes_of, target_unknown
-from skleak.utils._blocks import Blocks
+from skleak.utils._blocks import Blocks, positions_of
 from skleak.utils._optional import dask_module
 from skleak.utils._typing import Array, FloatArray, IntArray
 from skleak.utils.blocks._dask import is_large
 from skleak.utils.blocks._passes import computed
-from skleak.utils.sources._raw import lengths_of, raw_frame
+from skleak.utils.sources import series_array
+from skleak.utils.sources._raw import check_columns, lengths_of, raw_frame
 from skleak.utils.summaries._largest import Largest
-from skleak.utils.summaries._rows import fetched, positions_of
+from skleak.utils.summaries._rows import fetched
 
 # Multiplications and additions that a call takes unasked, and records that are in memory at once.
 _MOST_WORK, _MOST_RECORDS, _LEAST_RECORDS = 2e11, 5_000, 100
 
 
 @dataclass(frozen=True)
-class SampledColumn(RawColumn):
-    """A column of some records, of which the statistics of all records are known."""
+class _Sampled:
+    """Values of some records, of which the statistics of all records are known."""
 
     facts: ColumnFacts = field(kw_only=True)
 
     @property
-    def range(self) -> tuple[float, float]:
-        """Least and largest number of all records."""
-        assert self.facts.moments is not None
-        return float(self.facts.moments.smallest[0]), float(self.facts.moments.largest[0])
-
-    @property
     def sd(self) -> float:
-        """Standard deviation over all records; NaN where the column does not hold numbers."""
+        """Standard deviation over all records; NaN for what is no number."""
         return float("nan") if self.facts.moments is None else float(self.facts.moments.std[0])
 
     @property
@@ -51,6 +46,17 @@ class SampledColumn(RawColumn):
         """Mean over all records."""
         assert self.facts.moments is not None
         return float(self.facts.moments.mean[0])
+
+
+@dataclass(frozen=True)
+class SampledColumn(_Sampled, RawColumn):
+    """A column of some records."""
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Least and largest number of all records."""
+        assert self.facts.moments is not None
+        return float(self.facts.moments.smallest[0]), float(self.facts.moments.largest[0])
 
     @property
     def shares(self) -> FloatArray:
@@ -65,21 +71,13 @@ class SampledColumn(RawColumn):
 
 
 @dataclass(frozen=True)
-class SampledTarget(Target):
-    """The target of some records, of which the statistics of all records are known."""
-
-    facts: ColumnFacts = field(kw_only=True)
+class SampledTarget(_Sampled, Target):
+    """The target of some records."""
 
     @property
     def sd(self) -> float:
-        """Standard deviation of a number, over all records."""
-        return float(self.facts.moments.std[0]) if self._known else float("nan")  # type: ignore[union-attr]
-
-    @property
-    def mean(self) -> float:
-        """Mean of a number, over all records."""
-        assert self.facts.moments is not None
-        return float(self.facts.moments.mean[0])
+        """Standard deviation over all records; NaN for labels."""
+        return super().sd if self.is_number else float("nan")
 
     @property
     def shares(self) -> FloatArray:
@@ -89,10 +87,6 @@ class SampledTarget(Target):
         values = np.asarray(self.facts.values, dtype=np.float64).astype(np.intp)
         counts = np.bincount(values, self.facts.counts, minlength=self.classes)
         return np.asarray(counts[self.y.astype(np.intp)] / self.facts.n)
-
-    @property
-    def _known(self) -> bool:
-        return self.is_number and self.facts.moments is not None
 
 
 @dataclass(frozen=True)
@@ -133,12 +127,12 @@ class TableFacts:
         return values
 
     def of_target(self, data: Inspected, label: Any) -> Target:
-        """The target of the records in memory."""
+        """Return the target of the records in memory."""
         classes = getattr(data.model, "classes_", ())
         return SampledTarget(data.state.objective.y, len(classes), label, facts=self.target)
 
     def encoded_target(self, data: Inspected) -> Unknown:
-        """The target of all records, as the model received it."""
+        """Return the target of all records, as the model received it."""
         objective, facts = data.state.objective, self.target
         n_classes = classes_of(objective)
         if n_classes:
@@ -153,7 +147,7 @@ class TableFacts:
         if isinstance(groups, str | int):
             return groups
         if hasattr(groups, "to_dask_array"):
-            groups = groups.to_dask_array(lengths=True)
+            groups = series_array(groups, "groups")
         if is_large(groups):
             return np.asarray(computed([groups[self.positions]])[0])
         return np.asarray(groups)[self.positions]
@@ -213,7 +207,7 @@ def some_records(
     part = partial_state(state, positions, RecordBatch(*fetched(positions, *rows)))
     table = _rows_at(frame, starts, lengths, positions)
     if isinstance(target, str):
-        raw = _rows_at(_raw_target(X, target), starts, lengths, positions).iloc[:, 0].to_numpy()
+        raw = _rows_at(raw_frame(X)[[target]], starts, lengths, positions).iloc[:, 0].to_numpy()
     else:
         raw = _series_at(target, lengths, positions)
     data = Inspected(preprocessing, name, model, table, raw)
@@ -230,19 +224,11 @@ def _check_fit(state: FitState) -> None:
 
 
 def _raw(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
-    """The raw columns as a Dask data frame, and the target or the name of its column."""
+    """Return the raw columns as a Dask data frame, and the target or the name of its column."""
     frame = raw_frame(X)
     names = [one for one in (y, sample_weight) if isinstance(one, str)]
-    missing = [name for name in names if name not in frame.columns]
-    if missing:
-        raise ValueError(
-            f"The table has no column {missing[0]!r}; expected one of {list(frame.columns)[:20]}."
-        )
+    check_columns(frame, names)
     return frame[[name for name in frame.columns if name not in names]], y
-
-
-def _raw_target(X: Any, name: str) -> Any:
-    return raw_frame(X)[[name]]
 
 
 def _target_facts(y: FloatArray, position: IntArray) -> ColumnFacts:
@@ -270,7 +256,7 @@ def _largest(loss: FloatArray, position: IntArray, k: int) -> Largest:
 def _rows_at(
     frame: Any, starts: IntArray, lengths: tuple[int, ...], positions: IntArray
 ) -> pd.DataFrame:
-    """Some rows of a Dask data frame, of ascending positions, in memory."""
+    """Return some rows of a Dask data frame, of ascending positions, in memory."""
     delayed, parts = dask_module("dask").delayed, frame.to_delayed()
     some = []
     for part, start, length in zip(parts, starts.tolist(), lengths, strict=True):
@@ -285,7 +271,7 @@ def _take(part: pd.DataFrame, rows: IntArray) -> pd.DataFrame:
 
 
 def _series_at(target: Any, lengths: tuple[int, ...], positions: IntArray) -> Array:
-    """Some targets that come on their own, in memory."""
+    """Return some targets that come on their own, in memory."""
     if type(target).__module__.startswith("dask.dataframe"):
         starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.intp)
         return _rows_at(target.to_frame(), starts, lengths, positions).iloc[:, 0].to_numpy()

@@ -81,7 +81,7 @@ class Components(LearnedLeaf):
         return np.asarray(outer @ self._axes)
 
     def gather(self, outer: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Sums of M, (p, k), and of M by z, (p, k, w)."""
+        """Return the sums of M, (p, k), and of M by z, (p, k, w)."""
         flat = outer.reshape(len(outer), -1)
         return outer.sum(axis=0), (flat.T @ self.centered[rows]).reshape(*outer.shape[1:], -1)
 

@@ -66,7 +66,7 @@ def rounding(learned: FloatArray) -> float:
 def rates_of_order(
     column: FloatArray, weights: dict[int, float]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Derivatives of ``sum_r weights[r] u_(r)`` in each entry, as it grows and falls, (n,) each.
+    """Differentiate ``sum_r weights[r] u_(r)`` by each entry, as it grows and falls, (n,) each.
 
     The entry that grows out of tied ones becomes the last of them, and one that falls the first.
     The third is that of tied entries that move together, a share each. Zero for missing entries.

@@ -51,11 +51,11 @@ class Preprocessing:
         return cls(data, frozenset(known), tuple(found))
 
     def covers(self, columns: Sequence[RawColumn]) -> bool:
-        """True if all that was learned from some columns is known."""
+        """Return True if all that was learned from some columns is known."""
         return self.columns.issuperset(column.index for column in columns)
 
     def slopes(self, column: RawColumn, held: HeldBlock) -> Slopes:
-        """Derivatives of the final parameters in a number of some records, (b, p) each.
+        """Return the derivatives of the final parameters in a number of some records, (b, p) each.
 
         Zero for records of which the number is not known.
         """
@@ -76,7 +76,7 @@ class Preprocessing:
         return Slopes(right, left, kinks, direct.jumps)
 
     def _given(self, column: RawColumn, rows: IntArray, learned: Learned) -> Slopes:
-        """Derivatives of what a transformer is given, (b, w_in) each."""
+        """Return the derivatives of what a transformer is given, (b, w_in) each."""
         assert column.numbers is not None
 
         def inputs(raw: Any) -> FloatArray:
@@ -97,7 +97,7 @@ def learns_nothing_of(data: Inspected, columns: Sequence[RawColumn]) -> bool:
 
 
 def _grown(data: Inspected, columns: set[int], *, values: bool) -> Grown | None:
-    """The preprocessing as a tree, as far as it is reached; None where it is not known."""
+    """Return the preprocessing as a tree, as far as it is reached; None where it is not known."""
     reached = np.isin(np.arange(data.table.shape[1]), sorted(columns))
     start = Grown(Chain(()), data.table, reached, lambda raw: raw, values)
     try:

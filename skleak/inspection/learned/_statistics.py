@@ -191,7 +191,7 @@ def _order(records: FloatArray, weights: list[dict[int, float]]) -> Rates:
 
 
 def _span(span: FloatArray, records: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """A scale of each column as scalers use it, one for those that are constant, and which are."""
+    """Return the scale of each column for scalers, one for constant ones, and which these are."""
     constant = span <= _CONSTANT * np.nanmax(np.abs(records), axis=0)
     return np.where(constant, 1.0, span), constant
 

@@ -46,7 +46,7 @@ class Node:
     shape: tuple[int, int, int]  # n, w_in, w_out
 
     def back(self, outer: Adjoint, p: int, found: list[Learned]) -> Adjoint:
-        """Derivatives in what it is given; put what it learned into ``found``."""
+        """Return the derivatives in what it is given; put what it learned into ``found``."""
         n, w_in, w_out = self.shape
         leaf, out, total = self.leaf, np.arange(w_out), None
         if isinstance(leaf, LearnedLeaf):
@@ -73,7 +73,7 @@ class Chain:
     steps: tuple["Tree", ...]
 
     def back(self, outer: Adjoint, p: int, found: list[Learned]) -> Adjoint:
-        """Derivatives in what the first one is given."""
+        """Return the derivatives in what the first one is given."""
         for step in reversed(self.steps):
             outer = step.back(outer, p, found)
         return outer
@@ -95,7 +95,7 @@ class Branches:
     branches: tuple[Branch, ...]
 
     def back(self, outer: Adjoint, p: int, found: list[Learned]) -> Adjoint:
-        """Derivatives in the columns that they share."""
+        """Return the derivatives in the columns that they share."""
         inner: list[tuple[Branch, Adjoint]] = []
         for branch in self.branches:
 

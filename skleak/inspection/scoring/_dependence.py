@@ -99,7 +99,7 @@ def _positions(transformer: ColumnTransformer, columns: Any, n_in: int) -> Any:
 
 
 def _of_levels(encoder: OneHotEncoder, n_in: int, n_out: int) -> BoolArray:
-    """Outputs of each column follow one another, one for each level that is kept apart."""
+    """Let the outputs of each column follow one another, one for each level that is kept apart."""
     rare = getattr(encoder, "infrequent_categories_", None) or [None] * n_in
     dropped = encoder.drop_idx_ if encoder.drop_idx_ is not None else [None] * n_in
     widths = [

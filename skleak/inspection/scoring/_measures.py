@@ -98,7 +98,7 @@ def of_audit(report: Any, noise_scale: float | None) -> pd.DataFrame:
 
 
 def groups_of(table: pd.DataFrame, groups: Any) -> Any:
-    """Groups of the records of a report, by their labels where those are known, (n,)."""
+    """Return the groups of the records of a report, by their labels where those are known, (n,)."""
     if groups is None:
         if "group" not in table:
             raise ValueError(

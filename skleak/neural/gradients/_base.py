@@ -116,11 +116,11 @@ class Gradients(ABC):
 
     @abstractmethod
     def n_unknowns(self, X: Array, private_target: bool) -> int:
-        """Number of entries of a record, with its target's where it is private."""
+        """Return the number of entries of a record, with its target's where it is private."""
 
     @abstractmethod
     def predict_raw(self, X: Array) -> FloatArray:
-        """Outputs of the model, (n, n_outputs): one log-odds, or a score per class, or a number."""
+        """Return the outputs of the model, (n, n_outputs): log-odds, class scores, or a number."""
 
 
 def add_parts(total: dict[str, FloatArray], found: dict[str, FloatArray]) -> None:

@@ -95,7 +95,7 @@ class LinearGradients(Gradients):
         return np.array(parameters[:size]).reshape(self._weights.shape), np.array(kept)
 
     def n_unknowns(self, X: Data, private_target: bool) -> int:
-        """Number of columns, and of directions of the target where it is private."""
+        """Return the number of columns, and of directions of the target where it is private."""
         return int(X.shape[1] + private_target * self._directions.shape[1])
 
     def predict_raw(self, X: Data) -> FloatArray:
@@ -275,7 +275,7 @@ class _Records:
         return self._norm_of_one() if self.weights.shape[0] == 1 else self._norm_of_many()
 
     def _norm_of_one(self) -> FloatArray:
-        """A diagonal and one rank, in the plane of x and w, and the target's axis."""
+        """Return a diagonal and one rank, in the plane of x and w, and the target's axis."""
         point, length = self.point, linalg.norm(self.weights)
         size, m, x = point.sizes, point.lengths, np.sqrt(point.squares)
         weighted = self.curvature[:, 0, 0] * point.directions[:, 0]
@@ -299,7 +299,7 @@ class _Records:
         return largest_root(poles, self.along * v**2)
 
     def _norm_of_many(self) -> FloatArray:
-        """A small eigenproblem in the span of x, the weights, and the target's directions."""
+        """Solve a small eigenproblem in the span of x, the weights, and the target's directions."""
         basis, upper = linalg.qr(self.weights.T, mode="economic")
         n, d = self.X.shape
         width = basis.shape[1]

@@ -54,7 +54,7 @@ class Totals:
         return "this run only" if self.n_runs == 1 else f"mean of {self.n_runs} runs"
 
     def __add__(self, other: "Totals") -> "Totals":
-        """The information of two runs, one after the other, on the same records."""
+        """Return the information of two runs, one after the other, on the same records."""
         if not np.array_equal(self.records, other.records):
             raise ValueError("Totals of different records cannot be added.")
         values: dict[str, Any] = {}

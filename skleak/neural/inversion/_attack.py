@@ -361,7 +361,7 @@ class GradientInversion(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
         )
 
     def _starts(self, guess: FloatArray | None, rng: np.random.Generator) -> list[FloatArray]:
-        """Records from which to search."""
+        """Return the records from which to search."""
         starts = [self.mean_] if guess is None else [guess, self.mean_]
         scale = self.scale_ if np.any(self.scale_) else np.ones_like(self.scale_)
         while len(starts) < self.n_starts:

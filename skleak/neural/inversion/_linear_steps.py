@@ -27,7 +27,7 @@ class LinearSteps(StepGradients):
         return weights, values[:, n_outputs * d :]
 
     def at(self, record: FloatArray, target: float) -> tuple[FloatArray, Pullback]:
-        """Closed form, no autograd: the chain rule through residual, length and clipping."""
+        """Apply the chain rule through residual, length and clipping: closed form, no autograd."""
         x, fit_intercept = record, self.fit_intercept
         a = self.weights @ x + self.intercepts
         r, curvature = self._residual(a, target), self._curvature(a)

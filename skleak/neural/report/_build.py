@@ -124,7 +124,7 @@ def _no_privacy(trained: Trained) -> dict[str, Any]:
 def _differential_privacy(
     trained: Trained, guarantee: SGDGuarantee
 ) -> tuple[dict[str, Any], pd.DataFrame]:
-    """The guarantee, and what it says about guesses; without dp-accounting only the divergence."""
+    """State the guarantee, and what it says of guesses; without dp-accounting a divergence only."""
     stated = _no_privacy(trained) | {
         "renyi": guarantee.renyi,
         "noise_multiplier": guarantee.noise_multiplier,

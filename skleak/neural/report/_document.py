@@ -20,7 +20,9 @@ from skleak.rendering import (
     Table,
     count,
     number,
+    numbers,
     percent,
+    percents,
     plural,
 )
 from skleak.reports import loss_histogram
@@ -159,18 +161,20 @@ def _cards(report: SGDFacts) -> list[Card]:
 
 def _guesses(report: SGDFacts) -> tuple[Block, ...]:
     table = report.guesses
+    prior, success, gain, found = (
+        percents(table[name], up=True)
+        for name in ("success_prior", "success", "advantage", "true_positives_at_1pct")
+    )
     explained = (
         "Upper bounds for attackers of any kind who know everything else, about any record, from "
         "the trade-off curve of this training. Values are equally likely."
     )
     columns = (
         Column("What is guessed", tuple(table["secret"]), short="secret", kind="words"),
-        Column("Right without the release", _percents(table["success_prior"]), short="prior"),
-        Column("Right at most", _percents(table["success"]), short="right at most"),
-        Column("Gained over guessing", _percents(table["advantage"]), short="gain at most"),
-        Column(
-            "Found at 1% false alarms", _percents(table["true_positives_at_1pct"]), short="found"
-        ),
+        Column("Right without the release", prior, short="prior"),
+        Column("Right at most", success, short="right at most"),
+        Column("Gained over guessing", gain, short="gain at most"),
+        Column("Found at 1% false alarms", found, short="found"),
     )
     return Paragraph(explained, soft=True), Table("Guesses of any attacker", columns)
 
@@ -186,9 +190,9 @@ def _reconstruction(report: SGDFacts) -> tuple[Block, ...]:
     names = tuple(_BOUNDS[name] for name in table.index)
     columns = (
         Column("Bound", names, short="bound", kind="words"),
-        Column("Root mean squared error", _numbers(table["root"]), short="root mse"),
-        Column("Mean squared error", _numbers(table["mse"]), short="mse"),
-        Column("Over guessing the mean", _numbers(table["over_guess"]), short="mse/guess"),
+        Column("Root mean squared error", numbers(table["root"]), short="root mse"),
+        Column("Mean squared error", numbers(table["mse"]), short="mse"),
+        Column("Over guessing the mean", numbers(table["over_guess"]), short="mse/guess"),
     )
     return Paragraph(explained, soft=True), Table("Reconstruction of a whole record", columns)
 
@@ -200,10 +204,10 @@ def _worst(report: SGDFacts) -> tuple[Block, ...]:
     )
     columns = (
         Column("Record", tuple(map(str, table.index)), kind="name"),
-        Column("Fisher information loss", _numbers(loss)),
-        Column("Standard error", _numbers(error)),
-        Column("Diagonal loss", _numbers(table["diagonal_fisher_information_loss"])),
-        Column("Mean squared error at least", _numbers(table["unbiased_mse"])),
+        Column("Fisher information loss", numbers(loss)),
+        Column("Standard error", numbers(error)),
+        Column("Diagonal loss", numbers(table["diagonal_fisher_information_loss"])),
+        Column("Mean squared error at least", numbers(table["unbiased_mse"])),
     )
     explained = "By position in the training data, counted from 0. The records are not in here."
     return Paragraph(explained, soft=True), Table("Most exposed records", columns)
@@ -257,12 +261,3 @@ def _settings(report: SGDFacts) -> tuple[tuple[str, str], ...]:
         ("Target", known or "public: an attacker knows it"),
         ("Software", f"skleak {__version__}"),
     )
-
-
-def _numbers(values: Sequence[float]) -> tuple[str, ...]:
-    return tuple(map(number, values))
-
-
-def _percents(values: Sequence[float]) -> tuple[str, ...]:
-    """Bounds in percent, rounded upward."""
-    return tuple(percent(value, up=True) for value in values)

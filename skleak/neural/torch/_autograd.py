@@ -50,11 +50,11 @@ class PerRecord:
         self.linear = linear or {}
 
     def whole(self) -> "PerRecord":
-        """The same with all gradients written out."""
+        """Return the same with all gradients written out."""
         return PerRecord(self.module, self.objective, self.trained)
 
     def wider(self) -> "PerRecord":
-        """The same at double precision, of a copy of the module."""
+        """Return the same at double precision, of a copy of the module."""
         trained = {name: tensor.double() for name, tensor in self.trained.items()}
         module = copy.deepcopy(self.module).double()
         return PerRecord(module, self.objective, trained, self.linear)
@@ -83,7 +83,7 @@ class PerRecord:
         return own, losses[0], changes
 
     def pulled(self, batch: Batch, vectors: Rows) -> tuple[Any, Any]:
-        """Derivatives of ``q.g`` in the records and targets, for k of q (k, n, ...) each.
+        """Differentiate ``q.g`` by records and targets, for k of q (k, n, ...) each.
 
         Returns (k, n, ...) and (k, n, m). Of gradients that are written out.
         """
@@ -173,7 +173,7 @@ def linear_weights(module: Any, trained: Tensors, X: Any) -> dict[str, tuple[int
 
 
 def _places(tensor: Any) -> Any:
-    """Inputs or outputs of a layer for one record, (places, width)."""
+    """Return the inputs or outputs of a layer for one record, (places, width)."""
     return tensor.reshape(-1, tensor.shape[-1])
 
 

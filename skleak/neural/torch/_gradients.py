@@ -98,7 +98,7 @@ class TorchGradients(Gradients):
         return own + private_target * self.objective.directions().shape[1]
 
     def predict_raw(self, X: Array) -> FloatArray:
-        """Outputs in evaluation mode, (n, n_outputs)."""
+        """Return the outputs in evaluation mode, (n, n_outputs)."""
         found = [np.empty((0, self.objective.n_outputs))]
         self.module.eval()
         try:

@@ -55,7 +55,7 @@ class Objective:
         return np.eye(self.n_outputs)[np.asarray(y, dtype=np.intp)]
 
     def directions(self) -> Array:
-        """Unit changes of t, (1 or K, number of unknowns of a target)."""
+        """Return the unit changes of t, (1 or K, number of unknowns of a target)."""
         if self.kind != "classification":
             return np.ones((1, 1))
         if self.n_outputs == 2:
@@ -81,6 +81,6 @@ class Objective:
         return [(k, torch.full((1,), k, device=like.device)) for k in range(self.n_outputs)]
 
     def _own(self, outputs: Any, target: Any) -> Any:
-        """The user's loss of a batch of one, summed over what it returns."""
+        """Return the user's loss of a batch of one, summed over what it returns."""
         assert self.loss is not None
         return self.loss(outputs, target).sum()

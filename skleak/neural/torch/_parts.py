@@ -121,14 +121,14 @@ class Parts:
         return {part: found[part] for part in request.parts}
 
     def _split(self, batch: Batch, z: Any) -> tuple[Any, Any]:
-        """Changes of records and targets, (k, n, ...) and (k, n, m), of unknowns (k, n, u)."""
+        """Split changes by unknowns (k, n, u) into records (k, n, ...) and targets (k, n, m)."""
         d = batch.X[0].numel()
         dX = z[..., :d].reshape(*z.shape[:2], *batch.X.shape[1:])
         dt = z.new_zeros(*z.shape[:2], batch.targets.shape[1])
         return dX, z[..., d:] @ self.directions.T if self.request.private_target else dt
 
     def _pulled(self, batch: Batch, vectors: Rows) -> Any:
-        """Derivatives by the unknowns of ``q.g``, (k, n, u), for vectors q (k, n, ...)."""
+        """Differentiate ``q.g`` by the unknowns, (k, n, u), for vectors q (k, n, ...)."""
         dX, dt = self.gradients.pulled(batch, vectors)
         own = dX.flatten(2)
         return torch.cat([own, dt @ self.directions], -1) if self.request.private_target else own
@@ -138,7 +138,7 @@ class Parts:
         return self.gradients.pushed(batch, *self._split(batch, z))
 
     def _basis(self, batch: Batch) -> Any:
-        """Unit changes of each unknown, (u, n, u), a view of (u, u)."""
+        """Return the unit changes of each unknown, (u, n, u), a view of (u, u)."""
         basis = torch.eye(self.request.n_unknowns, **self.options)
         return basis[:, None, :].expand(-1, len(batch.X), -1)
 
@@ -155,7 +155,7 @@ class Parts:
         return found | {"trace": diagonal.sum(axis=1)}
 
     def _columns(self, batch: Batch, scaling: Scaling) -> dict[str, FloatArray]:
-        """The exact diagonal and both traces, from some columns of the Jacobian at a time."""
+        """Return the exact diagonal and both traces, some columns of the Jacobian at a time."""
         diagonal, plain = [], []
         for z in self._basis(batch).split(_COLUMNS):
             gradients, losses, changes = self._pushed(batch, z)

@@ -23,7 +23,7 @@ class Source(ABC):
 
     @abstractmethod
     def normal(self, size: int) -> FloatArray:
-        """Standard normal numbers, (size,), in floating point."""
+        """Return the standard normal numbers, (size,), in floating point."""
 
     @abstractmethod
     def uniform(self, size: int) -> FloatArray:
@@ -64,7 +64,7 @@ class SeededSource(Source):
         self._secret, self.generator = generator.spawn(2)
 
     def normal(self, size: int) -> FloatArray:
-        """Standard normal numbers of the generator."""
+        """Return the standard normal numbers of the generator."""
         return self._secret.normal(size=size)
 
     def uniform(self, size: int) -> FloatArray:

@@ -14,6 +14,7 @@ from skleak.rendering.results._histogram import (
     leakage_histogram,
     log_ticks,
 )
+from skleak.rendering.results._once import derived, made_at_once
 from skleak.rendering.results._results import (
     BASELINES,
     KINDS,
@@ -52,6 +53,7 @@ __all__ = [
     "bound_advantages",
     "counted_quantiles",
     "counts_success",
+    "derived",
     "drawn_bounds",
     "equal_columns",
     "exposure_column",
@@ -67,6 +69,7 @@ __all__ = [
     "leakage_histogram",
     "levels",
     "log_ticks",
+    "made_at_once",
     "mean_prior_error",
     "median",
     "merged_bounds",

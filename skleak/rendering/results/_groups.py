@@ -70,7 +70,7 @@ def _shares(ordered: FloatArray, groups: Sequence[Array]) -> FloatArray:
 
 
 def _ties(ordered: FloatArray) -> IntArray:
-    """Number of the block of tied losses that each record belongs to."""
+    """Return the number of the block of tied losses that each record belongs to."""
     with np.errstate(invalid="ignore"):
         apart = np.diff(ordered) > _SAME * ordered[1:]
     # An infinite loss is apart from a finite one, and tied with an infinite one.

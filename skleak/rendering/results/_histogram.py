@@ -87,12 +87,12 @@ def counted_quantiles(values: FloatArray, counts: IntArray, q: Any) -> Any:
     return low + (place - np.floor(place)) * (high - low)
 
 
-def round_ticks(low: float, high: float, n_ticks: int = 7) -> FloatArray:
-    """Round values between two numbers.
+def round_ticks(low: float, high: float) -> FloatArray:
+    """Round values between two numbers, about seven.
 
     Returns increasing multiples of 1, 2 or 5 times a power of ten.
     """
-    step = _round_up((high - low) / (n_ticks - 1))
+    step = _round_up((high - low) / 6.0)
     first, last = np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9)
     return np.arange(first, last + 1.0) * step + 0.0  # no minus zero
 
@@ -128,6 +128,6 @@ def _round_edges(low: float, high: float, max_bins: int) -> FloatArray:
 
 
 def _round_up(step: float) -> float:
-    """The smallest of 1, 2, 5, 10 times a power of ten that is not below ``step``."""
+    """Return the smallest of 1, 2, 5, 10 times a power of ten that is not below ``step``."""
     power = 10.0 ** np.floor(np.log10(step))
     return next(float(m * power) for m in (1.0, 2.0, 5.0, 10.0) if m * power >= step * (1 - 1e-12))

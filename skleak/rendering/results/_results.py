@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from skleak.rendering._format import bound_label
+from skleak.rendering.results._once import derived
 from skleak.utils._typing import FloatArray
 
 KINDS = ("categorical", "numeric", "record", "membership")
@@ -46,6 +47,7 @@ def guess_success(audit: Any, records: pd.DataFrame) -> pd.Series:
     return prior.combine(records["success_prior"].astype(float), np.fmax)
 
 
+@derived
 def levels(audit: Any) -> pd.DataFrame:
     """Select the first row of each noise scale, for what all attacks share.
 
@@ -55,6 +57,7 @@ def levels(audit: Any) -> pd.DataFrame:
     return first.sort_index()
 
 
+@derived
 def gained(audit: Any) -> pd.DataFrame:
     """Return what every attack gains over the prior, on the scale of the bounds.
 
@@ -74,6 +77,7 @@ def gained(audit: Any) -> pd.DataFrame:
     return removed.where(removed["value"].notna(), table)
 
 
+@derived
 def mean_prior_error(audit: Any) -> pd.Series:
     """Return the mean squared error of guessing before the release, by noise scale.
 
@@ -86,6 +90,7 @@ def mean_prior_error(audit: Any) -> pd.Series:
     return first[_VARIANCE].astype(float).fillna(own)
 
 
+@derived
 def prior_error(audit: Any) -> pd.Series:
     """Return the mean squared error of guessing the mean of the others, by noise scale."""
     results = audit.results
@@ -139,6 +144,7 @@ def relative_bounds(audit: Any, names: "list[str] | None" = None) -> pd.DataFram
     return table.div(mean_prior_error(audit).where(lambda error: error > 0.0), axis=0)
 
 
+@derived
 def bound_advantages(audit: Any) -> pd.DataFrame:
     """Return every bound as an advantage over the prior, index ``noise_scale``.
 
@@ -225,6 +231,7 @@ def floor_advantages(audit: Any) -> pd.Series | None:
     return floor_of(first) if gives_away(first).any() else None
 
 
+@derived
 def tightest(audit: Any) -> pd.DataFrame:
     """Return the smallest upper bound at every noise scale.
 
@@ -253,6 +260,7 @@ def tightest(audit: Any) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["bound", "value", "advantage"], index=first.index)
 
 
+@derived
 def record_advantages(audit: Any) -> pd.DataFrame:
     """Return upper bounds on what an attack gains over the prior, on average and for one record.
 
@@ -305,6 +313,7 @@ def _of_records(audit: Any) -> tuple[pd.Series, pd.Series]:
     return bound, 1.0 - bound / prior.where(prior > 0.0)
 
 
+@derived
 def failed_rows(audit: Any) -> pd.DataFrame:
     """Return rows of attacks on the model that do worse than guessing, beyond chance.
 
@@ -345,6 +354,7 @@ def median(values: pd.Series) -> float:
     return float(known.median()) if len(known) else np.nan
 
 
+@derived
 def best_rows(audit: Any) -> pd.DataFrame:
     """Return the most successful attack at every noise scale, among those that look at the model.
 

@@ -1,6 +1,6 @@
 """Compute a leakage report of records outside memory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,13 +17,12 @@ from skleak.reports._finish import (
     LEVELS,
     N_MOST_EXPOSED,
     LossTotals,
-    Parts,
     dataset_facts,
     finished,
     group_row,
     groups_frame,
 )
-from skleak.reports._guarantee import Promises
+from skleak.reports._guarantee import Promises, output_perturbation_guarantee
 from skleak.reports._individual import OUTSIDE, unknown_privacy
 from skleak.reports._leakage_report import LeakageReport
 from skleak.reports.blockwise._columns import blockwise_unknowns
@@ -32,10 +31,10 @@ from skleak.reports.blockwise._passes import Measured, Survey, measure, survey
 from skleak.reports.blockwise._separator import Asked, Solved, solve
 from skleak.reports.blockwise._tables import columns_table, people_table
 from skleak.reports.measures import GOAL, MOST_WORK, Separator
-from skleak.utils._blocks import Blocks, side_by_side
+from skleak.utils._blocks import Blocks, positions_of, side_by_side
 from skleak.utils._typing import Array
 from skleak.utils.blocks._dask import is_large
-from skleak.utils.summaries._rows import as_one_block, fetched, positions_of
+from skleak.utils.summaries._rows import as_one_block, fetched
 
 # Entries of the tables of a block: few blocks, as each leaves a summary to combine.
 _ELEMENTS = 1 << 22
@@ -52,6 +51,7 @@ def build_blockwise_report(
     estimator: str = "",
     index: Array | None = None,
     trained: bool = True,
+    rung_moves: Mapping[str, int | None] | None = None,
 ) -> LeakageReport:
     """Measure records where they are, in a few passes, and say what it means.
 
@@ -75,6 +75,8 @@ def build_blockwise_report(
         Labels of the records; their positions by default.
     trained : bool, default=True
         True if they are the training records, all of them in their order.
+    rung_moves : mapping of str to int or None, default=None
+        How many records could move the noise scale of a goal, by entry; None without a goal.
 
     Returns
     -------
@@ -87,7 +89,7 @@ def build_blockwise_report(
     if isinstance(index, pd.Index):
         index = index.to_numpy(dtype=object)
     found = _Blockwise(state, batch, tuple(blocks), tuple(labels), promises, groups, index, trained)
-    return found.report(estimator)
+    return found.report(estimator, None if rung_moves is None else dict(rung_moves))
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class _Blockwise:
     index: Array | None
     trained: bool
 
-    def report(self, estimator: str) -> LeakageReport:
+    def report(self, estimator: str, rung_moves: dict[str, int | None] | None) -> LeakageReport:
         """Measure, and put the numbers together."""
         first, solved, second = self._measured()
         columns = columns_table(self._asked, solved, second.columns, first.columns)
@@ -113,23 +115,29 @@ class _Blockwise:
         people = people.assign(**{name: privacy[name].to_numpy() for name in privacy})
         totals = self._totals(first.losses, people)
         weights = first.losses.weights
-        parts = Parts(
+        dataset = dataset_facts(
+            self._model,
+            self.promises,
+            totals,
+            groups,
+            n_records_moving_rung=rung_moves,
+            raw_columns=False,
+            individual_privacy=individual,
+            unequal_weights=bool(weights.smallest[0] < weights.largest[0]),
+            carriers=columns.counts,
+        )
+        report = LeakageReport(
             estimator=estimator,
             records=people,
             features=columns.features,
             groups=groups,
-            dataset=dataset_facts(self._model, totals, groups),
+            dataset=dataset,
+            differential_privacy=output_perturbation_guarantee(self._model.state, self.promises),
             carriers=columns.carriers,
-            persons=None,
-            individual_privacy=individual,
-            n_raw_columns=None,
-            is_weighted=not (weights.smallest[0] == weights.largest[0] == 1.0),
-            unequal_weights=bool(weights.smallest[0] < weights.largest[0]),
-            assumptions=(_summarized(totals, len(people)),),
             losses=_bins(first.losses),
-            all_carriers=columns.counts,
         )
-        return finished(self._model, parts, self.promises, None)
+        is_weighted = not (weights.smallest[0] == weights.largest[0] == 1.0)
+        return finished(self._model, report, is_weighted, (_summarized(totals, len(people)),))
 
     def _measured(self) -> tuple[Survey, list[Solved | None], Measured]:
         """Walk through all records twice, and solve for a few in between."""

@@ -29,7 +29,7 @@ class BlockSeparator(Separator):
         return self.n_all
 
     def solvable(self, unknown: Unknown) -> bool:
-        """True if distances of a column have an exact answer: without a reweighting."""
+        """Return True if distances of a column have an exact answer: without a reweighting."""
         return self.state.balanced is None
 
     def unit_losses(self, unknown: Unknown, which: IntArray) -> FloatArray:

@@ -50,7 +50,7 @@ def columns_table(
 def _worst(
     asked: Asked, unknown: Unknown, solved: Solved | None, part: ColumnSummary
 ) -> Separation:
-    """The most exposed record of a column."""
+    """Return the most exposed record of a column."""
     one, number = part.worst.columns, unknown.kind == "number"
     why = ""
     if solved is not None:
@@ -70,7 +70,7 @@ def _worst(
 
 
 def _carriers(name: str, found: Largest) -> list[tuple[Any, ...]]:
-    """Records with a rare value of a column, those that it gives away most first."""
+    """Return the records with a rare value of a column, those that it gives away most first."""
     own = found.columns["from_own"]
     told = found.columns["label"], found.columns["share"], own, gained(own), true_positives(own)
     return [(name, label, *map(float, numbers)) for label, *numbers in zip(*told, strict=True)]

@@ -144,7 +144,7 @@ def _van_trees_error(one: Separation) -> float:
 
 
 def _carriers(one: Separation, present: BoolArray, labels: pd.Index) -> list[tuple[Any, ...]]:
-    """Records with a rare value of a column, those that it gives away most first."""
+    """Return the records with a rare value of a column, those that it gives away most first."""
     rare = np.flatnonzero(present & (one.share <= RARE))
     rare = rare[np.argsort(-one.from_own[rare], kind="stable")]
     return [

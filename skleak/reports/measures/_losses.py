@@ -73,7 +73,7 @@ def inverse(loss: FloatArray) -> FloatArray:
 
 
 def _column_std(X: Any, y: FloatArray, block: Columns, present: IntArray) -> float:
-    """Standard deviation of a single column over some records; nan for a block."""
+    """Return the standard deviation of a single column over some records; nan for a block."""
     if block.target:
         values = y
     elif block.indices is not None and len(block.indices) == 1:

@@ -155,7 +155,7 @@ class Separator:
         return distances, exact
 
     def most_solved(self, n_values: int) -> int:
-        """Records of a column that are solved for in one round, at that many values each."""
+        """Return the records of a column to solve for in a round, at so many values each."""
         return max(self.fewest, int(self.work / self._cost(n_values)))
 
     def estimated(
@@ -185,7 +185,7 @@ class Separator:
         return unit.feature_loss(self.batch.take(which), [unknown.block])[:, 0]
 
     def solvable(self, unknown: Unknown) -> bool:
-        """True if distances of a column have an exact answer."""
+        """Return True if distances of a column have an exact answer."""
         if self.state.balanced is None:
             return True
         few = len(self.state.factor.coefficients) <= _MOST_PARAMETERS

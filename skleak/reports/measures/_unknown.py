@@ -95,7 +95,7 @@ def unknowns(state: FitState, blocks: Sequence[Columns], names: Sequence[str]) -
 
 
 def target(state: FitState) -> Unknown:
-    """The target of the training records."""
+    """Return the target of the training records."""
     objective = state.objective
     y = objective.y[objective.sample_weight > 0.0][:, None]
     n_classes = classes_of(objective)
@@ -104,7 +104,7 @@ def target(state: FitState) -> Unknown:
 
 
 def classes_of(objective: Objective) -> int:
-    """Number of labels that a target may have; 0 for a number."""
+    """Return the number of labels that a target may have; 0 for a number."""
     if isinstance(objective, MultinomialObjective):
         return objective.n_classes
     return 2 if objective.loss.name == "logistic" else 0
@@ -113,7 +113,7 @@ def classes_of(objective: Objective) -> int:
 def target_unknown(
     objective: Objective, counts: FloatArray, mean: FloatArray, sd: FloatArray
 ) -> Unknown:
-    """The target of records of which so many have each label, or with this mean and spread, (1,).
+    """Return the target of records, of which so many have each label, or of such mean and spread.
 
     Shapes: ``counts`` (n_classes,).
     """

@@ -120,7 +120,7 @@ class DaskBlocks:
         )
 
 
-def positions(X: Any) -> Any:
+def positions_of(X: Any) -> Any:
     """Positions of records, (n,), where these lie."""
     if not is_large(X):
         return np.arange(X.shape[0])
@@ -208,14 +208,14 @@ def _several(combine: Callable[[Any, Any], Any]) -> Callable[[list[Any]], Any]:
 
 
 def _whole(block: Any) -> Any:
-    """The block itself: an axis that is not in the result comes as a list of one, nested."""
+    """Return the block itself: an axis that is not in the result comes as a list of one, nested."""
     while isinstance(block, list):
         (block,) = block
     return block
 
 
 def _no_rows(values: Any) -> Data:
-    """An array of no rows, of the kind of a Dask array's blocks."""
+    """Return an array of no rows, of the kind of a Dask array's blocks."""
     shape = (0, *values.shape[1:])
     if sparse.issparse(values._meta):
         return sparse.csr_array(shape, dtype=values.dtype)

@@ -119,7 +119,7 @@ def _follow(client: Any, first: Sequence[Any], result: Any, progress: Any) -> An
 
 
 def _client_of(get: Any) -> Any:
-    """The client of a cluster whose method ``get`` is; None for schedulers of this machine."""
+    """Return the client of a cluster whose method ``get`` is; None for other schedulers."""
     owner = getattr(get, "__self__", None)
     return owner if hasattr(owner, "scheduler_info") else None
 

@@ -34,7 +34,7 @@ def planar_success(points: FloatArray, prior: FloatArray) -> FloatArray:
 
 
 def polygon_measure(normals: FloatArray, distances: FloatArray) -> FloatArray:
-    """Standard normal measure of an intersection of half-planes.
+    """Return the standard normal measure of an intersection of half-planes.
 
     Shapes: ``normals`` (n, M, 2); ``distances`` (n, M); returns (n,).
     """
@@ -46,7 +46,7 @@ def polygon_measure(normals: FloatArray, distances: FloatArray) -> FloatArray:
 
 
 def _edges(normals: FloatArray, distances: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Ends of the segment that the half-planes leave of each boundary line, (n, M) each.
+    """Return the ends of the segment that the half-planes leave of each boundary line, (n, M) each.
 
     Line i is ``h_i n_i + s t_i``; half-plane j keeps ``s sin_ij <= h_j - cos_ij h_i``. The right
     side is expanded around parallel lines, where two lines must cut each other in the same point.

@@ -2,6 +2,7 @@
 
 from skleak.utils.sources._answers import lazily, opened, refuse_path
 from skleak.utils.sources._columns import as_floats, only_finite
+from skleak.utils.sources._frames import series_array
 from skleak.utils.sources._open import LargeRecords, is_large_source, open_records
 from skleak.utils.sources._writing import write_table
 
@@ -14,5 +15,6 @@ __all__ = [
     "open_records",
     "opened",
     "refuse_path",
+    "series_array",
     "write_table",
 ]

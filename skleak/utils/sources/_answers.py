@@ -59,7 +59,7 @@ def lazily(method: F) -> F:
 
 
 def _twin(model: Any, kind: Any) -> Any:
-    """A released model that answers as this one does about columns by their position."""
+    """Return a released model that answers as this one does about columns by their position."""
     twin = kind.__new__(kind)
     for name in kind._published:
         if hasattr(model, name) and name != "feature_names_in_":

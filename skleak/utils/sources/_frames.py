@@ -9,7 +9,7 @@ from skleak.utils.blocks._passes import computed
 
 
 def frame_arrays(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[Any, Any, Any], list[str], Any]:
-    """Records, targets and weights of frames as arrays; names of the columns; labels of the rows.
+    """Return records, targets and weights of frames as arrays; names of columns; labels of rows.
 
     One cheap pass counts the rows of all partitions.
     """
@@ -36,15 +36,22 @@ def frame_arrays(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[Any, Any, An
             )
     arrays = [_numbers(X).to_dask_array(lengths=lengths["X"])]
     for name, part in special.items():
-        if _is_series(part):
-            checked = part.map_partitions(_checked, part._meta, name, meta=part._meta)
-            arrays.append(_plain(checked).to_dask_array(lengths=lengths["X"]))
-        else:
-            arrays.append(part)
+        arrays.append(_array_of(part, name, lengths["X"]) if _is_series(part) else part)
     names = [str(column) for column in X.columns]
     meta = pd.Series(np.empty(0, X._meta.index.dtype if _is_plain(X._meta.index) else object))
     labels = X.map_partitions(_index_of, meta=meta).to_dask_array(lengths=lengths["X"])
     return (arrays[0], arrays[1], arrays[2]), names, labels
+
+
+def series_array(series: Any, name: str) -> Any:
+    """Return a Dask series as an array (n,); one cheap pass counts the rows of its partitions."""
+    (sizes,) = computed([series.map_partitions(len)])
+    return _array_of(series, name, tuple(map(int, sizes)))
+
+
+def _array_of(series: Any, name: str, lengths: tuple[int, ...]) -> Any:
+    checked = series.map_partitions(_checked, series._meta, name, meta=series._meta)
+    return _plain(checked).to_dask_array(lengths=lengths)
 
 
 def _index_of(part: pd.DataFrame) -> pd.Series:
@@ -67,7 +74,7 @@ def _shown(sizes: tuple[int, ...]) -> str:
 
 
 def _numbers(frame: Any) -> Any:
-    """A frame of numbers, each partition of which is checked against the schema."""
+    """Return a frame of numbers, each partition of which is checked against the schema."""
     meta = frame._meta
     for name in meta.columns:
         column = meta[name]
@@ -129,7 +136,7 @@ def _family(dtype: Any) -> str:
 
 
 def _plain(series: Any) -> Any:
-    """A series of labels as objects, and one of numbers as they are."""
+    """Return a series of labels as objects, and one of numbers as they are."""
     if pd.api.types.is_numeric_dtype(series._meta.dtype):
         return series
     return series.astype(object)

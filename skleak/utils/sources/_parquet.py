@@ -65,7 +65,7 @@ class ParquetTable(StoredTable):
         """Return what tells this table from others, and from itself once it is changed."""
         return repr([(piece.path, piece.print, piece.groups) for piece in self.pieces])
 
-    def slices(self, n_columns: int) -> list[Slice]:
+    def slices(self) -> list[Slice]:
         """Rows of each block, in order."""
         return cut([piece.n_rows for piece in self.pieces], len(self.columns))
 
@@ -193,7 +193,7 @@ def _is_number(kind: Any) -> bool:
 
 
 def _array(column: Any) -> Any:
-    """A column as an array; a number that is missing is NaN, and a label None."""
+    """Return a column as an array; a number that is missing is NaN, and a label None."""
     types = import_optional("pyarrow.types", "parquet", "A Parquet file")
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)

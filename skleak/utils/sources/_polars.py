@@ -38,7 +38,7 @@ class PolarsTable(StoredTable):
         """Return what tells this frame from others."""
         return self.unique
 
-    def slices(self, n_columns: int) -> list[Slice]:
+    def slices(self) -> list[Slice]:
         """Rows of each block, in order."""
         # Each slice is a piece of its own: a lazy frame loads what it is asked for.
         step = cut([self.n_rows], len(self.columns))
@@ -94,7 +94,7 @@ class Loader:
 
 
 def _token(frame: Any, n_rows: int) -> str:
-    """The same for a plan that is the same; frames of data in memory differ by these."""
+    """Return the same for a plan that is the same; frames of data in memory differ by these."""
     tokenize = import_optional("dask.base", "dask", "A Polars lazy frame").tokenize
     try:
         return str(tokenize(frame.serialize(), n_rows))

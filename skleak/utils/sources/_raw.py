@@ -1,5 +1,6 @@
 """Raw tables outside memory, of columns of any type, as Dask data frames."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def raw_frame(X: Any) -> Any:
     lazy = type(X).__module__.startswith("polars")
     table: StoredTable = PolarsTable.of(X) if lazy else ParquetTable.of(X)
     parts, first = [], 0
-    for part in table.slices(len(table.columns)):
+    for part in table.slices():
         loader = table.loader(part.piece, table.columns)
         parts.append((loader, part.start, part.stop, first))
         first += part.stop - part.start
@@ -41,18 +42,27 @@ def _part(given: tuple[Any, int, int, int]) -> pd.DataFrame:
 
 
 def _rows(loader: Any, start: int, stop: int, first: int) -> pd.DataFrame:
-    """Some rows of a piece, by their positions in the whole table."""
+    """Return some rows of a piece, by their positions in the whole table."""
     frame = loader.to_frame().iloc[start:stop]
     return frame.set_axis(pd.RangeIndex(first, first + stop - start))
 
 
 def head_of(frame: Any, n: int = 64) -> pd.DataFrame:
-    """The first rows of a Dask data frame, of the first partition that has some."""
+    """Return the first rows of a Dask data frame, of the first partition that has some."""
     for part in frame.partitions:
         rows = part.head(n, npartitions=1)
         if len(rows):
             return rows
     raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
+
+
+def check_columns(frame: Any, names: Sequence[str]) -> None:
+    """Refuse names that a table does not have."""
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        raise ValueError(
+            f"The table has no column {missing[0]!r}; expected one of {list(frame.columns)[:20]}."
+        )
 
 
 def lengths_of(frame: Any) -> tuple[int, ...]:

@@ -40,7 +40,7 @@ class StoredTable(ABC):
         """The table's name in messages."""
 
     @abstractmethod
-    def slices(self, n_columns: int) -> list[Slice]:
+    def slices(self) -> list[Slice]:
         """Rows of each block, in order."""
 
     @abstractmethod
@@ -68,18 +68,18 @@ class StoredTable(ABC):
         """Columns as a lazy Dask array of shape (n, n_columns)."""
         for column in columns:
             self.check_number(column)
-        slices = self.slices(len(columns))
+        slices = self.slices()
         return self._array(slices, columns, _as_numbers, np.dtype(np.float64), (len(columns),))
 
     def values(self, column: str) -> Any:
-        """A column as a lazy Dask array of shape (n,)."""
-        slices = self.slices(max(1, len(self.columns) - 1))
+        """Return a column as a lazy Dask array of shape (n,)."""
+        slices = self.slices()
         return self._array(slices, [column], _as_values, self.dtype(column), ())
 
     def _array(
         self, slices: list[Slice], columns: Sequence[str], convert: Any, dtype: Any, shape: Any
     ) -> Any:
-        """A Dask array by hand: one task for each piece, and one for each block of it."""
+        """Return a Dask array by hand: one task for each piece, and one for each block of it."""
         dask, array = dask_module("dask"), dask_module("dask.array")
         graphs = dask_module("dask.highlevelgraph").HighLevelGraph
         token = dask.base.tokenize(self.token, list(columns), slices)

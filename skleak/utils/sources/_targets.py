@@ -10,7 +10,7 @@ from skleak.utils.sources._columns import as_floats
 
 
 def float_targets(y: Any) -> Any:
-    """A Dask array of numbers as float64, lazily, of shape (n,)."""
+    """Return a Dask array of numbers as float64, lazily, of shape (n,)."""
     return as_floats(y, "y")
 
 

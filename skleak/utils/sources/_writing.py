@@ -9,9 +9,8 @@ import pandas as pd
 from skleak.utils._files import write_confidential
 from skleak.utils._optional import import_optional
 from skleak.utils._typing import Array, FloatArray
-from skleak.utils.blocks._dask import aligned_chunks, is_large
+from skleak.utils.blocks._dask import aligned_chunks, is_large, positions_of
 from skleak.utils.blocks._passes import rows_computed
-from skleak.utils.summaries._rows import positions_of
 
 # Numbers of one group of rows, which are in memory at once: 64 MB.
 _ELEMENTS = 1 << 23

@@ -28,7 +28,7 @@ class Once:
     rows: object = None
 
     def merged(self, other: "Once") -> "Once":
-        """That it is there in both."""
+        """Tell that it is there in both."""
         return Once()
 
 

@@ -63,11 +63,21 @@ class Quantiles:
     @property
     def values(self) -> FloatArray:
         """Middles of the bins, ascending, (k,): the numbers themselves where they are kept."""
-        first = np.left_shift(self.bins, self.dropped)
+        low, high = self._ends(self.bins)
+        return np.where(low == high, low, 0.5 * low + 0.5 * high)
+
+    def bin_of(self, rank: int) -> tuple[float, float, int]:
+        """Least and largest number of the bin of a rank, and how many numbers are below it."""
+        counted = np.cumsum(self.counts)
+        place = int(np.searchsorted(counted, rank, side="right"))
+        low, high = self._ends(self.bins[[place]])
+        return float(low[0]), float(high[0]), int(counted[place] - self.counts[place])
+
+    def _ends(self, bins: npt.NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+        first = np.left_shift(bins, self.dropped)
         low, high = _numbers(first), _numbers(first | np.int64((1 << self.dropped) - 1))
         # The bin of an infinity has no number at its other end.
-        low, high = np.where(np.isnan(low), high, low), np.where(np.isnan(high), low, high)
-        return np.where(low == high, low, 0.5 * low + 0.5 * high)
+        return np.where(np.isnan(low), high, low), np.where(np.isnan(high), low, high)
 
     def quantile(self, q: npt.ArrayLike) -> Any:
         """Quantiles as `numpy.quantile` interpolates them, of the shape of ``q``; NaN of nothing.

@@ -241,7 +241,7 @@ def _shares(zeros: FloatArray, counts: FloatArray) -> FloatArray:
 
 
 def _without_round_off(squares: FloatArray, counts: FloatArray, apart: FloatArray) -> FloatArray:
-    """Sums of squares (n_sides, ..., n_targets), zero where a difference leaves round-off.
+    """Return sums of squares (n_sides, ..., n_targets), zero where a difference is round-off.
 
     `apart`, of shape (n_models, n_targets), are the scores in units of the largest one.
     """

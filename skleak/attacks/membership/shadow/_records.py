@@ -30,12 +30,12 @@ class Records(NamedTuple):
     weights: FloatArray | None = None
 
     def at(self, rows: IntArray) -> "Records":
-        """Some of them, by position."""
+        """Return some of them, by position."""
         weights = None if self.weights is None else self.weights[rows]
         return Records(pick(self.X, rows), self.y[rows], weights)
 
     def and_others(self, others: "Records") -> "Records":
-        """These and others below them; both have weights, or none has."""
+        """Return these and others below them; both have weights, or none has."""
         weights = None
         if self.weights is not None and others.weights is not None:
             weights = np.concatenate([self.weights, others.weights])
@@ -73,7 +73,7 @@ def known_records(
 
 
 def pick(X: Any, rows: IntArray) -> Any:
-    """Some records by position, of tables, arrays, series and sparse matrices."""
+    """Return some records by position, of tables, arrays, series and sparse matrices."""
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
@@ -101,7 +101,7 @@ def stack_records(X: Any, X_reference: Any) -> Any:
 
 
 def _with_shared_categories(one: Any, other: Any) -> list[Any]:
-    """The same tables, with equal categories in columns that are categories in both."""
+    """Return the same tables, with equal categories in columns that are categories in both."""
     shared = {
         name: pd.api.types.union_categoricals([one[name], other[name]], ignore_order=True).dtype
         for name in one.columns
@@ -158,7 +158,7 @@ def check_apart(X: Any, y: Array, X_reference: Any, y_reference: Array) -> None:
 
 
 def _record_keys(X: Any, y: Array) -> Array:
-    """A number for every record and its target, equal for equal ones, of shape (n,)."""
+    """Return a number for every record and its target, equal for equal ones, of shape (n,)."""
     if sparse.issparse(X):
         keys, columns = _sparse_keys(X), []
     else:

@@ -19,6 +19,7 @@ from skleak.rendering import (
     check_enough,
     header,
 )
+from skleak.rendering.results import made_at_once
 
 Asked = Literal["edpb", "dpia", "nist"]
 _TEXTS = {"edpb": edpb, "dpia": dpia, "nist": nist}
@@ -111,6 +112,7 @@ def _section(criterion: Criterion) -> Section:
     return Section(f"{criterion.paragraph}: {criterion.title}", tuple(blocks))
 
 
+@made_at_once
 def dossier(report: AuditFacts, text: str) -> Dossier:
     """Fill what a text asks for from an audit."""
     if text not in _TEXTS:

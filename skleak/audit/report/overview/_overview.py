@@ -21,14 +21,16 @@ from skleak.rendering import (
     code,
     count,
     number,
+    numbers,
     percent,
     plural,
     rounded,
     shorten,
 )
-from skleak.rendering.results import best_rows, levels
+from skleak.rendering.results import best_rows, levels, made_at_once
 
 
+@made_at_once
 def audit_overview(report: AuditFacts) -> Document:
     """Put an audit in order without its records."""
     check_enough(int(report.settings["n_targets"]))
@@ -93,7 +95,7 @@ def noise_table(report: AuditFacts) -> Table:
         Column("Its advantage", tuple(played), short="gains", kind="words"),
         Column(
             shorten(report.settings["utility_name"], 24),
-            tuple(number(value) for value in first["utility"]),
+            numbers(first["utility"]),
             short="score",
         ),
     )
@@ -136,6 +138,7 @@ def checks(report: AuditFacts) -> list[str]:
     return said or ["None was made."]
 
 
+@made_at_once
 def audit_metrics(report: AuditFacts) -> dict[str, float]:
     """Return the numbers of an overview by name."""
     check_enough(int(report.settings["n_targets"]))

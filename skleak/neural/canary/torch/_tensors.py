@@ -32,7 +32,7 @@ def inner_products(games: Parameters, other: Parameters) -> Tensor:
 
 
 def scaled(games: Parameters, factor: Tensor) -> Parameters:
-    """The parameters of each game times its factor (n,)."""
+    """Return the parameters of each game times its factor (n,)."""
     return {k: factor.to(v).view(-1, *[1] * (v.ndim - 1)) * v for k, v in games.items()}
 
 

@@ -1,5 +1,6 @@
 """What a noise goal may ask of the fit of a private linear model."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -21,7 +22,7 @@ from skleak.mechanisms import MOST_VALUES, Secret
 from skleak.reports import Promises, guarantee_obstacles, release_sensitivity
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._features import TARGET, feature_labels, is_target, resolve_features
-from skleak.utils._typing import Array, FloatArray, IntArray
+from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 
 # Values within the range of a numeric column at which the noise that a goal needs is bounded.
 _GRID = 5
@@ -48,6 +49,16 @@ class LinearModelProblem:
     def participants(self) -> IntArray:
         """Records that take part in the fit."""
         return np.flatnonzero(self.state.objective.sample_weight > 0.0)
+
+    @property
+    def positions(self) -> IntArray:
+        """Positions of the records for which numbers are known, (n,)."""
+        return self.participants
+
+    @property
+    def n_participants(self) -> int:
+        """Number of records that take part."""
+        return len(self.participants)
 
     def sufficient_noise(self, eta: float, features: Any) -> FloatArray:
         """Noise scale at which the loss of each participating record is eta, of shape (n,)."""
@@ -84,7 +95,9 @@ class LinearModelProblem:
         return is_target(reference, self.state.feature_names)
 
     def _target(self) -> Secret:
-        return Secret(None, self._target_values(), "the target")
+        return Secret(
+            None, self._target_values(lambda target: self._values(target)[0]), "the target"
+        )
 
     def block(self, features: Any) -> Secret:
         """A block of columns, at the values that participating records have in it; the target."""
@@ -93,8 +106,7 @@ class LinearModelProblem:
             return self._target()
         columns = self._columns(features, "features")
         names = feature_labels(state.feature_names, state.n_features)
-        values = np.unique(self._entries_of(columns), axis=0)
-        return Secret(columns, values, ", ".join(names[j] for j in columns))
+        return Secret(columns, self._values(columns)[0], ", ".join(names[j] for j in columns))
 
     def secrets(self, features: Any) -> list[Secret]:
         """A block of few values, else its columns of few; each column and the target for None."""
@@ -118,10 +130,17 @@ class LinearModelProblem:
         return [secret for secret in found if len(secret.values) > 1]
 
     def _single_entries(self) -> list[Secret]:
-        found = [self.block([j]) for j in range(self.state.n_features)]
-        if self.state.private_target:
-            found.append(self._target())
+        state = self.state
+        names = feature_labels(state.feature_names, state.n_features)
+        columns = [np.array([j]) for j in range(state.n_features)]
+        found = [Secret(j, self._single(j), names[j[0]]) for j in columns]
+        if state.private_target:
+            found.append(Secret(None, self._target_values(self._single), "the target"))
         return found
+
+    def _single(self, columns: IntArray | None) -> FloatArray:
+        """Values of one column, or of the target; enough of them to tell whether they are few."""
+        return self._values(columns)[0]
 
     def _has_few(self, secret: Secret) -> bool:
         """Return True for a secret of few values.
@@ -129,9 +148,20 @@ class LinearModelProblem:
         Values that most records have for themselves are those of a numeric column. One that a
         single record has does not count: that record's own value must not settle what is few.
         """
-        counts = np.bincount(self.attribute_codes(secret), minlength=len(secret.values))
+        counts = self._counts(secret)
         n_values = len(counts) - bool(np.any(counts == 1))
-        return len(counts) > 1 and n_values <= min(MOST_VALUES, len(self.participants) // 2)
+        return len(counts) > 1 and n_values <= min(MOST_VALUES, self.n_participants // 2)
+
+    def _counts(self, secret: Secret) -> FloatArray:
+        """Return how many participating records have each value of a secret, (n_values,)."""
+        counts = np.bincount(self.attribute_codes(secret), minlength=len(secret.values))
+        return counts.astype(float)
+
+    def _values(self, columns: IntArray | None) -> tuple[FloatArray, FloatArray]:
+        """Values that participating records have, (n_values, k), and how many have each."""
+        entries = self._entries_of(columns)
+        values, codes = np.unique(entries, axis=0, return_inverse=True)
+        return values, np.bincount(np.ravel(codes), minlength=len(values)).astype(float)
 
     def _entries_of(self, columns: IntArray | None) -> FloatArray:
         """Entries of the participating records, of shape (n, k); the target for None."""
@@ -142,14 +172,23 @@ class LinearModelProblem:
             return objective.X[:, columns].toarray()[rows]
         return objective.X[np.ix_(rows, columns)]
 
-    def _target_values(self) -> FloatArray:
-        """Values that a target may have, of shape (n_values, 1)."""
+    def one_hot_rows(self, columns: IntArray, j: int) -> tuple[IntArray, FloatArray]:
+        """Columns that may be one-hot together with column j, (k,), and their entries, (n, k)."""
+        return columns, self._entries_of(columns)
+
+    def _target_values(self, found: Callable[[None], FloatArray]) -> FloatArray:
+        """Values that a target may have, (n_values, 1): the classes, or those that are found."""
         objective = self.state.objective
         if isinstance(objective, MultinomialObjective):
             return np.arange(objective.n_classes, dtype=float)[:, None]
         if objective.loss.name == "logistic":
             return np.array([[0.0], [1.0]])
-        return np.unique(objective.y[self.participants])[:, None]
+        return found(None)
+
+    def own_values(self, secret: Secret) -> BoolArray:
+        """Mask of the value that each record has, (n, n_values)."""
+        own = self.attribute_codes(secret)
+        return np.asarray(own[:, None] == np.arange(len(secret.values)))
 
     def attribute_codes(self, secret: Secret) -> IntArray:
         """Position of each participating record's own value among those of the secret, (n,)."""
@@ -160,9 +199,9 @@ class LinearModelProblem:
         position[codes[: len(position)]] = np.arange(len(position))
         return position[codes[len(position) :]]
 
-    def with_value(self, i: int, secret: Secret, value: FloatArray) -> Objective:
-        """The objective with another value of a secret in the i-th participating record."""
-        objective, row = self.state.objective, self.participants[i]
+    def with_value(self, row: int, secret: Secret, value: FloatArray) -> Objective:
+        """The objective with another value of a secret in the record at a position."""
+        objective = self.state.objective
         ones = np.ones(len(objective.y))
         if secret.columns is None:
             y = objective.y.copy()
@@ -183,7 +222,7 @@ class LinearModelProblem:
         """Bounds on a quantile of the losses at unit noise; None if unknown."""
         if not self._leakage.has_brackets:
             return None
-        given = self.state, self.participants, secret.columns, secret.values
+        given = self.state, self.positions, secret.columns, secret.values
         return loss_brackets(*given, self._measured(features), quantile)
 
     def distance_brackets(
@@ -214,14 +253,10 @@ class LinearModelProblem:
     def attribute_values(self, attribute: Any) -> tuple[Array, FloatArray]:
         """Distinct values of an attribute, (n_values, k), and how often each occurs."""
         if self._is_target(attribute):
-            values = self._target_values()
-            return values, np.bincount(
-                self.attribute_codes(self._target()), minlength=len(values)
-            ).astype(float)
-        columns = self._columns(attribute, "attribute")
-        values, inverse = np.unique(self._entries_of(columns), axis=0, return_inverse=True)
+            target = self._target()
+            return target.values, self._counts(target)
         # A row is one person, whatever its weight.
-        return values, np.bincount(np.ravel(inverse), minlength=len(values)).astype(float)
+        return self._values(self._columns(attribute, "attribute"))
 
     def encodings(self, attribute: Any, values: Array) -> FloatArray:
         """Encodings of the values for every participating record, (n, n_values, p).

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from skleak.exceptions import PartialBlockWarning
-from skleak.linear_model._calibration import LinearModelProblem
+from skleak.linear_model.goals._problem import LinearModelProblem
 from skleak.mechanisms import NoiseGoal
-from skleak.utils._blocks import dense
 from skleak.utils._features import feature_labels
 from skleak.utils._typing import BoolArray, IntArray
 from skleak.utils._warnings import outer_stacklevel
@@ -49,12 +48,12 @@ def one_hot_block(problem: LinearModelProblem, j: int) -> IntArray:
 
     Returns (k,), ascending; empty where there are none.
     """
-    objective, rows = problem.state.objective, problem.participants
-    columns = np.arange(max(0, j - _REACH), min(objective.X.shape[1], j + _REACH + 1))
-    table = dense(objective.X[:, columns])[rows]
+    last = problem.state.n_features
+    columns = np.arange(max(0, j - _REACH), min(last, j + _REACH + 1))
+    columns, table = problem.one_hot_rows(columns, j)
     low, high = table.min(axis=0), table.max(axis=0)
     two = (low < high) & np.all((table == low) | (table == high), axis=0)
-    if not two[j - columns[0]]:
+    if not two[columns == j].any():
         return columns[:0]
     nearest = np.argsort(np.abs(columns - j), kind="stable")
     order = nearest[two[nearest]]  # j first

@@ -8,13 +8,16 @@ rung would be a function of the records in turn.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from skleak.linear_model._calibration import LinearModelProblem
+from skleak.linear_model.goals._cases import MOST_NAMED, Cases, Rows
+from skleak.linear_model.goals._problem import LinearModelProblem
 from skleak.mechanisms import MOST_VALUES, NoiseGoal, Secret
 from skleak.solvers import Objective
-from skleak.utils._typing import BoolArray, FloatArray, IntArray
+from skleak.utils._blocks import Blocks, add
+from skleak.utils._typing import BoolArray, FloatArray
 
 # By entry; None where they were not counted.
 RungMoves = dict[str, int | None]
@@ -30,7 +33,6 @@ _FITS_OF_A_SEARCH = 10
 # Values nearer than this to the edge of a rung, relative to it, are not told from it; more where
 # the fit was solved less well.
 _EDGE, _EDGE_OVER_TOL, _EDGE_OVER_SEARCH_TOL = 1e-7, 1e3, 1e2
-_MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -49,30 +51,39 @@ class RungCheck:
         if self.problem.state.balanced is None:  # of all fits the one whose goals take long
             return
         secrets = [s for s in self.goal.secrets(self.problem) if len(s.values) <= MOST_VALUES]
-        self._refuse_undecided(secrets, [~self._own(secret) for secret in secrets])
+        self._refuse_undecided(secrets, self._cases([self._open(secret) for secret in secrets]))
 
     def run(self, rung: float) -> None:
         """Raise a ValueError that names the records that move a rung, if there are any."""
         secrets = self.goal.secrets(self.problem)
-        found = [self._classify(secret, rung) for secret in secrets]
-        for secret, (_, moves) in zip(secrets, found, strict=True):
-            self._refuse(secret, np.any(moves, axis=1), rung)
-        self._refuse_undecided(secrets, [undecided for undecided, _ in found])
-        for secret, (undecided, _) in zip(secrets, found, strict=True):
-            self._refuse(secret, np.any(self._refitted(secret, undecided, rung), axis=1), rung)
+        found = self._cases([self._classify(secret, rung) for secret in secrets])
+        for secret, moves in zip(secrets, found.moves, strict=True):
+            self._refuse(secret, moves, rung)
+        self._refuse_undecided(secrets, found)
+        for k, secret in enumerate(secrets):
+            cases = found.listed[found.listed[:, 1] == k]
+            moved = [row for row, _, m in cases.tolist() if self._moves(row, secret, m, rung)]
+            self._refuse(secret, Rows.of(np.unique(moved)), rung)
 
-    def _own(self, secret: Secret) -> BoolArray:
-        """Mask of the value that each record has, (n, n_values)."""
-        own = self.problem.attribute_codes(secret)
-        return np.asarray(own[:, None] == np.arange(len(secret.values)))
+    def _open(self, secret: Secret) -> tuple[Any, Any]:
+        """All candidates, of which no bound is known, and none that moves the rung."""
+        same = self.problem.own_values(secret)
+        return ~same, np.zeros_like(same)
 
-    def _classify(self, secret: Secret, rung: float) -> tuple[BoolArray, BoolArray]:
+    def _classify(self, secret: Secret, rung: float) -> tuple[Any, Any]:
         """Candidates that no bound settles, and those that move the rung, (n, n_values) each."""
-        same, brackets = self._own(secret), self.goal.brackets(self.problem, secret)
+        brackets = self.goal.brackets(self.problem, secret)
         if brackets is None:
-            return ~same, np.zeros_like(same)
+            return self._open(secret)
+        same = self.problem.own_values(secret)
         inside, outside = within_rung(*brackets, rung, self._edge)
         return ~(inside | outside | same), outside & ~same
+
+    def _cases(self, masks: list[tuple[Any, Any]]) -> Cases:
+        """What the masks of all secrets say of all records, counted where these lie."""
+        flat = [mask for pair in masks for mask in pair]
+        rows = Blocks.of(self.problem.positions, *flat, width=1 + sum(m.shape[1] for m in flat))
+        return rows.map_reduce(Cases.of, Cases.merged, self._most_fits)
 
     @property
     def _edge(self) -> float:
@@ -81,52 +92,45 @@ class RungCheck:
     @property
     def _most_fits(self) -> int:
         """Return the number of whole fits that are worth their work."""
-        objective = self.problem.state.objective
-        entries = len(objective.y) * self.problem.n_parameters**2
+        entries = self.problem.state.objective.n_records * self.problem.n_parameters**2
         searches = 1 if self.problem.state.balanced is None else _FITS_OF_A_SEARCH
         return int(min(_MOST_FITS, _MOST_WORK / entries) / searches)
 
-    def _refitted(self, secret: Secret, undecided: BoolArray, rung: float) -> BoolArray:
-        """Candidates that move the rung by a whole fit, of those that are undecided."""
-        moves = np.zeros_like(undecided)
-        for i, m in np.argwhere(undecided):
-            try:
-                changed = self.problem.with_value(int(i), secret, secret.values[m])
-                needed = np.array(self.needed(changed))
-            except ValueError:  # no such fit, or the goal is out of its reach: it is told apart
-                moves[i, m] = True
-                continue
-            inside, _ = within_rung(needed, needed, rung, self._edge)
-            moves[i, m] = not inside
-        return moves
+    def _moves(self, row: int, secret: Secret, m: int, rung: float) -> bool:
+        """Return True if a candidate moves the rung, by a whole fit."""
+        try:
+            changed = self.problem.with_value(row, secret, secret.values[m])
+            needed = np.array(self.needed(changed))
+        except ValueError:  # no such fit, or the goal is out of its reach: it is told apart
+            return True
+        inside, _ = within_rung(needed, needed, rung, self._edge)
+        return not inside
 
-    def _refuse(self, secret: Secret, moves: BoolArray, rung: float) -> None:
-        rows = self.problem.participants[moves]
-        if not len(rows):
+    def _refuse(self, secret: Secret, moves: Rows, rung: float) -> None:
+        if not moves.n:
             return
         raise ValueError(
             f"The noise scale of {self.goal!r} would give records away: another value of "
-            f"{secret.label} in {_records(rows)} would have made it another rung of the ladder of "
+            f"{secret.label} in {moves} would have made it another rung of the ladder of "
             f"powers of sqrt(2) than {rung:.6g}. {_ADVICE}"
         )
 
-    def _refuse_undecided(self, secrets: list[Secret], undecided: list[BoolArray]) -> None:
+    def _refuse_undecided(self, secrets: list[Secret], found: Cases) -> None:
         """Refuse where there are more candidates to settle by whole fits than these are worth."""
-        if sum(int(cases.sum()) for cases in undecided) <= self._most_fits:
+        if sum(found.n_undecided) <= self._most_fits:
             return
-        rows = self.problem.participants[np.any([np.any(u, axis=1) for u in undecided], axis=0)]
-        labels = [s.label for s, u in zip(secrets, undecided, strict=True) if u.any()]
-        named = ", ".join(labels[:_MOST_NAMED]) + (", ..." if len(labels) > _MOST_NAMED else "")
+        labels = [s.label for s, n in zip(secrets, found.n_undecided, strict=True) if n]
+        named = ", ".join(labels[:MOST_NAMED]) + (", ..." if len(labels) > MOST_NAMED else "")
         raise ValueError(
             f"The noise scale of {self.goal!r} may give records away: that another value of "
-            f"{named} in {_records(rows)} leaves it at its rung of the ladder of powers of sqrt(2) "
-            "follows from no bound, and there are too many cases to fit each: the noise needed "
-            "lies too near the edge of a rung, or no bounds are known for a goal or a model of "
-            f"this kind. {_ADVICE}"
+            f"{named} in {found.undecided} leaves it at its rung of the ladder of powers of "
+            "sqrt(2) follows from no bound, and there are too many cases to fit each: the noise "
+            "needed lies too near the edge of a rung, or no bounds are known for a goal or a model "
+            f"of this kind. {_ADVICE}"
         )
 
 
-def unchecked_moves(goal: NoiseGoal, problem: LinearModelProblem, rung: float) -> RungMoves:
+def unchecked_moves(problem: LinearModelProblem, goal: NoiseGoal, rung: float) -> RungMoves:
     """Count the records that may move the rung by another value of an entry that is not checked.
 
     By entry: numeric ones, and those that the goal is not about. An upper bound, for a numeric
@@ -138,13 +142,18 @@ def unchecked_moves(goal: NoiseGoal, problem: LinearModelProblem, rung: float) -
     moves: RungMoves = dict.fromkeys(entry.label for entry in others)
     work = 0.0
     for entry in sorted(others, key=lambda entry: len(entry.values)):
-        work += len(entry.values) * len(problem.participants) ** 2 * problem.n_parameters
+        work += len(entry.values) * problem.n_participants**2 * problem.n_parameters
         found = None if work > _MOST_COUNTING else goal.brackets(problem, entry)
         if found is None:
             break  # and so it is for the rest
         inside, _ = within_rung(*found, rung, _edge_of(problem))
-        moves[entry.label] = int(np.sum(~np.all(inside, axis=1)))
+        still = Blocks.of(inside | problem.own_values(entry), width=1)
+        moves[entry.label] = still.map_reduce(_count_moving, add)
     return moves
+
+
+def _count_moving(still: BoolArray) -> int:
+    return int(np.sum(~np.all(still, axis=1)))
 
 
 _ADVICE = (
@@ -168,12 +177,3 @@ def within_rung(
 
 def _edge_of(problem: LinearModelProblem) -> float:
     return max(_EDGE, _EDGE_OVER_TOL * problem.promises.tol)
-
-
-def _records(rows: IntArray) -> str:
-    """Name a few records."""
-    named = ", ".join(map(str, rows[:_MOST_NAMED].tolist()))
-    if len(rows) == 1:
-        return f"the record at position {named}"
-    more = f" and {len(rows) - _MOST_NAMED} more" if len(rows) > _MOST_NAMED else ""
-    return f"any of {len(rows)} records (at positions {named}{more})"
