@@ -189,9 +189,9 @@ if control.max() > 0.5 * best[100]:
     raise ValueError("Training records are not easier to guess than control records.")
 
 # %%
-# On control records the attack works two or three times as often as guessing: persons write one digit more
-# like themselves than another, and the network has learned that. It is what can be said of anyone
-# in the population; what is above it concerns the training records alone.
+# On control records the attack works two or three times as often as guessing: persons write one
+# digit more like themselves than another, and the network has learned that. It is what can be said
+# of anyone in the population; what is above it concerns the training records alone.
 sizes = mean.index.to_numpy()
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.4, 4.4), layout="constrained")
 colors = dict(zip(CRITERIA, ["#3f6fb0", "#a3260f", "0.5", "#d98c2b"], strict=True))
