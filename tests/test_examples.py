@@ -91,7 +91,6 @@ def test_example(path, tmp_path):
 def recomputed(path):
     """Results that do not take too long, with the mark that their time asks for."""
     seconds = json.loads(path.read_text(encoding="utf-8"))["seconds"]
-    seconds = float("inf") if seconds is None else seconds  # computed in parts
     marks = [pytest.mark.slow, pytest.mark.data]
     marks += [pytest.mark.exhaustive] if seconds > 15.0 else []
     return [pytest.param(path, id=path.stem, marks=marks)] if seconds < 120.0 else []

@@ -96,6 +96,7 @@ SETTINGS = {
     "n_records": "number of records",
     "n_columns": "number of columns",
     "n_targets": "number of records under attack",
+    "sampled": "whether these are a random sample of all",
     "n_releases": "simulated releases at each noise scale",
     "secrets": "drawn from the prior, or the actual ones",
     "prior": "what attackers know beforehand",

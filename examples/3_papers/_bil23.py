@@ -5,6 +5,8 @@ of the paper under another title; means and standard deviations are over 100 net
 others are stated. The layers of the networks, and how they are trained, are from there, too.
 """
 
+from copy import deepcopy
+
 import numpy as np
 
 SOURCE = "data"
@@ -53,12 +55,17 @@ FIGURE_5 = {
 }
 # fmt: on
 RATE, BATCH, EPOCHS = 0.005, 50, 150
+N_POINTS = 32
 # The attack on membership calls those members of whose class a network is more than 80% sure.
 THRESHOLD = 0.8
 
 
-def train(network, X, y, seed, change):
-    """Fit a network by Adam until the loss of an epoch changes by less than `change`."""
+def train(network, X, y, seed, *changes):
+    """Fit a network by Adam; return it as it is when the loss of an epoch first changes less.
+
+    ``changes`` fall: training for a smaller one goes on from where it stood at the one before, so
+    that one run serves all. A copy of the network is returned for each.
+    """
     # Where torch is: figure 3 needs the published numbers alone.
     import torch
 
@@ -66,7 +73,7 @@ def train(network, X, y, seed, change):
 
     rng = np.random.default_rng(seed)
     steps = torch.optim.Adam(network.parameters(), lr=RATE)
-    before = np.inf
+    before, found = np.inf, []
     for _ in range(EPOCHS):
         losses = []
         for batch in torch.split(torch.tensor(rng.permutation(len(y))), BATCH):
@@ -75,10 +82,37 @@ def train(network, X, y, seed, change):
             loss.backward()
             steps.step()
             losses.append(loss.item())
-        if abs(before - np.mean(losses)) < change:
-            break
-        before = np.mean(losses)
-    return network
+        changed, before = abs(before - np.mean(losses)), np.mean(losses)
+        reached = sum(changed < change for change in changes[len(found) :])
+        found += [deepcopy(network) for _ in range(reached)]
+        if len(found) == len(changes):
+            return found
+    return found + [network] * (len(changes) - len(found))
+
+
+def gradient_norms(network, X, y):
+    """Length of the gradient of the loss in the parameters, for every record.
+
+    From the slope at the output of each layer: a weight's is that times what comes in, so that the
+    squares of a whole layer are a product of two sums.
+    """
+    import torch
+
+    from skleak.neural.models import squared_probability_loss
+
+    rows, outputs = [X], []
+    for layer in network:
+        outputs.append(layer(rows[-1]))
+        rows.append(outputs[-1])
+    loss = squared_probability_loss(outputs[-1], y).sum()
+    squares = torch.zeros(len(X))
+    for layer, row, slope in zip(network, rows, torch.autograd.grad(loss, outputs), strict=False):
+        if isinstance(layer, torch.nn.Linear):
+            squares += slope.square().sum(1) * (1.0 + row.detach().square().sum(1))
+        elif isinstance(layer, torch.nn.BatchNorm1d):
+            scaled = (row.detach() - layer.running_mean) / torch.sqrt(layer.running_var + layer.eps)
+            squares += (slope.square() * (1.0 + scaled.square())).sum(1)
+    return torch.sqrt(squares)
 
 
 def answers(network, X, y):
@@ -92,6 +126,20 @@ def answers(network, X, y):
         loss = squared_probability_loss(scores, y)
         sure, named = torch.softmax(scores, -1).max(-1)
     return sure.numpy(), loss.numpy(), (named == y).numpy()
+
+
+def at_32(points, rng):
+    """Points of a digit, of which midpoints are put in or every second one left out, by lot."""
+    while (short := N_POINTS - len(points)) > 0:
+        gaps = np.sort(rng.permutation(len(points) - 1)[:short])
+        points = np.insert(points, gaps + 1, (points[gaps] + points[gaps + 1]) / 2.0, axis=0)
+    while len(points) > N_POINTS:
+        if len(points) % 2 == 0:
+            half = len(points) // 2
+            points = np.insert(points, half, points[half - 1 : half + 1].mean(axis=0), axis=0)
+        out = rng.permutation(np.arange(1, len(points), 2))[: len(points) - N_POINTS]
+        points = np.delete(points, out, axis=0)
+    return points
 
 
 def called(sure, fresh_sure):

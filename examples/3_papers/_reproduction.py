@@ -25,9 +25,10 @@ SOURCES = {
     "printed": "printed in the paper",
     "figure": "read off the figure",
     "claim": "said in words",
-    "formula": "follows from the paper's formula",
+    "formula": "computed here from the paper's formula",
     "notes": "from earlier notes of this project, not checked against the paper",
     "data": "in the data files of the authors' code",
+    "ours": "of this project, not of the paper",
     "unknown": "not known to us",
 }
 RELATIVE = 1e-6  # kept and new comparisons are the same up to arithmetic
@@ -66,13 +67,16 @@ class Reproduction:
     """Kept results and comparisons of one script.
 
     ``item`` is "table 1" or "figures 2 to 4"; ``sizes`` says on how much data it was computed, and
-    how that compares with the paper.
+    how that compares with the paper; ``derived`` from which other results where it trains nothing
+    itself, and what those took.
     """
 
-    def __init__(self, script, paper, item, title, sizes):
+    def __init__(self, script, paper, item, title, sizes, *, derived=""):
         self.script = Path(script)
         self.facts = {"script": self.script.name, "paper": paper, "item": item}
         self.facts |= {"title": title, "sizes": sizes}
+        if derived:
+            self.facts["derived"] = derived
         name = self.script.stem.removeprefix("plot_") + ".json"
         self.source = self.script.parent / "results" / name
         self.path = self.source
@@ -93,8 +97,7 @@ class Reproduction:
             print(f"computed in {self._seconds:.0f} s")
         else:
             self._data, self._seconds = self.kept["data"], self.kept["seconds"]
-            took = "parts" if self._seconds is None else f"{self._seconds:.0f} s"
-            print(f"kept results, computed in {took} (--recompute: again)")
+            print(f"kept results, computed in {self._seconds:.0f} s (--recompute: again)")
         return self._data
 
     def number(self, name, published, here, tolerance=None, *, source="printed", why=""):
@@ -102,10 +105,11 @@ class Reproduction:
 
         ``published`` is text with the printed digits ("0.040"), which makes half a unit of the last
         digit the tolerance where none is given; a number, with a tolerance; or None where it is not
-        known to us. ``here`` is None where it was not computed, and ``why`` says why.
+        known to us, or with ``source="ours"`` not in the paper. ``here`` is None where it was not
+        computed, and ``why`` says why.
         """
         if published is None:
-            source = "unknown"
+            source = "ours" if source == "ours" else "unknown"
         elif tolerance is None:
             tolerance = _half_a_digit(published)
         if here is None:
@@ -119,7 +123,10 @@ class Reproduction:
         self._add(name, published, plain(here), tolerance, status, source, why)
 
     def claim(self, name, published, here, holds, *, source="claim", why=""):
-        """Compare what the paper says in words with what is found: a number or words."""
+        """Compare what the paper says in words with what is found: a number or words.
+
+        With ``source="formula"`` the words are not the paper's: they follow from its formula.
+        """
         status = NOT_RUN if holds is None else AGREES if holds else DIFFERS
         self._add(name, published, plain(here), None, status, source, why)
 
@@ -156,8 +163,7 @@ class Reproduction:
         return {key: part for key, part in self.kept.items() if key not in ("seconds", "data")}
 
     def _keep(self):
-        seconds = None if self._seconds is None else round(self._seconds, 1)
-        facts = {**self.facts, "seconds": seconds, "numbers": self.numbers}
+        facts = {**self.facts, "seconds": round(self._seconds, 1), "numbers": self.numbers}
         self.path.parent.mkdir(exist_ok=True, parents=True)
         text = json.dumps({**facts, "data": self._data}, ensure_ascii=False)
         self.path.write_text(_lines(text) + "\n", encoding="utf-8")

@@ -121,7 +121,8 @@ for bound, value in references.items():
 if not point["trade-off"] <= point["trade-off, smallest ball"] <= 0.2997:
     raise ValueError("The trade-off bound at this point is too large.")
 for bound in comparison.index:
-    page.number(f"M = 10, noise 1: {bound}", None, point[bound])
+    source = "ours" if bound.startswith("trade-off") else "printed"
+    page.number(f"M = 10, noise 1: {bound}", None, point[bound], source=source)
 
 # %%
 # The order of the paper

@@ -88,7 +88,8 @@ for case in (f"{name}, {kind}" for name in _fil21.SOURCES for kind in ("linear",
     if lines:
         if not np.all(np.diff(lines["plain"]) < 0.0):
             raise ValueError(f"{case}: the deviation does not fall at every step.")
-        page.number(f"{case}: deviation with the weights counted", None, lines["in all"])
+        what = f"{case}: deviation with the weights counted"
+        page.number(what, None, lines["in all"], source="ours")
 
 # %%
 figure, axes = plt.subplots(1, 2, figsize=(10.0, 4.0), sharey=True, layout="constrained")

@@ -144,10 +144,11 @@ standard_errors = [
 ]
 page.claim(
     "(d) simulated attack against its exact success: largest difference in standard errors",
-    "below 4",
+    "chance",
     np.max(standard_errors),
     np.max(standard_errors) < 4.0,
     source="formula",
+    why="up to four standard errors count as chance",
 )
 
 # %%

@@ -1,6 +1,7 @@
 """What the auditors share: the parameters that both have, their input, and the plot."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import fields
 from numbers import Integral, Real
 from os import PathLike
@@ -15,6 +16,7 @@ from skleak.adversary.hypotheses import check_private, check_weights, check_weig
 from skleak.adversary.knowledge import as_table, column_names
 from skleak.audit.games._game import Game
 from skleak.audit.games._game import Task as GameTask
+from skleak.audit.games._outside import Outside
 from skleak.audit.report._build import build_report, fingerprint, identity
 from skleak.audit.report._labels import with_labels
 from skleak.audit.run._checkpoint import Checkpoint, stored_entropy
@@ -33,7 +35,7 @@ from skleak.utils._sklearn_compat import (
     fit_task,
     kept_for_teardown,
 )
-from skleak.utils._typing import Array, FloatArray, RandomState
+from skleak.utils._typing import Array, RandomState
 from skleak.utils.sources import is_large_source
 
 _FITTED = ("results_", "records_", "report_", "partial_results_", "feature_names_in_")
@@ -112,18 +114,20 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, CallbackSupportMixin, BaseEs
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n, n_columns)
-            Raw training records.
-        y : array-like of shape (n,)
-            Targets of the model.
+        X : array-like, DataFrame, path, Polars lazy frame, Dask array or frame
+            Raw training records, (n, n_columns). Outside memory (a path is that of a Parquet file
+            or a folder of them) a column is audited by `LeakageAuditor`, block by block.
+        y : array-like of shape (n,) or str
+            Targets of the model; the name of a column of a table outside memory.
         X_test, y_test : array-like, default=None
             Raw records that no model is trained on, and their targets. Utility is measured on
             them, and a membership audit takes them as reference records. By default utility is that
             of the training records, where it is optimistic; a membership audit holds some out.
-        sample_weight : array-like of shape (n,), default=None
+        sample_weight : array-like of shape (n,) or str, default=None
             Weights of the training records in every fit, which attackers know; in a pipeline they
-            go to its last step. What is secret of a row, or its membership, counts with all of its
-            weight. Rows are persons: shares of right guesses, priors and utility count rows.
+            go to its last step. A name likewise. What is secret of a row, or its membership, counts
+            with all of its weight. Rows are persons: shares of right guesses, priors and utility
+            count rows.
 
         Returns
         -------
@@ -132,14 +136,15 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, CallbackSupportMixin, BaseEs
         Raises
         ------
         TypeError
-            For records outside memory: a Dask array or frame, a path, or a Polars lazy frame.
+            For test records outside memory, and for `y` or weights there where `X` is not.
         ValueError
             For an unknown or single-valued attribute, missing values in it, too many values, too
             few candidates, unknown attacks or bounds, wrong noise scales, or a checkpoint of
             another audit; for invalid weights, and for an estimator that was fitted with weights
             where none are given.
         AttackNotApplicableError
-            For a model that the attacks or the bounds cannot be computed for; with weights also
+            For records outside memory where the game needs all of them in memory; for a model that
+            the attacks or the bounds cannot be computed for; with weights also
             for an estimator or an attack whose ``fit`` takes none.
 
         Warns
@@ -155,12 +160,10 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, CallbackSupportMixin, BaseEs
         """
         before = self.__dict__.copy()
         try:
-            _check_in_memory(X=X, y=y, X_test=X_test, y_test=y_test, sample_weight=sample_weight)
-            table, y = self._validate(X, y)
-            weights = check_weights(sample_weight, table)
-            check_weights_known(self.estimator, weighted=weights is not None)
+            _check_in_memory(X_test=X_test, y_test=y_test)
+            given = self._given(X, y, sample_weight) | {"X_test": X_test, "y_test": y_test}
             with fit_task(self, 2) as task:
-                self._audit(table, y, weights, X_test, y_test, task)
+                self._audit(given, task)
         except BaseException:
             # The audit before, if there was one, stays whole beside what is finished of this one.
             finished = {n: v for n, v in self.__dict__.items() if n == "partial_results_"}
@@ -170,25 +173,30 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, CallbackSupportMixin, BaseEs
             raise
         return self
 
-    def _audit(
-        self,
-        table: Any,
-        y: Array,
-        sample_weight: FloatArray | None,
-        X_test: Any,
-        y_test: Any,
-        progress: Task,
-    ) -> None:
+    def _given(self, X: Any, y: Any, sample_weight: Any) -> dict[str, Any]:
+        """Return the checked records as fields of a task, wherever they lie."""
+        if is_large_source(X):
+            self._forget()
+            self._check_targets(y)
+            outside = self._outside(X, y, sample_weight)
+            self._remember(outside.n_columns, outside.columns)
+            return {"table": None, "y": np.empty(0), "outside": outside}
+        _check_in_memory(y=y, sample_weight=sample_weight)
+        table, y = self._validate(X, y)
+        weights = check_weights(sample_weight, table)
+        check_weights_known(self.estimator, weighted=weights is not None)
+        return {"table": table, "y": y, "sample_weight": weights}
+
+    def _audit(self, data: Mapping[str, Any], progress: Task) -> None:
         """Play the game of the parameters, and set the fitted attributes."""
         check_private(self.estimator, "auditor")
         asked = {field.name for field in fields(GameTask)} & set(self.get_params(deep=False))
         parameters = {name: getattr(self, name) for name in asked}
-        data = {"table": table, "y": y, "X_test": X_test, "y_test": y_test}
-        parameters |= data | {"estimator": without_ledger(self.estimator)}
+        parameters |= {**data, "estimator": without_ledger(self.estimator)}
         entropy = None if self.checkpoint is None else stored_entropy(self.checkpoint)
         if entropy is None:
             entropy = make_generator(self.random_state).integers(0, 2**32, size=4).tolist()
-        task = GameTask(**parameters, sample_weight=sample_weight)
+        task = GameTask(**parameters)
         store = None
         if self.checkpoint is not None:
             store = Checkpoint(self.checkpoint, {}, identity(self, task))
@@ -203,12 +211,16 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, CallbackSupportMixin, BaseEs
             self.partial_results_ = game.results(run.outcomes)
         self.attacks_ = game.attacks
         self.results_ = self.partial_results_
-        self.records_ = with_labels(game.records(run.outcomes), table)
+        self.records_ = with_labels(game.records(run.outcomes), data["table"])
         self.report_ = build_report(self, game, run.outcomes, run.entropy)
 
     @abstractmethod
     def _game(self, task: GameTask, entropy: list[int]) -> Game:
         """Return the game that is played; the seeds of the audit come from the entropy."""
+
+    @abstractmethod
+    def _outside(self, X: Any, y: Any, sample_weight: Any) -> Outside:
+        """Look at records outside memory, or say why they cannot be audited there."""
 
     def plot(self, ax: Any = None) -> Any:
         """Plot advantage against noise, with all bounds, and utility beside it.
@@ -232,6 +244,16 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, CallbackSupportMixin, BaseEs
 
     def _validate(self, X: Any, y: Any) -> tuple[Any, Array]:
         """Forget an earlier fit, and return the records (n, n_columns) and targets (n,)."""
+        self._forget()
+        table = as_table(X)
+        self._check_targets(y)
+        y = column_or_1d(y)
+        check_consistent_length(table, y)
+        self._remember(table.shape[1], column_names(table))
+        return table, y
+
+    def _forget(self) -> None:
+        """Forget an earlier fit, and check what is audited."""
         for name in _FITTED:
             self.__dict__.pop(name, None)
         if isinstance(self.estimator, type):
@@ -239,19 +261,19 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, CallbackSupportMixin, BaseEs
             raise TypeError(
                 f"`estimator` must be an estimator; got the class {name}. Pass {name}()."
             )
-        table = as_table(X)
+
+    def _check_targets(self, y: Any) -> None:
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} needs `y`, the targets that the model is trained on. Pass "
                 "`fit(X, y)`."
             )
-        y = column_or_1d(y)
-        check_consistent_length(table, y)
-        self.n_features_in_ = table.shape[1]
-        names = column_names(table)
+
+    def _remember(self, n_columns: int, names: Array | None) -> None:
+        """Set what is known of the columns."""
+        self.n_features_in_ = n_columns
         if names is not None:
             self.feature_names_in_ = names
-        return table, y
 
 
 def _check_in_memory(**given: Any) -> None:
@@ -259,8 +281,6 @@ def _check_in_memory(**given: Any) -> None:
     for name, values in given.items():
         if is_large_source(values):
             raise TypeError(
-                f"`{name}` of an audit must be in memory; got {type(values).__name__}. An audit "
-                "refits models and attacks records one by one: pass a random sample as a "
-                "DataFrame, some thousands of rows. Leakage and reports of all records are "
-                "computed outside memory by the private models themselves."
+                f"`{name}` of this audit must be in memory; got {type(values).__name__}. Pass "
+                "arrays or a DataFrame: of test records a random sample, some thousands of rows."
             )

@@ -7,7 +7,9 @@ from typing import Any, ClassVar, Literal
 from skleak.adversary.hypotheses import last_step
 from skleak.audit._base import BaseAuditor
 from skleak.audit.games._game import Game, Task
+from skleak.audit.games._outside import Outside
 from skleak.audit.games._private_sgd import is_private_sgd
+from skleak.audit.games.attribute._blocks import BlocksGame
 from skleak.audit.games.attribute._game import attribute_game
 from skleak.audit.games.records._game import RecordsGame
 from skleak.exceptions import AttackNotApplicableError
@@ -63,7 +65,9 @@ class LeakageAuditor(BaseAuditor):
     values : array-like of shape (n_values,) or None, default=None
         Candidate values; None takes those that occur. Makes a numeric attribute categorical.
     records : array-like of int, boolean mask, slice or None, default=None
-        Records under attack; all by default.
+        Records under attack; all by default. Of more than 10,000 outside memory a random sample of
+        as many, which the report says first: an auditor asks about all, and a sample answers for
+        means with intervals over records. Name records to have each of them attacked.
     refit_preprocessing : bool, default=False
         Refit all of a pipeline for every candidate. False counts fitted preprocessing as public.
     checkpoint : str, Path or None, default=None
@@ -145,7 +149,18 @@ class LeakageAuditor(BaseAuditor):
         super().__init__(estimator, *game, *told, checkpoint, n_jobs, verbose, random_state)
         self.attribute, self.values = attribute, values
 
+    def _outside(self, X: Any, y: Any, sample_weight: Any) -> Outside:
+        if self.attribute is None:
+            raise AttackNotApplicableError(
+                "Whole records are reconstructed in memory only; got records outside of it. Name "
+                "an `attribute`, or pass a random sample of some thousands of records as a "
+                "DataFrame."
+            )
+        return Outside.open(X, y, sample_weight, self.attribute, self.values)
+
     def _game(self, task: Task, entropy: list[int]) -> Game:
+        if task.outside is not None:
+            return BlocksGame(task, entropy)
         task = task.of_learner(entropy)
         if task.attribute is None:
             if is_private_sgd(task.estimator):

@@ -7,7 +7,9 @@ from typing import Any, ClassVar, Literal
 
 from skleak.audit._base import BaseAuditor
 from skleak.audit.games._game import Game, Task
+from skleak.audit.games._outside import Outside
 from skleak.audit.games.membership._game import membership_game
+from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._sklearn_compat import Interval
 from skleak.utils._typing import RandomState
 
@@ -123,6 +125,14 @@ class MembershipAuditor(BaseAuditor):
         game = (attacks, noise_scales, n_releases, secrets, prior)
         told = (max_advantage, confidence_level, bounds, records, refit_preprocessing)
         super().__init__(estimator, *game, *told, checkpoint, n_jobs, verbose, random_state)
+
+    def _outside(self, X: Any, y: Any, sample_weight: Any) -> Outside:
+        raise AttackNotApplicableError(
+            "A membership audit trains on other members in each release, or compares with "
+            "predictions of all records, in memory; got records outside of it. Pass a random "
+            "sample of some thousands of records as a DataFrame. `leakage_report()` of a private "
+            "model fitted on all of them says how exposed members are."
+        )
 
     def _game(self, task: Task, entropy: list[int]) -> Game:
         return membership_game(task)

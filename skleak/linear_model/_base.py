@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skleak._released import LinearPredictionMixin
 from skleak.influence.state import FitState
 from skleak.linear_model._fitting import solve, solve_reweighted, weight_rule
-from skleak.linear_model._large import check_supported, large_objective
+from skleak.linear_model._large import large_objective
 from skleak.linear_model._noise import noise_shape
 from skleak.linear_model._releasing import ReleasableModel
 from skleak.linear_model.goals import (
@@ -128,7 +128,6 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
                     f"{type(X).__name__}. Pass all as Dask arrays, or all as arrays."
                 )
             return self._validated_objective(X, y, sample_weight), row_labels(X)
-        check_supported(self)
         return large_objective(self, X, y, sample_weight)
 
     def _note_passes(self, objective: Objective, passes: Passes) -> None:

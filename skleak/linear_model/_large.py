@@ -271,17 +271,3 @@ def _check(estimator: Any, looked: _Looked) -> None:
 
 def _names(estimator: Any) -> Array | None:
     return getattr(estimator, "feature_names_in_", None)
-
-
-def check_supported(estimator: Any) -> None:
-    """Refuse what is not known how to compute by passes over records outside memory."""
-    asked = {}
-    shape = estimator.noise_covariance
-    if isinstance(shape, str) and shape in ("curvature", "minimax"):
-        asked["noise_covariance"] = f"noise of the shape {shape!r}"
-    for parameter, what in asked.items():
-        raise ValueError(
-            f"`{parameter}` asks for {what}, which needs the records in memory; got records "
-            "outside of it. Pass NumPy arrays, or choose another "
-            f"`{parameter}`."
-        )

@@ -23,9 +23,9 @@ from skleak.linear_model._large import large_records
 from skleak.linear_model._parameters import LinearModelParameters
 from skleak.linear_model.goals import (
     LinearModelProblem,
-    is_one_block,
+    RungMoves,
+    asked,
     problem_of,
-    resolved_together,
     unchecked_moves,
 )
 from skleak.mechanisms import NoiseGoal
@@ -285,20 +285,13 @@ class MeasuredModel(LinearModelParameters):
         if groups is not None:
             groups = group_labels(groups, X, names)
         blocks, labels = feature_blocks(features, names, state.n_features)
-        asked: dict[str, Any] = {"blocks": blocks, "labels": labels, "groups": groups}
-        asked |= {"estimator": type(self).__name__, "promises": self._terms, "index": index}
+        given: dict[str, Any] = {"blocks": blocks, "labels": labels, "groups": groups}
+        given |= {"estimator": type(self).__name__, "promises": self._terms, "index": index}
+        given["rung_moves"] = self._rung_moves()
         if is_large(X) or is_large(state.objective.X):
             trained = X is state.objective.X or same_table(X, y, state.objective)
-            return build_blockwise_report(state, state.batch(X, y), trained=trained, **asked)
-        return build_leakage_report(
-            state,
-            X,
-            y,
-            **asked,
-            rung_moves=None
-            if self._goal is None
-            else unchecked_moves(self._goal, self._fitted_problem(), state.noise_scale),
-        )
+            return build_blockwise_report(state, state.batch(X, y), trained=trained, **given)
+        return build_leakage_report(state, X, y, **given)
 
     def _fitted_problem(self) -> LinearModelProblem:
         """Return this fit as a noise goal sees it."""
@@ -306,10 +299,14 @@ class MeasuredModel(LinearModelParameters):
 
     def _noise_for(self, goal: NoiseGoal) -> float:
         """Noise scale that a goal needs on the records of this fit."""
+        return asked(goal.resolve, self._confidential_state(), self._terms)
+
+    def _rung_moves(self) -> RungMoves | None:
+        """Count the records that may move the rung of a goal; None without one."""
+        if self._goal is None:
+            return None
         state = self._confidential_state()
-        if is_large(state.objective.X) and is_one_block(state.objective):
-            return resolved_together(goal, state, self._terms)
-        return goal.resolve(self._fitted_problem())
+        return asked(unchecked_moves, state, self._terms, self._goal, state.noise_scale)
 
     @staticmethod
     def _raw_problem(pipeline: Any, X: Any, y: Any, sample_weight: Any) -> RawProblem:

@@ -118,6 +118,21 @@ def test_noise_found_on_public_records(rng, monkeypatch):
         goals[2].noise_scale_of(found)
 
 
+@pytest.mark.slow
+def test_a_report_counts_records_that_may_move_the_rung(rng, monkeypatch):
+    X, y, _ = records("squared", rng, 60)
+    large = [da.from_array(v, chunks=(25, -1)[: v.ndim]) for v in (X, y)]
+    goal = MaxLeakage(2.0, features=2)
+    inside = PrivateLinearRegression(goal, alpha=0.5).fit(X, y)
+    found = PrivateLinearRegression(goal, alpha=0.5).fit(*large)
+    expected = inside.leakage_report().dataset["n_records_moving_rung"]
+    assert found.leakage_report().dataset["n_records_moving_rung"] == expected
+    monkeypatch.setattr(TOGETHER, 0)
+    upper = found._rung_moves()
+    assert upper.keys() == expected.keys()
+    assert all(upper[name] >= n for name, n in expected.items())
+
+
 @pytest.mark.parametrize("entries", [0, 1 << 23])
 def test_a_part_of_a_one_hot_block_is_told(entries, rng, monkeypatch):
     monkeypatch.setattr(TOGETHER, entries)

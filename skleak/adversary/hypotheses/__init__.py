@@ -35,6 +35,7 @@ from skleak.adversary.hypotheses._models import (
     models_on,
     models_with,
     rows_for,
+    shell_of,
 )
 from skleak.adversary.hypotheses._refits import refit_encodings, refit_pipelines, refit_tables
 from skleak.adversary.hypotheses._releases import (
@@ -100,6 +101,7 @@ __all__ = [
     "refit_pipelines",
     "refit_tables",
     "rows_for",
+    "shell_of",
     "truncation_error",
     "warn_of_mismatch",
     "weight_argument",

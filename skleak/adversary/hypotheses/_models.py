@@ -51,7 +51,11 @@ def fit_shell(
     Shapes: ``X`` (n, d); ``y`` (n,); ``sample_weight`` (n,).
     """
     weights = weight_argument(model.template, sample_weight)
-    fitted = clone(model.template).fit(X, y, **weights)
+    return shell_of(clone(model.template).fit(X, y, **weights))
+
+
+def shell_of(fitted: Any) -> Shell:
+    """Return what many releases are put into, of a fitted model."""
     width = len(model_parameters(fitted))
     if hasattr(fitted, "release"):
         with warnings.catch_warnings():

@@ -24,11 +24,13 @@ from skleak.adversary.knowledge._knowledge import (
     without_attribute,
 )
 from skleak.adversary.knowledge._priors import (
+    CrossFitted,
     attribute_prior,
     conditional_prior,
     default_classifier,
     folds,
     known_features,
+    marginal_prior,
     on_encoded_columns,
 )
 
@@ -36,6 +38,7 @@ __all__ = [
     "MAX_CODES",
     "MAX_VALUES",
     "TARGET_INDEX",
+    "CrossFitted",
     "NumberPrior",
     "Secret",
     "as_column",
@@ -49,6 +52,7 @@ __all__ = [
     "imputed",
     "is_quantity",
     "known_features",
+    "marginal_prior",
     "number_prior",
     "on_encoded_columns",
     "range_of_others",

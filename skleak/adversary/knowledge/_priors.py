@@ -1,5 +1,6 @@
 """Priors of an attribute, from all records but the target itself."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,18 +47,20 @@ def attribute_prior(prior: Any, known: Any, y: Any, secret: Secret, targets: Int
     return np.array(np.broadcast_to(table_of_priors, (len(targets), n_values)))
 
 
-def marginal_prior(codes: IntArray, n_values: int) -> FloatArray:
+def marginal_prior(codes: IntArray, n_values: int, counts: FloatArray | None = None) -> FloatArray:
     """Relative frequencies of the values among all *other* records.
 
     With a record's own value among the counts, the prior would tell it. Its vote is spread
     evenly over the values instead, which also leaves a value that nobody else carries possible.
 
-    Shapes: ``codes`` (n,); returns (n, M): ``(count of m among the others + 1 / M) / n``.
+    Shapes: ``codes`` (n,); ``counts`` (M,), of the values in all records, where these are some of
+    them; returns (n, M): ``(count of m among the others + 1 / M) / number of all``.
     """
-    counts = np.bincount(codes, minlength=n_values).astype(np.float64)
+    if counts is None:
+        counts = np.bincount(codes, minlength=n_values).astype(np.float64)
     others = np.tile(counts, (len(codes), 1))
     others[np.arange(len(codes)), codes] -= 1.0
-    return (others + 1.0 / n_values) / len(codes)
+    return (others + 1.0 / n_values) / counts.sum()
 
 
 def conditional_prior(
@@ -65,32 +68,82 @@ def conditional_prior(
 ) -> FloatArray:
     """Probability of each value given what else is known of a record, by a cross-fitted classifier.
 
-    The probabilities of a record come from a classifier that was fitted on other folds, and the
-    folds do not look at the secret.
-
-    Shapes: ``known`` (n, n_columns - 1); ``y`` (n,); ``codes`` (n,); returns (n, M): positive: a
-    share of 1 / n_train is spread evenly, as for the marginal prior.
+    Shapes: ``known`` (n, n_columns - 1); ``y`` (n,); ``codes`` (n,); returns (n, M): positive, as
+    `CrossFitted` says.
     """
-    if not hasattr(classifier, "predict_proba"):
-        raise TypeError(
-            f"`classifier` must have `predict_proba`; got {type(classifier).__name__}. Wrap it in "
-            "sklearn.calibration.CalibratedClassifierCV."
-        )
-    n = len(codes)
-    features = known_features(known, y)
-    if features.shape[1] == 0:
+    if known.shape[1] == 0 and y is None:
         return marginal_prior(codes, n_values)
-    prior = np.empty((n, n_values))
-    for train, test in folds(n).split(np.arange(n)):
-        present = np.unique(codes[train])
-        guess = np.zeros((len(test), n_values))
-        if len(present) == 1:
-            guess[:, present] = 1.0
-        else:
-            model = without_ledger(classifier).fit(take_rows(features, train), codes[train])
-            guess[:, model.classes_] = model.predict_proba(take_rows(features, test))
-        prior[test] = (len(train) * guess + 1.0 / n_values) / (len(train) + 1)
-    return prior
+    everyone = np.arange(len(codes))
+    fitted = CrossFitted.of(classifier, known, y, codes, n_values, everyone)
+    return fitted.probabilities(known, y, everyone)
+
+
+@dataclass(frozen=True)
+class CrossFitted:
+    """Classifiers of a secret value by all else about a record, each of other folds. Confidential.
+
+    The probabilities of a record come from a classifier that was fitted on other folds, and the
+    folds do not look at the secret. A share of 1 / n_train is spread evenly over the values, as
+    for the marginal prior.
+    """
+
+    fitted: tuple[Any, ...]  # a classifier for each fold; where it knows one value, its code
+    n_train: IntArray  # records that each was fitted on, (n_folds,)
+    counts: FloatArray  # of the values in the records, (M,)
+    positions: IntArray  # of the records among all, ascending, (n,)
+    fold: IntArray  # of each of them, (n,)
+
+    @classmethod
+    def of(
+        cls,
+        classifier: Any,
+        known: Any,
+        y: Any,
+        codes: IntArray,
+        n_values: int,
+        positions: IntArray,
+    ) -> "CrossFitted":
+        """Fit one classifier without each fold; `positions` are those of the records among all."""
+        if not hasattr(classifier, "predict_proba"):
+            raise TypeError(
+                f"`classifier` must have `predict_proba`; got {type(classifier).__name__}. Wrap it "
+                "in sklearn.calibration.CalibratedClassifierCV."
+            )
+        n, counts = len(codes), np.bincount(codes, minlength=n_values).astype(np.float64)
+        features, fold = known_features(known, y), np.zeros(n, dtype=np.intp)
+        models: list[Any] = []
+        sizes: list[int] = []
+        for k, (train, test) in enumerate(folds(n).split(np.arange(n))):
+            fold[test] = k
+            present = np.unique(codes[train])
+            sizes.append(len(train))
+            if len(present) == 1:
+                models.append(int(present[0]))
+            else:
+                model = without_ledger(classifier)
+                models.append(model.fit(take_rows(features, train), codes[train]))
+        return cls(tuple(models), np.array(sizes), counts, positions, fold)
+
+    def probabilities(self, known: Any, y: Any, positions: IntArray) -> FloatArray:
+        """Probabilities of records at some positions; of others than those fitted on, too.
+
+        Shapes: ``known`` (b, n_columns - 1); ``y``, ``positions`` (b,); returns (b, M).
+        """
+        features, n_values = known_features(known, y), len(self.counts)
+        at = np.minimum(np.searchsorted(self.positions, positions), len(self.positions) - 1)
+        own = np.where(self.positions[at] == positions, self.fold[at], positions % len(self.fitted))
+        prior = np.empty((len(positions), n_values))
+        for k, model in enumerate(self.fitted):
+            rows = np.flatnonzero(own == k)
+            if not len(rows):
+                continue
+            guess = np.zeros((len(rows), n_values))
+            if isinstance(model, int):
+                guess[:, model] = 1.0
+            else:
+                guess[:, model.classes_] = model.predict_proba(take_rows(features, rows))
+            prior[rows] = (self.n_train[k] * guess + 1.0 / n_values) / (self.n_train[k] + 1)
+        return prior
 
 
 def folds(n: int) -> KFold:

@@ -68,6 +68,14 @@ class _Baseline(AttributeAttack):
             self.prior_ = self._probabilities(known, y, secret)
         return self
 
+    @classmethod
+    def _of_prior(cls, values: Array, prior: FloatArray) -> Self:
+        """Return a fitted attack that guesses by given probabilities, (n_targets, n_values)."""
+        attack = cls()
+        attack.records_, attack.numeric_ = np.arange(len(prior)), False
+        attack.values_, attack.prior_ = values, prior
+        return attack
+
     @abstractmethod
     def _probabilities(self, known: Any, y: Any, secret: Secret) -> FloatArray:
         """Probabilities of the values for every target, of shape (n_targets, n_values)."""

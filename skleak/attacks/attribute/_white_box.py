@@ -190,6 +190,21 @@ class WhiteBoxAttributeInference(AttributeAttack):
         self._points = self._noise.whitened(self.encodings_)
         return self
 
+    @classmethod
+    def _of_encodings(
+        cls, encodings: FloatArray, values: Array, prior: FloatArray, noise: NoiseShape
+    ) -> Self:
+        """Return a fitted attack that guesses from given encodings, in `predict_each`.
+
+        Shapes: ``encodings`` (n_targets, n_values, p); ``prior`` (n_targets, n_values).
+        """
+        attack = cls(None, None)
+        attack.records_, attack.numeric_ = np.arange(len(encodings)), False
+        attack.values_, attack.prior_, attack.encodings_ = values, prior, encodings
+        attack.noise_scale_, attack._weights, attack._shaped = float("nan"), None, None
+        attack._noise, attack._points = noise, noise.whitened(encodings)
+        return attack
+
     def _secret(self, table: Any, y: Array) -> Secret:
         return read_secret(table, y, self.attribute, self.values)[0]
 

@@ -12,6 +12,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from skleak.adversary.hypotheses import Learner, attack_weights, find_learner
+from skleak.audit.games._outside import Outside
 from skleak.audit.tables._design import Design, Outcome
 from skleak.utils._typing import Array, FloatArray
 
@@ -45,6 +46,7 @@ class Task:
     records: Any = None
     refit_preprocessing: bool = False
     n_jobs: int | None = None
+    outside: Outside | None = None  # records outside memory; of these `table` then holds some
     learner: Learner | None = None  # what the estimator is without searches and the like
 
     def settled(self, *, drawn: bool) -> "Task":
@@ -52,6 +54,11 @@ class Task:
         if self.secrets != "auto":
             return self
         return replace(self, secrets="drawn" if drawn else "actual")
+
+    @property
+    def n_records(self) -> int:
+        """Number of training records."""
+        return len(self.y) if self.outside is None else len(self.outside)
 
     @property
     def drawn(self) -> bool:
@@ -107,6 +114,7 @@ class Facts:
     transformed: bool = False  # whether the model is of a function of the targets
     seeded: tuple[str, ...] = ()  # parameters left to chance that got seeds
     outputs: Mapping[str, str] = field(default_factory=dict)  # what each attack was shown
+    sampled: bool = False  # whether the records under attack are a random sample of all
     private_sgd: bool = False  # whether noise scales are noise multipliers of private SGD
 
 
@@ -163,7 +171,7 @@ class Game(ABC):
         """Return the facts that the task and the design tell of any game."""
         task, design = self.task, self.design
         return {
-            "n_records": len(task.y),
+            "n_records": task.n_records,
             "n_columns": task.table.shape[1],
             "n_targets": len(design.targets),
             "n_releases": design.n_releases,

@@ -58,7 +58,7 @@ def assumptions(report: AuditFacts) -> tuple[str, ...]:
         *_sampled(report),
         *([] if membership else _weights(report)),
     ]
-    if settings["utility_data"] == "training records":
+    if "training records" in settings["utility_data"]:
         lines.append(
             "Utility is measured on the training records and is optimistic: on new records it is "
             "lower."
@@ -143,6 +143,13 @@ def _attacked(report: AuditFacts) -> list[str]:
     n_targets, n_records = (report.settings[f"n_{name}"] for name in ("targets", "records"))
     if n_targets >= n_records:
         return []
+    if report.settings.get("sampled", False):
+        return [
+            f"{count(n_targets)} of {plural(n_records, 'record')}, drawn at random, were attacked. "
+            "Shares and means are estimates for all records, and their intervals allow for who was "
+            "drawn. What is said of single records, and of the most exposed, is about those drawn: "
+            "another record may be more exposed."
+        ]
     return [
         f"{count(n_targets)} of {plural(n_records, 'record')} were attacked. Shares and means are "
         "over those; a record that was not attacked may be more exposed."
@@ -333,6 +340,13 @@ def _sampled(report: AuditFacts) -> list[str]:
         return []
     counts, error = known["n_bounded"].astype(int), float(known["bound_error"].max())
     low, high = count(counts.min()), count(counts.max())
+    if report.settings.get("sampled", False):
+        return [
+            f"Bounds were computed for the {low} records that were attacked. As means of bounds of "
+            f"all records they are estimates, with a standard error of at most {number(error)}: "
+            "the decision allows for four of them. Verdicts compare attacks on the records "
+            "attacked with the bounds of these."
+        ]
     return [
         f"Bounds were computed for {low if low == high else f'{low} to {high}'} of the "
         f"{count(report.settings['n_targets'])} records at a noise scale: for those that may be "
@@ -350,6 +364,8 @@ def _intervals(report: AuditFacts) -> list[str]:
     if settings["secrets"] == "drawn":
         of = " of the success" if membership else ""
         made = f"Intervals{of} ({level}) are exact binomial ones over independent games."
+        if settings.get("sampled", False):
+            made = f"Intervals ({level}) are over records, which were drawn at random from all."
         made += "" if membership else f" {other}"
     elif membership:
         made = (

@@ -47,7 +47,7 @@ def build_report(
         "preprocessing": _preprocessing(auditor, game.task.estimator),
         **vars(game.facts(outcomes)),
         "reweighting": _reweighting_name(model),
-        "labels": label_meaning(table),
+        "labels": label_meaning(None if game.task.outside else table),
         "max_advantage": float(auditor.max_advantage),
     }
     report = AuditReport(
@@ -58,7 +58,7 @@ def build_report(
         records=auditor.records_.copy(),
         checks=game.checks(outcomes),
         settings=settings,
-        reproducibility=_reproducibility(auditor, y, table, entropy),
+        reproducibility=_reproducibility(auditor, game.task, entropy),
     )
     return replace(report, findings=findings(report), assumptions=assumptions(report))
 
@@ -68,7 +68,7 @@ def identity(auditor: Any, task: Task) -> str:
     own = auditor.get_params(deep=False)
     values = {name: own.get(name) for name in ("attribute", "values", "records")}
     known = [type(auditor).__name__, _identity(auditor.estimator), auditor.refit_preprocessing]
-    data = [_digest(task.table, task.y), joblib_hash(task.sample_weight)]
+    data = [_data_digest(task), joblib_hash(task.sample_weight)]
     return str(joblib_hash([__version__, *known, *data, values]))
 
 
@@ -81,7 +81,7 @@ def fingerprint(auditor: Any, game: Game) -> dict[str, str]:
     level = None if "attribute" in own else auditor.confidence_level
     return {
         "version of skleak": __version__,
-        "data": _digest(task.table, task.y),
+        "data": _data_digest(task),
         "test data": "None" if test[0] is None else _digest(as_table(test[0]), np.ravel(test[1])),
         "sample_weight": "None" if weights is None else joblib_hash(weights),
         "estimator": _identity(auditor.estimator),
@@ -139,7 +139,12 @@ def _digest(table: Any, y: Array) -> str:
     return total.hexdigest()
 
 
-def _reproducibility(auditor: Any, y: Array, table: Any, entropy: list[int]) -> dict[str, str]:
+def _data_digest(task: Task) -> str:
+    """Hash of all training records; of those outside memory, block by block."""
+    return _digest(task.table, task.y) if task.outside is None else task.outside.digest
+
+
+def _reproducibility(auditor: Any, task: Task, entropy: list[int]) -> dict[str, str]:
     seed = "-".join(f"{word:08x}" for word in entropy)
     return {
         "skleak": __version__,
@@ -148,8 +153,8 @@ def _reproducibility(auditor: Any, y: Array, table: Any, entropy: list[int]) -> 
         "estimator": _one_line(auditor.estimator),
         "auditor": _one_line(auditor),
         "entropy of the seeds": seed,
-        "data": f"{table.shape[0]} records, {table.shape[1]} columns, SHA-256 "
-        f"{_digest(table, y)[:16]}",
+        "data": f"{task.n_records} records, {task.table.shape[1]} columns, SHA-256 "
+        f"{_data_digest(task)[:16]}",
     }
 
 

@@ -93,7 +93,8 @@ def _made(report: AuditFacts) -> str:
         what,
         plural(settings["n_records"], "record"),
         plural(settings["n_columns"], "column"),
-        f"{plural(settings['n_targets'], 'record')} attacked",
+        f"{plural(settings['n_targets'], 'record')} attacked"
+        + (" (drawn at random)" if settings.get("sampled", False) else ""),
         plural(settings["n_releases"], "training" if report.unbounded else "release"),
         *_drawing(report),
         f"preprocessing {shorten(settings['preprocessing'], 20)}",

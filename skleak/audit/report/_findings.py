@@ -124,6 +124,9 @@ def _summary(report: AuditFacts) -> Finding:
         "beyond": _beyond(report, noise, float(bound["value"])),
         "of_data": of_data,
         "exceeded": bool((at_noise["verdict"] == EXCEEDED).any()),
+        "sampled": bool(report.settings.get("sampled", False)),
+        "n_targets": report.settings["n_targets"],
+        "n_records": report.settings["n_records"],
     }
     return Finding("summary", _context(report, noise) | found)
 

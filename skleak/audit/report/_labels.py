@@ -16,6 +16,7 @@ def with_labels(records: pd.DataFrame, table: Any) -> pd.DataFrame:
     if "record" not in records:
         return records
     positions = records["record"].to_numpy(dtype=np.intp)
+    # Records outside memory are called by their positions.
     labels = positions if not isinstance(table, pd.DataFrame) else _index(table)[positions]
     place = int(np.flatnonzero(records.columns == "record")[0]) + 1
     changed = records.copy()

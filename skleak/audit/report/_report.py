@@ -47,7 +47,8 @@ class AuditReport(AuditFacts, SharedReport):
         information loss) or, for membership, ``distance``, the bounds, ``computed`` with bounds of
         a sample, and the success or error of every attack.
     settings : dict
-        Settings of the audit: ``n_records``, ``n_columns``, ``n_targets``, ``n_releases``,
+        Settings of the audit: ``n_records``, ``n_columns``, ``n_targets``, ``sampled`` (whether
+        these are a random sample of all records), ``n_releases``,
         ``secrets``, ``prior``, ``values``, ``confidence_level``, ``bounds``, ``attacks``,
         ``utility_name``, ``utility_data``, ``noiseless_utility``, ``preprocessing``,
         ``reweighting``, ``target_counts``, ``verdict_level``, ``labels`` (what records are called

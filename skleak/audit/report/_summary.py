@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from skleak.audit.report._advice import advice, distribution, names_of
-from skleak.rendering import Finding, attack_label, code, number, percent, root
+from skleak.rendering import Finding, attack_label, code, count, number, percent, plural, root
 from skleak.rendering.results import BASELINES
 
 _WHO = {
@@ -34,7 +34,17 @@ _NO_BOUND = " No bound rules out that some attack is always right."
 def summary(found: Finding) -> str:
     """Say which noise to choose, how the best attack does at the smallest, and what bounds it."""
     said = {"categorical": _guessed, "membership": _told_apart}.get(found["kind"], _estimated)
-    return f"{advice(found['decision'])} {sentence(said(found))}"
+    return f"{_of_whom(found)}{advice(found['decision'])} {sentence(said(found))}"
+
+
+def _of_whom(found: Finding) -> str:
+    """Say first that a random sample was attacked, where it was."""
+    if not found["sampled"]:
+        return ""
+    return (
+        f"{count(found['n_targets'])} of {plural(found['n_records'], 'record')}, drawn at random, "
+        "were attacked: means are estimates for all, and single records are among those drawn. "
+    )
 
 
 def _guessed(found: Finding) -> str:

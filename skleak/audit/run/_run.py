@@ -3,7 +3,7 @@
 import sys
 import time
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from joblib import Parallel, delayed
@@ -72,8 +72,10 @@ class Run:
             _Bars(self.game, cells, pending, verbose) as bars,
             task.part("cells", len(pending)) as told,
         ):
+            # Arguments go as one tuple: joblib would leave large ones with a single worker of a
+            # Dask cluster, and whoever dies with them takes the audit along.
             results = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
-                delayed(_played)(key, cell) for key, cell in pending.items()
+                delayed(_played)(key, *cell) for key, cell in pending.items()
             )
             for key, outcome, error in results:
                 if error is None:
@@ -150,8 +152,9 @@ class _Bars:
             self._bars[name].update(n_records)
 
 
-def _played(key: str, cell: Cell) -> tuple[str, Outcome, Exception | None]:
-    function, arguments = cell
+def _played(
+    key: str, function: Callable[..., Outcome], arguments: tuple[Any, ...]
+) -> tuple[str, Outcome, Exception | None]:
     try:
         return key, function(*arguments), None
     except Exception as error:  # told to the caller, who has other cells to finish

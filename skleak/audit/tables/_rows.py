@@ -31,7 +31,12 @@ class Played:
     def of(cls, design: Design, outcome: Outcome) -> "Played":
         """Intervals of the outcome of a cell."""
         levels = (design.confidence_level, "gaffke"), (design.verdict_level, "betting")
-        shown, judged = (_interval(outcome, level, method) for level, method in levels)
+        # Of a sample, verdicts compare its records with their own bounds; what is shown is of all.
+        of_all = {"shares": outcome["by_record"]} if "by_record" in outcome else {}
+        shown, judged = (
+            _interval(found, level, method)
+            for found, (level, method) in zip((outcome | of_all, outcome), levels, strict=True)
+        )
         fact = bool(outcome.get("exact", False))
         return cls(shown, judged, int(outcome["games"]), outcome.get("shares"), fact)
 

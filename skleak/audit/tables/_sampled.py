@@ -56,5 +56,18 @@ def mean_bound(bounds: Outcome, name: str, prior: FloatArray) -> MeanBound:
     return _allowed((total + count * mean) / n, error, most)
 
 
+def sample_bound(bounds: Outcome, name: str) -> MeanBound:
+    """Mean of a bound over all records, of which those that it is known of are a random sample.
+
+    One more record as far off as any could be is counted with the sample, so that it is never
+    taken for a better one than it may be. ``bounds`` holds ``n_all``, the number of all records.
+    """
+    values, errors = bounds[name], bounds["standard_error"]
+    m, n = len(values), int(bounds["n_all"])
+    furthest = 1.0 - float(values.min())
+    variance = (1.0 - m / n) * (float(values.var(ddof=1)) + furthest**2 / m) / m
+    return _allowed(float(values.mean()), float(np.sqrt(variance) + errors.mean()), 1.0)
+
+
 def _allowed(value: float, error: float, most: float) -> MeanBound:
     return MeanBound(value, error, max(value, min(value + N_ERRORS * error, most)))

@@ -21,7 +21,7 @@ from skleak.audit.tables._rows import (
     record_table,
     success_columns,
 )
-from skleak.audit.tables._sampled import mean_bound
+from skleak.audit.tables._sampled import mean_bound, sample_bound
 from skleak.audit.tables._verdicts import error_verdict
 from skleak.metrics import INCOMPARABLE, Interval, mean_interval
 from skleak.utils._typing import FloatArray
@@ -70,12 +70,15 @@ def _success_row(
         found = {name: mean_bound(bounds, name, design.prior_score) for name in design.bounds}
         means |= {name: mean.value for name, mean in found.items()}
         limits |= {name: mean.limit for name, mean in found.items()}
-        if "computed" in bounds and found:
+        if "n_all" in bounds and found:
+            # Verdicts are about the sample; what is shown for all records allows for the others.
+            found = {name: sample_bound(bounds, name) for name in design.bounds}
+        if ("computed" in bounds or "n_all" in bounds) and found:
             tightest = min(found.values(), key=lambda mean: np.nan_to_num(mean.value, nan=np.inf))
             sampled = {
                 "bound_error": tightest.standard_error,
                 "bound_limit": tightest.limit,
-                "n_bounded": int(bounds["computed"].sum()),
+                "n_bounded": int(np.sum(bounds.get("computed", len(design.targets)))),
             }
     played = Played.of(design, outcome)
     n_secrets = 0 if design.drawn else len(design.targets)

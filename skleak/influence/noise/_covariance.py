@@ -5,6 +5,7 @@ from scipy import linalg
 
 from skleak.influence.jacobian import check_one_predictor
 from skleak.influence.state import FitState
+from skleak.utils._blocks import Blocks, add
 from skleak.utils._linalg import ScaledCholesky
 from skleak.utils._typing import FloatArray
 
@@ -22,8 +23,11 @@ def inverse_hessian_root(state: FitState) -> FloatArray:
     root[:d, :d] = columns.factor * columns.scale[:, None]
     if factor.fit_intercept:
         # The corner is that of the Hessian, which nothing penalises: no difference is taken.
-        objective = state.objective
-        curvature = objective.loss.curvature(objective.predictor(factor.coefficients))
         root[d, :d] = linalg.solve_triangular(root[:d, :d], inverse[:d, d], lower=True)
-        root[d, d] = 1.0 / np.sqrt(objective.weights @ curvature)
+        curvatures = Blocks.of(state.objective.curvatures(factor.coefficients), width=1)
+        root[d, d] = 1.0 / np.sqrt(curvatures.map_reduce(_sum, add))
     return root
+
+
+def _sum(values: FloatArray) -> float:
+    return float(values.sum())

@@ -31,8 +31,9 @@ import numpy as np
 
 from skleak.influence.jacobian import Columns, FitFactor
 from skleak.influence.noise._covariance import inverse_hessian_root
-from skleak.influence.noise._terms import Frame
+from skleak.influence.noise._terms import Frame, with_found
 from skleak.influence.state import FitState, RecordBatch
+from skleak.solvers import Objective
 from skleak.utils._blocks import Blocks, add
 from skleak.utils._linalg import augment
 from skleak.utils._typing import FloatArray
@@ -47,30 +48,35 @@ class CurvatureNoise:
 
     factor: FitFactor
     root: FloatArray  # ``L``, (p, p)
-    # ``T_k`` for every whitened coordinate k, (p, p, p); None where it is zero: squared loss.
-    tensor: FloatArray | None
     # whether the noise is scaled by ``tr A`` of this fit, or by a number that is public
     normalized: bool
+    objective: Objective | None  # training records; None where all is known of them
 
     @classmethod
     def of(cls, state: FitState, *, normalized: bool = True) -> "CurvatureNoise":
-        """Whiten a fit and gather the third derivatives of its objective."""
-        factor, objective = state.factor, state.objective
-        root = inverse_hessian_root(state)
-        if objective.loss.quadratic:
-            return cls(factor, root, None, normalized)
-        a = objective.predictor(factor.coefficients)
-        weights = objective.weights * objective.loss.third_derivative(a)
-        p = len(root)
+        """Whiten a fit."""
+        return cls(state.factor, inverse_hessian_root(state), normalized, state.objective)
+
+    def alone(self) -> "CurvatureNoise":
+        """The same without the training records, of which what is needed was found."""
+        return with_found(self, "tensor")
+
+    @cached_property
+    def tensor(self) -> FloatArray | None:
+        """``T_k`` for every whitened coordinate, (p, p, p); None for zero, of the squared loss."""
+        objective, root, fit_intercept = self.objective, self.root, self.factor.fit_intercept
+        if self.factor.loss.quadratic:
+            return None
+        assert objective is not None
+        weights, p = objective.third_derivatives(self.factor.coefficients), len(root)
 
         def sums(X: FloatArray, weights: FloatArray) -> FloatArray:
-            x = augment(X, factor.fit_intercept) @ root
+            x = augment(X, fit_intercept) @ root
             pairs = (x[:, :, None] * x[:, None, :]).reshape(len(x), p * p)
             return (x * weights[:, None]).T @ pairs
 
         blocks = Blocks.of(objective.X, weights, width=p * p, elements=_ELEMENTS)
-        tensor = blocks.map_reduce(sums, add)
-        return cls(factor, root, tensor.reshape(p, p, p), normalized)
+        return blocks.map_reduce(sums, add).reshape(p, p, p)
 
     @cached_property
     def psi(self) -> FloatArray:
@@ -238,7 +244,7 @@ class _Joint:
         """See `JointTerms`."""
         noise, factor = self.noise, self.noise.factor
         w, edges, root = self.frame.w, self.frame.edges, noise.root
-        p = len(root)
+        p, with_target = len(root), self.frame.target
         metric = vector[p:].reshape(p, p)
         metric = 0.5 * (metric + metric.T)
         if noise.normalized:
@@ -260,7 +266,7 @@ class _Joint:
             t = (np.sqrt(2.0) * c[:, None] * image - r[:, None] * pull) @ edges.T
             t = (t + along[:, None] * w) * weights[:, None]
             with_w, with_edges = t @ w, t @ edges
-            target = -q * pulled * weights if self.frame.target else np.zeros_like(q)
+            target = -q * pulled * weights if with_target else np.zeros_like(q)
             half = x.T @ (0.5 * (third * with_w)[:, None] * x + c[:, None] * with_edges)
             return -(c * with_w + q * target) @ x - r @ with_edges, half + half.T
 

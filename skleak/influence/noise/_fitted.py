@@ -55,8 +55,9 @@ def mean_factor(state: FitState) -> FitFactor:
 def measuring_state(state: FitState) -> FitState:
     """Return the same fit without records, but with what measures the leakage through the mean."""
     alone = without_records(state)
-    factor = mean_factor(state)
-    alone.remember(_find_mean_factor, factor)
+    alone.remember(_find_mean_factor, mean_factor(state))
+    if state.noise.reads_data:
+        alone.remember(_find_shape, fitted_noise(state).alone())
     return alone
 
 

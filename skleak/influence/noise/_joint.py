@@ -14,6 +14,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from skleak.influence.jacobian import Columns, Norm
 from skleak.influence.noise._terms import DataShape, covariance_losses
 from skleak.influence.state import FitState, RecordBatch
+from skleak.utils._blocks import Blocks, add
 from skleak.utils._typing import FloatArray
 
 # Relative residual at which the iteration stops; the eigenvalue is known to about its square.
@@ -32,13 +33,14 @@ def covariance_joint_loss(
 
     See `covariance_losses`; the trace norm is over all unknowns, records times columns.
     """
-    batch = batch.take(np.flatnonzero(batch.present))
-    if not len(batch):
+    batch, noise = batch.participants(), noise.alone()
+    n = batch.n_present()
+    if not n:
         return 0.0
     diagonal = covariance_losses(state, batch, [columns], "trace", noise=noise)
-    squares = float(np.sum(diagonal.total[:, 0] ** 2))
+    squares = Blocks.of(diagonal.total, width=1).map_reduce(_squares, add)
     if norm == "trace":
-        return float(np.sqrt(squares / len(batch)))
+        return float(np.sqrt(squares / n))
     if squares == 0.0 or np.isinf(squares):
         return float(np.sqrt(squares))
     joint = noise.joint(batch, columns, state.noise_scale)
@@ -55,3 +57,7 @@ def covariance_joint_loss(
     start[p:] = (start[p:].reshape(p, p) + start[p:].reshape(p, p).T).ravel()
     largest = eigsh(operator, 1, which="LA", v0=start, tol=_TOLERANCE, return_eigenvectors=False)[0]
     return float(np.sqrt(unit * max(largest, 0.0)))
+
+
+def _squares(losses: FloatArray) -> float:
+    return float(np.sum(losses**2))

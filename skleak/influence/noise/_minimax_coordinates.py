@@ -52,6 +52,7 @@ import numpy as np
 
 from skleak.influence.jacobian import FitFactor
 from skleak.influence.noise._covariance import inverse_hessian_root
+from skleak.influence.noise._terms import with_found
 from skleak.influence.state import FitState
 from skleak.solvers import Objective
 from skleak.utils._blocks import Blocks, add
@@ -65,11 +66,17 @@ _SINGULAR = 1e-11
 
 def check_no_reweighting(objective: Objective) -> None:
     """Refuse an objective with reweighting factors, whose dependence on the data is not counted."""
-    if np.any(objective.reweights[objective.sample_weight > 0.0] != 1.0):
+    factors = Blocks.of(objective.reweights, objective.sample_weight, width=1)
+    if factors.map_reduce(_any_factor, add):
         raise ValueError(
             "The minimax shape is for fits without a reweighting; got factors other than 1. Use "
             "isotropic noise, or drop the reweighting."
         )
+
+
+def _any_factor(reweights: FloatArray, s: FloatArray) -> int:
+    """How many records of a block that take part have a factor other than 1."""
+    return int(np.sum(reweights[s > 0.0] != 1.0))
 
 
 def influence_weights(
@@ -99,7 +106,7 @@ def squared_axes(moments: FloatArray) -> tuple[FloatArray, FloatArray]:
 class MinimaxCoordinates:
     """Coordinates of a fit in which the shape ``A # M`` is a diagonal. Confidential."""
 
-    objective: Objective  # training records
+    objective: Objective | None  # training records; None where all is known of them
     factor: FitFactor
     triangle: FloatArray  # lower triangular root of A, (p, p)
     rotation: FloatArray  # Q; ``L`` is the triangle times Q, (p, p)
@@ -130,6 +137,11 @@ class MinimaxCoordinates:
         moments += along + along.T + rest * (features.T @ features)
         values, vectors = squared_axes(moments)
         return cls(objective, factor, triangle, vectors, np.sqrt(values))
+
+    def alone(self) -> Self:
+        """The same without the training records, of which what is needed was found."""
+        found: Self = with_found(self, "tensor")
+        return found
 
     @cached_property
     def root(self) -> FloatArray:
@@ -176,14 +188,15 @@ class MinimaxCoordinates:
 
         What a step of the minimiser along k does to all records' moments and curvature.
         """
-        p, objective, factor = len(self.axes), self.objective, self.factor
-        loss, length = objective.loss, float(factor.weights @ factor.weights)
+        p, objective, factor, root = len(self.axes), self.objective, self.factor, self.root
+        assert objective is not None
+        loss, length = factor.loss, float(factor.weights @ factor.weights)
         both = np.stack([self.through_moments.ravel(), self.through_hessian.ravel()])
 
         def sums(X: FloatArray, y: FloatArray, s: FloatArray) -> tuple[FloatArray, ...]:
             x, r, c, _ = factor.derivatives(X, y)
             third = loss.third_derivative(x @ factor.coefficients)
-            x = x @ self.root
+            x = x @ root
             weighted = s[:, None] * x
             gram = (weighted * (third * r + c**2)[:, None]).T @ x
             squares = (weighted * c[:, None] ** 2).T @ x

@@ -20,7 +20,7 @@ Inner products of the ``U_a`` follow without building them, in O(p^3) for a reco
 products with many.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -195,7 +195,7 @@ class MinimaxJoint:
     """
 
     noise: MinimaxCoordinates  # what the records have in common
-    batch: RecordBatch  # records, each times its own weight
+    batch: RecordBatch | None  # records, each times its own weight; None where they are
     frame: Frame  # what is unknown of each
     noise_scale: float  # ``sigma``
 
@@ -216,13 +216,14 @@ class MinimaxJoint:
         # A step of the minimiser tells by itself, and by what it does to all records.
         pull = mean * vector[:p] + noise.tensor @ metric.ravel()
         left, right = noise.through_moments * metric, noise.through_hessian * metric
+        batch, alone = self.batch, replace(self, batch=None)
 
         def sums(X: FloatArray, y: FloatArray, factors: FloatArray) -> tuple[FloatArray, ...]:
             records = MinimaxRecords.of(noise, X, y)
-            t, target = self._products(records, pull, left, right)
-            return self._gather(records, factors[:, None] ** 2, t, target)
+            t, target = alone._products(records, pull, left, right)
+            return alone._gather(records, factors[:, None] ** 2, t, target)
 
-        batch = self.batch
+        assert batch is not None
         blocks = Blocks.of(batch.X, batch.y, batch.factors, width=4 * p)
         moved, *through = blocks.map_reduce(sums, add)
         matrix = through[0] * noise.through_moments - through[1] * noise.through_hessian

@@ -11,7 +11,7 @@ s moves ``w`` and ``C`` s omega times as far as one of unit weight: both terms t
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -77,6 +77,9 @@ class DataShape(Protocol):
     def mean_factor(self) -> FitFactor:
         """Measure of the first term: leakage through the mean alone."""
 
+    def alone(self) -> "DataShape":
+        """Return the same without the training records, which stay where they are."""
+
     def frame(self, columns: Columns) -> Any:
         """Prepare a block of columns for `RecordTerms.information`."""
 
@@ -89,6 +92,16 @@ class DataShape(Protocol):
 
     def joint(self, batch: RecordBatch, columns: Columns, noise_scale: float) -> JointTerms:
         """Return the information of records together, each with its own weight."""
+
+
+def with_found(noise: Any, *names: str) -> Any:
+    """A shape without its training records, of whom some attributes were found."""
+    if noise.objective is None:
+        return noise
+    found = {name: getattr(noise, name) for name in names}
+    alone = replace(noise, objective=None)
+    vars(alone).update(found)  # as `cached_property` keeps them
+    return alone
 
 
 @dataclass(frozen=True)
@@ -121,7 +134,7 @@ def covariance_losses(
     Time O(n p^3), and the eigenvalues of a matrix of the size of the block for each record.
     """
     d, sigma, factors = state.n_features, state.noise_scale, batch.factors
-    X, y = batch.X, batch.y
+    X, y, noise = batch.X, batch.y, noise.alone()
     mean = feature_norms(noise.mean_factor, X, y, blocks, norm) * factors[:, None]
     single = [k for k, block in enumerate(blocks) if block.is_single]
     others = [k for k in range(len(blocks)) if k not in single]
@@ -155,6 +168,7 @@ def information_terms(
     batch: RecordBatch, columns: Columns, *, noise: DataShape
 ) -> tuple[FloatArray, FloatArray]:
     """Both terms of the information of each record at unit noise, (n, k, k) each. Confidential."""
+    noise = noise.alone()
     frame = noise.frame(columns)
 
     def terms(X: FloatArray, y: FloatArray, factors: FloatArray) -> FloatArray:
@@ -180,6 +194,7 @@ def noise_scales(
 
     Returns (n,): infinite where the covariance alone tells that much.
     """
+    noise = noise.alone()
     frame = noise.frame(columns)
 
     def scales(X: FloatArray, y: FloatArray, factors: FloatArray) -> FloatArray:

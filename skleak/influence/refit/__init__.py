@@ -5,6 +5,7 @@ from skleak.influence.refit._candidates import (
     TABLE_ELEMENTS,
     candidate_encodings,
     operations_each,
+    prepare_candidates,
 )
 from skleak.influence.refit._chord import ChangedHessian, ChordSolver, check_reached
 from skleak.influence.refit._distances import distance_brackets, largest_distances
@@ -30,6 +31,7 @@ __all__ = [
     "largest_distances",
     "loss_brackets",
     "operations_each",
+    "prepare_candidates",
     "second_order",
     "target_encodings",
     "third_derivatives",

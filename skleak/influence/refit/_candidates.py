@@ -163,7 +163,7 @@ class Candidates:
         kind = MultinomialChange if isinstance(state.factor, MultinomialFactor) else Change
         n_values = self.shape[1]
         expansion = None
-        if kind is Change and expansion_pays(state.objective, len(self.y) * n_values):
+        if kind is Change and _expands(state, len(self.y) * n_values):
             expansion = state.once(Expansion.of)
 
         def encode(X: FloatArray, y: FloatArray, rows: IntArray, values: FloatArray) -> FloatArray:
@@ -181,6 +181,17 @@ class Candidates:
         check_one_predictor(self.state.factor)
         X = dense(self.X)
         return Change.of(self.state, X, self.y, self.rows, self.columns, self.values)
+
+
+def _expands(state: FitState, n_candidates: int) -> bool:
+    return state.knows(Expansion.of) or expansion_pays(state.objective, n_candidates)
+
+
+def prepare_candidates(state: FitState, n_candidates: int) -> None:
+    """Find what so many candidates have in common, before they are encoded in parts."""
+    one_predictor = not isinstance(state.factor, MultinomialFactor)
+    if state.balanced is None and one_predictor and _expands(state, n_candidates):
+        state.once(Expansion.of)
 
 
 def operations_each(state: FitState, n_candidates: int) -> float:

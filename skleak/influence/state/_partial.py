@@ -65,6 +65,10 @@ class PartialState(FitState):
         """Return what a function finds of the fit to all records."""
         return self.whole.once(find)
 
+    def knows(self, find: Any) -> bool:
+        """Return True if that is found already."""
+        return self.whole.knows(find)
+
 
 def partial_state(
     state: FitState,

@@ -64,6 +64,10 @@ class FitState:
         found: Found = self._found[find]
         return found
 
+    def knows(self, find: Callable[["FitState"], Any]) -> bool:
+        """Return True if `once` has found this already."""
+        return find in self._found
+
     def remember(self, find: Callable[["FitState"], Found], found: Found) -> None:
         """Take what a function found of this fit where its records are, as `once` would."""
         self._found[find] = found

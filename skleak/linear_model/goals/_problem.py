@@ -186,9 +186,9 @@ class LinearModelProblem:
         return found(None)
 
     def own_values(self, secret: Secret) -> BoolArray:
-        """Mask of the value that each record has, (n, n_values)."""
-        own = self.attribute_codes(secret)
-        return np.asarray(own[:, None] == np.arange(len(secret.values)))
+        """Mask of the value that each record has, which need not be listed, (n, n_values)."""
+        own = self._entries_of(secret.columns)
+        return np.all(own[:, None, :] == secret.values, axis=2)
 
     def attribute_codes(self, secret: Secret) -> IntArray:
         """Position of each participating record's own value among those of the secret, (n,)."""

@@ -16,7 +16,7 @@ from skleak.linear_model.goals._cases import MOST_NAMED, Cases, Rows
 from skleak.linear_model.goals._problem import LinearModelProblem
 from skleak.mechanisms import MOST_VALUES, NoiseGoal, Secret
 from skleak.solvers import Objective
-from skleak.utils._blocks import Blocks
+from skleak.utils._blocks import Blocks, add
 from skleak.utils._typing import BoolArray, FloatArray
 
 # By entry; None where they were not counted.
@@ -130,7 +130,7 @@ class RungCheck:
         )
 
 
-def unchecked_moves(goal: NoiseGoal, problem: LinearModelProblem, rung: float) -> RungMoves:
+def unchecked_moves(problem: LinearModelProblem, goal: NoiseGoal, rung: float) -> RungMoves:
     """Count the records that may move the rung by another value of an entry that is not checked.
 
     By entry: numeric ones, and those that the goal is not about. An upper bound, for a numeric
@@ -147,8 +147,13 @@ def unchecked_moves(goal: NoiseGoal, problem: LinearModelProblem, rung: float) -
         if found is None:
             break  # and so it is for the rest
         inside, _ = within_rung(*found, rung, _edge_of(problem))
-        moves[entry.label] = int(np.sum(~np.all(inside, axis=1)))
+        still = Blocks.of(inside | problem.own_values(entry), width=1)
+        moves[entry.label] = still.map_reduce(_count_moving, add)
     return moves
+
+
+def _count_moving(still: BoolArray) -> int:
+    return int(np.sum(~np.all(still, axis=1)))
 
 
 _ADVICE = (

@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from skleak.influence.state import FitState, without_records
+from skleak.linear_model.goals._large_problem import problem_of
 from skleak.linear_model.goals._problem import LinearModelProblem
-from skleak.mechanisms import NoiseGoal
 from skleak.reports import Promises
 from skleak.solvers import Objective
 from skleak.utils._warnings import outer_stacklevel
+from skleak.utils.blocks._dask import is_large
 
 # Entries of a table that is one block, 64 MB; and the work on it, in pairs of records times
 # parameters.
@@ -41,17 +42,21 @@ def calibrated_together(estimator: Any, state: FitState) -> FitState:
     return state.at_noise(_together(state, _calibrated, twin))
 
 
-def resolved_together(goal: NoiseGoal, state: FitState, promises: Promises) -> float:
-    """Resolve a goal with all records in one block."""
-    return _together(state, _resolved, goal, promises)
+def asked(f: Callable[..., Found], state: FitState, promises: Promises, *small: Any) -> Found:
+    """Return ``f(problem, *small)`` for the problem of a fit, wherever its records lie."""
+    if is_large(state.objective.X) and is_one_block(state.objective):
+        return _together(state, _asked, f, promises, small)
+    return f(problem_of(state, promises), *small)
 
 
 def _calibrated(state: FitState, twin: Any) -> float:
     return float(twin._calibrated(state).noise_scale)
 
 
-def _resolved(state: FitState, goal: NoiseGoal, promises: Promises) -> float:
-    return float(goal.resolve(LinearModelProblem.of(state, promises)))
+def _asked(
+    state: FitState, f: Callable[..., Found], promises: Promises, small: tuple[Any, ...]
+) -> Found:
+    return f(LinearModelProblem.of(state, promises), *small)
 
 
 def _together(state: FitState, f: Callable[..., Found], *small: Any) -> Found:

@@ -1,6 +1,6 @@
 """Compute a leakage report of records outside memory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -51,6 +51,7 @@ def build_blockwise_report(
     estimator: str = "",
     index: Array | None = None,
     trained: bool = True,
+    rung_moves: Mapping[str, int | None] | None = None,
 ) -> LeakageReport:
     """Measure records where they are, in a few passes, and say what it means.
 
@@ -74,6 +75,8 @@ def build_blockwise_report(
         Labels of the records; their positions by default.
     trained : bool, default=True
         True if they are the training records, all of them in their order.
+    rung_moves : mapping of str to int or None, default=None
+        How many records could move the noise scale of a goal, by entry; None without a goal.
 
     Returns
     -------
@@ -86,7 +89,7 @@ def build_blockwise_report(
     if isinstance(index, pd.Index):
         index = index.to_numpy(dtype=object)
     found = _Blockwise(state, batch, tuple(blocks), tuple(labels), promises, groups, index, trained)
-    return found.report(estimator)
+    return found.report(estimator, None if rung_moves is None else dict(rung_moves))
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ class _Blockwise:
     index: Array | None
     trained: bool
 
-    def report(self, estimator: str) -> LeakageReport:
+    def report(self, estimator: str, rung_moves: dict[str, int | None] | None) -> LeakageReport:
         """Measure, and put the numbers together."""
         first, solved, second = self._measured()
         columns = columns_table(self._asked, solved, second.columns, first.columns)
@@ -117,7 +120,7 @@ class _Blockwise:
             self.promises,
             totals,
             groups,
-            n_records_moving_rung=None,
+            n_records_moving_rung=rung_moves,
             raw_columns=False,
             individual_privacy=individual,
             unequal_weights=bool(weights.smallest[0] < weights.largest[0]),

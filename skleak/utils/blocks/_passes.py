@@ -1,5 +1,6 @@
 """Passes over all records: run, counted, shown, and their errors explained."""
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -45,15 +46,14 @@ def run_pass(
 
     The other keys are those of the first level of the tree, by which a cluster tells its progress.
     """
-    delayed, base = dask_module("dask.delayed"), dask_module("dask.base")
+    delayed = dask_module("dask.delayed")
     passes = _PASSES.get() or Passes()
     passes.n += 1
     result = delayed.Delayed(keys[-1], graph, layer=layer)
-    client = _client_of(base.get_scheduler())
     shown = passes.verbose or bool(task)
     label = task or f"pass {passes.n}"
     bar = tqdm(total=blocks[1], desc=label, unit="block", leave=False) if shown else nullcontext()
-    with bar as progress, explained(client):
+    with _scheduler() as client, bar as progress, explained(client):
         if client is None:
             return _run_here(result, blocks[0], progress)
         if progress is not None:
@@ -80,8 +80,7 @@ def computed(collections: Iterable[Any]) -> tuple[Any, ...]:
     """Compute small results of Dask collections together: one pass."""
     passes = _PASSES.get() or Passes()
     passes.n += 1
-    client = _client_of(dask_module("dask.base").get_scheduler())
-    with explained(client):
+    with _scheduler() as client, explained(client):
         found: tuple[Any, ...] = dask_module("dask").compute(*collections)
     return found
 
@@ -116,6 +115,21 @@ def _follow(client: Any, first: Sequence[Any], result: Any, progress: Any) -> An
     for _ in dask_module("distributed").as_completed(futures[:-1]):
         progress.update(share)
     return futures[-1].result()
+
+
+@contextmanager
+def _scheduler() -> Iterator[Any]:
+    """The client of the cluster that computes; None for schedulers of this machine.
+
+    A task of a cluster that asks it for more leaves its thread first: were all threads to wait,
+    nobody would compute.
+    """
+    module = sys.modules.get("distributed.worker")
+    if module is not None and hasattr(module.thread_state, "execution_state"):
+        with dask_module("distributed").worker_client() as client:
+            yield client
+        return
+    yield _client_of(dask_module("dask.base").get_scheduler())
 
 
 def _client_of(get: Any) -> Any:

@@ -4,10 +4,14 @@ from skleak.utils.sources._answers import lazily, opened, refuse_path
 from skleak.utils.sources._columns import as_floats, only_finite
 from skleak.utils.sources._frames import series_array
 from skleak.utils.sources._open import LargeRecords, is_large_source, open_records
+from skleak.utils.sources._parts import RawRecords, RawRows, SomeRows
 from skleak.utils.sources._writing import write_table
 
 __all__ = [
     "LargeRecords",
+    "RawRecords",
+    "RawRows",
+    "SomeRows",
     "as_floats",
     "is_large_source",
     "lazily",

@@ -1,6 +1,7 @@
 """Raw tables outside memory, of columns of any type, as Dask data frames."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,25 +27,40 @@ def raw_frame(X: Any) -> Any:
             "the path of a Parquet file."
         )
     frames = dask_module("dask.dataframe")
+    parts = stored_parts(X)
+    meta = parts[0]().iloc[:0]
+    return frames.from_map(_part, parts, meta=meta, enforce_metadata=False)
+
+
+def stored_parts(X: Any) -> "list[StoredPart]":
+    """Blocks of a Parquet file or a Polars lazy frame, in order."""
     lazy = type(X).__module__.startswith("polars")
     table: StoredTable = PolarsTable.of(X) if lazy else ParquetTable.of(X)
     parts, first = [], 0
     for part in table.slices():
         loader = table.loader(part.piece, table.columns)
-        parts.append((loader, part.start, part.stop, first))
+        parts.append(StoredPart(loader, part.start, part.stop, first))
         first += part.stop - part.start
-    meta = _rows(*parts[0]).iloc[:0]
-    return frames.from_map(_part, parts, meta=meta, enforce_metadata=False)
+    return parts
 
 
-def _part(given: tuple[Any, int, int, int]) -> pd.DataFrame:
-    return _rows(*given)
+@dataclass(frozen=True)
+class StoredPart:
+    """Some rows of a piece of a table: how they are read."""
+
+    loader: Any
+    start: int  # first row, in the piece
+    stop: int
+    first: int  # its position in the whole table
+
+    def __call__(self) -> pd.DataFrame:
+        """Read the rows; they go by their positions in the whole table."""
+        frame = self.loader.to_frame().iloc[self.start : self.stop]
+        return frame.set_axis(pd.RangeIndex(self.first, self.first + self.stop - self.start))
 
 
-def _rows(loader: Any, start: int, stop: int, first: int) -> pd.DataFrame:
-    """Return some rows of a piece, by their positions in the whole table."""
-    frame = loader.to_frame().iloc[start:stop]
-    return frame.set_axis(pd.RangeIndex(first, first + stop - start))
+def _part(given: StoredPart) -> pd.DataFrame:
+    return given()
 
 
 def head_of(frame: Any, n: int = 64) -> pd.DataFrame:

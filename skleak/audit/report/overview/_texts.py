@@ -21,6 +21,9 @@ _OTHER_RELEASES = (
     "Every other release made, or to be made, from the same records, as each tells more: the "
     "balance of a ledger (`skleak.accounting`), where one is kept."
 )
+_UNCHECKED = (
+    "The numbers were not compared with the published text: check them before you cite them."
+)
 # Attacks that paragraph 55 of the Opinion names.
 _NAMED = (
     "attribute inference",
@@ -40,7 +43,7 @@ def edpb(report: AuditFacts) -> Text:
         "related to the processing of personal data in the context of AI models, adopted on "
         "17 December 2024.",
         "Paragraphs are those of the Opinion; what it names under a heading alone is cited by "
-        "section and heading.",
+        f"section and heading. {_UNCHECKED}",
         (*_likelihoods(report), *_design(report), *_resistance(report)),
     )
 
@@ -242,7 +245,7 @@ def nist(report: AuditFacts) -> Text:
         "National Institute of Standards and Technology, Special Publication 800-226, Guidelines "
         "for Evaluating Differential Privacy Guarantees.",
         "Numbers of sections are those of the initial public draft (December 2023); the headings "
-        "are given so that they are found in the final publication (March 2025).",
+        f"are given so that they are found in the final publication (March 2025). {_UNCHECKED}",
         (*_guarantee(report), *_algorithm(report), *_deployment(report)),
     )
 

@@ -1,0 +1,338 @@
+"""Audits of records outside memory: the numbers that an audit in memory has, block by block."""
+
+import os
+import signal
+from functools import partial
+from pathlib import Path
+
+import cloudpickle
+import dask
+import dask.array as da
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+from skleak.audit import LeakageAuditor, MembershipAuditor
+from skleak.audit.games.attribute import _block, _blocks
+from skleak.audit.run import _run
+from skleak.exceptions import AttackNotApplicableError, IncompleteAuditWarning
+from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+from skleak.metrics import mean_interval
+from skleak.preprocessing import BlockwiseTransformer
+from skleak.utils.sources import RawRecords
+
+frames = pytest.importorskip("dask.dataframe")
+polars = pytest.importorskip("polars")
+pytest.importorskip("pyarrow")
+
+N = 60
+ATTACKS = ["prior", "imputation", "white_box"]
+MODEL = PrivateLogisticRegression(0.05, alpha=0.02)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+@pytest.fixture
+def table(rng):
+    frame = pd.DataFrame({"ward": rng.choice(["A", "B", "C"], size=N)})
+    frame["sex"] = rng.integers(0, 2, size=N)
+    frame["age"] = rng.normal(size=N)
+    frame["w"] = rng.integers(1, 4, size=N).astype(float)
+    score = frame["age"] + frame["sex"] + rng.logistic(size=N)
+    return frame.assign(dose=(score > 0.0).astype(int))
+
+
+@pytest.fixture
+def parquet(table, tmp_path, monkeypatch):
+    """The table in a file of several blocks; without text, and with it."""
+    for module in ("_tables", "_parquet"):
+        monkeypatch.setattr(f"skleak.utils.sources.{module}.BLOCK_ELEMENTS", 80)
+    paths = tmp_path / "numbers.parquet", tmp_path / "all.parquet"
+    table.drop(columns="ward").to_parquet(paths[0], row_group_size=13)
+    table.to_parquet(paths[1], row_group_size=13)
+    return paths
+
+
+def auditor(estimator=MODEL, attribute="sex", **options):
+    given = {"attacks": ATTACKS, "noise_scales": 0.1, "n_releases": 20, "bounds": "bayes"}
+    return LeakageAuditor(estimator, attribute, random_state=3, **given | options)
+
+
+def in_memory(table, **options):
+    X = table[["sex", "age"]]
+    return auditor(**options).fit(X, table["dose"], sample_weight=table["w"])
+
+
+def expect_same(found, expected):
+    for name in ("results_", "records_"):
+        one, other = getattr(found, name), getattr(expected, name)
+        pd.testing.assert_frame_equal(one, other, rtol=1e-9, check_dtype=False)
+
+
+@pytest.mark.parametrize("kind", ["path", "polars", "frame", "array"])
+def test_tables_are_those_of_memory(kind, table, parquet):
+    options = {}
+    if kind == "path":
+        options = {"records": [50, 3, 4, 31, 7], "noise_scales": [0.02, 0.3], "bounds": "all"}
+    if kind == "array":
+        arrays = [da.from_array(table[c].to_numpy(), chunks=17) for c in ("dose", "w")]
+        X = da.from_array(table[["sex", "age"]].to_numpy(), chunks=(13, 1))
+        found = auditor(attribute=0).fit(X, arrays[0], sample_weight=arrays[1])
+        raw = table[["sex", "age"]].to_numpy(), table["dose"].to_numpy()
+        expected = auditor(attribute=0).fit(*raw, sample_weight=table["w"])
+    else:
+        X = {
+            "path": lambda: parquet[0],
+            "polars": lambda: polars.scan_parquet(parquet[0]),
+            "frame": lambda: frames.from_pandas(table.drop(columns="ward"), npartitions=4),
+        }[kind]()
+        found = auditor(**options).fit(X, y="dose", sample_weight="w")
+        expected = in_memory(table, **options)
+    expect_same(found, expected)
+    assert found.n_features_in_ == 2
+    assert found.report_.settings["n_records"] == N
+    assert not found.report_.settings["sampled"]
+    assert found.report_.checks["passed"].all()
+
+
+@pytest.mark.parametrize("prior", ["uniform", "conditional", [0.3, 0.7]])
+def test_priors_are_those_of_memory(prior, table, parquet):
+    options = {"prior": prior, "records": slice(5, 25)}
+    expect_same(
+        auditor(**options).fit(parquet[0], "dose", sample_weight="w"), in_memory(table, **options)
+    )
+
+
+@pytest.mark.parametrize("attribute", ["ward", "sex"])
+def test_a_pipeline_whose_blocks_are_encoded_where_they_are_played(attribute, table, parquet):
+    raw = table[["ward", "sex", "age"]]
+    encoder = make_column_transformer((OneHotEncoder(), ["ward"]), remainder="passthrough")
+    encoder.fit(raw)
+    model = PrivateLinearRegression(0.05, alpha=0.01)
+    large = make_pipeline(BlockwiseTransformer(encoder, keep=["w"]), model)
+    small = make_pipeline(BlockwiseTransformer(encoder), model)
+    options = {"attribute": attribute, "records": slice(0, 12)}
+    found = auditor(large, **options).fit(parquet[1], "dose", sample_weight="w")
+    expect_same(found, auditor(small, **options).fit(raw, table["dose"], sample_weight=table["w"]))
+
+
+def test_blocks_have_the_bounds_of_memory_and_encode_few_at_once(table, parquet, monkeypatch):
+    monkeypatch.setattr(_blocks, "_MOST_OF_BLOCK", 25)
+    seen, encode = [], _block.encode
+
+    def watched(*args):
+        found = encode(*args)
+        seen.append(found[0].shape)
+        return found
+
+    monkeypatch.setattr(_block, "encode", watched)
+    found = auditor().fit(parquet[0], "dose", sample_weight="w")
+    assert [shape[0] for shape in seen] == [25, 25, 10]
+    expected = in_memory(table)
+    played = [name for name in expected.records_ if name.startswith("success_")]
+    for one, other in ((found.records_, expected.records_), (found.results_, expected.results_)):
+        drawn = [c for c in one if c.startswith(("success", "advantage", "verdict", "detectable"))]
+        left = one.drop(columns=drawn), other.drop(columns=drawn)
+        pd.testing.assert_frame_equal(*left, rtol=1e-9, check_dtype=False)
+    # The first block has the draws of an audit without blocks of its own records, too.
+    first = in_memory(table, records=slice(0, 25)).records_
+    own = found.records_[found.records_["record"] < 25].reset_index(drop=True)
+    pd.testing.assert_frame_equal(own[played], first[played])
+
+
+def test_a_random_sample_is_told_first_and_its_intervals_are_of_all(parquet, table, monkeypatch):
+    monkeypatch.setattr(_blocks, "_MOST", 24)
+    found = auditor(n_releases=50).fit(parquet[0], "dose", sample_weight="w")
+    report, whole = found.report_, in_memory(table, n_releases=50)
+    assert report.settings["sampled"]
+    assert report.settings["n_targets"] == 24
+    assert report.findings[0].startswith("24 of 60 records, drawn at random, were attacked")
+    rows, of_all = found.results_, whole.results_
+    own = np.sqrt(rows["success"] * (1.0 - rows["success"]) / rows["n_games"])
+    assert np.all(rows["success_high"] - rows["success_low"] > 2.0 * 1.96 * own)
+    assert np.all(rows["bound_limit"] >= of_all["bayes"])
+    assert np.all(rows["n_bounded"] == 24)
+    assert len(set(found.records_["record"]) - set(range(24))) > 0
+
+
+@pytest.mark.slow
+def test_intervals_of_samples_hold_for_all_records(rng):
+    """Samples of records of which some are told and others not: the mean of all is covered."""
+    chances = np.where(np.arange(2000) < 300, 1.0, 0.5)
+    missed = 0
+    for _ in range(200):
+        own = rng.choice(chances, 100, replace=False)
+        shares = rng.binomial(40, own) / 40.0
+        low, high = mean_interval(shares, confidence_level=0.95, value_range=(0.0, 1.0))[1:]
+        missed += not low <= chances.mean() <= high
+    assert missed <= 22  # 10 expected at most; beyond 22 with probability below 1e-3
+
+
+def test_imputation_learns_from_a_sample(parquet, monkeypatch):
+    monkeypatch.setattr(_blocks, "_LEARNT", 30)
+    found = auditor().fit(parquet[0], "dose", sample_weight="w")
+    assert found.report_.settings["utility_data"] == "a random sample of the training records"
+    assert found.results_["imputation"].between(0.0, 1.0).all()
+
+
+def test_a_checkpoint_goes_on_block_by_block(table, parquet, tmp_path, monkeypatch):
+    monkeypatch.setattr(_blocks, "_MOST_OF_BLOCK", 10)
+    some = {"records": slice(0, 30)}
+    expected = auditor(**some).fit(parquet[0], "dose", sample_weight="w")
+    path, played = tmp_path / "audit.npz", []
+    play = _blocks.play_block
+
+    def broken(known, place, positions, prior, block):
+        if block == 2:
+            raise RuntimeError("down")
+        return counted(known, place, positions, prior, block)
+
+    def counted(*args):
+        played.append(args[-1])
+        return play(*args)
+
+    monkeypatch.setattr(_run, "SHARE_OF_TIME", np.inf)
+    monkeypatch.setattr(_blocks, "play_block", broken)
+    with pytest.warns(IncompleteAuditWarning), pytest.raises(RuntimeError, match="down"):
+        auditor(checkpoint=path, **some).fit(parquet[0], "dose", sample_weight="w")
+    assert played == [0, 1]
+    monkeypatch.setattr(_blocks, "play_block", counted)
+    found = auditor(checkpoint=path, **some).fit(parquet[0], "dose", sample_weight="w")
+    assert played == [0, 1, 2]
+    expect_same(found, expected)
+    table.assign(age=-table["age"]).drop(columns="ward").to_parquet(parquet[0], row_group_size=13)
+    with pytest.raises(ValueError, match="data"):
+        auditor(checkpoint=path, **some).fit(parquet[0], "dose", sample_weight="w")
+
+
+def test_a_cell_holds_no_row(table, parquet, monkeypatch):
+    """Only how its block is read."""
+    cells = {}
+    monkeypatch.setattr(_run.Run, "_play_open", lambda self, all_cells, *_: cells.update(all_cells))
+    with pytest.raises((KeyError, AttributeError)):
+        auditor().fit(parquet[0], "dose", sample_weight="w")
+    known, place, *_ = cells["block 0"][1]
+    for part in (place, known.state):
+        raw = cloudpickle.dumps(part)
+        assert not any(value.tobytes() in raw for value in table["age"].to_numpy())
+    assert table["age"].to_numpy()[:1].tobytes() in cloudpickle.dumps(place())
+
+
+def test_rows_come_in_the_order_that_is_asked(table, parquet):
+    records = RawRecords.of(parquet[0], "dose", "w")
+    assert len(records) == N
+    positions = np.array([59, 0, 14, 13, 0])
+    for read in (records.at(positions), records.at(positions).together):
+        rows = read()
+        assert_allclose(rows.table["age"], table["age"].to_numpy()[positions])
+        assert_allclose(rows.y, table["dose"].to_numpy()[positions])
+        assert_allclose(rows.sample_weight, table["w"].to_numpy()[positions])
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"attribute": None}, "Whole records are reconstructed in memory"),
+        ({"attribute": "age"}, "is a quantity, which is audited in memory"),
+        ({"attribute": "(target)"}, "The target of the model is audited in memory"),
+        ({"secrets": "actual"}, "secrets='drawn'"),
+        ({"refit_preprocessing": True}, "takes all of them in memory"),
+        ({"estimator": LogisticRegression()}, "private estimators"),
+        ({"estimator": PrivateLogisticRegression(reweighting="irfil")}, "reweighting"),
+        ({"estimator": PrivateLogisticRegression(noise_covariance="curvature")}, "of its own"),
+        ({"attacks": [LogisticRegression()]}, "attack of your own"),
+    ],
+)
+def test_what_is_not_played_outside_memory_is_refused(given, match, parquet):
+    with pytest.raises(AttackNotApplicableError, match=match):
+        auditor(**given).fit(parquet[0], "dose", sample_weight="w")
+
+
+def test_other_errors(table, parquet, tmp_path):
+    with pytest.raises(ValueError, match="must be 'default' or name some of"):
+        auditor(attacks="black_box").fit(parquet[0], "dose")
+    with pytest.raises(AttackNotApplicableError, match="membership audit trains"):
+        MembershipAuditor(MODEL).fit(parquet[0], "dose")
+    with pytest.raises(TypeError, match="`X_test` of this audit must be in memory"):
+        auditor().fit(parquet[0], "dose", parquet[0], "dose")
+    with pytest.raises(ValueError, match="needs `y`"):
+        auditor().fit(parquet[0], None)
+    with pytest.raises(ValueError, match="does not contain"):
+        auditor(values=[1, 2]).fit(parquet[0], "dose", sample_weight="w")
+    gaps = table.assign(sex=table["sex"].where(table.index > 2)).drop(columns="ward")
+    gaps.to_parquet(tmp_path / "gaps.parquet")
+    with pytest.raises(ValueError, match="3 missing values of 60"):
+        auditor().fit(tmp_path / "gaps.parquet", "dose", sample_weight="w")
+
+
+@pytest.fixture
+def client():
+    from distributed import Client, LocalCluster
+
+    options = {"processes": True, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with (
+        dask.config.set(scheduler=None),
+        LocalCluster(n_workers=2, **options) as cluster,
+        Client(cluster) as connected,
+    ):
+        yield connected
+
+
+def kill_once(armed):
+    """Kill this process, if that is armed."""
+    if Path(armed).exists():
+        Path(armed).unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def deadly_part(armed, path, partition):
+    """A partition of a file; one of them kills its worker."""
+    if partition == 2:
+        kill_once(armed)
+    return pd.read_parquet(path).iloc[partition * 15 : partition * 15 + 15]
+
+
+def deadly_play(armed, *given):
+    """The games of a block; in the midst of them the worker of one is killed."""
+    found = _block.play_block(*given)
+    if given[-1] == 2:
+        kill_once(armed)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["path", "frame"])
+def test_a_worker_killed_during_an_audit(kind, client, table, parquet, tmp_path, monkeypatch):
+    monkeypatch.setattr(_blocks, "_MOST_OF_BLOCK", 15)
+    expected = auditor().fit(parquet[0], "dose", sample_weight="w")
+    armed, X = tmp_path / "armed", parquet[0]
+    if kind == "path":
+        monkeypatch.setattr(_blocks, "play_block", partial(deadly_play, str(armed)))
+    else:
+        read = partial(deadly_part, str(armed), str(parquet[0]))
+        X = frames.from_map(read, range(4), meta=table.drop(columns="ward").iloc[:0])
+    play, killed = _run.Run._play_open, []
+
+    def arm(*args):
+        armed.write_text("")
+        play(*args)
+        killed.append(not armed.exists())
+
+    monkeypatch.setattr(_run.Run, "_play_open", arm)
+    before = set(client.run(os.getpid).values())
+    with joblib.parallel_config(backend="dask"):
+        found = auditor().fit(X, y="dose", sample_weight="w")
+    assert killed == [True]
+    client.wait_for_workers(2)
+    assert len(set(client.run(os.getpid).values()) - before) == 1
+    expect_same(found, expected)
