@@ -28,10 +28,14 @@ from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegressi
 ALPHA = 1e-2
 VALUES = (0.0, 1.0)
 ACCURACY = 1e-8  # largest error of a coefficient
+EVEN_ACCURACY = 1e-6  # of the same under a reweighting, relative to the distance of the values
 MODELS = {"squared": PrivateLinearRegression, "logistic": PrivateLogisticRegression}
 LIMITS = {"squared": 10.0, "logistic": 180.0}  # seconds for all records of Adult
 HEADER = ["data", "n", "d", "loss", "skleak s", "refits s", "sample", "ratio", "range of ratio"]
 HEADER += ["error", "peak GB"]
+# Under a reweighting: all candidates of a sample at once, and each alone.
+EVEN_HEADER = ["n", "d", "loss", "rule", "sample", "at once s", "each alone s", "ratio"]
+EVEN_HEADER += ["range of ratio", "difference"]
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,49 @@ def measure(case):
     return [*line, f"{error:.0e}", f"{peak_memory():.2f}"], error, fast.best
 
 
+def measure_reweighted(n: int, d: int, rule: str, sample: int, rounds: int):
+    """One line of the table of a reweighted fit, and the largest relative difference."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    X[:, 0] = X[:, 0] > 0.0
+    y = X.sum(axis=1) + rng.logistic(size=n) > 0.0
+    model = PrivateLogisticRegression(0.0, alpha=ALPHA, reweighting=rule).fit(X, y)
+    some, labels = X[:sample], y[:sample]
+    candidate_encodings(model, some[:1], labels[:1], 0, VALUES)  # finds the fixed point
+
+    def alone() -> Array:
+        each = (
+            candidate_encodings(model, some[[i]], labels[[i]], 0, VALUES) for i in range(sample)
+        )
+        return np.concatenate(list(each))
+
+    at_once = partial(candidate_encodings, model, some, labels, 0, VALUES)
+    timed = time_in_turns({"at once": at_once, "alone": alone}, rounds)
+    fast, slow = timed["at once"], timed["alone"]
+    moved = np.linalg.norm(slow.result[:, 0] - slow.result[:, 1], axis=1)
+    error = float(np.max(np.abs(fast.result - slow.result).max(axis=(1, 2)) / moved))
+    ratio, spread = ratio_and_range(slow, fast, 1.0)
+    line = [f"{n}", f"{d}", "logistic", rule, f"{sample}", f"{fast.best:.3f}", f"{slow.best:.3f}"]
+    return [*line, f"{ratio:.1f}", spread, f"{error:.0e}"], error
+
+
+def reweighted(quick: bool) -> list[str]:
+    """Print the table of reweighted fits; what failed."""
+    shapes = [(100, 4, 5, 1)] if quick else [(200, 4, 200, 5), (4_000, 14, 200, 3)]
+    lines, failures = [], []
+    for n, d, sample, rounds in shapes:
+        for rule in ("irfil", "total"):
+            line, error = in_fresh_process(measure_reweighted, n, d, rule, sample, rounds)
+            lines.append(line)
+            if not error <= EVEN_ACCURACY:
+                failures.append(f"{rule}, n={n}: at once and alone differ by {error:.1e}")
+    title = "Encodings of two values under a reweighting"
+    print_table(title, EVEN_HEADER, lines, ["n", "d", "rule"])
+    legend("at once: the candidates of all records in one call; each alone: a call for each record")
+    legend("difference: the largest of a coefficient, relative to how far the values are apart")
+    return failures
+
+
 def main():
     options = parse_options(__doc__)
     if options.quick:
@@ -138,6 +185,7 @@ def main():
     if not options.quick:
         print(f"goals for all records of Adult on 2 cores: {'; '.join(goals)}")
     legend("error: largest difference of a coefficient over the sample")
+    failures += reweighted(options.quick)
     return exit_status(failures)
 
 

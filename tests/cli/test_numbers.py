@@ -60,6 +60,7 @@ def test_the_gate_knows_attackers_with_a_prior(table, tmp_path, run):
     assert run(*command, *heights, "--fail-above", "0.4")[0] == 0
 
 
+@pytest.mark.slow
 def test_a_few_are_judged_as_quickly(table, tmp_path, run):
     command = ("audit", table[1], "--target", "pulse", "--sensitive", "height", "--quiet")
     command += ("--noise-scale", "0.3", "--n-releases", "2", "--max-records", "30")

@@ -4,6 +4,7 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 
 from skleak.influence import candidate_encodings
 from skleak.influence.jacobian import Columns
@@ -52,7 +53,7 @@ def check(low, high, values, now, measure):
     assert np.all(now <= middle[1])
 
 
-@pytest.mark.parametrize("quantile", [1.0, 0.5])
+@pytest.mark.parametrize("quantile", mostly_slow([1.0, 0.5], 0))
 def test_losses(make_fit, quantile):
     n, measured, values = 2000, Columns(), np.array([[-0.5], [4.0]])
     fit = make_fit(n)

@@ -39,7 +39,7 @@ def _worst(problem, state, columns, shape):
     return float(np.sqrt(np.linalg.eigvalsh(products)[:, -1].max()))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, 1))
 @pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 1))
 @pytest.mark.parametrize(
     "columns",

@@ -27,7 +27,7 @@ def _refit(problem, row, columns, value):
     return minimum.coefficients
 
 
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
 @pytest.mark.parametrize("n_classes", mostly_slow([3, 7], 0))
 @pytest.mark.parametrize("alpha", [1e-3, 1.0])
 @pytest.mark.parametrize("make", mostly_slow([np.asarray, sparse.csr_array], 1))

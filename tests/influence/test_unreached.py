@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 
 from skleak.attacks import WhiteBoxAttributeInference
 from skleak.exceptions import AttackNotApplicableError, NoMinimizerWarning
@@ -95,7 +96,7 @@ def test_a_search_that_is_cut_short_gives_no_number(few, rng, monkeypatch):
     assert not np.isnan(near[0]).any()
 
 
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
 @pytest.mark.parametrize("estimator", [PrivateLogisticRegression, PrivatePoissonRegressor])
 def test_many_at_once_are_minimised_like_each_alone(estimator, fit_intercept, rng):
     """Also with columns far from zero and of very different units, and records of a weight."""

@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 
 from skleak.audit import LeakageAuditor, MembershipAuditor
 from skleak.inspection import LeakageFrame
@@ -154,7 +155,7 @@ def test_it_is_made_from_a_leakage_report(people):
 
 @pytest.mark.parametrize(
     "kind",
-    ["categorical", "numeric", pytest.param("membership", marks=pytest.mark.slow)],
+    mostly_slow(["categorical", "numeric", "membership"], 0),
 )
 def test_it_is_made_from_an_audit(people, kind):
     X, y, groups = (part[:16] for part in people)

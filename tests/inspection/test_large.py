@@ -105,6 +105,7 @@ def test_the_report_about_raw_columns(table, encoder, opened):
     assert found.dataset["mean_loss"] == pytest.approx(expected.dataset["mean_loss"], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_few_of_many_records_are_in_memory(table, encoder, opened, monkeypatch):
     monkeypatch.setattr("skleak.inspection.large._some._MOST_RECORDS", 10)
     monkeypatch.setattr("skleak.inspection.large._some._LEAST_RECORDS", 5)
@@ -124,6 +125,7 @@ def test_few_of_many_records_are_in_memory(table, encoder, opened, monkeypatch):
         np.testing.assert_allclose(both[name], both[f"{name}_held"], rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_named_records(table, encoder, opened):
     source, model = opened("parquet"), PrivateLinearRegression(noise_scale=0.1)
     held, lazy = _both(encoder, model, table, source)

@@ -155,6 +155,7 @@ def test_tied_ends_and_quantiles_have_two_slopes(patients):
             assert ("kink" in cell.note) == (abs(sides[0] - sides[1]) > 1e-4 * max(sides))
 
 
+@pytest.mark.slow
 def test_all_records_come_at_once_and_distances_of_some(untied):
     X, y = untied
     encoder = make_column_transformer(
@@ -182,6 +183,7 @@ def test_all_records_come_at_once_and_distances_of_some(untied):
     assert size.max() <= eta <= np.linalg.norm(size) * (1.0 + 1e-12)
 
 
+@pytest.mark.slow
 def test_missing_values_are_imputed_by_what_others_have(untied):
     X, y = untied
     X.iloc[[3, 9, 20], 2] = np.nan

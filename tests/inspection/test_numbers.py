@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from scipy.spatial.distance import pdist
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_breast_cancer, load_digits
@@ -70,7 +71,7 @@ def _check(brute, pipeline, columns, rows):
             assert from_own.loc[X.index[row], column] == pytest.approx(away, **near)
 
 
-@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("encoder", mostly_slow(ENCODERS, 0, 3))
 def test_losses_are_those_of_refits(encoder, patients, rng, trained_anew):
     X, y = patients
     columns = ["bmi", "bp"] if encoder == "branches" else NUMBERS

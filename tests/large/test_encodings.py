@@ -3,6 +3,7 @@
 import dask.array as da
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_allclose
 
 from skleak.influence import candidate_encodings
@@ -21,7 +22,7 @@ KINDS = {
 }
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=mostly_slow(KINDS, 0, 2))
 def fitted(request, rng):
     """Records, and a model of them in memory and one of the same records outside."""
     kind, target = KINDS[request.param]

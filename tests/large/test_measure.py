@@ -33,7 +33,7 @@ def computed(losses):
     return losses.compute() if isinstance(losses, da.Array) else losses
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", mostly_slow(MODELS, 0, 2))
 def test_training_records_at_every_grain(kind):
     inside, found, _ = both(kind)
     for grain in GRAINS:
@@ -117,7 +117,7 @@ def test_without_noise_and_with_a_covariance(rng):
         assert_allclose(losses, inside.fisher_information_loss_, rtol=1e-9)
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", mostly_slow(MODELS, 0, 2))
 def test_answers_are_lazy_and_the_same(kind, tmp_path):
     frame, y, weight = table(kind)
     where = outside("parquet", frame, y, weight, tmp_path)

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import assert_scikit_learn_checks_pass
+from helpers import assert_scikit_learn_checks_pass, mostly_slow
 from scipy import linalg, sparse
 from scipy.stats import norm
 from sklearn.base import clone
@@ -33,13 +33,13 @@ def _model(**changes):
     return PrivateSGDClassifier(**options)
 
 
-@pytest.mark.parametrize("cls", [PrivateSGDClassifier, PrivateSGDRegressor])
+@pytest.mark.parametrize("cls", mostly_slow([PrivateSGDClassifier, PrivateSGDRegressor], 0))
 def test_scikit_learn_checks(cls):
     assert_scikit_learn_checks_pass(cls(max_steps=10))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cls", [PrivateSGDClassifier, PrivateSGDRegressor])
+@pytest.mark.parametrize("cls", mostly_slow([PrivateSGDClassifier, PrivateSGDRegressor], 0))
 def test_scikit_learn_checks_under_options(cls):
     options = {"sampling": "fixed", "account_every": 3, "account_records": "batch", "n_runs": 2}
     for changes in (options, {"clipping": "hard"}, {"noise_multiplier": 0.0}):
