@@ -11,6 +11,7 @@ from skleak.adversary.hypotheses import changed_columns, dense_table, plain_tabl
 from skleak.adversary.knowledge import (
     CrossFitted,
     marginal_prior,
+    raw_column,
     with_attribute,
     without_attribute,
 )
@@ -48,7 +49,14 @@ class Encoder:
 
     def candidates(self, raw: Any, index: int, values: Array) -> list[FloatArray]:
         """Raw records with each candidate value as the model sees them, (n, d) each."""
-        return [self.table(with_attribute(raw, index, value)) for value in values]
+        changed = [with_attribute(raw, index, value) for value in values]
+        for table, value in zip(changed, values.tolist(), strict=True):
+            if np.any(pd.isna(raw_column(table, index))):
+                raise ValueError(
+                    f"The categories of the column {index} lack {value!r} in some blocks of the "
+                    "table. Call `.cat.as_known()` on the column of the frame first."
+                )
+        return [self.table(table) for table in changed]
 
     def targets(self, y: Array) -> FloatArray:
         """Targets as the fit has them, (n,)."""
