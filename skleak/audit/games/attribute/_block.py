@@ -11,7 +11,6 @@ from skleak.adversary.hypotheses import changed_columns, dense_table, plain_tabl
 from skleak.adversary.knowledge import (
     CrossFitted,
     marginal_prior,
-    raw_column,
     with_attribute,
     without_attribute,
 )
@@ -49,14 +48,14 @@ class Encoder:
 
     def candidates(self, raw: Any, index: int, values: Array) -> list[FloatArray]:
         """Raw records with each candidate value as the model sees them, (n, d) each."""
-        changed = [with_attribute(raw, index, value) for value in values]
-        for table, value in zip(changed, values.tolist(), strict=True):
-            if np.any(pd.isna(raw_column(table, index))):
-                raise ValueError(
-                    f"The categories of the column {index} lack {value!r} in some blocks of the "
-                    "table. Call `.cat.as_known()` on the column of the frame first."
-                )
-        return [self.table(table) for table in changed]
+        kind = raw.dtypes.iloc[index] if isinstance(raw, pd.DataFrame) else None
+        if isinstance(kind, pd.CategoricalDtype) and not set(values) <= set(kind.categories):
+            raise ValueError(
+                f"The categories of the column {raw.columns[index]!r} differ between the blocks of "
+                f"the table: some have {kind.categories.tolist()[:10]}, and all records "
+                f"{values.tolist()[:10]}. Call `.cat.as_known()` on the column of the frame first."
+            )
+        return [self.table(with_attribute(raw, index, value)) for value in values]
 
     def targets(self, y: Array) -> FloatArray:
         """Targets as the fit has them, (n,)."""
