@@ -258,6 +258,7 @@ def test_two_audits_of_a_search_that_draws_folds_agree():
     assert folds.random_state is None
 
 
+@pytest.mark.slow
 def test_searches_and_target_transformers_are_taken_off():
     """The audit is that of the model inside, with all its bounds."""
     X, y, labels = table(30)

@@ -517,7 +517,7 @@ def test_attacks_in_any_form(rng):
 
 
 @pytest.mark.parametrize(
-    "bounds", mostly_slow(["bayes", "tradeoff", "fano", ["gdp", "bayes"], []], 3, 4)
+    "bounds", mostly_slow(["bayes", "tradeoff", "fano", ["gdp", "bayes"], []], 3)
 )
 def test_choice_of_bounds(bounds, rng):
     X, y = make_table(rng, n=12)

@@ -46,7 +46,7 @@ def reports(people, audits_of_people):
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, 0, 3))
 def test_every_question_cites_its_paragraph_and_is_answered_or_blank(reports, kind, text):
     dossier = reports[kind].to_dossier(text)
     told = dossier.to_dict()
