@@ -7,15 +7,23 @@ import numpy.typing as npt
 import pandas as pd
 
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence.removal import removal_distances, secret_distances
+from skleak.influence.removal import (
+    distances_without,
+    removal_bounds,
+    removal_distances,
+    secret_distances,
+)
+from skleak.influence.state import FitState, without_records
 from skleak.linear_model._measured import MeasuredModel
 from skleak.mechanisms import MOST_VALUES
 from skleak.reports import individual_obstacle, individual_privacy
 from skleak.utils._arguments import check_scalar
+from skleak.utils._blocks import Blocks
 from skleak.utils._features import TARGET, is_target, resolve_features
 from skleak.utils._predictions import label_positions
-from skleak.utils._typing import FloatArray, IntArray
+from skleak.utils._typing import Array, FloatArray, IntArray
 from skleak.utils.blocks._dask import is_large
+from skleak.utils.summaries._rows import fetched
 
 
 class IndividuallyMeasuredModel(MeasuredModel):
@@ -34,6 +42,7 @@ class IndividuallyMeasuredModel(MeasuredModel):
         features: Any = None,
         values: npt.ArrayLike | None = None,
         queries: Any = None,
+        records: npt.ArrayLike | None = None,
     ) -> pd.DataFrame:
         """Privacy of each training record: what its presence makes possible at most.
 
@@ -58,12 +67,16 @@ class IndividuallyMeasuredModel(MeasuredModel):
         queries : array-like or sparse matrix of shape (k, n_features), default=None
             What an attacker sees are predictions for these records, and not the coefficients: see
             `fisher_information_loss`.
+        records : array-like of int of shape (m,), default=None
+            Positions of the training records to state it of; by default all.
 
         Returns
         -------
         DataFrame
             One row for each training record, by the index of the training data where they had one
-            (else by position), and in its ``attrs`` the ``delta`` and the ``baseline``:
+            (else by position), and in its ``attrs`` the ``delta`` and the ``baseline``. Of all
+            records outside memory a Dask array, (n,), with these names as its fields: exact for the
+            squared loss, an upper bound for others (``epsilon`` too; ``once_in`` is a lower one).
 
             - ``mu``: distance of the noiseless parameters with and without the record over the
               noise. Infinite without noise, and for a record without which there is no model; 0
@@ -79,7 +92,8 @@ class IndividuallyMeasuredModel(MeasuredModel):
         ------
         AttackNotApplicableError
             Where there is no exact answer: with noise whose scale or covariance is a function of
-            the records, a reweighting, or a fit that did not converge.
+            the records, a reweighting, or a fit that did not converge. For all records outside
+            memory with ``features``, or of several classes: name some by ``records``.
         NotFittedError
             Before ``fit``, and after unpickling, which drops what is confidential.
         ValueError
@@ -106,12 +120,6 @@ class IndividuallyMeasuredModel(MeasuredModel):
             "delta": check_scalar("delta", delta, high=1.0),
             "baseline": check_scalar("baseline", baseline, low_open=True, high=1.0, high_open=True),
         }
-        if is_large(state.objective.X):
-            raise AttackNotApplicableError(
-                "The privacy of one record asks for fits without each, and these records lie "
-                "outside memory. Fit a sample of them in memory; `fisher_information_loss_` "
-                "measures all."
-            )
         obstacle = individual_obstacle(state, self._terms)
         if obstacle:
             raise AttackNotApplicableError(
@@ -119,22 +127,45 @@ class IndividuallyMeasuredModel(MeasuredModel):
                 "number as `noise_scale`, isotropic noise or a matrix, and no reweighting; or "
                 "measure attacks with MembershipAuditor."
             )
-        if features is None:
-            if values is not None:
-                raise ValueError("`values` are those of `features`: name the columns as well.")
+        if features is None and values is not None:
+            raise ValueError("`values` are those of `features`: name the columns as well.")
+        if records is None and is_large(state.objective.X):
+            return self._lazily_private(state, features, limits)
+        rows = None if records is None else _positions(records, state.objective.n_records)
+        if features is not None:
+            distances = secret_distances(state, *self._secret(features, values), rows)
+        elif rows is None:
             distances = state.once(removal_distances)
         else:
-            distances = secret_distances(state, *self._secret(features, values))
+            distances = distances_without(state, rows)
         table = individual_privacy(distances, state, **limits)
-        table.index = self._row_index(len(table))
+        table.index = self._row_index(rows)
         table.attrs.update(limits)
         return table
 
-    def _row_index(self, n: int) -> pd.Index:
-        """Index of the training records."""
-        labels = self._confidential_state().row_labels
+    @staticmethod
+    def _lazily_private(state: FitState, features: Any, limits: dict[str, float]) -> Any:
+        """Privacy of all records outside memory, (n,), lazily."""
+        if features is not None:
+            raise AttackNotApplicableError(
+                "What an attack on a secret finds out is solved for record by record, and these "
+                "lie outside memory. Name those that it is about by `records`."
+            )
+        distances = Blocks.of(removal_bounds(state), width=1)
+        return distances.map(_as_fields, without_records(state), limits)
+
+    def _row_index(self, rows: IntArray | None) -> pd.Index:
+        """Index of training records, of all for None."""
+        state = self._confidential_state()
+        labels = state.row_labels
         if labels is None:
-            return pd.RangeIndex(n, name="record")
+            every = pd.RangeIndex(state.objective.n_records, name="record")
+            return every if rows is None else every[rows]
+        if is_large(labels):
+            assert rows is not None  # those of all stay where they are
+            labels = pd.Index(fetched(rows, labels)[0])
+        elif rows is not None:
+            labels = labels[rows]
         unnamed = labels.nlevels == 1 and labels.name is None
         return labels.rename("record") if unnamed else labels
 
@@ -175,3 +206,24 @@ class IndividuallyMeasuredModel(MeasuredModel):
                 "that a record might have as `values`."
             )
         return found
+
+
+def _positions(records: npt.ArrayLike, n: int) -> IntArray:
+    """Positions of chosen records, (m,)."""
+    rows = np.asarray(records)
+    valid = rows.ndim == 1 and rows.dtype.kind in "iu" and len(rows) > 0
+    if not valid or rows.min() < 0 or rows.max() >= n:
+        raise ValueError(
+            f"`records` must be positions of training records, whole numbers from 0 to {n - 1}; "
+            f"got {records!r}. Pass a list of positions."
+        )
+    return rows.astype(np.intp)
+
+
+def _as_fields(distances: FloatArray, state: FitState, limits: dict[str, float]) -> Array:
+    """Privacy of the records of a block, (b,), a field for each number."""
+    table = individual_privacy(distances, state, **limits)
+    fields = np.empty(len(table), dtype=[(name, np.float64) for name in table])
+    for name in table:
+        fields[name] = table[name]
+    return fields

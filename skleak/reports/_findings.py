@@ -109,6 +109,8 @@ def _membership(report: LeakageFacts) -> list[Finding]:
     distance = report.records.get("mu")
     if distance is None or not distance.notna().any():
         return []
+    if len(distance) < report.dataset["n_records"]:
+        return []  # of some records alone it is not known which of all shows most
     place = int(np.argmax(distance.fillna(-1.0)))
     mu = float(distance.iloc[place])
     told = {"distance": mu, "true_positives": float(true_positives(np.array(mu)))}

@@ -200,12 +200,6 @@ def test_a_file_that_changes_under_way(tmp_path):
         losses.compute()
 
 
-def test_what_needs_the_records_in_memory_says_so(records):
-    large = arrays(*records)
-    with pytest.raises(AttackNotApplicableError, match="lie outside memory"):
-        PrivateLinearRegression().fit(*large).individual_privacy()
-
-
 def test_dask_is_named_where_it_is_not_installed(tmp_path, monkeypatch):
     frame, y, weight = table("squared")
     path, *rest = outside("parquet", frame, y, weight, tmp_path)

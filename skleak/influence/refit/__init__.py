@@ -1,6 +1,6 @@
 """Minimisers had a record been different, without refitting."""
 
-from skleak.influence.refit._brackets import loss_brackets
+from skleak.influence.refit._brackets import TableMaxima, loss_brackets
 from skleak.influence.refit._candidates import (
     TABLE_ELEMENTS,
     candidate_encodings,
@@ -23,6 +23,7 @@ __all__ = [
     "ChangedHessian",
     "ChordSolver",
     "OneStep",
+    "TableMaxima",
     "candidate_encodings",
     "candidate_shapes",
     "check_reached",

@@ -14,7 +14,7 @@ from skleak.utils._linalg import SingularMatrixError, augment
 from skleak.utils._typing import FloatArray, IntArray
 
 # What is left of a record's Hessian without it, below which there is no unique minimiser.
-_SINGULAR = 1e-11
+SINGULAR = 1e-11
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Neighbors:
             found = cls._about(objective, w, rows, x, some.y, -weight)
         except SingularMatrixError as error:
             raise _no_minimizer(rows[:1]) from error
-        if np.any(found.remaining < _SINGULAR):
-            raise _no_minimizer(rows[found.remaining < _SINGULAR])
+        if np.any(found.remaining < SINGULAR):
+            raise _no_minimizer(rows[found.remaining < SINGULAR])
         return found
 
     @classmethod

@@ -5,10 +5,11 @@ import numpy as np
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.refit import TABLE_ELEMENTS, candidate_encodings, target_encodings
 from skleak.influence.removal._removals import removal_steps
-from skleak.influence.state import FitState
+from skleak.influence.state import FitState, RecordBatch, partial_state
 from skleak.solvers import MultinomialObjective
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray, IntArray
+from skleak.utils.blocks._dask import is_large
 
 # Entries of the tables of one block of removals: 256 MB.
 _ELEMENTS = 1 << 25
@@ -22,40 +23,65 @@ def removal_distances(state: FitState) -> FloatArray:
 
     Returns (n,).
     """
-    distances = np.zeros(len(state.objective.y))
-    for rows in _blocks(state, 1):
-        steps = _steps(state, rows)
-        distances[rows] = _lengths(state, steps)
+    return distances_without(state, np.arange(len(state.objective.y)))
+
+
+def distances_without(state: FitState, rows: IntArray) -> FloatArray:
+    """The same for some training records, also outside memory, by their positions (n,)."""
+    distances = np.zeros(len(rows))
+    for some in _blocks(state, len(rows), 1):
+        distances[some] = _lengths(state, _steps(state, rows[some]))
     return distances
 
 
-def secret_distances(state: FitState, columns: IntArray | None, values: FloatArray) -> FloatArray:
+def secret_distances(
+    state: FitState,
+    columns: IntArray | None,
+    values: FloatArray,
+    rows: IntArray | None = None,
+) -> FloatArray:
     """Largest distance from the fit without each record, over all values that it might have.
 
-    The record's own value counts as well. Otherwise as `removal_distances`.
+    The record's own value counts as well. Otherwise as `removal_distances`, of all records or of
+    those at some positions.
 
-    Shapes: ``columns`` (k,), or None for the target; ``values`` (n_values, k); returns (n,).
+    Shapes: ``columns`` (k,), or None for the target; ``values`` (n_values, k); ``rows`` (n,);
+    returns (n,).
     """
-    X, y = state.objective.X, state.objective.y
-    largest = state.once(removal_distances).copy()
-    rest = np.isfinite(largest) & (state.objective.sample_weight > 0.0)
-    for block in _blocks(state, len(values)):
-        rows = block[rest[block]]
-        if not len(rows):
+    if rows is None:
+        rows = np.arange(len(state.objective.y))
+        largest = state.once(removal_distances).copy()
+    else:
+        largest = distances_without(state, rows)
+    here = _fetched(state, rows)
+    rest = np.isfinite(largest) & (here.objective.sample_weight > 0.0)
+    for block in _blocks(state, len(rows), len(values)):
+        some = block[rest[block]]
+        if not len(some):
             continue
         if columns is None:
-            encodings = target_encodings(state, rows, values[:, 0])
+            encodings = target_encodings(here, some, values[:, 0])
         else:
-            encodings = candidate_encodings(state, X[rows], y[rows], columns, values, rows=rows)
-        without = state.factor.coefficients + _steps(state, rows)
+            X, y = here.objective.X[some], here.objective.y[some]
+            encodings = candidate_encodings(here, X, y, columns, values, rows=some)
+        without = state.factor.coefficients + _steps(state, rows[some])
         gaps = _lengths(state, encodings - without[:, None])
-        largest[rows] = np.maximum(largest[rows], gaps.max(axis=1))
+        largest[some] = np.maximum(largest[some], gaps.max(axis=1))
     return largest
 
 
-def _blocks(state: FitState, n_values: int) -> list[IntArray]:
-    """Positions of the training records, a block at a time."""
-    n, p = len(state.objective.y), len(state.factor.coefficients)
+def _fetched(state: FitState, rows: IntArray) -> FitState:
+    """The fit with some of its records, (n,), in memory, each at its place among these."""
+    if len(rows) == len(state.objective.y) and not is_large(state.objective.X):
+        return state
+    some = state.objective.parts(rows)
+    batch = RecordBatch(some.X, some.y, some.sample_weight, some.reweights)
+    return partial_state(state, rows, batch)
+
+
+def _blocks(state: FitState, n: int, n_values: int) -> list[IntArray]:
+    """Places of n training records, a block at a time."""
+    p = len(state.factor.coefficients)
     width, elements = p * n_values, _ELEMENTS
     if isinstance(state.objective, MultinomialObjective):
         width, elements = width * state.objective.n_classes, TABLE_ELEMENTS

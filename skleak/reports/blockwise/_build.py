@@ -11,6 +11,7 @@ import pandas as pd
 from skleak.influence.jacobian import Columns
 from skleak.influence.leakage import LeakageModel, leakage_model
 from skleak.influence.noise import measuring_state
+from skleak.influence.removal import distances_without
 from skleak.influence.state import FitState, RecordBatch, partial_state
 from skleak.reports._facts import LossBins
 from skleak.reports._finish import (
@@ -23,7 +24,14 @@ from skleak.reports._finish import (
     groups_frame,
 )
 from skleak.reports._guarantee import Promises, output_perturbation_guarantee
-from skleak.reports._individual import OUTSIDE, unknown_privacy
+from skleak.reports._individual import (
+    BASELINE,
+    DELTA,
+    OUTSIDE,
+    individual_obstacle,
+    individual_privacy,
+    unknown_privacy,
+)
 from skleak.reports._leakage_report import LeakageReport
 from skleak.reports.blockwise._columns import blockwise_unknowns
 from skleak.reports.blockwise._losses import GroupSummary, LossSummary
@@ -32,7 +40,7 @@ from skleak.reports.blockwise._separator import Asked, Solved, solve
 from skleak.reports.blockwise._tables import columns_table, people_table
 from skleak.reports.measures import GOAL, MOST_WORK, Separator
 from skleak.utils._blocks import Blocks, positions_of, side_by_side
-from skleak.utils._typing import Array
+from skleak.utils._typing import Array, IntArray
 from skleak.utils.blocks._dask import is_large
 from skleak.utils.summaries._rows import as_one_block, fetched
 
@@ -111,7 +119,7 @@ class _Blockwise:
         columns = columns_table(self._asked, solved, second.columns, first.columns)
         people = people_table(second.people)
         groups = self._groups(first.losses)
-        privacy, individual = unknown_privacy(len(people), OUTSIDE)
+        privacy, individual = self._privacy(second.people.position)
         people = people.assign(**{name: privacy[name].to_numpy() for name in privacy})
         totals = self._totals(first.losses, people)
         weights = first.losses.weights
@@ -138,6 +146,14 @@ class _Blockwise:
         )
         is_weighted = not (weights.smallest[0] == weights.largest[0] == 1.0)
         return finished(self._model, report, is_weighted, (_summarized(totals, len(people)),))
+
+    def _privacy(self, position: IntArray) -> tuple[pd.DataFrame, dict[str, object]]:
+        """Privacy of some records, (m,), which are fitted without each; those of the fit alone."""
+        missing = individual_obstacle(self.state, self.promises)
+        if missing or not self.trained:
+            return unknown_privacy(len(position), missing or OUTSIDE)
+        table = individual_privacy(distances_without(self.state, position), self.state)
+        return table, {"delta": DELTA, "baseline": BASELINE, "missing": ""}
 
     def _measured(self) -> tuple[Survey, list[Solved | None], Measured]:
         """Walk through all records twice, and solve for a few in between."""
