@@ -318,7 +318,11 @@ def test_rows_beyond_the_promised_norm(classes, form):
         ({"per": "feature", "features": [1.5]}, TypeError, "got float"),
         ({"per": "feature", "features": [["age", "age"]]}, ValueError, "twice: ['age']"),
         ({"per": "group"}, ValueError, "`per='group'` needs `groups`"),
-        ({"per": "group", "groups": [1, 2]}, ValueError, "expected 60, got shape (2,)"),
+        (
+            {"per": "group", "groups": [1, 2]},
+            ValueError,
+            "expected 60, or the name of a column; got shape (2,)",
+        ),
         ({"per": "group", "groups": np.ones((60, 2))}, ValueError, "got shape (60, 2)"),
         ({"per": "group", "groups": [None, *range(59)]}, ValueError, "1 missing labels. Give"),
         ({"per": "group", "groups": "sex"}, ValueError, "`groups` names the unknown column 'sex'"),
@@ -343,7 +347,7 @@ def test_questions(fitted, options, error, message):
     [
         ({"features": ["agee"]}, ValueError, "unknown column 'agee'"),
         ({"features": 1.5}, TypeError, "got float"),
-        ({"groups": [1, 2]}, ValueError, "expected 60, got shape (2,)"),
+        ({"groups": [1, 2]}, ValueError, "expected 60, or the name of a column; got shape (2,)"),
         ({"groups": "sex"}, ValueError, "unknown column 'sex'"),
     ],
     ids=str,
