@@ -167,7 +167,7 @@ def test_few_passes_in_large_data(reweighting, rng, monkeypatch):
     assert sum(steps) <= 3 * 40
 
 
-@pytest.mark.parametrize("balanced", BALANCED.values(), ids=BALANCED)
+@pytest.mark.parametrize("balanced", mostly_slow(BALANCED.values(), 1, 5), ids=BALANCED)
 def test_candidates_at_once_are_those_of_one_at_a_time(balanced, rng, monkeypatch):
     X, y, weights = make_data(PrivatePoissonRegressor, rng, n=20)
     model = loose(PrivatePoissonRegressor, X, y, weights, **balanced)

@@ -1,5 +1,6 @@
 """Audits of records outside memory: the numbers that an audit in memory has, block by block."""
 
+import json
 import os
 import signal
 from functools import partial
@@ -22,7 +23,11 @@ from skleak.audit import LeakageAuditor, MembershipAuditor
 from skleak.audit.games.attribute import _block, _blocks
 from skleak.audit.run import _run
 from skleak.exceptions import AttackNotApplicableError, IncompleteAuditWarning
-from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+from skleak.linear_model import (
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+)
 from skleak.metrics import mean_interval
 from skleak.preprocessing import BlockwiseTransformer
 from skleak.utils.sources import RawRecords
@@ -105,6 +110,30 @@ def test_tables_are_those_of_memory(kind, table, parquet):
     assert found.report_.checks["passed"].all()
 
 
+TARGETS = {
+    "softmax": (MODEL, lambda z: np.array(["no", "some", "much"])[np.digitize(z, [0.0, 1.5])]),
+    "labels": (MODEL, lambda z: np.where(z > 0.0, "yes", "no")),
+    "poisson": (PrivatePoissonRegressor(0.05, alpha=0.02), lambda z: np.round(np.exp(0.3 * z))),
+    "shape": (PrivateLinearRegression(0.05, noise_covariance=np.diag([1.0, 2.0, 3.0])), abs),
+    "bare": (PrivateLinearRegression(0.05, fit_intercept=False), np.sin),
+}
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=pytest.mark.slow) if k != "softmax" else k for k in TARGETS]
+)
+def test_losses_and_noise_are_those_of_memory(kind, table, parquet):
+    model, target = TARGETS[kind]
+    z = table["age"] + table["sex"] + np.cos(7.0 * np.arange(N))
+    table = table.assign(dose=target(z)).drop(columns="ward")
+    table.to_parquet(parquet[0], row_group_size=13)
+    options = {"estimator": model, "records": slice(0, 12)}
+    expected = in_memory(table, **options)
+    for jobs in (1, 2) if kind == "labels" else (1,):
+        found = auditor(n_jobs=jobs, **options).fit(parquet[0], "dose", sample_weight="w")
+        expect_same(found, expected)
+
+
 @pytest.mark.parametrize("prior", ["uniform", "conditional", [0.3, 0.7]])
 def test_priors_are_those_of_memory(prior, table, parquet):
     options = {"prior": prior, "records": slice(5, 25)}
@@ -157,12 +186,30 @@ def test_a_random_sample_is_told_first_and_its_intervals_are_of_all(parquet, tab
     assert report.settings["sampled"]
     assert report.settings["n_targets"] == 24
     assert report.findings[0].startswith("24 of 60 records, drawn at random, were attacked")
+    for text in (report.to_text(), report.to_html()):
+        assert "drawn at random" in text
+    assert json.loads(report.to_json())["settings"]["sampled"]
     rows, of_all = found.results_, whole.results_
     own = np.sqrt(rows["success"] * (1.0 - rows["success"]) / rows["n_games"])
     assert np.all(rows["success_high"] - rows["success_low"] > 2.0 * 1.96 * own)
     assert np.all(rows["bound_limit"] >= of_all["bayes"])
     assert np.all(rows["n_bounded"] == 24)
     assert len(set(found.records_["record"]) - set(range(24))) > 0
+
+
+def test_a_category_that_a_partition_does_not_know_is_told(table):
+    """It would be read as a missing value, and encoded as one."""
+    parts = [table.iloc[:30].assign(sex="a"), table.iloc[30:].assign(sex="b")]
+    columns = ["sex", "age", "dose"]
+    parts = [part[columns].astype({"sex": "category"}) for part in parts]
+    X = frames.from_map(
+        lambda k: parts[k], range(2), meta=parts[0].iloc[:0], enforce_metadata=False
+    )
+    encoder = make_column_transformer((OneHotEncoder(), ["sex"]), remainder="passthrough")
+    encoder.fit(table[columns[:2]].assign(sex=np.where(table["sex"] > 0, "a", "b")))
+    model = make_pipeline(BlockwiseTransformer(encoder), MODEL)
+    with pytest.warns(IncompleteAuditWarning), pytest.raises(ValueError, match="categories"):
+        auditor(model, records=slice(0, 10)).fit(X, "dose")
 
 
 @pytest.mark.slow

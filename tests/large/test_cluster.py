@@ -11,6 +11,8 @@ import pytest
 from large_tables import MODELS, table
 from numpy.testing import assert_allclose
 
+from skleak.mechanisms import MaxAdvantage, MaxLeakage, ladder_rung
+
 CLUSTER = """
 import sys
 from distributed import LocalCluster
@@ -60,39 +62,80 @@ def test_schedulers_of_one_machine(scheduler):
     assert_allclose(losses, inside.fisher_information_loss_, rtol=1e-9)
 
 
-@pytest.mark.slow
-def test_no_row_and_nothing_large_reaches_the_client_of_a_cluster(tmp_path, monkeypatch):
-    from distributed import Client
+@pytest.fixture
+def received(monkeypatch):
+    """What the client receives, while it is watched."""
     from distributed.comm import tcp
 
-    received = []
-    read = tcp.from_frames
+    found, read = [], tcp.from_frames
 
     def watched(frames, *args, **kwargs):
-        received.append(b"".join(bytes(frame) for frame in frames))
+        found.append(b"".join(bytes(frame) for frame in frames))
         return read(frames, *args, **kwargs)
 
-    X, y = made_elsewhere()
-    rows, targets = rows_of(np.arange(N, dtype=float), np)
-    # By columns or by rows, two neighbors of any table that holds a training record.
+    monkeypatch.setattr(tcp, "from_frames", watched)
+    return found
+
+
+def check_received(received, rows):
+    """No row, and nothing large: by columns or by rows, two neighbors of any table of records."""
     traces = [rows[i, :2].tobytes() for i in range(0, N, 997)]
     traces += [rows[i : i + 2, 0].tobytes() for i in range(0, N, 997)]
-    inside = MODELS["squared"](random_state=0).fit(rows, targets)
-    with cluster_elsewhere(tmp_path) as (address, _), Client(address):
-        monkeypatch.setattr(tcp, "from_frames", watched)
-        kept = X.persist(), y.persist()
-        found = MODELS["squared"](random_state=0).fit(*kept)
-        most = found.fisher_information_loss_.max().compute()
-        monkeypatch.setattr(tcp, "from_frames", read)
-    expected = inside._state.factor.coefficients
-    assert_allclose(found._state.factor.coefficients, expected, rtol=1e-10, atol=1e-13)
-    assert most == pytest.approx(inside.fisher_information_loss_.max(), rel=1e-9)
-    assert len(received) > found.n_passes_
     assert max(map(len, received)) < 16 * (D + 1) ** 2 + 1_000_000 < 8 * CHUNK * D
     everything = b"".join(received)
     assert not any(trace in everything for trace in traces)
     # The watch sees rows where there are some.
     assert rows[:3].tobytes().find(traces[0]) == 0
+
+
+@pytest.mark.slow
+def test_no_row_and_nothing_large_reaches_the_client_of_a_cluster(tmp_path, received):
+    from distributed import Client
+
+    X, y = made_elsewhere()
+    rows, targets = rows_of(np.arange(N, dtype=float), np)
+    inside = MODELS["squared"](random_state=0).fit(rows, targets)
+    with cluster_elsewhere(tmp_path) as (address, _), Client(address):
+        kept = X.persist(), y.persist()
+        found = MODELS["squared"](random_state=0).fit(*kept)
+        most = found.fisher_information_loss_.max().compute()
+    expected = inside._state.factor.coefficients
+    assert_allclose(found._state.factor.coefficients, expected, rtol=1e-10, atol=1e-13)
+    assert most == pytest.approx(inside.fisher_information_loss_.max(), rel=1e-9)
+    assert len(received) > found.n_passes_
+    check_received(received, rows)
+
+
+@pytest.mark.slow
+def test_goals_and_shapes_of_the_noise_bring_no_row(tmp_path, received):
+    from distributed import Client
+
+    rows, targets = rows_of(np.arange(N, dtype=float), np)
+    rows[:, -1] = rows[:, -1] > 0.0
+    few = slice(0, N, 200)  # which fit into one block, elsewhere
+    expected = outcome(MaxAdvantage(0.2, D - 1), rows[few], targets[few])
+    largest = MODELS["squared"](0.1).fit(rows, targets).individual_privacy_["mu"].max()
+    with cluster_elsewhere(tmp_path) as (address, _), Client(address):
+        X, y = made_elsewhere()
+        X = da.concatenate([X[:, :-1], X[:, -1:] > 0.0], axis=1).rechunk({1: -1})
+        X, y = X.persist(), y.persist()
+        told = outcome(MaxLeakage(0.01, features=D - 1), X, y)
+        assert outcome(MaxAdvantage(0.2, D - 1), X[few], y[few]) == expected
+        for shape in ("curvature", "minimax"):
+            MODELS["squared"](noise_covariance=shape).fit(X, y)
+        found = MODELS["squared"](0.1).fit(X, y).individual_privacy_["mu"].max().compute()
+    assert found == pytest.approx(largest, rel=1e-8)
+    plain = MODELS["squared"]().fit(rows, targets)
+    assert told == ladder_rung(MaxLeakage(0.01, features=D - 1).noise_scale_of(plain))
+    check_received(received, rows)
+
+
+def outcome(goal, X, y):
+    """The rung of a goal, or why there is none."""
+    try:
+        return MODELS["squared"](goal).fit(X, y).noise_scale_
+    except ValueError as error:
+        return str(error)
 
 
 @pytest.mark.slow

@@ -147,6 +147,7 @@ def _attacked(report: AuditFacts) -> list[str]:
         return [
             f"{count(n_targets)} of {plural(n_records, 'record')}, drawn at random, were attacked. "
             "Shares and means are estimates for all records, and their intervals allow for who was "
+            "drawn; the prior and imputation that they are compared with are those of the records "
             "drawn. What is said of single records, and of the most exposed, is about those drawn: "
             "another record may be more exposed."
         ]

@@ -48,6 +48,13 @@ class Encoder:
 
     def candidates(self, raw: Any, index: int, values: Array) -> list[FloatArray]:
         """Raw records with each candidate value as the model sees them, (n, d) each."""
+        kind = raw.dtypes.iloc[index] if isinstance(raw, pd.DataFrame) else None
+        if isinstance(kind, pd.CategoricalDtype) and not set(values) <= set(kind.categories):
+            raise ValueError(
+                f"The categories of the column {raw.columns[index]!r} differ between the blocks of "
+                f"the table: some have {kind.categories.tolist()[:10]}, and all records "
+                f"{values.tolist()[:10]}. Call `.cat.as_known()` on the column of the frame first."
+            )
         return [self.table(with_attribute(raw, index, value)) for value in values]
 
     def targets(self, y: Array) -> FloatArray:
