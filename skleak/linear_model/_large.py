@@ -59,7 +59,7 @@ def large_objective(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple
 
 
 def large_records(model: Any, X: Any, y: Any) -> tuple[Any, Any]:
-    """Records outside memory to measure with a fitted model, and their targets, lazily.
+    """Open records outside memory to measure with a fitted model, and their targets, lazily.
 
     The training records, opened again, are those of the fit; of others the values are checked as
     they are walked through.
@@ -97,7 +97,7 @@ class _Problem:
 
 @dataclass(frozen=True)
 class _Looked:
-    """What one look at some records finds."""
+    """Findings of one look at some records."""
 
     n: int
     total: float  # sum of the weights
@@ -112,7 +112,7 @@ class _Looked:
     problems: dict[str, _Problem]  # by what is wrong
 
     def plus(self, other: "_Looked") -> "_Looked":
-        """These records and others."""
+        """Join these records and others."""
         total = self.total + other.total
         share = other.total / total if total > 0.0 else 0.0
         apart = other.mean - self.mean
@@ -145,7 +145,7 @@ class _Looked:
         )
 
     def moments(self, target_sums: FloatArray) -> Moments:
-        """What the solver wants to know."""
+        """Return what the solver wants to know."""
         spread = np.diag(self.spread)
         clear_constants(spread, self.mean, self.total)
         constant = np.diag(spread) == 0.0
@@ -226,7 +226,7 @@ def _looked_targets(
 
 
 def _targets(estimator: Any, y: Any, looked: _Looked) -> tuple[Any, FloatArray]:
-    """Encoded targets, lazily, and the weighted sum of numbers, (1,), or of classes, (K,)."""
+    """Encode targets lazily, and return the weighted sum of numbers, (1,), or of classes, (K,)."""
     if estimator._numeric_targets:
         problem = looked.problems.get("negative target")
         if problem is not None:

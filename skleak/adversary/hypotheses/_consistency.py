@@ -25,6 +25,14 @@ _N_RECORDS = 16
 _ELEMENTS = 1 << 22
 
 
+def encoding_error(parameters: FloatArray) -> float:
+    """Return what encodings near some parameters differ by, at least, to be told apart.
+
+    Even by a release without noise.
+    """
+    return ENCODING_ERROR * max(1.0, float(np.linalg.norm(parameters)))
+
+
 class Consistency(NamedTuple):
     """Fit of releases to the hypotheses of an attack.
 

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import is_classifier
 
-from skleak.adversary.hypotheses._consistency import check_weights_known
+from skleak.adversary.hypotheses._consistency import check_weights_known, encoding_error
 from skleak.adversary.hypotheses._encodings import PublicModel, last_step
 from skleak.adversary.knowledge import column_names
 from skleak.exceptions import AttackNotApplicableError
@@ -22,6 +22,10 @@ class Releases:
     parameters: FloatArray
     noise_scale: FloatArray  # Standard deviation of the noise on each parameter, (n_releases,)
     single: bool  # True if one release was given rather than several
+
+    def variance(self, rows: slice, center: FloatArray) -> FloatArray:
+        """Variance of the noise of some releases near a point, (n_rows,), not below round-off."""
+        return np.maximum(self.noise_scale[rows], encoding_error(center)) ** 2
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skleak.adversary.hypotheses._releases import Releases
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._typing import FloatArray
 
@@ -43,12 +44,13 @@ class ShapedHypotheses:
         diagonals = np.einsum("imkk->imk", roots) * sizes
         return cls(encodings, shapes, whiteners, np.log(diagonals).sum(axis=2))
 
-    def scores(self, released: FloatArray, variance: FloatArray) -> FloatArray:
-        """Log-likelihoods of releases that are about all targets.
+    def scores(self, releases: Releases, rows: slice) -> FloatArray:
+        """Log-likelihoods of some releases, but for a constant of each.
 
-        Shapes: ``released`` (n_rows, p), or (n_rows, n_targets, p); ``variance`` (n_rows,);
-        returns (n_rows, n_targets, n_values): but for a constant of every release.
+        Returns shape (n_rows, n_targets, n_values).
         """
+        released = releases.parameters[rows]
+        variance = releases.variance(rows, self.encodings.mean(axis=(0, 1)))
         n_targets, n_values, _ = self.encodings.shape
         scores = np.empty((len(released), n_targets, n_values))
         for i in range(n_targets):

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from skleak.adversary.hypotheses import (
-    ENCODING_ERROR,
     PublicModel,
     ReleaseKind,
     Releases,
@@ -17,6 +16,7 @@ from skleak.adversary.hypotheses import (
     check_weights,
     closed_form_encodings,
     closed_form_shapes,
+    encoding_error,
     fit_public_model,
     read_each,
     read_releases,
@@ -354,7 +354,7 @@ class WhiteBoxAttributeInference(AttributeAttack):
         releases = read_releases(released, p, *noise, self._kind, weighted=weighted)
         releases = self._whitened(releases)
         if self._shaped is None and not self.numeric_:
-            error = ENCODING_ERROR * max(1.0, float(np.linalg.norm(self._points.mean(axis=(0, 1)))))
+            error = encoding_error(self._points.mean(axis=(0, 1)))
             warn_of_mismatch(releases.parameters, self._points, releases.noise_scale, error)
         return releases, len(releases.parameters), releases.single
 
@@ -369,25 +369,19 @@ class WhiteBoxAttributeInference(AttributeAttack):
 
     def _scores(self, releases: Releases, rows: slice) -> FloatArray:
         if self._shaped is not None:
-            return self._shaped_scores(self._shaped, releases, rows)
+            return self._shaped.scores(releases, rows)
         # Everything is measured from the middle of the encodings, close to which the release
         # lies: the difference of two squared norms of the parameters would lose all digits.
         center = self._points.mean(axis=(0, 1))
         points = (self._points - center).reshape(-1, len(center))
         scores = (releases.parameters[rows] - center) @ points.T
         scores -= 0.5 * np.einsum("ij,ij->i", points, points)
-        scores /= self._variance(releases, rows, center)[:, None]
+        scores /= releases.variance(rows, center)[:, None]
         return scores.reshape(-1, *self.encodings_.shape[:2])
-
-    def _shaped_scores(
-        self, shaped: ShapedHypotheses, releases: Releases, rows: slice
-    ) -> FloatArray:
-        variance = self._variance(releases, rows, shaped.encodings.mean(axis=(0, 1)))
-        return shaped.scores(releases.parameters[rows], variance)
 
     def _scores_each(self, releases: Releases, rows: slice) -> FloatArray:
         if self._shaped is not None:
-            return self._shaped_scores(self._shaped, releases, rows)
+            return self._shaped.scores(releases, rows)
         n_targets, n_values, p = self.encodings_.shape
         n_rows = rows.stop - rows.start
         released = releases.parameters[rows]
@@ -402,12 +396,5 @@ class WhiteBoxAttributeInference(AttributeAttack):
                 gaps = (released[some, part] - center).swapaxes(0, 1)
                 scores[some, part] = np.matmul(gaps, points).swapaxes(0, 1) - lengths
         center = self._points.mean(axis=(0, 1))
-        scores /= self._variance(releases, rows, center)[:, None, None]
+        scores /= releases.variance(rows, center)[:, None, None]
         return scores
-
-    @staticmethod
-    def _variance(releases: Releases, rows: slice, center: FloatArray) -> FloatArray:
-        """Variance of the noise of every release, of shape (n_rows,), never below round-off."""
-        # What encodings differ by less is not told apart, even by a release without noise.
-        floor = ENCODING_ERROR * max(1.0, float(np.linalg.norm(center)))
-        return np.maximum(releases.noise_scale[rows], floor) ** 2

@@ -9,10 +9,10 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary.hypotheses import (
-    ENCODING_ERROR,
     PublicModel,
     ReleaseKind,
     Releases,
+    encoding_error,
     fit_public_model,
     read_releases,
     warn_of_mismatch,
@@ -48,8 +48,7 @@ class ExactTest:
 
     @property
     def _floor(self) -> float:
-        # What encodings differ by less is not told apart, even by a release without noise.
-        return ENCODING_ERROR * max(1.0, float(np.linalg.norm(self.own)))
+        return encoding_error(self.own)
 
     def read(self, released: Any, noise_scale: Any = None) -> Releases:
         """Releases in any form; see `read_releases`."""

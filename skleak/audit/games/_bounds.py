@@ -95,12 +95,12 @@ def is_open(prior: FloatArray) -> BoolArray:
 
 
 def mean_tolerance(n: int) -> float:
-    """Standard error of a record at which that of a mean over n is small."""
+    """Return the standard error of a record at which that of a mean over n is small."""
     return float(min(_TOLERANCE * np.sqrt(n), MOST_TOLERANCE))
 
 
 def _blocks(rows: IntArray, shape: tuple[int, ...], shaped: bool) -> Iterator[IntArray]:
-    """Some records at a time, so that tables and covariances stay small."""
+    """Yield some records at a time, so that tables and covariances stay small."""
     _, n_values, p = shape
     some = _ROWS // (len(BOUNDS) * n_values)
     if shaped:

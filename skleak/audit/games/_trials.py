@@ -242,7 +242,7 @@ def play_drawn_errors(
 
 
 def _removed(squares: FloatArray, drawn: FloatArray, prior: NumberPrior) -> FloatArray:
-    """Sums over games of what is removed from the error of the mean of the prior, (6,).
+    """Sum over games what is removed from the error of the mean of the prior, (6,).
 
     Shapes: ``squares``, ``drawn`` (..., n_targets), errors of an attack and the numbers.
     """

@@ -18,6 +18,10 @@ _PRIORS = {
 }
 _PREPROCESSING = {
     "none": "There is no preprocessing: the model is fitted on the columns as they are.",
+    "in the model": (
+        "The preprocessing is part of the model: attackers pass it raw records, and what it "
+        "learned of others counts as far as answers show it."
+    ),
     "public": (
         "The preprocessing was fitted once and counts as public: what its categories, means or "
         "scales reveal of the records is not counted."
@@ -27,10 +31,6 @@ _PREPROCESSING = {
         "as far as it changes the coefficients."
     ),
 }
-_PREPROCESSING["in the model"] = (
-    "The preprocessing is part of the model: attackers pass it raw records, and what it learned "
-    "of others counts as far as answers show it."
-)
 _PLAYED = (
     "The attacks that were played say what is possible at least; only the bounds speak about "
     "attacks that were not."
@@ -94,11 +94,8 @@ def _adversary(report: AuditFacts) -> list[str]:
         played = "The attacks that were played say what is possible at least, and nothing more."
     lines = [knows, played, *_attacked(report)]
     if record:
-        lines.append(
-            "The target counts as part of the record."
-            if settings["target_counts"]
-            else "The target counts as public and is not reconstructed."
-        )
+        counts = "part of the record", "public and is not reconstructed"
+        lines.append(f"The target counts as {counts[0 if settings['target_counts'] else 1]}.")
     return lines
 
 
@@ -122,10 +119,8 @@ def _members(report: AuditFacts) -> list[str]:
         "and not attacked there"
     )
     if settings["reference"] != "held out":
-        held_out = (
-            f"{plural(settings['n_reference'], 'test record')}, taken to be of the same "
-            "population, were never trained on"
-        )
+        tested = plural(settings["n_reference"], "test record")
+        held_out = f"{tested}, taken to be of the same population, were never trained on"
     return [
         f"In each of {plural(settings['n_releases'], 'release')}, every one of "
         f"{count(settings['n_targets'])} candidates was trained on with probability {prior}, "
@@ -364,10 +359,10 @@ def _intervals(report: AuditFacts) -> list[str]:
     other = "They say what other noise would change, not what other data would."
     if settings["secrets"] == "drawn":
         of = " of the success" if membership else ""
-        made = f"Intervals{of} ({level}) are exact binomial ones over independent games."
-        if settings.get("sampled", False):
-            made = f"Intervals ({level}) are over records, which were drawn at random from all."
-        made += "" if membership else f" {other}"
+        games = f"Intervals{of} ({level}) are exact binomial ones over independent games."
+        drawn = f"Intervals ({level}) are over records, which were drawn at random from all."
+        sampled = settings.get("sampled", False)
+        made = drawn if sampled else games if membership else f"{games} {other}"
     elif membership:
         made = (
             f"Intervals ({level}) are over {n} and clustered by release, since all records share "

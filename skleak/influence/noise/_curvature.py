@@ -58,7 +58,7 @@ class CurvatureNoise:
         return cls(state.factor, inverse_hessian_root(state), normalized, state.objective)
 
     def alone(self) -> "CurvatureNoise":
-        """The same without the training records, of which what is needed was found."""
+        """Drop the training records, of which what is needed was found."""
         return with_found(self, "tensor")
 
     @cached_property

@@ -75,7 +75,7 @@ def check_no_reweighting(objective: Objective) -> None:
 
 
 def _any_factor(reweights: FloatArray, s: FloatArray) -> int:
-    """How many records of a block that take part have a factor other than 1."""
+    """Count the records of a block that take part and have a factor other than 1."""
     return int(np.sum(reweights[s > 0.0] != 1.0))
 
 
@@ -139,7 +139,7 @@ class MinimaxCoordinates:
         return cls(objective, factor, triangle, vectors, np.sqrt(values))
 
     def alone(self) -> Self:
-        """The same without the training records, of which what is needed was found."""
+        """Drop the training records, of which what is needed was found."""
         found: Self = with_found(self, "tensor")
         return found
 

@@ -95,7 +95,7 @@ class DataShape(Protocol):
 
 
 def with_found(noise: Any, *names: str) -> Any:
-    """A shape without its training records, of whom some attributes were found."""
+    """Drop the training records of a shape, of whom some attributes were found."""
     if noise.objective is None:
         return noise
     found = {name: getattr(noise, name) for name in names}

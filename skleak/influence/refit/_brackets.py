@@ -79,7 +79,7 @@ def _of_block(
 
 @dataclass(frozen=True)
 class _Bounds:
-    """What bounds every candidate: what is asked, and what all records give."""
+    """Bounds of every candidate: what is asked, and what all records give."""
 
     state: FitState  # at unit noise
     columns: IntArray | None
@@ -221,7 +221,7 @@ def is_own(batch: RecordBatch, columns: IntArray | None, values: FloatArray) -> 
 
 
 def _with_one_replaced(losses: FloatArray, own: FloatArray, around: FloatArray) -> FloatArray:
-    """The loss of a rank, had each record another loss, of shape (n, n_values).
+    """Return the loss of a rank, had each record another loss, of shape (n, n_values).
 
     ``around`` are the losses of the rank before, of the rank, and of the rank after, (3,).
     """

@@ -48,7 +48,7 @@ def reweighted_encodings(
     columns: IntArray,
     values: FloatArray,
 ) -> FloatArray:
-    """Encodings of candidates in a reweighted fit; see `candidate_encodings`.
+    """Encode candidates in a reweighted fit; see `candidate_encodings`.
 
     Shapes: ``X`` (n, d); ``rows`` (n,); ``columns`` (k,); ``values`` (n, n_values, k);
     returns (n, n_values, p).
@@ -150,7 +150,7 @@ class _Refits:
         return found
 
     def _refit(self, objective: Objective) -> FloatArray:
-        """The whole algorithm, from the weights of the fit; NaN where a fit has no minimiser."""
+        """Run the whole algorithm from the weights of the fit; NaN where a fit has no minimiser."""
         rule = self.state.balanced
         assert rule is not None
         base, copies = objective.reweights, objective.sample_weight
@@ -209,7 +209,7 @@ class _Refits:
 
 
 def _fixed_point(state: FitState) -> ClosedSystem | None:
-    """The closed system at the fixed point next to a fit; None where it was not found."""
+    """Return the closed system at the fixed point next to a fit; None where it was not found."""
     objective = state.objective
     if sparse.issparse(objective.X):
         objective = replace(objective, X=objective.X.toarray())

@@ -27,7 +27,7 @@ def removal_distances(state: FitState) -> FloatArray:
 
 
 def distances_without(state: FitState, rows: IntArray) -> FloatArray:
-    """The same for some training records, also outside memory, by their positions (n,)."""
+    """Do the same for some training records, also outside memory, by their positions (n,)."""
     distances = np.zeros(len(rows))
     for some in _blocks(state, len(rows), 1):
         distances[some] = _lengths(state, _steps(state, rows[some]))
@@ -71,7 +71,7 @@ def secret_distances(
 
 
 def _fetched(state: FitState, rows: IntArray) -> FitState:
-    """The fit with some of its records, (n,), in memory, each at its place among these."""
+    """Return the fit with some of its records, (n,), in memory, each at its place among these."""
     if len(rows) == len(state.objective.y) and not is_large(state.objective.X):
         return state
     some = state.objective.parts(rows)
@@ -89,7 +89,7 @@ def _blocks(state: FitState, n: int, n_values: int) -> list[IntArray]:
 
 
 def _steps(state: FitState, rows: IntArray) -> FloatArray:
-    """Steps of the minimiser without each of some records, (b, p); infinite where it has none."""
+    """Find steps of the minimiser without each record, (b, p); infinite where it has none."""
     try:
         return removal_steps(state.objective, state.factor.coefficients, rows)
     except AttackNotApplicableError:

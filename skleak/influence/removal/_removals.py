@@ -71,7 +71,7 @@ def _kind(objective: Objective) -> type[Neighbors]:
 
 
 def _steps_without(removal: Neighbors) -> FloatArray:
-    """Steps without records of one weight, of shape (b, p)."""
+    """Return steps without records of one weight, of shape (b, p)."""
     steps = removal.first_steps()
     if removal.rest.loss.quadratic:
         return steps

@@ -12,7 +12,7 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Rows:
-    """How many records there are, and the positions of the first of them."""
+    """Number of some records, and the positions of the first of them."""
 
     n: int
     first: tuple[int, ...]  # ascending, at most `MOST_NAMED`

@@ -47,7 +47,7 @@ class Distinct:
         return len(self.values) <= self.most
 
     def counts_of(self, values: FloatArray) -> FloatArray:
-        """How many records have each of some values (m, k), which hold all that are listed."""
+        """Count records that have each of some values (m, k), which hold all that are listed."""
         both = np.concatenate([values, self.values])
         _, codes = np.unique(both, axis=0, return_inverse=True)
         codes = np.ravel(codes)
@@ -63,7 +63,7 @@ class Distinct:
 
 @dataclass(frozen=True)
 class Listed:
-    """What finds the values of a block of columns, or of the target, once a fit."""
+    """Values of a block of columns, or of the target, found once a fit."""
 
     columns: tuple[int, ...] | None
 

@@ -102,7 +102,7 @@ class LargeProblem(LinearModelProblem):
         )
 
     def with_value(self, row: int, secret: Secret, value: FloatArray) -> Objective:
-        """The objective with another value of a secret in a record, which stays where it is."""
+        """Give a record, which stays where it is, another value of a secret."""
         objective: Any = self.state.objective
         return objective.with_entries(row, secret.columns, value)
 
@@ -119,6 +119,6 @@ def _own_values(
 def _set_together(
     X: Data, s: FloatArray, columns: IntArray, high: FloatArray, j: int
 ) -> FloatArray:
-    """How many records of a block have columns at their larger value along with the j-th, (k,)."""
+    """Count records of a block with columns at their larger value along with the j-th, (k,)."""
     table = dense(X[:, columns])[s > 0.0] == high
     return np.asarray(table[table[:, j]].sum(axis=0), dtype=float)

@@ -100,7 +100,7 @@ class LinearModelProblem:
         )
 
     def block(self, features: Any) -> Secret:
-        """A block of columns, at the values that participating records have in it; the target."""
+        """Find a block of columns at the values that participating records have; the target."""
         state = self.state
         if self._is_target(features):
             return self._target()
@@ -109,7 +109,7 @@ class LinearModelProblem:
         return Secret(columns, self._values(columns)[0], ", ".join(names[j] for j in columns))
 
     def secrets(self, features: Any) -> list[Secret]:
-        """A block of few values, else its columns of few; each column and the target for None."""
+        """List a block of few values, else its columns of few; for None all entries of few."""
         if features is None:
             secrets = self._single_entries()
         else:
@@ -200,7 +200,7 @@ class LinearModelProblem:
         return position[codes[len(position) :]]
 
     def with_value(self, row: int, secret: Secret, value: FloatArray) -> Objective:
-        """The objective with another value of a secret in the record at a position."""
+        """Give the record at a position another value of a secret."""
         objective = self.state.objective
         ones = np.ones(len(objective.y))
         if secret.columns is None:
@@ -259,7 +259,7 @@ class LinearModelProblem:
         return self._values(self._columns(attribute, "attribute"))
 
     def encodings(self, attribute: Any, values: Array) -> FloatArray:
-        """Encodings of the values for every participating record, (n, n_values, p).
+        """Encode the values for every participating record, (n, n_values, p).
 
         In coordinates in which the noise is isotropic.
         """

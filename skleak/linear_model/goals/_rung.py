@@ -80,7 +80,7 @@ class RungCheck:
         return ~(inside | outside | same), outside & ~same
 
     def _cases(self, masks: list[tuple[Any, Any]]) -> Cases:
-        """What the masks of all secrets say of all records, counted where these lie."""
+        """Count where the records lie what the masks of all secrets say of them."""
         flat = [mask for pair in masks for mask in pair]
         rows = Blocks.of(self.problem.positions, *flat, width=1 + sum(m.shape[1] for m in flat))
         return rows.map_reduce(Cases.of, Cases.merged, self._most_fits)

@@ -72,7 +72,7 @@ def _together(state: FitState, f: Callable[..., Found], *small: Any) -> Found:
 def _told(
     objective: Objective, f: Callable[..., Found], state: FitState, small: tuple[Any, ...]
 ) -> tuple[Found, list[tuple[type[Warning], str]]]:
-    """What is found, and the warnings on the way to it, which the caller is to give."""
+    """Return what is found, and the warnings on the way to it, which the caller is to give."""
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         found = f(replace(state, objective=objective), *small)

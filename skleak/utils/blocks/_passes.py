@@ -119,7 +119,7 @@ def _follow(client: Any, first: Sequence[Any], result: Any, progress: Any) -> An
 
 @contextmanager
 def _scheduler() -> Iterator[Any]:
-    """The client of the cluster that computes; None for schedulers of this machine.
+    """Return the client of the cluster that computes; None for schedulers of this machine.
 
     A task of a cluster that asks it for more leaves its thread first: were all threads to wait,
     nobody would compute.

@@ -41,7 +41,7 @@ class RawRows:
 
 @dataclass(frozen=True)
 class RawBlock:
-    """How a block of raw records is read, with targets and weights. It holds no record.
+    """Way to read a block of raw records, with targets and weights. It holds no record.
 
     Each of them is what reads a table, a delayed value of Dask, or an array of this process.
     """
@@ -122,7 +122,7 @@ class RawRecords:
 
 @dataclass(frozen=True)
 class SomeRows:
-    """How some records are read: of which blocks, and which rows of each."""
+    """Way to read some records: of which blocks, and which rows of each."""
 
     reads: tuple[tuple[RawBlock, IntArray], ...]
     order: IntArray  # place of each record among those read, (m,)

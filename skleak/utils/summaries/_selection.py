@@ -47,7 +47,7 @@ def _ranks(n: int, quantile: float, reach: int) -> IntArray:
 
 
 def _selected(blocks: Blocks, rank: int, counts: Quantiles) -> float:
-    """The number of a rank, from the counts of all and as many more as it takes."""
+    """Find the number of a rank, from the counts of all and as many more as it takes."""
     if rank < 0 or rank >= counts.n:
         return -np.inf if rank < 0 else np.inf
     while True:

@@ -33,7 +33,7 @@ from skleak.utils.sources import RawRows, SomeRows
 
 @dataclass(frozen=True)
 class Encoder:
-    """What turns raw records into those that the model sees."""
+    """A transformer of raw records into those that the model sees."""
 
     preprocessing: Any  # fitted, or None
     names: Array | None  # of the columns of the model
@@ -65,7 +65,7 @@ class Encoder:
 
 @dataclass(frozen=True, kw_only=True)
 class KnownGame:
-    """What the games of all blocks have in common: of the size of the model. Confidential."""
+    """Facts common to the games of all blocks, of the size of the model. Confidential."""
 
     encoder: Encoder
     state: FitState  # without noise; its records stay where they are
@@ -167,5 +167,5 @@ def _prior(known: KnownGame, codes: IntArray, imputed: FloatArray) -> FloatArray
 
 
 def stacked(parts: Sequence[Outcome], name: str) -> Array:
-    """What all blocks found of their records, one after the other."""
+    """Join what all blocks found of their records, one after the other."""
     return np.concatenate([part[name] for part in parts])

@@ -82,7 +82,7 @@ def number_bounds(known: NumberBounds, noise_scale: float, seed: np.random.SeedS
 
 
 def _slopes(values: FloatArray, encodings: NumberEncodings) -> FloatArray:
-    """Derivatives at the nodes of what is known there, (n_targets, N_NODES, k)."""
+    """Return derivatives at the nodes of what is known there, (n_targets, N_NODES, k)."""
     terms = chebyshev.chebvander(chebyshev.chebpts2(N_NODES), N_NODES - 2)
     matrix = terms @ chebyshev.chebder(chebyshev_coefficients())
     half = 0.5 * (encodings.high - encodings.low)

@@ -46,7 +46,7 @@ def at_truth(
 def slope_at_truth(
     nodes: FloatArray, low: FloatArray, high: FloatArray, truth: FloatArray
 ) -> FloatArray:
-    """Derivative by a quantity, at its true value, of what is known at its nodes.
+    """Differentiate by a quantity, at its true value, what is known at its nodes.
 
     Shapes: ``nodes`` (n_targets, N_NODES, ...); ``low``, ``high``, ``truth`` (n_targets,); returns
     (n_targets, ...): NaN where the nodes do not tell: outside of the interval, and where a
@@ -89,7 +89,7 @@ def exact_slope(
     index: int,
     column: FloatArray,
 ) -> FloatArray | None:
-    """Derivative of a fit in closed form by a quantity, whatever its value is.
+    """Differentiate a fit in closed form by a quantity, whatever its value is.
 
     Shapes: ``table`` (n, n_columns); ``targets`` (n_targets,); ``column`` (n,); returns
     (n_targets, p): None for a reweighting whose weights have no derivative.

@@ -30,7 +30,7 @@ _ROUND_OFF = 1e-10
 def fit_drawn_attacks(
     subject: MembershipSubject, estimator: Any, attacks: Mapping[str, MembershipAttack]
 ) -> tuple[LikelihoodRatioMembership, dict[str, Any]]:
-    """The exact test with its encodings, and the attacks on models.
+    """Return the exact test with its encodings, and the attacks on models.
 
     Returns ``exact``: fitted; ``fitted``: attacks by name; the exact test is the very same object.
     """

@@ -75,7 +75,7 @@ def pair_test(objective: Objective, rows: IntArray, targets: IntArray) -> PairTe
 
 
 def _removals(objective: Objective, own: FloatArray, rows: IntArray) -> FloatArray:
-    """Steps without each record; infinite where there is no model without it.
+    """Return steps without each record; infinite where there is no model without it.
 
     Without the last record of a class, for instance, nothing could have been trained.
     """
@@ -91,7 +91,7 @@ def _removals(objective: Objective, own: FloatArray, rows: IntArray) -> FloatArr
 def _additions(
     objective: Objective, own: FloatArray, X: Data, y: FloatArray, sample_weight: FloatArray
 ) -> FloatArray:
-    """Steps with each record more."""
+    """Return steps with each record more."""
     try:
         return addition_steps(objective, own, X, y, sample_weight)
     except (AttackNotApplicableError, SingularMatrixError) as error:

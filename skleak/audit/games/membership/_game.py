@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.adversary.hypotheses import ENCODING_ERROR, PublicModel, fit_shell, noiseless
+from skleak.adversary.hypotheses import PublicModel, encoding_error, fit_shell, noiseless
 from skleak.audit.games._bounds import check_bounds
 from skleak.audit.games._game import Cell, Facts, Game, Task
 from skleak.audit.games._levels import Releases, level_cells
@@ -214,7 +214,7 @@ class _ReleasedMembership(_MembershipGame):
         if self.subject.objective is None or own is None:
             return checks
         off = np.stack([outcomes[release_key(r)]["off"] for r in range(design.n_releases)])
-        error = ENCODING_ERROR * max(1.0, float(np.linalg.norm(own)))
+        error = encoding_error(own)
         wrong = set(checks["noise_scale"][~checks["passed"].astype(bool)])
         found = {
             level: check_distances(off[:, k] / level, len(own), error / level)

@@ -212,7 +212,7 @@ def dp_parameter(model: Any, state: Any) -> float:
 def fitted_once(
     each: MembershipAttack, subject: MembershipSubject, raw_reference: Any, y_reference: Any
 ) -> MembershipAttack:
-    """An attack that was passed, fitted on what it knows whatever the release.
+    """Return an attack that was passed, fitted on what it knows whatever the release.
 
     Shapes: ``raw_reference``, ``y_reference`` (m, n_columns).
     """
