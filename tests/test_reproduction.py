@@ -97,6 +97,7 @@ def small_network(seed=0):
     return bil23_writers(7, 3, batch_norm=True), X, y
 
 
+@pytest.mark.slow
 def test_one_run_serves_several_stops(bil23):
     import torch
 

@@ -228,6 +228,7 @@ def test_a_model_that_does_not_use_the_secret_tells_nothing():
         assert np.abs(gained).max() <= (0.1 if isinstance(model, GaussianNB) else 0.0), model
 
 
+@pytest.mark.slow
 def test_what_is_left_to_chance_gets_seeds_of_the_audit():
     X, _, labels = table()
     X = np.column_stack([X["sex"] == "m", X["age"]]).astype(float)

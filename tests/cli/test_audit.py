@@ -142,6 +142,7 @@ def test_a_subset_is_attacked_and_said(data, tmp_path, run):
     assert json.loads(out.read_text())["settings"]["n_targets"] == 7
 
 
+@pytest.mark.slow
 def test_the_limit_decides_the_exit_code(data, tmp_path, run):
     arguments = ("--target", "cost", "--sensitive", "smoker?", "--prior", "conditional")
     rest = ("--out", tmp_path, *QUICK)

@@ -94,6 +94,7 @@ def test_a_model_that_was_fitted_without_the_column_does_not_get_it(
     assert (table.loc[boxes, "success"] == table.loc["prior", "success"]).all()
 
 
+@pytest.mark.slow
 def test_a_function_of_a_module(data, tmp_path, run, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))

@@ -70,6 +70,7 @@ def unusual(people):
     return people
 
 
+@pytest.mark.slow
 def test_what_is_shared_tells_of_no_person(unusual, tmp_path, run):
     data = tmp_path / "people.csv"
     unusual.to_csv(data, index=False)

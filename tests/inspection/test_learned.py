@@ -109,6 +109,7 @@ def _model(name, y):
     }[name]
 
 
+@pytest.mark.slow
 def test_losses_are_those_of_the_whole_pipeline(untied, rng):
     X, y = untied
     # The largest and the least move the ends of a column, and some the quantiles.

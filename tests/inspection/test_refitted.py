@@ -97,6 +97,7 @@ def test_without_preprocessing_both_are_the_same(patients):
     np.testing.assert_allclose(refitted[numbers.columns], numbers, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_targets_that_an_encoder_sees_count_and_no_ledger_is_charged(patients, rng, tmp_path):
     X, y = patients
     X = X[["bmi"]].assign(ward=rng.choice(["north", "south"], size=len(y)))

@@ -13,6 +13,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_allclose
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
@@ -84,7 +85,7 @@ def expect_same(found, expected):
         pd.testing.assert_frame_equal(one, other, rtol=1e-9, check_dtype=False)
 
 
-@pytest.mark.parametrize("kind", ["path", "polars", "frame", "array"])
+@pytest.mark.parametrize("kind", mostly_slow(["path", "polars", "frame", "array"], 0))
 def test_tables_are_those_of_memory(kind, table, parquet):
     options = {}
     if kind == "path":
@@ -119,9 +120,7 @@ TARGETS = {
 }
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(k, marks=pytest.mark.slow) if k != "softmax" else k for k in TARGETS]
-)
+@pytest.mark.parametrize("kind", mostly_slow(list(TARGETS)))
 def test_losses_and_noise_are_those_of_memory(kind, table, parquet):
     model, target = TARGETS[kind]
     z = table["age"] + table["sex"] + np.cos(7.0 * np.arange(N))
@@ -142,7 +141,7 @@ def test_priors_are_those_of_memory(prior, table, parquet):
     )
 
 
-@pytest.mark.parametrize("attribute", ["ward", "sex"])
+@pytest.mark.parametrize("attribute", mostly_slow(["ward", "sex"], 1))
 def test_a_pipeline_whose_blocks_are_encoded_where_they_are_played(attribute, table, parquet):
     raw = table[["ward", "sex", "age"]]
     encoder = make_column_transformer((OneHotEncoder(), ["ward"]), remainder="passthrough")
@@ -232,6 +231,7 @@ def test_imputation_learns_from_a_sample(parquet, monkeypatch):
     assert found.results_["imputation"].between(0.0, 1.0).all()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_goes_on_block_by_block(table, parquet, tmp_path, monkeypatch):
     monkeypatch.setattr(_blocks, "_MOST_OF_BLOCK", 10)
     some = {"records": slice(0, 30)}

@@ -73,8 +73,9 @@ def test_tables_of_other_kinds(where, tmp_path):
     assert found == expected
 
 
-@pytest.mark.parametrize("goal", mostly_slow(LEAKAGES, 0), ids=repr)
-@pytest.mark.parametrize("kind", mostly_slow(list(MODELS), 0))
+@pytest.mark.slow
+@pytest.mark.parametrize("goal", LEAKAGES, ids=repr)
+@pytest.mark.parametrize("kind", list(MODELS))
 def test_rungs_are_those_of_memory_where_no_block_holds_all(kind, goal, rng, monkeypatch):
     monkeypatch.setattr(TOGETHER, 0)
     given = records(kind, rng, 60)

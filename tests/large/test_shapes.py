@@ -41,7 +41,7 @@ def test_releases_and_losses_are_those_of_memory(kind, shape, intercept, chunks)
         assert_allclose(losses.compute(), inside.fisher_information_loss(**given), rtol=1e-9)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", mostly_slow(SHAPES, 1))
 @pytest.mark.parametrize("kind", mostly_slow(KINDS, 1))
 def test_joint_losses_of_all_and_of_groups(kind, shape):
     inside, found = both(kind, shape)
@@ -68,7 +68,8 @@ def test_a_file_and_other_records(shape, tmp_path):
     assert_allclose(found.fisher_information_loss(*other), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("shape", mostly_slow(SHAPES, 1))
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
 def test_a_report(shape):
     inside, found = both("logistic", shape)
     expected, report = inside.leakage_report(), found.leakage_report()

@@ -230,6 +230,7 @@ def test_a_ledger_adds_up(trees, tmp_path):
         clone(model).fit(X, y)
 
 
+@pytest.mark.slow
 def test_a_report_in_every_form(trees, tmp_path):
     X, y = pd.DataFrame(trees[0][:60], columns=["age", "bmi", "dose"]), trees[1][:60]
     model = PrivateLogisticRegression(0.1).fit(X, y)

@@ -343,6 +343,7 @@ def test_without_noise_a_reweighting_has_nothing_to_even(frame):
     assert not any("The reweighting" in line for line in report.findings)
 
 
+@pytest.mark.slow
 def test_a_reweighting_that_stopped_short_makes_the_report_unreliable(frame):
     some = frame[:12]
     y = some["age"] / 10.0 + some["bmi"] ** 2
