@@ -397,6 +397,7 @@ def test_reports_hold_no_records(data):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Glyph .* missing from:UserWarning")  # of matplotlib's font
 def test_names_of_attacks_are_not_trusted(data, evil_names, read_page):
     X, y = data
     # Tables of pandas hold no lone surrogates.

@@ -21,7 +21,7 @@ CASES = {
     "reweighted": (
         PrivateLogisticRegression(alpha=0.1, reweighting="irfil"),
         _reweighted,
-        "_settled",
+        "_settle",
     ),
     "refitted": (Ridge(), _refits, "_refit_chunk"),
 }
