@@ -19,6 +19,7 @@ from _common import Array, exit_status, fetch_or_none, parse_options, print_tabl
 from sklearn.exceptions import ConvergenceWarning
 
 from skleak.datasets import fetch_adult, fetch_iwpc, fetch_mnist
+from skleak.influence.reweighting import _search
 from skleak.influence.state import WeightRule
 from skleak.linear_model import IRFIL, PrivateLinearRegression, PrivateLogisticRegression, _fitting
 
@@ -105,7 +106,7 @@ class Passes:
 @contextmanager
 def watched(memory: int | None) -> Iterator[Passes]:
     """Count passes; with a ``memory``, run the acceleration alone and with that memory."""
-    passes, equalize = Passes(), _fitting.equalize
+    passes, equalize = Passes(), _search.equalize
 
     def accelerated_alone(*args: Any, **options: Any) -> Any:
         return equalize(*args, **{**options, "memory": memory, "newton": None})
@@ -113,14 +114,14 @@ def watched(memory: int | None) -> Iterator[Passes]:
     costs = [
         (_fitting, "minimize", lambda minimum: minimum.n_iter),
         (WeightRule, "norms", lambda _: 1),
-        (_fitting, "newton_direction", lambda direction: 1 + direction.n_products),
+        (_search, "newton_direction", lambda direction: 1 + direction.n_products),
     ]
     with ExitStack() as stack:
         for place, name, cost in costs:
             counted = passes.counted(getattr(place, name), cost)
             stack.enter_context(patch.object(place, name, counted))
         if memory is not None:
-            stack.enter_context(patch.object(_fitting, "equalize", accelerated_alone))
+            stack.enter_context(patch.object(_search, "equalize", accelerated_alone))
         yield passes
 
 
