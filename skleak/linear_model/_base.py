@@ -122,6 +122,13 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
     def _objective_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Objective, Any]:
         """Check records, wherever they lie; the labels of the rows come second."""
         if not is_large_source(X):
+            named = [value for value in (y, sample_weight) if isinstance(value, str)]
+            if named:
+                raise TypeError(
+                    f"{named[0]!r} names a column, as it does of a table outside memory; got X of "
+                    f"type {type(X).__name__}. Pass the column itself, and X without it, or the "
+                    "path of a Parquet file or of a folder of them."
+                )
             if is_large_source(y) or is_large_source(sample_weight):
                 raise TypeError(
                     "Targets and weights lie outside memory, and X does not: got X of type "

@@ -18,7 +18,7 @@ from skleak.utils._records import check_sizes
 from skleak.utils._sklearn_compat import validate_data
 from skleak.utils._typing import Array, FloatArray
 from skleak.utils.sources import LargeRecords, only_finite, open_records, opened
-from skleak.utils.sources._targets import codes_of, expect_labels, float_targets
+from skleak.utils.sources._targets import codes_of, expect_labels, float_targets, label_array
 
 # Distinct targets beyond which they are no classes.
 _MOST_CLASSES = 10_000
@@ -116,6 +116,8 @@ class _Looked:
         total = self.total + other.total
         share = other.total / total if total > 0.0 else 0.0
         apart = other.mean - self.mean
+        with np.errstate(over="ignore", invalid="ignore"):  # as those of a block
+            spread = self.spread + other.spread + self.total * share * apart**2
         labels = dict(self.labels)
         for label, (weight, those) in other.labels.items():
             mine = labels.get(label)
@@ -137,7 +139,7 @@ class _Looked:
             max(self.largest_weight, other.largest_weight),
             np.maximum(self.largest, other.largest),
             self.mean + share * apart,
-            self.spread + other.spread + self.total * share * apart**2,
+            spread,
             max(self.largest_target, other.largest_target),
             self.target_sum + other.target_sum,
             labels,
@@ -232,7 +234,7 @@ def _targets(estimator: Any, y: Any, looked: _Looked) -> tuple[Any, FloatArray]:
         if problem is not None:
             estimator._refuse_negative(problem.count, f"row {problem.first}")
         return float_targets(y), np.array([looked.target_sum])
-    labels = np.array(list(looked.labels), dtype=y.dtype)
+    labels = label_array(list(looked.labels), y.dtype)
     counts = {
         label: (those.count, f"row {those.first}") for label, (_, those) in looked.labels.items()
     }

@@ -95,12 +95,19 @@ class DaskBlocks:
         graph = graphs.from_collections(f"{name}-combined", layer, dependencies=[parts])
         shown = [*(key for key in layer if key[1] == 0), keys[0]]
         size = name, parts.numblocks[0]
-        found: Result = run_pass(graph, f"{name}-combined", size, shown, self.task)
-        return found
+        found: Any = run_pass(graph, f"{name}-combined", size, shown, self.task)
+        if found is None:  # there is no record in any block
+            none = MemoryBlocks(_no_rows(self.X), tuple(map(_no_rows, self.aligned)), *self._limits)
+            return none.map_reduce(f, combine, *small)
+        result: Result = found
+        return result
 
     def _kernel(self, f: Any, small: tuple[Any, ...], run: Callable[..., Any]) -> "_Kernel":
-        limits = self.width, self.elements, None, self.keep_sparse, "", ""
-        return _Kernel(run, f, small, limits, dict(np.geterr()))
+        return _Kernel(run, f, small, self._limits, dict(np.geterr()))
+
+    @property
+    def _limits(self) -> tuple[Any, ...]:
+        return self.width, self.elements, None, self.keep_sparse, "", ""
 
     def _blockwise(
         self, run: Callable[..., Any], f: Any, small: tuple[Any, ...], index: Any, **options: Any
@@ -193,15 +200,17 @@ def _mapped(blocks: MemoryBlocks, f: Callable[..., Array], small: tuple[Any, ...
 
 
 def _reduced(blocks: MemoryBlocks, fold: _Fold, small: tuple[Any, ...]) -> Any:
-    return blocks.map_reduce(fold.f, fold.combine, *small)
+    """Reduce a block; None where it is empty, as partitions are after a filter."""
+    return blocks.map_reduce(fold.f, fold.combine, *small) if len(blocks) else None
 
 
 def _several(combine: Callable[[Any, Any], Any]) -> Callable[[list[Any]], Any]:
     """Combine many results; the first is copied, as a task must not change what it is given."""
 
     def combined(parts: list[Any]) -> Any:
-        if len(parts) == 1:
-            return parts[0]
+        parts = [part for part in parts if part is not None]
+        if len(parts) < 2:
+            return parts[0] if parts else None
         return reduce(combine, parts[1:], copy.deepcopy(parts[0]))
 
     return combined

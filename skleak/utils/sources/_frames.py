@@ -6,13 +6,16 @@ import numpy as np
 import pandas as pd
 
 from skleak.utils.blocks._passes import computed
+from skleak.utils.sources._raw import lengths_of, settled
+from skleak.utils.sources._tables import refuse_twice
 
 
-def frame_arrays(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[Any, Any, Any], list[str], Any]:
+def frame_arrays(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[Any, Any, Any], Any, Any]:
     """Return records, targets and weights of frames as arrays; names of columns; labels of rows.
 
-    One cheap pass counts the rows of all partitions.
+    Targets and weights that come as no frames are left as they are. One cheap pass counts the rows of all partitions.
     """
+    refuse_twice(X.columns)
     special = {"y": y, "sample_weight": sample_weight}
     held = [value for value in special.values() if isinstance(value, str)]
     for parameter, value in special.items():
@@ -23,9 +26,17 @@ def frame_arrays(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[Any, Any, An
                     f"{[str(c) for c in X.columns[:10]]}."
                 )
             special[parameter] = X[value]
+        elif _is_frame(value) and value.ndim == 2:
+            if len(value.columns) != 1:
+                raise ValueError(
+                    f"`{parameter}` must be one-dimensional; got the columns "
+                    f"{[str(c) for c in value.columns[:10]]}."
+                )
+            special[parameter] = value[value.columns[0]]
     if held:
         X = X[[column for column in X.columns if column not in held]]
-    parts = {"X": X} | {name: part for name, part in special.items() if _is_series(part)}
+    given = {"X": X} | {name: part for name, part in special.items() if _is_frame(part)}
+    parts = {name: settled(part) for name, part in given.items()}
     counted = computed(part.map_partitions(len) for part in parts.values())
     lengths = {name: tuple(map(int, sizes)) for name, sizes in zip(parts, counted, strict=True)}
     for name, sizes in lengths.items():
@@ -34,24 +45,26 @@ def frame_arrays(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[Any, Any, An
                 f"X and {name} are not aligned: the partitions of X have {_shown(lengths['X'])} "
                 f"rows, and those of {name} {_shown(sizes)}. Take both from one frame."
             )
-    arrays = [_numbers(X).to_dask_array(lengths=lengths["X"])]
-    for name, part in special.items():
-        arrays.append(_array_of(part, name, lengths["X"]) if _is_series(part) else part)
-    names = [str(column) for column in X.columns]
+    arrays = {"X": _numbers(parts["X"]).to_dask_array(lengths=lengths["X"])} | special
+    for name in parts:
+        if name != "X":
+            arrays[name] = _array_of(parts[name], name, lengths["X"])
     meta = pd.Series(np.empty(0, X._meta.index.dtype if _is_plain(X._meta.index) else object))
-    labels = X.map_partitions(_index_of, meta=meta).to_dask_array(lengths=lengths["X"])
-    return (arrays[0], arrays[1], arrays[2]), names, labels
+    labels = parts["X"].map_partitions(_index_of, meta=meta).to_dask_array(lengths=lengths["X"])
+    return (arrays["X"], arrays["y"], arrays["sample_weight"]), X.columns, labels
 
 
 def series_array(series: Any, name: str) -> Any:
     """Return a Dask series as an array (n,); one cheap pass counts the rows of its partitions."""
-    (sizes,) = computed([series.map_partitions(len)])
-    return _array_of(series, name, tuple(map(int, sizes)))
+    series = settled(series)
+    return _array_of(series, name, lengths_of(series))
 
 
 def _array_of(series: Any, name: str, lengths: tuple[int, ...]) -> Any:
-    checked = series.map_partitions(_checked, series._meta, name, meta=series._meta)
-    return _plain(checked).to_dask_array(lengths=lengths)
+    meta = pd.Series(np.empty(0, _numpy_type(series._meta)))
+    return series.map_partitions(_plain, series._meta, name, meta=meta).to_dask_array(
+        lengths=lengths
+    )
 
 
 def _index_of(part: pd.DataFrame) -> pd.Series:
@@ -64,7 +77,7 @@ def _is_plain(index: pd.Index) -> bool:
     return isinstance(index.dtype, np.dtype)
 
 
-def _is_series(values: Any) -> bool:
+def _is_frame(values: Any) -> bool:
     return type(values).__module__.startswith("dask.dataframe")
 
 
@@ -78,10 +91,7 @@ def _numbers(frame: Any) -> Any:
     meta = frame._meta
     for name in meta.columns:
         column = meta[name]
-        numeric = pd.api.types.is_numeric_dtype(column.dtype)
-        if isinstance(column.dtype, pd.CategoricalDtype):
-            numeric = pd.api.types.is_numeric_dtype(column.cat.categories.dtype)
-        if not (numeric or column.dtype == object):
+        if not (_is_numeric(column) or _is_unknown(column) or column.dtype == object):
             raise ValueError(
                 f"Could not convert column {str(name)!r} to numbers: it is of type "
                 f"{column.dtype}. Encode it or leave it out."
@@ -112,8 +122,7 @@ def _checked(part: pd.Series, meta: pd.Series, name: str) -> pd.Series:
     if isinstance(expected, pd.CategoricalDtype):
         if not isinstance(got, pd.CategoricalDtype):
             raise TypeError(_mixed(name, expected, got))
-        unknown = list(expected.categories) == ["__UNKNOWN_CATEGORIES__"]
-        if not unknown and set(expected.categories) != set(got.categories):
+        if not _is_unknown(meta) and set(expected.categories) != set(got.categories):
             raise ValueError(
                 f"The categories of {name} differ between partitions: expected "
                 f"{expected.categories.tolist()[:10]}, got {got.categories.tolist()[:10]}. Call "
@@ -135,8 +144,35 @@ def _family(dtype: Any) -> str:
     return "number" if pd.api.types.is_numeric_dtype(dtype) else "other"
 
 
-def _plain(series: Any) -> Any:
-    """Return a series of labels as objects, and one of numbers as they are."""
-    if pd.api.types.is_numeric_dtype(series._meta.dtype):
-        return series
-    return series.astype(object)
+def _is_unknown(column: pd.Series) -> bool:
+    """Return True for categories that are known once the partitions are read."""
+    kind = column.dtype
+    known = getattr(kind, "categories", None)
+    return known is not None and list(known) == ["__UNKNOWN_CATEGORIES__"]
+
+
+def _is_numeric(column: pd.Series) -> bool:
+    kind = column.dtype
+    inner = kind.categories.dtype if isinstance(kind, pd.CategoricalDtype) else kind
+    return bool(pd.api.types.is_numeric_dtype(inner))
+
+
+def _numpy_type(column: pd.Series) -> np.dtype[Any]:
+    """Type of an array of the values of a column: objects if these are no numbers."""
+    kind = column.dtype
+    inner = kind.categories.dtype if isinstance(kind, pd.CategoricalDtype) else kind
+    if not _is_numeric(column):
+        return np.dtype(object)
+    return inner if isinstance(inner, np.dtype) else np.dtype(np.float64)
+
+
+def _plain(part: pd.Series, meta: pd.Series, name: str) -> pd.Series:
+    """One partition of labels as objects, and of numbers as NumPy has them."""
+    column, kind = _checked(part, meta, name), _numpy_type(meta)
+    if kind == object:
+        return column.astype(object)
+    if column.isna().any():
+        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    else:
+        values = column.to_numpy(dtype=kind)
+    return pd.Series(values, index=part.index)

@@ -26,13 +26,15 @@ class LargeRecords:
     sample_weight: Any  # float64, (n,); None where there are none
     names: list[str] | None  # of the columns
     labels: Any = None  # of the rows, where they have an index of their own, (n,)
+    columns: Any = None  # names as they are given, which may be no text
 
     @property
     def schema(self) -> Any:
         """A table without rows that has the same columns."""
         if self.names is None:
             return np.empty((0, self.X.shape[1]))
-        return pd.DataFrame(np.empty((0, len(self.names))), columns=self.names)
+        columns = self.names if self.columns is None else self.columns
+        return pd.DataFrame(np.empty((0, len(self.names))), columns=columns)
 
 
 def is_large_source(X: Any) -> bool:
@@ -56,13 +58,13 @@ def open_records(
     """
     if _is_lazy_polars(X) or isinstance(X, str | PathLike):
         table = PolarsTable.of(X) if _is_lazy_polars(X) else ParquetTable.of(X)
-        found = _of_table(table, y, sample_weight, names)
-    elif _is_frame(X):
-        arrays, columns, labels = frame_arrays(X, y, sample_weight)
-        found = LargeRecords(*arrays, columns, labels)
-    else:
-        found = LargeRecords(X, _array_of(y, X, "y"), _array_of(sample_weight, X, "weights"), None)
-    return _aligned(found)
+        return _aligned(_of_table(table, y, sample_weight, names))
+    columns = labels = None
+    if _is_frame(X):
+        (X, y, sample_weight), columns, labels = frame_arrays(X, y, sample_weight)
+    aligned = _array_of(y, X, "y"), _array_of(sample_weight, X, "sample_weight")
+    own = None if columns is None else [str(column) for column in columns]
+    return _aligned(LargeRecords(X, *aligned, own, labels, columns))
 
 
 def _of_table(table: Any, y: Any, sample_weight: Any, names: Array | None) -> LargeRecords:
@@ -99,6 +101,8 @@ def _array_of(values: Any, X: Any, parameter: str) -> Any:
             "`to_dask_array(lengths=True)` makes them, or both as frames."
         )
     values = np.array(values)  # a copy: later edits must not reach it
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
     if values.ndim != 1 or values.shape[0] != X.shape[0]:
         raise ValueError(
             f"`{parameter}` must hold one number for each record: expected {X.shape[0]}, got "

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from skleak.utils._optional import import_optional
-from skleak.utils.sources._tables import BLOCK_ELEMENTS, Slice, StoredTable, cut
+from skleak.utils.sources._tables import BLOCK_ELEMENTS, Slice, StoredTable, cut, refuse_twice
 
 
 @dataclass(frozen=True)
@@ -37,23 +37,21 @@ class ParquetTable(StoredTable):
         import_optional("dask", "parquet", "A Parquet file")
         parquet = import_optional("pyarrow.parquet", "parquet", "A Parquet file")
         path = Path(path)
-        files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
         if not path.exists():
             raise FileNotFoundError(
                 f"There is no file or folder {str(path)!r}. Records are passed as an array, a "
                 "frame, or the path of a Parquet file or of a folder of them."
             )
-        if not files:
-            raise FileNotFoundError(f"The folder {str(path)!r} holds no file *.parquet.")
+        files = _files(path) if path.is_dir() else [path]
         schema, pieces = None, []
         for file in files:
-            footer = parquet.ParquetFile(file)
+            footer = _footer(parquet, file)
             own = footer.schema_arrow
             schema = own if schema is None else schema
             _check_same(schema, own, file, files[0])
             pieces += _pieces(str(file), footer.metadata, len(own.names))
         assert schema is not None
-        return cls(tuple(schema.names), str(path), tuple(pieces), schema)
+        return cls(_columns(schema), str(path), tuple(pieces), schema)
 
     @property
     def name(self) -> str:
@@ -76,6 +74,8 @@ class ParquetTable(StoredTable):
     def dtype(self, column: str) -> np.dtype[Any]:
         """Type of the values of a column."""
         found = _value_type(self.schema.field(column).type)
+        if import_optional("pyarrow.types", "parquet", "A Parquet file").is_decimal(found):
+            return np.dtype(np.float64)
         return np.dtype(found.to_pandas_dtype()) if _is_number(found) else np.dtype(object)
 
     def check_number(self, column: str) -> None:
@@ -124,6 +124,44 @@ class Loader:
         return table.select(list(self.columns))
 
 
+def _files(folder: Path) -> list[Path]:
+    """Files of a table in the order of their names; hidden ones are none of it."""
+    inside = [(file, file.relative_to(folder).parts) for file in sorted(folder.rglob("*"))]
+    files = [
+        (file, parts)
+        for file, parts in inside
+        if file.suffix.lower() == ".parquet" and not any(p.startswith((".", "_")) for p in parts)
+    ]
+    if not files:
+        raise FileNotFoundError(f"The folder {str(folder)!r} holds no file *.parquet.")
+    for _, parts in files:
+        keys = [part for part in parts[:-1] if "=" in part]
+        if keys:
+            raise ValueError(
+                f"The folder {str(folder)!r} is partitioned by a column that its files do not "
+                f"hold, as {keys[0]!r} says. Pass polars.scan_parquet(folder, "
+                "hive_partitioning=True) or dask.dataframe.read_parquet(folder), which read it."
+            )
+    return [file for file, _ in files]
+
+
+def _footer(parquet: Any, file: Path) -> Any:
+    try:
+        return parquet.ParquetFile(file)
+    except OSError:
+        raise
+    except ValueError as error:  # of pyarrow, which does not name the file
+        raise ValueError(f"{str(file)!r} is no Parquet file that can be read: {error}") from None
+
+
+def _columns(schema: Any) -> tuple[str, ...]:
+    """Names of the columns, without the index that pandas or Dask wrote beside them."""
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    names = tuple(name for name in schema.names if name not in index)
+    refuse_twice(names)
+    return names
+
+
 def _pieces(path: str, footer: Any, n_columns: int) -> list[Piece]:
     """Cut a file into pieces: as many of its small row groups as one block holds."""
     print_, most = fingerprint(path), max(1, BLOCK_ELEMENTS // max(1, n_columns))
@@ -164,13 +202,14 @@ def _changed(path: str) -> RuntimeError:
 
 def _check_same(schema: Any, own: Any, file: Path, first: Path) -> None:
     """Refuse files of other columns, or whose columns are of other kinds, than the first."""
-    if set(own.names) != set(schema.names):
-        apart = sorted(set(own.names) ^ set(schema.names))[:5]
+    names = _columns(schema)
+    if set(_columns(own)) != set(names):
+        apart = sorted(set(_columns(own)) ^ set(names))[:5]
         raise ValueError(
             f"The files of the table have different columns: {str(file)!r} and {str(first)!r} "
             f"differ by {apart}. Write all files with one schema."
         )
-    for name in schema.names:
+    for name in names:
         a, b = schema.field(name).type, own.field(name).type
         if _is_number(a) != _is_number(b):
             raise TypeError(
@@ -188,7 +227,7 @@ def _value_type(kind: Any) -> Any:
 def _is_number(kind: Any) -> bool:
     types = import_optional("pyarrow.types", "parquet", "A Parquet file")
     kind = _value_type(kind)
-    checks = (types.is_integer, types.is_floating, types.is_boolean)
+    checks = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     return any(check(kind) for check in checks)
 
 
@@ -199,4 +238,6 @@ def _array(column: Any) -> Any:
         column = column.cast(column.type.value_type)
     if types.is_boolean(column.type):
         column = column.cast("uint8")
+    if types.is_decimal(column.type):
+        column = column.cast("float64")
     return column.to_numpy()

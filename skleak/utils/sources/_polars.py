@@ -1,7 +1,9 @@
 """Polars lazy frames, collected one slice of rows after the other."""
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 from uuid import uuid4
 
@@ -18,7 +20,8 @@ class PolarsTable(StoredTable):
     frame: Any
     n_rows: int
     schema: dict[str, Any]
-    unique: str = field(default_factory=lambda: uuid4().hex)
+    unique: str
+    opening: str = field(default_factory=lambda: uuid4().hex)
 
     @classmethod
     def of(cls, frame: Any) -> "PolarsTable":
@@ -48,14 +51,13 @@ class PolarsTable(StoredTable):
         """Return what loads columns of a slice."""
         part = cut([self.n_rows], len(self.columns))[piece]
         wanted = self.frame.select(list(columns)).slice(part.start, part.stop - part.start)
-        return Loader(wanted, part.stop - part.start)
+        place = self.opening, part.start, tuple(columns)
+        return Loader(wanted, part.stop - part.start, place)
 
     def dtype(self, column: str) -> np.dtype[Any]:
         """Type of the values of a column."""
-        found = self.schema[column]
-        if found.is_integer():
-            return np.dtype(np.int64)
-        return np.dtype(np.float64 if found.is_float() else object)
+        polars = import_optional("polars", "parquet", "A Polars lazy frame")
+        return np.dtype(polars.Series([], dtype=self.schema[column]).to_numpy().dtype)
 
     def check_number(self, column: str) -> None:
         """Refuse a column that holds no numbers."""
@@ -69,10 +71,11 @@ class PolarsTable(StoredTable):
 
 @dataclass(frozen=True)
 class Loader:
-    """Collects a slice of a lazy frame."""
+    """Collects a slice of a lazy frame; it refuses rows that are not those of the first time."""
 
     frame: Any
     n_rows: int
+    place: tuple[str, int, tuple[str, ...]]  # which opening of which frame, first row, columns
 
     def __call__(self) -> list[Any]:
         """Return one array for each column."""
@@ -90,7 +93,21 @@ class Loader:
                 f"What the lazy frame reads changed under way: {table.height} rows where there "
                 f"were {self.n_rows}. Open it again, once nobody writes to it."
             )
+        found = zlib.crc32(table.hash_rows().to_numpy())
+        if _first_seen(*self.place).setdefault("rows", found) != found:
+            raise RuntimeError(
+                "The lazy frame gave other rows than before, or the same in another order, and "
+                "records and targets are read apart. Joins, groups, `unique` and samples keep no "
+                "order of their own: set their `maintain_order` or seed, or sort, or write the "
+                "frame by `sink_parquet` and pass the path. Let nobody write to its files."
+            )
         return table
+
+
+@lru_cache(maxsize=1 << 16)
+def _first_seen(opening: str, start: int, columns: tuple[str, ...]) -> dict[str, int]:
+    """Return the place for the checksum of a slice as this process first collected it."""
+    return {}
 
 
 def _token(frame: Any, n_rows: int) -> str:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from skleak.utils._optional import dask_module
 from skleak.utils.blocks._dask import is_large
+from skleak.utils.blocks._passes import computed
 from skleak.utils.sources._parquet import ParquetTable
 from skleak.utils.sources._polars import PolarsTable
 from skleak.utils.sources._tables import StoredTable
@@ -20,7 +20,7 @@ def raw_frame(X: Any) -> Any:
     Of a Parquet file or a Polars lazy frame, rows go by their positions.
     """
     if type(X).__module__.startswith("dask.dataframe"):
-        return X
+        return settled(X)
     if is_large(X):
         raise TypeError(
             "The columns of a Dask array have no names and one type. Pass a Dask data frame, or "
@@ -83,4 +83,16 @@ def check_columns(frame: Any, names: Sequence[str]) -> None:
 
 def lengths_of(frame: Any) -> tuple[int, ...]:
     """Numbers of rows of the partitions; a cheap pass."""
-    return tuple(np.asarray(frame.map_partitions(len).compute()).tolist())
+    (sizes,) = computed([frame.map_partitions(len)])
+    return tuple(map(int, sizes))
+
+
+def settled(frame: Any) -> Any:
+    """Return a Dask frame or series whose partitions stay as many as it says.
+
+    Of few columns of Parquet files Dask would read several files as one partition, after others
+    have counted them.
+    """
+    frames, simple = dask_module("dask.dataframe"), frame.simplify()
+    graph, keys = dict(simple.dask), simple.__dask_keys__()
+    return frames.from_graph(graph, frame._meta, frame.divisions, keys, "settled")

@@ -1,6 +1,7 @@
 """Tables on disk as Dask arrays, one slice of rows after the other."""
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -93,6 +94,13 @@ class StoredTable(ABC):
         chunks = (tuple(part.stop - part.start for part in slices), *((size,) for size in shape))
         meta = np.empty((0,) * (1 + len(shape)), dtype)
         return array.Array(graph, name, chunks=chunks, dtype=dtype, meta=meta)
+
+
+def refuse_twice(names: Sequence[Any]) -> None:
+    """Refuse columns of one name, which cannot be told apart."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"The table has several columns of the name {twice[0]!r}. Rename them.")
 
 
 def cut(sizes: Sequence[int], n_columns: int) -> list[Slice]:

@@ -46,12 +46,33 @@ def expect_labels(y: Array) -> None:
             "classes as integers or text, or fit a regression."
         )
     if y.dtype.kind == "O":
-        kinds = {isinstance(label, str) for label in y.tolist()}
-        if len(kinds) > 1:
+        kinds = {_kind(label) for label in y.tolist()}
+        if len(kinds) > 1 and "text" in kinds:
             raise TypeError(
                 "The types of the target are mixed: some labels are text and others are not. Give "
                 "all of them one type."
             )
+        if other := kinds - {"text", "number"}:
+            raise ValueError(
+                f"Unknown label type: {min(other)}. Pass classes as integers or text, or fit a "
+                "regression."
+            )
+
+
+def _kind(label: Any) -> str:
+    if isinstance(label, str):
+        return "text"
+    is_number = isinstance(label, bool | int | float | np.number | np.bool_)
+    return "number" if is_number else type(label).__name__
+
+
+def label_array(labels: list[Any], dtype: np.dtype[Any]) -> Array:
+    """Return labels as an array, of the declared type of their target where that can hold them."""
+    found = np.array(labels)
+    if dtype == object and not is_text(found):
+        return found
+    declared = np.array(labels, dtype=dtype) if is_text(found) else found.astype(dtype)
+    return declared if np.array_equal(declared, found) else found
 
 
 def is_text(labels: Array) -> bool:

@@ -1,0 +1,199 @@
+"""Tables as people have them: written by pandas and Dask, filtered, of types beside float64."""
+
+from decimal import Decimal
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from large_tables import COLUMNS, MODELS, table
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+
+
+@pytest.fixture
+def frame():
+    records, y, _ = table("squared")
+    return records.assign(y=y)
+
+
+def noiseless(model):
+    return model._state.factor.coefficients
+
+
+def assert_same(found, inside):
+    expected = noiseless(inside)
+    assert_allclose(noiseless(found), expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max())
+    losses = np.asarray(found.fisher_information_loss_)
+    assert_allclose(losses, inside.fisher_information_loss_, rtol=1e-9)
+
+
+def files(folder, *parts):
+    folder.mkdir()
+    for k, part in enumerate(parts):
+        part.to_parquet(folder / f"part-{k}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_blocks_without_records_take_no_part(kind):
+    records, y, weight = table(kind)
+    X, y, chunks = records.to_numpy(), y.to_numpy(), (0, 7, 0, 0, 33, 20, 0)
+    weight[:7] = 0.0  # nor does a block whose records do not count
+    arrays = [da.from_array(v, chunks=(chunks, *v.shape[1:])) for v in (X, y, weight)]
+    with dask.config.set(scheduler="sync"):
+        found = MODELS[kind](random_state=0).fit(*arrays)
+        assert_same(found, MODELS[kind](random_state=0).fit(X, y, weight))
+        if kind == "squared":
+            assert found.leakage_report().dataset["n_records"] == np.sum(weight > 0.0)
+
+
+def test_a_filtered_frame_has_empty_partitions(frame):
+    parts = dd.from_pandas(frame, npartitions=6)
+    some = frame[(frame.index > 20) & (frame["age"] > 0.0)]
+    found = PrivateLinearRegression().fit(
+        parts[(parts.index.to_series() > 20) & (parts["age"] > 0.0)], "y"
+    )
+    assert_same(found, PrivateLinearRegression().fit(some[COLUMNS], some["y"]))
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of Dask, as it writes
+def test_the_index_of_a_file_is_no_column(frame, tmp_path):
+    inside = PrivateLinearRegression().fit(frame[COLUMNS], frame["y"])
+    shuffled = np.random.default_rng(0).permutation(len(frame))
+    indexed = [frame.set_index(shuffled), frame.set_index(shuffled).rename_axis("id")]
+    indexed.append(frame.set_index([shuffled, shuffled.astype(str)]))
+    for k, written in enumerate(indexed):
+        written.to_parquet(tmp_path / f"{k}.parquet")
+        found = PrivateLinearRegression().fit(tmp_path / f"{k}.parquet", "y")
+        assert_array_equal(found.feature_names_in_, COLUMNS)
+        assert_same(found, inside)
+    dd.from_pandas(frame, npartitions=3).to_parquet(tmp_path / "dask")
+    assert_same(PrivateLinearRegression().fit(tmp_path / "dask", "y"), inside)
+    # One of the files has an index of its own, the other has none to write.
+    some = files(tmp_path / "rows", frame[:20], frame[20:].set_index(shuffled[20:]))
+    assert_same(PrivateLinearRegression().fit(some, "y"), inside)
+
+
+def test_hidden_files_are_no_part_of_a_table(frame, tmp_path):
+    folder = files(tmp_path / "rows", frame[:20], frame[20:])
+    (folder / "_temporary").mkdir()
+    (folder / ".ipynb_checkpoints").mkdir()
+    for name in ("_temporary/0", ".ipynb_checkpoints/part-0", ".part-0"):
+        frame.to_parquet(folder / f"{name}.parquet")
+    inside = PrivateLinearRegression().fit(frame[COLUMNS], frame["y"])
+    assert_same(PrivateLinearRegression().fit(folder, "y"), inside)
+
+
+def test_folders_by_the_value_of_a_column_are_read_by_others(frame, tmp_path):
+    frame["ward"] = np.arange(len(frame)) // 30
+    frame.to_parquet(tmp_path / "rows", partition_cols=["ward"])
+    with pytest.raises(ValueError, match=r"'ward=0' says\. Pass polars\.scan_parquet"):
+        PrivateLinearRegression().fit(tmp_path / "rows", "y")
+    inside = PrivateLinearRegression().fit(frame[[*COLUMNS, "ward"]], frame["y"])
+    lazy = pl.scan_parquet(tmp_path / "rows", hive_partitioning=True)
+    parts = dd.read_parquet(tmp_path / "rows")
+    for found in (lazy, parts):
+        assert_same(PrivateLinearRegression().fit(found, "y"), inside)
+
+
+@pytest.mark.parametrize("n_files", [2, 9])
+def test_columns_of_several_files_that_dask_would_fuse(n_files, frame, tmp_path):
+    cuts = np.linspace(0, len(frame), n_files + 1).astype(int)
+    parts = [frame[a:b] for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    rows = dd.read_parquet(files(tmp_path / "rows", *parts))
+    inside = PrivateLinearRegression().fit(frame[COLUMNS], frame["y"])
+    found = PrivateLinearRegression().fit(rows[COLUMNS], rows["y"])
+    assert_same(found, inside)
+    groups = np.where(np.arange(len(frame)) % 3, "a", "b")
+    rows = dd.read_parquet(files(tmp_path / "g", *(p.assign(g=groups[p.index]) for p in parts)))
+    expected = inside.fisher_information_loss(per="group", groups=groups)
+    of_groups = found.fisher_information_loss(per="group", groups=rows["g"])
+    pd.testing.assert_series_equal(of_groups, expected, check_index_type=False, rtol=1e-9)
+
+
+def test_types_of_columns_and_targets(frame, tmp_path):
+    age = np.arange(len(frame)) % 5
+    columns = {
+        "decimal": [Decimal(int(v)) / 4 for v in age],
+        "nullable": pd.array(age, "Int8"),
+        "category": pd.Categorical(age),
+    }
+    for k, (name, values) in enumerate(columns.items()):
+        typed = frame.assign(age=values)
+        inside = PrivateLinearRegression().fit(typed[COLUMNS], typed["y"])
+        typed.to_parquet(tmp_path / f"{k}.parquet")
+        tables = [tmp_path / f"{k}.parquet", pl.scan_parquet(tmp_path / f"{k}.parquet")]
+        if name != "category":  # polars casts none
+            assert_same(PrivateLinearRegression().fit(tables[1], "y"), inside)
+        tables[1] = dd.read_parquet(tables[0])
+        for found in tables:
+            assert_same(PrivateLinearRegression().fit(found, "y"), inside)
+
+
+@pytest.mark.parametrize("kind", ["int8", "bool", "Int8", "boolean", "category", "int64[pyarrow]"])
+def test_types_of_labels(kind, frame, tmp_path):
+    codes = np.arange(len(frame)) % 2
+    labels = pd.Series(codes).astype(kind)
+    typed = frame.assign(y=labels)
+    inside = PrivateLogisticRegression().fit(typed[COLUMNS], typed["y"])
+    typed.to_parquet(tmp_path / "rows.parquet")
+    path = tmp_path / "rows.parquet"
+    parts = dd.from_pandas(typed, npartitions=3)
+    for where in (path, pl.scan_parquet(path), dd.read_parquet(path), parts):
+        found = PrivateLogisticRegression().fit(where, "y")
+        assert_array_equal(found.classes_, inside.classes_)
+        assert_same(found, inside)
+
+
+def test_labels_that_the_type_of_the_first_file_cannot_hold(frame, tmp_path):
+    parts = frame[:30].assign(y=np.int8(1)), frame[30:].assign(y=300)
+    found = PrivateLogisticRegression().fit(files(tmp_path / "rows", *parts), "y")
+    assert_array_equal(found.classes_, [1, 300])
+    with pytest.raises(ValueError, match="Unknown label type: Decimal"):
+        lazy = pl.from_pandas(frame).lazy().with_columns(y=pl.lit(1).cast(pl.Decimal(4, 1)))
+        PrivateLogisticRegression().fit(lazy, "y")
+
+
+def test_lazy_frames_whose_rows_come_in_another_order(frame):
+    lazy = pl.from_pandas(frame).lazy()
+    with pytest.raises(RuntimeError, match="other rows than before, or the same in another order"):
+        PrivateLinearRegression().fit(lazy.select(pl.all().shuffle()), "y")
+    inside = PrivateLinearRegression().fit(frame[COLUMNS], frame["y"])
+    grouped = lazy.group_by("y", maintain_order=True).agg(pl.col(COLUMNS).first())
+    assert_same(PrivateLinearRegression().fit(grouped, "y"), inside)
+
+
+def test_a_lazily_read_file_that_changes_under_way(frame, tmp_path):
+    frame.to_parquet(tmp_path / "rows.parquet")
+    model = PrivateLinearRegression().fit(pl.scan_parquet(tmp_path / "rows.parquet"), "y")
+    (frame + 1.0).to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(RuntimeError, match="Let nobody write to its files"):
+        model.fisher_information_loss_.compute()
+
+
+def test_names_of_columns(frame, tmp_path):
+    numbered = frame.rename(columns={name: k for k, name in enumerate(COLUMNS)})
+    found = PrivateLinearRegression().fit(dd.from_pandas(numbered, npartitions=2), "y")
+    assert not hasattr(found, "feature_names_in_")
+    twice = pd.concat([frame[["age"]], frame], axis=1)
+    with pytest.raises(ValueError, match="several columns of the name 'age'"):
+        PrivateLinearRegression().fit(dd.from_pandas(twice, npartitions=2), "y")
+    with pytest.raises(TypeError, match="'y' names a column, as it does of a table outside"):
+        PrivateLinearRegression().fit(frame, "y")
+    (tmp_path / "rows.csv").write_text("age,y\n1,2\n")
+    with pytest.raises(ValueError, match=r"rows\.csv' is no Parquet file"):
+        PrivateLinearRegression().fit(tmp_path / "rows.csv", "y")
+
+
+def test_targets_in_other_containers_than_a_frame(frame):
+    parts = dd.from_pandas(frame, npartitions=3)
+    inside = PrivateLinearRegression().fit(frame[COLUMNS], frame["y"])
+    for y in (parts[["y"]], frame["y"].tolist(), frame[["y"]].to_numpy()):
+        assert_same(PrivateLinearRegression().fit(parts[COLUMNS], y), inside)
+    with pytest.raises(ValueError, match="`sample_weight` must hold one number for each record"):
+        PrivateLinearRegression().fit(parts[COLUMNS], parts["y"], 2.0)
