@@ -1,6 +1,7 @@
 """Tables as people have them: written by pandas and Dask, filtered, of types beside float64."""
 
 from decimal import Decimal
+from itertools import pairwise
 
 import dask
 import dask.array as da
@@ -104,7 +105,7 @@ def test_folders_by_the_value_of_a_column_are_read_by_others(frame, tmp_path):
 @pytest.mark.parametrize("n_files", [2, 9])
 def test_columns_of_several_files_that_dask_would_fuse(n_files, frame, tmp_path):
     cuts = np.linspace(0, len(frame), n_files + 1).astype(int)
-    parts = [frame[a:b] for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    parts = [frame[a:b] for a, b in pairwise(cuts)]
     rows = dd.read_parquet(files(tmp_path / "rows", *parts))
     inside = PrivateLinearRegression().fit(frame[COLUMNS], frame["y"])
     found = PrivateLinearRegression().fit(rows[COLUMNS], rows["y"])
@@ -154,8 +155,8 @@ def test_labels_that_the_type_of_the_first_file_cannot_hold(frame, tmp_path):
     parts = frame[:30].assign(y=np.int8(1)), frame[30:].assign(y=300)
     found = PrivateLogisticRegression().fit(files(tmp_path / "rows", *parts), "y")
     assert_array_equal(found.classes_, [1, 300])
+    lazy = pl.from_pandas(frame).lazy().with_columns(y=pl.lit(1).cast(pl.Decimal(4, 1)))
     with pytest.raises(ValueError, match="Unknown label type: Decimal"):
-        lazy = pl.from_pandas(frame).lazy().with_columns(y=pl.lit(1).cast(pl.Decimal(4, 1)))
         PrivateLogisticRegression().fit(lazy, "y")
 
 

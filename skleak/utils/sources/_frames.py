@@ -13,7 +13,8 @@ from skleak.utils.sources._tables import refuse_twice
 def frame_arrays(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[Any, Any, Any], Any, Any]:
     """Return records, targets and weights of frames as arrays; names of columns; labels of rows.
 
-    Targets and weights that come as no frames are left as they are. One cheap pass counts the rows of all partitions.
+    Targets and weights that come as no frames are left as they are. One cheap pass counts the rows
+    of all partitions.
     """
     refuse_twice(X.columns)
     special = {"y": y, "sample_weight": sample_weight}
@@ -169,7 +170,7 @@ def _numpy_type(column: pd.Series) -> np.dtype[Any]:
 def _plain(part: pd.Series, meta: pd.Series, name: str) -> pd.Series:
     """One partition of labels as objects, and of numbers as NumPy has them."""
     column, kind = _checked(part, meta, name), _numpy_type(meta)
-    if kind == object:
+    if kind.kind == "O":
         return column.astype(object)
     if column.isna().any():
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)

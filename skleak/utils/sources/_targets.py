@@ -69,7 +69,7 @@ def _kind(label: Any) -> str:
 def label_array(labels: list[Any], dtype: np.dtype[Any]) -> Array:
     """Return labels as an array, of the declared type of their target where that can hold them."""
     found = np.array(labels)
-    if dtype == object and not is_text(found):
+    if dtype.kind == "O" and not is_text(found):
         return found
     declared = np.array(labels, dtype=dtype) if is_text(found) else found.astype(dtype)
     return declared if np.array_equal(declared, found) else found
