@@ -191,6 +191,17 @@ def test_names_of_columns(frame, tmp_path):
         PrivateLinearRegression().fit(tmp_path / "rows.csv", "y")
 
 
+def test_records_that_are_measured_go_by_their_index(frame, tmp_path):
+    frame.index = [f"person {k}" for k in range(len(frame))]
+    model = PrivateLinearRegression().fit(frame[COLUMNS], frame["y"])
+    parts = dd.from_pandas(frame[::-1], npartitions=3, sort=False)
+    model.fisher_information_loss(parts, "y", out=tmp_path / "losses.parquet")
+    losses = pd.read_parquet(tmp_path / "losses.parquet")["fisher_information_loss"]
+    assert losses.index.tolist() == frame.index[::-1].tolist()
+    assert_allclose(losses[::-1], model.fisher_information_loss_, rtol=1e-9)
+    assert model.leakage_report(parts, "y").records.index[0] == losses.idxmax()
+
+
 def test_targets_in_other_containers_than_a_frame(frame):
     parts = dd.from_pandas(frame, npartitions=3)
     inside = PrivateLinearRegression().fit(frame[COLUMNS], frame["y"])
