@@ -73,7 +73,7 @@ def head_of(frame: Any, n: int = 64) -> pd.DataFrame:
 
 
 def check_columns(frame: Any, names: Sequence[str]) -> None:
-    """Refuse names that a table does not have."""
+    """Refuse names that a table, or what loads one, does not have."""
     missing = [name for name in names if name not in frame.columns]
     if missing:
         raise ValueError(
