@@ -12,8 +12,13 @@ import polars as pl
 import pytest
 from large_tables import COLUMNS, MODELS, table
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.compose import make_column_transformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+from skleak.preprocessing import BlockwiseTransformer
 
 
 @pytest.fixture
@@ -209,3 +214,29 @@ def test_targets_in_other_containers_than_a_frame(frame):
         assert_same(PrivateLinearRegression().fit(parts[COLUMNS], y), inside)
     with pytest.raises(ValueError, match="`sample_weight` must hold one number for each record"):
         PrivateLinearRegression().fit(parts[COLUMNS], parts["y"], 2.0)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_text_that_is_missing_is_imputed_and_encoded_as_in_memory(missing, frame, tmp_path):
+    ward = pd.Series(np.array(["A", "B", "C"])[np.arange(len(frame)) % 3])
+    frame["ward"] = ward.where(np.arange(len(frame)) % 7 > 0)
+    frame["yes"] = pd.Series(np.arange(len(frame)) % 2 > 0, dtype=object)
+    frame.loc[5, "yes"] = None if missing else True
+    columns = [*COLUMNS, "ward", "yes"]
+    impute = SimpleImputer(strategy="most_frequent", missing_values=np.nan)
+    unknown = SimpleImputer(strategy="constant", fill_value=True, missing_values=None)
+    encoder = make_column_transformer(
+        (make_pipeline(impute, OneHotEncoder()), ["ward"]),
+        (make_pipeline(unknown, OneHotEncoder()), ["yes"]),
+        remainder="passthrough",
+    ).fit(frame[columns])
+    model = PrivateLinearRegression()
+    inside = model.fit(encoder.transform(frame[columns]), frame["y"])
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=13)
+    for table in (tmp_path / "rows.parquet", pl.scan_parquet(tmp_path / "rows.parquet")):
+        pipeline = make_pipeline(BlockwiseTransformer(encoder), PrivateLinearRegression())
+        assert_same(pipeline.fit(table, y="y")[-1], inside)
+    parts = dd.from_pandas(frame.drop(columns="yes"), npartitions=3)
+    encoder = make_pipeline(impute, OneHotEncoder()).fit(frame[["ward"]])
+    expected = encoder.transform(frame[["ward"]]).toarray()
+    assert_allclose(BlockwiseTransformer(encoder).transform(parts[["ward"]]), expected)
