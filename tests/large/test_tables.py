@@ -233,9 +233,9 @@ def test_text_that_is_missing_is_imputed_and_encoded_as_in_memory(missing, frame
     model = PrivateLinearRegression()
     inside = model.fit(encoder.transform(frame[columns]), frame["y"])
     frame.to_parquet(tmp_path / "rows.parquet", row_group_size=13)
-    for table in (tmp_path / "rows.parquet", pl.scan_parquet(tmp_path / "rows.parquet")):
+    for where in (tmp_path / "rows.parquet", pl.scan_parquet(tmp_path / "rows.parquet")):
         pipeline = make_pipeline(BlockwiseTransformer(encoder), PrivateLinearRegression())
-        assert_same(pipeline.fit(table, y="y")[-1], inside)
+        assert_same(pipeline.fit(where, y="y")[-1], inside)
     parts = dd.from_pandas(frame.drop(columns="yes"), npartitions=3)
     encoder = make_pipeline(impute, OneHotEncoder()).fit(frame[["ward"]])
     expected = encoder.transform(frame[["ward"]]).toarray()

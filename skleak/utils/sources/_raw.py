@@ -31,7 +31,7 @@ def raw_frame(X: Any) -> Any:
     frames = dask_module("dask.dataframe")
     parts = stored_parts(X)
     meta = parts[0]().iloc[:0]
-    # Dask would make text of all objects: of dates, decimals, and booleans of which some are missing.
+    # Dask would make text of all objects: of dates, decimals, and booleans with missing ones.
     with dask_module("dask").config.set({"dataframe.convert-string": False}):
         return frames.from_map(_part, parts, meta=meta, enforce_metadata=False)
 
