@@ -132,7 +132,7 @@ class Change:
         """``H' = H - k c x~ x~^T + k c' x~' x~'^T`` of every candidate."""
         basis = np.stack([self.a_old, self.a_new], axis=2)
         core = np.linalg.solve(self._system(), self.curvatures[:, :, None] * np.eye(2))
-        return ChangedHessian(self.state.factor.inverse_hessian, basis, core)
+        return ChangedHessian(self.state.factor.inverse_hessian, basis, np.asarray(core))
 
     def rounding_error(self, gradient: FloatArray, steps: FloatArray) -> FloatArray:
         """Estimate the relative error by rounding of the steps ``-H'^-1 gradient``, (b,)."""
