@@ -132,7 +132,8 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
             if is_large_source(y) or is_large_source(sample_weight):
                 raise TypeError(
                     "Targets and weights lie outside memory, and X does not: got X of type "
-                    f"{type(X).__name__}. Pass all as Dask arrays, or all as arrays."
+                    f"{type(X).__name__}. Pass all as Dask arrays, or all as arrays. A transformer "
+                    "before the model that loads records is wrapped in `BlockwiseTransformer`."
                 )
             return self._validated_objective(X, y, sample_weight), row_labels(X)
         return large_objective(self, X, y, sample_weight)

@@ -32,11 +32,11 @@ from skleak.mechanisms import NoiseGoal
 from skleak.reports import LeakageReport, Promises, build_leakage_report
 from skleak.reports.blockwise import build_blockwise_report
 from skleak.utils._blocks import Blocks, dense
-from skleak.utils._records import row_labels, values_withheld
+from skleak.utils._records import values_withheld
 from skleak.utils._sklearn_compat import validate_data
 from skleak.utils._typing import Array, FloatArray
 from skleak.utils.blocks._dask import is_large
-from skleak.utils.sources import is_large_source, write_table
+from skleak.utils.sources import index_labels, is_large_source, write_table
 
 Norm = Literal["spectral", "trace"]
 
@@ -238,7 +238,7 @@ class MeasuredModel(LinearModelParameters):
                 f"`out` takes the losses of records, one row each; got per={per!r}. Pass "
                 '`per="record"` or `per="feature"`, or leave `out` away.'
             )
-        index = state.row_labels if X is None else row_labels(X)
+        index = state.row_labels if X is None else index_labels(X)
         X, y = self._records(X, y)
         names = getattr(self, "feature_names_in_", None)
         query = Query(names, features, norm, constrained, conditional)
@@ -279,7 +279,7 @@ class MeasuredModel(LinearModelParameters):
             person has before they are encoded.
         """
         state = self._confidential_state()
-        index = state.row_labels if X is None else row_labels(X)
+        index = state.row_labels if X is None else index_labels(X)
         X, y = self._records(X, y)
         names = getattr(self, "feature_names_in_", None)
         if groups is not None:

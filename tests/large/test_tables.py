@@ -12,8 +12,13 @@ import polars as pl
 import pytest
 from large_tables import COLUMNS, MODELS, table
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.compose import make_column_transformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+from skleak.preprocessing import BlockwiseTransformer
 
 
 @pytest.fixture
@@ -191,6 +196,17 @@ def test_names_of_columns(frame, tmp_path):
         PrivateLinearRegression().fit(tmp_path / "rows.csv", "y")
 
 
+def test_records_that_are_measured_go_by_their_index(frame, tmp_path):
+    frame.index = [f"person {k}" for k in range(len(frame))]
+    model = PrivateLinearRegression().fit(frame[COLUMNS], frame["y"])
+    parts = dd.from_pandas(frame[::-1], npartitions=3, sort=False)
+    model.fisher_information_loss(parts, "y", out=tmp_path / "losses.parquet")
+    losses = pd.read_parquet(tmp_path / "losses.parquet")["fisher_information_loss"]
+    assert losses.index.tolist() == frame.index[::-1].tolist()
+    assert_allclose(losses[::-1], model.fisher_information_loss_, rtol=1e-9)
+    assert model.leakage_report(parts, "y").records.index[0] == losses.idxmax()
+
+
 def test_targets_in_other_containers_than_a_frame(frame):
     parts = dd.from_pandas(frame, npartitions=3)
     inside = PrivateLinearRegression().fit(frame[COLUMNS], frame["y"])
@@ -198,3 +214,29 @@ def test_targets_in_other_containers_than_a_frame(frame):
         assert_same(PrivateLinearRegression().fit(parts[COLUMNS], y), inside)
     with pytest.raises(ValueError, match="`sample_weight` must hold one number for each record"):
         PrivateLinearRegression().fit(parts[COLUMNS], parts["y"], 2.0)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_text_that_is_missing_is_imputed_and_encoded_as_in_memory(missing, frame, tmp_path):
+    ward = pd.Series(np.array(["A", "B", "C"])[np.arange(len(frame)) % 3])
+    frame["ward"] = ward.where(np.arange(len(frame)) % 7 > 0)
+    frame["yes"] = pd.Series(np.arange(len(frame)) % 2 > 0, dtype=object)
+    frame.loc[5, "yes"] = None if missing else True
+    columns = [*COLUMNS, "ward", "yes"]
+    impute = SimpleImputer(strategy="most_frequent", missing_values=np.nan)
+    unknown = SimpleImputer(strategy="constant", fill_value=True, missing_values=None)
+    encoder = make_column_transformer(
+        (make_pipeline(impute, OneHotEncoder()), ["ward"]),
+        (make_pipeline(unknown, OneHotEncoder()), ["yes"]),
+        remainder="passthrough",
+    ).fit(frame[columns])
+    model = PrivateLinearRegression()
+    inside = model.fit(encoder.transform(frame[columns]), frame["y"])
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=13)
+    for where in (tmp_path / "rows.parquet", pl.scan_parquet(tmp_path / "rows.parquet")):
+        pipeline = make_pipeline(BlockwiseTransformer(encoder), PrivateLinearRegression())
+        assert_same(pipeline.fit(where, y="y")[-1], inside)
+    parts = dd.from_pandas(frame.drop(columns="yes"), npartitions=3)
+    encoder = make_pipeline(impute, OneHotEncoder()).fit(frame[["ward"]])
+    expected = encoder.transform(frame[["ward"]]).toarray()
+    assert_allclose(BlockwiseTransformer(encoder).transform(parts[["ward"]]), expected)

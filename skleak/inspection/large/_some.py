@@ -22,7 +22,7 @@ from skleak.utils._typing import Array, FloatArray, IntArray
 from skleak.utils.blocks._dask import is_large
 from skleak.utils.blocks._passes import computed
 from skleak.utils.sources import series_array
-from skleak.utils.sources._raw import check_columns, lengths_of, raw_frame
+from skleak.utils.sources._raw import check_columns, lengths_of, raw_frame, settled
 from skleak.utils.summaries._largest import Largest
 from skleak.utils.summaries._rows import fetched
 
@@ -274,7 +274,9 @@ def _series_at(target: Any, lengths: tuple[int, ...], positions: IntArray) -> Ar
     """Return some targets that come on their own, in memory."""
     if type(target).__module__.startswith("dask.dataframe"):
         starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.intp)
-        return _rows_at(target.to_frame(), starts, lengths, positions).iloc[:, 0].to_numpy()
+        return (
+            _rows_at(settled(target).to_frame(), starts, lengths, positions).iloc[:, 0].to_numpy()
+        )
     if is_large(target):
         return np.asarray(computed([target[positions]])[0])
     return np.asarray(target)[positions]

@@ -157,7 +157,8 @@ def explained(client: Any) -> Iterator[None]:
 def _is_gone(client: Any, error: Exception) -> bool:
     if client is None:
         # Records that were left on a cluster, to which nobody is connected any more.
-        return type(error).__module__.partition(".")[0] == "distributed"
+        lost = str(error).startswith("Missing dependency")
+        return lost or type(error).__module__.partition(".")[0] == "distributed"
     closed = dask_module("distributed.comm.core").CommClosedError
     # Results of a cluster that is there may be cancelled, too: that is another error.
     return client.status != "running" or isinstance(error, closed | TimeoutError)

@@ -2,7 +2,7 @@
 
 from skleak.utils.sources._answers import lazily, opened, refuse_path
 from skleak.utils.sources._columns import as_floats, only_finite
-from skleak.utils.sources._frames import series_array
+from skleak.utils.sources._frames import index_labels, series_array
 from skleak.utils.sources._open import LargeRecords, is_large_source, open_records
 from skleak.utils.sources._parts import RawRecords, RawRows, SomeRows
 from skleak.utils.sources._writing import write_table
@@ -13,6 +13,7 @@ __all__ = [
     "RawRows",
     "SomeRows",
     "as_floats",
+    "index_labels",
     "is_large_source",
     "lazily",
     "only_finite",

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skleak.utils._records import row_labels
 from skleak.utils.blocks._passes import computed
 from skleak.utils.sources._raw import lengths_of, settled
 from skleak.utils.sources._tables import refuse_twice
@@ -50,9 +51,25 @@ def frame_arrays(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[Any, Any, An
     for name in parts:
         if name != "X":
             arrays[name] = _array_of(parts[name], name, lengths["X"])
-    meta = pd.Series(np.empty(0, X._meta.index.dtype if _is_plain(X._meta.index) else object))
-    labels = parts["X"].map_partitions(_index_of, meta=meta).to_dask_array(lengths=lengths["X"])
+    labels = _labels_of(parts["X"], lengths["X"])
     return (arrays["X"], arrays["y"], arrays["sample_weight"]), X.columns, labels
+
+
+def index_labels(records: Any) -> Any:
+    """Labels of the rows, (n,): of a Dask frame as an array, whose rows one cheap pass counts.
+
+    None where the records have no index of their own.
+    """
+    if not _is_frame(records):
+        return row_labels(records)
+    frame = settled(records)
+    return _labels_of(frame, lengths_of(frame))
+
+
+def _labels_of(frame: Any, lengths: tuple[int, ...]) -> Any:
+    index = frame._meta.index
+    meta = pd.Series(np.empty(0, index.dtype if _is_plain(index) else object))
+    return frame.map_partitions(_index_of, meta=meta).to_dask_array(lengths=lengths)
 
 
 def series_array(series: Any, name: str) -> Any:

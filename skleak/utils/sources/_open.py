@@ -122,12 +122,12 @@ def _aligned(records: LargeRecords) -> LargeRecords:
         )
     if not X.shape[1]:
         raise ValueError("Found array with 0 feature(s) while a minimum of 1 is required.")
-    _check_known(X, "X")
+    check_known(X, "X")
     aligned = {"y": records.y, "sample_weight": records.sample_weight}
     for name, values in aligned.items():
         if values is None:
             continue
-        _check_known(values, name)
+        check_known(values, name)
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
         if values.ndim != 1:
@@ -148,7 +148,8 @@ def _aligned(records: LargeRecords) -> LargeRecords:
     )
 
 
-def _check_known(values: Any, name: str) -> None:
+def check_known(values: Any, name: str) -> None:
+    """Refuse a Dask array whose chunks are of unknown sizes."""
     if np.isnan(values.shape).any():
         raise ValueError(
             f"{name} has chunks of unknown sizes, so that records have no positions. Call "

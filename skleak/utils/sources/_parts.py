@@ -11,7 +11,8 @@ from skleak.utils._optional import dask_module
 from skleak.utils._typing import Array, FloatArray, IntArray
 from skleak.utils.blocks._dask import aligned_chunks, is_large
 from skleak.utils.blocks._passes import computed
-from skleak.utils.sources._raw import lengths_of, raw_frame, stored_parts
+from skleak.utils.sources._open import check_known
+from skleak.utils.sources._raw import check_columns, lengths_of, raw_frame, settled, stored_parts
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,9 @@ class RawRecords:
     def of(cls, X: Any, y: Any, sample_weight: Any) -> "RawRecords":
         """Find the blocks of a table; `y` and the weights may be columns of it."""
         given = [y, sample_weight]
+        for name, value in {"X": X, "y": y, "sample_weight": sample_weight}.items():
+            if is_large(value):
+                check_known(value, name)
         if is_large(X):
             lazy = [value for value in given if value is not None]
             first, *rest = aligned_chunks(X, lazy)
@@ -86,11 +90,14 @@ class RawRecords:
             aligned = [None if value is None else next(found) for value in given]
             return cls._of(parts[0], aligned, first.chunks[0])
         held: list[Any]
+        names = [value for value in given if isinstance(value, str)]
         if type(X).__module__.startswith("dask.dataframe"):
             frame = raw_frame(X)
+            check_columns(frame, names)
             held, sizes = list(frame.to_delayed()), lengths_of(frame)
         else:
             stored = stored_parts(X)
+            check_columns(stored[0].loader, names)
             held, sizes = list(stored), tuple(part.stop - part.start for part in stored)
         return cls._of(held, [_cut(value, sizes) for value in given], sizes)
 
@@ -159,7 +166,12 @@ def _cut(values: Any, sizes: tuple[int, ...]) -> Any:
     if values is None or isinstance(values, str):
         return values
     if hasattr(values, "to_delayed"):
-        if is_large(values):
-            values = values.rechunk((sizes,))
-        return np.ravel(values.to_delayed()).tolist()
+        values = values.rechunk((sizes,)) if is_large(values) else settled(values)
+        parts: list[Any] = np.ravel(values.to_delayed()).tolist()
+        if len(parts) != len(sizes):
+            raise ValueError(
+                f"Targets or weights have {len(parts)} partitions, and the table {len(sizes)}. "
+                "Take them from one frame, or pass the names of its columns."
+            )
+        return parts
     return np.split(np.asarray(values), np.cumsum(sizes)[:-1])

@@ -77,6 +77,11 @@ class Loader:
     n_rows: int
     place: tuple[str, int, tuple[str, ...]]  # which opening of which frame, first row, columns
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that it loads."""
+        return self.place[2]
+
     def __call__(self) -> list[Any]:
         """Return one array for each column."""
         return [column.to_numpy() for column in self.table()]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from skleak.utils._optional import dask_module
@@ -11,7 +12,7 @@ from skleak.utils.blocks._dask import is_large
 from skleak.utils.blocks._passes import computed
 from skleak.utils.sources._parquet import ParquetTable
 from skleak.utils.sources._polars import PolarsTable
-from skleak.utils.sources._tables import StoredTable
+from skleak.utils.sources._tables import StoredTable, refuse_twice
 
 
 def raw_frame(X: Any) -> Any:
@@ -20,7 +21,8 @@ def raw_frame(X: Any) -> Any:
     Of a Parquet file or a Polars lazy frame, rows go by their positions.
     """
     if type(X).__module__.startswith("dask.dataframe"):
-        return settled(X)
+        refuse_twice(X.columns)
+        return settled(X).map_partitions(_with_nan, meta=_with_nan(X._meta))
     if is_large(X):
         raise TypeError(
             "The columns of a Dask array have no names and one type. Pass a Dask data frame, or "
@@ -29,7 +31,18 @@ def raw_frame(X: Any) -> Any:
     frames = dask_module("dask.dataframe")
     parts = stored_parts(X)
     meta = parts[0]().iloc[:0]
-    return frames.from_map(_part, parts, meta=meta, enforce_metadata=False)
+    # Dask would make text of all objects: of dates, decimals, and booleans with missing ones.
+    with dask_module("dask").config.set({"dataframe.convert-string": False}):
+        return frames.from_map(_part, parts, meta=meta, enforce_metadata=False)
+
+
+def _with_nan(part: pd.DataFrame) -> pd.DataFrame:
+    """Return text as objects, with NaN where it is missing: transformers know no other."""
+    part = part.copy(deep=False)
+    for name in part.columns:
+        if isinstance(part[name].dtype, pd.StringDtype):
+            part[name] = part[name].astype(object).where(part[name].notna(), np.nan)
+    return part
 
 
 def stored_parts(X: Any) -> "list[StoredPart]":
@@ -73,7 +86,7 @@ def head_of(frame: Any, n: int = 64) -> pd.DataFrame:
 
 
 def check_columns(frame: Any, names: Sequence[str]) -> None:
-    """Refuse names that a table does not have."""
+    """Refuse names that a table, or what loads one, does not have."""
     missing = [name for name in names if name not in frame.columns]
     if missing:
         raise ValueError(
