@@ -164,6 +164,7 @@ def fit_exact_test(
     model = fit_public_model(estimator, table, y, weighted=weighted)
     state = _training_state(model, table, y, sample_weight)
     own = state.factor.coefficients
+    steps = removal_steps(state.objective, own, targets)
     alone = np.flatnonzero(alone_in_class(state, targets))
     if len(alone):
         raise AttackNotApplicableError(
@@ -171,7 +172,6 @@ def fit_exact_test(
             "the only ones of their class, and the classes are read off the labels: a release "
             "tells of them without a test. Pass `classes`, or leave them out of `records`."
         )
-    steps = removal_steps(state.objective, own, targets)
     kind = ReleaseKind.of(model, table, y)
     return ExactTest(own, steps, model.noise_scale, kind, weighted)
 
