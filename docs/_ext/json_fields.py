@@ -135,6 +135,7 @@ DECISION = {
     "noise": "the noise scale that the sentence is about",
     "advantage": "what attackers gain there at most, on average over records",
     "source": "whether a bound says so, or an attack",
+    "half_width": "half of the interval of that advantage, where an attack says so",
     "kind": "what is under attack",
     "attribute": "the sensitive column",
     "secrets": "drawn from the prior, or the actual ones",

@@ -241,8 +241,8 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         metavar="ADVANTAGE",
         help="exit with code 3 where at any noise scale audited the bounds allow attackers, or an "
         "attack has, a larger advantage over the prior than this (0 to 1), on average over "
-        "records; of a number, a larger share of the squared error removed; and where nothing is "
-        "known; the report then says which noise scale keeps it (default: 0.05, and no code)",
+        "records; of a number, a larger share of the squared error removed; and where no bound "
+        "holds; the report then says which noise scale keeps it (default: 0.05, and no code)",
     )
     group.add_argument(
         "--checkpoint",

@@ -1,12 +1,12 @@
 """Whether the advantage of attackers stays below a limit, at every noise scale."""
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from skleak.rendering import number, percent
-from skleak.rendering.results import SHARE, record_advantages
+from skleak.rendering import limit_text, number, percent
+from skleak.rendering.results import SHARE, advantage_text, record_advantages
 
 if TYPE_CHECKING:
     from skleak.audit import AuditReport
@@ -30,7 +30,7 @@ def judge(report: "AuditReport", limit: float) -> tuple[bool, str]:
     table = passing(report, limit).assign(largest=record_advantages(report)["largest"])
     passes = table["passes"]
     parts = [
-        _named(part, verb, report)
+        _named(part, verb, report, limit)
         for part, verb in ((table[passes], "pass"), (table[~passes], "fail"))
         if len(part)
     ]
@@ -48,17 +48,20 @@ def judge(report: "AuditReport", limit: float) -> tuple[bool, str]:
             " Bounds on whole records are for attackers who know means and covariances of the "
             "columns, and no more."
         )
+    checks = report.checks
+    if not checks.empty and not checks["passed"].astype(bool).all():
+        advice += " The noise is not what the model states: no bound holds."
     if report.unbounded:
         advice += " Nothing bounds attacks that were not played: they may have more."
     return passed, (
-        f"Largest advantage allowed {percent(limit)}: {'kept' if passed else failed}. "
+        f"Largest advantage allowed {limit_text(limit)}: {'kept' if passed else failed}. "
         f"{'. '.join(parts)}.{advice}"
     )
 
 
-def _named(part: pd.DataFrame, verb: str, report: "AuditReport") -> str:
+def _named(part: pd.DataFrame, verb: str, report: "AuditReport", limit: float) -> str:
     found = {
-        noise: _advantage(row["advantage"], row["source"], row["at_least"])
+        noise: _advantage(report, noise, row, limit)
         + ("" if row["at_least"] else _most_exposed(row["advantage"], row["largest"]))
         for noise, row in part.iterrows()
     }
@@ -68,12 +71,11 @@ def _named(part: pd.DataFrame, verb: str, report: "AuditReport") -> str:
     return f"These noise scales {verb}: {shown}"
 
 
-def _advantage(value: float, source: str, at_least: bool) -> str:
-    if math.isnan(value) or (at_least and value <= 0.0):
+def _advantage(report: "AuditReport", noise: Any, row: Any, limit: float) -> str:
+    if math.isnan(row["advantage"]) or (row["at_least"] and row["advantage"] <= 0.0):
         return "not known"
-    # An upper bound is rounded up; below zero it leaves no advantage.
-    by = source if source == "bound" else f"`{source}`"
-    return f"{'at least ' * at_least}{by} {percent(max(value, 0.0), up=not at_least)}"
+    by = row["source"] if row["source"] == "bound" else f"`{row['source']}`"
+    return f"{'at least ' * row['at_least']}{by} {advantage_text(report, noise, row, limit)}"
 
 
 def _most_exposed(mean: float, largest: float) -> str:

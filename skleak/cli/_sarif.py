@@ -8,7 +8,8 @@ from typing import Any
 from skleak._version import __version__
 from skleak.audit import AuditReport
 from skleak.cli._limit import passing
-from skleak.rendering import attack_label, code, number, percent
+from skleak.rendering import attack_label, code, limit_text, number
+from skleak.rendering.results import advantage_text
 
 _ABOVE, _UNKNOWN, _NOISE = "advantage-above-limit", "advantage-not-known", "noise-check-failed"
 # Identifier of a rule: what it finds, and what to do about it.
@@ -77,10 +78,10 @@ def _found(report: AuditReport, limit: float) -> list[tuple[str, str, str, float
         if row["advantage"] > limit:
             by = "the bound" if row["source"] == "bound" else attack_label(row["source"])
             least = "at least " if row["at_least"] else ""
-            share = percent(row["advantage"], up=not row["at_least"])
+            share = advantage_text(report, float(noise), row, limit)
             text = (
                 f"{where} attackers on {about} may have an advantage of {least}{share} ({by}); the "
-                f"limit is {percent(limit)}."
+                f"limit is {limit_text(limit)}."
             )
             found.append((_ABOVE, "error", text, float(noise)))
         else:

@@ -12,7 +12,7 @@ from skleak.influence.leakage import leakage_model
 from skleak.influence.state import FitState
 from skleak.utils._blocks import Blocks
 from skleak.utils._features import feature_labels, is_single_feature, resolve_features
-from skleak.utils._records import checked_labels
+from skleak.utils._records import checked_labels, label_array
 from skleak.utils._typing import Array, FloatArray
 from skleak.utils.blocks._dask import aligned_chunks, is_large
 from skleak.utils.sources import is_large_source, series_array
@@ -110,7 +110,7 @@ def _large_labels(groups: Any, X: Any, names: Array | None) -> Any:
     if is_single_feature(groups):
         return X[:, int(resolve_features(groups, names, X.shape[1], "groups")[0])]
     if not is_large(groups) and not hasattr(groups, "to_dask_array"):
-        groups = np.asarray(groups.to_numpy() if hasattr(groups, "to_numpy") else groups)
+        groups = label_array(groups)
     elif not is_large(groups):
         groups = series_array(groups, "groups")
     if groups.ndim != 1 or groups.shape[0] != X.shape[0]:

@@ -166,6 +166,23 @@ def percent(share: float, up: bool = False, within: float = math.nan) -> str:
     return (text.rstrip("0").rstrip(".") if digits else text) + "%"
 
 
+def limit_text(limit: float) -> str:
+    """Write a limit with all its digits: others are compared with it."""
+    return f"{100.0 * limit:.10g}%"
+
+
+def beside_limit(share: float, limit: float, *, up: bool = False, within: float = math.nan) -> str:
+    """Write a share, with digits enough to read as above a limit, or as within it, as it is."""
+    text = percent(share, up=up, within=within)
+    rounding = math.ceil if up else round
+    for digits in range(1, 9):
+        read = float(text.strip("<>%").replace(",", "")) if share > 0.0 else 0.0
+        if (read > 100.0 * limit) == (share > limit) or not math.isfinite(share):
+            break
+        text = f"{rounding(100.0 * share * 10.0**digits) / 10.0**digits:,.{digits}f}%"
+    return text
+
+
 def attack_label(name: Any) -> str:
     """Name of an attack for people; a user's own name as it is."""
     return _ATTACKS.get(str(name), str(name))

@@ -31,9 +31,18 @@ def row_labels(records: Any) -> pd.Index | None:
     return index if isinstance(index, pd.Index) else None
 
 
+def label_array(groups: Any) -> Array:
+    """Return labels as an array; NumPy alone makes the text "nan" of a label missing in a list."""
+    labels = np.asarray(groups.to_numpy() if hasattr(groups, "to_numpy") else groups)
+    if labels.dtype.kind == "U" and not hasattr(groups, "dtype"):
+        own = np.array(groups, dtype=object)
+        return own if pd.isna(own).any() else labels
+    return labels
+
+
 def checked_labels(groups: Any, n: int) -> Array:
     """Return labels as an array, one for each of n records and none missing."""
-    labels = np.asarray(groups.to_numpy() if hasattr(groups, "to_numpy") else groups)
+    labels = label_array(groups)
     if labels.shape != (n,):
         raise ValueError(
             f"`groups` must hold one label per record: expected {n}, or the name of a column; got "

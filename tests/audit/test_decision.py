@@ -15,10 +15,12 @@ from sklearn.tree import DecisionTreeClassifier
 from skleak.adversary.knowledge import find_secret, read_secret
 from skleak.audit import LeakageAuditor, MembershipAuditor
 from skleak.audit.games.attribute._dependence import related_columns
+from skleak.audit.report._advice import advice
 from skleak.audit.report._findings import facts
+from skleak.audit.report._sentences import findings
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 from skleak.metrics import EXCEEDED
-from skleak.rendering import percent
+from skleak.rendering import beside_limit, limit_text, percent
 from skleak.rendering.results import middle_noise, most_exposed
 
 BASELINES = ["prior", "imputation"]
@@ -245,6 +247,59 @@ def test_a_failed_mechanism_is_told_first(make_audit):
     assert summary["decision"]["status"] == "invalid"
     fine = replace(report, checks=checks.assign(passed=True))
     assert facts(fine)[0]["decision"]["status"] == "kept"
+
+
+def test_nothing_is_bounded_where_the_mechanism_failed(audits_of_people):
+    """Not in the tables, of a person, in an overview or in a dossier."""
+    for kind, fine in audits_of_people.items():
+        failed = fine.checks.assign(passed=False)
+        if failed.empty:
+            failed = pd.DataFrame({"noise_scale": [0.1], "check": "spread", "passed": False})
+            failed = failed.assign(n_releases=3, statistic=2.0, p_value=1e-9)
+        report = replace(fine, checks=failed)
+        report = replace(report, findings=findings(report))
+        assert "oes not" not in advice(facts(report)[0]["decision"])
+        assert "No attack" not in report.findings[0], kind
+        assert report.largest_advantages()["at_least"].all()
+        assert not any(name.endswith("/largest_advantage") for name in report.to_metrics())
+        assert "| within |" not in report.to_markdown()
+        person = report.person(report.records["label"].iloc[0])
+        assert person.table["bound"].isna().all()
+        assert np.isnan(facts(report)[0]["decision"]["n_above"])
+        for text in ("edpb", "dpia", "nist"):
+            evidence = json.dumps(report.to_dossier(text).to_dict()["criteria"])
+            assert "Bounds hold" not in evidence
+            assert "bounds on the release hold" not in evidence
+
+
+def test_sentences_write_what_tables_write():
+    """An attack's advantage has the digits of its interval, and none reads as within a limit."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(40, 3))
+    y = np.where(X[:, 0] + rng.normal(size=40) > 0.0, "ill", "well")
+    for seed in range(3):
+        auditor = MembershipAuditor(DecisionTreeClassifier(max_depth=2), n_releases=6)
+        report = auditor.set_params(random_state=seed, max_advantage=0.5).fit(X, y).report_
+        (_, row), *_ = report.largest_advantages().iterrows()
+        own = report.results.set_index("attack").loc[row["source"]]
+        half = 0.5 * (own["advantage_high"] - own["advantage_low"])
+        written = percent(row["advantage"], within=half)
+        assert f"has one of {written};" in report.findings[0]
+        assert f"| at least {written} (" in report.to_markdown()
+
+
+def test_a_share_reads_as_above_a_limit_or_within_it_as_it_is():
+    for share, limit, up, text in (
+        (0.123, 0.125, True, "12.3%"),
+        (0.123, 0.13, True, "13%"),
+        (0.052, 0.05, False, "5.2%"),
+        (0.0501, 0.05, False, "5.01%"),
+        (0.05, 0.05, True, "5%"),
+        (0.0499999, 0.05, True, "5%"),
+    ):
+        assert beside_limit(share, limit, up=up, within=0.1 * (not up)) == text
+    for limit, text in ((0.125, "12.5%"), (0.07, "7%"), (0.0001, "0.01%"), (1.0, "100%")):
+        assert limit_text(limit) == text
 
 
 def test_columns_that_determine_a_secret_are_named():

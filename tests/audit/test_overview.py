@@ -75,8 +75,11 @@ def test_a_card_may_be_that_of_a_release(reported):
     cards = pytest.importorskip("skops.card")
     X, y, reports, _ = reported
     noisy = PrivateLinearRegression(noise_scale=0.5, alpha=0.1).fit(X, y)
-    card = reports["categorical"].to_model_card(cards.Card(noisy.release()))
-    assert not persons_in(card.render(), X, y, reports["categorical"].records)
+    records, released = reports["categorical"].records, noisy.release()
+    # Coefficients, drawn anew, may read as a value of somebody by chance.
+    by_chance = persons_in(cards.Card(released).render(), X, y, records)
+    card = reports["categorical"].to_model_card(cards.Card(released))
+    assert persons_in(card.render(), X, y, records) == by_chance
 
 
 @pytest.mark.parametrize("kind", KINDS)

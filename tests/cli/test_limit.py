@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -128,3 +130,27 @@ def test_what_is_not_known_does_not_pass():
     passed, line = judge(audit, 1.0)
     assert not passed
     assert "1 (not known)" in line
+
+
+def test_without_a_bound_no_limit_is_kept():
+    """An attack that finds little says nothing of others."""
+    audit = report([row(1.0, "white_box", 0.02), row(1.0, "black_box", 0.01)], bounds=())
+    table = audit.largest_advantages()
+    assert table.iloc[0].tolist() == [pytest.approx(0.02), "white_box", True]
+    passed, line = judge(audit, 0.05)
+    assert not passed
+    assert "NOT KNOWN" in line
+    assert "at least `white_box` 2%" in line
+
+
+def test_where_the_noise_is_not_what_is_stated_no_limit_is_kept():
+    audit = report([row(1.0, "white_box", 0.02, 0.52), row(9.0, "white_box", 0.01, 0.51)])
+    assert judge(audit, 0.05)[0]
+    checks = pd.DataFrame({"noise_scale": [1.0, 9.0], "check": "spread", "passed": [False, True]})
+    audit = replace(audit, checks=checks)
+    assert audit.largest_advantages()["at_least"].all()
+    passed, line = judge(audit, 0.05)
+    assert not passed
+    assert "NOT KNOWN" in line
+    assert "no bound holds" in line
+    assert judge(replace(audit, checks=checks.assign(passed=True)), 0.05)[0]

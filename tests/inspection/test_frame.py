@@ -196,6 +196,9 @@ def test_bad_input_is_told(people):
         LeakageFrame({"loss": y}, ["a", "b", "c"])
     with pytest.raises(ValueError, match="1 missing labels"):
         LeakageFrame({"loss": [1.0, 2.0]}, ["a", None])
+    for groups in (["a", np.nan], {"ward": ["a", np.nan], "sex": ["f", "m"]}):
+        with pytest.raises(ValueError, match="1 missing labels"):
+            LeakageFrame({"loss": [1.0, 2.0]}, groups)
     with pytest.raises(ValueError, match="infinite for 1 of 2 records"):
         LeakageFrame({"loss": [1.0, np.inf]}, ["a", "b"])
     with pytest.raises(ValueError, match="must not hold NaN"):
@@ -208,3 +211,13 @@ def test_bad_input_is_told(people):
     for call in (frame.difference, frame.ratio):
         with pytest.raises(ValueError, match="`method` must be"):
             call("between")
+
+
+@pytest.mark.slow
+def test_intervals_of_skewed_losses_hold_as_often_as_is_said():
+    """In 84% of samples of ten, at 95%: 4,000 samples tell it to within 2.4 percentage points."""
+    rng = np.random.default_rng(0)
+    frame = LeakageFrame({"loss": rng.lognormal(size=40_000)}, np.repeat(np.arange(4_000), 10))
+    low, high = (frame.by_group[f"loss_{end}"] for end in ("low", "high"))
+    held = np.mean((low <= np.exp(0.5)) & (np.exp(0.5) <= high))
+    assert abs(held - 0.84) < 0.024

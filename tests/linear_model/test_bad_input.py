@@ -325,6 +325,7 @@ def test_rows_beyond_the_promised_norm(classes, form):
         ),
         ({"per": "group", "groups": np.ones((60, 2))}, ValueError, "got shape (60, 2)"),
         ({"per": "group", "groups": [None, *range(59)]}, ValueError, "1 missing labels. Give"),
+        ({"per": "group", "groups": ["a", np.nan] * 30}, ValueError, "30 missing labels. Give"),
         ({"per": "group", "groups": "sex"}, ValueError, "`groups` names the unknown column 'sex'"),
         ({"constrained": True}, ValueError, "Pass all columns of the block as a list in `featu"),
         ({"constrained": True, "features": "age"}, ValueError, "block of at least two columns"),

@@ -6,7 +6,17 @@ from typing import Any
 import numpy as np
 
 from skleak.audit.report._decision import EXCEEDS, INVALID, KEPT
-from skleak.rendering import attack_label, code, count, number, percent, plural, shorten
+from skleak.rendering import (
+    attack_label,
+    beside_limit,
+    code,
+    count,
+    limit_text,
+    number,
+    percent,
+    plural,
+    shorten,
+)
 
 # Records named one by one; more are counted.
 N_NAMED = 5
@@ -27,7 +37,7 @@ def advice(found: Mapping[str, Any], *, names: bool = True) -> str:
 
 
 def _kept(found: Mapping[str, Any]) -> str:
-    at = percent(max(found["advantage"], 0.0), up=True)
+    at = beside_limit(max(found["advantage"], 0.0), found["limit"], up=True)
     name = _name(found)
     if not np.isnan(found["at_most"]):
         return f"{name[:1].upper()}{name[1:]} keeps {_limit(found)}: {_removed(found)}"
@@ -46,23 +56,24 @@ def _exceeds(found: Mapping[str, Any]) -> str:
         return f"{start}{_removed(found)}"
     if found["source"] == "bound":
         return f"{start}it may be up to {up} on average"
-    return f"{start}{code(found['source'])} has one of {percent(found['advantage'])}"
+    share = beside_limit(found["advantage"], found["limit"], within=found["half_width"])
+    return f"{start}{code(found['source'])} has one of {share}"
 
 
 def _removed(found: Mapping[str, Any]) -> str:
     """Say which share of the squared error attackers with the prior of a number remove."""
-    best, most = found["best"], percent(found["at_most"], up=True)
+    best, most = found["best"], beside_limit(found["at_most"], found["limit"], up=True)
+    share = percent(best["advantage"], within=best["half_width"])
     name = attack_label(best["attack"])
     known = distribution(found["kind"], found["attribute"])
     said = f"attackers who know {known} remove at most {most} of the squared error on average"
     if best["exceeded"] and best["advantage"] > found["at_most"]:
-        share = percent(best["advantage"])
         return f"{said} by the bound, which the {name} exceeds with {share} (see below)"
     if best["failed"] or not best["advantage"] > 0.0:
         return f"{said} (those played, none)"
     if best["advantage"] >= found["at_most"]:
         return f"{said} (the best played, the {name}, as much as far as chance lets tell)"
-    return f"{said} (the best played, the {name}, {percent(best['advantage'])})"
+    return f"{said} (the best played, the {name}, {share})"
 
 
 def distribution(kind: str, attribute: Any) -> str:
@@ -77,7 +88,7 @@ def _unknown(found: Mapping[str, Any]) -> str:
     which = "any noise scale audited" if found["n_scales"] > 1 else _name(found)
     played = "no attack played does better than guessing"
     if not best["failed"] and best["advantage"] > 0.0:
-        share = percent(best["advantage"])
+        share = beside_limit(best["advantage"], found["limit"], within=best["half_width"])
         played = f"the best attack played, {code(best['attack'])}, has one of {share}"
     if found["n_scales"] > 1:
         played = f"at noise scale {number(found['noise'])} {played}"
@@ -98,7 +109,7 @@ def _name(found: Mapping[str, Any]) -> str:
 def _limit(found: Mapping[str, Any]) -> str:
     over = "the prior" if found["kind"] == "categorical" else "guessing"
     whose = "unbiased attacks, and of those played," if found["unbiased"] else "attackers"
-    return f"the advantage of {whose} over {over} within {percent(found['limit'])}"
+    return f"the advantage of {whose} over {over} within {limit_text(found['limit'])}"
 
 
 def _cost(found: Mapping[str, Any]) -> str:
@@ -118,7 +129,7 @@ def _for_whom(found: Mapping[str, Any], names: bool) -> str:
     n, bound = found["n_above"], found["by"] == "bound"
     if np.isnan(n):
         return ""
-    limit = percent(found["limit"])
+    limit = limit_text(found["limit"])
     own = "their own bound" if bound else "the advantage of the best attack played"
     if n == 0:
         beyond = "" if bound else ", by more than chance explains"

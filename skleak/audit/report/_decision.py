@@ -16,6 +16,7 @@ from skleak.rendering.results import (
     derived,
     gained,
     guess_success,
+    half_width,
     levels,
     made_at_once,
     own_advantages,
@@ -41,12 +42,13 @@ def decision(report: AuditFacts) -> dict[str, Any]:
     if report.results.empty:
         return {}
     limit, table = limit_of(report), largest_advantages(report)
-    at_most = _shares(report)
+    failed = mechanism_failed(report)
+    at_most = _shares(report) * (math.nan if failed else 1.0)
     bounded = (table["source"] == "bound") | at_most.notna()
     states = [_state(*row, limit) for row in zip(table["advantage"], bounded, strict=True)]
     status = next((s for s in (KEPT, UNKNOWN) if s in states), EXCEEDS)
     k = states.index(KEPT) if status == KEPT else len(states) - 1
-    if _mechanism_failed(report):
+    if failed:
         status = INVALID
     noise = float(table.index[k])
     best: Any = best_rows(report).loc[noise]
@@ -57,6 +59,8 @@ def decision(report: AuditFacts) -> dict[str, Any]:
         "noise": noise,
         "advantage": float(table["advantage"].iloc[k]),
         "source": table["source"].iloc[k],
+        # Of what an attack gained: half of its interval, by which it is written.
+        "half_width": half_width(report, noise, str(table["source"].iloc[k])),
         "kind": report.kind,
         "attribute": report.attribute,
         "secrets": report.settings["secrets"],
@@ -68,13 +72,14 @@ def decision(report: AuditFacts) -> dict[str, Any]:
         "best": {
             "attack": best["attack"],
             "advantage": best["gained"],
+            "half_width": half_width(report, noise, str(best["attack"])),
             "failed": best["failed"],
             "exceeded": best["verdict"] == EXCEEDED,
         },
         "utility": utility(report, noise),
         "named_by": report.settings["labels"],
         "n_targets": report.settings["n_targets"],
-        **_above(report, noise, limit),
+        **(_above(report, noise, limit) | ({"n_above": math.nan} if failed else {})),
     }
 
 
@@ -87,8 +92,9 @@ def largest_advantages(report: AuditFacts) -> pd.DataFrame:
     the actual secrets, and knows more than imputation does without the model.
     Where there is no bound it is that of the best attack played. For a number, or whole records, it
     is the share of the squared error that attackers with the prior remove on average, or that of an
-    attack which was found to exceed it. Where no such bound is known, but that for unbiased attacks
-    is, others may have more than was played. Attacks that do not look at the model do not count.
+    attack which was found to exceed it. Where no such bound is known, or the noise was found not to
+    be what bounds suppose, others may have more. Attacks that do not look at the model do not
+    count.
 
     Returns: index ``noise_scale``; ``advantage`` (NaN where nothing is known), ``source``
     (``bound`` or the name of an attack), and ``at_least``: whether other attackers may have more.
@@ -99,9 +105,8 @@ def largest_advantages(report: AuditFacts) -> pd.DataFrame:
     rows = []
     # A bound for unbiased attacks says nothing of others, and what was played only what is reached.
     unbiased = "cramer_rao" in report.bounds and SHARE not in report.records
-    if unbiased:
+    if unbiased or mechanism_failed(report):
         bounds = bounds * math.nan
-    only_bound = not counts_success(report) and "cramer_rao" in report.bounds
     for noise, bound in bounds.items():
         at = played[played["noise_scale"] == noise]
         if not math.isnan(bound) and (counts_success(report) or SHARE in report.records):
@@ -113,7 +118,7 @@ def largest_advantages(report: AuditFacts) -> pd.DataFrame:
         if not math.isnan(bound):
             found.insert(0, (float(bound), "bound"))
         largest = max(found, key=lambda each: each[0], default=(math.nan, "nothing"))
-        rows.append((*largest, only_bound and math.isnan(bound)))
+        rows.append((*largest, math.isnan(bound)))
     return pd.DataFrame(rows, columns=["advantage", "source", "at_least"], index=bounds.index)
 
 
@@ -158,7 +163,8 @@ def _shares(report: AuditFacts) -> pd.Series:
     return first[SHARE].astype(float)
 
 
-def _mechanism_failed(report: AuditFacts) -> bool:
+def mechanism_failed(report: AuditFacts) -> bool:
+    """Return True if the noise was found not to be what bounds suppose: none of them holds."""
     checks = report.checks
     return not checks.empty and not bool(checks["passed"].astype(bool).all())
 

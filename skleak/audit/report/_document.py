@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from skleak._version import __version__
+from skleak.audit.report._decision import mechanism_failed
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._findings import judged_rows
 from skleak.audit.report._glossary import glossary
@@ -148,6 +149,8 @@ def _attack_card(report: AuditFacts, term: str, row: Any) -> Card:
 
 def _bound_card(report: AuditFacts, term: str, bound: pd.DataFrame) -> Card:
     name, advantages = bound["bound"].iloc[0], record_advantages(report)["mean"].to_numpy()
+    if mechanism_failed(report):
+        return Card(term, "none", "the noise is not what the model states", "bad")
     if name is None:
         membership = report.kind == "membership"
         if report.unbounded:
@@ -221,6 +224,8 @@ def _figure(report: AuditFacts, figures: bool) -> Block:
         )
     if guesses and merged_bounds(report).empty:
         caption.append("No bound on other attacks is known.")
+    elif mechanism_failed(report):
+        caption.append("The bounds are for the noise stated, and do not hold.")
     elif guesses:
         prior = report.kind == "categorical"
         when = " when secrets are drawn from the stated prior" if prior else ""

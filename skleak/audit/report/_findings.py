@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.audit.report._decision import decision
+from skleak.audit.report._decision import decision, mechanism_failed
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._noise import noise_findings
 from skleak.metrics import (
@@ -105,6 +105,7 @@ def _summary(report: AuditFacts) -> Finding:
     elif not counts_success(report) and not np.isnan(imputation):
         imputation = float(imputation_error(report).loc[noise])
     membership = report.kind == "membership"
+    failed = mechanism_failed(report)
     found = {
         "attack": row["attack"],
         "failed": bool(row["failed"]),
@@ -115,10 +116,10 @@ def _summary(report: AuditFacts) -> Finding:
         "guess": row["baseline"] if counts_success(report) else prior_error(report).loc[noise],
         "imputation": imputation,
         "floor": row["lower_bound"] if membership and gives_away(row) else np.nan,
-        "bound": bound["bound"],
+        "bound": None if failed else bound["bound"],
         "limit": bound["value"],
         "smallest": at["cramer_rao"].astype(float).min() if "cramer_rao" in at else np.nan,
-        "with_prior": SHARE in at,
+        "with_prior": SHARE in at and not failed,
         **_least_error(at, levels(report).loc[noise]),
         "decision": decision(report),
         "beyond": _beyond(report, noise, float(bound["value"])),
@@ -128,6 +129,8 @@ def _summary(report: AuditFacts) -> Finding:
         "n_targets": report.settings["n_targets"],
         "n_records": report.settings["n_records"],
     }
+    if failed:
+        found["unbounded"] = "the noise is not what the model states"
     return Finding("summary", _context(report, noise) | found)
 
 
@@ -346,6 +349,7 @@ def _exposed(report: AuditFacts) -> Finding | None:
         "share": first["exposure"],
         "n_targets": report.settings["n_targets"],
         "n_beyond": _beyond_chance(report, str(source)) if membership else 0,
+        "failed": mechanism_failed(report),
     }
     return Finding("exposed", _context(report, middle_noise(report)) | found)
 

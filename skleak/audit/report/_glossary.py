@@ -2,7 +2,7 @@
 
 from skleak.audit.report._facts import AuditFacts
 from skleak.metrics import BIASED, CONSISTENT, EXCEEDED, INCOMPARABLE, VACUOUS
-from skleak.rendering import percent
+from skleak.rendering import limit_text
 from skleak.rendering.results import SHARE, counts_success
 
 _VERDICTS = {
@@ -50,7 +50,7 @@ def glossary(report: AuditFacts) -> tuple[tuple[str, str], ...]:
     rows.append(
         (
             "Limit",
-            f"The advantage that is tolerated, here {percent(report.settings['max_advantage'])} "
+            f"The advantage that is tolerated, here {limit_text(report.settings['max_advantage'])} "
             "on average over records: `max_advantage`, on the command line `--fail-above`.",
         )
     )

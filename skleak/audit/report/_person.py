@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skleak.audit.report._decision import mechanism_failed
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._labels import find_label
 from skleak.metrics import multiplicity_correction, p_value_exceeds
@@ -19,8 +20,10 @@ from skleak.rendering import (
     Section,
     Table,
     attack_label,
+    beside_limit,
     bound_label,
     code,
+    limit_text,
     number,
     percent,
     plural,
@@ -162,10 +165,12 @@ def person_audit(report: AuditFacts, label: Any) -> PersonAudit:
 def _table(report: AuditFacts, at: pd.DataFrame) -> pd.DataFrame:
     guesses, prior = counts_success(report), at["prior"].astype(float)
     known = at[[name for name in _BOUNDS if name in at]].astype(float)
+    if failed := mechanism_failed(report):
+        known = known * np.nan  # None holds.
     bound = known.min(axis=1) if guesses else known.min(axis=1).clip(upper=prior)
     names = [_first(row, guesses) for _, row in known.iterrows()]
     gain = _advantage(bound, prior, guesses)
-    if SHARE in at:
+    if SHARE in at and not failed:
         # The number may be any: its errors are means over the prior, not about the true one.
         gain = at[SHARE].astype(float)
         bound = (1.0 - gain) * at["prior_variance"].astype(float)
@@ -289,7 +294,7 @@ def _whose(person: PersonAudit) -> str:
 
 def _kept(person: PersonAudit) -> list[str]:
     """Say from which noise on the bound of the person is within the limit."""
-    table, limit = person.table, percent(person.max_advantage)
+    table, limit = person.table, limit_text(person.max_advantage)
     of = "" if counts_success(person) else f" of {_whose(person)}"
     if table["bound_advantage"].isna().all():
         return []
@@ -302,5 +307,6 @@ def _kept(person: PersonAudit) -> list[str]:
         ]
     return [
         f"The bound on the advantage{of} about this person is within {limit} at noise scale "
-        f"{number(kept.index[0])}: {percent(max(kept.iloc[0], 0.0), up=True)}."
+        f"{number(kept.index[0])}: "
+        f"{beside_limit(max(kept.iloc[0], 0.0), person.max_advantage, up=True)}."
     ]

@@ -100,17 +100,17 @@ class AuditReport(AuditFacts, SharedReport):
         """Return the largest advantage over the prior that an attacker may have.
 
         A bound counts where one is known, on average over secrets drawn from the prior, and an
-        attack that was found to exceed it and knows more than imputation does. Elsewhere the best
-        attack played counts. For a number it is the share of the squared error that attackers with
-        its prior remove on average, or an attack played; of whole records only attacks played are
-        known. Attacks that do not look at the model do not count.
+        attack that was found to exceed it and knows more than imputation does. Elsewhere, and where
+        the noise is not what the model states, the best attack played counts, and others may have
+        more. For a number, or whole records, it is the share of the squared error that attackers
+        with the prior remove on average. Attacks that do not look at the model do not count.
 
         Returns
         -------
         DataFrame
             Index ``noise_scale``: ``advantage``, NaN where nothing is known; ``source``: "bound",
-            the name of an attack, or "nothing"; ``at_least``: whether attackers with a prior may
-            have more.
+            the name of an attack, or "nothing"; ``at_least``: whether other attackers may have
+            more, as no bound holds.
         """
         return largest_advantages(self)
 

@@ -297,7 +297,8 @@ def _exposed(found: Finding) -> str:
         by = "the best possible attack guesses the first right with probability"
         if source == "tightest_bound":
             by = "the bound on the probability that an attack guesses the first right is"
-        said += f": {by} {percent(found['value'])}, against {percent(found['guess'])} from its "
+        most = percent(found["value"], up=True)
+        said += f": {by} {most}, against {percent(found['guess'])} from its "
         said += "prior alone."
     elif found["kind"] == "membership":
         said += _among_many(found, source.removeprefix("success_"))
@@ -306,6 +307,8 @@ def _exposed(found: Finding) -> str:
             f": the best attack played guesses the first right with frequency "
             f"{percent(found['value'])}, against {percent(found['guess'])} from its prior alone."
         )
+    if found["failed"]:
+        said += " That supposes the noise which is stated, and does not hold."
     return sentence(said)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.audit.report._decision import decision
+from skleak.audit.report._decision import decision, mechanism_failed
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._findings import independent
 from skleak.metrics import BIASED, CONSISTENT, EXCEEDED, INCOMPARABLE, VACUOUS
@@ -39,6 +39,7 @@ from skleak.rendering.results import (
 )
 
 Show = Callable[[Any], str]
+_rounded_up: Show = partial(percent, up=True)
 _SHORT = {
     CONSISTENT: "consistent",
     EXCEEDED: "EXCEEDED",
@@ -136,7 +137,7 @@ def _guesses(report: AuditFacts) -> list[Column]:
             columns.append(_measured("Advantage over imputation", results, name, percent, None))
     # Of no attack that uses more than the prior of the bound.
     limit = limit.where(results["verdict"] != INCOMPARABLE)
-    return [*columns, _column("Tightest bound", limit, lambda value: percent(value, up=True))]
+    return [*columns, _column("Tightest bound", limit, _rounded_up)]
 
 
 def _errors(report: AuditFacts) -> list[Column]:
@@ -152,7 +153,7 @@ def _errors(report: AuditFacts) -> list[Column]:
             _column(
                 "Squared error removed at most",
                 results[SHARE],
-                partial(percent, up=True),
+                _rounded_up,
             )
         ]
     over = Column(
@@ -213,7 +214,9 @@ def bounds_table(report: AuditFacts) -> tuple[Block, ...]:
     if bounds.empty:
         caption = "No bound is known." if report.bounds else "No bound was computed."
         caption = f"{report.unbounded.capitalize()}." if report.unbounded else caption
-    up: Show = (lambda value: percent(value, up=True)) if guesses else root
+    if mechanism_failed(report):
+        caption += " All are for the noise stated, which is not what was found: none holds."
+    up: Show = _rounded_up if guesses else root
     show: Show = percent if guesses else root
     rows = [(str(name), _texts(bounds[name], up)) for name in bounds.columns]
     rows.append(
@@ -268,7 +271,7 @@ def group_table(report: AuditFacts) -> tuple[Block, ...]:
         _column(
             names.get(name) or attack_label(name.removeprefix(start)),
             table[name],
-            percent if guesses or name == SHARE else number,
+            _rounded_up if name in ("bayes", SHARE) else percent if guesses else number,
         )
         for name in table.columns
         if name not in about
@@ -288,17 +291,18 @@ def exposed_table(report: AuditFacts) -> tuple[Block, ...]:
         distance = ("Fisher information loss", "information loss")
     prior, best = "Prior" if guesses else "Guessing the mean", "Best attack played"
     best = _SOURCES.get(str(top.attrs["source"]), best)
+    source = str(top.attrs["source"])
+    value: Show = _rounded_up if source in ("bayes", "tightest_bound") else show
     labels = tuple(shorten(label, 40) for label in top["label"])
     columns = [Column("Record", labels, short="record", kind="name")]
     if top["eta"].notna().any():
         columns.append(_column(distance[0], top["eta"], number, distance[1]))
     columns += [
         _column(prior, top["prior"], show, prior.lower()),
-        _column(best, top["value"], show, best.lower()),
+        _column(best, top["value"], value, best.lower()),
     ]
     if top.attrs["source"] == SHARE:
-        up = partial(percent, up=True)
-        columns.append(_column("Removed at most", top["exposure"], up, "removed at most"))
+        columns.append(_column("Removed at most", top["exposure"], _rounded_up, "removed at most"))
     caption = (
         f"Named by {shorten(report.settings['labels'], 60)}{_at_middle(report)}. The records "
         f"themselves are not in this report.{_decided_elsewhere(report)}"

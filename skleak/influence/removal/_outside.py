@@ -90,7 +90,7 @@ def _bounded(state: FitState, removal: Neighbors, longest: float) -> FloatArray:
     steps = removal.first_steps()
     lengths = np.linalg.norm(state.noise.whitened(steps), axis=1)
     if removal.rest.loss.quadratic:
-        return lengths
+        return np.where(removal.rounding_error(steps) > _ROUNDING, np.inf, lengths)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         energy = np.sqrt(removal.energy(steps)) * (1.0 + _ROUNDING)
         rho = np.sqrt(longest / removal.remaining) * (1.0 + _ROUNDING)

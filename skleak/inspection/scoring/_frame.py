@@ -47,7 +47,8 @@ class LeakageFrame:
     The means are those of these records, without error. Intervals are about the group that the
     records are a sample of: they say what other people of the same group would change, not what
     other noise would. Without a known range they are Student's, which take means of groups to be
-    near normal, and of a group of one record are infinite; of `bounded` measures they are those of
+    near normal (of ten records with lognormal losses of spread 1 an interval at 95% holds in 84% of
+    samples), and of a group of one record are infinite; of `bounded` measures they are those of
     Gaffke, which suppose nothing of the distribution (`skleak.metrics.mean_interval`). Records
     count as independent, though one model was made of all of them.
 

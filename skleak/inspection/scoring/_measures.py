@@ -15,6 +15,7 @@ from skleak.rendering.results import (
     own_advantages,
 )
 from skleak.utils._arguments import check_numbers
+from skleak.utils._records import label_array
 from skleak.utils._typing import FloatArray
 
 # Advantages that may lie a rounding outside of [0, 1].
@@ -50,13 +51,13 @@ def checked(measures: Mapping[str, npt.ArrayLike]) -> dict[str, FloatArray]:
 def group_labels(groups: Any, n: int) -> "pd.Series":
     """Label of each record's group, (n,); of several columns a label of each combination."""
     if isinstance(groups, Mapping | pd.DataFrame):
-        table = pd.DataFrame({str(name): np.asarray(groups[name]) for name in groups})
+        table = pd.DataFrame({str(name): group_labels(groups[name], n) for name in groups})
         name = "\n".join(map(str, table.columns))
         labels = pd.Series(list(zip(*(table[one] for one in table), strict=True)), name=name)
         missing = table.isna().any(axis=1)
     else:
         name = str(getattr(groups, "name", None) or "group")
-        labels = pd.Series(np.asarray(groups), name=name)
+        labels = pd.Series(label_array(groups), name=name)
         missing = labels.isna()
     if len(labels) != n:
         raise ValueError(

@@ -43,12 +43,14 @@ from skleak.rendering.results._results import (
     tightest,
     tightest_first,
 )
+from skleak.rendering.results._written import advantage_text, half_width
 
 __all__ = [
     "BASELINES",
     "KINDS",
     "SHARE",
     "Histogram",
+    "advantage_text",
     "best_rows",
     "bound_advantages",
     "counted_quantiles",
@@ -65,6 +67,7 @@ __all__ = [
     "group_records",
     "grouped",
     "guess_success",
+    "half_width",
     "imputation_error",
     "leakage_histogram",
     "levels",

@@ -1,13 +1,28 @@
 """Sentences of evidence that the numbers of an audit support, about nobody in particular."""
 
 import math
+from functools import partial
 from typing import Any
 
 from skleak.audit.report._advice import advice
-from skleak.audit.report._decision import decision, largest_advantages, limit_of, utility
+from skleak.audit.report._decision import (
+    decision,
+    largest_advantages,
+    limit_of,
+    mechanism_failed,
+    utility,
+)
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report.overview._overview import allowed
-from skleak.rendering import attack_label, code, count, number, percent, plural
+from skleak.rendering import (
+    attack_label,
+    code,
+    count,
+    limit_text,
+    number,
+    percent,
+    plural,
+)
 from skleak.rendering.results import BASELINES, best_rows, levels
 
 _ATTACKED = {"membership": "membership", "record": "whole records"}
@@ -17,6 +32,8 @@ _INFERENCE = {
     "record": "reconstruction",
     "membership": "membership inference",
 }
+
+_NO_BOUND = "The noise is not what the model states: no bound of this audit holds."
 
 
 def what(report: AuditFacts) -> str:
@@ -49,7 +66,7 @@ def every_record(report: AuditFacts) -> str:
     at = f"at noise scale {number(found['noise'])}" if found["noise"] else "without noise"
     return (
         f"{start} For {count(n)} of {of} {by} the record itself is above "
-        f"{percent(limit_of(report))}, {at}. {confidential}"
+        f"{limit_text(limit_of(report))}, {at}. {confidential}"
     )
 
 
@@ -74,7 +91,9 @@ def bounds_known(report: AuditFacts) -> str:
     if report.unbounded:
         return f"Nothing bounds attacks that were not played: {report.unbounded}."
     table = largest_advantages(report)
-    told = ", ".join(f"{allowed(row)} {_at(float(noise))}" for noise, row in table.iterrows())
+    told = ", ".join(
+        f"{allowed(report, noise, row)} {_at(float(noise))}" for noise, row in table.iterrows()
+    )
     if (table["source"] != "bound").any() or table["at_least"].any():
         return (
             "Attacks of any kind are not bounded at every noise scale, or one that was played "
@@ -84,6 +103,24 @@ def bounds_known(report: AuditFacts) -> str:
         "Bounds hold for attacks of any kind that see the release, whether they read its "
         f"parameters or ask it: largest advantage {told}. See the assumptions."
     )
+
+
+def queries(report: AuditFacts) -> str:
+    """Say what bounds tell of answers to queries."""
+    if report.unbounded:
+        return "The model was asked, and nothing bounds what other questions tell."
+    if mechanism_failed(report):
+        return f"{_NO_BOUND} Nothing bounds what questions tell."
+    return "Answers to queries are functions of the release: bounds on the release hold for them."
+
+
+def grounds(report: AuditFacts) -> str:
+    """Say on what the results rest: bounds, or the attacks that were played."""
+    if report.unbounded:
+        return "The results of this audit are those of the attacks played; none is a bound."
+    if mechanism_failed(report):
+        return f"{_NO_BOUND} The results are those of the attacks played."
+    return "The bounds of this audit are theoretical: they hold under the assumptions below."
 
 
 def processing(report: AuditFacts) -> tuple[str, ...]:
@@ -157,4 +194,5 @@ def _gain(report: AuditFacts, row: Any) -> str:
         value, low, high = (float(best.loc[row["noise_scale"], name]) for name in names)
     else:
         value, low, high = (float(row[f"advantage{end}"]) for end in ("", "_low", "_high"))
-    return f"{percent(value)} ({percent(low)} to {percent(high)})"
+    share = partial(percent, within=0.5 * (high - low))
+    return f"{share(value)} ({share(low)} to {share(high)})"

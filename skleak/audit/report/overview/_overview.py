@@ -5,7 +5,12 @@ from functools import partial
 from typing import Any
 
 from skleak.audit.report._advice import advice
-from skleak.audit.report._decision import KEPT, decision, largest_advantages, limit_of
+from skleak.audit.report._decision import (
+    KEPT,
+    decision,
+    largest_advantages,
+    limit_of,
+)
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._findings import judged_rows
 from skleak.metrics import EXCEEDED
@@ -20,6 +25,7 @@ from skleak.rendering import (
     check_enough,
     code,
     count,
+    limit_text,
     number,
     numbers,
     percent,
@@ -27,7 +33,7 @@ from skleak.rendering import (
     rounded,
     shorten,
 )
-from skleak.rendering.results import best_rows, levels, made_at_once
+from skleak.rendering.results import advantage_text, best_rows, levels, made_at_once
 
 
 @made_at_once
@@ -86,11 +92,11 @@ def noise_table(report: AuditFacts) -> Table:
         Column("Noise scale", tuple(_noise(scale) for scale in largest.index), short="noise"),
         Column(
             "Largest advantage of attackers",
-            tuple(allowed(row) for _, row in largest.iterrows()),
+            tuple(allowed(report, noise, row) for noise, row in largest.iterrows()),
             short="largest",
             kind="words",
         ),
-        Column(f"Limit {percent(limit)}", tuple(kept), short="limit", kind="words"),
+        Column(f"Limit {limit_text(limit)}", tuple(kept), short="limit", kind="words"),
         Column("Best attack played", tuple(named), short="attack", kind="words"),
         Column("Its advantage", tuple(played), short="gains", kind="words"),
         Column(
@@ -108,13 +114,13 @@ def _state(row: Any, limit: float) -> str:
     return "not known" if row["at_least"] or math.isnan(row["advantage"]) else "within"
 
 
-def allowed(row: Any) -> str:
+def allowed(report: AuditFacts, noise: Any, row: Any) -> str:
     """Say how large an advantage may be, and by what it is known."""
     if math.isnan(row["advantage"]) or (row["at_least"] and row["advantage"] <= 0.0):
         return "not known"
     by = "bound" if row["source"] == "bound" else attack_label(row["source"])
     least = "at least " if row["at_least"] else ""
-    return f"{least}{percent(max(row['advantage'], 0.0), up=not row['at_least'])} ({by})"
+    return f"{least}{advantage_text(report, noise, row, limit_of(report))} ({by})"
 
 
 def checks(report: AuditFacts) -> list[str]:

@@ -7,11 +7,13 @@ from skleak.audit.report.overview._evidence import (
     bounds_known,
     decided,
     every_record,
+    grounds,
     kind_of_attack,
     made_with,
     measures,
     noise_checks,
     processing,
+    queries,
     use,
     what,
 )
@@ -49,11 +51,6 @@ def edpb(report: AuditFacts) -> Text:
 
 
 def _likelihoods(report: AuditFacts) -> tuple[Criterion, ...]:
-    queries = (
-        "Answers to queries are functions of the release: bounds on the release hold for them."
-    )
-    if report.unbounded:
-        queries = "The model was asked, and nothing bounds what other questions tell."
     return (
         Criterion(
             "Paragraph 43 (i)",
@@ -69,7 +66,7 @@ def _likelihoods(report: AuditFacts) -> tuple[Criterion, ...]:
             "Paragraph 43 (ii)",
             "Answers to queries",
             "How likely is it that such data are obtained from queries, on purpose or not?",
-            (queries,),
+            (queries(report),),
             ("How the model can be asked, by whom, and how often.",),
         ),
         Criterion(
@@ -141,10 +138,7 @@ def _resistance(report: AuditFacts) -> tuple[Criterion, ...]:
             "Paragraph 58",
             "Documentation",
             "Is it documented on which grounds the likelihood of identification was assessed?",
-            (
-                "The bounds of this audit are theoretical: they hold under the assumptions below.",
-                made_with(report),
-            ),
+            (grounds(report), made_with(report)),
             (
                 "The data protection impact assessment, or why none was needed.",
                 "Advice and feedback of the data protection officer.",
