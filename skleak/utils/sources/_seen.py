@@ -41,4 +41,4 @@ def checksum(values: Array) -> int:
     """Return a number that tells values (n,) in their order from others."""
     if values.dtype.kind not in "biuf":
         values = pd.util.hash_array(values.astype(object))
-    return zlib.crc32(np.ascontiguousarray(values).view(np.uint8))
+    return zlib.crc32(np.ascontiguousarray(values).data.cast("B"))
