@@ -44,21 +44,33 @@ def affordable(data: Inspected, unknown: Sequence[Unknown]) -> IntArray:
     n = len(data.y)
     values = sum(3 if one.is_number else int(one.n_values) for one in unknown)
     work = operations_each(data.state, n * values) * max(values, 1)
-    return _exposed_and_others(data, np.arange(n), max(_LEAST_MEASURED, int(_MOST_WORK / work)))
+    most = max(_LEAST_MEASURED, int(_MOST_WORK / work))
+    return _exposed_and_others(data, np.arange(n), most, unknown)
 
 
-def _exposed_and_others(data: Inspected, rows: IntArray, most: int) -> IntArray:
-    """At most so many of some records, half of them those of largest loss, others evenly spaced."""
+def _exposed_and_others(
+    data: Inspected, rows: IntArray, most: int, unknown: Sequence[Unknown]
+) -> IntArray:
+    """At most so many of some records, half of them those of largest loss, others evenly spaced.
+
+    Records that alone carry some value come before all: without them a transformer that learns the
+    values of a column learns others.
+    """
     if len(rows) <= most:
         return rows
     loss = np.nan_to_num(data.model.fisher_information_loss_[rows])
+    for one in unknown:
+        if not one.is_number:
+            loss[one.shares[rows] * len(data.y) < 1.5] = np.inf
     exposed = np.argsort(-loss, kind="stable")[: most // 2]
     others = np.setdiff1d(np.arange(len(rows)), exposed)
     spaced = np.linspace(0, len(others) - 1, most - len(exposed)).astype(int)
     return rows[np.union1d(exposed, others[spaced])]
 
 
-def _to_refit(data: Inspected, rows: IntArray, seconds: float, named: bool) -> IntArray:
+def _to_refit(
+    data: Inspected, rows: IntArray, seconds: float, named: bool, unknown: Sequence[Unknown]
+) -> IntArray:
     """Choose the records to refit: those named, or as many as can be afforded; say what it takes.
 
     ``seconds``: what one record takes.
@@ -76,7 +88,7 @@ def _to_refit(data: Inspected, rows: IntArray, seconds: float, named: bool) -> I
     most = _MOST_RECORDS
     while most > _LEAST_RECORDS and seconds * most > _MOST_SECONDS:
         most = max(most // 2, _LEAST_RECORDS)
-    some = _exposed_and_others(data, rows, most)
+    some = _exposed_and_others(data, rows, most, unknown)
     if most < min(_MOST_RECORDS, len(rows)):
         warnings.warn(
             f"What takes refits of the preprocessing is measured for {len(some)} of "
@@ -122,7 +134,7 @@ def counted(
     numbers = [part for one in unknown if one.is_number for part in one.parts]
     learned = Preprocessing.of(data, numbers)
     fits = sum(_fits(data, one, learned) for one in unknown)
-    few = _to_refit(data, rows, each * fits, named)
+    few = _to_refit(data, rows, each * fits, named, unknown)
     refits, found = Refits(data, few), []
     for one in unknown:
         if _learns_nothing(data, one):
