@@ -240,3 +240,19 @@ def test_text_that_is_missing_is_imputed_and_encoded_as_in_memory(missing, frame
     encoder = make_pipeline(impute, OneHotEncoder()).fit(frame[["ward"]])
     expected = encoder.transform(frame[["ward"]]).toarray()
     assert_allclose(BlockwiseTransformer(encoder).transform(parts[["ward"]]), expected)
+
+
+def test_dask_frames_whose_rows_come_in_another_order(frame):
+    parts = dd.from_pandas(frame, npartitions=3)
+    # As merges and shuffles give them: other rows first each time.
+    mixed = parts.map_partitions(lambda part: part.sample(frac=1.0), meta=frame)
+    for given in ((mixed, "y"), (mixed[COLUMNS], mixed["y"])):
+        with pytest.raises(RuntimeError, match=r"other rows than before.*frame\.persist\(\)"):
+            PrivateLinearRegression().fit(*given)
+    turned = parts["y"].map_partitions(lambda part: part[::-1])
+    with pytest.raises(RuntimeError, match="the same in another order"):
+        PrivateLinearRegression().fit(parts[COLUMNS], turned)
+    kept = mixed.persist()
+    found = PrivateLinearRegression().fit(kept[COLUMNS], kept["y"])
+    expected = noiseless(PrivateLinearRegression().fit(frame[COLUMNS], frame["y"]))
+    assert_allclose(noiseless(found), expected, rtol=1e-9, atol=1e-10 * np.abs(expected).max())

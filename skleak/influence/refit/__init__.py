@@ -7,7 +7,7 @@ from skleak.influence.refit._candidates import (
     operations_each,
     prepare_candidates,
 )
-from skleak.influence.refit._chord import ChangedHessian, ChordSolver, check_reached
+from skleak.influence.refit._chord import ChangedHessian, ChordSolver, check_reached, rounding_error
 from skleak.influence.refit._distances import distance_brackets, largest_distances
 from skleak.influence.refit._one_step import OneStep, whitened
 from skleak.influence.refit._shapes import candidate_shapes
@@ -33,6 +33,7 @@ __all__ = [
     "loss_brackets",
     "operations_each",
     "prepare_candidates",
+    "rounding_error",
     "second_order",
     "target_encodings",
     "third_derivatives",

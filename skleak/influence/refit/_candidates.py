@@ -27,6 +27,8 @@ from skleak.utils._typing import Data, FloatArray, IntArray
 TABLE_ELEMENTS = 1 << 22
 # Error, relative to the coefficients, at which a candidate is settled.
 _TOLERANCE = 1e-11
+# The same relative to the step, where it is that of rounding alone.
+_SETTLED = 1e-8
 # Passes over the data that a candidate takes; operations for one under a reweighting, at least.
 _PASSES, _SYSTEM = 3, 3e8
 
@@ -219,10 +221,13 @@ def encoded(change: Change, expansion: Expansion | None = None) -> FloatArray:
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         hessian = change.hessian()
         # At the old minimiser only the changed record's own gradient is left: no pass is needed.
-        steps = -hessian.solve(change.own_gradient(result[active]))
-        if not state.objective.loss.quadratic:
+        gradient = change.own_gradient(result[active])
+        steps = -hessian.solve(gradient)
+        solver = ChordSolver(hessian, change.gradient, change.refit)
+        if state.objective.loss.quadratic:
+            solver.settle_rounded(steps, change.rounding_error(gradient, steps), _SETTLED)
+        else:
             limit = np.full(len(steps), _TOLERANCE * max(1.0, float(np.linalg.norm(w))))
-            solver = ChordSolver(hessian, change.gradient, change.refit)
             moved = error = np.linalg.norm(steps, axis=1)
             if expansion is not None:
                 steps, moved, error = expansion.improved(change, hessian, steps)

@@ -6,13 +6,16 @@ from typing import Self
 import numpy as np
 
 from skleak.influence.jacobian import FitFactor
-from skleak.influence.refit._chord import ChangedHessian
+from skleak.influence.refit._chord import ChangedHessian, rounding_error
 from skleak.influence.refit._newton_batch import NewtonBatch
 from skleak.influence.state import FitState
 from skleak.solvers import SingularHessianError, minimize
 from skleak.utils._linalg import augment
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 from skleak.utils.blocks._dask import is_large
+
+# Relative error by rounding of a Hessian, from which on Newton's steps are taken one by one.
+_ROUNDED = 1e-6
 
 
 def records_here(state: FitState) -> int:
@@ -111,22 +114,34 @@ class Change:
         r = self.state.objective.loss.residual(np.einsum("ij,ij->i", x, at), y)
         return (self.weight * r)[:, None] * x
 
-    def hessian(self) -> ChangedHessian:
-        """``H' = H - k c x~ x~^T + k c' x~' x~'^T`` of every candidate."""
+    @property
+    def curvatures(self) -> FloatArray:
+        """Change of the curvature along the record and along its variant, (b, 2)."""
         loss, w = self.state.objective.loss, self.state.factor.coefficients
-        c = np.stack(
-            [
-                -self.weight * loss.curvature(self.old @ w),
-                self.weight * loss.curvature(self.new @ w),
-            ],
-            axis=1,
-        )
+        both = -loss.curvature(self.old @ w), loss.curvature(self.new @ w)
+        return self.weight[:, None] * np.stack(both, axis=1)
+
+    def _system(self) -> FloatArray:
+        """``I + D U^T A U`` with ``U = [x~, x~']``, (b, 2, 2)."""
         basis = np.stack([self.a_old, self.a_new], axis=2)
         pair = np.stack([self.old, self.new], axis=2)
         gram = np.einsum("bpk,bpl->bkl", pair, basis)
-        system = np.eye(2) + c[:, :, None] * gram
-        core = np.linalg.solve(system, c[:, :, None] * np.eye(2))
-        return ChangedHessian(self.state.factor.inverse_hessian, basis, core)
+        return np.eye(2) + self.curvatures[:, :, None] * gram
+
+    def hessian(self) -> ChangedHessian:
+        """``H' = H - k c x~ x~^T + k c' x~' x~'^T`` of every candidate."""
+        basis = np.stack([self.a_old, self.a_new], axis=2)
+        core = np.linalg.solve(self._system(), self.curvatures[:, :, None] * np.eye(2))
+        return ChangedHessian(self.state.factor.inverse_hessian, basis, np.asarray(core))
+
+    def rounding_error(self, gradient: FloatArray, steps: FloatArray) -> FloatArray:
+        """Estimate the relative error by rounding of the steps ``-H'^-1 gradient``, (b,)."""
+        c = np.sqrt(np.abs(self.curvatures))
+        records = np.maximum(c[:, :1] * np.abs(self.old), c[:, 1:] * np.abs(self.new))
+        system = self._system()
+        # Of the inverse of two by two: what its entries are divided by.
+        left = np.linalg.det(system) / np.maximum(1.0, np.abs(system).max(axis=(1, 2)))
+        return rounding_error(self.state.factor.inverse_hessian, records, left, gradient, steps)
 
     def refit(self, which: IntArray) -> FloatArray:
         """Find anew the steps to the minimisers with some candidates in place of their records.
@@ -140,8 +155,15 @@ class Change:
 
     def newton_steps(self, which: IntArray) -> FloatArray:
         """Step to some candidates, all at once, (k, p); NaN where that does not lead there."""
-        some = self.take(which)
-        return NewtonBatch(self.state, some.row, some.new, some.weight, some.gradient).steps()
+        some, steps = self.take(which), np.full((len(which), self.old.shape[1]), np.nan)
+        # Its coordinates have the errors by rounding of Woodbury's formula.
+        still = np.zeros_like(steps)
+        sound = np.flatnonzero(some.rounding_error(still, still) <= _ROUNDED)
+        if len(sound):
+            some = some.take(sound)
+            batch = NewtonBatch(self.state, some.row, some.new, some.weight, some.gradient)
+            steps[sound] = batch.steps()
+        return steps
 
     def _refit_one(self, k: int) -> FloatArray:
         """Step to one minimiser, of shape (p,); NaN where it is not reached."""

@@ -18,6 +18,11 @@ from skleak.utils._typing import BoolArray, FloatArray, IntArray
 from skleak.utils._warnings import outer_stacklevel
 
 _MAX_STEPS = 12
+# Relative errors by rounding of a step by Woodbury's formula, from which on chord steps follow, and
+# from which on these prove nothing either.
+_ROUNDED, _LOST = 1e-8, 1e-3
+# How many times the estimate of it may fall short.
+_SAFETY = 10.0
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,33 @@ class ChangedHessian:
         return gradient @ self.inverse - np.einsum("bpk,bk->bp", self.basis, correction)
 
 
+def rounding_error(
+    inverse: FloatArray,
+    change: FloatArray,
+    remaining: FloatArray,
+    gradient: FloatArray,
+    steps: FloatArray,
+) -> FloatArray:
+    """Estimate the relative error by rounding of the steps ``-H'^-1 gradient``, (b,).
+
+    Fewer records than columns, or one that outweighs all others, leave next to nothing of the
+    Hessian along a record without it: the difference of two numbers near 1, each with the error of
+    ``x.A x``, which is that of its largest terms. As A is positive definite, its entries are at
+    most ``sqrt(A_jj A_kk)``.
+
+    Shapes: ``inverse`` (p, p); ``change`` (b, p), records times the root of their curvature, and
+    the larger where there are two; ``remaining`` (b,), what is left; ``gradient``, ``steps`` (b,
+    p).
+    """
+    spread = np.sqrt(np.abs(np.diag(inverse)))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        left = (np.abs(change) @ spread) ** 2 / np.abs(remaining)
+        moved = (np.abs(gradient) @ spread) * np.linalg.norm(spread)
+        moved = np.where(moved > 0.0, moved / np.linalg.norm(steps, axis=1), 0.0)
+        error = _SAFETY * np.finfo(float).eps * (left + moved)
+    return np.where(np.isnan(error), np.inf, error)
+
+
 @dataclass(frozen=True)
 class ChordSolver:
     """Chord steps on exact gradients, for as long as each of b objectives needs them.
@@ -51,6 +83,19 @@ class ChordSolver:
     gradient: Callable[[IntArray, FloatArray], FloatArray]
     # Steps of some objectives, by minimisations of their own, (k, p); NaN where none is reached.
     refit: Callable[[IntArray], FloatArray]
+
+    def settle_rounded(self, steps: FloatArray, rounding: FloatArray, tolerance: float) -> None:
+        """Improve steps (b, p) in place that were exact but for rounding, of relative error (b,).
+
+        What rounding made of a Hessian that is nearly singular leads nowhere, in small steps: such
+        objectives are minimised anew.
+        """
+        lost = np.flatnonzero(rounding > _LOST)
+        if len(lost):
+            steps[lost] = self.refit(lost)
+        size = np.linalg.norm(steps, axis=1)
+        error = np.where((rounding > _ROUNDED) & (rounding <= _LOST), np.inf, 0.0)
+        self.settle(steps, error, tolerance * size, rounding, moved=size)
 
     def settle(
         self,
@@ -109,7 +154,7 @@ def warn_of_unreached(encodings: FloatArray) -> None:
             "the training objective has no unique minimiser that could be reached. The encodings "
             "there are NaN, and nothing bounds what a release tells of these values. Raise "
             "`alpha`, or leave out values far from all others; where all labels would be equal, "
-            "pass more records of each class.",
+            "or a class be gone, pass more records of each class, or declare `classes`.",
             NoMinimizerWarning,
             stacklevel=outer_stacklevel(),
         )

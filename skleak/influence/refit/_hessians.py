@@ -7,6 +7,9 @@ from skleak.influence.refit._changes import Change
 from skleak.influence.state import FitState
 from skleak.utils._typing import FloatArray
 
+# Relative error by rounding of an inverse Hessian, from which on it is found anew.
+_ROUNDED = 1e-8
+
 
 def inverse_hessians(candidates: Candidates, encodings: FloatArray | None = None) -> FloatArray:
     """Inverse Hessians of the fits with one record's attribute set to each value.
@@ -23,6 +26,10 @@ def inverse_hessians(candidates: Candidates, encodings: FloatArray | None = None
     p = len(state.factor.coefficients)
     if state.objective.loss.quadratic:
         result = _woodbury(change)
+        still = np.zeros_like(change.old)
+        rounded = np.flatnonzero(change.rounding_error(still, still) > _ROUNDED)
+        if len(rounded):
+            result[rounded] = _refactorized(state, change.take(rounded), still[rounded])
     else:
         encodings = candidates.encodings() if encodings is None else encodings
         result = _refactorized(state, change, np.asarray(encodings).reshape(-1, p))

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence.refit import ChangedHessian
+from skleak.influence.refit import ChangedHessian, rounding_error
 from skleak.solvers import Objective, SingularHessianError, minimize
 from skleak.utils._blocks import dense
 from skleak.utils._linalg import SingularMatrixError, augment
@@ -90,12 +90,22 @@ class Neighbors:
 
     def first_steps(self) -> FloatArray:
         """One Newton step each, of shape (b, p): exact for the squared loss."""
-        # On the records of the fit, under their own penalty, the gradients sum to zero.
+        return -self.hessian.solve(self._first_gradients)
+
+    def rounding_error(self, steps: FloatArray) -> FloatArray:
+        """Estimate the relative error of the first steps by rounding, (b,)."""
+        records = np.sqrt(np.abs(self.curvature))[:, None] * self.x
+        given = self.inverse, records, self.remaining, self._first_gradients
+        return rounding_error(*given, steps)
+
+    @cached_property
+    def _first_gradients(self) -> FloatArray:
+        """Gradients at the minimiser, where on the records of the fit they sum to zero, (b, p)."""
         total = self.rest.total
         penalty = self.rest.penalty * (total / (total + self.weight))
         everywhere = np.broadcast_to(self.w, (len(self.y), len(self.w)))
         own = self.own_gradients(np.arange(len(self.y)), everywhere)
-        return -self.hessian.solve(self.weight * penalty * self.w + own)
+        return np.asarray(self.weight * penalty * self.w + own)
 
     def own_gradients(self, which: IntArray, at: FloatArray) -> FloatArray:
         """Gradients of the losses of some of the records, times their weight, (k, p)."""

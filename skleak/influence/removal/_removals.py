@@ -74,6 +74,8 @@ def _steps_without(removal: Neighbors) -> FloatArray:
     """Return steps without records of one weight, of shape (b, p)."""
     steps = removal.first_steps()
     if removal.rest.loss.quadratic:
+        solver = ChordSolver(removal.hessian, removal.gradient, removal.refit)
+        solver.settle_rounded(steps, removal.rounding_error(steps), _ESTIMATED)
         return steps
     if isinstance(removal, MultinomialNeighbors):
         _settle(removal, steps, np.linalg.norm(steps, axis=1), tolerance=_ESTIMATED)

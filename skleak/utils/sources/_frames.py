@@ -8,7 +8,13 @@ import pandas as pd
 from skleak.utils._records import row_labels
 from skleak.utils.blocks._passes import computed
 from skleak.utils.sources._raw import lengths_of, settled
+from skleak.utils.sources._seen import Opening, checksum
 from skleak.utils.sources._tables import refuse_twice
+
+_ADVICE = (
+    "Merges and shuffles of Dask keep no order, and functions without a seed no values: pass "
+    "`frame.persist()`, or write the frame to Parquet and pass the path."
+)
 
 
 def frame_arrays(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[Any, Any, Any], Any, Any]:
@@ -18,6 +24,8 @@ def frame_arrays(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[Any, Any, An
     of all partitions.
     """
     refuse_twice(X.columns)
+    if any(isinstance(value, str) for value in (y, sample_weight)):
+        X = settled(X)  # once for all columns: they come of one partition, read once
     special = {"y": y, "sample_weight": sample_weight}
     held = [value for value in special.values() if isinstance(value, str)]
     for parameter, value in special.items():
@@ -47,10 +55,11 @@ def frame_arrays(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[Any, Any, An
                 f"X and {name} are not aligned: the partitions of X have {_shown(lengths['X'])} "
                 f"rows, and those of {name} {_shown(sizes)}. Take both from one frame."
             )
-    arrays = {"X": _numbers(parts["X"]).to_dask_array(lengths=lengths["X"])} | special
+    opening = Opening()
+    arrays = {"X": _numbers(parts["X"], opening).to_dask_array(lengths=lengths["X"])} | special
     for name in parts:
         if name != "X":
-            arrays[name] = _array_of(parts[name], name, lengths["X"])
+            arrays[name] = _array_of(parts[name], name, lengths["X"], opening)
     labels = _labels_of(parts["X"], lengths["X"])
     return (arrays["X"], arrays["y"], arrays["sample_weight"]), X.columns, labels
 
@@ -75,14 +84,13 @@ def _labels_of(frame: Any, lengths: tuple[int, ...]) -> Any:
 def series_array(series: Any, name: str) -> Any:
     """Return a Dask series as an array (n,); one cheap pass counts the rows of its partitions."""
     series = settled(series)
-    return _array_of(series, name, lengths_of(series))
+    return _array_of(series, name, lengths_of(series), Opening())
 
 
-def _array_of(series: Any, name: str, lengths: tuple[int, ...]) -> Any:
+def _array_of(series: Any, name: str, lengths: tuple[int, ...], opening: Opening) -> Any:
     meta = pd.Series(np.empty(0, _numpy_type(series._meta)))
-    return series.map_partitions(_plain, series._meta, name, meta=meta).to_dask_array(
-        lengths=lengths
-    )
+    given = series._meta, name, opening
+    return series.map_partitions(_plain, *given, meta=meta).to_dask_array(lengths=lengths)
 
 
 def _index_of(part: pd.DataFrame) -> pd.Series:
@@ -104,7 +112,7 @@ def _shown(sizes: tuple[int, ...]) -> str:
     return f"{shown}, ..." if len(sizes) > 5 else shown
 
 
-def _numbers(frame: Any) -> Any:
+def _numbers(frame: Any, opening: Opening) -> Any:
     """Return a frame of numbers, each partition of which is checked against the schema."""
     meta = frame._meta
     for name in meta.columns:
@@ -115,12 +123,14 @@ def _numbers(frame: Any) -> Any:
                 f"{column.dtype}. Encode it or leave it out."
             )
     wanted = pd.DataFrame({name: np.empty(0) for name in meta.columns}, columns=meta.columns)
-    return frame.map_partitions(_as_numbers, meta, meta=wanted)
+    return frame.map_partitions(_as_numbers, meta, opening, meta=wanted)
 
 
-def _as_numbers(part: pd.DataFrame, meta: pd.DataFrame) -> pd.DataFrame:
+def _as_numbers(
+    part: pd.DataFrame, meta: pd.DataFrame, opening: Opening, partition_info: Any = None
+) -> pd.DataFrame:
     """One partition as float64 columns."""
-    found = {}
+    found, sums = {}, np.zeros(len(part))
     for name in meta.columns:
         column = _checked(part[name], meta[name], f"column {str(name)!r}")
         if isinstance(column.dtype, pd.CategoricalDtype):
@@ -131,6 +141,9 @@ def _as_numbers(part: pd.DataFrame, meta: pd.DataFrame) -> pd.DataFrame:
             raise ValueError(
                 f"Could not convert column {str(name)!r} to numbers. Encode it or leave it out."
             ) from None
+        with np.errstate(all="ignore"):
+            sums += found[name]
+    _expect(opening, part.index, sums, "X", partition_info)
     return pd.DataFrame(found, index=part.index, columns=meta.columns)
 
 
@@ -184,13 +197,27 @@ def _numpy_type(column: pd.Series) -> np.dtype[Any]:
     return inner if isinstance(inner, np.dtype) else np.dtype(np.float64)
 
 
-def _plain(part: pd.Series, meta: pd.Series, name: str) -> pd.Series:
+def _plain(
+    part: pd.Series, meta: pd.Series, name: str, opening: Opening, partition_info: Any = None
+) -> pd.Series:
     """One partition of labels as objects, and of numbers as NumPy has them."""
     column, kind = _checked(part, meta, name), _numpy_type(meta)
     if kind.kind == "O":
-        return column.astype(object)
-    if column.isna().any():
+        values = column.astype(object).to_numpy()
+    elif column.isna().any():
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
     else:
         values = column.to_numpy(dtype=kind)
+    _expect(opening, part.index, values, name, partition_info)
     return pd.Series(values, index=part.index)
+
+
+def _expect(opening: Opening, index: Any, values: Any, name: str, partition_info: Any) -> None:
+    """Refuse a partition that is not as it was, or whose labels another part has in other order."""
+    if partition_info is None:
+        return
+    number = partition_info["number"]
+    opening.expect(checksum(values), name, number, advice=_ADVICE)
+    labels = pd.util.hash_pandas_object(index, index=False).to_numpy()
+    place = "index", number, int(labels.sum())
+    opening.expect(checksum(labels), *place, advice=_ADVICE)

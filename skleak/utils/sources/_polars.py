@@ -1,16 +1,20 @@
 """Polars lazy frames, collected one slice of rows after the other."""
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
 from skleak.utils._optional import import_optional
+from skleak.utils.sources._seen import Opening, checksum
 from skleak.utils.sources._tables import Slice, StoredTable, cut
+
+_ADVICE = (
+    "Joins, groups, `unique` and samples of a lazy frame keep no order of their own: set their "
+    "`maintain_order` or seed, or sort, or write the frame by `sink_parquet` and pass the path."
+)
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,7 @@ class PolarsTable(StoredTable):
     n_rows: int
     schema: dict[str, Any]
     unique: str
-    opening: str = field(default_factory=lambda: uuid4().hex)
+    opening: Opening = field(default_factory=Opening)
 
     @classmethod
     def of(cls, frame: Any) -> "PolarsTable":
@@ -75,7 +79,7 @@ class Loader:
 
     frame: Any
     n_rows: int
-    place: tuple[str, int, tuple[str, ...]]  # which opening of which frame, first row, columns
+    place: tuple[Opening, int, tuple[str, ...]]  # which opening of which frame, first row, columns
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -98,21 +102,9 @@ class Loader:
                 f"What the lazy frame reads changed under way: {table.height} rows where there "
                 f"were {self.n_rows}. Open it again, once nobody writes to it."
             )
-        found = zlib.crc32(table.hash_rows().to_numpy())
-        if _first_seen(*self.place).setdefault("rows", found) != found:
-            raise RuntimeError(
-                "The lazy frame gave other rows than before, or the same in another order, and "
-                "records and targets are read apart. Joins, groups, `unique` and samples keep no "
-                "order of their own: set their `maintain_order` or seed, or sort, or write the "
-                "frame by `sink_parquet` and pass the path. Let nobody write to its files."
-            )
+        opening, *place = self.place
+        opening.expect(checksum(table.hash_rows().to_numpy()), *place, advice=_ADVICE)
         return table
-
-
-@lru_cache(maxsize=1 << 16)
-def _first_seen(opening: str, start: int, columns: tuple[str, ...]) -> dict[str, int]:
-    """Return the place for the checksum of a slice as this process first collected it."""
-    return {}
 
 
 def _token(frame: Any, n_rows: int) -> str:
