@@ -134,6 +134,7 @@ def _state(
         getattr(estimator, "feature_names_in_", None),
         minimum.converged,
         bool(estimator.verbose),
+        reads_classes=not estimator._declares_classes,
     )
 
 

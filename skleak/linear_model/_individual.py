@@ -79,8 +79,9 @@ class IndividuallyMeasuredModel(MeasuredModel):
             squared loss, an upper bound for others (``epsilon`` too; ``once_in`` is a lower one).
 
             - ``mu``: distance of the noiseless parameters with and without the record over the
-              noise. Infinite without noise, and for a record without which there is no model; 0
-              for one of weight zero. A row is one person: it leaves with all of its weight.
+              noise. Infinite without noise, for a record without which there is no model, and for
+              the only one of its class, where ``classes`` were not declared; else 0 for one of
+              weight zero. A row is one person: it leaves with all of its weight.
             - ``epsilon``: at ``delta``, the rounding to the grid of the noise counted.
             - ``true_positives_at_1pct``: ``Phi(Phi^-1(0.01) + mu)``, share of releases with the
               record that the best test of membership finds at 1 % false alarms.

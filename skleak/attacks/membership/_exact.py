@@ -21,7 +21,7 @@ from skleak.adversary.membership import removal_obstacle
 from skleak.attacks.membership._rates import check_rate
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.removal import removal_steps
-from skleak.influence.state import FitState
+from skleak.influence.state import FitState, alone_in_class
 from skleak.utils._typing import Array, FloatArray, IntArray
 from skleak.utils.geometry._pairs import pair_success, true_positives
 
@@ -165,6 +165,13 @@ def fit_exact_test(
     state = _training_state(model, table, y, sample_weight)
     own = state.factor.coefficients
     steps = removal_steps(state.objective, own, targets)
+    alone = np.flatnonzero(alone_in_class(state, targets))
+    if len(alone):
+        raise AttackNotApplicableError(
+            f"{len(alone)} of the `records`, the first at position {int(targets[alone[0]])}, are "
+            "the only ones of their class, and the classes are read off the labels: a release "
+            "tells of them without a test. Pass `classes`, or leave them out of `records`."
+        )
     kind = ReleaseKind.of(model, table, y)
     return ExactTest(own, steps, model.noise_scale, kind, weighted)
 

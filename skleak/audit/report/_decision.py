@@ -132,6 +132,11 @@ def _allowance(report: AuditFacts) -> pd.Series:
     return (more / rest).fillna(0.0)
 
 
+def nothing_holds(report: AuditFacts) -> bool:
+    """Return True if no bound on the attacks that were not played holds at any noise scale."""
+    return bool(largest_advantages(report)["at_least"].all())
+
+
 def limit_of(report: AuditFacts) -> float:
     """Return the advantage that is tolerated."""
     return float(report.settings["max_advantage"])

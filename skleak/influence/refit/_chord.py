@@ -154,7 +154,7 @@ def warn_of_unreached(encodings: FloatArray) -> None:
             "the training objective has no unique minimiser that could be reached. The encodings "
             "there are NaN, and nothing bounds what a release tells of these values. Raise "
             "`alpha`, or leave out values far from all others; where all labels would be equal, "
-            "pass more records of each class.",
+            "or a class be gone, pass more records of each class, or declare `classes`.",
             NoMinimizerWarning,
             stacklevel=outer_stacklevel(),
         )

@@ -9,7 +9,7 @@ from skleak.influence.refit._candidates import TABLE_ELEMENTS, encoded
 from skleak.influence.refit._changes import TargetChange
 from skleak.influence.refit._chord import warn_of_unreached
 from skleak.influence.refit._multinomial_changes import MultinomialChange
-from skleak.influence.state import FitState
+from skleak.influence.state import FitState, alone_in_class
 from skleak.utils._blocks import dense, row_blocks
 from skleak.utils._typing import FloatArray, IntArray
 
@@ -24,7 +24,7 @@ def target_encodings(state: FitState, rows: IntArray, targets: FloatArray) -> Fl
 
     Shapes: ``rows`` (n,), positions in the training data; ``targets`` (n_values,), or (n, n_values)
     for values of each record's own; returns (n, n_values, p): NaN, with a warning, where no
-    minimiser is reached.
+    minimiser is reached, or where a class that was read off the labels would be gone.
     """
     if state.balanced is not None:
         raise ValueError("Under a reweighting, what another target does is not known in this form.")
@@ -38,5 +38,12 @@ def target_encodings(state: FitState, rows: IntArray, targets: FloatArray) -> Fl
         records = dense(state.objective.X[some]), state.objective.y[some]
         change = kind.to(state, *records, some, targets[block])
         result[block] = encoded(change).reshape(len(some), n_values, p)
+    alone = np.flatnonzero(alone_in_class(state, rows))
+    if len(alone):
+        result[alone] = np.where(
+            (targets[alone] == state.objective.parts(rows[alone]).y[:, None])[..., None],
+            result[alone],
+            np.nan,
+        )
     warn_of_unreached(result)
     return result

@@ -18,7 +18,7 @@ from skleak.influence.jacobian import Columns
 from skleak.influence.noise import measuring_state
 from skleak.influence.refit import TableMaxima
 from skleak.influence.removal._neighbors import SINGULAR, Neighbors
-from skleak.influence.state import FitState
+from skleak.influence.state import FitState, lone_classes
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._blocks import Blocks, dense
 from skleak.utils._linalg import SingularMatrixError, augment
@@ -46,7 +46,8 @@ def removal_bounds(state: FitState) -> Any:
     rest = _Rest(np.zeros((0, objective.X.shape[1])), none, *given, weight=objective.total)
     records = objective.X, objective.y, objective.sample_weight
     blocks = Blocks.of(*records, width=4 * objective.n_parameters)
-    return blocks.map(_distances, measuring_state(state), rest, sums, longest)
+    alone = state.once(lone_classes)
+    return blocks.map(_distances, measuring_state(state), rest, sums, longest, alone)
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,14 @@ class _Rest(Objective):
 
 
 def _distances(
-    X: Data, y: FloatArray, s: FloatArray, state: FitState, rest: _Rest, sums: Any, longest: float
+    X: Data,
+    y: FloatArray,
+    s: FloatArray,
+    state: FitState,
+    rest: _Rest,
+    sums: Any,
+    longest: float,
+    alone: FloatArray,
 ) -> FloatArray:
     """Upper bounds of a block, (b,)."""
     x = augment(dense(X), rest.fit_intercept)
@@ -82,6 +90,7 @@ def _distances(
         some = some[removal.remaining >= SINGULAR]
         removal = Neighbors(less, w, None, x[some], y[some], -weight, inverse)
         found[some] = _bounded(state, removal, longest * rest.total / left)
+    found[np.isin(y, alone) & (s > 0.0)] = np.inf  # a release tells its label
     return found
 
 

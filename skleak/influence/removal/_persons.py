@@ -5,7 +5,7 @@ import numpy as np
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.refit import TABLE_ELEMENTS, candidate_encodings, target_encodings
 from skleak.influence.removal._removals import removal_steps
-from skleak.influence.state import FitState, RecordBatch, partial_state
+from skleak.influence.state import FitState, RecordBatch, alone_in_class, partial_state
 from skleak.solvers import MultinomialObjective
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray, IntArray
@@ -19,7 +19,8 @@ def removal_distances(state: FitState) -> FloatArray:
     """Distance of the fits with and without each training record, over the noise at scale 1.
 
     For noise of a fixed covariance and no reweighting. Infinite for a record without which there
-    is no minimiser, and zero for one of weight zero.
+    is no minimiser, or which a class that was read off the labels needs, and zero for one of weight
+    zero.
 
     Returns (n,).
     """
@@ -31,6 +32,7 @@ def distances_without(state: FitState, rows: IntArray) -> FloatArray:
     distances = np.zeros(len(rows))
     for some in _blocks(state, len(rows), 1):
         distances[some] = _lengths(state, _steps(state, rows[some]))
+    distances[alone_in_class(state, rows)] = np.inf
     return distances
 
 

@@ -44,6 +44,7 @@ class FitState:
     # shape of the noise; another one only without a reweighting and for one predictor
     noise: NoiseShape = ISOTROPIC
     row_labels: pd.Index | None = None  # labels of the records, where the training data had them
+    reads_classes: bool = False  # whether the classes are the labels that occur, and none declared
     _found: dict[Callable[..., Any], Any] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
