@@ -201,7 +201,7 @@ def _looked_targets(
     """Labels of a block, or its targets as numbers."""
     if numeric:
         try:
-            target = np.asarray(y).astype(np.float64)
+            target = np.asarray(y).astype(np.float64).reshape(len(s))  # of a struct: two numbers
         except (ValueError, TypeError):
             raise ValueError(
                 "Could not convert the target to numbers. Encode it, or fit a classifier."
