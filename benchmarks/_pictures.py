@@ -56,7 +56,7 @@ def _audit(axes, numbers, color):
                 noise, success, spread, fmt="o", ms=6, color=color(name), label=curve["label"]
             )
             continue
-        drawn = {"ls": "--"} if "without" in curve["label"] else {}
+        drawn = {"ls": "--"} if curve["label"].startswith("guess") else {}
         if curve["label"].startswith("trade-off"):  # it lies on the best attack: wider, beneath
             drawn = {"alpha": 0.45, "zorder": 1.5}
         wide = 5.0 if "alpha" in drawn else 1.6

@@ -73,7 +73,7 @@ def audit(name, parts, quick):
     curves = [{"label": "attack on the coefficients", "y": white[column], "kind": "attack"}]
     curves[0] |= {"low": white["success_low"], "high": white["success_high"]}
     curves += [{"label": label, "y": white[bound]} for bound, label in BOUNDS.items()]
-    curves.append({"label": "guess without the model", "y": of["imputation"][column]})
+    curves.append({"label": "guessing the most frequent value", "y": white["baseline"]})
     utility = {"label": "R² of the released model", "y": white["utility"]}
     note_picture("audit", x=NOISE_SCALES, curves=curves, utility=[utility], data=name)
     row = white.loc[SHOWN]

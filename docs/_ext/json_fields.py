@@ -146,6 +146,7 @@ DECISION = {
     "utility": "score of the released model, with and without noise",
     "named_by": "what records are called by",
     "n_targets": "number of records under attack",
+    "partial": "whether records were left out, of which nothing is said",
     "n_above": "records whose own figure is above the limit",
     "labels": "who they are, the most exposed first",
     "largest": "the largest of those figures",

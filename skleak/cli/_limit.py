@@ -79,7 +79,7 @@ def _advantage(report: "AuditReport", noise: Any, row: Any, limit: float) -> str
 
 
 def _most_exposed(mean: float, largest: float) -> str:
-    """Say the bound of the most exposed record, where it and the mean are known."""
-    if math.isnan(mean) or math.isnan(largest):
+    """Say the bound of the most exposed record, where it is known, and no attack exceeds it."""
+    if math.isnan(mean) or math.isnan(largest) or largest < mean:
         return ""
     return f", most exposed record {percent(max(largest, 0.0), up=True)}"

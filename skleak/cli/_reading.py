@@ -88,6 +88,7 @@ def _read_csv(file: Path) -> tuple[pd.DataFrame, list[str]]:
     if not text.strip():
         raise ValueError("the file is empty")
     separator = _separator(text)
+    _check_names(text, separator)
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         try:
@@ -120,6 +121,25 @@ def _read_csv(file: Path) -> tuple[pd.DataFrame, list[str]]:
             shown += f" and {count(more)} more" if more > 0 else ""
             notes.append(f"Numbers with a decimal comma: {shown}.")
     return frame, notes
+
+
+def _check_names(text: str, separator: str) -> None:
+    """Refuse a name that two columns have: the reader would rename the second."""
+    rows = csv.reader(io.StringIO(text), delimiter=separator, skipinitialspace=True)
+    try:
+        _check_differ([name.strip() for name in next(filter(None, rows), [])])
+    except csv.Error:
+        return  # pandas tells
+
+
+def _check_differ(names: list[str]) -> None:
+    """Tell places and no name: of a file without a head it is a value of somebody."""
+    for k, name in enumerate(names):
+        if name and name in names[:k]:
+            raise ValueError(
+                f"columns {names.index(name) + 1} and {k + 1} have the same name. Expected a first "
+                "line of names; give every column one of its own"
+            )
 
 
 def _text(file: Path) -> tuple[str, str]:
@@ -176,8 +196,6 @@ def _named(frame: pd.DataFrame) -> pd.DataFrame:
     stripped = [name.strip() for name in names]
     if len(set(stripped)) == len(names):
         names = stripped
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"two columns are named {twice!r}. Give every column a name of its own")
+    _check_differ(names)
     frame.columns = pd.Index(names, dtype=object)
     return frame

@@ -69,7 +69,9 @@ def sarif(report: AuditReport, limit: float, file: Path, line: int) -> str:
 def _found(report: AuditReport, limit: float) -> list[tuple[str, str, str, float]]:
     """List rule, level, text and noise scale of each finding."""
     what = {"membership": "membership", "record": "whole records"}.get(report.kind)
-    about = what or f"the column {code(report.attribute)}"
+    # Brackets would begin a link.
+    name = code(report.attribute).replace("[", r"\[").replace("]", r"\]")
+    about = what or f"the column {name}"
     found = []
     for noise, row in passing(report, limit).iterrows():
         if row["passes"]:

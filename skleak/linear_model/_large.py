@@ -124,11 +124,7 @@ class _Looked:
             labels[label] = (
                 (weight, those) if mine is None else (mine[0] + weight, mine[1].plus(those))
             )
-        if len(labels) > _MOST_CLASSES:
-            raise ValueError(
-                f"Unknown label type: the target has more than {_MOST_CLASSES} distinct values. "
-                "Pass classes, or fit a regression."
-            )
+        _check_few(labels)
         problems = dict(self.problems)
         for name, those in other.problems.items():
             problems[name] = problems[name].plus(those) if name in problems else those
@@ -205,7 +201,7 @@ def _looked_targets(
     """Labels of a block, or its targets as numbers."""
     if numeric:
         try:
-            target = np.asarray(y).astype(np.float64)
+            target = np.asarray(y).astype(np.float64).reshape(len(s))  # of a struct: two numbers
         except (ValueError, TypeError):
             raise ValueError(
                 "Could not convert the target to numbers. Encode it, or fit a classifier."
@@ -224,7 +220,17 @@ def _looked_targets(
     weights = np.bincount(np.ravel(codes), s, len(found))
     rows = zip(found.tolist(), weights, counts, position[first], strict=True)
     labels = {k: (float(w), _Problem(int(count), int(at))) for k, w, count, at in rows}
+    _check_few(labels)
     return labels, np.zeros(n)
+
+
+def _check_few(labels: dict[Any, Any]) -> None:
+    """Refuse labels that are no classes, where they lie: they may be those of all records."""
+    if len(labels) > _MOST_CLASSES:
+        raise ValueError(
+            f"Unknown label type: the target has more than {_MOST_CLASSES} distinct values. "
+            "Pass classes, or fit a regression."
+        )
 
 
 def _targets(estimator: Any, y: Any, looked: _Looked) -> tuple[Any, FloatArray]:

@@ -191,8 +191,8 @@ class MeasuredModel(LinearModelParameters):
         out : str or path, default=None
             Parquet file to write the losses of records to, block by block: a row for each record in
             their order, its label (or position) as the index, and one column for each number. It
-            is there whole or not at all, and only its owner may read it. Needs
-            ``skleak[parquet]``.
+            is there whole or not at all, only its owner may read it, and of the files that exist
+            it replaces only those that this method wrote. Needs ``skleak[parquet]``.
 
         Returns
         -------

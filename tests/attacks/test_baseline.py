@@ -1,6 +1,7 @@
 """The two baselines without the model."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
@@ -87,3 +88,10 @@ def test_contract(make_table):
         copy = clone(attack).set_params(records=[1, 2]).fit(X, y)
         with pytest.raises(ValueError, match="each of the 2 targets"):
             copy.score(None, X["gene"])
+
+
+def test_many_values_of_few_records_are_no_regression(rng):
+    """scikit-learn's warning that they might be is none to the user, and here an error."""
+    X = pd.DataFrame({"ward": np.arange(20) % 12, "age": rng.normal(size=20)})
+    attack = ImputationAttack("ward", values=range(12)).fit(X, X["age"])
+    assert attack.prior_.shape == (20, 12)

@@ -288,6 +288,19 @@ def test_sentences_write_what_tables_write():
         assert f"| at least {written} (" in report.to_markdown()
 
 
+def test_what_is_said_of_some_records_is_not_said_of_all(people):
+    X, y = people
+    model, options = PrivateLinearRegression(alpha=0.1), {"n_releases": 2, "noise_scales": [50.0]}
+    for kind in ("smoker", "bmi"):
+        report = LeakageAuditor(model, kind, records=slice(0, 12), **options).fit(X, y).report_
+        for told in (report.findings[0], report.to_markdown()):
+            assert "on average over the 12 records attacked" in told
+            assert "for none of the records attacked is its own bound above" in told
+        whole = LeakageAuditor(model, kind, **options).fit(X, y).report_
+        assert "records attacked" not in whole.findings[0]
+        assert "for no record is its own bound above" in whole.findings[0]
+
+
 def test_a_share_reads_as_above_a_limit_or_within_it_as_it_is():
     for share, limit, up, text in (
         (0.123, 0.125, True, "12.3%"),

@@ -9,7 +9,7 @@ import pytest
 from helpers import mostly_slow
 from sklearn.tree import DecisionTreeClassifier
 
-from skleak.audit import LeakageAuditor
+from skleak.audit import LeakageAuditor, MembershipAuditor
 
 TEXTS = ("edpb", "dpia", "nist")
 KINDS = ("categorical", "numeric", "record", "membership", "asked")
@@ -145,3 +145,17 @@ def test_bad_input_is_told(reports):
     empty = dataclasses.replace(report, results=report.results.head(0))
     with pytest.raises(ValueError, match="no results yet"):
         empty.to_dossier("edpb")
+
+
+def test_where_nothing_is_bounded_nothing_says_that_a_bound_holds(people):
+    """Of models without noise, also where their members are attacked."""
+    X, y = people
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0)
+    auditor = MembershipAuditor(tree, n_releases=4, random_state=0)
+    report = auditor.fit(X, np.where(y > y.median(), "ill", "well")).report_
+    for text in TEXTS:
+        told = report.to_dossier(text).to_text()
+        assert "bounds on the release hold" not in " ".join(told.split())
+        assert "theoretical" not in told
+    assert "0 of 2 comparisons" not in report.to_markdown()
+    assert "above their bound" not in report.to_text()

@@ -6,6 +6,7 @@ import pytest
 
 from skleak.audit import AuditReport
 from skleak.cli._limit import judge
+from skleak.cli._sarif import _found
 
 CONSISTENT, EXCEEDED = "consistent with the bound", "bound exceeded"
 
@@ -108,6 +109,9 @@ def test_of_numbers_the_share_removed_decides():
     assert not passed
     assert "fail: 1 (bound 40%, most exposed record 60%)" in line
     assert "pass: 2 (bound 20%, most exposed record 30%), 3 (`posterior_mean` 30%" in line
+    # No record is said to be safer than the mean of what an attack removes.
+    beyond = numbers([row(3.0, "black_box", 0.6, verdict=EXCEEDED, share_at_most=0.2, **own)])
+    assert judge(beyond, 0.7)[1].endswith("3 (`black_box` 60%).")
     assert judge(audit, 0.4)[0]
 
 
@@ -154,3 +158,9 @@ def test_where_the_noise_is_not_what_is_stated_no_limit_is_kept():
     assert "NOT KNOWN" in line
     assert "no bound holds" in line
     assert judge(replace(audit, checks=checks.assign(passed=True)), 0.05)[0]
+
+
+def test_code_scanning_finds_no_link_in_a_name():
+    audit = replace(report([row(1.0, "white_box", 0.4, 0.71)]), attribute="[a](https://b.example)")
+    ((_, _, text, _),) = _found(audit, 0.05)
+    assert r"`\[a\](https://b.example)`" in text

@@ -99,6 +99,18 @@ def test_files_that_are_no_table(tmp_path, name, content, message):
         read_table(str(path))
 
 
+def test_columns_of_one_name_are_told_by_their_places(tmp_path):
+    """The name may be a value of the first person, of a file without a head."""
+    file = tmp_path / "people.csv"
+    for head in ("dose;sex;;age; sex ;", '\n"dose";"sex";"";"age";"sex";'):
+        file.write_text(f"{head}\n1;2;3;4;5;\n1;2;3;4;5;\n")
+        with pytest.raises(ValueError, match="columns 2 and 5 have the same name") as told:
+            read_table(str(file))
+        assert "sex" not in str(told.value)
+    file.write_text("dose,,,\n1,2,3,4\n5,6,7,8\n")
+    assert len(read_table(str(file)).frame.columns) == 4
+
+
 def test_a_file_that_is_not_there_and_a_folder(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no file"):
         read_table(str(tmp_path / "t.csv"))

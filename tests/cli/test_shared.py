@@ -274,3 +274,9 @@ def test_the_action_passes_below_the_limit_and_runs_no_input(action, people, run
     assert played.returncode == 2
     assert "status=failed" in Path(runner["GITHUB_OUTPUT"]).read_text()
     assert not (work / "hit").exists()
+    # A file whose name looks like an option is a file.
+    option = inputs | {"data": "--model=own:make", "arguments": "--drop\ngene"}
+    (_, env, audit) = list(_steps(action, option, runner))[1]
+    played = _play(audit, env, work)
+    assert played.returncode == 2
+    assert "there is no file '--model=own:make'" in played.stderr

@@ -181,8 +181,9 @@ def test_columns_that_are_not_there(tmp_path):
     frame.assign(y=y, name="x").to_parquet(tmp_path / "text.parquet")
     with pytest.raises(ValueError, match="Could not convert column 'name'"):
         PrivateLinearRegression().fit(tmp_path / "text.parquet", "y")
-    with pytest.raises(FileNotFoundError, match="no file or folder"):
-        PrivateLinearRegression().fit("nowhere.parquet", "y")
+    for nowhere in ("nowhere.parquet", ""):
+        with pytest.raises(FileNotFoundError, match="no file or folder"):
+            PrivateLinearRegression().fit(nowhere, "y")
     with pytest.raises(ValueError, match="whose columns have no names"):
         PrivateLinearRegression().fit(da.ones((4, 2), chunks=2), "y")
 
@@ -242,3 +243,11 @@ def test_labels_of_groups_in_partitions_of_their_own():
         pd.testing.assert_series_equal(found, expected, check_index_type=False, rtol=1e-9)
     with pytest.raises(ValueError, match="one label per record"):
         model.fisher_information_loss(per="group", groups=dd.from_pandas(labels[1:], npartitions=4))
+
+
+def test_a_target_of_several_numbers():
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"a": [1.0, 2.0, 4.0], "b": [1.0, 3.0, 2.0]}).lazy()
+    both = frame.with_columns(y=polars.struct("a", "b"))
+    with pytest.raises(ValueError, match="target to numbers"):
+        PrivateLinearRegression().fit(both, "y")

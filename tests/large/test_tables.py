@@ -165,6 +165,13 @@ def test_labels_that_the_type_of_the_first_file_cannot_hold(frame, tmp_path):
         PrivateLogisticRegression().fit(lazy, "y")
 
 
+@pytest.mark.parametrize("chunks", [10_001, 5_001])
+def test_labels_that_are_no_classes_are_refused_where_they_lie(chunks):
+    X, y = (da.arange(10_001, chunks=chunks) for _ in range(2))
+    with pytest.raises(ValueError, match="more than 10000 distinct values"):
+        PrivateLogisticRegression().fit(X[:, None] / 1e4, y)
+
+
 def test_lazy_frames_whose_rows_come_in_another_order(frame):
     lazy = pl.from_pandas(frame).lazy()
     with pytest.raises(RuntimeError, match="other rows than before, or the same in another order"):

@@ -86,10 +86,11 @@ def test_a_block_that_fails_leaves_nothing_behind(tmp_path, small_groups):
 
     zeros = array.zeros((300, 4), chunks=(100, 4)).map_blocks(fails, dtype=float)
     older = tmp_path / "leakage.parquet"
-    older.write_bytes(b"an older file")
+    write_table(older, np.ones((2, 4)), list("abcd"))
+    before = older.read_bytes()
     with pytest.raises(OSError, match="gone"):
         write_table(older, zeros, list("abcd"))
-    assert older.read_bytes() == b"an older file"
+    assert older.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["leakage.parquet"]
 
 
@@ -129,3 +130,20 @@ def test_what_cannot_be_written_is_refused(X, y, tmp_path):
             out=tmp_path / "leakage.parquet"
         )
     assert not list(tmp_path.iterdir())
+
+
+def test_only_its_own_files_are_replaced(X, y, tmp_path):
+    """Attack on the user's own data: the path of the training records as that of the losses."""
+    people, notes = tmp_path / "people.parquet", tmp_path / "notes.txt"
+    X.assign(dose=y).to_parquet(people)
+    notes.write_text("mine")
+    model = PrivateLinearRegression(noise_scale=1.0).fit(people, "dose")
+    for path in (people, notes):
+        before = path.read_bytes()
+        with pytest.raises(FileExistsError, match="another path"):
+            model.fisher_information_loss(per="feature", out=path)
+        assert path.read_bytes() == before
+    own = tmp_path / "leakage.parquet"
+    model.fisher_information_loss(out=own)
+    model.fisher_information_loss(per="feature", out=own)
+    assert list(pd.read_parquet(own).columns) == ["age", "bmi", "bp"]

@@ -1,5 +1,6 @@
 """Priors of an attribute, from all records but the target itself."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,8 +121,11 @@ class CrossFitted:
             if len(present) == 1:
                 models.append(int(present[0]))
             else:
-                model = without_ledger(classifier)
-                models.append(model.fit(take_rows(features, train), codes[train]))
+                with warnings.catch_warnings():
+                    # Of few records many values are no regression.
+                    warnings.filterwarnings("ignore", message="The number of unique classes")
+                    model = without_ledger(classifier)
+                    models.append(model.fit(take_rows(features, train), codes[train]))
         return cls(tuple(models), np.array(sizes), counts, positions, fold)
 
     def probabilities(self, known: Any, y: Any, positions: IntArray) -> FloatArray:

@@ -41,7 +41,7 @@ def _kept(found: Mapping[str, Any]) -> str:
     name = _name(found)
     if not np.isnan(found["at_most"]):
         return f"{name[:1].upper()}{name[1:]} keeps {_limit(found)}: {_removed(found)}"
-    return f"{name[:1].upper()}{name[1:]} keeps {_limit(found)}: it is at most {at} on average"
+    return f"{name[:1].upper()}{name[1:]} keeps {_limit(found)}: it is at most {at} {_mean(found)}"
 
 
 def _exceeds(found: Mapping[str, Any]) -> str:
@@ -55,7 +55,7 @@ def _exceeds(found: Mapping[str, Any]) -> str:
     if not np.isnan(found["at_most"]):
         return f"{start}{_removed(found)}"
     if found["source"] == "bound":
-        return f"{start}it may be up to {up} on average"
+        return f"{start}it may be up to {up} {_mean(found)}"
     share = beside_limit(found["advantage"], found["limit"], within=found["half_width"])
     return f"{start}{code(found['source'])} has one of {share}"
 
@@ -66,7 +66,7 @@ def _removed(found: Mapping[str, Any]) -> str:
     share = percent(best["advantage"], within=best["half_width"])
     name = attack_label(best["attack"])
     known = distribution(found["kind"], found["attribute"])
-    said = f"attackers who know {known} remove at most {most} of the squared error on average"
+    said = f"attackers who know {known} remove at most {most} of the squared error {_mean(found)}"
     if best["exceeded"] and best["advantage"] > found["at_most"]:
         return f"{said} by the bound, which the {name} exceeds with {share} (see below)"
     if best["failed"] or not best["advantage"] > 0.0:
@@ -96,6 +96,13 @@ def _unknown(found: Mapping[str, Any]) -> str:
         f"Whether {which} keeps {_limit(found)} is not known: nothing bounds the attacks that were "
         f"not played, and {played}"
     )
+
+
+def _mean(found: Mapping[str, Any]) -> str:
+    """Say what the mean is over, where records were left out."""
+    if not found["partial"]:
+        return "on average"
+    return f"on average over the {plural(found['n_targets'], 'record')} attacked"
 
 
 def _name(found: Mapping[str, Any]) -> str:
@@ -133,7 +140,8 @@ def _for_whom(found: Mapping[str, Any], names: bool) -> str:
     own = "their own bound" if bound else "the advantage of the best attack played"
     if n == 0:
         beyond = "" if bound else ", by more than chance explains"
-        return f"; for no record is {own.replace('their', 'its')} above {limit}{beyond}"
+        who = "none of the records attacked" if found["partial"] else "no record"
+        return f"; for {who} is {own.replace('their', 'its')} above {limit}{beyond}"
     largest = percent(found["largest"], up=bound)
     but = "but " if found["status"] == KEPT else ""
     most = ", that is" if n == 1 else ", most for"

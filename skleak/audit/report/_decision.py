@@ -79,6 +79,7 @@ def decision(report: AuditFacts) -> dict[str, Any]:
         "utility": utility(report, noise),
         "named_by": report.settings["labels"],
         "n_targets": report.settings["n_targets"],
+        "partial": _leaves_out(report.settings),
         **(_above(report, noise, limit) | ({"n_above": math.nan} if failed else {})),
     }
 
@@ -132,6 +133,11 @@ def _allowance(report: AuditFacts) -> pd.Series:
     return (more / rest).fillna(0.0)
 
 
+def nothing_holds(report: AuditFacts) -> bool:
+    """Return True if no bound on the attacks that were not played holds at any noise scale."""
+    return bool(largest_advantages(report)["at_least"].all())
+
+
 def limit_of(report: AuditFacts) -> float:
     """Return the advantage that is tolerated."""
     return float(report.settings["max_advantage"])
@@ -153,6 +159,11 @@ def _state(advantage: float, bounded: bool, limit: float) -> str:
     if advantage > limit:
         return EXCEEDS
     return KEPT if bounded else UNKNOWN
+
+
+def _leaves_out(settings: dict[str, Any]) -> bool:
+    """Return True if records were not attacked of which those that were are no sample."""
+    return bool(settings["n_targets"] < settings["n_records"]) and not settings.get("sampled")
 
 
 def _shares(report: AuditFacts) -> pd.Series:

@@ -133,7 +133,8 @@ def _cards(report: AuditFacts) -> list[Card]:
     notes += [] if np.isnan(noiseless) else [f"{number(noiseless)} without noise"]
     utility = number(first["utility"].iloc[0])
     cards.append(Card(f"Utility{at[0]}", utility, "; ".join(notes)))
-    return cards if report.unbounded else [*cards, _verdict_card(report)]
+    compared = (judged_rows(report)["verdict"] != VACUOUS).any()
+    return [*cards, _verdict_card(report)] if compared else cards
 
 
 def _attack_card(report: AuditFacts, term: str, row: Any) -> Card:

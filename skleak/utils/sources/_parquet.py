@@ -36,10 +36,10 @@ class ParquetTable(StoredTable):
         """Open a table: its schema and the sizes of its row groups are read."""
         import_optional("dask", "parquet", "A Parquet file")
         parquet = import_optional("pyarrow.parquet", "parquet", "A Parquet file")
-        path = Path(path)
-        if not path.exists():
+        given, path = str(path), Path(path)
+        if not given or not path.exists():  # an empty path would be the working folder
             raise FileNotFoundError(
-                f"There is no file or folder {str(path)!r}. Records are passed as an array, a "
+                f"There is no file or folder {given!r}. Records are passed as an array, a "
                 "frame, or the path of a Parquet file or of a folder of them."
             )
         files = _files(path) if path.is_dir() else [path]

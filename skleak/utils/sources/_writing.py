@@ -15,6 +15,8 @@ from skleak.utils.blocks._passes import rows_computed
 # Numbers of one group of rows, which are in memory at once: 64 MB.
 _ELEMENTS = 1 << 23
 _LABEL = "record"
+# In the footer of every file written here: no other file is replaced by one.
+_MARK = b"skleak"
 
 
 def write_table(path: Any, values: Any, names: Sequence[str], labels: Any = None) -> Path:
@@ -31,6 +33,11 @@ def write_table(path: Any, values: Any, names: Sequence[str], labels: Any = None
     if not target.parent.is_dir():
         raise FileNotFoundError(
             f"There is no folder {str(target.parent)!r} for the file of `out`. Make it first."
+        )
+    if target.exists() and not _is_own(arrow, parquet, target):
+        raise FileExistsError(
+            f"`out={str(target)!r}` is a file that was not written here, perhaps the records "
+            "themselves. Pass another path, or delete the file first."
         )
     labels = positions_of(values) if labels is None else labels
     name = getattr(labels, "name", None) if isinstance(labels, pd.Index) else None
@@ -52,6 +59,13 @@ def write_table(path: Any, values: Any, names: Sequence[str], labels: Any = None
 
     write_confidential(target, fill)
     return target
+
+
+def _is_own(arrow: Any, parquet: Any, file: Path) -> bool:
+    try:
+        return _MARK in (parquet.read_schema(file).metadata or {})
+    except arrow.ArrowInvalid:
+        return False
 
 
 def _blocks(values: Any, labels: Any) -> Iterator[tuple[FloatArray, Array]]:
@@ -91,9 +105,10 @@ def _index(labels: Any, name: str, names: Sequence[str]) -> pd.Index:
 
 def _as_arrow(arrow: Any, frame: pd.DataFrame, schema: Any) -> Any:
     try:
-        return arrow.Table.from_pandas(frame, schema=schema, preserve_index=True)
+        table = arrow.Table.from_pandas(frame, schema=schema, preserve_index=True)
     except (arrow.ArrowInvalid, arrow.ArrowTypeError) as error:
         raise TypeError(
             "The labels of the records are of mixed types, and a column of a Parquet file has one. "
             "Give the records an index of text, or of whole numbers."
         ) from error
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), _MARK: b"leakage"})

@@ -10,6 +10,7 @@ from skleak.audit.report._decision import (
     largest_advantages,
     limit_of,
     mechanism_failed,
+    nothing_holds,
     utility,
 )
 from skleak.audit.report._facts import AuditFacts
@@ -107,19 +108,19 @@ def bounds_known(report: AuditFacts) -> str:
 
 def queries(report: AuditFacts) -> str:
     """Say what bounds tell of answers to queries."""
-    if report.unbounded:
-        return "The model was asked, and nothing bounds what other questions tell."
     if mechanism_failed(report):
         return f"{_NO_BOUND} Nothing bounds what questions tell."
+    if nothing_holds(report):
+        return "Nothing bounds what questions tell that were not asked in this audit."
     return "Answers to queries are functions of the release: bounds on the release hold for them."
 
 
 def grounds(report: AuditFacts) -> str:
     """Say on what the results rest: bounds, or the attacks that were played."""
-    if report.unbounded:
-        return "The results of this audit are those of the attacks played; none is a bound."
     if mechanism_failed(report):
         return f"{_NO_BOUND} The results are those of the attacks played."
+    if nothing_holds(report):
+        return "The results of this audit are those of the attacks played; none is a bound."
     return "The bounds of this audit are theoretical: they hold under the assumptions below."
 
 

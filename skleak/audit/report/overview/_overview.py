@@ -13,7 +13,7 @@ from skleak.audit.report._decision import (
 )
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._findings import judged_rows
-from skleak.metrics import EXCEEDED
+from skleak.metrics import EXCEEDED, VACUOUS
 from skleak.rendering import (
     NAMES_NOBODY,
     Bullets,
@@ -129,6 +129,8 @@ def checks(report: AuditFacts) -> list[str]:
     said = []
     if report.unbounded:
         said.append(f"Nothing bounds attacks that were not played: {report.unbounded}.")
+    elif len(judged) and (judged == VACUOUS).all():
+        said.append("No attack was compared with a bound: none says anything.")
     elif len(judged):
         n = int((judged == EXCEEDED).sum())
         said.append(
