@@ -53,16 +53,19 @@ def _exposed_and_others(
 ) -> IntArray:
     """At most so many of some records, half of them those of largest loss, others evenly spaced.
 
-    Records that alone carry some value come before all: without them a transformer that learns the
-    values of a column learns others.
+    Of these, records that alone carry some value come first: without them a transformer that learns
+    the values of a column learns others.
     """
     if len(rows) <= most:
         return rows
     loss = np.nan_to_num(data.model.fisher_information_loss_[rows])
+    exposed = np.argsort(-loss, kind="stable")[: most // 2]
+    alone = np.zeros(len(rows), dtype=bool)
     for one in unknown:
         if not one.is_number:
-            loss[one.shares[rows] * len(data.y) < 1.5] = np.inf
-    exposed = np.argsort(-loss, kind="stable")[: most // 2]
+            alone |= one.shares[rows] * len(data.y) < 1.5
+    alone[exposed] = False
+    exposed = np.append(exposed, np.flatnonzero(alone)[: most - len(exposed)])
     others = np.setdiff1d(np.arange(len(rows)), exposed)
     spaced = np.linspace(0, len(others) - 1, most - len(exposed)).astype(int)
     return rows[np.union1d(exposed, others[spaced])]

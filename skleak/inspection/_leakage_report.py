@@ -76,7 +76,7 @@ def leakage_report(
         Label of each record's group, or the raw column that holds it.
     records : array-like of int, boolean mask, slice or None, default=None
         Positions of the records to report on. None for all, or where these would take more than
-        a minute or two, for those that alone carry a value, those of largest loss and others.
+        a minute or two, for those of largest loss, those that alone carry a value, and others.
     nominal : str, int, slice, mask or list, default=()
         Columns whose numbers are codes.
     refit_preprocessing : bool, default=False
