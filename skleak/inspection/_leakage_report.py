@@ -17,7 +17,8 @@ from skleak.inspection._selection import Selection, Target, Unknown, read
 from skleak.inspection._separation import encodings
 from skleak.inspection._table import record_labels
 from skleak.inspection.large import SomeRecords, some_records
-from skleak.reports import LeakageReport, MeasuredTable, build_leakage_report
+from skleak.reports import LeakageReport
+from skleak.reports.in_memory import MeasuredTable, build_leakage_report
 from skleak.reports.measures import (
     GOAL,
     Separation,

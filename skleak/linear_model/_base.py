@@ -22,10 +22,7 @@ from skleak.linear_model.goals import (
     warn_of_partial_blocks,
 )
 from skleak.mechanisms import NoiseGoal, as_reweighting, ladder_rung
-from skleak.reports import (
-    Promises,
-    output_perturbation_guarantee,
-)
+from skleak.reports.guarantee import Promises, output_perturbation_guarantee
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._confidential import leaves_whole
 from skleak.utils._records import check_magnitudes, row_label, row_labels, values_withheld

@@ -23,7 +23,6 @@ from skleak.rendering import (
 )
 from skleak.reports._facts import LeakageFacts
 from skleak.reports._glossary import GLOSSARY
-from skleak.reports._histogram import loss_histogram
 from skleak.reports._tables import (
     carriers_table,
     features_table,
@@ -32,6 +31,7 @@ from skleak.reports._tables import (
     unbiased_table,
 )
 from skleak.reports.measures._gain import MUCH
+from skleak.reports.measures._histogram import loss_histogram
 
 _FOOTER = (
     "To publish the model, publish what `release()` returns: noisy coefficients, and no record, no "

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from skleak.rendering import Finding
-from skleak.reports._guarantee import DifferentialPrivacy
+from skleak.reports.guarantee._output_perturbation import DifferentialPrivacy
 from skleak.reports.measures._features import CARRIERS, PersonTable
 from skleak.utils._typing import Array, FloatArray, IntArray
 from skleak.utils.summaries._quantiles import Quantiles

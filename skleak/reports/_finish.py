@@ -10,9 +10,9 @@ import pandas as pd
 from skleak.influence.leakage import LeakageModel
 from skleak.reports._assumptions import assumptions
 from skleak.reports._findings import facts
-from skleak.reports._guarantee import Promises
 from skleak.reports._leakage_report import LeakageReport
 from skleak.reports._sentences import findings
+from skleak.reports.guarantee._output_perturbation import Promises
 from skleak.utils._typing import FloatArray
 
 N_MOST_EXPOSED = 10

@@ -25,7 +25,7 @@ from skleak.rendering import (
     percents,
     plural,
 )
-from skleak.reports import loss_histogram
+from skleak.reports.measures import loss_histogram
 
 _FOOTER = (
     "To publish the model, publish what `release()` returns: the trained model and public numbers, "

@@ -23,8 +23,13 @@ from skleak.reports._finish import (
     group_row,
     groups_frame,
 )
-from skleak.reports._guarantee import Promises, output_perturbation_guarantee
-from skleak.reports._individual import (
+from skleak.reports._leakage_report import LeakageReport
+from skleak.reports.blockwise._columns import blockwise_unknowns
+from skleak.reports.blockwise._losses import GroupSummary, LossSummary
+from skleak.reports.blockwise._passes import Measured, Survey, measure, survey
+from skleak.reports.blockwise._separator import Asked, Solved, solve
+from skleak.reports.blockwise._tables import columns_table, people_table
+from skleak.reports.guarantee._individual import (
     BASELINE,
     DELTA,
     OUTSIDE,
@@ -32,12 +37,7 @@ from skleak.reports._individual import (
     individual_privacy,
     unknown_privacy,
 )
-from skleak.reports._leakage_report import LeakageReport
-from skleak.reports.blockwise._columns import blockwise_unknowns
-from skleak.reports.blockwise._losses import GroupSummary, LossSummary
-from skleak.reports.blockwise._passes import Measured, Survey, measure, survey
-from skleak.reports.blockwise._separator import Asked, Solved, solve
-from skleak.reports.blockwise._tables import columns_table, people_table
+from skleak.reports.guarantee._output_perturbation import Promises, output_perturbation_guarantee
 from skleak.reports.measures import GOAL, MOST_WORK, Separator
 from skleak.utils._blocks import Blocks, positions_of, side_by_side
 from skleak.utils._typing import Array, IntArray

@@ -2,6 +2,7 @@
 
 from skleak.reports.measures._features import column_row, ranked
 from skleak.reports.measures._gain import LITTLE, RARE
+from skleak.reports.measures._histogram import loss_histogram
 from skleak.reports.measures._losses import loss_table
 from skleak.reports.measures._separation import (
     GOAL,
@@ -34,6 +35,7 @@ __all__ = [
     "column_row",
     "column_unknown",
     "distinct",
+    "loss_histogram",
     "loss_table",
     "prior_ends",
     "ranked",

@@ -30,7 +30,7 @@ from skleak.audit.games.membership._subject import (
 )
 from skleak.audit.tables._design import Outcome
 from skleak.exceptions import PrivacyLeakWarning
-from skleak.reports import Promises, output_perturbation_guarantee
+from skleak.reports.guarantee import Promises, output_perturbation_guarantee
 from skleak.utils._random import seeded
 from skleak.utils._typing import Array, FloatArray, IntArray
 from skleak.utils.geometry._pairs import pair_success

@@ -20,9 +20,9 @@ from skleak.reports._finish import (
     group_row,
     groups_frame,
 )
-from skleak.reports._guarantee import Promises, output_perturbation_guarantee
-from skleak.reports._individual import reported_privacy
 from skleak.reports._leakage_report import LeakageReport
+from skleak.reports.guarantee._individual import reported_privacy
+from skleak.reports.guarantee._output_perturbation import Promises, output_perturbation_guarantee
 from skleak.reports.measures._features import measure_columns
 from skleak.reports.measures._losses import column_losses, inverse
 from skleak.reports.measures._separation import GOAL, MOST_WORK, Separation, Separator

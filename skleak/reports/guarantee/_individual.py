@@ -13,7 +13,7 @@ from skleak.influence.leakage import leakage_model
 from skleak.influence.removal import removal_distances
 from skleak.influence.state import FitState, PartialState
 from skleak.mechanisms import Grid
-from skleak.reports._guarantee import Promises
+from skleak.reports.guarantee._output_perturbation import Promises
 from skleak.utils._typing import FloatArray, IntArray
 from skleak.utils.geometry._pairs import true_positives
 
