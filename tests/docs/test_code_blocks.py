@@ -3,11 +3,13 @@
 A page is one session: its blocks share names, a folder and a shell whose ``skleak`` is this one. A
 ``text`` block right after a block is what that one prints; ``...`` stands for anything. What
 installs something, runs the tests or needs another library is preceded by
-``<!-- not run: why -->``, and a page that takes long says ``<!-- slow -->``.
+``<!-- not run: why -->``, and a page that takes long says ``<!-- slow -->``. What needs torch is run
+where it is installed.
 """
 
 import contextlib
 import doctest
+import importlib.util
 import io
 import os
 import re
@@ -29,6 +31,7 @@ FENCE = re.compile(
 )
 NOT_RUN = re.compile(r"<!-- not run: (.+) -->")
 RUN = {"python", "bash"}
+HAS_TORCH = importlib.util.find_spec("torch") is not None
 # Formulas, outputs, parts of files, and directives of the pages.
 SHOWN = {"text", "yaml", "json", "toml", "csv", "bibtex"}
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -57,6 +60,7 @@ def blocks(text):
         skipped = NOT_RUN.search(match["marks"])
         line = text[: match.start("code")].count("\n") + 1
         reason = skipped[1] if skipped else None
+        reason = None if HAS_TORCH and reason == "needs torch" else reason
         found.append(Block(match["kind"], match["code"], match["output"], reason, line))
     return found
 

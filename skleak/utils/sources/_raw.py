@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import infer_dtype
 
 from skleak.utils._optional import dask_module
 from skleak.utils.blocks._dask import is_large
@@ -68,7 +69,12 @@ class StoredPart:
 
     def __call__(self) -> pd.DataFrame:
         """Read the rows; they go by their positions in the whole table."""
-        frame = self.loader.to_frame().iloc[self.start : self.stop]
+        frame = self.loader.to_frame().iloc[self.start : self.stop].copy(deep=False)
+        for name in frame.columns:
+            if frame[name].dtype == object and infer_dtype(frame[name]) == "string":
+                frame[name] = frame[name].where(
+                    frame[name].notna(), np.nan
+                )  # before pandas 3: None
         return frame.set_axis(pd.RangeIndex(self.first, self.first + self.stop - self.start))
 
 
