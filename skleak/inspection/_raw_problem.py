@@ -39,6 +39,20 @@ class RawProblem:
         The fitted pipeline, at unit noise, with its training data.
     fitted : MeasuredFit
         The same fit as a goal sees it that names no column.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from skleak.inspection import RawProblem
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    >>> problem = RawProblem.of(make_pipeline(StandardScaler(), PrivateLinearRegression()), X, y)
+    >>> problem.attribute_values("sex")[1].tolist()  # how often each value occurs
+    [235.0, 207.0]
+    >>> problem.sufficient_noise(0.1, "age").max().round(3).item()
+    0.337
     """
 
     data: Inspected

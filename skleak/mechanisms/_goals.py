@@ -51,7 +51,27 @@ class Secret:
 
 
 class MeasuredFit(Protocol):
-    """Measurements of a fit that the noise of a goal is found from."""
+    """Measurements of a fit that the noise of a goal is found from.
+
+    Examples
+    --------
+    A goal of your own asks it for what it needs:
+
+    >>> from dataclasses import dataclass
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> from skleak.mechanisms import MeasuredFit, NoiseGoal
+    >>> @dataclass
+    ... class MeanLeakage(NoiseGoal):
+    ...     eta: float = 1.0
+    ...
+    ...     def resolve(self, problem: MeasuredFit) -> float:
+    ...         return float(problem.sufficient_noise(self.eta, None).mean())
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> scale = MeanLeakage(0.5).noise_scale_of(PrivateLinearRegression().fit(X, y))
+    >>> PrivateLinearRegression(scale).fit(X, y).fisher_information_loss_.mean().round(6).item()
+    0.5
+    """
 
     def sufficient_noise(self, eta: float, features: Any) -> FloatArray:
         """Noise scale at which each participating record's loss is eta, (n,); may be infinite."""
@@ -75,7 +95,21 @@ class MeasuredFit(Protocol):
 
 
 class FittedProblem(MeasuredFit, Protocol):
-    """Interface of a fit to noise goals, before noise is drawn."""
+    """Interface of a fit to noise goals, before noise is drawn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> from skleak.mechanisms import FittedProblem, MaxLeakage
+    >>> class Noisy(MaxLeakage):
+    ...     def secrets(self, problem: FittedProblem):
+    ...         return problem.secrets("sex")
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = PrivateLinearRegression(Noisy(10.0), random_state=0).fit(X, y)
+    >>> bool(model.fisher_information_loss_.max() <= 10.0)
+    True
+    """
 
     def block(self, features: Any) -> Secret:
         """Return a block of columns, at the values that records have in it."""
@@ -108,6 +142,22 @@ class NoiseGoal(BaseEstimator, ABC):
     ----------
     data_dependent : bool
         Whether the noise scale is read off the training records.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> from skleak.mechanisms import NoiseGoal
+    >>> @dataclass
+    ... class Public(NoiseGoal):
+    ...     scale: float = 1.0
+    ...
+    ...     def resolve(self, problem):
+    ...         return self.scale
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> PrivateLinearRegression(Public(3.0)).fit(X, y).noise_scale_
+    3.0
     """
 
     data_dependent: ClassVar[bool] = False

@@ -35,6 +35,16 @@ class Reweighting(BaseEstimator, ABC):
     ----------
     name : str
         Short name, which ``reweighting=`` of an estimator takes for the default parameters.
+
+    Examples
+    --------
+    >>> from skleak.mechanisms import IRFIL, Reweighting
+    >>> isinstance(IRFIL(features="age", tol=1e-4), Reweighting)
+    True
+    >>> IRFIL(norm="largest").check()
+    Traceback (most recent call last):
+        ...
+    ValueError: The 'norm' parameter of IRFIL must be one of ['spectral', 'trace']; got 'largest'.
     """
 
     name: ClassVar[str]

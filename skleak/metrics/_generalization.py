@@ -27,6 +27,13 @@ class GeneralizationGap:
         Mean loss of the training records.
     test_loss : float
         Mean loss of the fresh records.
+
+    Examples
+    --------
+    >>> from skleak.metrics import GeneralizationGap
+    >>> result = GeneralizationGap(gap=0.5, low=0.4, high=0.6, train_loss=0.0, test_loss=0.5)
+    >>> result.test_loss - result.train_loss == result.gap
+    True
     """
 
     gap: float

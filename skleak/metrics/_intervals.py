@@ -29,6 +29,14 @@ class Interval(NamedTuple):
         Point estimate.
     low, high : float or ndarray of shape (...)
         Ends of the interval, ``low <= estimate <= high``.
+
+    Examples
+    --------
+    >>> from skleak.metrics import binomial_interval
+    >>> interval = binomial_interval(9, 10)
+    >>> estimate, low, high = interval
+    >>> round(estimate, 2), round(low, 2), round(interval.high, 2)
+    (0.9, 0.55, 1.0)
     """
 
     estimate: Any

@@ -281,6 +281,13 @@ class ErrorDecomposition:
         Squared mean error, per coordinate.
     bias, bias_se : ndarray of shape (n_records,) or (n_records, d)
         Mean signed error, in units of the target.
+
+    Examples
+    --------
+    >>> from skleak.metrics import error_decomposition
+    >>> result = error_decomposition([[0.0], [1.0], [2.0], [3.0]], [0.0])
+    >>> bool(abs(result.mse - result.variance - result.squared_bias)[0] < 1e-12)
+    True
     """
 
     mse: FloatArray

@@ -30,6 +30,21 @@ class ReleasedNetwork(BaseEstimator):
         Columns, as the estimator knows them.
     provenance_ : dict
         How it was trained: public parameters, and functions of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pytest
+    >>> torch = pytest.importorskip("torch")
+    >>> from skleak.neural import PrivateSGDClassifier, ReleasedNetwork
+    >>> def two_layers():
+    ...     linear = torch.nn.Linear
+    ...     return torch.nn.Sequential(linear(3, 4), torch.nn.Tanh(), linear(4, 2))
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> model = PrivateSGDClassifier(two_layers, max_steps=5, sampling_rate=0.5)
+    >>> released = model.fit(X, X[:, 0] > 0).release()
+    >>> isinstance(released, ReleasedNetwork), released.predict(X).shape
+    (True, (50,))
     """
 
     module_: Any

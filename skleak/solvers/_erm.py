@@ -19,7 +19,19 @@ _EXTRA_STEPS = 3
 
 
 class SingularHessianError(ValueError):
-    """The objective has no unique minimiser."""
+    """The objective has no unique minimiser.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> from skleak.solvers import SingularHessianError
+    >>> try:
+    ...     PrivateLinearRegression(alpha=0.0).fit(np.ones((5, 2)), np.arange(5.0))
+    ... except SingularHessianError:
+    ...     print("two columns are the same: raise alpha")
+    two columns are the same: raise alpha
+    """
 
 
 def minimize(

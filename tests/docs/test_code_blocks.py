@@ -3,8 +3,8 @@
 A page is one session: its blocks share names, a folder and a shell whose ``skleak`` is this one. A
 ``text`` block right after a block is what that one prints; ``...`` stands for anything. What
 installs something, runs the tests or needs another library is preceded by
-``<!-- not run: why -->``, and a page that takes long says ``<!-- slow -->``. What needs torch is run
-where it is installed.
+``<!-- not run: why -->``, and a page that takes long says ``<!-- slow -->``. What needs torch is
+run where it is installed.
 """
 
 import contextlib

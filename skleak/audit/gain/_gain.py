@@ -43,6 +43,21 @@ class AttributeGain:
         Records attacked, and models.
     confidence_level : float
         Of each interval.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from skleak.attacks import BlackBoxAttributeInference
+    >>> from skleak.audit import attribute_gain
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([rng.integers(0, 2, 600), rng.integers(0, 9, (600, 3))])
+    >>> y = rng.choice(["no", "yes"], size=600)
+    >>> tree = DecisionTreeClassifier(random_state=0).fit(X[:300], y[:300])
+    >>> attack = BlackBoxAttributeInference(tree, 0, criterion="proba")
+    >>> gain = attribute_gain(attack, tree, X[:300], y[:300], X[300:], y[300:])
+    >>> gain.training.estimate > gain.control.estimate
+    True
     """
 
     attack: str

@@ -71,6 +71,18 @@ class PersonAudit(PersonalReport):
         What the numbers say, the answer first.
     assumptions : tuple of str
         Conditions under which the numbers hold.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skleak.audit import LeakageAuditor
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = PrivateLinearRegression(noise_scale=0.1, alpha=1e-2)
+    >>> auditor = LeakageAuditor(model, "sex", n_releases=5, records=range(20), random_state=0)
+    >>> person = auditor.fit(X, y).report_.person(7)
+    >>> person.table["record"].tolist()
+    [7]
     """
 
     _schema = "person_audit"

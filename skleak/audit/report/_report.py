@@ -72,6 +72,20 @@ class AuditReport(AuditFacts, SharedReport):
         Sentences on the numbers, the summary first.
     assumptions : tuple of str
         Conditions under which the numbers hold.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skleak.audit import LeakageAuditor
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = PrivateLinearRegression(noise_scale=0.1, alpha=1e-2)
+    >>> auditor = LeakageAuditor(model, "sex", n_releases=5, records=range(20), random_state=0)
+    >>> report = auditor.fit(X, y).report_
+    >>> report.attribute, report.settings["n_targets"], len(report.records)
+    ('sex', 20, 20)
+    >>> report.to_html().startswith("<!DOCTYPE html>")
+    True
     """
 
     def to_frame(self) -> pd.DataFrame:

@@ -113,6 +113,17 @@ class LeakageScorer(BaseEstimator):
         Raw columns that are unknown together.
     statistic : {"mean", "max"} or callable, default="mean"
         What is made of the losses of the records.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skleak.inspection import make_leakage_scorer
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> scorer = make_leakage_scorer(statistic="max")
+    >>> model = PrivateLinearRegression(noise_scale=2.0).fit(X, y)
+    >>> bool(scorer(model, X, y) == -model.fisher_information_loss_.max())
+    True
     """
 
     def __init__(self, columns: Any = None, *, statistic: Statistic = "mean") -> None:

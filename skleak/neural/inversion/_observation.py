@@ -27,6 +27,18 @@ class GradientObservation:
     target : float or None
         Its target, in the form that the gradients take: a class number 0, 1, ... or a number. None
         where the adversary does not know it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skleak.neural import PrivateSGDClassifier, observe_gradients
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> y = (X[:, 0] > 0).astype(int)
+    >>> options = {"max_steps": 9, "sampling_rate": 0.5, "random_state": 0}
+    >>> model = PrivateSGDClassifier(noise_multiplier=1.0, **options).fit(X, y)
+    >>> path = np.zeros((4, 4))  # parameters at four steps: weights and intercept
+    >>> observe_gradients(model, [1.0, -2.0, 0.5], 1, path, random_state=0).signals.shape
+    (4, 4)
     """
 
     parameters: FloatArray

@@ -45,6 +45,20 @@ class Dossier(Report):
         How the numbers came about.
     assumptions : tuple of str
         Conditions under which the numbers hold.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skleak.audit import LeakageAuditor
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = PrivateLinearRegression(noise_scale=0.1, alpha=1e-2)
+    >>> auditor = LeakageAuditor(model, "sex", n_releases=5, records=range(20), random_state=0)
+    >>> dossier = auditor.fit(X, y).report_.to_dossier("dpia")
+    >>> dossier.subject
+    'PrivateLinearRegression'
+    >>> dossier.to_html().startswith("<!DOCTYPE html>")
+    True
     """
 
     text: Text
