@@ -1,5 +1,6 @@
 """What the columns of a table are: numbers, dates, names; and which of them a model can use."""
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -21,6 +22,8 @@ _ISO_DATE = (
     r"(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?\s*(?:Z|[+-]\d{2}:?\d{2})?)?\s*"
 )
 _DAY = pd.Timedelta(days=1)
+# What numbers and dates are written with where they are not read as such.
+_WRITTEN = re.compile(r"[\d\s.,:/%$€£+-]*\d[\d\s.,:/%$€£+-]*")
 
 
 @dataclass
@@ -192,7 +195,7 @@ def _names_records(column: "pd.Series[Any]", name: str, decisions: Decisions) ->
         decisions.add(name, _single(present))
         return True
     if n_levels == len(present) and n_levels > 2:
-        named = "dropped, as it differs in every record and names it"
+        named = "dropped, as it differs in every record and names it" + _measured(present)
         if len(present) == len(column):
             named += "; to find records again by it, pass it to --id"
         decisions.add(name, named)
@@ -201,10 +204,17 @@ def _names_records(column: "pd.Series[Any]", name: str, decisions: Decisions) ->
         decisions.add(
             name,
             f"dropped, as it names the record: {count(n_levels)} different values of "
-            f"{count(len(present))}",
+            f"{count(len(present))}{_measured(present)}",
         )
         return True
     return False
+
+
+def _measured(values: "pd.Series[Any]") -> str:
+    """Say how numbers and dates are written, where values (n,) look like some."""
+    if not all(_WRITTEN.fullmatch(str(value)) for value in values):
+        return ""
+    return "; if these are numbers or dates, write them as 1234.5 and 2024-03-31"
 
 
 def _single(values: "pd.Series[Any]") -> str:

@@ -172,3 +172,14 @@ def test_the_sensitive_column_is_never_dropped(name):
     table = typed(frame, (), Decisions())
     numeric, nominal = choose(table, name, row_counters(table), Decisions())
     assert name in numeric + nominal
+
+
+@pytest.mark.parametrize("form", ["{:02d}.03.2024", "{} %", "1,{:03d}.50", "3/{}/24"])
+def test_numbers_and_dates_that_are_not_read_are_told(form):
+    names = [f"P{k:03d}" for k in range(80)]
+    frame = pd.DataFrame({"odd": [form.format(k) for k in range(80)], "name": names})
+    decisions = Decisions()
+    choose(typed(frame, (), decisions), None, (), decisions)
+    odd, name = decisions.lines()
+    assert "write them as 1234.5 and 2024-03-31" in odd
+    assert "write them" not in name
