@@ -249,6 +249,7 @@ def test_a_failed_mechanism_is_told_first(make_audit):
     assert facts(fine)[0]["decision"]["status"] == "kept"
 
 
+@pytest.mark.slow
 def test_nothing_is_bounded_where_the_mechanism_failed(audits_of_people):
     """Not in the tables, of a person, in an overview or in a dossier."""
     for kind, fine in audits_of_people.items():
@@ -272,6 +273,7 @@ def test_nothing_is_bounded_where_the_mechanism_failed(audits_of_people):
             assert "bounds on the release hold" not in evidence
 
 
+@pytest.mark.slow
 def test_sentences_write_what_tables_write():
     """An attack's advantage has the digits of its interval, and none reads as within a limit."""
     rng = np.random.default_rng(3)
@@ -288,6 +290,7 @@ def test_sentences_write_what_tables_write():
         assert f"| at least {written} (" in report.to_markdown()
 
 
+@pytest.mark.slow
 def test_what_is_said_of_some_records_is_not_said_of_all(people):
     X, y = people
     model, options = PrivateLinearRegression(alpha=0.1), {"n_releases": 2, "noise_scales": [50.0]}

@@ -51,12 +51,14 @@ def audit(*given, **options):
     return auditor.fit(*given, **options).report_
 
 
+@pytest.mark.slow
 def test_series_of_several_files_are_audited_as_in_memory(table, files):
     expected = audit(table[COLUMNS], table["dose"], sample_weight=table["w"])
     found = audit(files[COLUMNS], files["dose"], sample_weight=files["w"])
     pd.testing.assert_frame_equal(found.results, expected.results, rtol=1e-8, check_dtype=False)
 
 
+@pytest.mark.slow
 def test_targets_of_several_files_are_those_of_a_pipeline(table, files):
     encoder = make_column_transformer((OneHotEncoder(), ["sex"]), remainder="passthrough")
     encoder.fit(table[COLUMNS])

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from helpers import mostly_slow
 from large_tables import COLUMNS, MODELS, table
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.compose import make_column_transformer
@@ -142,7 +143,10 @@ def test_types_of_columns_and_targets(frame, tmp_path):
             assert_same(PrivateLinearRegression().fit(found, "y"), inside)
 
 
-@pytest.mark.parametrize("kind", ["int8", "bool", "Int8", "boolean", "category", "int64[pyarrow]"])
+@pytest.mark.parametrize(
+    "kind",
+    mostly_slow(["int8", "bool", "Int8", "boolean", "category", "int64[pyarrow]"], 4),
+)
 def test_types_of_labels(kind, frame, tmp_path):
     codes = np.arange(len(frame)) % 2
     labels = pd.Series(codes).astype(kind)
@@ -228,7 +232,7 @@ def test_targets_in_other_containers_than_a_frame(frame):
         PrivateLinearRegression().fit(parts[COLUMNS], parts["y"], 2.0)
 
 
-@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("missing", mostly_slow([False, True], 1))
 def test_text_that_is_missing_is_imputed_and_encoded_as_in_memory(missing, frame, tmp_path):
     ward = pd.Series(np.array(["A", "B", "C"])[np.arange(len(frame)) % 3])
     frame["ward"] = ward.where(np.arange(len(frame)) % 7 > 0)
