@@ -308,7 +308,7 @@ def test_records_of_weight_zero_are_in_no_statistic(estimator_class, rows):
             if column == "most_exposed_record":
                 values = np.flatnonzero(here)[values.astype(int)]
             if without[column].dtype.kind in "iufb":
-                assert_allclose(with_zero[column].to_numpy(), values, rtol=1e-6)
+                assert_allclose(with_zero[column].to_numpy(), values, rtol=1e-9)
             else:
                 assert with_zero[column].tolist() == values.tolist()
     for name, value in reports[1].dataset.items():
