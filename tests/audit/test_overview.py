@@ -95,6 +95,21 @@ def test_metrics_are_those_of_the_tables(reported, kind):
     assert metrics["within_max_advantage"] == float(kept)
 
 
+def test_noise_scales_that_look_alike_have_metrics_of_their_own(reported):
+    report = reported[2]["categorical"]
+    one, other = sorted(report.results["noise_scale"].unique())[:2]
+    scales = {one: 0.123456701, other: 0.123456702}
+
+    def near(table):
+        return table.assign(noise_scale=table["noise_scale"].replace(scales))
+
+    alike = dataclasses.replace(report, results=near(report.results), records=near(report.records))
+    metrics = alike.to_metrics()
+    for scale, row in alike.largest_advantages().loc[list(scales.values())].iterrows():
+        told = metrics[f"noise_scale_{scale}/largest_advantage"]
+        assert row["advantage"] - 1e-12 <= told <= row["advantage"] * 1.01 + 1e-12
+
+
 def test_what_is_not_known_is_no_metric(reported, make_audit):
     report = reported[2]["numeric"]
     unknown = dataclasses.replace(report, settings=report.settings | {"n_targets": 24})

@@ -158,8 +158,11 @@ def audit_metrics(report: AuditFacts) -> dict[str, float]:
         "within_max_advantage": float(found["status"] == KEPT),
         "n_exceeded_bounds": float((judged_rows(report)["verdict"] == EXCEEDED).sum()),
     }
-    for noise in largest.index:
-        at = f"noise_scale_{noise:g}"
+    shown = [f"{noise:g}" for noise in largest.index]
+    if len(set(shown)) < len(shown):  # noise scales that agree in six digits
+        shown = [str(float(noise)) for noise in largest.index]
+    for noise, text in zip(largest.index, shown, strict=True):
+        at = f"noise_scale_{text}"
         row: Any = largest.loc[noise]
         name = "least_advantage" if row["at_least"] else "largest_advantage"
         numbers |= {
