@@ -39,6 +39,7 @@ def test_a_polygon_is_its_own_curve():
         assert found >= dp_advantage(epsilon, delta, prior) - 1e-9
 
 
+@pytest.mark.slow
 def test_objects_of_other_libraries():
     dp = pytest.importorskip("dp_accounting")
     pld = pytest.importorskip("dp_accounting.pld")

@@ -97,6 +97,7 @@ def test_no_gap_on_average(games):
         assert low < 0.0 < high
 
 
+@pytest.mark.slow
 def test_loss_is_no_smaller_than_that_of_the_law(games):
     """The error is the one of the true coefficients, whose mean an integral gives."""
     rng = np.random.default_rng(0)

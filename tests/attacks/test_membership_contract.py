@@ -284,7 +284,7 @@ MODELS = {
 FITTING_CLOSELY = {"pipeline", "grid search", "boosting"}
 
 
-@pytest.mark.parametrize("name", mostly_slow(MODELS, 0, 4))
+@pytest.mark.parametrize("name", mostly_slow(MODELS, 4))
 def test_models_of_any_kind(name, make_attack, rng):
     X, y = table_of(rng)
     model = MODELS[name]()

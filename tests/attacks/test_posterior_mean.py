@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from scipy import stats
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import Ridge
@@ -102,7 +103,9 @@ def test_errs_as_the_bayes_risk_in_200_problems():
     assert (bound > 0.3 * risk).mean() > 0.5
 
 
-@pytest.mark.parametrize("estimator", [PrivateLinearRegression, PrivateLogisticRegression])
+@pytest.mark.parametrize(
+    "estimator", mostly_slow([PrivateLinearRegression, PrivateLogisticRegression], 0)
+)
 def test_is_the_posterior_mean_over_refits(estimator, rng):
     """By hand: a model refitted for every value of a fine grid, and a normal prior."""
     X = rng.normal(size=(40, 2))

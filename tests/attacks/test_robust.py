@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from joblib import parallel_config
 from scipy.special import expit
 from sklearn.base import clone
@@ -115,7 +116,7 @@ def test_dominated_shares_and_their_ties():
     assert found.max() <= 1.0
 
 
-@pytest.mark.parametrize("prior", [0.1, 0.5])
+@pytest.mark.parametrize("prior", mostly_slow([0.1, 0.5], 0))
 def test_guesses_are_calibrated_on_the_population(prior, rng):
     """Of candidates like the population, none of whom is a member, at most that share is called."""
     called = []

@@ -124,6 +124,7 @@ def test_audits_of_labels(secrets, rng):
         LeakageAuditor(PrivateLogisticRegression(0.1), "(target)", attacks="black_box").fit(X, y)
 
 
+@pytest.mark.slow
 def test_the_target_of_a_regression_is_a_number(rng):
     X = rng.normal(size=(N, 3))
     y = X @ [1.0, 2.0, 0.5] + rng.normal(size=N)

@@ -207,6 +207,7 @@ MEMORIES = [
 ]
 
 
+@pytest.mark.slow
 def test_a_model_that_learned_the_records_by_heart_tells_the_secret():
     """Asked with both values it gives both targets: one is the true one, and the secret is out."""
     X, y = pairs(uses=True)

@@ -73,7 +73,7 @@ def same(first, second):
     pd.testing.assert_frame_equal(first.records_, second.records_)
 
 
-@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+@pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"], 1))
 @pytest.mark.parametrize("attribute", mostly_slow(["gene", "sex"], 0))
 def test_tables_of_categories(attribute, secrets, rng):
     X, y = make_table(rng)
@@ -516,6 +516,7 @@ def test_attacks_in_any_form(rng):
     assert audit(X, y, attacks="informed").results_["attack"].tolist() == ["informed"] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bounds", mostly_slow(["bayes", "tradeoff", "fano", ["gdp", "bayes"], []], 3)
 )

@@ -150,7 +150,7 @@ def test_a_training_that_fails_says_what_it_was_trained_on(data):
     assert "members of one release" in caught.value.__notes__[0]
 
 
-@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+@pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"], 0))
 def test_tables(secrets, data):
     auditor = make(secrets=secrets).fit(*data)
     assert list(auditor.results_.columns)[: len(COLUMNS)] == COLUMNS

@@ -48,6 +48,7 @@ def test_games_are_played_with_the_covariance(secrets, table, shape):
     assert "covariance that was given" in auditor.report_.to_text().replace("\n  ", " ")
 
 
+@pytest.mark.slow
 def test_quantities_have_the_bound_of_the_covariance(table, shape):
     X, y = table
     model = PrivateLinearRegression(0.05, noise_covariance=shape)

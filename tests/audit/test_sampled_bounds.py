@@ -69,6 +69,7 @@ def test_all_but_the_last_record_leave_no_error_of_sampling(known, whole):
     assert mean_bound(part, "bayes", known.prior.max(axis=1)).value >= whole["bayes"].mean()
 
 
+@pytest.mark.slow
 def test_the_most_exposed_records_are_exact(known, whole):
     for budget in (32, 200):
         found = exposed_bounds(known, 1.0, 1e-3, budget)
@@ -114,6 +115,7 @@ def test_the_cost_decides_what_is_computed():
     assert plan(10_000, 3, shaped=True).samples
 
 
+@pytest.mark.slow
 def test_coordinates_in_the_hull_give_the_same_bounds(rng, monkeypatch):
     monkeypatch.setattr(_sampled, "_MANY", 10)
     line = rng.normal(size=(8, 1, 30)) * rng.normal(size=(8, 4, 1))

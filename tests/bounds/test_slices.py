@@ -101,6 +101,7 @@ def test_flattening_pays_for_what_it_moves(rng):
     assert flat < tradeoff_advantage(stack * np.array([1, 1, 1e-2]), 1.0, prior) < flat + 1e-6
 
 
+@pytest.mark.slow
 def test_share_bounds_the_probability_of_the_slice(rng):
     """Slepian's lemma on the thresholds themselves, against the multivariate normal law."""
     points, prior = 1.5 * rng.standard_normal((1, 5, 5)), rng.dirichlet(5 * np.ones(5), 1)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 
 from skleak.bounds import (
     dp_advantage,
@@ -94,7 +95,7 @@ def test_standard_errors_follow_the_information(rng):
     assert table.loc["trade-off", "standard_error"] == 0
 
 
-@pytest.mark.parametrize("n_values", [2, 3, 4])
+@pytest.mark.parametrize("n_values", mostly_slow([2, 3, 4], 0, 1))
 def test_no_bound_below_bayes_for_gaussian_channels(n_values, rng):
     scale = 10 ** rng.uniform(-1.2, 1.5, size=150)
     prior = rng.dirichlet(np.full(n_values, 10 ** rng.uniform(-0.3, 1)), size=150)

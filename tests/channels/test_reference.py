@@ -106,6 +106,7 @@ def test_discrete_channel_by_hand():
     np.testing.assert_allclose(channel.posterior([2], prior), [[0.0, 1.0]], atol=1e-15)
 
 
+@pytest.mark.slow
 def test_no_bound_falls_below_bayes(rng):
     for n_values in (2, 3, 4, 5, 6) * 2:
         channel = GaussianChannel(rng.normal(size=(n_values, 3)) * 10 ** rng.uniform(-1, 0.7), 1.0)

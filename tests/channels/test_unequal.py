@@ -66,7 +66,7 @@ def test_the_bayes_value_is_that_of_simulated_attacks(rng, n_values, d):
     assert abs(right - value) <= 4.0 * np.hypot(noise, error)
 
 
-@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize("normalized", mostly_slow([False, True], 1))
 @pytest.mark.parametrize("n_values, d", mostly_slow([(2, 12), (3, 30), (2, 100)], 1))
 def test_low_rank_differences_are_reduced_exactly(rng, n_values, d, normalized):
     channel = _low_rank(rng, n_values, d, normalized)
@@ -94,6 +94,7 @@ def test_low_rank_differences_are_reduced_exactly(rng, n_values, d, normalized):
     assert abs(right - value) <= 4.0 * np.hypot(noise, error)
 
 
+@pytest.mark.slow
 def test_equal_covariances_are_a_gaussian_channel(rng):
     covariance = _covariance(rng, 4)
     root = np.linalg.cholesky(covariance)

@@ -93,7 +93,9 @@ def test_all_kinds_of_audits_run_without_a_warning(data, tmp_path, run, argument
     assert os.path.exists(tmp_path / "skleak-audit.html")
 
 
-@pytest.mark.parametrize("prior, bounded", [("conditional", True), ("uniform", False)])
+@pytest.mark.parametrize(
+    "prior, bounded", mostly_slow([("conditional", True), ("uniform", False)], 0)
+)
 def test_without_a_sensitive_column_whole_records_are_attacked(data, tmp_path, run, prior, bounded):
     arguments = ("--target", "cost", "--prior", prior, "--max-records", "3", "--out", tmp_path)
     code, text, err = run("audit", data, *ONE, *arguments, *QUICK)

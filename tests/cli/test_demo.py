@@ -104,6 +104,7 @@ def test_twice_the_noise_is_half_the_leakage(tmp_path, run):
     assert small == pytest.approx(2.0 * large, rel=0.01)
 
 
+@pytest.mark.slow
 def test_an_attack_above_the_bound_is_told_from_chance(audited):
     told = {}
     for verdict in ("consistent", "bound exceeded"):

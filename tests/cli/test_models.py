@@ -46,6 +46,7 @@ def results(path):
     return pd.DataFrame(json.loads(path.read_text())["results"]).set_index("attack")
 
 
+@pytest.mark.slow
 def test_a_pickle_is_trained_anew_on_the_columns_it_names(people, data, tmp_path, run, store):
     out = tmp_path / "r.json"
     usual = ("audit", data, "--target", "ill", "--sensitive", "smoker?", "--out", out, *QUICK)

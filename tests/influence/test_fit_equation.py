@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_allclose
 
 from skleak.influence.jacobian import Columns, FitFactor
@@ -47,7 +48,7 @@ def solve_by_fit(objective, rule, tol=1e-9, newton=True, eager=False, max_iter=6
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("norm", ["spectral", "trace"])
+@pytest.mark.parametrize("norm", mostly_slow(["spectral", "trace"], 0))
 @pytest.mark.parametrize("name", RULES)
 def test_the_fixed_point_is_that_of_the_search_record_by_record(name, norm, loss, rng):
     objective = make_objective(rng, loss)

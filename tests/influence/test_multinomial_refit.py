@@ -29,7 +29,7 @@ def _refit(problem, row, columns, value):
 
 @pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
 @pytest.mark.parametrize("n_classes", mostly_slow([3, 7], 0))
-@pytest.mark.parametrize("alpha", [1e-3, 1.0])
+@pytest.mark.parametrize("alpha", mostly_slow([1e-3, 1.0], 1))
 @pytest.mark.parametrize("make", mostly_slow([np.asarray, sparse.csr_array], 1))
 def test_equal_brute_force_refits(make_multinomial, fit_intercept, n_classes, alpha, make):
     problem = make_multinomial(50, 4, n_classes, alpha=alpha, fit_intercept=fit_intercept)

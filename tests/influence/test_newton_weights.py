@@ -80,6 +80,7 @@ def spread_of(losses, s):
 # The direction.
 
 
+@pytest.mark.slow
 @every("norm", ["spectral", "trace"])
 @every("block", BLOCKS)
 @every("fit_intercept", [True, False])

@@ -78,6 +78,7 @@ def _slope(function, h=1e-5):
     return (8.0 * near - far) / (12.0 * h)
 
 
+@pytest.mark.slow
 @every("norm", ["spectral", "trace"])
 @every("block", BLOCKS)
 @every("fit_intercept", [True, False])

@@ -97,7 +97,9 @@ def test_a_search_that_is_cut_short_gives_no_number(few, rng, monkeypatch):
 
 
 @pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
-@pytest.mark.parametrize("estimator", [PrivateLogisticRegression, PrivatePoissonRegressor])
+@pytest.mark.parametrize(
+    "estimator", mostly_slow([PrivateLogisticRegression, PrivatePoissonRegressor], 1)
+)
 def test_many_at_once_are_minimised_like_each_alone(estimator, fit_intercept, rng):
     """Also with columns far from zero and of very different units, and records of a weight."""
     X = rng.normal(size=(50, 3)) * [1e-3, 1.0, 1e3] + [0.0, 30.0, 0.0]

@@ -84,6 +84,7 @@ def test_tables_of_all_kinds_give_the_same(wards):
     )
 
 
+@pytest.mark.slow
 def test_constant_columns_do_not_hide_what_was_learned_of_others(wards):
     X, y = wards
     for scaler in (StandardScaler(), MinMaxScaler(), MaxAbsScaler(), RobustScaler()):

@@ -93,6 +93,7 @@ def test_labels_of_a_classifier(table, encoder, opened):
     pd.testing.assert_frame_equal(found, expected, rtol=1e-8, check_dtype=False)
 
 
+@pytest.mark.slow
 def test_the_report_about_raw_columns(table, encoder, opened):
     source, model = opened("parquet"), PrivateLinearRegression(noise_scale=0.1)
     held, lazy = _both(encoder, model, table, source)

@@ -142,6 +142,7 @@ def test_losses_of_all_encoders_and_models_are_those_of_the_whole_pipeline(untie
             _check(make_pipeline(*steps, model), X, target, columns, rows)
 
 
+@pytest.mark.slow
 def test_tied_ends_and_quantiles_have_two_slopes(patients):
     X, y = patients
     X = X.assign(age=np.clip(X["age"], 30.0, 60.0))  # several at each end

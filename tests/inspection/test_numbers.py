@@ -71,7 +71,7 @@ def _check(brute, pipeline, columns, rows):
             assert from_own.loc[X.index[row], column] == pytest.approx(away, **near)
 
 
-@pytest.mark.parametrize("encoder", mostly_slow(ENCODERS, 0, 3))
+@pytest.mark.parametrize("encoder", mostly_slow(ENCODERS, 0))
 def test_losses_are_those_of_refits(encoder, patients, rng, trained_anew):
     X, y = patients
     columns = ["bmi", "bp"] if encoder == "branches" else NUMBERS

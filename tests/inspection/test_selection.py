@@ -171,6 +171,7 @@ def test_values_of_a_block_are_told_apart_together(patients, rng, trained_anew):
         attribute_leakage(shaped, X, y, {"where": ["ward", "flag"]})
 
 
+@pytest.mark.slow
 def test_more_than_ten_whole_numbers_are_a_quantity_unless_told_otherwise(rng):
     n = 300
     X = pd.DataFrame(

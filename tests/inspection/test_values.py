@@ -88,6 +88,7 @@ def test_the_common_scale_is_what_an_attacker_gains(patients):
     np.testing.assert_array_less(0.999 * first_order, leakage["distance_from_own"])
 
 
+@pytest.mark.slow
 def test_binned_and_rounded_numbers_are_one_of_few_values(patients, trained_anew):
     X, y = patients
     edges = np.quantile(X["bmi"], [0.0, 0.25, 0.5, 0.75, 1.0])

@@ -133,7 +133,7 @@ def test_losses_and_noise_are_those_of_memory(kind, table, parquet):
         expect_same(found, expected)
 
 
-@pytest.mark.parametrize("prior", ["uniform", "conditional", [0.3, 0.7]])
+@pytest.mark.parametrize("prior", mostly_slow(["uniform", "conditional", [0.3, 0.7]], 1))
 def test_priors_are_those_of_memory(prior, table, parquet):
     options = {"prior": prior, "records": slice(5, 25)}
     expect_same(
@@ -154,6 +154,7 @@ def test_a_pipeline_whose_blocks_are_encoded_where_they_are_played(attribute, ta
     expect_same(found, auditor(small, **options).fit(raw, table["dose"], sample_weight=table["w"]))
 
 
+@pytest.mark.slow
 def test_blocks_have_the_bounds_of_memory_and_encode_few_at_once(table, parquet, monkeypatch):
     monkeypatch.setattr(_blocks, "_MOST_OF_BLOCK", 25)
     seen, encode = [], _block.encode
@@ -178,6 +179,7 @@ def test_blocks_have_the_bounds_of_memory_and_encode_few_at_once(table, parquet,
     pd.testing.assert_frame_equal(own[played], first[played])
 
 
+@pytest.mark.slow
 def test_a_random_sample_is_told_first_and_its_intervals_are_of_all(parquet, table, monkeypatch):
     monkeypatch.setattr(_blocks, "_MOST", 24)
     found = auditor(n_releases=50).fit(parquet[0], "dose", sample_weight="w")
@@ -196,6 +198,7 @@ def test_a_random_sample_is_told_first_and_its_intervals_are_of_all(parquet, tab
     assert len(set(found.records_["record"]) - set(range(24))) > 0
 
 
+@pytest.mark.slow
 def test_a_category_that_a_partition_does_not_know_is_told(table):
     """It would be read as a missing value, and encoded as one."""
     parts = [table.iloc[:30].assign(sex="a"), table.iloc[30:].assign(sex="b")]

@@ -3,6 +3,7 @@
 import dask.array as da
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from large_tables import MODELS, records
 from numpy.testing import assert_allclose
 
@@ -12,7 +13,7 @@ from skleak.influence.refit import loss_brackets
 KINDS = ["squared", "logistic", "poisson"]
 
 
-@pytest.mark.parametrize("quantile", [1.0, 0.8])
+@pytest.mark.parametrize("quantile", mostly_slow([1.0, 0.8], 1))
 @pytest.mark.parametrize("kind", KINDS)
 def test_brackets_hold_those_of_memory(kind, quantile, rng):
     X, y, weight = records(kind, rng, 300)

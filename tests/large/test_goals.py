@@ -53,7 +53,9 @@ def test_rungs_and_errors_are_those_of_memory(kind, goal, rng):
         assert found == expected
 
 
-@pytest.mark.parametrize("options", [{"reweighting": "irfil"}, {"noise_covariance": np.eye(4)}])
+@pytest.mark.parametrize(
+    "options", mostly_slow([{"reweighting": "irfil"}, {"noise_covariance": np.eye(4)}], 1)
+)
 def test_rungs_of_other_mechanisms(options, rng):
     given = records("squared", rng, 24)
     goal = MaxLeakage(3.0, features=0)
@@ -85,6 +87,7 @@ def test_rungs_are_those_of_memory_where_no_block_holds_all(kind, goal, rng, mon
     assert found == expected
 
 
+@pytest.mark.slow
 def test_bounds_settle_nearly_all_of_many_records(rng, monkeypatch):
     """Without a single whole fit: neither of the fits that are refused here is made."""
     X, y, weight = records("logistic", rng, 40_000)
@@ -134,7 +137,7 @@ def test_a_report_counts_records_that_may_move_the_rung(rng, monkeypatch):
     assert all(upper[name] >= n for name, n in expected.items())
 
 
-@pytest.mark.parametrize("entries", [0, 1 << 23])
+@pytest.mark.parametrize("entries", mostly_slow([0, 1 << 23], 1))
 def test_a_part_of_a_one_hot_block_is_told(entries, rng, monkeypatch):
     monkeypatch.setattr(TOGETHER, entries)
     monkeypatch.setattr("skleak.linear_model.goals._rung._MOST_FITS", 0)

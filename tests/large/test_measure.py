@@ -41,7 +41,7 @@ def test_training_records_at_every_grain(kind):
         assert_allclose(computed(found.fisher_information_loss(**grain)), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("kind", mostly_slow(MODELS, 0, 2))
+@pytest.mark.parametrize("kind", mostly_slow(MODELS, 2))
 def test_other_records_wherever_they_and_the_model_lie(kind):
     inside, found, (X, y, weight) = both(kind)
     # New records, of which one is a training record of weight zero; and training records, twice.
@@ -70,7 +70,7 @@ def test_the_training_table_opened_again_is_the_training_table(tmp_path):
     assert_array_equal(losses, model.fisher_information_loss_.compute())
 
 
-@pytest.mark.parametrize("kind", ["squared", "softmax"])
+@pytest.mark.parametrize("kind", mostly_slow(["squared", "softmax"], 0))
 def test_groups(kind):
     inside, found, _ = both(kind)
     for groups in (np.arange(N) % 5, np.array(["b", "a", "c"])[np.arange(N) % 3]):

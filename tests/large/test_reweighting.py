@@ -33,7 +33,7 @@ def fit_both(kind, reweighting, X, y, weight, chunks, alpha=0.1):
 
 
 @pytest.mark.filterwarnings("ignore::skleak.exceptions.UnevenLeakageWarning")
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", mostly_slow(MODELS, 1))
 @pytest.mark.parametrize("reweighting", mostly_slow([IRFIL(), IRFIL(norm="trace"), EvenTotal()], 0))
 def test_weights_and_leakage_are_those_of_memory(reweighting, kind, rng):
     X, y, weight = make_records(rng, kind)
@@ -69,6 +69,7 @@ def test_whatever_the_chunks(chunks, rng):
     assert_allclose(large._state.factor.coefficients, memory._state.factor.coefficients, rtol=RTOL)
 
 
+@pytest.mark.slow
 def test_a_table_on_disk(rng, tmp_path):
     X, y, weight = make_records(rng, "squared")
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y, w=weight)

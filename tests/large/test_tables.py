@@ -109,7 +109,7 @@ def test_folders_by_the_value_of_a_column_are_read_by_others(frame, tmp_path):
         assert_same(PrivateLinearRegression().fit(found, "y"), inside)
 
 
-@pytest.mark.parametrize("n_files", [2, 9])
+@pytest.mark.parametrize("n_files", mostly_slow([2, 9], 0))
 def test_columns_of_several_files_that_dask_would_fuse(n_files, frame, tmp_path):
     cuts = np.linspace(0, len(frame), n_files + 1).astype(int)
     parts = [frame[a:b] for a, b in pairwise(cuts)]

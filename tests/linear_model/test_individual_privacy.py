@@ -68,7 +68,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", mostly_slow(CASES, 0, 1, 4, 5))
 def test_mu_is_the_distance_of_refits(case, rng):
     model, n_classes = CASES[case]
     X, y = _problem(type(model), rng)

@@ -201,7 +201,7 @@ few_records = pytest.mark.filterwarnings("ignore::sklearn.exceptions.Convergence
 @few_records
 @pytest.mark.parametrize(
     "order, reweighting",
-    mostly_slow(itertools.product("CF", [None, "irfil", "total"]), 0, 4),
+    mostly_slow(itertools.product("CF", [None, "irfil", "total"]), 0),
 )
 def test_inputs_are_not_modified(estimator_class, make_data, rng, order, reweighting):
     data = make_data(estimator_class, rng, n=10, d=2)

@@ -237,7 +237,7 @@ def test_inside_fit_goals_name_what_the_model_sees(table, rng):
 
 
 @pytest.mark.parametrize("order", mostly_slow([[0, 1, 2, 3, 4], [4, 2, 0, 3, 1]], 1))
-@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("scaled", mostly_slow([False, True], 1))
 def test_one_column_of_a_block_warns(order, scaled, rng):
     codes = np.arange(N) % 3
     X = np.column_stack([np.eye(3)[codes], rng.normal(size=N), rng.integers(2, size=N)])

@@ -104,6 +104,7 @@ def test_without_noise_it_is_an_ordinary_classifier(data):
         assert model.release().provenance_["differential_privacy"] is None
 
 
+@pytest.mark.slow
 def test_losses_bound_the_sum_of_all_steps(data):
     X, y = data
     for model in (_model(), _model(private_target=False), _model(sampling="fixed")):

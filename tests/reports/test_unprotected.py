@@ -32,6 +32,7 @@ def _release(model):
         return model.release(), found
 
 
+@pytest.mark.slow
 def test_two_values_four_noise_units_apart_are_warned_of(people):
     X, y = people
     for model, target in (
