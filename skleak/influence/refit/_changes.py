@@ -1,6 +1,7 @@
 """Training objectives in which one record has been changed."""
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -114,31 +115,31 @@ class Change:
         r = self.state.objective.loss.residual(np.einsum("ij,ij->i", x, at), y)
         return (self.weight * r)[:, None] * x
 
-    @property
+    @cached_property
     def curvatures(self) -> FloatArray:
         """Change of the curvature along the record and along its variant, (b, 2)."""
         loss, w = self.state.objective.loss, self.state.factor.coefficients
         both = -loss.curvature(self.old @ w), loss.curvature(self.new @ w)
         return self.weight[:, None] * np.stack(both, axis=1)
 
+    @cached_property
     def _system(self) -> FloatArray:
         """``I + D U^T A U`` with ``U = [x~, x~']``, (b, 2, 2)."""
-        basis = np.stack([self.a_old, self.a_new], axis=2)
-        pair = np.stack([self.old, self.new], axis=2)
-        gram = np.einsum("bpk,bpl->bkl", pair, basis)
-        return np.eye(2) + self.curvatures[:, :, None] * gram
+        pair, basis = (self.old, self.new), (self.a_old, self.a_new)
+        gram = np.array([[np.einsum("bp,bp->b", x, a) for a in basis] for x in pair])
+        return np.eye(2) + self.curvatures[:, :, None] * np.moveaxis(gram, 2, 0)
 
     def hessian(self) -> ChangedHessian:
         """``H' = H - k c x~ x~^T + k c' x~' x~'^T`` of every candidate."""
         basis = np.stack([self.a_old, self.a_new], axis=2)
-        core = np.linalg.solve(self._system(), self.curvatures[:, :, None] * np.eye(2))
+        core = np.linalg.solve(self._system, self.curvatures[:, :, None] * np.eye(2))
         return ChangedHessian(self.state.factor.inverse_hessian, basis, np.asarray(core))
 
     def rounding_error(self, gradient: FloatArray, steps: FloatArray) -> FloatArray:
         """Estimate the relative error by rounding of the steps ``-H'^-1 gradient``, (b,)."""
         c = np.sqrt(np.abs(self.curvatures))
         records = np.maximum(c[:, :1] * np.abs(self.old), c[:, 1:] * np.abs(self.new))
-        system = self._system()
+        system = self._system
         # Of the inverse of two by two: what its entries are divided by.
         left = np.linalg.det(system) / np.maximum(1.0, np.abs(system).max(axis=(1, 2)))
         return rounding_error(self.state.factor.inverse_hessian, records, left, gradient, steps)
