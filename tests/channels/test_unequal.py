@@ -279,7 +279,8 @@ def test_equal_records_at_once(rng):
 def test_records_of_all_kinds_at_once(rng):
     """Equal covariances, on a line, and in the plane: each as by itself."""
     means = np.array([[[0.0, 0.0], [1.0, 2.0]], [[0.0, 0.0], [1.0, 0.0]], [[0.0, 0.0], [1.0, 1.0]]])
-    covariances = [[np.eye(2)] * 2, [np.eye(2), np.diag([4.0, 1.0])], [np.eye(2), np.diag([4, 0.5])]]
+    plane, wide, uneven = np.eye(2), np.diag([4.0, 1.0]), np.diag([4.0, 0.5])
+    covariances = [[plane, plane], [plane, wide], [plane, uneven]]
     priors = rng.dirichlet(np.full(2, 3.0), size=3)
     for order in ([2, 0, 1], [0, 1, 2]):
         together = UnequalGaussianChannel(means[order], np.array(covariances)[order])
