@@ -94,6 +94,23 @@ def in_disc(rng):
     return radius * np.array([np.cos(angle), np.sin(angle)])
 
 
+def test_the_profile_of_a_fixed_size_is_that_of_one_gradient_against_none():
+    """By integration, and by the closed form of both tails of the likelihood ratio."""
+    x, step = np.linspace(-12.0, 20.0, 320_001, retstep=True)
+    for distance, rate in ((0.5, 0.1), (2.0, 0.3), (3.0, 1.0)):
+        losses = np.array([0.0, 0.2, 0.9, 1.0, 1.1, 1.5, 2.0, 4.0])
+        found = fixed_size_profile(losses, distance, rate)
+        none = norm.pdf(x)
+        mixed = (1.0 - rate) * none + rate * norm.pdf(x, distance)
+        for loss, delta in zip(losses, found, strict=True):
+            gamma = np.exp(loss)
+            summed = np.maximum(mixed - gamma * none, 0.0).sum() * step
+            assert delta == pytest.approx(summed, abs=1e-8)
+            above = np.log((gamma - 1.0 + rate) / rate) / distance + 0.5 * distance
+            tails = (1.0 - rate - gamma) * norm.sf(above) + rate * norm.sf(above - distance)
+            assert delta == pytest.approx(tails, abs=1e-12)
+
+
 def test_no_two_gradients_are_worse_than_the_pair_that_is_accounted_for(plane, rng):
     """Brute force in the plane, at every gamma: Poisson sampling, and batches of a fixed size."""
     gamma = np.exp(np.r_[0.0, np.geomspace(0.01, 3.0, 8)])

@@ -22,7 +22,7 @@ ESTIMATORS = [PrivateLinearRegression, PrivateLogisticRegression, PrivatePoisson
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
 @pytest.mark.parametrize("attribute", ["gene", "city"])
 def test_exact_without_noise(estimator, fit_intercept, attribute, make_table, make_pipe):
     """Of every target, whichever of the values it has."""

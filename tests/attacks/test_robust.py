@@ -130,7 +130,7 @@ def test_guesses_are_calibrated_on_the_population(prior, rng):
     assert np.mean(called) > 0.3 * prior
 
 
-@pytest.mark.parametrize("method", ["online", "offline"])
+@pytest.mark.parametrize("method", mostly_slow(["online", "offline"], 1))
 @pytest.mark.parametrize("task", ["classes", "numbers"])
 def test_two_models_tell_members_of_a_forest(task, method, rng):
     X, y = table(rng, 200)

@@ -100,7 +100,8 @@ def test_baselines_do_not_see_it(rng):
     np.testing.assert_array_equal(column.values_, [0, 1])
 
 
-@pytest.mark.parametrize("secrets", ["actual", pytest.param("drawn", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("secrets", ["actual", "drawn"])
 def test_audits_of_labels(secrets, rng):
     X, y = _records(3, rng)
     auditor = LeakageAuditor(

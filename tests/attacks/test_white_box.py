@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from joblib import parallel_config
 from scipy import linalg, stats
 from scipy.special import softmax
@@ -47,7 +48,7 @@ def refit(pipe, X, y, row, column, value):
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
 def test_encodings_equal_refits(estimator, fit_intercept, make_table, make_pipe):
     X, y = make_table(estimator)
     pipe = make_pipe(estimator(0.1, alpha=0.05, fit_intercept=fit_intercept)).fit(X, y)

@@ -220,7 +220,6 @@ def test_warning_says_where_and_how_much(rng):
             (Stale, "replayed"),
         ],
         0,
-        2,
     ),
 )
 def test_planted_faults_are_named_in_the_report(estimator, name, rng):

@@ -47,7 +47,7 @@ def dense(state, private_target):
 
 @pytest.mark.parametrize("private_target", [False, True])
 @pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.parametrize("d", mostly_slow([1, 2, 5], 1))
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_equals_dense_matrices(estimator, d, fit_intercept, private_target, rng):
     X, y = make_problem(estimator, rng, d=d)

@@ -108,6 +108,17 @@ def test_simulation_agrees_with_quadrature(rng, monkeypatch):
     assert (error < 0.1 * risk).all()
 
 
+def test_what_is_integrated_brings_its_error():
+    """Nine nodes are a coarse grid, whether more coordinates are drawn or not."""
+    z = np.linspace(-8.0, 8.0, 9)
+    prior = stats.norm.pdf(z) / stats.norm.pdf(z).sum()
+    plane = np.column_stack([z, 0.3 * z**2])
+    wider = np.column_stack([plane, *(0.2 * np.cos(k * z) for k in range(1, 4))])
+    _, least = bayes_mse(plane, z, prior, 4.0)
+    _, error = bayes_mse(wider, z, prior, 4.0, n_draws=1000, random_state=0)
+    assert error >= 0.9 * least > 1.0
+
+
 def test_what_the_noise_hides_is_left_out_with_its_error(rng):
     z, prior, encodings = grid(1, rng)
     for size in (1e-9, 1e-5, 1e-4, 1e-2):
@@ -147,6 +158,9 @@ def test_batches_and_units(rng):
     assert risk.shape == error.shape == (3,)
     np.testing.assert_allclose(risk, risk[0], rtol=1e-9)
     single = bayes_mse(encodings, z, prior, 1.0)
+    priors = np.stack([prior, prior[::-1]])
+    each = [bayes_mse(encodings, z, p, 1.0)[0] for p in priors]
+    np.testing.assert_allclose(bayes_mse(encodings, z, priors, 1.0)[0], each, rtol=1e-12)
     assert isinstance(single[0], float)
     assert single[0] == pytest.approx(risk[0])
     for unit in (1e-120, 1e120):

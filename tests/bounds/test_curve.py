@@ -84,6 +84,17 @@ def test_two_values_need_no_program(rng, monkeypatch):
         np.testing.assert_allclose(found, gdp_advantage(mu, priors), atol=1e-3)
 
 
+def test_two_values_of_a_curve_that_is_not_its_own_inverse(rng):
+    """By enumeration: of a false-negative rate, the least other one on both sides of the curve."""
+    alpha, beta = [0.0, 0.7 / 3.7, 1.0], [1.0, 0.9 / 3.7, 0.0]  # max(1 - 4 a, 0.3 (1 - a))
+    one = np.append(np.linspace(0.0, 1.0, 20_001), [alpha, beta])
+    other = np.maximum(np.interp(one, alpha, beta), np.interp(one, beta[::-1], alpha[::-1]))
+    for p in rng.dirichlet(np.ones(2), size=5):
+        found = advantage_to_success(curve_advantage(alpha, beta, p, between="linear"), p)
+        expected = 1.0 - (p[0] * one + p[1] * other).min()
+        assert expected - 1e-9 <= found <= expected + 1e-4
+
+
 def test_it_is_the_primal_program(rng):
     """The same maximum over s, by a program written from the definition."""
     for _ in range(10):
@@ -141,6 +152,8 @@ def test_points_that_are_no_curve():
     for alpha, beta in (([0.5], [0.5]), ([0.1, 0.5], [0.95, 0.2]), ([0.1, 0.5], [0.2, 0.4])):
         with pytest.raises(ValueError, match="points of a"):
             curve_advantage(alpha, beta, 2)
+    with pytest.raises(ValueError, match="`alpha`"):
+        curve_advantage([0.0, 1.5], [1.0, 0.0], 2)
     with pytest.raises(ValueError, match="beta of `reference`"):
         curve_advantage([0.0, 1.0], [1.0, 0.0], 2, reference=([0.0, 1.0], [2.0, 0.0]))
     with pytest.raises(ValueError, match="between"):

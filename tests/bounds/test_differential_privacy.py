@@ -107,6 +107,14 @@ def test_gdp_solves_the_symmetric_equation():
     assert advantage_to_success(gdp_advantage(2.0, 10), 10) == pytest.approx(0.612, abs=5e-4)
 
 
+def test_gdp_of_hardly_any_distance_is_its_slope():
+    """To first order mu times the normal density at the quantile of 1 / M."""
+    for mu in (1e-14, 1e-10, 1e-7):
+        for size in (2, 10, 1000):
+            slope = np.exp(-0.5 * ndtri(1.0 / size) ** 2) / np.sqrt(2.0 * np.pi)
+            assert gdp_advantage(mu, size) == pytest.approx(slope * mu, rel=1e-5)
+
+
 def test_gdp_integer_prior_equals_the_array():
     mu = np.array([0.0, 1e-3, 0.3, 1.0, 4.0, 30.0, np.inf])
     for size in (2, 5, 40):

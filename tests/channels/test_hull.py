@@ -35,6 +35,13 @@ def test_rank_of_repeated_collinear_and_flat_encodings(rng):
     np.testing.assert_array_equal(rank, [0, 1, 2])
 
 
+def test_round_off_goes_by_the_size_of_the_encodings_over_the_noise():
+    """Of one unit in the last place of 100 nothing is a direction; of 20,000 of them it is."""
+    for apart, scale, expected in ((np.spacing(100.0), 1e-4, 1), (3e-10, 100.0, 2)):
+        points = np.array([[[0.0, 100.0], [1.0, 100.0 + apart], [2.0, 100.0]]])
+        assert hull_coordinates(points, np.array([scale]))[1] == [expected]
+
+
 def test_a_direction_that_matters_is_kept():
     # A tenth of the noise beside a million of it.
     points = np.array([[[0.0, 0.0], [1e6, 0.0], [0.0, 0.1]]])

@@ -276,6 +276,23 @@ def test_equal_records_at_once(rng):
         assert_allclose(found["advantage"], expected["advantage"], atol=1e-4)
 
 
+def test_records_of_all_kinds_at_once(rng):
+    """Equal covariances, on a line, and in the plane: each as by itself."""
+    means = np.array([[[0.0, 0.0], [1.0, 2.0]], [[0.0, 0.0], [1.0, 0.0]], [[0.0, 0.0], [1.0, 1.0]]])
+    plane, wide, uneven = np.eye(2), np.diag([4.0, 1.0]), np.diag([4.0, 0.5])
+    covariances = [[plane, plane], [plane, wide], [plane, uneven]]
+    priors = rng.dirichlet(np.full(2, 3.0), size=3)
+    for order in ([2, 0, 1], [0, 1, 2]):
+        together = UnequalGaussianChannel(means[order], np.array(covariances)[order])
+        alone = [UnequalGaussianChannel(means[i], np.array(covariances[i])) for i in order]
+        expected = [one.bayes_success(p) for one, p in zip(alone, priors, strict=True)]
+        assert_allclose(together.bayes_success(priors), expected, rtol=1e-12)
+    for p in (None, priors[0]):
+        found, plain = alone[order.index(0)], GaussianChannel(means[0], 1.0)
+        names = plain.advantage_bounds(p)["bound"].tolist()
+        assert found.advantage_bounds(p)["bound"].tolist() == names
+
+
 def test_samples_have_the_moments_asked_for(rng):
     channel = _random(rng, 3, 2)
     for secret in range(3):

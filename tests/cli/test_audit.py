@@ -83,7 +83,7 @@ def test_it_is_the_audit_that_the_library_makes(data, tmp_path, run):
             "--target cost --sensitive smoker? --noise-scale 0 --test-size 0",
             "--target cost --sensitive smoker? --max-records 10 --n-jobs 1",
         ],
-        *(0, 3),
+        *(3,),
     ),
 )
 def test_all_kinds_of_audits_run_without_a_warning(data, tmp_path, run, arguments):

@@ -85,6 +85,30 @@ def test_distances(make_fit, ends):
     check(*bounds, values, now.max(), lambda *changed: measure(*changed).max())
 
 
+def test_distances_where_two_records_hold_the_fit(rng):
+    """Without one the other is nearly all there is: what the two do together is no small term."""
+    rows, values = np.arange(5), np.array([[0.0], [2.0]])
+    attribute = np.array([0]), values
+    for _ in range(6):
+        X, y = rng.normal(size=(5, 2)) / 2.0, 2.0 * rng.normal(size=5)
+        X[:2] = [[2.0, 0.3], [2.0, -0.3]]
+
+        def fit(i=0, value=2.0, X=X, y=y):
+            changed = X.copy()
+            changed[i, 0] = value
+            return PrivateLinearRegression(1.0, alpha=0.05).fit(changed, y)._confidential_state()
+
+        def measure(state):
+            X, y = state.objective.X, state.objective.y
+            return largest_distances(candidate_encodings(state, X, y, *attribute, rows=rows))
+
+        state = fit()
+        low, high = distance_brackets(state, rows, attribute, attribute, measure(state))
+        refits = [[measure(fit(i, value)).max() for value in values[:, 0]] for i in rows]
+        assert np.all(low <= np.multiply(refits, 1.0 + 1e-9))
+        assert np.all(refits <= high * (1.0 + 1e-9))
+
+
 @pytest.mark.parametrize("estimator", [PrivateLinearRegression, PrivateLogisticRegression])
 def test_units_do_not_matter(estimator, rng):
     """Neither those of the features, but for the leakage being per unit, nor those of weights."""

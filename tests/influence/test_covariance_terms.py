@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import assert_losses_over_blocks, column_blocks
+from helpers import assert_losses_over_blocks, column_blocks, mostly_slow
 from numpy.testing import assert_allclose
 from scipy import sparse
 
@@ -80,7 +80,7 @@ def _information(C, dw, dC):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("weighted", [True, False])
-@pytest.mark.parametrize("normalized", [True, False])
+@pytest.mark.parametrize("normalized", mostly_slow([True, False], 0))
 def test_both_terms_are_those_of_refits(make_problem, kind, fit_intercept, weighted, normalized):
     problem = make_problem(
         kind, n=15, d=3, fit_intercept=fit_intercept, weighted=weighted, alpha=2e-2

@@ -27,7 +27,7 @@ def _check(problem, records=(0, 3), copies=1.0, step=1e-3, rtol=1e-6):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
 @pytest.mark.parametrize("weighted", mostly_slow([True, False], 0))
 def test_jacobian_is_the_derivative_of_the_minimiser(make_problem, kind, fit_intercept, weighted):
     _check(make_problem(kind, fit_intercept=fit_intercept, weighted=weighted))
@@ -72,7 +72,7 @@ def test_columns_in_any_units(make_problem, kind, alpha, fit_intercept, scale):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("offset", [1e3, 1e5])
+@pytest.mark.parametrize("offset", mostly_slow([1e3, 1e5], 1))
 def test_columns_far_from_zero(make_problem, kind, offset):
     # A year or a timestamp: the plain Hessian loses (offset / deviation)^2 of its digits.
     _check(make_problem(kind, offset=np.array([offset, 0.0, -offset])))

@@ -95,7 +95,7 @@ def test_refits_of_the_whole_algorithm(estimator, options, fit_intercept, rng):
     assert error <= 1e-6
 
 
-@pytest.mark.parametrize("target", [True, False])
+@pytest.mark.parametrize("target", mostly_slow([True, False], 1))
 @pytest.mark.parametrize("reweighting", RULES)
 def test_public_targets_and_csr(target, reweighting, rng):
     X, y, weights = make_data(PrivateLogisticRegression, rng)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_allclose
 from scipy import sparse
 
@@ -45,7 +46,7 @@ def _refitted(objective, shape):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
 @pytest.mark.parametrize("block", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_against_refits(make, kind, fit_intercept, block, shape, monkeypatch):

@@ -103,7 +103,7 @@ def _converged_problem(kind, rng, **options):
     raise AssertionError("no data with a fixed point")
 
 
-@pytest.mark.parametrize("balance", BALANCES)
+@pytest.mark.parametrize("balance", mostly_slow(BALANCES, 0, 1, 5))
 @pytest.mark.parametrize("fit_intercept, target", BOTH + exhaustive([(True, False), (False, True)]))
 @pytest.mark.parametrize("kind", mostly_slow(MODELS, 1))
 def test_against_refits_of_the_whole_algorithm(kind, fit_intercept, balance, target, rng):
@@ -117,7 +117,7 @@ def test_against_refits_of_the_whole_algorithm(kind, fit_intercept, balance, tar
         assert np.linalg.norm(jacobian - expected) <= 1e-5 * np.linalg.norm(expected)
 
 
-@pytest.mark.parametrize("target", [True, False])
+@pytest.mark.parametrize("target", mostly_slow([True, False], 0))
 @pytest.mark.parametrize("balance", BALANCES)
 @pytest.mark.parametrize("kind", mostly_slow(MODELS, 2))
 def test_the_two_solvers_agree(kind, balance, target, rng):

@@ -239,7 +239,7 @@ class ClosedSystem:
     "balance", mostly_slow([{}, {"reweighting__norm": "trace"}], 0), ids=["record", "trace"]
 )
 @pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", mostly_slow(MODELS, 1))
 @pytest.mark.parametrize("reweighting", RULES)
 def test_against_implicit_differentiation_by_hand(reweighting, kind, fit_intercept, balance, rng):
     X = rng.normal(size=(25, 2)) + 0.3

@@ -24,7 +24,7 @@ def noiseless(model):
 
 
 @pytest.mark.parametrize("where", ["arrays", "frame", "parquet", "folder", "polars"])
-@pytest.mark.parametrize("kind", mostly_slow(MODELS, 0, 2))
+@pytest.mark.parametrize("kind", mostly_slow(MODELS, 0))
 def test_every_kind_of_table_gives_the_fit_of_memory(kind, where, tmp_path):
     frame, y, weight = table(kind)
     model = MODELS[kind](random_state=0)
@@ -50,7 +50,7 @@ def test_every_kind_of_table_gives_the_fit_of_memory(kind, where, tmp_path):
 
 
 @pytest.mark.parametrize("chunks", mostly_slow([1, (1, 14, 5), 20], 1))
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
 @pytest.mark.parametrize("kind", MODELS)
 def test_chunks_and_intercept_make_no_difference(kind, fit_intercept, chunks):
     frame, y, _ = table(kind, seed=1)

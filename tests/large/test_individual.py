@@ -37,7 +37,7 @@ def test_all_records_under_the_squared_loss(options, rng):
 
 
 @pytest.mark.parametrize("shape", [np.eye(4), np.diag([1.0, 4.0, 0.5, 0.5])])
-@pytest.mark.parametrize("kind", ["logistic", "poisson"])
+@pytest.mark.parametrize("kind", mostly_slow(["logistic", "poisson"], 0))
 def test_all_records_are_bounded_under_other_losses(kind, shape, rng):
     inside, found = both(kind, rng, 400, (200, 200), noise_covariance=shape)
     expected, bound = inside.individual_privacy_, found.individual_privacy_.compute()

@@ -27,7 +27,7 @@ def both(kind, shape, chunks=(1, 50, 9), **options):
 @pytest.mark.parametrize("chunks", mostly_slow([(1, 50, 9), (60,)]))
 @pytest.mark.parametrize("intercept", mostly_slow([True, False]))
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, 1))
 def test_releases_and_losses_are_those_of_memory(kind, shape, intercept, chunks):
     inside, found = both(kind, shape, chunks, fit_intercept=intercept)
     states = [model._confidential_state() for model in (inside, found)]
@@ -89,7 +89,7 @@ def test_what_travels_has_no_record(shape):
     assert noise.tensor is not None
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", mostly_slow(SHAPES, 1))
 def test_a_ledger_is_charged_the_largest_loss(shape, tmp_path):
     ledger = LeakageLedger(tmp_path / "ledger")
     inside, _ = both("poisson", shape)
@@ -99,7 +99,7 @@ def test_a_ledger_is_charged_the_largest_loss(shape, tmp_path):
     assert found.fisher_information_loss_.max().compute() == pytest.approx(charged[1])
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", mostly_slow(SHAPES, 0))
 def test_a_goal(shape):
     told = []
     for chunks in ((60,), (1, 50, 9)):

@@ -8,6 +8,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_allclose
 
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
@@ -68,7 +69,9 @@ def client():
         yield connected
 
 
-@pytest.mark.parametrize("kind", [PrivateLinearRegression, PrivateLogisticRegression])
+@pytest.mark.parametrize(
+    "kind", mostly_slow([PrivateLinearRegression, PrivateLogisticRegression], 0)
+)
 def test_threads_give_what_one_thread_gives(kind):
     found = []
     for options in ({"scheduler": "sync"}, {"scheduler": "threads", "num_workers": 4}):

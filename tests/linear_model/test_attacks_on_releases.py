@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import every
+from helpers import every, mostly_slow
 from scipy import sparse
 from scipy.stats import norm
 
@@ -90,7 +90,7 @@ def test_entries_of_a_sparse_table_that_are_listed_twice_count_as_their_sum():
         model.fit(twice, np.arange(10) % 2)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", mostly_slow([2, 3], 0))
 def test_no_replacement_moves_the_parameters_by_more_than_is_stated(n_classes, rng):
     """Few rows at the promised norm, little penalty, loose solver, weights of any size."""
     worst = 0.0

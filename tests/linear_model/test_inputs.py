@@ -46,7 +46,7 @@ CONTAINERS = {
 }
 
 
-@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("container", mostly_slow(CONTAINERS, 0, 3, 4, 5))
 @pytest.mark.parametrize("reweighting", mostly_slow([None, "irfil", "total"], 0))
 def test_containers_of_records(estimator_class, make_data, rng, container, reweighting):
     data = make_data(estimator_class, rng, n=60 if reweighting else 30)
@@ -217,7 +217,7 @@ def test_inputs_are_not_modified(estimator_class, make_data, rng, order, reweigh
     assert _snapshot([X, y, weights, groups]) == before
 
 
-@pytest.mark.parametrize("container", ["pandas", "csr_array", "csr_matrix"])
+@pytest.mark.parametrize("container", mostly_slow(["pandas", "csr_array", "csr_matrix"], 0, 1))
 def test_containers_are_not_modified(estimator_class, data, container):
     X = CONTAINERS[container](data.X)
     original = X.copy()

@@ -201,6 +201,7 @@ def test_the_sensitivity_has_the_size_of_a_gradient():
     assert moved == pytest.approx(2.0 * np.sqrt(2.0 / 3.0) / (n * alpha), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_epsilon_and_why_there_is_none(unit_rows):
     X, y = unit_rows
     options = {"alpha": 0.1, "fit_intercept": False, "data_norm": 1.0}

@@ -208,7 +208,7 @@ def test_joint_loss_of_losses_with_a_third_derivative(noise_scale, counts, kind)
     assert model.fisher_information_loss(per="dataset") == pytest.approx(joint, rel=1e-4)
 
 
-@pytest.mark.parametrize("kind", FITTED)
+@pytest.mark.parametrize("kind", mostly_slow(FITTED, 1))
 def test_losses_are_those_of_the_layer(estimator_class, data, kind):
     model = estimator_class(0.3, noise_covariance=kind, private_target=False)
     model.fit(data.X, data.y, sample_weight=data.weights)

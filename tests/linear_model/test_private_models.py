@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from helpers import every
+from helpers import every, mostly_slow
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 from sklearn.base import clone
@@ -266,7 +266,7 @@ def test_collinear_and_constant_columns_with_a_penalty(estimator_class, data):
     assert np.all(np.isfinite(losses))
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("n", mostly_slow([1, 2, 3], 1))
 def test_very_few_records(estimator_class, rng, n):
     X, y = rng.normal(size=(n, 2)), np.arange(n) % 2 + (n == 1)
     model = estimator_class(0.1, alpha=0.1)

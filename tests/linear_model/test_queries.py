@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from scipy import sparse
 from scipy.special import logsumexp, ndtr
 from sklearn.compose import make_column_transformer
@@ -52,7 +53,7 @@ def _covariance(case, p):
     return COVARIANCE * (p / np.trace(COVARIANCE)) if case == "shaped noise" else np.eye(p)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", mostly_slow(CASES, 0, 1, 2, 4))
 def test_losses_are_those_of_the_scores(case, rng):
     """By the information of the scores themselves, with a pseudo-inverse of their covariance."""
     model, X, _ = _fitted(case, rng)

@@ -96,7 +96,6 @@ def attack(model, X, y, column, rows, values):
             *((PrivateLinearRegression, goal) for goal in GOALS),
             *((kind, goal) for kind in KINDS[1:] for goal in (GOALS[0], GOALS[4])),
         ],
-        0,
         3,
     ),
     ids=str,

@@ -110,7 +110,6 @@ def together(total, members, which):
             ("minimax", True),
             ("minimax", False),
         ],
-        0,
         3,
     ),
 )
@@ -223,8 +222,9 @@ def test_only_the_ratios_of_weights_count(estimator_class, rows, shape):
         assert_allclose(*map(figures, fits), rtol=1e-6)
 
 
+@pytest.mark.slow
 @evens
-@pytest.mark.parametrize("reweighting", mostly_slow([IRFIL, EvenTotal], 1))
+@pytest.mark.parametrize("reweighting", [IRFIL, EvenTotal])
 def test_only_the_ratios_of_weights_count_under_a_reweighting(make_data, rng, reweighting):
     X, y, weights = make_data(PrivateLinearRegression, rng, n=10, d=3)
     even = reweighting(tol=1e-11, max_iter=200)

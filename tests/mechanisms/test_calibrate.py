@@ -84,7 +84,7 @@ GOALS = {
     "kind",
     [PrivateLinearRegression, pytest.param(PrivateLogisticRegression, marks=pytest.mark.slow)],
 )
-@pytest.mark.parametrize("name", GOALS)
+@pytest.mark.parametrize("name", mostly_slow(GOALS, 0, 2, 3, 5))
 def test_the_goal_is_met_and_with_less_noise_it_is_not(name, kind, table, rng):
     goal, columns, column, limit = GOALS[name]
     pipeline = _pipeline(kind(alpha=0.05))
@@ -266,7 +266,8 @@ def test_one_column_of_a_block_warns(order, scaled, rng):
                 assert "rung" in str(error)  # noqa: PT017
 
 
-@pytest.mark.parametrize("labels", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("labels", [2, 3])
 def test_inside_fit_a_goal_may_be_about_the_label(labels, rng):
     X, y = rng.normal(size=(N, 2)), np.arange(N) % labels
     found = 0

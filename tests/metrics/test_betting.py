@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from scipy import stats
 
 from skleak.metrics import (
@@ -65,7 +66,7 @@ def test_level_by_simulation(name, n, rng):
     assert np.all((low <= values.mean(axis=1)) & (values.mean(axis=1) <= high))
 
 
-@pytest.mark.parametrize("n", [20, 100])
+@pytest.mark.parametrize("n", mostly_slow([20, 100], 0))
 @pytest.mark.parametrize("name", ["coins", "even", "skewed"])
 def test_width_between_gaffke_and_hoeffding(name, n, rng):
     draw, _ = SHARES[name]

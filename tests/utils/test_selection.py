@@ -3,6 +3,7 @@
 import dask.array as da
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_array_equal
 
 from skleak.utils.summaries import _selection
@@ -17,7 +18,7 @@ def neighbors(values, q, reach):
     return padded[rank : rank + 2 * reach + 1]
 
 
-@pytest.mark.parametrize("bins", [3000, 1 << 12])
+@pytest.mark.parametrize("bins", mostly_slow([3000, 1 << 12], 0))
 @pytest.mark.parametrize("q", [1.0, 0.999, 0.9, 0.5, 1e-9])
 def test_numbers_of_blocks_are_those_of_all(q, bins, rng, monkeypatch):
     monkeypatch.setattr(_selection, "_BINS", bins)
