@@ -16,6 +16,7 @@ from skleak.channels._bounds_table import (
     information_bound_bounds,
     information_bounds,
 )
+from skleak.channels._divergence import pairwise_information
 from skleak.channels._validation import advantage_from_success, check_order, likeliest
 from skleak.utils._arguments import as_result, check_integers, check_prior, is_uniform
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
@@ -266,17 +267,10 @@ class Channel(ABC):
         0.354385
         """
         p = check_prior(prior, self.n_values)
-        total = np.zeros(())
-        worst = np.zeros(()) if pairwise else self._worst_divergence(1.0)
-        for secret in range(self.n_values):
-            own = p[..., secret]
-            if pairwise:
-                overlap = (p * np.expm1(-self._divergences_from(secret, 1.0))).sum(axis=-1)
-            else:
-                overlap = (1 - own) * np.expm1(-worst)
-            # A secret that is never drawn adds nothing, even if no other resembles it.
-            total = total - xlog1py(own, np.where(own > 0, overlap, 0.0))
-        return as_result(total)
+        if pairwise:
+            return as_result(pairwise_information(p, lambda m: self._divergences_from(m, 1.0)))
+        overlap = (1 - p) * np.expm1(-self._worst_divergence(1.0))[..., None]
+        return as_result(-xlog1py(p, np.where(p > 0, overlap, 0.0)).sum(axis=-1))
 
     def renyi_divergence(self, order: npt.ArrayLike, *, pairwise: bool = False) -> Any:
         """Rényi divergence between the releases of two secrets, in nats.

@@ -22,6 +22,7 @@ RENYI_ORDERS = np.concatenate([[1.0], 1 + np.geomspace(0.01, 255.0, 28)])
 ROUND_OFF = 1e-14
 KNOWN = "channel and prior known"
 INFORMATION = "mutual information of this channel and prior"
+KULLBACK_LEIBLER = "largest Kullback-Leibler divergence between two secrets"
 DIVERGENCE = "largest Rényi divergence between two secrets"
 
 
@@ -30,9 +31,9 @@ class Bound(NamedTuple):
 
     name: str
     advantage: Any
-    standard_error: Any
     assumption: str
     source: str
+    standard_error: Any = 0.0
 
 
 def information_bounds(information: tuple[Any, Any], prior: FloatArray | int) -> list[Bound]:
@@ -47,7 +48,7 @@ def information_bounds(information: tuple[Any, Any], prior: FloatArray | int) ->
     for name, function, source in cases:
         advantage = function(value, prior)
         spread = np.abs(function(value + error, prior) - advantage) if np.any(error) else 0.0
-        bounds.append(Bound(name, advantage, spread, INFORMATION, source))
+        bounds.append(Bound(name, advantage, INFORMATION, source, spread))
     return bounds
 
 
@@ -58,15 +59,13 @@ def information_bound_bounds(pairwise: Any, worst: Any, prior: FloatArray | int)
         Bound(
             "Fano, pairwise information bound",
             fano_advantage(pairwise, prior),
-            0.0,
             "Kullback-Leibler divergence of every two secrets",
             f"{source}, pairwise form",
         ),
         Bound(
             "Fano, information bound",
             fano_advantage(worst, prior),
-            0.0,
-            "largest Kullback-Leibler divergence between two secrets",
+            KULLBACK_LEIBLER,
             source,
         ),
     ]
@@ -78,28 +77,24 @@ def divergence_bounds(renyi: Any, prior: FloatArray | int) -> list[Bound]:
         Bound(
             "Fano, order 1",
             renyi_fano_advantage(renyi[..., 0], 1.0, prior),
-            0.0,
-            "largest Kullback-Leibler divergence between two secrets",
+            KULLBACK_LEIBLER,
             "[FANO23] theorem 1",
         ),
         Bound(
             "generalized Fano",
             renyi_fano_advantage(renyi, RENYI_ORDERS, prior),
-            0.0,
             DIVERGENCE,
             "[FANO23] algorithm 2",
         ),
         Bound(
             "Rényi projection",
             renyi_projection_advantage(renyi, RENYI_ORDERS, prior),
-            0.0,
             DIVERGENCE,
             "[BIL23] theorem 5, for Rényi divergences",
         ),
         Bound(
             "reconstruction robustness",
             reconstruction_robustness_advantage(renyi[..., 1:], RENYI_ORDERS[1:], prior),
-            0.0,
             DIVERGENCE,
             "[BCH22]",
         ),
@@ -112,7 +107,7 @@ def bounds_table(bayes: tuple[Any, Any], bounds: list[Bound], top: FloatArray) -
     Shapes: ``bayes`` (n,); ``top`` () or (n,); returns: columns as `Channel.advantage_bounds`
     documents them.
     """
-    rows = [Bound("Bayes", *bayes, KNOWN, "[BIL23] theorem 1"), *bounds]
+    rows = [Bound("Bayes", bayes[0], KNOWN, "[BIL23] theorem 1", bayes[1]), *bounds]
     shape = np.broadcast_shapes(*(np.shape(row.advantage) for row in rows))
     advantage, error = (
         np.stack([np.broadcast_to(value, shape) for value in values])

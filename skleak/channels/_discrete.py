@@ -163,7 +163,6 @@ def differential_privacy_bounds(epsilon: float, prior: FloatArray | int) -> list
         Bound(
             "differential privacy",
             dp_advantage(epsilon, 0.0, prior),
-            0.0,
             "max divergence between two secrets",
             "[HMB23]",
         )

@@ -1,5 +1,7 @@
 """Divergences between discrete distributions, precise where they nearly coincide."""
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.special import logsumexp, xlog1py
 
@@ -42,3 +44,20 @@ def renyi_divergence(p: FloatArray, q: FloatArray, order: float) -> FloatArray:
     if overflows.any():
         log_moment = np.where(overflows, logsumexp(exponent, b=p, axis=-1), log_moment)
     return np.maximum(log_moment / (order - 1), 0.0)
+
+
+def pairwise_information(
+    prior: FloatArray, divergences_from: Callable[[int], FloatArray]
+) -> FloatArray:
+    """``-sum_m p_m log sum_l p_l exp(-KL(P_m || P_l))``, (...), for a prior (..., M).
+
+    The Kullback-Leibler divergences of one secret's releases from those of all are asked for, (M,)
+    or (n, M).
+    """
+    total = np.zeros(())
+    for secret in range(prior.shape[-1]):
+        own = prior[..., secret]
+        overlap = (prior * np.expm1(-divergences_from(secret))).sum(axis=-1)
+        # A secret that is never drawn adds nothing, even if no other resembles it.
+        total = total - xlog1py(own, np.where(own > 0, overlap, 0.0))
+    return total

@@ -4,7 +4,6 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import xlog1py
 
 from skleak.channels._base import Channel, repeat_secrets
 from skleak.channels._bounds_table import Bound
@@ -154,12 +153,11 @@ class RandomizedResponse(Channel):
         float or ndarray of shape (n,)
             In nats.
         """
-        rest = np.expm1(-self._worst_divergence(1.0))
-        if is_uniform(prior):
-            share = 1 / check_count(prior, self.n_values)
-            return as_result(-np.log1p((1 - share) * rest))
-        p = check_prior(prior, self.n_values)
-        return as_result(-xlog1py(p, np.where(p > 0, (1 - p) * rest, 0.0)).sum(axis=-1))
+        # All secrets are equally far apart, so both bounds are the same.
+        if not is_uniform(prior):
+            return super().mutual_information_bound(prior, pairwise=False)
+        share = 1 / check_count(prior, self.n_values)
+        return as_result(-np.log1p((1 - share) * np.expm1(-self._worst_divergence(1.0))))
 
     def _success(self, prior: npt.ArrayLike | None) -> tuple[Array, Array]:
         if is_uniform(prior):

@@ -14,7 +14,7 @@ from skleak.influence.leakage import leakage_model
 from skleak.influence.state import seen_through
 from skleak.inspection._counted import affordable, counted, held
 from skleak.inspection._pipeline import Inspected, inspected
-from skleak.inspection._selection import Selection, Unknown, read
+from skleak.inspection._selection import Unknown, read, resolved
 from skleak.inspection._table import as_table, record_labels
 from skleak.inspection.large import some_records
 from skleak.utils._features import resolve_features
@@ -142,10 +142,10 @@ def attribute_leakage(
         chosen = None
     if queries is not None:
         data = through(data, queries, refit_preprocessing)
-    selection = Selection.of(columns, data)
+    items = resolved(columns, data)
     codes = nominal_columns(nominal, data)
     check(data, refit_preprocessing)
-    unknown = read(data, selection, codes, refit=refit_preprocessing)
+    unknown = read(data, items, codes, refit=refit_preprocessing)
     if not refit_preprocessing:
         _check_comparable(unknown, _why_unequal(data))
     rows, n = chosen, len(data.y) if chosen is None else found.n

@@ -50,17 +50,21 @@ class RawColumn:
     limits: tuple[float, float] = (-np.inf, np.inf)
 
     @property
+    def floats(self) -> FloatArray:
+        """The numbers of a column that holds some, NaN where they are missing, of shape (n,)."""
+        assert self.numbers is not None
+        return self.numbers
+
+    @property
     def range(self) -> tuple[float, float]:
         """Least and largest number of the column."""
-        assert self.numbers is not None
-        known = self.numbers[self.present]
+        known = self.floats[self.present]
         return float(known.min()), float(known.max())
 
     @property
     def present(self) -> BoolArray:
         """Mask of the records of which the number is known, of shape (n,)."""
-        assert self.numbers is not None
-        return np.isfinite(self.numbers)
+        return np.isfinite(self.floats)
 
     @property
     def kind(self) -> str:
@@ -87,8 +91,7 @@ class RawColumn:
     @property
     def mean(self) -> float:
         """Mean of a column of numbers."""
-        assert self.numbers is not None
-        return float(np.mean(self.numbers[self.present]))
+        return float(np.mean(self.floats[self.present]))
 
     @property
     def shares(self) -> FloatArray:
@@ -209,7 +212,6 @@ def lent(data: Inspected, columns: Sequence[RawColumn], own: Any, carriers: IntA
 
 def is_flat(data: Inspected, column: RawColumn) -> bool:
     """Return True if the encoded records do not depend on small changes of a number."""
-    assert column.numbers is not None
     rows = np.flatnonzero(column.present)
     width = data.state.n_features
     for some in row_blocks(len(rows), width, _ELEMENTS):
@@ -218,7 +220,7 @@ def is_flat(data: Inspected, column: RawColumn) -> bool:
         def encoded(numbers: FloatArray, which: IntArray, own: IntArray = own) -> FloatArray:
             return with_numbers(data, [column], own[which], [numbers])
 
-        if not np.all(flat_records(encoded, column.numbers[own], STEP * column.sd)):
+        if not np.all(flat_records(encoded, column.floats[own], STEP * column.sd)):
             return False
     return True
 

@@ -14,14 +14,13 @@ from skleak.exceptions import CostWarning
 from skleak.influence.refit import operations_each
 from skleak.inspection._cells import Cells, describe
 from skleak.inspection._columns import RawColumn
-from skleak.inspection._directions import block_width
+from skleak.inspection._directions import record_blocks
 from skleak.inspection._held import JUMP, KINK, MISSING, HeldBlock
 from skleak.inspection._pipeline import Inspected
 from skleak.inspection._refitted import Refits, all_known, worst_along
 from skleak.inspection._selection import RawBlock, Target, Unknown
 from skleak.inspection._table import Measured
 from skleak.inspection.learned import Preprocessing, learns_nothing_of
-from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import IntArray
 
 # Records that are refitted where none are named, and at least; fits for the slope of a number.
@@ -30,10 +29,6 @@ _MOST_RECORDS, _LEAST_RECORDS, _FITS_SLOPE = 20, 2, 42
 _MOST_WORK, _MOST_SECONDS = 2e11, 300.0
 # Records that are measured without refits whatever they take.
 _LEAST_MEASURED = 100
-# Entries of the largest table of one block of records: 64 MB.
-_ELEMENTS = 1 << 23
-# Encoded tables that differentiation holds at once.
-_TABLES = 24
 CLOSED = "what was learned counts in closed form"
 NO_REFIT = "no distances: they need refits of the record, which has to be named in `records`"
 REFITTED = "by refits of the pipeline"
@@ -118,9 +113,9 @@ def held(
     data: Inspected, unknown: Sequence[Unknown], rows: IntArray, unequal: str
 ) -> list[Measured]:
     """Measure everything that is asked about with the transformers held fixed."""
-    most = max([2, *(int(np.nan_to_num(one.n_values)) for one in unknown)])
+    most = np.nanmax([2.0, *(one.n_values for one in unknown)])
     cells: list[list[Cells]] = [[] for _ in unknown]
-    for some in row_blocks(len(rows), _width(data, most), _ELEMENTS):
+    for some in record_blocks(data.state, len(rows), most):
         block = HeldBlock.of(data, rows[some], unequal)
         for own, one in zip(cells, unknown, strict=True):
             own.append(block.cells(one))
@@ -160,7 +155,7 @@ def _closed(
 ) -> Cells:
     """Leakage of numbers, what was learned in closed form; distances of a few by refits."""
     data, parts, cells = learned.data, unknown.parts, []
-    for some in row_blocks(len(rows), _width(data, 2), _ELEMENTS):
+    for some in record_blocks(data.state, len(rows), np.nan):
         own = rows[some]
         block, b = HeldBlock.of(data, own, ""), len(own)
         known = all_known(parts, own)
@@ -181,10 +176,3 @@ def _closed(
         )
         cells.append(Cells(np.where(known, worst.loss, np.nan), pair, from_own, notes))
     return Cells.of_all(cells)
-
-
-def _width(data: Inspected, n_values: int) -> int:
-    """Entries that the tables of one record take."""
-    state = data.state
-    encoded = max(_TABLES, n_values) * max(state.n_features, len(state.factor.coefficients))
-    return max(block_width(state), encoded)

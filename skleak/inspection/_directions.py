@@ -8,6 +8,7 @@ one about which most is told.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +18,14 @@ from skleak.influence.leakage import FittedNoise, Reweighted, leakage_model
 from skleak.influence.noise import fitted_noise, information_terms
 from skleak.influence.reweighting import fitted_derivative, total_jacobian
 from skleak.influence.state import FitState, RecordBatch
-from skleak.utils._blocks import dense
+from skleak.inspection._separation import over_noise
+from skleak.utils._blocks import dense, row_blocks
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
+
+# Entries of the largest table of one block of records: 64 MB.
+_ELEMENTS = 1 << 23
+# Encoded tables that differentiation holds at once.
+_TABLES = 24
 
 
 @dataclass(frozen=True)
@@ -201,17 +208,14 @@ def worst_of(state: FitState, moved: FloatArray) -> Worst:
     else:
         _, lengths, axes = np.linalg.svd(white, full_matrices=False)
         length, direction = lengths[:, 0], axes[:, 0]
-    length = np.where(endless, np.inf, length)
-    if not state.converged:
-        return Worst(np.full(b, np.nan), direction)
-    if state.noise_scale > 0.0:
-        return Worst(length / state.noise_scale, direction)
-    return Worst(np.where(length > 0.0, np.inf, 0.0), direction)
+    return Worst(over_noise(state, np.where(endless, np.inf, length)), direction)
 
 
-def block_width(state: FitState) -> int:
-    """Entries that the prepared form of one record takes."""
+def record_blocks(state: FitState, n_records: int, n_values: float) -> Iterator[slice]:
+    """Cut records into blocks, of which so many values, or a number (NaN), are looked at."""
     p, d = len(state.factor.coefficients), state.n_features
+    prepared = d * d if state.noise.reads_data else 4 * p
     if state.balanced is not None:
-        return p * (d + 1)
-    return d * d if state.noise.reads_data else 4 * p
+        prepared = p * (d + 1)
+    encoded = max(_TABLES, int(np.nan_to_num(n_values))) * max(d, p)
+    return row_blocks(n_records, max(prepared, encoded), _ELEMENTS)

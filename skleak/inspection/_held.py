@@ -55,13 +55,17 @@ class HeldBlock:
             return target_cells(self.data.state, unknown, self.rows, self.unequal)
         return self._numbers(unknown) if unknown.is_number else self._values(unknown)
 
-    def _values(self, unknown: RawColumn | RawBlock) -> Cells:
+    def encodings(self, unknown: RawColumn | RawBlock) -> FloatArray:
+        """Minimisers with each of the values of few in these records, of shape (b, n_values, p)."""
         candidates = [
             with_value_of(self.data, unknown.parts, self.rows, one)
             for one in unknown.carriers.tolist()
         ]
-        points = encodings(self.data.state, self.rows, self.own, candidates)
-        return Cells.of_values(*separations(self.data.state, points), unknown.note)
+        return encodings(self.data.state, self.rows, self.own, candidates)
+
+    def _values(self, unknown: RawColumn | RawBlock) -> Cells:
+        apart = separations(self.data.state, self.encodings(unknown))
+        return Cells.of_values(*apart, unknown.note)
 
     def _numbers(self, unknown: RawColumn | RawBlock) -> Cells:
         found = self.tangents(unknown)
@@ -102,8 +106,7 @@ class HeldBlock:
 
     def _along(self, column: RawColumn) -> Tangents:
         """Differentiate the encoding of these records along one number."""
-        assert column.numbers is not None
-        b, x = len(self.rows), column.numbers[self.rows]
+        b, x = len(self.rows), column.floats[self.rows]
         there = np.flatnonzero(np.isfinite(x))
         kinks, jumps = np.zeros((2, b), dtype=bool)
         columns = self._moving(column, there) if len(there) else there
@@ -121,10 +124,9 @@ class HeldBlock:
 
     def _moving(self, column: RawColumn, there: IntArray) -> IntArray:
         """Return the encoded columns that some number moves, of shape (k,)."""
-        assert column.numbers is not None
         rows, own = self.rows[there], self.own[there]
         steps = STEP * column.sd * np.array([1.0, -1.0, 2.0**-9, -(2.0**-9)])
-        numbers = (column.numbers[rows] + steps[:, None]).ravel()
+        numbers = (column.floats[rows] + steps[:, None]).ravel()
         table = with_numbers(self.data, [column], np.tile(rows, len(steps)), [numbers])
         return np.flatnonzero(np.any(table.reshape(len(steps), *own.shape) != own, axis=(0, 1)))
 
@@ -169,8 +171,7 @@ def one_deviation(
     """
     below, above, middle = [], [], []
     for m, column in enumerate(parts):
-        assert column.numbers is not None
-        x, step = column.numbers[rows], column.sd * np.abs(direction[:, m])
+        x, step = column.floats[rows], column.sd * np.abs(direction[:, m])
         step = np.copysign(step, direction[:, m]) if len(parts) > 1 else step
         below.append(x - step)
         above.append(x + step)

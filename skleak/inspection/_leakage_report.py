@@ -10,10 +10,9 @@ from skleak.adversary.knowledge import column_names, raw_column, resolve_records
 from skleak.influence.refit import whitened
 from skleak.inspection._attribute_leakage import check, leakage_table, nominal_columns, through
 from skleak.inspection._columns import RawColumn, with_numbers
-from skleak.inspection._counted import NO_REFIT, affordable
-from skleak.inspection._held import HeldBlock
+from skleak.inspection._counted import NO_REFIT, affordable, held
 from skleak.inspection._pipeline import Inspected, inspected
-from skleak.inspection._selection import Selection, Target, Unknown, read
+from skleak.inspection._selection import Target, Unknown, read, resolved
 from skleak.inspection._separation import encodings
 from skleak.inspection._table import record_labels
 from skleak.inspection.large import SomeRecords, some_records
@@ -29,7 +28,6 @@ from skleak.reports.measures import (
     target,
 )
 from skleak.reports.measures import Unknown as UnknownTarget
-from skleak.utils._blocks import row_blocks
 from skleak.utils._features import is_single_feature, resolve_features
 from skleak.utils._records import checked_labels
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
@@ -39,7 +37,6 @@ from skleak.utils.sources import is_large_source
 _MOST_AVERAGED = 2
 _FIRST_ORDER = "to first order"
 _UNKNOWN = "the covariance of the noise is a function of the records"
-_ELEMENTS = 1 << 21
 
 
 def leakage_report(
@@ -171,10 +168,10 @@ class _Asked:
         some: SomeRecords | None = None,
     ) -> None:
         self.data, self.refit = data, refit
-        self._items = Selection.of(columns, data).items
+        self._items = resolved(columns, data)
         codes = nominal_columns(nominal, data)
         check(data, refit)
-        self._unknown = read(data, Selection(self._items, True), codes, refit=refit)
+        self._unknown = read(data, self._items, codes, refit=refit)
         self._unasked, self._n = asked is None, len(data.y) if some is None else some.n
         if some is not None:
             self.rows = some.rows
@@ -299,18 +296,8 @@ class _Asked:
         """Return the target as the model received it, where the pipeline tells nothing of it."""
         state = self.data.state
         found = Separator(state, state.training.take(self.rows), self.rows).measure(self._target())
-        return Separation(
-            name,
-            unknown.kind,
-            found.n_values,
-            found.distance,
-            found.from_own,
-            found.share,
-            found.exact,
-            GOAL if self._goal else found.note,
-            found.sd,
-            found.information,
-        )
+        note = GOAL if self._goal else found.note
+        return replace(found, name=name, kind=unknown.kind, note=note)
 
     def _target(self) -> UnknownTarget:
         """Return the target as the model received it."""
@@ -319,18 +306,10 @@ class _Asked:
 
     def _at_this_scale(self, unknown: Unknown) -> tuple[FloatArray, FloatArray, list[str]]:
         """Distances at the noise of this fit, (b,) each, where it is a function of the records."""
-        state = self.data.state
-        if state.noise.reads_data:
+        if self.data.state.noise.reads_data:
             return *np.full((2, len(self.rows)), np.nan), [_UNKNOWN]
-        found = []
-        width = 24 * max(state.n_features, len(state.factor.coefficients))
-        for some in row_blocks(len(self.rows), width, _ELEMENTS):
-            found.append(HeldBlock.of(self.data, self.rows[some], "").cells(unknown))
-        distance, own = (
-            np.concatenate([getattr(part, end) for part in found])
-            for end in ("distance", "from_own")
-        )
-        return distance, own, [GOAL]
+        cells = held(self.data, [unknown], self.rows, "")[0].cells
+        return cells.distance, cells.from_own, [GOAL]
 
     def _information(self, unknown: Unknown, loss: FloatArray) -> float:
         """Information about a number, averaged over its prior for the most exposed records."""

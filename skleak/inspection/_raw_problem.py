@@ -13,20 +13,14 @@ from skleak.adversary.hypotheses import last_step, noiseless, weight_argument
 from skleak.adversary.knowledge import as_table
 from skleak.influence.leakage import leakage_model
 from skleak.influence.refit import check_reached, target_encodings
-from skleak.inspection._columns import RawColumn, with_value_of
-from skleak.inspection._directions import block_width
+from skleak.inspection._columns import RawColumn
+from skleak.inspection._directions import record_blocks
 from skleak.inspection._held import HeldBlock
 from skleak.inspection._pipeline import Inspected, inspected
-from skleak.inspection._selection import RawBlock, Selection, Target, Unknown, read
-from skleak.inspection._separation import encodings, separations
+from skleak.inspection._selection import RawBlock, Target, Unknown, read, resolved
+from skleak.inspection._separation import separations
 from skleak.mechanisms import MeasuredFit
-from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import Array, FloatArray, IntArray
-
-# Entries of the largest table of one block of records: 64 MB.
-_ELEMENTS = 1 << 23
-# Encoded tables that differentiation holds at once.
-_TABLES = 24
 
 
 @dataclass(frozen=True)
@@ -215,17 +209,15 @@ class RawProblem:
                 f"`{parameter}` must name raw columns; got None. A goal about all that the model "
                 "sees is for `noise_scale` itself: pass it there."
             )
-        found = Selection.of(columns, self.data)
-        if len(found.items) > 1:
-            found = Selection.of([list(columns)], self.data)
-        return read(self.data, found, np.zeros(0, dtype=np.intp))[0]
+        items = resolved(columns, self.data)
+        if len(items) > 1:
+            items = resolved([list(columns)], self.data)
+        return read(self.data, items, np.zeros(0, dtype=np.intp))[0]
 
     def _by_blocks(self, unknown: Unknown, f: Callable[[HeldBlock], FloatArray]) -> FloatArray:
         """Stack what a function makes of all participating records."""
-        state, rows = self.data.state, self._participants
-        n_values = 2 if np.isnan(unknown.n_values) else int(unknown.n_values)
-        entries = max(_TABLES, n_values) * max(state.n_features, len(state.factor.coefficients))
-        blocks = row_blocks(len(rows), max(block_width(state), entries), _ELEMENTS)
+        rows = self._participants
+        blocks = record_blocks(self.data.state, len(rows), unknown.n_values)
         return np.concatenate([f(HeldBlock.of(self.data, rows[some], "")) for some in blocks])
 
     def _order(self, unknown: Unknown) -> tuple[IntArray, IntArray]:
@@ -259,14 +251,11 @@ def _measure(block: HeldBlock, unknown: Unknown) -> FloatArray:
 
 def _encoded(block: HeldBlock, unknown: Unknown) -> FloatArray:
     """Minimisers with each of the values of few in some records, of shape (b, n_values, p)."""
-    state = block.data.state
     if isinstance(unknown, Target):
-        return target_encodings(state, block.rows, np.arange(unknown.classes, dtype=float))
-    candidates = [
-        with_value_of(block.data, unknown.parts, block.rows, one)
-        for one in unknown.carriers.tolist()
-    ]
-    return encodings(state, block.rows, block.own, candidates)
+        return target_encodings(
+            block.data.state, block.rows, np.arange(unknown.classes, dtype=float)
+        )
+    return block.encodings(unknown)
 
 
 def _flat(pipeline: Any) -> Any:

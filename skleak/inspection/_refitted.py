@@ -104,7 +104,7 @@ class Refits:
         def parameters(numbers: FloatArray, which: IntArray) -> FloatArray:
             return Refits(self.data, self.rows[which])._with_numbers([column], [numbers])
 
-        x = raw_numbers(column)[self.rows]
+        x = column.floats[self.rows]
         return slopes(parameters, x, STEP * column.sd, _ROUNDS)
 
     def _with_numbers(
@@ -163,15 +163,9 @@ class Refits:
         return refit_tables(self.data.whole, tables, given)
 
 
-def raw_numbers(column: RawColumn) -> FloatArray:
-    """Return a column of numbers, NaN where they are missing, of shape (n,)."""
-    assert column.numbers is not None
-    return column.numbers
-
-
 def all_known(parts: Sequence[RawColumn], rows: IntArray) -> BoolArray:
     """Mask of the records of which all of some numbers are known, of shape (b,)."""
-    return np.all([np.isfinite(raw_numbers(column)[rows]) for column in parts], axis=0)
+    return np.all([np.isfinite(column.floats[rows]) for column in parts], axis=0)
 
 
 def worst_along(

@@ -9,11 +9,14 @@ import numpy as np
 from skleak.adversary.knowledge import MAX_VALUES, column_names
 from skleak.inspection._columns import RawColumn, read_column, value_codes
 from skleak.inspection._pipeline import Inspected
-from skleak.utils._features import feature_labels, is_single_feature, resolve_features
+from skleak.utils._features import (
+    TARGET,
+    feature_labels,
+    is_single_feature,
+    is_target,
+    resolve_features,
+)
 from skleak.utils._typing import FloatArray, IntArray
-
-# Label of the target among the columns, as in leakage reports.
-TARGET = "(target)"
 
 
 @dataclass(frozen=True)
@@ -102,53 +105,47 @@ class Target:
 # What a row of the table is about.
 Unknown = RawColumn | RawBlock | Target
 
+# Positions of the columns of each row of a record, empty for the target, and their labels.
+Items = tuple[tuple[IntArray, Any], ...]
 
-@dataclass(frozen=True)
-class Selection:
-    """References to columns and blocks, resolved."""
 
-    # Positions of the columns of each row of a record, empty for the target, and their labels
-    items: tuple[tuple[IntArray, Any], ...]
-    named: bool  # Whether the user named them
+def resolved(columns: Any, data: Inspected) -> Items:
+    """Resolve ``columns``: None, a reference, a list of references and lists, or a mapping."""
+    names, n_columns = column_names(data.table), data.table.shape[1]
+    own = getattr(data.table, "columns", None)
+    labels = list(range(n_columns)) if own is None else list(own)
 
-    @classmethod
-    def of(cls, columns: Any, data: Inspected) -> "Selection":
-        """Resolve ``columns``: None, a reference, a list of references and lists, or a mapping."""
-        names, n_columns = column_names(data.table), data.table.shape[1]
-        own = getattr(data.table, "columns", None)
-        labels = list(range(n_columns)) if own is None else list(own)
+    def positions(reference: Any) -> IntArray:
+        return resolve_features(reference, names, n_columns, "columns")
 
-        def positions(reference: Any) -> IntArray:
-            return resolve_features(reference, names, n_columns, "columns")
+    def singles(reference: Any) -> list[tuple[IntArray, Any]]:
+        return [(np.array([j]), labels[j]) for j in positions(reference).tolist()]
 
-        def is_target(item: Any) -> bool:
-            known = names is not None and TARGET in names
-            return isinstance(item, str) and item == TARGET and not known
-
-        def singles(reference: Any) -> list[tuple[IntArray, Any]]:
-            return [(np.array([j]), labels[j]) for j in positions(reference).tolist()]
-
-        target: tuple[IntArray, Any] = (np.zeros(0, dtype=np.intp), TARGET)
-        if columns is None:
-            items = singles(slice(None))
-            return cls((*items, target) if data.state.private_target else tuple(items), False)
-        if isinstance(columns, Mapping):
-            if not columns:
-                raise ValueError("`columns` selects no column. Pass at least one name or index.")
-            found = [target[0] if is_target(some) else positions(some) for some in columns.values()]
-            return cls(tuple(zip(found, columns, strict=True)), True)
-        listed = _listed(columns)
-        if listed is None or not any(is_target(x) or isinstance(x, list | tuple) for x in listed):
-            return cls(tuple(singles(columns)), True)
-        items = []
-        for item in listed:
-            if is_target(item):
-                items.append(target)
-            elif isinstance(item, list | tuple):
-                items.append(_joined(positions(item), names))
-            else:
-                items += singles(item)
-        return cls(tuple(items), True)
+    target: tuple[IntArray, Any] = (np.zeros(0, dtype=np.intp), TARGET)
+    if columns is None:
+        items = singles(slice(None))
+        return (*items, target) if data.state.private_target else tuple(items)
+    if isinstance(columns, Mapping):
+        if not columns:
+            raise ValueError("`columns` selects no column. Pass at least one name or index.")
+        found = [
+            target[0] if is_target(some, names) else positions(some) for some in columns.values()
+        ]
+        return tuple(zip(found, columns, strict=True))
+    listed = _listed(columns)
+    if listed is None or not any(
+        is_target(x, names) or isinstance(x, list | tuple) for x in listed
+    ):
+        return tuple(singles(columns))
+    items = []
+    for item in listed:
+        if is_target(item, names):
+            items.append(target)
+        elif isinstance(item, list | tuple):
+            items.append(_joined(positions(item), names))
+        else:
+            items += singles(item)
+    return tuple(items)
 
 
 def _listed(columns: Any) -> list[Any] | None:
@@ -166,9 +163,7 @@ def _joined(positions: IntArray, names: Any) -> tuple[IntArray, Any]:
     return positions, " + ".join(known[j] for j in positions.tolist())
 
 
-def read(
-    data: Inspected, selection: Selection, nominal: IntArray, *, refit: bool = False
-) -> list[Unknown]:
+def read(data: Inspected, items: Items, nominal: IntArray, *, refit: bool = False) -> list[Unknown]:
     """Decide what each of the selected columns and blocks is."""
     codes = set(nominal.tolist())
 
@@ -176,18 +171,14 @@ def read(
         return read_column(data, j, nominal=j in codes, refit=refit)
 
     found: list[Unknown] = []
-    for positions, label in selection.items:
+    for positions, label in items:
         if not len(positions):
             found.append(_target(data, label))
         elif len(positions) == 1:
-            found.append(_named(column(int(positions[0])), label))
+            found.append(replace(column(int(positions[0])), label=label))
         else:
             found.append(_block(label, tuple(map(column, positions.tolist()))))
     return found
-
-
-def _named(column: RawColumn, label: Any) -> RawColumn:
-    return replace(column, label=label)
 
 
 def _target(data: Inspected, label: Any) -> Target:
@@ -196,11 +187,6 @@ def _target(data: Inspected, label: Any) -> Target:
         return found
     classes = getattr(data.model, "classes_", ())
     return Target(data.state.objective.y, len(classes), label)
-
-
-def data_is_large(columns: tuple[RawColumn, ...]) -> bool:
-    """Return True for columns of which some records alone are in memory."""
-    return any(hasattr(column, "facts") for column in columns)
 
 
 def _block(label: Any, columns: tuple[RawColumn, ...]) -> RawBlock:
@@ -216,7 +202,7 @@ def _block(label: Any, columns: tuple[RawColumn, ...]) -> RawBlock:
             f"few values ({[c.label for c in values][:5]}), for which there is no common unit. "
             "Ask for them one by one, or name the numbers in `nominal`."
         )
-    if data_is_large(columns):
+    if any(hasattr(column, "facts") for column in columns):  # some records alone are in memory
         raise ValueError(
             f"The block {label!r} has joint values, of which all records of a table outside memory "
             "would have to be searched. Ask for its columns one by one."

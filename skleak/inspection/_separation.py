@@ -38,11 +38,16 @@ def separations(state: FitState, points: FloatArray) -> tuple[FloatArray, FloatA
     white = state.noise.whitened(np.concatenate([own, points], axis=1))
     largest = [_furthest(white[:, m + 1 :], white[:, [m]]) for m in range(white.shape[1] - 1)]
     pair, from_own = np.max(largest, axis=0), largest[0]
+    return over_noise(state, pair), over_noise(state, from_own)
+
+
+def over_noise(state: FitState, lengths: FloatArray) -> FloatArray:
+    """Lengths (b,) in units of the noise; NaN where the fit did not converge."""
     if not state.converged:
-        return np.full_like(pair, np.nan), np.full_like(pair, np.nan)
+        return np.full_like(lengths, np.nan)
     if state.noise_scale > 0.0:
-        return pair / state.noise_scale, from_own / state.noise_scale
-    return np.where(pair > 0.0, np.inf, 0.0), np.where(from_own > 0.0, np.inf, 0.0)
+        return lengths / state.noise_scale
+    return np.where(lengths > 0.0, np.inf, 0.0)
 
 
 def _furthest(points: FloatArray, other: FloatArray) -> FloatArray:

@@ -19,7 +19,7 @@ from skleak.preprocessing._large import (
     transform_large,
 )
 from skleak.utils._predictions import select_columns
-from skleak.utils._sklearn_compat import clone_parametrized, fit_context
+from skleak.utils._sklearn_compat import clone_parametrized, copy_attributes, fit_context
 from skleak.utils._typing import Array
 from skleak.utils.blocks._dask import is_large
 from skleak.utils.sources import is_large_source, refuse_path
@@ -122,9 +122,7 @@ class BlockwiseTransformer(  # type: ignore[call-arg]
         else:
             _check_learns_nothing(self.transformer)
             self.transformer_ = clone(self.transformer).fit(rows)
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self.transformer_, name):
-                setattr(self, name, getattr(self.transformer_, name))
+        copy_attributes(self.transformer_, self, ("n_features_in_", "feature_names_in_"))
         # Columns of tables outside memory keep their names, and so do others from then on.
         self._named_output = is_large_source(X) and not is_large(X)
         _check_by_rows(self.transformer_, select_columns(self.transformer_, rows))

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, NoReturn, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import OneToOneFeatureMixin
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.preprocessing._columns import PublicTransformer, read_records
@@ -53,6 +52,7 @@ class RowNormClipper(OneToOneFeatureMixin, PublicTransformer):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "norm": [Interval(Real, 0, None, closed="neither")]
     }
+    _input_tags: ClassVar[dict[str, bool]] = {"sparse": True}
 
     def __init__(self, norm: float) -> None:
         self.norm = norm
@@ -136,12 +136,6 @@ class RowNormClipper(OneToOneFeatureMixin, PublicTransformer):
             is_long = peaks * lengths > self.norm
         margin = (n_features + 4) * np.finfo(np.float64).eps
         return is_long, self.norm / lengths * (1.0 - margin)
-
-    def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that rows may be sparse."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def _positive(values: FloatArray) -> FloatArray:

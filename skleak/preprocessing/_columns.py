@@ -2,11 +2,12 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.preprocessing._large import keeps_target, takes_large
@@ -17,6 +18,8 @@ from skleak.utils._typing import Array
 class PublicTransformer(TransformerMixin, BaseEstimator):
     """A transformer that is made from its parameters and the names of the columns alone."""
 
+    # What scikit-learn is told of the tables that it takes, beside its defaults.
+    _input_tags: ClassVar[dict[str, bool]] = {}
     n_features_in_: int
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -26,6 +29,13 @@ class PublicTransformer(TransformerMixin, BaseEstimator):
             if name in cls.__dict__:
                 setattr(cls, name, takes_large(cls.__dict__[name]))
         cls.fit_transform = keeps_target(TransformerMixin.fit_transform)
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn which tables are taken."""
+        tags = super().__sklearn_tags__()
+        for name, value in self._input_tags.items():
+            setattr(tags.input_tags, name, value)
+        return tags
 
     def _prepare(self) -> Self:
         """Make what `transform` needs, from the parameters and the columns."""

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 from sklearn.preprocessing import OneHotEncoder
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.preprocessing._columns import PublicTransformer, by_column, column_label, read_table
@@ -73,6 +72,11 @@ class PublicOneHotEncoder(PublicTransformer):
         "drop": [StrOptions({"first", "if_binary"}), None],
         "handle_unknown": [StrOptions({"ignore", "error"})],
         "sparse_output": ["boolean"],
+    }
+    _input_tags: ClassVar[dict[str, bool]] = {
+        "categorical": True,
+        "string": True,
+        "allow_nan": True,
     }
 
     encoder_: OneHotEncoder
@@ -258,14 +262,6 @@ class PublicOneHotEncoder(PublicTransformer):
                     UserWarning,
                     stacklevel=3,
                 )
-
-    def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that values may be text, or missing."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 def _of_plain_type(values: Array) -> Array:

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.impute import SimpleImputer
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.preprocessing._columns import PublicTransformer, by_column, column_label, read_table
@@ -60,6 +59,7 @@ class PublicImputer(OneToOneFeatureMixin, PublicTransformer):
         "values": "no_validation",
         "add_indicator": ["boolean"],
     }
+    _input_tags: ClassVar[dict[str, bool]] = {"allow_nan": True, "string": True}
 
     values_: Array
 
@@ -177,10 +177,3 @@ class PublicImputer(OneToOneFeatureMixin, PublicTransformer):
                     f"another scalar; got {value!r}."
                 )
         return values.astype(np.float64) if all(is_number) else values
-
-    def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that values may be missing, or text."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
-        return tags

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.preprocessing import MinMaxScaler
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.preprocessing._columns import PublicTransformer, by_column, column_label, read_records
@@ -73,6 +72,7 @@ class PublicScaler(OneToOneFeatureMixin, PublicTransformer):
         "bounds": [Mapping, "array-like"],
         "feature_range": [tuple, list],
     }
+    _input_tags: ClassVar[dict[str, bool]] = {"allow_nan": True}
 
     scaler_: MinMaxScaler
 
@@ -177,12 +177,6 @@ class PublicScaler(OneToOneFeatureMixin, PublicTransformer):
         low, high = np.array(pairs).T
         return low, high
 
-    def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that values may be missing."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
 
 class PublicTargetScaler(PublicScaler):
     """Clip the target of a regression to public bounds and scale it.
@@ -228,6 +222,8 @@ class PublicTargetScaler(PublicScaler):
     (442,)
     """
 
+    _input_tags: ClassVar[dict[str, bool]] = {"allow_nan": False}
+
     def _read(self, X: Any, *, reset: bool) -> FloatArray:
         return read_records(self, X, reset=reset)
 
@@ -238,12 +234,6 @@ class PublicTargetScaler(PublicScaler):
     def _checked_bounds(self) -> tuple[FloatArray, FloatArray]:
         low, high = _pair(self.bounds, "`bounds` of the target")
         return np.full(self.n_features_in_, low), np.full(self.n_features_in_, high)
-
-    def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that every target is known."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False
-        return tags
 
 
 def _pair(pair: Any, what: str) -> tuple[float, float]:

@@ -246,14 +246,12 @@ class GaussianChannel(PointsChannel):
             Bound(
                 "trade-off",
                 tradeoff_advantage(self.encodings, self.noise_scale, prior),
-                0.0,
                 "distances of the encodings from one centre",
                 "[HMB23]",
             ),
             Bound(
                 "Gaussian differential privacy",
                 gdp_advantage(self._diameter, prior),
-                0.0,
                 "largest distance of two encodings",
                 "[HMB23]",
             ),

@@ -3,15 +3,16 @@
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import entr, ndtri, xlog1py
+from scipy.special import entr, ndtri
 
 from skleak.bounds import tradeoff_advantage
+from skleak.channels._divergence import pairwise_information
 from skleak.channels.gaussian._cells import equidistant_success, interval_success
 from skleak.channels.gaussian._hull import equal_distance, squared_distances_from
 from skleak.channels.gaussian._mixture import expected_information, expected_top_posterior
 from skleak.channels.gaussian._orthants import cell_success, failure_bound, unseen_failures
 from skleak.channels.gaussian._quadrature import normal_lattice
-from skleak.channels.gaussian._sampling import Sampling, sampled_integral
+from skleak.channels.gaussian._sampling import NATS, Sampling, sampled_integral
 from skleak.channels.gaussian._slices import spatial_success
 from skleak.utils._typing import FloatArray, IntArray
 from skleak.utils.geometry._polygons import planar_success
@@ -31,9 +32,6 @@ LOOSE = 1e-3
 # Steps towards the centre of the trade-off bound that brackets a success: a hundredth of the cost
 # of quasi Monte Carlo.
 N_STEPS = 4
-
-# Standard error aimed at in nats, relative to that of a success probability.
-NATS = 5.0
 
 
 def _top_posterior_over_cube(
@@ -170,11 +168,7 @@ def _information_bracket(points: FloatArray, prior: FloatArray) -> tuple[FloatAr
     1)`` for a chance e of it, which rises up to ``1 - 1 / M``.
     """
     n_values, total = prior.shape[1], entr(prior).sum(axis=1)
-    pairwise = np.zeros(len(prior))
-    for secret in range(n_values):
-        gaps = np.expm1(-0.5 * squared_distances_from(points, secret))
-        own = prior[:, secret]
-        pairwise -= xlog1py(own, np.where(own > 0.0, np.einsum("nm,nm->n", prior, gaps), 0.0))
+    pairwise = pairwise_information(prior, lambda m: 0.5 * squared_distances_from(points, m))
     failure = np.minimum(failure_bound(points, prior), 1.0 - 1.0 / n_values)
     left = entr(failure) + entr(1.0 - failure) + failure * np.log(n_values - 1.0)
     upper = np.minimum(pairwise, total)

@@ -17,6 +17,8 @@ UnseenMass = Callable[[FloatArray, FloatArray, int], FloatArray]
 N_SCRAMBLINGS = 16
 # Nodes of the first attempt, for each secret; a power of two.
 FEWEST_NODES = 64
+# Standard error aimed at in nats, relative to that of a success probability.
+NATS = 5.0
 # Factor between attempts.
 GROWTH = 4
 

@@ -18,13 +18,11 @@ from skleak.channels.gaussian._reduction import (
     line_success,
     top_posterior_over_cube,
 )
-from skleak.channels.gaussian._sampling import Sampling, sampled_integral
+from skleak.channels.gaussian._sampling import NATS, Sampling, sampled_integral
 from skleak.utils._arguments import check_finite
 from skleak.utils._random import make_generator
 from skleak.utils._typing import Array, FloatArray, RandomState
 
-# Standard error aimed at in nats, relative to that of a success probability.
-NATS = 5.0
 # Largest relative difference of a covariance from its transpose that is taken for round-off.
 ASYMMETRY = 1e-8
 CubeValue = Callable[[Hypotheses, FloatArray, FloatArray], float]
@@ -202,10 +200,6 @@ class UnequalGaussianChannel(PointsChannel):
             return [Hypotheses.of(self.means, self.covariances)]
         return [Hypotheses.of(self.means[i], self.covariances[i]) for i in range(self.n_records)]
 
-    @property
-    def _equal(self) -> bool:
-        return all(hypotheses.equal for hypotheses in self._hypotheses)
-
     def _whitened(self, hypotheses: Hypotheses) -> GaussianChannel:
         """Return the channel of a record whose covariances are all the mean one."""
         same = hypotheses.means.shape[1] == 0
@@ -299,7 +293,7 @@ class UnequalGaussianChannel(PointsChannel):
 
     def _own_bounds(self, prior: FloatArray | int) -> list[Bound]:
         """Those of the whitened channel where all covariances are equal; none elsewhere."""
-        if not self._equal:
+        if not all(hypotheses.equal for hypotheses in self._hypotheses):
             return []
         channels = [self._whitened(hypotheses) for hypotheses in self._hypotheses]
         if self.n_records is None:

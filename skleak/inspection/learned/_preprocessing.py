@@ -77,7 +77,6 @@ class Preprocessing:
 
     def _given(self, column: RawColumn, rows: IntArray, learned: Learned) -> Slopes:
         """Return the derivatives of what a transformer is given, (b, w_in) each."""
-        assert column.numbers is not None
 
         def inputs(raw: Any) -> FloatArray:
             # What is missing elsewhere does not move.
@@ -86,7 +85,7 @@ class Preprocessing:
         def changed(numbers: FloatArray, which: IntArray) -> FloatArray:
             return with_numbers(self.data, [column], rows[which], [numbers], inputs)
 
-        return slopes(changed, column.numbers[rows], STEP * column.sd, limits=column.limits)
+        return slopes(changed, column.floats[rows], STEP * column.sd, limits=column.limits)
 
 
 def learns_nothing_of(data: Inspected, columns: Sequence[RawColumn]) -> bool:

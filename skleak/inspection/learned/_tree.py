@@ -14,7 +14,7 @@ from skleak.inspection.learned._components import Components
 from skleak.inspection.learned._leaf import Leaf, LearnedLeaf, NothingLearned
 from skleak.inspection.learned._rowwise import ENCODERS, ROWWISE, Rowwise, encoded, keeps_values
 from skleak.inspection.learned._statistics import STATISTICS, by_column
-from skleak.utils._blocks import row_blocks
+from skleak.utils._blocks import add, row_blocks
 from skleak.utils._features import is_single_feature, resolve_features
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
@@ -53,7 +53,7 @@ class Node:
             for some in row_blocks(n, p * max(w_in, w_out), _ELEMENTS):
                 rows = np.arange(n)[some]
                 part = leaf.gather(outer(rows, out), rows)
-                total = part if total is None else _add(total, part)
+                total = part if total is None else add(total, part)
             G = leaf.settle(total)
             found.append(Learned(leaf, self.inputs, G))
 
@@ -263,9 +263,3 @@ def _is_identity(transformer: Any) -> bool:
     if transformer is None or isinstance(transformer, str):
         return transformer in (None, "passthrough")
     return False
-
-
-def _add(total: Any, part: Any) -> Any:
-    if isinstance(total, tuple):
-        return tuple(a + b for a, b in zip(total, part, strict=True))
-    return total + part

@@ -91,11 +91,8 @@ def make_leakage_scorer(
     >>> search.fit(X, y).best_params_
     {'alpha': 1.0}
     """
-    if isinstance(statistic, str) and statistic not in _STATISTICS:
-        raise ValueError(
-            f'`statistic` must be "mean", "max" or a function of an array; got {statistic!r}.'
-        )
-    if not isinstance(statistic, str) and not callable(statistic):
+    known = statistic in _STATISTICS if isinstance(statistic, str) else callable(statistic)
+    if not known:
         raise ValueError(
             f'`statistic` must be "mean", "max" or a function of an array; got {statistic!r}.'
         )
