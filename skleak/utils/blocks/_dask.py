@@ -1,6 +1,7 @@
 """Compute with records that are Dask arrays: block by block on the workers, in trees."""
 
 import copy
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,11 @@ def is_large(X: Any) -> TypeGuard[Any]:
     """Return True for a Dask array."""
     module = sys.modules.get("dask.array")
     return module is not None and isinstance(X, module.Array)
+
+
+def is_frame(values: Any) -> bool:
+    """Return True for a Dask data frame, or a series of one."""
+    return type(values).__module__.startswith("dask.dataframe")
 
 
 @dataclass(frozen=True)
@@ -123,7 +129,7 @@ class DaskBlocks:
             operands += [values, (0, *(100 * k + j for j in range(1, values.ndim)))]
         options |= {"concatenate": None, "align_arrays": False}
         return array.blockwise(
-            _call, index, shared, None, *operands, name=f"records-{token}", **options
+            operator.call, index, shared, None, *operands, name=f"records-{token}", **options
         )
 
 
@@ -189,10 +195,6 @@ class _Fold:
 
     f: Callable[..., Any]
     combine: Callable[[Any, Any], Any]
-
-
-def _call(kernel: _Kernel, X: Any, *aligned: Any) -> Any:
-    return kernel(X, *aligned)
 
 
 def _mapped(blocks: MemoryBlocks, f: Callable[..., Array], small: tuple[Any, ...]) -> Array:

@@ -1,5 +1,6 @@
 """Tables on disk as Dask arrays, one slice of rows after the other."""
 
+import operator
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
@@ -87,7 +88,7 @@ class StoredTable(ABC):
         name, pieces = f"table-{token}", f"piece-{token}"
         layer: dict[Any, Any] = {}
         for i, part in enumerate(slices):
-            layer[(pieces, part.piece)] = (_load, self.loader(part.piece, columns))
+            layer[(pieces, part.piece)] = (operator.call, self.loader(part.piece, columns))
             zeros = (0,) * len(shape)
             layer[(name, i, *zeros)] = (convert, (pieces, part.piece), part.start, part.stop)
         graph = graphs.from_collections(name, layer, dependencies=[])
@@ -112,10 +113,6 @@ def cut(sizes: Sequence[int], n_columns: int) -> list[Slice]:
         edges = np.linspace(0, size, -(-size // step) + 1).astype(int).tolist()
         found += [Slice(piece, a, b) for a, b in pairwise(edges)]
     return found or [Slice(0, 0, 0)]
-
-
-def _load(loader: Any) -> Any:
-    return loader()
 
 
 def _as_numbers(piece: list[Any], start: int, stop: int) -> Any:
