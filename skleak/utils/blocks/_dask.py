@@ -1,7 +1,6 @@
 """Compute with records that are Dask arrays: block by block on the workers, in trees."""
 
 import copy
-import operator
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -129,7 +128,7 @@ class DaskBlocks:
             operands += [values, (0, *(100 * k + j for j in range(1, values.ndim)))]
         options |= {"concatenate": None, "align_arrays": False}
         return array.blockwise(
-            operator.call, index, shared, None, *operands, name=f"records-{token}", **options
+            _call, index, shared, None, *operands, name=f"records-{token}", **options
         )
 
 
@@ -195,6 +194,10 @@ class _Fold:
 
     f: Callable[..., Any]
     combine: Callable[[Any, Any], Any]
+
+
+def _call(kernel: _Kernel, X: Any, *aligned: Any) -> Any:
+    return kernel(X, *aligned)
 
 
 def _mapped(blocks: MemoryBlocks, f: Callable[..., Array], small: tuple[Any, ...]) -> Array:

@@ -1,6 +1,5 @@
 """Tables on disk as Dask arrays, one slice of rows after the other."""
 
-import operator
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
@@ -54,8 +53,8 @@ class StoredTable(ABC):
         """Type of the values of a column."""
 
     @abstractmethod
-    def check_number(self, column: str) -> None:
-        """Refuse a column that holds no numbers."""
+    def stored_type(self, column: str) -> tuple[Any, bool]:
+        """Type under which the table keeps a column, and whether it is one of numbers."""
 
     def check_column(self, column: str, parameter: str) -> None:
         """Refuse a column that the table does not have."""
@@ -69,7 +68,12 @@ class StoredTable(ABC):
     def numbers(self, columns: Sequence[str]) -> Any:
         """Columns as a lazy Dask array of shape (n, n_columns)."""
         for column in columns:
-            self.check_number(column)
+            kind, is_number = self.stored_type(column)
+            if not is_number:
+                raise ValueError(
+                    f"Could not convert column {column!r} of {self.name} to numbers: it is of type "
+                    f"{kind}. Encode it or leave it out."
+                )
         slices = self.slices()
         return self._array(slices, columns, _as_numbers, np.dtype(np.float64), (len(columns),))
 
@@ -88,7 +92,7 @@ class StoredTable(ABC):
         name, pieces = f"table-{token}", f"piece-{token}"
         layer: dict[Any, Any] = {}
         for i, part in enumerate(slices):
-            layer[(pieces, part.piece)] = (operator.call, self.loader(part.piece, columns))
+            layer[(pieces, part.piece)] = (_load, self.loader(part.piece, columns))
             zeros = (0,) * len(shape)
             layer[(name, i, *zeros)] = (convert, (pieces, part.piece), part.start, part.stop)
         graph = graphs.from_collections(name, layer, dependencies=[])
@@ -113,6 +117,10 @@ def cut(sizes: Sequence[int], n_columns: int) -> list[Slice]:
         edges = np.linspace(0, size, -(-size // step) + 1).astype(int).tolist()
         found += [Slice(piece, a, b) for a, b in pairwise(edges)]
     return found or [Slice(0, 0, 0)]
+
+
+def _load(loader: Any) -> Any:
+    return loader()
 
 
 def _as_numbers(piece: list[Any], start: int, stop: int) -> Any:
