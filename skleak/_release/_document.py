@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import skleak.preprocessing as preprocessing
-from skleak._release._tree import is_skipped
+from skleak._release._tree import is_skipped, with_output
 from skleak._released import ReleasedModel
 from skleak.utils._json import read_document, write_document
 from skleak.utils._sklearn_compat import output_container
@@ -116,9 +116,9 @@ def _read(node: Any) -> Any:
     name = node["class"]
     if name in _OURS:
         step = _OURS[name](**node["parameters"]).on_columns(node["n_features"], node["names"])
-        return _with_output(step, node["container"])
+        return with_output(step, node["container"])
     if name == "Pipeline":
-        return _with_output(Pipeline(_read_steps(node["steps"])), node["container"])
+        return with_output(Pipeline(_read_steps(node["steps"])), node["container"])
     if name == "ColumnTransformer":
         return _read_columns(node)
     if name == "TransformedTargetRegressor":
@@ -151,7 +151,7 @@ def _read_columns(node: dict[str, Any]) -> ColumnTransformer:
     for _, step, columns in encoders_last:
         if not is_skipped(step) and len(columns):
             row.loc[:, columns] = _example(_first(step))
-    _with_output(made, node["container"]).fit(row if names is not None else row.to_numpy())
+    with_output(made, node["container"]).fit(row if names is not None else row.to_numpy())
     made.sparse_output_ = bool(node["sparse_output"])
     return made
 
@@ -168,7 +168,3 @@ def _example(step: Any) -> list[Any]:
     if "values" in used:
         return list(used["values"])
     return [0.0] * step.n_features_in_
-
-
-def _with_output(step: Any, container: str | None) -> Any:
-    return step if container is None else step.set_output(transform=container)

@@ -6,7 +6,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from skleak._release._document import pipeline_from_json, pipeline_to_json
-from skleak._release._tree import is_skipped, rebuilt
+from skleak._release._tree import is_skipped, rebuilt, with_output
 
 
 class ReleasedPipeline(Pipeline):
@@ -117,8 +117,8 @@ class ReleasedPipeline(Pipeline):
             For a document of another kind or version, or a damaged one.
         """
         steps, container = pipeline_from_json(text)
-        made = cls(steps)
-        return made if container is None else made.set_output(transform=container)
+        made: Self = with_output(cls(steps), container)
+        return made
 
     def __sklearn_clone__(self) -> Self:
         return self

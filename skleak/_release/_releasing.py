@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 
 from skleak._release._pipeline import ReleasedPipeline
 from skleak._release._public import public_copy, what_mixes_rows, what_was_learned
-from skleak._release._tree import final_estimator, rebuilt, walk
+from skleak._release._tree import final_estimator, rebuilt, walk, with_output
 from skleak._released import ReleasedModel
 from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
 from skleak.utils._sklearn_compat import output_container
@@ -105,9 +105,9 @@ def release(
         return copy.deepcopy(step) if path in learned else public_copy(step)
 
     made = rebuilt(pipeline, leaf)
-    released = ReleasedPipeline(made.steps if isinstance(made, Pipeline) else [("model", made)])
-    container = output_container(pipeline)
-    return released if container is None else released.set_output(transform=container)
+    steps = made.steps if isinstance(made, Pipeline) else [("model", made)]
+    released: ReleasedPipeline = with_output(ReleasedPipeline(steps), output_container(pipeline))
+    return released
 
 
 def _released(model: Any, require_guarantee: bool, alone: bool) -> Any:

@@ -75,8 +75,12 @@ def rebuilt(node: Any, leaf: Leaf, path: str = "") -> Any:
         made = _target_regressor(node, dict(steps))
     else:
         made = Pipeline(steps)
-    container = output_container(node)
-    return made if container is None else made.set_output(transform=container)
+    return with_output(made, output_container(node))
+
+
+def with_output(step: Any, container: str | None) -> Any:
+    """Set a step to the kind of output of a container, where there is one."""
+    return step if container is None else step.set_output(transform=container)
 
 
 def _is_released_pipeline(node: Any) -> bool:

@@ -182,7 +182,12 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, CallbackSupportMixin, BaseEs
             self._remember(outside.n_columns, outside.columns)
             return {"table": None, "y": np.empty(0), "outside": outside}
         _check_in_memory(y=y, sample_weight=sample_weight)
-        table, y = self._validate(X, y)
+        self._forget()
+        table = as_table(X)
+        self._check_targets(y)
+        y = column_or_1d(y)
+        check_consistent_length(table, y)
+        self._remember(table.shape[1], column_names(table))
         weights = check_weights(sample_weight, table)
         check_weights_known(self.estimator, weighted=weights is not None)
         return {"table": table, "y": y, "sample_weight": weights}
@@ -241,16 +246,6 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, CallbackSupportMixin, BaseEs
         """
         check_is_fitted(self, "report_")
         return self.report_.plot(ax=ax)
-
-    def _validate(self, X: Any, y: Any) -> tuple[Any, Array]:
-        """Forget an earlier fit, and return the records (n, n_columns) and targets (n,)."""
-        self._forget()
-        table = as_table(X)
-        self._check_targets(y)
-        y = column_or_1d(y)
-        check_consistent_length(table, y)
-        self._remember(table.shape[1], column_names(table))
-        return table, y
 
     def _forget(self) -> None:
         """Forget an earlier fit, and check what is audited."""

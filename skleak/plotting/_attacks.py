@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skleak.plotting._curves import plain_ticks
+from skleak.plotting._curves import plain_ticks, styled
 from skleak.rendering import attack_label, palette, shorten
 from skleak.utils._typing import Array, FloatArray
 
@@ -52,15 +52,7 @@ _SPARE = [Mark(*pair) for pair in zip(palette.SPARE, "PXph", strict=True)]
 
 def attack_styles(names: Iterable[str]) -> dict[str, Mark]:
     """Give each attack its colour and marker; a user's own get the spare ones in turn."""
-    styles: dict[str, Mark] = {}
-    spare = 0
-    for name in names:
-        if name in _STYLES:
-            styles[name] = _STYLES[name]
-        else:
-            styles[name] = _SPARE[spare % len(_SPARE)]
-            spare += 1
-    return styles
+    return styled(names, _STYLES, _SPARE)
 
 
 def label_of(name: Any) -> str:

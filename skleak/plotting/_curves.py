@@ -1,7 +1,8 @@
 """What the displays share: a colour and stroke for each bound, checks, axes."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,8 @@ import pandas as pd
 from skleak.rendering import number, palette
 from skleak.rendering.palette import INK
 from skleak.utils._typing import FloatArray
+
+Style = TypeVar("Style")
 
 BAYES = "Bayes"
 _DASHED, _DOTTED, _DASH_DOT = (0, (4.0, 2.0)), (0, (1.0, 1.6)), (0, (6.0, 2.0, 1.0, 2.0))
@@ -88,15 +91,15 @@ def panels(ax: Any, allowed: tuple[int, ...], what: str) -> list[Any]:
 
 def curve_styles(bounds: Iterable[str]) -> dict[str, tuple[str, Any]]:
     """Give each bound its colour and stroke; those without a style of their own share a colour."""
-    styles: dict[str, tuple[str, Any]] = {}
-    spare = 0
-    for bound in bounds:
-        if bound in STYLES:
-            styles[bound] = STYLES[bound]
-        else:
-            styles[bound] = (palette.PURPLE, STROKES[spare % len(STROKES)])
-            spare += 1
-    return styles
+    return styled(bounds, STYLES, [(palette.PURPLE, stroke) for stroke in STROKES])
+
+
+def styled(
+    names: Iterable[str], known: Mapping[str, Style], spare: Sequence[Style]
+) -> dict[str, Style]:
+    """Give each name its style; those that have none get the spare ones in turn."""
+    others = cycle(spare)
+    return {name: known[name] if name in known else next(others) for name in names}
 
 
 def scale_axes(ax: Any, levels: FloatArray) -> None:

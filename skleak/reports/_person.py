@@ -1,6 +1,6 @@
 """What a release tells about one person."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from skleak.rendering import (
     shorten,
 )
 from skleak.reports._facts import LeakageFacts
+from skleak.reports._tables import meter
 from skleak.reports.measures._gain import LITTLE, MUCH, RARE
 from skleak.utils._typing import FloatArray, IntArray
 from skleak.utils.geometry._pairs import (
@@ -138,12 +139,7 @@ class PersonReport(PersonalReport):
                 if several
                 else []
             ),
-            Column(
-                "Gain",
-                tuple(f"{100.0 * gain:.4g}" for gain in table["gain"].fillna(0.0)),
-                kind="meter",
-                sharp=sharp,
-            ),
+            Column("Gain", meter(table["gain"].fillna(0.0)), kind="meter", sharp=sharp),
             Column(
                 "Gained over guessing", percents(table["gain"], up=True), short="gain", sharp=sharp
             ),
@@ -219,15 +215,10 @@ def person_report(report: LeakageFacts, label: Any) -> PersonReport:
     order = np.argsort(-columns["distance"].fillna(-1.0).to_numpy(), kind="stable")
     mu = report.records["mu"].to_numpy()[positions]
     membership = _membership(mu, positions, report.dataset["individual_privacy"]["missing"])
-    found = PersonReport(label, report.estimator, columns.iloc[order], membership)
-    return PersonReport(
-        label,
-        report.estimator,
-        found.columns,
-        membership,
-        _findings(found, absent),
-        report.assumptions,
+    person = PersonReport(
+        label, report.estimator, columns.iloc[order], membership, assumptions=report.assumptions
     )
+    return replace(person, findings=_findings(person, absent))
 
 
 def _positions(index: pd.Index, label: Any) -> IntArray:

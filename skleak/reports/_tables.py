@@ -1,6 +1,6 @@
 """Tables of a leakage report."""
 
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
@@ -33,7 +33,7 @@ def features_table(report: LeakageFacts) -> tuple[Block, ...]:
     apart = numbers(table["distance"])
     columns = (
         Column("Column", _names(table), short="column", kind="name"),
-        Column("Gain", _meter(table["gain"]), kind="meter", sharp=sharp),
+        Column("Gain", meter(table["gain"].fillna(0.0)), kind="meter", sharp=sharp),
         Column("Gained over guessing", percents(table["gain"], up=True), short="gain", sharp=sharp),
         Column("Noise units apart", _estimates(apart, table["exact"]), short="apart"),
         Column("Right at even odds", percents(table["success_even_odds"])),
@@ -114,10 +114,10 @@ def groups_table(report: LeakageFacts) -> tuple[Block, ...]:
 
 
 def records_table(report: LeakageFacts) -> tuple[Block, ...]:
-    mean = report.dataset["mean_loss"]
+    mean, n_worst = report.dataset["mean_loss"], len(report.dataset["most_exposed_records"])
     records = report.records[report.records["sample_weight"] > 0.0]
     loss = records["fisher_information_loss"].to_numpy()
-    worst = records.iloc[np.argsort(-loss, kind="stable")[: len(_most_exposed(report))]]
+    worst = records.iloc[np.argsort(-loss, kind="stable")[:n_worst]]
     loss = worst["fisher_information_loss"].to_numpy()
     ratio = loss / mean if 0.0 < mean < np.inf else np.full(len(loss), np.nan)
     columns = [
@@ -138,16 +138,13 @@ def records_table(report: LeakageFacts) -> tuple[Block, ...]:
     return Paragraph(explained, soft=True), Table("Most exposed records", tuple(columns))
 
 
-def _most_exposed(report: LeakageFacts) -> list[Any]:
-    return list(report.dataset["most_exposed_records"])
-
-
 def _names(table: pd.DataFrame) -> tuple[str, ...]:
     return tuple(map(str, table.index))
 
 
-def _meter(gain: pd.Series) -> tuple[str, ...]:
-    return tuple(f"{100.0 * share:.4g}" for share in gain.fillna(0.0))
+def meter(shares: Iterable[float]) -> tuple[str, ...]:
+    """Write the lengths of bars, in percent."""
+    return tuple(f"{100.0 * share:.4g}" for share in shares)
 
 
 def _estimates(numbers: tuple[str, ...], exact: pd.Series) -> tuple[str, ...]:
@@ -160,8 +157,7 @@ def _shares(values: pd.Series) -> tuple[str, ...]:
     sizes = values.to_numpy(dtype=float)
     finite = sizes[np.isfinite(sizes)]
     largest = finite.max(initial=0.0) or 1.0
-    shares = np.nan_to_num(np.clip(sizes / largest, 0.0, 1.0))
-    return tuple(f"{100.0 * share:.4g}" for share in shares)
+    return meter(np.nan_to_num(np.clip(sizes / largest, 0.0, 1.0)))
 
 
 def _explained(

@@ -295,6 +295,9 @@ def test_the_method_of_choice(rng):
         assert hasattr(attack, "shadow_scores_") == (expected == "online")
     with pytest.raises(ValueError, match="exact test takes no reference records"):
         LikelihoodRatioMembership(private, method="exact").fit(X, y, *other)
+    for one in ("X_reference", "y_reference"):
+        with pytest.raises(ValueError, match="exact test takes no reference records"):
+            LikelihoodRatioMembership(private, method="exact").fit(X, y, **{one: y})
 
 
 def test_what_is_known_in_closed_form_only(rng):

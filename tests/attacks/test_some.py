@@ -90,6 +90,13 @@ def test_some_are_the_guesses_about_all_by_every_criterion(make_table, make_pipe
     assert set(np.concatenate(found)) == {"A", "B", "C"}
 
 
+def test_some_quantities(make_table, make_pipe, rng):
+    X, y = make_table()
+    pipe = make_pipe(PrivateLinearRegression(0.1))
+    attack = BlackBoxAttributeInference(pipe, "dose", criterion="likelihood", records=[7, 3, 40])
+    check(attack.fit(X, y), rng, n_games=6)
+
+
 @pytest.mark.slow
 def test_quantities_frames_and_sparse_tables(make_table, make_pipe, rng):
     X, y = make_table()

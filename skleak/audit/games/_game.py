@@ -19,6 +19,8 @@ from skleak.utils._typing import Array, FloatArray
 # A function of a module and its arguments: it travels to another process.
 Cell = tuple[Callable[..., Outcome], tuple[Any, ...]]
 
+# Keys of cells that are no attacks.
+RESERVED = ("bounds", "noiseless", "utility")
 # Stream of the seeds of a training that was left to chance, beside those of the games.
 _LEARNER = 20
 _LARGEST_SEED = 2**31 - 1
@@ -132,6 +134,7 @@ class Game(ABC):
 
     def __init__(self, task: Task) -> None:
         self.task = task
+        self._checks = pd.DataFrame()
 
     @abstractmethod
     def prepare(self, entropy: list[int]) -> None:
@@ -150,12 +153,12 @@ class Game(ABC):
         """One row for each noise level and record under attack."""
 
     @abstractmethod
-    def checks(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        """One row for each comparison of the noise with what is stated of it."""
-
-    @abstractmethod
     def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
         """Return what the report states of the game."""
+
+    def checks(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+        """One row for each comparison of the noise with what is stated of it."""
+        return self._checks
 
     def phase(self, key: str) -> tuple[str, int]:
         """Return the name of what a cell is part of, and the records that it is about."""
@@ -201,7 +204,7 @@ def named_attacks(
     *,
     known: Sequence[str],
     names: Mapping[type, str],
-    reserved: Sequence[str],
+    reserved: Sequence[str] = RESERVED,
     kind: str = "",
     about: str = "",
     arguments: str = "X, y",

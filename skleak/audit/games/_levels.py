@@ -89,6 +89,11 @@ def level_cells(
     return cells
 
 
+def noiseless_utility(outcomes: Mapping[str, Outcome]) -> float:
+    """Score of the model without noise, of which every game with noise levels has a cell."""
+    return float(outcomes[cell_key(0.0, "noiseless")]["utility"].mean())
+
+
 def utility(
     shell: Shell,
     noiseless: FloatArray,

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.base import clone, is_classifier
 
 from skleak.adversary.hypotheses import (
@@ -27,26 +26,21 @@ from skleak.attacks import (
     WhiteBoxAttributeInference,
 )
 from skleak.audit.games._bounds import check_bounds
-from skleak.audit.games._game import Cell, Facts, Game, Task, fit_copy, named_attacks
+from skleak.audit.games._game import Cell, Facts, Task, fit_copy, named_attacks
 from skleak.audit.games._levels import (
     GAMES,
     Releases,
     level_cells,
     noise_levels,
+    noiseless_utility,
     reference_records,
     seed_of,
 )
+from skleak.audit.games._tabled import TabledGame
 from skleak.audit.noise._mechanism import Trained, noise_of_levels
-from skleak.audit.tables._design import Outcome, SecretDesign, cell_key
-from skleak.audit.tables._secret import (
-    error_records,
-    error_results,
-    success_records,
-    success_results,
-)
+from skleak.audit.tables._design import Outcome
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.state import FitState, NoiseShape
-from skleak.metrics import simultaneous_confidence_level
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 _NAMES = {
@@ -59,8 +53,6 @@ _NAMES = {
     InformedReconstruction: "informed",
 }
 _BASELINES = (PriorAttack, ImputationAttack)
-# Keys of cells that are no attacks.
-_RESERVED = ("bounds", "noiseless", "utility")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,11 +85,8 @@ class SecretSubject(Trained):
             return np.where(self.unit_eta > 0.0, self.unit_eta / noise_scale, self.unit_eta)
 
 
-class SecretGame(Game):
+class SecretGame(TabledGame):
     """A game that guesses values, or estimates numbers, from releases with noise of every level."""
-
-    design: SecretDesign
-    estimates: bool  # numbers, whose errors are measured
 
     def __init__(
         self, task: Task, subject: SecretSubject, known: Sequence[str], default: Sequence[str]
@@ -109,7 +98,6 @@ class SecretGame(Game):
             lambda: default,
             known=sorted(known),
             names=_NAMES,
-            reserved=_RESERVED,
             kind=self.kind,
         )
         bounds = check_bounds(task.bounds, equal_noise=not subject.noise.reads_data)
@@ -118,24 +106,19 @@ class SecretGame(Game):
         incomparable = frozenset(
             name for name, attack in self._chosen.items() if uses_more(attack, task)
         )
-        n_verdicts = max(len(self._chosen) - len(incomparable), 1) * len(scales)
-        level = task.confidence_level
-        self.design = SecretDesign(
+        self.design = self._designed(
+            self._chosen,
+            incomparable,
+            scales,
             targets=subject.targets,
-            attacks=tuple(self._chosen),
-            noise_scales=scales,
             bounds=() if self.estimates else bounds,
             n_releases=int(task.n_releases),
-            drawn=task.drawn,
-            confidence_level=level,
-            verdict_level=simultaneous_confidence_level(level, n_verdicts),
             etas={scale: subject.eta(scale) for scale in scales},
             prior_score=subject.prior_score,
             baseline=subject.baseline,
             imputation=subject.imputation,
             spread=subject.spread,
             prior_variance=subject.prior_variance,
-            incomparable=incomparable,
         )
 
     @abstractmethod
@@ -186,34 +169,15 @@ class SecretGame(Game):
 
         return level_cells(self.design, releases, self._entropy, games)
 
-    def results(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        table = error_results if self.estimates else success_results
-        return table(self.design, self.joined(outcomes))
-
-    def records(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        table = error_records if self.estimates else success_records
-        return table(self.design, self.joined(outcomes))
-
-    def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
-        """Return the outcomes with those put together that were played in parts."""
-        return outcomes
-
-    def checks(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        return self._checks
-
     def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
-        prior, quiet = self.task.prior, outcomes[cell_key(0.0, "noiseless")]["utility"]
         return Facts(
-            **self.shared_facts(),
-            prior=prior if isinstance(prior, str) else "given",
+            **(self.shared_facts() | dict(self._subject.related)),
             values=getattr(self._subject, "values", np.empty(0)).tolist(),
             bounds=self._error_bounds() if self.estimates else self.design.bounds,
             utility_data="training records" if self.task.X_test is None else "test records",
-            noiseless_utility=float(quiet.mean()),
+            noiseless_utility=noiseless_utility(outcomes),
             noise_covariance=self._subject.noise.name,
             imputed=self._subject.imputed,
-            determined_by=self._subject.related.get("determined_by", {}),
-            determines=self._subject.related.get("determines", {}),
             target_counts=self._guesses_target(),
             has_noise=adds_noise(self._subject.model),
             outputs=self._outputs(),

@@ -23,6 +23,7 @@ from skleak.rendering.results import (
     record_advantages,
     tightest,
 )
+from skleak.utils._typing import BoolArray
 
 # A limit is kept, passed, or nothing tells whether it is.
 KEPT, EXCEEDS, UNKNOWN, INVALID = "kept", "exceeds", "unknown", "invalid"
@@ -200,10 +201,7 @@ def _above(report: AuditFacts, noise: float, limit: float) -> dict[str, Any]:
 
 
 def _played(report: AuditFacts, noise: float, limit: float) -> pd.DataFrame:
-    """Advantage of the best attack on every record, and whether it is surely above the limit.
-
-    Among many records some are right by chance: exact binomial tests, by Holm's method.
-    """
+    """Advantage of the best attack on every record, and whether it is surely above the limit."""
     at = report.records[report.records["noise_scale"] == noise]
     prior, name = guess_success(report, at), f"success_{best_rows(report).loc[noise, 'attack']}"
     table = at[["record", "label"]].assign(advantage=np.nan, surely=False)
@@ -212,10 +210,24 @@ def _played(report: AuditFacts, noise: float, limit: float) -> pd.DataFrame:
     success = at[name].astype(float)
     games, rest = at["n_games"].astype(float), (1.0 - prior).where(prior < 1.0)
     table["advantage"] = (success - prior) / rest
-    known = table["advantage"].notna() & (games > 0.0)
+    known = success.where(table["advantage"].notna())
+    return table.assign(surely=surely_above(report, known, games, prior + limit * rest))
+
+
+def surely_above(
+    report: AuditFacts, success: Any, games: Any, limit: Any, n_attacks: int = 1
+) -> BoolArray:
+    """Tell of whom an attack, the best of so many, is right more often than a limit, (n,).
+
+    Among many records some are right by chance: exact binomial tests, by Holm's method over all
+    whose success (n,) is known in games (n,).
+    """
+    success, games, limit = (np.asarray(each, dtype=float) for each in (success, games, limit))
+    known = ~np.isnan(success) & (games > 0.0)
+    above = np.zeros(len(success), dtype=bool)
     if known.any():
         hits = np.rint((success * games)[known])
-        p_values = p_value_exceeds(hits, games[known], (prior + limit * rest)[known])
-        adjusted: Any = multiplicity_correction(np.atleast_1d(p_values))
-        table.loc[known, "surely"] = adjusted <= 1.0 - report.settings["confidence_level"]
-    return table
+        p_values = np.atleast_1d(p_value_exceeds(hits, games[known], limit[known]))
+        adjusted: Any = multiplicity_correction(np.minimum(p_values * n_attacks, 1.0))
+        above[known] = adjusted <= 1.0 - report.settings["confidence_level"]
+    return above

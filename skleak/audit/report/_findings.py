@@ -6,17 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.audit.report._decision import decision, mechanism_failed
+from skleak.audit.report._decision import decision, mechanism_failed, surely_above
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._noise import noise_findings
-from skleak.metrics import (
-    BIASED,
-    EXCEEDED,
-    INCOMPARABLE,
-    VACUOUS,
-    multiplicity_correction,
-    p_value_exceeds,
-)
+from skleak.metrics import BIASED, EXCEEDED, INCOMPARABLE, VACUOUS
 from skleak.rendering import Finding
 from skleak.rendering.results import (
     BASELINES,
@@ -355,18 +348,11 @@ def _exposed(report: AuditFacts) -> Finding | None:
 
 
 def _beyond_chance(report: AuditFacts, source: str) -> int:
-    """Count records about which an attack is right more often than guessing, by Holm's method."""
+    """Count records about which an attack is right more often than guessing."""
     if not source.startswith("success_"):
         return 0
     at = report.records[report.records["noise_scale"] == middle_noise(report)]
-    games = at["n_games"].to_numpy(dtype=float)
-    known = (games > 0.0) & at[source].notna().to_numpy()
-    if not known.any():
-        return 0
-    hits = np.rint(at[source].to_numpy(dtype=float)[known] * games[known])
-    p_values = p_value_exceeds(hits, games[known], at["prior"].to_numpy(dtype=float)[known])
-    adjusted: Any = multiplicity_correction(np.atleast_1d(p_values))
-    return int(np.sum(adjusted <= 1.0 - report.settings["confidence_level"]))
+    return int(surely_above(report, at[source], at["n_games"], at["prior"]).sum())
 
 
 def judged_rows(report: AuditFacts) -> pd.DataFrame:

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.audit.report._decision import mechanism_failed
+from skleak.audit.report._decision import mechanism_failed, surely_above
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._labels import find_label
-from skleak.metrics import multiplicity_correction, p_value_exceeds
 from skleak.rendering import (
     Column,
     Document,
@@ -32,7 +31,6 @@ from skleak.rendering import (
     shorten,
 )
 from skleak.rendering.results import BASELINES, SHARE, counts_success, guess_success
-from skleak.utils._typing import FloatArray
 
 _BOUNDS = ("bayes", "tightest_bound", "cramer_rao")
 _CALLED = {"bayes": "exact Bayes value", "tightest_bound": "tightest bound"}
@@ -209,8 +207,10 @@ def _table(report: AuditFacts, at: pd.DataFrame) -> pd.DataFrame:
             "n_games": games,
         }
     ).reset_index(drop=True)
-    own = guess.to_numpy()
-    table["shows"] = _shows(table, own, played, report) if guesses else None
+    table["shows"] = None
+    if guesses:
+        n_attacks = max(played.shape[1], 1)  # of which the best was taken
+        table["shows"] = surely_above(report, table["value"], table["n_games"], guess, n_attacks)
     return table
 
 
@@ -225,23 +225,6 @@ def _advantage(value: pd.Series, prior: pd.Series, guesses: bool) -> pd.Series:
     if guesses:
         return (value - prior) / (1.0 - prior).where(prior < 1.0)
     return 1.0 - value / prior.where(prior > 0.0)
-
-
-def _shows(
-    table: pd.DataFrame, guess: FloatArray, played: pd.DataFrame, report: AuditFacts
-) -> pd.Series:
-    """Test whether the best attack is better than a guess (n,), by Holm's method over all."""
-    games = table["n_games"].to_numpy(dtype=float)
-    known = table["value"].notna().to_numpy() & (games > 0.0)
-    shows = pd.Series(False, index=table.index)
-    if known.any():
-        hits = np.rint(table["value"].to_numpy(dtype=float)[known] * games[known])
-        p_values = p_value_exceeds(hits, games[known], guess[known])
-        # The best of several attacks was taken.
-        tests = np.minimum(np.atleast_1d(p_values) * max(played.shape[1], 1), 1.0)
-        adjusted: Any = multiplicity_correction(tests)
-        shows[known] = adjusted <= 1.0 - report.settings["confidence_level"]
-    return shows
 
 
 def _findings(person: PersonAudit) -> tuple[str, ...]:

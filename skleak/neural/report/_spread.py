@@ -14,18 +14,10 @@ _N_CANDIDATES = 200
 
 @dataclass(frozen=True)
 class Spread:
-    """Spread of the unknown entries of records over the training records. Confidential.
+    """Spread of the unknown entries of records over the training records. Confidential."""
 
-    Attributes
-    ----------
-    widths : ndarray of shape (u,)
-        Largest less smallest value of every entry.
-    variances : ndarray of shape (u,)
-        Mean squared error of who guesses every entry by its mean.
-    """
-
-    widths: FloatArray
-    variances: FloatArray
+    widths: FloatArray  # largest less smallest value of every entry, (u,)
+    variances: FloatArray  # mean squared error of who guesses every entry by its mean, (u,)
 
     @classmethod
     def of(cls, X: Any, y: Array, n_unknowns: int) -> "Spread":
@@ -64,9 +56,7 @@ class Spread:
         by the inequality of Cauchy and Schwarz; the best have the form ``min(1, t v)``.
         """
         v = self.variances[self.variances > 0.0]
-        if not len(v):
-            return 0.0
-        if not np.isfinite(trace):
+        if not len(v) or not np.isfinite(trace):
             return 0.0
         t = np.geomspace(1.0 / v.max(), 1.0 / v.min(), _N_CANDIDATES)
         best = 0.0

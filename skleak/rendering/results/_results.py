@@ -21,6 +21,8 @@ BASELINES = ("prior", "imputation")
 SHARE = "share_at_most"
 # Columns of the share that an attack removes, and of the squared error that it is a share of.
 _REMOVED, _VARIANCE = "share_removed", "prior_variance"
+# What is measured and its interval, by the ends of the names of their columns.
+_ENDS = {"value": "", "low": "_low", "high": "_high"}
 # An advantage that some attack surely reaches is mentioned from here.
 _WORTH_A_WORD = 0.01
 # Attacks and bounds closer than this are equal.
@@ -66,15 +68,18 @@ def gained(audit: Any) -> pd.DataFrame:
 
     Returns ``value``, ``low`` and ``high``, in the order of the results.
     """
-    results, ends = audit.results, ("", "_low", "_high")
-    names = ["value", "low", "high"]
-    table = results.reindex(columns=[f"advantage{end}" for end in ends]).astype(float)
-    table = table.set_axis(names, axis=1)
-    columns = [f"{_REMOVED}{end}" for end in ends]
-    if not all(name in results for name in columns):
+    results = audit.results
+    table = _with_ends(results, "advantage")
+    if not all(f"{_REMOVED}{end}" in results for end in _ENDS.values()):
         return table
-    removed = results[columns].astype(float).set_axis(names, axis=1)
+    removed = _with_ends(results, _REMOVED)
     return removed.where(removed["value"].notna(), table)
+
+
+def _with_ends(results: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return what was measured and the ends of its interval; NaN where a column is not there."""
+    columns = [f"{name}{end}" for end in _ENDS.values()]
+    return results.reindex(columns=columns).astype(float).set_axis(list(_ENDS), axis=1)
 
 
 @derived
@@ -122,16 +127,15 @@ def points(audit: Any) -> pd.DataFrame:
     """
     if counts_success(audit):
         return gained(audit)
-    results, ends = audit.results, ("", "_low", "_high")
-    names = ["value", "low", "high"]
+    results = audit.results
+    # What is left: the more is gained, the less. Rounding may leave it below zero.
+    left = 1.0 - gained(audit)[["value", "high", "low"]].set_axis(list(_ENDS), axis=1)
+    left = left.clip(lower=0.0)
     if f"{_REMOVED}_low" in results:
-        left = 1.0 - gained(audit)[["value", "high", "low"]].set_axis(names, axis=1)
-        return left.clip(lower=0.0)
-    errors = results[[f"mse{end}" for end in ends]].astype(float).set_axis(names, axis=1)
+        return left
     guess = results["noise_scale"].map(prior_error(audit).where(lambda error: error > 0.0))
-    # Where the guess is not known, what the advantage says: rounding may leave it below zero.
-    gap = 1.0 - results[["advantage", "advantage_high", "advantage_low"]].astype(float)
-    return errors.div(guess, axis=0).fillna(gap.set_axis(names, axis=1).clip(lower=0.0))
+    # Where the guess is not known, what the advantage says.
+    return _with_ends(results, "mse").div(guess, axis=0).fillna(left)
 
 
 def relative_bounds(audit: Any, names: "list[str] | None" = None) -> pd.DataFrame:

@@ -30,12 +30,9 @@ from skleak.reports.blockwise._passes import Measured, Survey, measure, survey
 from skleak.reports.blockwise._separator import Asked, Solved, solve
 from skleak.reports.blockwise._tables import columns_table, people_table
 from skleak.reports.guarantee._individual import (
-    BASELINE,
-    DELTA,
     OUTSIDE,
     individual_obstacle,
-    individual_privacy,
-    unknown_privacy,
+    stated_privacy,
 )
 from skleak.reports.guarantee._output_perturbation import Promises, output_perturbation_guarantee
 from skleak.reports.measures import GOAL, MOST_WORK, Separator
@@ -150,10 +147,11 @@ class _Blockwise:
     def _privacy(self, position: IntArray) -> tuple[pd.DataFrame, dict[str, object]]:
         """Privacy of some records, (m,), which are fitted without each; those of the fit alone."""
         missing = individual_obstacle(self.state, self.promises)
-        if missing or not self.trained:
-            return unknown_privacy(len(position), missing or OUTSIDE)
-        table = individual_privacy(distances_without(self.state, position), self.state)
-        return table, {"delta": DELTA, "baseline": BASELINE, "missing": ""}
+        missing = missing or ("" if self.trained else OUTSIDE)
+        distances = np.full(len(position), np.nan)
+        if not missing:
+            distances = distances_without(self.state, position)
+        return stated_privacy(distances, self.state, missing)
 
     def _measured(self) -> tuple[Survey, list[Solved | None], Measured]:
         """Walk through all records twice, and solve for a few in between."""

@@ -10,7 +10,8 @@ import pandas as pd
 from skleak.reports.blockwise._passes import ColumnSummary
 from skleak.reports.blockwise._separator import Asked, Solved
 from skleak.reports.measures import LITTLE, Separation, Unknown, column_row, loss_table, ranked
-from skleak.utils.geometry._pairs import gained, true_positives
+from skleak.reports.measures._features import carrier_rows
+from skleak.reports.measures._losses import inverse
 from skleak.utils.summaries._largest import Largest
 from skleak.utils.summaries._moments import Moments
 
@@ -39,7 +40,8 @@ def columns_table(
         median = float(part.gains.quantile(0.5))
         rows.append(column_row(_worst(asked, unknown, exact, part), 0, worst["label"][0], median))
         if rows[-1]["gain"] > LITTLE:
-            carriers += _carriers(unknown.name, part.carriers)
+            rare = part.carriers.columns  # those that it gives away most first
+            carriers += carrier_rows(unknown.name, rare["label"], rare["share"], rare["from_own"])
             counts[unknown.name] = _counts(part)
     table = loss_table(losses, asked.scale, asked.names, known=asked.state.converged)
     table = pd.concat([pd.DataFrame(rows, index=table.index), table], axis=1)
@@ -69,13 +71,6 @@ def _worst(
     )
 
 
-def _carriers(name: str, found: Largest) -> list[tuple[Any, ...]]:
-    """Return the records with a rare value of a column, those that it gives away most first."""
-    own = found.columns["from_own"]
-    told = found.columns["label"], found.columns["share"], own, gained(own), true_positives(own)
-    return [(name, label, *map(float, numbers)) for label, *numbers in zip(*told, strict=True)]
-
-
 def _counts(part: ColumnSummary) -> dict[str, Any]:
     known = part.rare.n > 0
     return {
@@ -90,13 +85,11 @@ def _counts(part: ColumnSummary) -> dict[str, Any]:
 def people_table(people: Largest) -> pd.DataFrame:
     """Table of the most exposed records, by label."""
     told, loss = people.columns, people.score
-    with np.errstate(divide="ignore"):
-        error = 1.0 / loss
     columns = {
         "sample_weight": told["sample_weight"],
         "fisher_information_loss": loss,
         "diagonal_fisher_information_loss": told["diagonal"],
-        "standard_error": error,
+        "standard_error": inverse(loss),
         "gain": told["gain"],
         "most_telling": told["most_telling"],
     }

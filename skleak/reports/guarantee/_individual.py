@@ -95,57 +95,28 @@ def individual_privacy(
 def reported_privacy(
     state: FitState, promises: Promises, rows: IntArray
 ) -> tuple[pd.DataFrame, dict[str, object]]:
-    """Privacy of some records for a report, and how it is to be read.
+    """Privacy of some training records for a report; at the position -1 is one that was not used.
 
-    Parameters
-    ----------
-    state : FitState
-        State of the fit.
-    promises : Promises
-        Where its noise came from.
-    rows : ndarray of int of shape (n,)
-        Positions of the records in the training data; -1 for others, which have none.
-
-    Returns
-    -------
-    table : DataFrame
-        As `individual_privacy`; NaN where it is not known.
-    facts : dict
-        ``delta``, ``baseline``, and ``missing``: why all are NaN; empty where they are not.
+    Shapes: ``rows`` (n,); returns as `stated_privacy`.
     """
     missing = individual_obstacle(state, promises)
     if isinstance(state, PartialState):
-        return unknown_privacy(len(rows), missing or OUTSIDE)
+        return stated_privacy(np.full(len(rows), np.nan), state, missing or OUTSIDE)
     n, p = len(state.objective.y), len(state.factor.coefficients)
     if not missing and not state.objective.loss.quadratic and float(n) * n * p > _MOST_WORK:
         missing = "so many records take long: ask for `individual_privacy_`"
     known = np.full(n + 1, np.nan)  # the last one is for those that are not there
     if not missing:
         known[:n] = state.once(removal_distances)
-    table = individual_privacy(known[rows], state)
-    return table, {"delta": DELTA, "baseline": BASELINE, "missing": missing}
+    return stated_privacy(known[rows], state, missing)
 
 
-def unknown_privacy(n: int, missing: str) -> tuple[pd.DataFrame, dict[str, object]]:
-    """Privacy of n records that is not known, and why.
-
-    Parameters
-    ----------
-    n : int
-        Number of records.
-    missing : str
-        Why it is not known.
-
-    Returns
-    -------
-    table : DataFrame
-        As `individual_privacy`; all NaN.
-    facts : dict
-        As of `reported_privacy`.
-    """
-    names = ("mu", "epsilon", "true_positives_at_1pct", "success_at_baseline", "once_in")
-    table = pd.DataFrame(np.full((n, len(names)), np.nan), columns=list(names))
-    return table, {"delta": DELTA, "baseline": BASELINE, "missing": missing}
+def stated_privacy(
+    distances: FloatArray, state: FitState, missing: str
+) -> tuple[pd.DataFrame, dict[str, object]]:
+    """Privacy as a report has it, and how it is to be read; `missing` says why all are NaN."""
+    facts: dict[str, object] = {"delta": DELTA, "baseline": BASELINE, "missing": missing}
+    return individual_privacy(distances, state), facts
 
 
 def _epsilon(mu: FloatArray, state: FitState, delta: float) -> FloatArray:

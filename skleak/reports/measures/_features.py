@@ -147,17 +147,15 @@ def _carriers(one: Separation, present: BoolArray, labels: pd.Index) -> list[tup
     """Return the records with a rare value of a column, those that it gives away most first."""
     rare = np.flatnonzero(present & (one.share <= RARE))
     rare = rare[np.argsort(-one.from_own[rare], kind="stable")]
-    return [
-        (
-            one.name,
-            labels[row],
-            float(one.share[row]),
-            float(one.from_own[row]),
-            float(gained(one.from_own[row])),
-            float(true_positives(one.from_own[row])),
-        )
-        for row in rare.tolist()
-    ]
+    return carrier_rows(one.name, labels[rare], one.share[rare], one.from_own[rare])
+
+
+def carrier_rows(
+    name: str, labels: Iterable[Any], share: FloatArray, from_own: FloatArray
+) -> list[tuple[Any, ...]]:
+    """List records with a rare value of a column, (m,), as the table of carriers has them."""
+    told = share, from_own, gained(from_own), true_positives(from_own)
+    return [(name, label, *map(float, row)) for label, *row in zip(labels, *told, strict=True)]
 
 
 def _person_table(kept: Sequence[Separation]) -> PersonTable:

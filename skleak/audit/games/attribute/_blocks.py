@@ -27,26 +27,26 @@ from skleak.adversary.knowledge import (
     without_attribute,
 )
 from skleak.audit.games._bounds import check_bounds, mean_tolerance
-from skleak.audit.games._game import Cell, Facts, Game, Task, named_attacks
+from skleak.audit.games._game import Cell, Facts, Task, named_attacks
 from skleak.audit.games._levels import (
     SAMPLE,
     Releases,
     level_cells,
     noise_levels,
+    noiseless_utility,
     reference_records,
 )
 from skleak.audit.games._outside import Outside
 from skleak.audit.games._secret import uses_more
+from skleak.audit.games._tabled import TabledGame
 from skleak.audit.games.attribute._block import Encoder, KnownGame, play_block, stacked
 from skleak.audit.games.attribute._dependence import related_columns
 from skleak.audit.noise._hypotheses import Hypotheses
 from skleak.audit.noise._mechanism import Trained, noise_of_levels
 from skleak.audit.tables._design import Outcome, SecretDesign, cell_key
-from skleak.audit.tables._secret import success_records, success_results
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.refit import operations_each, prepare_candidates
 from skleak.influence.state import NoiseShape
-from skleak.metrics import simultaneous_confidence_level
 from skleak.utils._arguments import check_prior
 from skleak.utils._typing import FloatArray, IntArray
 
@@ -61,7 +61,7 @@ _LEARNT = 20_000
 _TARGETS, _OTHERS = 1, 2
 
 
-class BlocksGame(Game):
+class BlocksGame(TabledGame):
     """Guess a column of records that lie outside memory, from releases of one model.
 
     The model is fitted once, by passes. A block of records is read, encoded and attacked where it
@@ -69,7 +69,6 @@ class BlocksGame(Game):
     """
 
     kind = "categorical"
-    design: SecretDesign
 
     def __init__(self, task: Task, entropy: list[int]) -> None:
         assert task.outside is not None
@@ -81,7 +80,6 @@ class BlocksGame(Game):
             lambda: _NAMES,
             known=_NAMES,
             names={},
-            reserved=("bounds", "noiseless", "utility"),
             kind=self.kind,
             about=" about records outside memory",
         )
@@ -100,7 +98,7 @@ class BlocksGame(Game):
         super().__init__(replace(task, table=self._known_rows.table, y=self._known_rows.y))
         self.attacks = dict(self._chosen)
         self._prior = check_stated(task.prior, len(outside.values), len(targets))
-        self.design = self._designed(targets)
+        self.design = self._plan(targets)
 
     @staticmethod
     def _check(task: Task) -> None:
@@ -163,26 +161,22 @@ class BlocksGame(Game):
         most = int(np.clip(_WORK / work, _FEWEST, _MOST))
         return _some(n, most, np.random.default_rng(_seed(entropy, _TARGETS)))
 
-    def _designed(self, targets: IntArray) -> SecretDesign:
+    def _plan(self, targets: IntArray) -> SecretDesign:
         task, objective = self.task, self._state.objective
         y: Any = objective.y.astype(int) if is_classifier(self._model) else objective.y
         self._training = (objective.X, y, objective.sample_weight)
         model = last_step(task.estimator)
         scales = noise_levels(task.noise_scales, model, *self._training)
         incomparable = frozenset(name for name in self._chosen.values() if uses_more(name, task))
-        n_verdicts = max(len(self._chosen) - len(incomparable), 1) * len(scales)
         nothing = np.full(len(targets), np.nan)
-        return SecretDesign(
+        return self._designed(
+            self._chosen,
+            incomparable,
+            scales,
             targets=targets,
-            attacks=tuple(self._chosen),
-            noise_scales=scales,
             bounds=check_bounds(task.bounds),
             n_releases=int(task.n_releases),
-            drawn=True,
-            confidence_level=task.confidence_level,
-            verdict_level=simultaneous_confidence_level(task.confidence_level, n_verdicts),
-            incomparable=incomparable,
-            # Found when the blocks are played, see `_known_design`.
+            # Found when the blocks are played, see `design_of`.
             etas=dict.fromkeys(scales, nothing),
             prior_score=nothing,
             baseline=np.nan,
@@ -280,15 +274,12 @@ class BlocksGame(Game):
     def results(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
         if not all(name in outcomes for name in self._blocks):
             return pd.DataFrame()
-        return success_results(self._known_design(outcomes), self._joined(outcomes))
-
-    def records(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        return success_records(self._known_design(outcomes), self._joined(outcomes))
+        return super().results(outcomes)
 
     def _parts(self, outcomes: Mapping[str, Outcome]) -> list[Outcome]:
         return [outcomes[name] for name in self._blocks]
 
-    def _known_design(self, outcomes: Mapping[str, Outcome]) -> SecretDesign:
+    def design_of(self, outcomes: Mapping[str, Outcome]) -> SecretDesign:
         """Return the design with what is known of the records once their blocks are played."""
         parts = self._parts(outcomes)
         top, eta = stacked(parts, "top"), stacked(parts, "eta")
@@ -302,7 +293,7 @@ class BlocksGame(Game):
             imputation=float(stacked(parts, "right").mean()),
         )
 
-    def _joined(self, outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
+    def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
         """Outcomes of all records by noise level, as those of games without blocks."""
         parts, design = self._parts(outcomes), self.design
         found = {k: v for k, v in outcomes.items() if k not in self._blocks}
@@ -321,26 +312,19 @@ class BlocksGame(Game):
             found[cell_key(scale, "bounds")] = bounds | sample
         return found
 
-    def checks(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        return self._checks
-
     def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
         task, parts = self.task, self._parts(outcomes)
-        quiet = outcomes[cell_key(0.0, "noiseless")]["utility"]
         guess, codes = stacked(parts, "guess"), stacked(parts, "codes")
         whole = len(self._learnt) == len(self._outside)
         data = "training records" if whole else "a random sample of the training records"
         return Facts(
-            **self.shared_facts(),
-            prior=task.prior if isinstance(task.prior, str) else "given",
+            **(self.shared_facts() | self._related),
             values=np.asarray(self._outside.values).tolist(),
             bounds=self.design.bounds,
             utility_data=data if task.X_test is None else "test records",
-            noiseless_utility=float(quiet.mean()),
+            noiseless_utility=noiseless_utility(outcomes),
             noise_covariance=self._noise.name,
             imputed=float(np.mean(guess == codes)),
-            determined_by=self._related["determined_by"],
-            determines=self._related["determines"],
             sampled=self._sampled,
         )
 

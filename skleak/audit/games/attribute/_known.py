@@ -48,6 +48,7 @@ def known_column(task: Task) -> KnownColumn:
         column = secret.column
         mean = PriorAttack(attribute, prior=task.prior, records=records).fit(table, y).predict()
         spread, errors = float(column.var()), (mean - truth) ** 2
+        imputed = determination((imputation.predict() - truth) ** 2, spread)
         return KnownColumn(
             secret=secret,
             targets=rows,
@@ -56,8 +57,8 @@ def known_column(task: Task) -> KnownColumn:
             prior=np.empty((len(rows), 0)),
             guesser=imputation,
             baseline=determination(errors, spread),
-            imputation=determination((imputation.predict() - truth) ** 2, spread),
-            imputed=determination((imputation.predict() - truth) ** 2, spread),
+            imputation=imputed,
+            imputed=imputed,
             related=related_columns(table, y, secret),
             prior_score=errors,
             spread=spread,

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
@@ -25,7 +24,6 @@ from skleak.audit.games._bounds import check_bounds
 from skleak.audit.games._game import (
     Cell,
     Facts,
-    Game,
     Task,
     fit_copy,
     named_attacks,
@@ -38,17 +36,11 @@ from skleak.audit.games._private_sgd import (
     quick,
 )
 from skleak.audit.games._secret import uses_more
+from skleak.audit.games._tabled import TabledGame
 from skleak.audit.games.attribute._known import known_column
-from skleak.audit.tables._design import Outcome, SecretDesign, cell_key, release_key
+from skleak.audit.tables._design import Outcome, cell_key, release_key
 from skleak.audit.tables._predictions import by_attack
-from skleak.audit.tables._secret import (
-    error_records,
-    error_results,
-    success_records,
-    success_results,
-)
 from skleak.exceptions import AttackNotApplicableError
-from skleak.metrics import simultaneous_confidence_level
 from skleak.utils._features import is_target
 from skleak.utils._predictions import classifies, utility_of
 from skleak.utils._typing import Array, FloatArray
@@ -96,10 +88,8 @@ class Training:
         return model.fit(self.table, self.learner.y, **weights) or model
 
 
-class PredictionsGame(Game):
+class PredictionsGame(TabledGame):
     """Guess or estimate a column of every record under attack, from what models answer."""
-
-    design: SecretDesign
 
     def __init__(self, task: Task, learner: Learner, entropy: list[int]) -> None:
         super().__init__(task)
@@ -118,13 +108,11 @@ class PredictionsGame(Game):
             lambda: [*_BASELINES, "black_box", *beyond_labels(model, task.y)],
             known=sorted((*_BASELINES, *BLACK_BOXES)),
             names=_CLASSES,
-            reserved=("bounds", "noiseless", "utility"),
             kind=self.kind,
             about=f" on a model that is asked, such as {type(last_step(model)).__name__},",
         )
         self._fit_attacks()
         self._random = self._differs(model)
-        level = task.confidence_level
         nothing = np.full(len(known.targets), np.nan)
         noise = 0.0
         if is_private_sgd(task.estimator):
@@ -134,23 +122,18 @@ class PredictionsGame(Game):
         if self._bound is not None:
             chosen = self._chosen.items()
             incomparable = frozenset(name for name, each in chosen if _uses_more(each, task))
-        self.design = SecretDesign(
+        self.design = self._designed(
+            self._chosen,
+            incomparable,
+            (noise,),
             targets=known.targets,
-            attacks=tuple(self._chosen),
-            noise_scales=(noise,),
             bounds=() if self._bound is None else ("dp",),
             n_releases=int(task.n_releases) if self._random else 1,
-            drawn=False,
-            confidence_level=level,
-            verdict_level=simultaneous_confidence_level(
-                level, max(1, len(self._chosen) - len(incomparable))
-            ),
             etas={noise: nothing},
             prior_score=known.prior_score,
             baseline=known.baseline,
             imputation=known.imputation,
             spread=known.spread,
-            incomparable=incomparable,
         )
 
     def _allowed(self, noise: float) -> tuple[FloatArray | None, str]:
@@ -215,7 +198,7 @@ class PredictionsGame(Game):
         numbers = range(self.design.n_releases)
         return {release_key(number): (play_training, (*known, number)) for number in numbers}
 
-    def _tabled(self, outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
+    def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
         facts = self.design.attacks if not self._random else _BASELINES
         tabled = by_attack(self.design, outcomes, facts, self.estimates)
         if self._bound is not None:
@@ -224,22 +207,9 @@ class PredictionsGame(Game):
             tabled[cell_key(noise, "bounds")] = bounds
         return tabled
 
-    def results(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        table = error_results if self.estimates else success_results
-        return table(self.design, self._tabled(outcomes))
-
-    def records(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        table = error_records if self.estimates else success_records
-        return table(self.design, self._tabled(outcomes))
-
-    def checks(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        return pd.DataFrame()
-
     def facts(self, outcomes: Mapping[str, Outcome]) -> PredictionsFacts:
-        prior = self.task.prior
         return PredictionsFacts(
-            **self.shared_facts(),
-            prior=prior if isinstance(prior, str) else "given",
+            **(self.shared_facts() | self._known.related),
             values=self._known.values.tolist(),
             bounds=self.design.bounds,
             utility_data="training records" if self.task.X_test is None else "test records",
@@ -248,8 +218,6 @@ class PredictionsGame(Game):
             has_noise=self.design.noise_scales[0] > 0.0,
             private_sgd=is_private_sgd(self.task.estimator),
             imputed=self._known.imputed,
-            determined_by=self._known.related["determined_by"],
-            determines=self._known.related["determines"],
             outputs=shown_to(self._chosen, self._classifies),
             no_bound=self._no_bound,
             preprocessing="in the model" if isinstance(self.task.estimator, Pipeline) else "none",

@@ -7,7 +7,7 @@ import numpy as np
 
 from skleak.adversary.hypotheses import attack_weights
 from skleak.attacks import MembershipInference
-from skleak.audit.games._game import named_attacks, own_copy
+from skleak.audit.games._game import RESERVED, named_attacks, own_copy
 from skleak.audit.games.membership._subject import MembershipSubject
 from skleak.audit.tables._shadows import FEWEST_FOR_MEANS, FEWEST_RELEASES
 from skleak.exceptions import AttackNotApplicableError
@@ -15,7 +15,6 @@ from skleak.exceptions import AttackNotApplicableError
 _SCORES = ("loss", "likelihood", "modified_entropy", "gradient_norm")
 # They learn from the other releases, of which they need as many.
 _LEARNING = {"likelihood_ratio": FEWEST_RELEASES, "robust": FEWEST_FOR_MEANS}
-_RESERVED = ("bounds", "noiseless", "utility", "gap")
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ def choose_membership_attacks(
         lambda: _default(subject, n_releases, drawn),
         known=(*_SCORES, *_LEARNING, "exact"),
         names={},
-        reserved=_RESERVED,
+        reserved=(*RESERVED, "gap"),
         about=" on membership",
         arguments="X_candidates, y_candidates, X_reference, y_reference",
     )

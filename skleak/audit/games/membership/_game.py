@@ -10,14 +10,14 @@ import pandas as pd
 from skleak.adversary.hypotheses import PublicModel, encoding_error, fit_shell, noiseless
 from skleak.audit.games._bounds import check_bounds
 from skleak.audit.games._game import Cell, Facts, Game, Task
-from skleak.audit.games._levels import Releases, level_cells
+from skleak.audit.games._levels import Releases, level_cells, noiseless_utility
 from skleak.audit.games.membership._attacks import choose_membership_attacks
 from skleak.audit.games.membership._drawn import DrawnGames, fit_drawn_attacks
 from skleak.audit.games.membership._release import dp_parameter, fitted_once, play_release
 from skleak.audit.games.membership._subject import bounded, membership_levels, study
 from skleak.audit.noise._hypotheses import Hypotheses, check_distances, warn_of_hypotheses
 from skleak.audit.noise._mechanism import Trained, check_rows, noise_of_levels
-from skleak.audit.tables._design import MembershipDesign, Outcome, cell_key, release_key
+from skleak.audit.tables._design import MembershipDesign, Outcome, release_key
 from skleak.audit.tables._membership import membership_records, membership_results
 from skleak.metrics import simultaneous_confidence_level
 from skleak.utils._typing import FloatArray
@@ -73,7 +73,6 @@ class _MembershipGame(Game):
             verdict_level=simultaneous_confidence_level(level, n_verdicts),
         )
         self._noise: dict[float, FloatArray] = {}
-        self._checks = pd.DataFrame()
 
     def _check_noise(self, entropy: list[int], hypotheses: Hypotheses | None) -> None:
         subject = self.subject
@@ -94,9 +93,6 @@ class _MembershipGame(Game):
 
     def records(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
         return membership_records(self.design, outcomes)
-
-    def checks(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        return self._checks
 
     def facts(self, outcomes: Mapping[str, Outcome]) -> MembershipFacts:
         subject, tested = self.subject, self.subject.reference is not None
@@ -178,7 +174,7 @@ class _DrawnMembership(_MembershipGame):
         return level_cells(self.design, releases, self._entropy, games.at_level)
 
     def _noiseless_utility(self, outcomes: Mapping[str, Outcome]) -> float:
-        return float(outcomes[cell_key(0.0, "noiseless")]["utility"].mean())
+        return noiseless_utility(outcomes)
 
 
 class _ReleasedMembership(_MembershipGame):
