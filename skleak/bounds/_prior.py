@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skleak.utils._arguments import as_result, check_in_range, check_numbers
+from skleak.utils._arguments import SUM_TOLERANCE, as_result, check_in_range, check_numbers
 from skleak.utils._typing import BoolArray, FloatArray
 
-# A prior that was rounded to single precision still counts as summing to one.
-SUM_TOLERANCE = 1e-6
 # What sums of float64 may be off by: information computed as a sum can be -1e-17.
 ROUND_OFF = 1e-12
 # Beyond this many values 1 / M is no longer a normal float64.

@@ -33,6 +33,7 @@ from scipy.special import ndtr
 from skleak.bounds._prior import is_likeliest
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray
+from skleak.utils.geometry._half_spaces import log_prior
 from skleak.utils.geometry._polygons import planar_success
 
 # Normal tails are cut here; what is cut off is added to the bound as if no region shared it.
@@ -46,7 +47,6 @@ STEEP = 30.0
 # Relative to the size of the set: closer values are one, thinner triangles are segments.
 TWIN = 1e-7
 ALIGNED = 1e-9
-SMALLEST_PROBABILITY = 1e-300
 ROUGH = (24, 9)
 FINE = (80, 16)
 LOWEST_LOG_MULTIPLIER = -60.0
@@ -115,8 +115,8 @@ def _as_advantage(success: FloatArray, prior: FloatArray) -> FloatArray:
 
 def _block_advantage(points: FloatArray, prior: FloatArray, center: FloatArray) -> FloatArray:
     n_values = points.shape[1]
-    log_prior = np.log(np.maximum(prior, SMALLEST_PROBABILITY))
-    slices = [_slices(points, log_prior, center, m) for m in range(n_values)]
+    logs = log_prior(prior)
+    slices = [_slices(points, logs, center, m) for m in range(n_values)]
     nu = _choose_multiplier(slices, prior)
     success = nu.copy()
     for m in range(n_values):
@@ -125,7 +125,7 @@ def _block_advantage(points: FloatArray, prior: FloatArray, center: FloatArray) 
     return _as_advantage(success, prior)
 
 
-def _slices(points: FloatArray, log_prior: FloatArray, center: FloatArray, m: int) -> _Slices:
+def _slices(points: FloatArray, logs: FloatArray, center: FloatArray, m: int) -> _Slices:
     """Thresholds, range and loadings of the competitors of value ``m``."""
     own = points[:, m] - center
     others = np.delete(np.arange(points.shape[1]), m)
@@ -138,7 +138,7 @@ def _slices(points: FloatArray, log_prior: FloatArray, center: FloatArray, m: in
     # Value m beats value l where gap.(y - c) exceeds shift; gap = slope * axis - side.
     gap = own[:, np.newaxis, :] - away
     shift = 0.5 * (gap * (own[:, np.newaxis, :] + away)).sum(axis=2)
-    shift += log_prior[:, others] - log_prior[:, [m]]
+    shift += logs[:, others] - logs[:, [m]]
     slope = np.einsum("nkr,nr->nk", gap, axis)
     side = slope[..., np.newaxis] * axis[:, np.newaxis, :] - gap
     width = np.linalg.norm(side, axis=2)

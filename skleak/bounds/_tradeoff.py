@@ -274,14 +274,12 @@ def _channels(
     encodings: npt.ArrayLike, noise_scale: npt.ArrayLike, prior: npt.ArrayLike
 ) -> tuple[FloatArray, FloatArray, FloatArray, bool]:
     """Validate; return (n, M, d) encodings, (n, 1, 1) scales, (n, M) priors, and whether n was."""
-    points = check_numbers("encodings", encodings)
+    points = check_numbers("encodings", encodings, finite=True)
     if points.ndim not in (2, 3) or points.shape[-2] < 2 or points.shape[-1] < 1:
         raise ValueError(
             "`encodings` must have shape (M, d) or (n, M, d) with at least M = 2 values; got "
             f"{points.shape}."
         )
-    if not np.all(np.isfinite(points)):
-        raise ValueError("`encodings` must be finite; got infinite entries.")
     scale = check_numbers("noise_scale", noise_scale)
     if np.any(scale <= 0.0) or not np.all(np.isfinite(scale)):
         raise ValueError(
@@ -307,12 +305,10 @@ def _channels(
 
 
 def _check_center(center: npt.ArrayLike, points: FloatArray) -> FloatArray:
-    array = check_numbers("center", center)
+    array = check_numbers("center", center, finite=True)
     n, _, dimension = points.shape
     if array.shape not in ((dimension,), (n, dimension)):
         raise ValueError(
             f"`center` must have shape ({dimension},) or ({n}, {dimension}); got {array.shape}."
         )
-    if not np.all(np.isfinite(array)):
-        raise ValueError("`center` must be finite; got infinite entries.")
     return np.broadcast_to(array, (n, dimension))

@@ -52,20 +52,10 @@ def bundle_images(
     *,
     feature_names: list[str],
     target_name: str,
-    return_X_y: bool,
     as_frame: bool,
-    descr: str,
-    **details: Any,
+    **fields: Any,
 ) -> Any:
     """Images (n, n_features) and labels (n,) as arrays or frames, a pair or a Bunch."""
     if as_frame:
         X, y = pd.DataFrame(X, columns=feature_names), pd.Series(y, name=target_name)
-    return bundle(
-        X,
-        y,
-        return_X_y=return_X_y,
-        feature_names=feature_names,
-        target_name=target_name,
-        descr=descr,
-        **details,
-    )
+    return bundle(X, y, feature_names=feature_names, target_name=target_name, **fields)

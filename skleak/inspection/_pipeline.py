@@ -151,11 +151,7 @@ def inspected(pipeline: Any, X: Any, y: Any, sample_weight: Any) -> Inspected:
 
 def taken_apart(pipeline: Any) -> tuple[Pipeline | None, str, Any]:
     """Fitted transformers of a pipeline, the name of the step of its model, and the model."""
-    steps: list[tuple[str, Any]] = []
-    name, model = "model", pipeline
-    while isinstance(model, Pipeline):
-        steps += model.steps[:-1]
-        name, model = model.steps[-1]
+    *steps, (name, model) = flat_steps(pipeline)
     if hasattr(model, "provenance_"):
         raise TypeError(
             "`pipeline` ends in a released model, which knows nothing of its training. Pass the "
@@ -167,9 +163,20 @@ def taken_apart(pipeline: Any) -> tuple[Pipeline | None, str, Any]:
             f"{type(model).__name__}. Of a search, pass `best_estimator_`."
         )
     model._confidential_state()  # raises where it is not fitted
-    # Names may occur twice in pipelines within pipelines.
-    numbered = [(f"{position}-{step}", each) for position, (step, each) in enumerate(steps)]
-    return Pipeline(numbered) if steps else None, name, model
+    return Pipeline(numbered(steps)) if steps else None, name, model
+
+
+def flat_steps(pipeline: Any) -> list[tuple[str, Any]]:
+    """Return all steps of a pipeline that may end in another; a model alone is its only one."""
+    steps: list[tuple[str, Any]] = [("model", pipeline)]
+    while isinstance(steps[-1][1], Pipeline):
+        steps = [*steps[:-1], *steps[-1][1].steps]
+    return steps
+
+
+def numbered(steps: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Give steps names of their own: one may occur twice in pipelines within pipelines."""
+    return [(f"{position}-{name}", step) for position, (name, step) in enumerate(steps)]
 
 
 def _check_weights(state: FitState, sample_weight: Any, table: Any) -> None:

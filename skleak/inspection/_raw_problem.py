@@ -16,7 +16,7 @@ from skleak.influence.refit import check_reached, target_encodings
 from skleak.inspection._columns import RawColumn
 from skleak.inspection._directions import record_blocks
 from skleak.inspection._held import HeldBlock
-from skleak.inspection._pipeline import Inspected, inspected
+from skleak.inspection._pipeline import Inspected, flat_steps, inspected, numbered
 from skleak.inspection._selection import RawBlock, Target, Unknown, read, resolved
 from skleak.inspection._separation import separations
 from skleak.mechanisms import MeasuredFit
@@ -260,10 +260,5 @@ def _encoded(block: HeldBlock, unknown: Unknown) -> FloatArray:
 
 def _flat(pipeline: Any) -> Any:
     """Return a pipeline without pipelines at its end, of the very same steps."""
-    steps: list[tuple[str, Any]] = []
-    while isinstance(pipeline, Pipeline):
-        steps += pipeline.steps[:-1]
-        pipeline = pipeline.steps[-1][1]
-    named = [*steps, ("model", pipeline)]
-    numbered = [(f"{position}-{name}", step) for position, (name, step) in enumerate(named)]
-    return Pipeline(numbered) if steps else pipeline
+    steps = flat_steps(pipeline)
+    return Pipeline(numbered(steps)) if len(steps) > 1 else steps[0][1]

@@ -103,7 +103,8 @@ def multiplicity_correction(p_values: npt.ArrayLike, method: str = "holm") -> An
     if method == "bonferroni":
         return np.minimum(n_tests * p, 1.0)
     if method == "sidak":
-        return _sidak(p, n_tests)
+        with np.errstate(divide="ignore"):
+            return -np.expm1(n_tests * np.log1p(-p))
     if method != "holm":
         raise ValueError(f'`method` must be "holm", "bonferroni" or "sidak"; got {method!r}.')
     order = np.argsort(p, axis=-1)
@@ -112,11 +113,6 @@ def multiplicity_correction(p_values: npt.ArrayLike, method: str = "holm") -> An
     # A test is rejected only where all with smaller p-values are.
     np.put_along_axis(adjusted, order, np.maximum.accumulate(steps, axis=-1), axis=-1)
     return np.minimum(adjusted, 1.0)
-
-
-def _sidak(p: Any, n_tests: int) -> Any:
-    with np.errstate(divide="ignore"):
-        return -np.expm1(n_tests * np.log1p(-p))
 
 
 def simultaneous_confidence_level(

@@ -8,11 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from skleak.metrics._intervals import Interval
-from skleak.utils._arguments import as_result, broadcast, check_in_range, check_numbers, has_missing
+from skleak.utils._arguments import (
+    SUM_TOLERANCE,
+    as_result,
+    broadcast,
+    check_in_range,
+    check_numbers,
+    has_missing,
+)
 from skleak.utils._typing import Array, FloatArray
 
-# A prior that was rounded to single precision still counts as summing to one.
-SUM_TOLERANCE = 1e-6
 # Kinds of labels by NumPy's code; of all others equality alone decides.
 KINDS = {**dict.fromkeys("biuf", "numbers"), "U": "strings", "S": "bytes"}
 

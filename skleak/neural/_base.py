@@ -58,6 +58,8 @@ class PrivateSGD(ReleasableSGD):
         self._advance(self._plan.n_steps)
         return self
 
+    @fit_context(prefer_skip_nested_validation=True)
+    @leaves_whole
     def _continue(self, X: Any, y: Any, classes: Any) -> Self:
         """Take the steps of one pass over the data, in expectation, after those before."""
         if not hasattr(self, "_plan"):

@@ -12,8 +12,6 @@ from skleak.neural._predictions import NumberPredictionMixin
 from skleak.neural._torch import torch_gradients_of
 from skleak.neural.gradients import Gradients, LinearGradients
 from skleak.neural.training import Source
-from skleak.utils._confidential import leaves_whole
-from skleak.utils._sklearn_compat import fit_context
 from skleak.utils._typing import Array, FloatArray
 
 
@@ -120,11 +118,6 @@ class PrivateSGDRegressor(NumberPredictionMixin, PrivateSGD):
         ValueError
             For other records than before, and where the goal or the budget is used up.
         """
-        return self._partial_fit(X, y)
-
-    @fit_context(prefer_skip_nested_validation=True)
-    @leaves_whole
-    def _partial_fit(self, X: Any, y: Any) -> Self:
         return self._continue(X, y, None)
 
     def _encode_targets(self, y: Array, classes: Any) -> Array:

@@ -136,6 +136,19 @@ def test_quantities(rng):
         attack.predict(classifier)
 
 
+def test_the_own_value_of_a_quantity_tells_no_density_of_it(rng):
+    """But for what the residuals of others owe to a regression that has seen it."""
+    X = make_records(rng)
+    y = X @ [1.0, 2.0] + rng.normal(size=50)
+    model = PrivateLinearRegression(0).fit(X, y)
+    guesses = []
+    for value in (-0.6, 0.0, 0.6):
+        X[3, 1] = value
+        attack = BlackBoxAttributeInference(model, 1, prior="conditional", records=[3]).fit(X, y)
+        guesses.append(attack.predict(model)[0])
+    assert np.ptp(guesses) < 0.01
+
+
 def test_a_quantity_is_guessed_by_its_posterior_mean(rng):
     """By Bayes' rule on a grid, and so no worse than the mean where predictions tell little."""
     X = rng.normal(size=(300, 2))

@@ -63,6 +63,27 @@ def test_known_target_reaches_the_cramer_rao_bound(estimator, rng):
     assert abs(ratio.mean() - 1.0) < 0.2
 
 
+@pytest.mark.parametrize("estimator", mostly_slow(ESTIMATORS, 1))
+def test_coordinates_do_not_matter_where_the_noise_follows_them(estimator, rng):
+    """Of columns ``X A + b`` with isotropic noise the same guesses as with that noise on X."""
+    X, y = make_problem(estimator, rng)
+    M = np.eye(4) + 0.4 * rng.normal(size=(4, 4))
+    M[:, 3] = [0.0, 0.0, 0.0, 1.0]  # [x, 1] M = [x A + b, 1]
+    turned = np.column_stack([X, np.ones(80)]) @ M
+    released = rng.normal(size=(5, 4)) * 0.3 + [1.0, -0.5, 0.3, 0.2]
+    first, second = (
+        InformedReconstruction(
+            estimator(1.0, alpha=0.0, noise_covariance=covariance), bounds=None
+        ).fit(records, y)
+        for records, covariance in ((X, M @ M.T), (turned[:, :3], "isotropic"))
+    )
+    guesses = np.dstack([first.predict(released), np.ones((5, 80))]) @ M
+    expected = second.predict(released @ np.linalg.inv(M).T)
+    size = np.abs(expected).max(axis=2, keepdims=True)
+    near = np.abs(guesses[..., :3] - expected) <= 1e-6 * size
+    assert np.mean(near) > 0.9  # of two equally likely predictions either may be found
+
+
 def test_own_record_does_not_enter(rng):
     X, y = make_problem(PrivateLinearRegression, rng)
     released = np.array([0.9, -0.4, 0.2, 0.3])

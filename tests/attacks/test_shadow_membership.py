@@ -297,6 +297,14 @@ def test_the_method_of_choice(rng):
         LikelihoodRatioMembership(private, method="exact").fit(X, y, *other)
 
 
+@pytest.mark.parametrize("half", ["X_reference", "y_reference"])
+def test_half_of_a_reference_is_not_passed_over(half, rng):
+    X, y = rng.normal(size=(20, 2)), rng.normal(size=20)
+    attack = LikelihoodRatioMembership(PrivateLinearRegression(0.1), method="exact")
+    with pytest.raises(ValueError, match="exact test takes no reference records"):
+        attack.fit(X, y, **{half: X if half == "X_reference" else y})
+
+
 def test_what_is_known_in_closed_form_only(rng):
     X, y = problem(rng, 60)
     model = PrivateLogisticRegression(0.1, random_state=0).fit(X, y)

@@ -90,6 +90,15 @@ def test_some_are_the_guesses_about_all_by_every_criterion(make_table, make_pipe
     assert set(np.concatenate(found)) == {"A", "B", "C"}
 
 
+def test_some_quantities(make_table, make_pipe, rng):
+    """One of the targets has the largest value: its range, that of the others, is its own."""
+    X, y = make_table()
+    pipe = make_pipe(PrivateLinearRegression(0.1))
+    records = [7, int(X["dose"].argmax()), 40]
+    attack = BlackBoxAttributeInference(pipe, "dose", criterion="likelihood", records=records)
+    check(attack.fit(X, y), rng, n_games=12)
+
+
 @pytest.mark.slow
 def test_quantities_frames_and_sparse_tables(make_table, make_pipe, rng):
     X, y = make_table()

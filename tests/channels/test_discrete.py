@@ -219,6 +219,13 @@ def test_messages(call, error, message):
         call()
 
 
+def test_bounds_of_a_table_are_exact():
+    for channel in (DiscreteChannel([[0.9, 0.1], [0.3, 0.7]]), RandomizedResponse(0.5, 3)):
+        table = channel.advantage_bounds()
+        assert "differential privacy" in set(table["bound"])
+        assert (table["standard_error"] == 0.0).all()
+
+
 def test_values_are_plain_numbers_and_names_are_told():
     channel = DiscreteChannel([[0.9, 0.1], [0.3, 0.7]])
     assert isinstance(channel.bayes_success(), float)

@@ -18,7 +18,7 @@ from skleak.channels.gaussian._mixture import expected_information, expected_top
 from skleak.channels.gaussian._orthants import cell_success, failure_bound, unseen_failures
 from skleak.channels.gaussian._quadrature import normal_lattice, sobol_points
 from skleak.channels.gaussian._sampling import Sampling, sampled_integral
-from skleak.channels.gaussian._slices import spatial_success
+from skleak.channels.gaussian._slices import _turn, spatial_success
 from skleak.utils.geometry._polygons import planar_success
 
 FINE = Sampling(tolerance=1e-5, max_points=2**16, random_state=1)
@@ -67,6 +67,17 @@ def test_slices_of_a_flat_record_equal_the_plane(rng):
     value, error = spatial_success(points @ random_rotation(3, rng), prior)
     assert np.all(np.abs(value - expected) <= error + 1e-10)
     assert error.max() < 2e-5
+
+
+def test_no_slice_is_nearly_a_boundary(rng):
+    """Of 32 axes one is far from the differences of three encodings, wherever these lie."""
+    points = rng.normal(size=(300, 3, 3)) + 5.0 * rng.normal(size=(300, 1, 3))
+    turned = _turn(points)
+    for first, second in ((0, 1), (0, 2), (1, 2)):
+        gaps, turned_gaps = (x[:, first] - x[:, second] for x in (points, turned))
+        lengths = np.linalg.norm(gaps, axis=1)
+        np.testing.assert_allclose(np.linalg.norm(turned_gaps, axis=1), lengths, rtol=1e-9)
+        assert np.all(np.abs(turned_gaps[:, 0]) < 0.6 * lengths)
 
 
 def test_slices_far_apart():

@@ -5,6 +5,7 @@ import pytest
 
 from skleak.influence.refit import _candidates, candidate_encodings
 from skleak.influence.refit._changes import Change
+from skleak.influence.refit._expansion import Expansion
 from skleak.linear_model import PrivateLogisticRegression, PrivatePoissonRegressor
 
 
@@ -41,6 +42,25 @@ def test_same_minimisers_in_fewer_passes(estimator, rng, monkeypatch):
     limit = 5e-11 * max(1.0, np.linalg.norm(w))
     np.testing.assert_allclose(found[True][0], exact, atol=limit, rtol=0)
     assert found[True][1] < found[False][1]
+
+
+@pytest.mark.parametrize("weight", [0.01, 1.0, 20.0])
+def test_what_is_left_bounds_the_error(weight, rng):
+    """Of light records and of heavy ones, whose own third derivatives count."""
+    X, rows = rng.normal(size=(200, 3)), np.arange(20)
+    y, weights = (X[:, 0] + rng.logistic(size=200) > 0).astype(int), np.ones(200)
+    weights[rows] = weight
+    model = PrivateLogisticRegression(alpha=0.01, tol=1e-14).fit(X, y, sample_weight=weights)
+    state, values = model._confidential_state(), np.array([-1.0, 1.0])
+    w, given = state.factor.coefficients, (state, X[rows], state.objective.y[rows])
+    change = Change.of(*given, rows, np.array([1]), values[:, None])
+    hessian = change.hessian()
+    first = -hessian.solve(change.own_gradient(np.tile(w, (40, 1))))
+    steps, _, left = Expansion.of(state).improved(change, hessian, first)
+    exact = candidate_encodings(*given, 1, values, rows=rows).reshape(40, -1) - w
+    errors = [np.linalg.norm(each - exact, axis=1) for each in (steps, first)]
+    assert np.all(errors[0] <= left + 1e-11)
+    assert np.median(errors[0] / errors[1]) < 0.1
 
 
 def test_it_pays_where_records_are_many_and_columns_few(rng):

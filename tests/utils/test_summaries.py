@@ -124,6 +124,15 @@ def test_the_largest_are_the_first_of_a_stable_sort(generator):
         assert found.columns["label"].tolist() == names[expected[:k]].tolist()
 
 
+def test_numbers_of_one_block_stay_numbers_beside_text_of_another():
+    labels = np.array([7, 3]), np.array(["7", "a"])
+    blocks = [
+        Largest.of(3, np.array([2.0, 1.0]) + k, np.arange(2) + 2 * k, {"label": own})
+        for k, own in enumerate(labels)
+    ]
+    assert blocks[0].merged(blocks[1]).columns["label"].tolist() == ["7", 7, "a"]
+
+
 def test_groups_are_summarized_each_by_itself(generator):
     values, labels = generator.normal(size=300), generator.choice(["a", "b", "rare"], size=300)
 

@@ -6,8 +6,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skleak.bounds._prior import SUM_TOLERANCE
-from skleak.utils._arguments import as_result, check_at_least, check_numbers, check_scalar
+from skleak.utils._arguments import (
+    SUM_TOLERANCE,
+    as_result,
+    check_at_least,
+    check_numbers,
+    check_scalar,
+)
 from skleak.utils._random import make_generator
 from skleak.utils._typing import FloatArray, RandomState
 

@@ -110,7 +110,7 @@ def cramer_rao_mse(
 
 def check_information(name: str, value: npt.ArrayLike) -> FloatArray:
     """Return symmetric finite matrices of shape (..., d, d)."""
-    information = check_numbers(name, value)
+    information = check_numbers(name, value, finite=True)
     if information.ndim == 0:
         information = information.reshape(1, 1)
     if information.ndim < 2 or information.shape[-1] != information.shape[-2]:
@@ -118,8 +118,6 @@ def check_information(name: str, value: npt.ArrayLike) -> FloatArray:
             f"`{name}` must be a number or square matrices of shape (..., d, d); got "
             f"shape {information.shape}. Pass n scalar informations as shape (n, 1, 1)."
         )
-    if not np.all(np.isfinite(information)):
-        raise ValueError(f"`{name}` must be finite; got infinite entries.")
     flipped = np.swapaxes(information, -1, -2)
     scale = np.abs(information).max(axis=(-2, -1), keepdims=True)
     if np.any(np.abs(information - flipped) > 1e-8 * scale):

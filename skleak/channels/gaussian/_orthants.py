@@ -5,10 +5,7 @@ from scipy.special import ndtr, ndtri
 
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray
-from skleak.utils.geometry._half_spaces import half_spaces, log_prior
-
-# Keeps quantiles finite where a cell has no mass.
-SMALLEST_PROBABILITY = 1e-300
+from skleak.utils.geometry._half_spaces import SMALLEST_PROBABILITY, half_spaces, log_prior
 
 
 def cell_success(points: FloatArray, prior: FloatArray, nodes: FloatArray) -> FloatArray:
@@ -89,6 +86,7 @@ def _cell_measure(factor: FloatArray, distances: FloatArray, nodes: FloatArray) 
         for j in range(dimension - 1):
             mass = ndtr(np.nan_to_num(room(j, j) / factor[:, j, j, None], nan=np.inf))
             measure *= mass
+            # Quantiles stay finite where a cell has no mass.
             z[j] = ndtri(np.maximum(nodes[:, j] * mass, SMALLEST_PROBABILITY))
         upper, lower = np.full_like(measure, np.inf), np.full_like(measure, -np.inf)
         for boundary in range(dimension - 1, n_values):

@@ -19,7 +19,7 @@ from skleak.reports.measures import Unknown, classes_of, target_unknown
 from skleak.utils._blocks import Blocks, positions_of
 from skleak.utils._optional import dask_module
 from skleak.utils._typing import Array, FloatArray, IntArray
-from skleak.utils.blocks._dask import is_large
+from skleak.utils.blocks._dask import is_frame, is_large
 from skleak.utils.blocks._passes import computed
 from skleak.utils.sources import series_array
 from skleak.utils.sources._raw import check_columns, lengths_of, raw_frame, settled
@@ -209,7 +209,7 @@ def some_records(
     if isinstance(target, str):
         raw = _rows_at(raw_frame(X)[[target]], starts, lengths, positions).iloc[:, 0].to_numpy()
     else:
-        raw = _series_at(target, lengths, positions)
+        raw = _series_at(target, starts, lengths, positions)
     data = Inspected(preprocessing, name, model, table, raw)
     data = replace(data, facts=TableFacts(columns, own, positions)).with_state(part)
     return SomeRecords(data, np.searchsorted(positions, asked), n)
@@ -270,13 +270,13 @@ def _take(part: pd.DataFrame, rows: IntArray) -> pd.DataFrame:
     return part.iloc[rows]
 
 
-def _series_at(target: Any, lengths: tuple[int, ...], positions: IntArray) -> Array:
+def _series_at(
+    target: Any, starts: IntArray, lengths: tuple[int, ...], positions: IntArray
+) -> Array:
     """Return some targets that come on their own, in memory."""
-    if type(target).__module__.startswith("dask.dataframe"):
-        starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.intp)
-        return (
-            _rows_at(settled(target).to_frame(), starts, lengths, positions).iloc[:, 0].to_numpy()
-        )
+    if is_frame(target):
+        table = _rows_at(settled(target).to_frame(), starts, lengths, positions)
+        return table.iloc[:, 0].to_numpy()
     if is_large(target):
         return np.asarray(computed([target[positions]])[0])
     return np.asarray(target)[positions]

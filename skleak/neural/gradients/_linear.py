@@ -162,8 +162,17 @@ class LinearGradients(Gradients):
         known = () if y is None else (np.asarray(y, dtype=np.float64),)
         return np.asarray(getattr(self.loss, name)(a if softmax else a[:, 0], *known))
 
+    def residual(self, predictors: FloatArray, y: Array) -> FloatArray:
+        """Residuals at predictors (n, K), of the same shape."""
+        return self._of_loss("residual", predictors, y).reshape(predictors.shape)
+
+    def curvature(self, predictors: FloatArray) -> FloatArray:
+        """Second derivatives of the losses at predictors (n, K), of shape (n, K, K)."""
+        found = self._of_loss("curvature", predictors)
+        return found if found.ndim == 3 else found[:, None, None]
+
     def _point(self, y: Array, predictors: FloatArray, squares: FloatArray) -> "_Point":
-        residual = self._of_loss("residual", predictors, y).reshape(predictors.shape)
+        residual = self.residual(predictors, y)
         return _Point(predictors, residual, squares, np.sqrt(squares + self.fit_intercept))
 
     def _parts_at(
@@ -179,8 +188,6 @@ class LinearGradients(Gradients):
         along, across = weigh(norms / h)
         radial = (1.0 - norms * self.clipping.slope(norms) / h) / h
         directions = self._directions if private_target else self._directions[:, :0]
-        softmax = isinstance(self.loss, SoftmaxLoss)
-        c = self._of_loss("curvature", point.predictors)
         record = _Records(
             X,
             point,
@@ -188,7 +195,7 @@ class LinearGradients(Gradients):
             np.asarray(across / h**2),
             radial**2,
             1.0 / h**2,
-            c if softmax else c[:, None, None],
+            self.curvature(point.predictors),
             point.predictors - self._intercept,
             self._weights,
             directions,

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -52,28 +51,6 @@ class Totals:
     def scope(self) -> str:
         """Say what the numbers are about."""
         return "this run only" if self.n_runs == 1 else f"mean of {self.n_runs} runs"
-
-    def __add__(self, other: "Totals") -> "Totals":
-        """Return the information of two runs, one after the other, on the same records."""
-        if not np.array_equal(self.records, other.records):
-            raise ValueError("Totals of different records cannot be added.")
-        values: dict[str, Any] = {}
-        errors: dict[str, Any] = {}
-        for name in _PARTS:
-            ours, theirs = getattr(self, name), getattr(other, name)
-            known = ours is not None and theirs is not None
-            values[name] = ours + theirs if known else None
-            pair = getattr(self, f"{name}_error"), getattr(other, f"{name}_error")
-            errors[f"{name}_error"] = np.hypot(*pair) if known else None
-        return Totals(
-            self.records,
-            self.n_unknowns,
-            self.n_steps + other.n_steps,
-            min(self.n_runs, other.n_runs),
-            self.exact and other.exact,
-            **values,
-            **errors,
-        )
 
 
 _PARTS = ("trace", "plain", "norm")

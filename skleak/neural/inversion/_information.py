@@ -3,7 +3,7 @@
 import numpy as np
 
 from skleak.accounting import subsampled_fisher_factors
-from skleak.neural.gradients import Gradients, Part
+from skleak.neural.gradients import Gradients
 from skleak.utils._typing import Array, FloatArray
 
 
@@ -17,7 +17,7 @@ def steps_information(
 ) -> FloatArray:
     """Sum over steps of ``(q / s^2) G^T [along e e^T + across (1 - e e^T)] G``.
 
-    The parameters of ``gradients`` are set. Shapes: X (n, d), y (n,), parameters (T, p); returns
+    Shapes: X (n, d), y (n,), parameters (T, p); returns
     (n, d, d).
     """
 
@@ -25,10 +25,8 @@ def steps_information(
         along, across = subsampled_fisher_factors(sampling_rate, norms / noise_scale)
         return np.asarray(along), np.asarray(across)
 
-    parts: tuple[Part, ...] = ("matrix",)
-    total = np.zeros((*X.shape, X.shape[1]))
-    for point in parameters:
-        gradients.parameters = point
-        found = gradients.information(X, y, weigh, parts=parts, private_target=False)
-        total += sampling_rate * (found["matrix"] / noise_scale) / noise_scale
-    return total
+    found = gradients.summed_information(
+        X, y, parameters, weigh, parts=("matrix",), private_target=False
+    )
+    total = found.get("matrix", np.zeros((*X.shape, X.shape[1])))  # no step tells nothing
+    return sampling_rate * (total / noise_scale) / noise_scale

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from skleak.losses import SoftmaxLoss
 from skleak.neural.gradients import LinearGradients
 from skleak.neural.inversion._base import Pullback, StepGradients
 from skleak.utils._typing import FloatArray
@@ -12,7 +11,7 @@ class LinearSteps(StepGradients):
     """Of a linear model: with x~ = [x, 1], residual r and clipping h all is ``r x~^T / h``."""
 
     def __init__(self, gradients: LinearGradients, parameters: FloatArray) -> None:
-        self.loss, self.clipping = gradients.loss, gradients.clipping
+        self.gradients, self.clipping = gradients, gradients.clipping
         self.fit_intercept = gradients.fit_intercept
         stacked = [gradients.split(each) for each in parameters]
         self.weights = np.stack([weights for weights, _ in stacked])  # (T, K, d)
@@ -30,7 +29,8 @@ class LinearSteps(StepGradients):
         """Apply the chain rule through residual, length and clipping: closed form, no autograd."""
         x, fit_intercept = record, self.fit_intercept
         a = self.weights @ x + self.intercepts
-        r, curvature = self._residual(a, target), self._curvature(a)
+        r = self.gradients.residual(a, np.full(len(a), target))
+        curvature = self.gradients.curvature(a)
         length = np.sqrt(x @ x + fit_intercept)
         size = np.linalg.norm(r, axis=1)
         h, slope = self.clipping.divisor(size * length), self.clipping.slope(size * length)
@@ -60,16 +60,3 @@ class LinearSteps(StepGradients):
         if not self.fit_intercept or total == 0.0:
             return None
         return np.asarray(np.einsum("tkd,tk->d", along_x, along_one) / total)
-
-    def _residual(self, a: FloatArray, target: float) -> FloatArray:
-        """Residuals, (T, K)."""
-        y = np.full(len(a), target)
-        if isinstance(self.loss, SoftmaxLoss):
-            return self.loss.residual(a, y)
-        return self.loss.residual(a[:, 0], y)[:, None]
-
-    def _curvature(self, a: FloatArray) -> FloatArray:
-        """Second derivatives, (T, K, K)."""
-        if isinstance(self.loss, SoftmaxLoss):
-            return self.loss.curvature(a)
-        return self.loss.curvature(a[:, 0])[:, None, None]

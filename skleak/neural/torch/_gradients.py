@@ -18,8 +18,8 @@ from skleak.neural.torch._autograd import Batch, PerRecord
 from skleak.neural.torch._checks import ADVICE, UNKNOWN
 from skleak.neural.torch._explained import explained
 from skleak.neural.torch._objective import Objective
-from skleak.neural.torch._parts import Parts, Request, Scales, numbers
-from skleak.neural.torch._rows import Rows, squared_norms, weighted_sum
+from skleak.neural.torch._parts import Parts, Request, Scales
+from skleak.neural.torch._rows import Rows, numbers, squared_norms, weighted_sum
 from skleak.utils._blocks import dense, row_blocks
 from skleak.utils._random import make_generator
 from skleak.utils._typing import Array, FloatArray

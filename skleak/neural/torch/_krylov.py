@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from skleak.neural.torch._rows import numbers
 from skleak.utils._typing import FloatArray
 
 # How far below the eigenvalue the result of Lanczos' method may be, relative, and with which chance
@@ -52,9 +53,7 @@ def largest_eigenvalues(product: Callable[[Any], Any], start: Any) -> FloatArray
         basis.append(torch.where(length[:, None] > 0.0, moved / divisor, torch.zeros_like(moved)))
     small = np.zeros((n, len(diagonal), len(diagonal)))
     k = np.arange(len(diagonal))
-    small[:, k, k] = torch.stack(diagonal, 1).double().cpu().numpy()
-    small[:, k[1:], k[:-1]] = (
-        torch.stack(beside[:-1], 1).double().cpu().numpy() if len(k) > 1 else 0.0
-    )
+    small[:, k, k] = numbers(torch.stack(diagonal, 1))
+    small[:, k[1:], k[:-1]] = numbers(torch.stack(beside[:-1], 1)) if len(k) > 1 else 0.0
     found = np.linalg.eigvalsh(small)[:, -1]
     return np.maximum(found, 0.0) / (1.0 if len(diagonal) == size else 1.0 - TOLERANCE)

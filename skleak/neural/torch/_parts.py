@@ -10,7 +10,7 @@ import torch
 from skleak.neural.gradients import Part
 from skleak.neural.torch._autograd import Batch, PerRecord
 from skleak.neural.torch._krylov import largest_eigenvalues, n_steps
-from skleak.neural.torch._rows import Rows, inner, squared_changes
+from skleak.neural.torch._rows import Rows, inner, numbers, squared_changes
 from skleak.utils._typing import FloatArray
 
 # Columns of the Jacobian of a record that are computed together where not all are needed at once.
@@ -221,8 +221,3 @@ class Parts:
         bits = packed[..., None] >> torch.arange(8, dtype=torch.uint8, device=packed.device) & 1
         signs = 2.0 * bits.flatten(1)[:, :n_bits].to(self.options["dtype"]) - 1.0
         return signs.reshape(n, -1, size).transpose(0, 1)
-
-
-def numbers(tensor: Any) -> FloatArray:
-    """Return a tensor as a float64 array."""
-    return np.asarray(tensor.detach().double().cpu().numpy())

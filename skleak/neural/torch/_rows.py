@@ -7,7 +7,10 @@ and inner products need products within the factors only, never the gradient its
 
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import torch
+
+from skleak.utils._typing import FloatArray
 
 # One tensor for each parameter: (n, ...) for n records, (k, n, ...) for k changes of each.
 Tensors: TypeAlias = dict[str, Any]
@@ -68,3 +71,8 @@ def _gram(a: Any, b: Any) -> Any:
 
 def _both(a: Any, b: Any) -> Any:
     return (a * b).sum((-1, -2))
+
+
+def numbers(tensor: Any) -> FloatArray:
+    """Return a tensor as a float64 array."""
+    return np.asarray(tensor.detach().double().cpu().numpy())

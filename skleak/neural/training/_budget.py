@@ -1,6 +1,7 @@
 """Noise for a goal, and steps for a budget: functions of public numbers alone."""
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from scipy import optimize
@@ -93,12 +94,10 @@ def epsilon_of(sigma: float, rate: float, n_steps: int, delta: float, sampling: 
 
 def _smallest(excess: Callable[[float], float], goal: str) -> float:
     """Smallest number whose excess over a goal, which falls, is none; rounded upward."""
-    known: dict[float, float] = {}
 
+    @cache
     def at(log_sigma: float) -> float:
-        if log_sigma not in known:
-            known[log_sigma] = excess(float(np.exp(log_sigma)))
-        return known[log_sigma]
+        return excess(float(np.exp(log_sigma)))
 
     high = 0.0
     while at(high) > 0.0:

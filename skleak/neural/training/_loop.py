@@ -59,7 +59,7 @@ class Training:
         self, n_steps: int, observer: Observer | None = None, notice: Callable[[float], Any] = float
     ) -> None:
         """Take so many steps; ``notice`` is told the mean loss of each batch."""
-        s, expected = self.mechanism.noise_scale, self._expected_size
+        s, expected = self.mechanism.noise_scale, self.mechanism.sampling_rate * len(self.y)
         parameters = self.gradients.parameters
         velocity = np.zeros_like(parameters) if self.velocity is None else self.velocity
         for _ in range(n_steps):
@@ -99,10 +99,6 @@ class Training:
         self.gradients.parameters, self.velocity, n_steps = state
         for kept in (self.losses, self.batch_sizes, self.path or []):
             del kept[n_steps:]
-
-    @property
-    def _expected_size(self) -> float:
-        return self.mechanism.sampling_rate * int(self.X.shape[0])
 
     def _batch(self) -> Array:
         """Draw a batch, afresh and independently of all before."""

@@ -28,6 +28,11 @@ def is_large(X: Any) -> TypeGuard[Any]:
     return module is not None and isinstance(X, module.Array)
 
 
+def is_frame(values: Any) -> bool:
+    """Return True for a Dask data frame, or a series of one."""
+    return type(values).__module__.startswith("dask.dataframe")
+
+
 @dataclass(frozen=True)
 class DaskBlocks:
     """Records in Dask arrays, one chunk after the other; see `Blocks`.

@@ -30,11 +30,10 @@ _PASSES: ContextVar[Passes | None] = ContextVar("passes", default=None)
 @contextmanager
 def counted_passes(verbose: bool = False) -> Iterator[Passes]:
     """Count the passes over records outside memory."""
-    token = _PASSES.set(Passes(0, verbose))
+    passes = Passes(0, verbose)
+    token = _PASSES.set(passes)
     try:
-        found = _PASSES.get()
-        assert found is not None
-        yield found
+        yield passes
     finally:
         _PASSES.reset(token)
 

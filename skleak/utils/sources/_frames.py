@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from skleak.utils._records import row_labels
+from skleak.utils.blocks._dask import is_frame
 from skleak.utils.blocks._passes import computed
 from skleak.utils.sources._raw import lengths_of, settled
 from skleak.utils.sources._seen import Opening, checksum
@@ -36,7 +37,7 @@ def frame_arrays(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[Any, Any, An
                     f"{[str(c) for c in X.columns[:10]]}."
                 )
             special[parameter] = X[value]
-        elif _is_frame(value) and value.ndim == 2:
+        elif is_frame(value) and value.ndim == 2:
             if len(value.columns) != 1:
                 raise ValueError(
                     f"`{parameter}` must be one-dimensional; got the columns "
@@ -45,7 +46,7 @@ def frame_arrays(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[Any, Any, An
             special[parameter] = value[value.columns[0]]
     if held:
         X = X[[column for column in X.columns if column not in held]]
-    given = {"X": X} | {name: part for name, part in special.items() if _is_frame(part)}
+    given = {"X": X} | {name: part for name, part in special.items() if is_frame(part)}
     parts = {name: settled(part) for name, part in given.items()}
     counted = computed(part.map_partitions(len) for part in parts.values())
     lengths = {name: tuple(map(int, sizes)) for name, sizes in zip(parts, counted, strict=True)}
@@ -69,7 +70,7 @@ def index_labels(records: Any) -> Any:
 
     None where the records have no index of their own.
     """
-    if not _is_frame(records):
+    if not is_frame(records):
         return row_labels(records)
     frame = settled(records)
     return _labels_of(frame, lengths_of(frame))
@@ -101,10 +102,6 @@ def _index_of(part: pd.DataFrame) -> pd.Series:
 
 def _is_plain(index: pd.Index) -> bool:
     return isinstance(index.dtype, np.dtype)
-
-
-def _is_frame(values: Any) -> bool:
-    return type(values).__module__.startswith("dask.dataframe")
 
 
 def _shown(sizes: tuple[int, ...]) -> str:
@@ -182,16 +179,19 @@ def _is_unknown(column: pd.Series) -> bool:
     return known is not None and list(known) == ["__UNKNOWN_CATEGORIES__"]
 
 
-def _is_numeric(column: pd.Series) -> bool:
+def _value_type(column: pd.Series) -> Any:
+    """Type of the values of a column, of its categories where it has some."""
     kind = column.dtype
-    inner = kind.categories.dtype if isinstance(kind, pd.CategoricalDtype) else kind
-    return bool(pd.api.types.is_numeric_dtype(inner))
+    return kind.categories.dtype if isinstance(kind, pd.CategoricalDtype) else kind
+
+
+def _is_numeric(column: pd.Series) -> bool:
+    return bool(pd.api.types.is_numeric_dtype(_value_type(column)))
 
 
 def _numpy_type(column: pd.Series) -> np.dtype[Any]:
     """Type of an array of the values of a column: objects if these are no numbers."""
-    kind = column.dtype
-    inner = kind.categories.dtype if isinstance(kind, pd.CategoricalDtype) else kind
+    inner = _value_type(column)
     if not _is_numeric(column):
         return np.dtype(object)
     return inner if isinstance(inner, np.dtype) else np.dtype(np.float64)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from skleak.utils._optional import dask_module
 from skleak.utils._typing import Array
-from skleak.utils.blocks._dask import aligned_chunks, is_large
+from skleak.utils.blocks._dask import aligned_chunks, is_frame, is_large
 from skleak.utils.sources._columns import as_floats
 from skleak.utils.sources._frames import frame_arrays
 from skleak.utils.sources._parquet import ParquetTable
@@ -39,7 +39,7 @@ class LargeRecords:
 
 def is_large_source(X: Any) -> bool:
     """Return True for a Dask array or data frame, a Polars lazy frame, or the path of a table."""
-    return is_large(X) or _is_frame(X) or _is_lazy_polars(X) or isinstance(X, str | PathLike)
+    return is_large(X) or is_frame(X) or _is_lazy_polars(X) or isinstance(X, str | PathLike)
 
 
 def open_records(
@@ -60,7 +60,7 @@ def open_records(
         table = PolarsTable.of(X) if _is_lazy_polars(X) else ParquetTable.of(X)
         return _aligned(_of_table(table, y, sample_weight, names))
     columns = labels = None
-    if _is_frame(X):
+    if is_frame(X):
         (X, y, sample_weight), columns, labels = frame_arrays(X, y, sample_weight)
     aligned = _array_of(y, X, "y"), _array_of(sample_weight, X, "sample_weight")
     own = None if columns is None else [str(column) for column in columns]
@@ -95,7 +95,7 @@ def _array_of(values: Any, X: Any, parameter: str) -> Any:
             f"`{parameter}={values!r}` names a column, but X is an array, whose columns have no "
             "names. Pass the values as a Dask array in the chunks of X."
         )
-    if _is_frame(values):
+    if is_frame(values):
         raise TypeError(
             f"X is a Dask array and `{parameter}` a Dask series: pass both as arrays, as "
             "`to_dask_array(lengths=True)` makes them, or both as frames."
@@ -155,10 +155,6 @@ def check_known(values: Any, name: str) -> None:
             f"{name} has chunks of unknown sizes, so that records have no positions. Call "
             f"`{name}.compute_chunk_sizes()` first, which loads it once."
         )
-
-
-def _is_frame(X: Any) -> bool:
-    return type(X).__module__.startswith("dask.dataframe")
 
 
 def _is_lazy_polars(X: Any) -> bool:

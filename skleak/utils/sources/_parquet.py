@@ -78,14 +78,10 @@ class ParquetTable(StoredTable):
             return np.dtype(np.float64)
         return np.dtype(found.to_pandas_dtype()) if _is_number(found) else np.dtype(object)
 
-    def check_number(self, column: str) -> None:
-        """Refuse a column that holds no numbers."""
+    def stored_type(self, column: str) -> tuple[Any, bool]:
+        """Type of a column, and whether it is one of numbers."""
         found = self.schema.field(column).type
-        if not _is_number(found):
-            raise ValueError(
-                f"Could not convert column {column!r} of {self.name} to numbers: it is of type "
-                f"{found}. Encode it or leave it out."
-            )
+        return found, _is_number(found)
 
 
 @dataclass(frozen=True)

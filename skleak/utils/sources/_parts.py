@@ -9,7 +9,7 @@ import pandas as pd
 
 from skleak.utils._optional import dask_module
 from skleak.utils._typing import Array, FloatArray, IntArray
-from skleak.utils.blocks._dask import aligned_chunks, is_large
+from skleak.utils.blocks._dask import aligned_chunks, is_frame, is_large
 from skleak.utils.blocks._passes import computed
 from skleak.utils.sources._open import check_known
 from skleak.utils.sources._raw import check_columns, lengths_of, raw_frame, settled, stored_parts
@@ -91,7 +91,7 @@ class RawRecords:
             return cls._of(parts[0], aligned, first.chunks[0])
         held: list[Any]
         names = [value for value in given if isinstance(value, str)]
-        if type(X).__module__.startswith("dask.dataframe"):
+        if is_frame(X):
             frame = raw_frame(X)
             check_columns(frame, names)
             held, sizes = list(frame.to_delayed()), lengths_of(frame)

@@ -63,14 +63,10 @@ class PolarsTable(StoredTable):
         polars = import_optional("polars", "parquet", "A Polars lazy frame")
         return np.dtype(polars.Series([], dtype=self.schema[column]).to_numpy().dtype)
 
-    def check_number(self, column: str) -> None:
-        """Refuse a column that holds no numbers."""
+    def stored_type(self, column: str) -> tuple[Any, bool]:
+        """Type of a column, and whether it is one of numbers."""
         found = self.schema[column]
-        if not (found.is_numeric() or str(found) == "Boolean"):
-            raise ValueError(
-                f"Could not convert column {column!r} of {self.name} to numbers: it is of type "
-                f"{found}. Encode it or leave it out."
-            )
+        return found, bool(found.is_numeric() or str(found) == "Boolean")
 
 
 @dataclass(frozen=True)

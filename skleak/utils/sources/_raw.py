@@ -9,7 +9,7 @@ import pandas as pd
 from pandas.api.types import infer_dtype
 
 from skleak.utils._optional import dask_module
-from skleak.utils.blocks._dask import is_large
+from skleak.utils.blocks._dask import is_frame, is_large
 from skleak.utils.blocks._passes import computed
 from skleak.utils.sources._parquet import ParquetTable
 from skleak.utils.sources._polars import PolarsTable
@@ -21,7 +21,7 @@ def raw_frame(X: Any) -> Any:
 
     Of a Parquet file or a Polars lazy frame, rows go by their positions.
     """
-    if type(X).__module__.startswith("dask.dataframe"):
+    if is_frame(X):
         refuse_twice(X.columns)
         return settled(X).map_partitions(_with_nan, meta=_with_nan(X._meta))
     if is_large(X):

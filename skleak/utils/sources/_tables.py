@@ -53,8 +53,8 @@ class StoredTable(ABC):
         """Type of the values of a column."""
 
     @abstractmethod
-    def check_number(self, column: str) -> None:
-        """Refuse a column that holds no numbers."""
+    def stored_type(self, column: str) -> tuple[Any, bool]:
+        """Type under which the table keeps a column, and whether it is one of numbers."""
 
     def check_column(self, column: str, parameter: str) -> None:
         """Refuse a column that the table does not have."""
@@ -68,7 +68,12 @@ class StoredTable(ABC):
     def numbers(self, columns: Sequence[str]) -> Any:
         """Columns as a lazy Dask array of shape (n, n_columns)."""
         for column in columns:
-            self.check_number(column)
+            kind, is_number = self.stored_type(column)
+            if not is_number:
+                raise ValueError(
+                    f"Could not convert column {column!r} of {self.name} to numbers: it is of type "
+                    f"{kind}. Encode it or leave it out."
+                )
         slices = self.slices()
         return self._array(slices, columns, _as_numbers, np.dtype(np.float64), (len(columns),))
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
+from skleak.utils._predictions import joined
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 
 
@@ -60,10 +61,3 @@ def _first(k: int, score: FloatArray, position: IntArray) -> IntArray:
         some = np.flatnonzero(known >= least)
         return np.asarray(some[np.lexsort((position[some], -score[some]))[:k]])
     return np.asarray(np.lexsort((position, -score))[:k])
-
-
-def joined(one: Array, other: Any) -> Array:
-    """Join two arrays of rows, as objects where their types have nothing in common."""
-    if one.dtype != other.dtype and object in (one.dtype, other.dtype):
-        one, other = one.astype(object), other.astype(object)
-    return np.concatenate([one, other])
