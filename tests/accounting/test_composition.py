@@ -62,6 +62,7 @@ def test_axis_and_extreme_sizes():
     )
     assert compose_fisher_information_loss([]) == 0.0
     np.testing.assert_allclose(compose_gdp(table, axis=1), np.hypot(*table.T), rtol=1e-15)
+    assert compose_gdp([[3.0, 1.0], [4.0, 0.0]]).tolist() == [5.0, 1.0]
 
 
 def test_gdp_composes_as_one_gaussian_of_the_joint_distance(rng):

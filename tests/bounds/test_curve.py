@@ -152,7 +152,7 @@ def test_points_that_are_no_curve():
     for alpha, beta in (([0.5], [0.5]), ([0.1, 0.5], [0.95, 0.2]), ([0.1, 0.5], [0.2, 0.4])):
         with pytest.raises(ValueError, match="points of a"):
             curve_advantage(alpha, beta, 2)
-    with pytest.raises(ValueError, match="`alpha`"):
+    with pytest.raises(ValueError, match="`alpha` must"):
         curve_advantage([0.0, 1.5], [1.0, 0.0], 2)
     with pytest.raises(ValueError, match="beta of `reference`"):
         curve_advantage([0.0, 1.0], [1.0, 0.0], 2, reference=([0.0, 1.0], [2.0, 0.0]))

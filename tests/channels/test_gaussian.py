@@ -316,6 +316,7 @@ RECORDS = GaussianChannel(np.ones((4, 3, 2)) * np.arange(3.0)[:, None], 1.0)
             ValueError,
             "first axis of length 2",
         ),
+        (lambda: GaussianChannel([[0.0], [1e300]], 1e-300), ValueError, "within 1e150 .* got inf"),
         (lambda: RECORDS.sample([0, 1]), ValueError, "`secret` must have a first axis"),
         (lambda: CHANNEL.sample(3), ValueError, r"`secret` must lie in 0, \.\.\., 2; got 3"),
         (lambda: CHANNEL.sample(0.5), TypeError, "`secret` must hold integers"),
