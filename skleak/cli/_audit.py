@@ -145,7 +145,7 @@ def _audit(options: Options, reading: Reading) -> int:
         test_size=options.test_size,
         seed=options.seed,
     )
-    _check_secret(options, prepared)
+    _check_secret(options)
     if options.shares:
         check_enough(min(len(prepared.X), options.max_records or len(prepared.X)))
     auditor, notes = _auditor(options, prepared, own)
@@ -215,7 +215,7 @@ def _loaded(options: Options, own: Any) -> list[str]:
     ]
 
 
-def _check_secret(options: Options, prepared: Prepared) -> None:
+def _check_secret(options: Options) -> None:
     if options.membership:
         if options.prior != "marginal":
             raise ValueError(

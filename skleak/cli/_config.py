@@ -1,6 +1,7 @@
 """Options of a command from a YAML file: its keys are their names, and the command line wins."""
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -40,10 +41,11 @@ def parse(
     parser: argparse.ArgumentParser, argv: Sequence[str] | None
 ) -> tuple[argparse.Namespace, Config | None]:
     """Parse a command line, and fill in what a file of options says beside it."""
-    command = _command(parser, argv)
-    path = _path(argv) if command is not None else None
+    given = sys.argv[1:] if argv is None else list(argv)
+    command = _command(parser, given)
+    path = None if command is None else _path(given)
     if command is None or path is None:
-        return parser.parse_args(argv), None
+        return parser.parse_args(given), None
     config = read_config(path)
     values = _values(command, config)
     for action in command._actions:
@@ -52,7 +54,7 @@ def parse(
             action.required, action.default = False, argparse.SUPPRESS
             if not action.option_strings:
                 action.nargs = "?"
-    arguments = parser.parse_args(argv)
+    arguments = parser.parse_args(given)
     for name, value in values.items():
         if not hasattr(arguments, name):
             setattr(arguments, name, value)
@@ -60,10 +62,9 @@ def parse(
 
 
 def _command(
-    parser: argparse.ArgumentParser, argv: Sequence[str] | None
+    parser: argparse.ArgumentParser, given: Sequence[str]
 ) -> argparse.ArgumentParser | None:
     """Return the parser of the command that is called, where it takes a file of options."""
-    given = _given(argv)
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction) and given:
             found = action.choices.get(given[0])
@@ -72,19 +73,11 @@ def _command(
     return None
 
 
-def _given(argv: Sequence[str] | None) -> list[str]:
-    if argv is not None:
-        return list(argv)
-    import sys
-
-    return sys.argv[1:]
-
-
-def _path(argv: Sequence[str] | None) -> str | None:
+def _path(given: Sequence[str]) -> str | None:
     alone = argparse.ArgumentParser(add_help=False, exit_on_error=False)
     alone.add_argument("--config")
     try:
-        found = alone.parse_known_args(_given(argv)[1:])[0].config
+        found = alone.parse_known_args(given[1:])[0].config
     except argparse.ArgumentError:  # without its value: the whole parser says so
         return None
     return None if found is None else str(found)

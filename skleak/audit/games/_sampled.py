@@ -56,9 +56,8 @@ class BoundsPlan:
     # Positions of a random sample in random order, (k,); all in their order where none is drawn.
     rows: IntArray
     blocks: tuple[slice, ...]
-    most: (
-        int  # records that are computed at one noise level, and once more to find the most exposed
-    )
+    # Records that are computed at one noise level, and once more to find the most exposed.
+    most: int
     tolerance: float  # standard error of a record
     seconds: float  # of one core, for one noise level, at most
 

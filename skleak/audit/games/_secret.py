@@ -39,6 +39,7 @@ from skleak.audit.games._levels import (
 from skleak.audit.games._tabled import TabledGame
 from skleak.audit.noise._mechanism import Trained, noise_of_levels
 from skleak.audit.tables._design import Outcome
+from skleak.audit.tables._rows import over_noise
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.state import FitState, NoiseShape
 from skleak.utils._typing import Array, FloatArray, IntArray
@@ -81,8 +82,7 @@ class SecretSubject(Trained):
 
     def eta(self, noise_scale: float) -> FloatArray:
         """Fisher information loss at a noise scale, of shape (n_targets,); NaN if not known."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(self.unit_eta > 0.0, self.unit_eta / noise_scale, self.unit_eta)
+        return over_noise(self.unit_eta, noise_scale)
 
 
 class SecretGame(TabledGame):

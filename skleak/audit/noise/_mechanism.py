@@ -108,7 +108,9 @@ def measured_noise(
         return np.stack([model_parameters(model) for model in models])
 
     def draws(releases: FloatArray) -> FloatArray:
-        return _whitened((releases - noiseless) / noise_scale, root)
+        gaps = (releases - noiseless) / noise_scale
+        white = gaps if root is None else np.linalg.solve(root, gaps.T).T
+        return np.asarray(white, dtype=np.float64)
 
     first, second, moments = seed.spawn(3)
     n_fits = int(np.clip(-(-_N_DRAWS // p), _FEWEST_FITS, _MOST_FITS))
@@ -125,14 +127,6 @@ def measured_noise(
     if root is not None:
         unit = root @ unit if dependent else root * unit
     return MeasuredNoise(noise_scale * unit, checks, releases)
-
-
-def _whitened(values: FloatArray, root: FloatArray | None) -> FloatArray:
-    """Differences of parameters (..., p) where noise of that root has independent components."""
-    if root is None:
-        return values
-    flat = np.linalg.solve(root, values.reshape(-1, values.shape[-1]).T)
-    return np.asarray(flat.T.reshape(values.shape), dtype=np.float64)
 
 
 def _unit_noise(draws: FloatArray, dependent: bool) -> FloatArray:

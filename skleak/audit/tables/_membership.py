@@ -14,6 +14,7 @@ from skleak.audit.tables._rows import (
     Played,
     bounded_columns,
     judged_columns,
+    over_noise,
     record_table,
     success_columns,
 )
@@ -195,7 +196,7 @@ def _drawn_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int)
         if found is not None
     }
     gap = _difference(lost, design.confidence_level)
-    distances = np.array([]) if design.distances is None else _over_noise(design.distances, noise)
+    distances = np.array([]) if design.distances is None else over_noise(design.distances, noise)
     return _Level(games, bounds, limits, gap, float(utility.mean()), distances)
 
 
@@ -204,7 +205,7 @@ def _drawn_records(
 ) -> dict[str, Any]:
     noise = design.noise_scales[k]
     nothing = np.full(len(design.targets), np.nan)
-    separation = nothing if design.distances is None else _over_noise(design.distances, noise)
+    separation = nothing if design.distances is None else over_noise(design.distances, noise)
     others = [name for name in design.bounds if name not in ("dp", "bayes")]
     return {
         "n_games": np.full(len(design.targets), design.n_releases),
@@ -212,12 +213,6 @@ def _drawn_records(
         **bounded_columns(design, cells, noise, others),
         **{f"bayes_{name}": true_positives(separation, rate) for name, rate in TPR.items()},
     }
-
-
-def _over_noise(distances: FloatArray, noise: float) -> FloatArray:
-    """Distances over the noise, infinite without any, of the same shape."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(distances > 0.0, distances / noise, distances)
 
 
 def _difference(lost: Outcome | None, level: float) -> Interval:

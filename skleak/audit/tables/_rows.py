@@ -101,6 +101,12 @@ def judged_columns(
     }
 
 
+def over_noise(values: FloatArray, noise: float) -> FloatArray:
+    """Distances or losses at unit noise over the noise, infinite without any; NaN stays."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(values > 0.0, values / noise, values)
+
+
 def record_table(
     design: Design, columns: Callable[[int], Mapping[str, Any]], prior: Any
 ) -> pd.DataFrame:

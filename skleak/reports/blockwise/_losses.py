@@ -5,6 +5,7 @@ from typing import Self
 
 import numpy as np
 
+from skleak.reports.blockwise._merging import Merged
 from skleak.utils._typing import Array, FloatArray, IntArray
 from skleak.utils.summaries._groups import Groups
 from skleak.utils.summaries._largest import Largest
@@ -16,7 +17,7 @@ FEW_BINS = 1 << 12
 
 
 @dataclass(frozen=True)
-class LossSummary:
+class LossSummary(Merged):
     """Losses of the records that take part in a fit."""
 
     moments: Moments  # of the loss, then of what it is made of
@@ -48,21 +49,9 @@ class LossSummary:
             Moments.of(inside), Quantiles.of(inside[:, 0]), Moments.of(weights[:, None]), parts
         )
 
-    def merged(self, other: "LossSummary") -> "LossSummary":
-        """Summarize the records of both."""
-        groups = self.groups
-        if groups is not None and other.groups is not None:
-            groups = groups.merged(other.groups)
-        return LossSummary(
-            self.moments.merged(other.moments),
-            self.quantiles.merged(other.quantiles),
-            self.weights.merged(other.weights),
-            groups,
-        )
-
 
 @dataclass(frozen=True)
-class GroupSummary:
+class GroupSummary(Merged):
     """Losses of the records of one group."""
 
     moments: Moments
@@ -74,11 +63,3 @@ class GroupSummary:
         """Summarize some records of a group, (n,) each."""
         worst = Largest.of(1, loss, position, {"label": labels})
         return cls(Moments.of(loss[:, None]), Quantiles.of(loss, FEW_BINS), worst)
-
-    def merged(self, other: "GroupSummary") -> "GroupSummary":
-        """Summarize the records of both."""
-        return GroupSummary(
-            self.moments.merged(other.moments),
-            self.quantiles.merged(other.quantiles),
-            self.worst.merged(other.worst),
-        )

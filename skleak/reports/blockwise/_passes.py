@@ -8,7 +8,8 @@ import numpy as np
 
 from skleak.influence.state import RecordBatch
 from skleak.reports.blockwise._losses import FEW_BINS, LossSummary
-from skleak.reports.blockwise._separator import Asked, BlockSeparator, Leads, Solved, leads_of
+from skleak.reports.blockwise._merging import Merged
+from skleak.reports.blockwise._separator import Asked, BlockSeparator, Leads, Solved
 from skleak.reports.measures import RARE, Unknown
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 from skleak.utils.geometry._pairs import gained, true_positives
@@ -27,9 +28,8 @@ class BlockRecords:
     batch: RecordBatch
     position: IntArray  # among all records of the report, (n,)
     labels: Array  # (n,)
-    losses: (
-        FloatArray  # loss of the whole record, that by the trace, and what it is made of, (n, k)
-    )
+    # Loss of the whole record, that by the trace, and what it is made of, (n, k).
+    losses: FloatArray
     columns: FloatArray  # loss about each column, at unit noise and at that of the fit, (n, 2 m)
     groups: Array | None  # (n,)
 
@@ -56,20 +56,12 @@ class BlockRecords:
 
 
 @dataclass(frozen=True)
-class Survey:
+class Survey(Merged):
     """Findings of the first pass."""
 
     losses: LossSummary
     columns: Moments  # of the losses about each column, at the noise of the fit
     leads: tuple[Leads, ...]
-
-    def merged(self, other: "Survey") -> "Survey":
-        """Find it in both."""
-        return Survey(
-            self.losses.merged(other.losses),
-            self.columns.merged(other.columns),
-            tuple(one.merged(more) for one, more in zip(self.leads, other.leads, strict=True)),
-        )
 
 
 def survey(*arrays: Any) -> Survey:
@@ -81,12 +73,13 @@ def survey(*arrays: Any) -> Survey:
     columns = Moments.of(block.columns[present, len(asked.unknowns) :])
     leads: tuple[Leads, ...] = ()
     if asked.state.converged:
-        leads = leads_of(block.separator(asked), asked.unknowns, block.position)
+        separator = block.separator(asked)
+        leads = tuple(Leads.of(separator, one, block.position) for one in asked.unknowns)
     return Survey(losses, columns, leads)
 
 
 @dataclass(frozen=True)
-class ColumnSummary:
+class ColumnSummary(Merged):
     """Distances between the values of a column, over records that take part in a fit."""
 
     worst: Largest  # the one record of the largest distance
@@ -124,32 +117,13 @@ class ColumnSummary:
             int(np.sum(~sure)),
         )
 
-    def merged(self, other: "ColumnSummary") -> "ColumnSummary":
-        """Summarize the records of both."""
-        return ColumnSummary(
-            self.worst.merged(other.worst),
-            self.gains.merged(other.gains),
-            self.n_inexact + other.n_inexact,
-            self.carriers.merged(other.carriers),
-            self.rare.merged(other.rare),
-            self.n_found + other.n_found,
-            self.n_unknown + other.n_unknown,
-        )
-
 
 @dataclass(frozen=True)
-class Measured:
+class Measured(Merged):
     """Findings of the second pass."""
 
     columns: tuple[ColumnSummary, ...]
     people: Largest  # the records of the largest loss, with what is told of each
-
-    def merged(self, other: "Measured") -> "Measured":
-        """Find it in both."""
-        columns = zip(self.columns, other.columns, strict=True)
-        return Measured(
-            tuple(one.merged(more) for one, more in columns), self.people.merged(other.people)
-        )
 
 
 def measure(*arrays: Any) -> Measured:

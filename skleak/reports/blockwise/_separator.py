@@ -1,12 +1,12 @@
 """How far apart the values of columns are, in a block of records far from all others."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
 
 from skleak.influence.state import FitState, RecordBatch
+from skleak.reports.blockwise._merging import Merged
 from skleak.reports.measures import RARE, Separator, Unknown
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 from skleak.utils.summaries._largest import Largest
@@ -68,7 +68,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Leads:
+class Leads(Merged):
     """Records of which a column may be told best, to be solved for."""
 
     far: Largest  # by estimated distance; ``distances`` (m, 2) of two values, and from the own one
@@ -92,14 +92,6 @@ class Leads:
         if unknown.kind == "number" and float(unknown.sd[0]) > 0.0:
             known, some = separator.exposure(unknown), batch.present
         return cls(far, rare, Largest.of(separator.n_exposed, known, position, {}, some))
-
-    def merged(self, other: "Leads") -> "Leads":
-        """Find them in both."""
-        return Leads(
-            self.far.merged(other.far),
-            self.rare.merged(other.rare),
-            self.exposed.merged(other.exposed),
-        )
 
     @property
     def positions(self) -> IntArray:
@@ -163,10 +155,3 @@ def solve(separator: Separator, unknown: Unknown, leads: Leads, positions: IntAr
         exposed = np.searchsorted(positions, leads.exposed.position)
         information = separator.information(unknown, exposed)
     return Solved(some[solved], distances[:, solved], exact[solved], information)
-
-
-def leads_of(
-    separator: BlockSeparator, unknowns: Sequence[Unknown], position: IntArray
-) -> tuple[Leads, ...]:
-    """Find the leads of all columns in a block of records."""
-    return tuple(Leads.of(separator, one, position) for one in unknowns)

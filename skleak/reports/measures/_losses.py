@@ -9,7 +9,7 @@ import pandas as pd
 from skleak.influence.jacobian import Columns
 from skleak.influence.leakage import LeakageModel
 from skleak.influence.state import RecordBatch
-from skleak.utils._blocks import row_blocks
+from skleak.utils._blocks import dense, row_blocks
 from skleak.utils._typing import FloatArray, IntArray
 from skleak.utils.summaries._moments import Moments
 
@@ -77,8 +77,7 @@ def _column_std(X: Any, y: FloatArray, block: Columns, present: IntArray) -> flo
     if block.target:
         values = y
     elif block.indices is not None and len(block.indices) == 1:
-        column = X[:, block.indices]
-        values = np.ravel(column.toarray() if hasattr(column, "toarray") else column)
+        values = np.ravel(dense(X[:, block.indices]))
     else:
         return np.nan
     return float(np.std(values[present]))

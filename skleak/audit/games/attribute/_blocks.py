@@ -44,6 +44,7 @@ from skleak.audit.games.attribute._dependence import related_columns
 from skleak.audit.noise._hypotheses import Hypotheses
 from skleak.audit.noise._mechanism import Trained, noise_of_levels
 from skleak.audit.tables._design import Outcome, SecretDesign, cell_key
+from skleak.audit.tables._rows import over_noise
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.refit import operations_each, prepare_candidates
 from skleak.influence.state import NoiseShape
@@ -283,11 +284,9 @@ class BlocksGame(TabledGame):
         """Return the design with what is known of the records once their blocks are played."""
         parts = self._parts(outcomes)
         top, eta = stacked(parts, "top"), stacked(parts, "eta")
-        with np.errstate(divide="ignore", invalid="ignore"):
-            etas = {s: np.where(eta > 0.0, eta / s, eta) for s in self.design.noise_scales}
         return replace(
             self.design,
-            etas=etas,
+            etas={scale: over_noise(eta, scale) for scale in self.design.noise_scales},
             prior_score=top,
             baseline=float(top.mean()),
             imputation=float(stacked(parts, "right").mean()),

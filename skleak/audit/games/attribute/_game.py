@@ -180,13 +180,16 @@ class AttributeGame(SecretGame):
         points = subject.white_box.encodings_
         cells = self._plan.cells(self._known, scale, success_bounds)
         if not self.design.drawn:
-            known: Any = (subject.noiseless, subject.secrets, *rest)
-            return cells | {name: (play_actual, (a, *known)) for name, a in self.attacks.items()}
+            return cells | self._each(play_actual, subject.noiseless, subject.secrets, *rest)
         played: Any = noise
         if subject.shapes is not None:
             played = ShapedNoise.of(subject.shapes, subject.noise.matrix_root, noise)
         known = (points, subject.values, subject.prior, played, *rest[1:])
-        return cells | {name: (play_drawn, (a, *known)) for name, a in self.attacks.items()}
+        return cells | self._each(play_drawn, *known)
+
+    def _each(self, play: Callable[..., Outcome], *known: Any) -> dict[str, Cell]:
+        """Return a cell for each attack, which `play` takes first."""
+        return {name: (play, (attack, *known)) for name, attack in self.attacks.items()}
 
     def _estimations(self, scale: float, rest: tuple[Any, ...]) -> Mapping[str, Cell]:
         """Return the cells of one noise level about a quantity; `rest` ends in the seed."""
@@ -195,9 +198,7 @@ class AttributeGame(SecretGame):
         cells: dict[str, Cell] = {NAME: (number_bounds, (numbers, scale, own))}
         if self.design.drawn:
             raw = replace(numbers.encodings, points=subject.white_box.encodings_)
-            return cells | {
-                name: (play_drawn_errors, (a, raw, *rest)) for name, a in self.attacks.items()
-            }
+            return cells | self._each(play_drawn_errors, raw, *rest)
         truth = subject.secrets.reshape(-1, 1)
         known = (subject.noiseless, truth, subject.mse(scale), subject.spread)
-        return cells | {name: (play_errors, (a, *known, *rest)) for name, a in self.attacks.items()}
+        return cells | self._each(play_errors, *known, *rest)

@@ -100,11 +100,6 @@ class MembershipSubject:
         return len(self.others) + self.prior * self.n_attacked
 
     @property
-    def baseline(self) -> float:
-        """Success of the prior alone."""
-        return max(self.prior, 1.0 - self.prior)
-
-    @property
     def n_reference(self) -> int:
         """Reference records of each release."""
         if self.reference is not None:

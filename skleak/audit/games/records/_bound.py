@@ -25,7 +25,7 @@ from skleak.adversary.knowledge import take_rows
 from skleak.influence.noise import noise_root
 from skleak.influence.reweighting import fitted_derivative, total_jacobian
 from skleak.influence.state import FitState
-from skleak.utils._blocks import row_blocks
+from skleak.utils._blocks import dense, row_blocks
 from skleak.utils._linalg import weighted_gram
 from skleak.utils._typing import FloatArray, IntArray
 
@@ -44,8 +44,7 @@ def record_mse(state: FitState, targets: IntArray, *, private_target: bool) -> F
     traces = np.empty(len(targets))
     objective = state.objective
     for some in row_blocks(len(targets), state.n_features):
-        rows = take_rows(objective.X, targets[some])
-        x = rows.toarray() if hasattr(rows, "toarray") else rows
+        x = dense(take_rows(objective.X, targets[some]))
         _, r, c, q = state.factor.derivatives(x, objective.y[targets[some]])
         if private_target:
             traces[some] = geometry.with_target(x, r, c, q)

@@ -22,6 +22,7 @@ from skleak.influence.noise import noise_root
 from skleak.influence.state import FitState
 from skleak.losses import SquaredLoss
 from skleak.utils._arguments import check_numbers
+from skleak.utils._blocks import dense
 from skleak.utils._linalg import augment, weighted_gram
 from skleak.utils._typing import FloatArray, IntArray
 
@@ -178,8 +179,7 @@ class _Fits:
     @classmethod
     def of(cls, state: FitState) -> Self:
         objective = state.objective
-        table = objective.X.toarray() if hasattr(objective.X, "toarray") else objective.X
-        X = augment(np.asarray(table, dtype=np.float64), objective.fit_intercept)
+        X = augment(dense(objective.X).astype(np.float64, copy=False), objective.fit_intercept)
         fits = cls(state, X, noise_root(state), None)
         if not isinstance(objective.loss, SquaredLoss):
             return fits

@@ -1,7 +1,6 @@
 """Sentences of evidence that the numbers of an audit support, about nobody in particular."""
 
 import math
-from functools import partial
 from typing import Any
 
 from skleak.audit.report._advice import advice
@@ -14,19 +13,16 @@ from skleak.audit.report._decision import (
     utility,
 )
 from skleak.audit.report._facts import AuditFacts
-from skleak.audit.report.overview._overview import allowed
+from skleak.audit.report.overview._overview import allowed, what, with_interval
 from skleak.rendering import (
     attack_label,
-    code,
     count,
     limit_text,
     number,
-    percent,
     plural,
 )
 from skleak.rendering.results import BASELINES, best_rows, levels
 
-_ATTACKED = {"membership": "membership", "record": "whole records"}
 _INFERENCE = {
     "categorical": "attribute inference",
     "numeric": "attribute inference",
@@ -35,11 +31,6 @@ _INFERENCE = {
 }
 
 _NO_BOUND = "The noise is not what the model states: no bound of this audit holds."
-
-
-def what(report: AuditFacts) -> str:
-    """Name what attackers are after."""
-    return _ATTACKED.get(report.kind) or f"the column {code(report.attribute)}"
 
 
 def kind_of_attack(report: AuditFacts) -> str:
@@ -195,5 +186,4 @@ def _gain(report: AuditFacts, row: Any) -> str:
         value, low, high = (float(best.loc[row["noise_scale"], name]) for name in names)
     else:
         value, low, high = (float(row[f"advantage{end}"]) for end in ("", "_low", "_high"))
-    share = partial(percent, within=0.5 * (high - low))
-    return f"{share(value)} ({share(low)} to {share(high)})"
+    return with_interval(value, low, high)

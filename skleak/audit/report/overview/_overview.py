@@ -35,6 +35,8 @@ from skleak.rendering import (
 )
 from skleak.rendering.results import advantage_text, best_rows, levels, made_at_once
 
+_ATTACKED = {"membership": "membership", "record": "whole records"}
+
 
 @made_at_once
 def audit_overview(report: AuditFacts) -> Document:
@@ -61,15 +63,17 @@ def audit_overview(report: AuditFacts) -> Document:
     )
 
 
+def what(report: AuditFacts) -> str:
+    """Name what attackers are after."""
+    return _ATTACKED.get(report.kind) or f"the column {code(report.attribute)}"
+
+
 def about(report: AuditFacts) -> str:
     """Say what was attacked, and how often."""
     settings = report.settings
-    what = "membership" if report.kind == "membership" else "whole records"
-    if report.attribute is not None:
-        what = f"column {code(report.attribute)}"
     return ", ".join(
         [
-            what,
+            what(report).removeprefix("the "),
             plural(settings["n_records"], "record"),
             f"{count(settings['n_targets'])} attacked",
             plural(settings["n_releases"], "training" if report.unbounded else "release"),
@@ -83,9 +87,8 @@ def noise_table(report: AuditFacts) -> Table:
     limit = limit_of(report)
     played, named = [], []
     for _, row in best.iterrows():
-        share = partial(percent, within=0.5 * (row["gained_high"] - row["gained_low"]))
-        ends = f"{share(row['gained_low'])} to {share(row['gained_high'])}"
-        played.append("none" if row["failed"] else f"{share(row['gained'])} ({ends})")
+        ends = row["gained"], row["gained_low"], row["gained_high"]
+        played.append("none" if row["failed"] else with_interval(*ends))
         named.append(attack_label(row["attack"]))
     kept = [_state(row, limit) for _, row in largest.iterrows()]
     columns = (
@@ -106,6 +109,12 @@ def noise_table(report: AuditFacts) -> Table:
         ),
     )
     return Table("Noise by noise", columns)
+
+
+def with_interval(value: float, low: float, high: float) -> str:
+    """Write a share and its interval, with the digits that this supports."""
+    share = partial(percent, within=0.5 * (high - low))
+    return f"{share(value)} ({share(low)} to {share(high)})"
 
 
 def _state(row: Any, limit: float) -> str:

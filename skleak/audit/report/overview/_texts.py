@@ -15,9 +15,8 @@ from skleak.audit.report.overview._evidence import (
     processing,
     queries,
     use,
-    what,
 )
-from skleak.audit.report.overview._overview import noise_table
+from skleak.audit.report.overview._overview import noise_table, what
 
 _OTHER_RELEASES = (
     "Every other release made, or to be made, from the same records, as each tells more: the "
