@@ -49,6 +49,19 @@ def test_all_records_are_bounded_under_other_losses(kind, shape, rng):
     assert np.median(bound["mu"][some] / exact[some]) < 1.5
 
 
+def test_a_record_that_is_far_off_leaves_bounds_beyond_all_numbers(rng):
+    """What overflows on the way is infinite, without a warning."""
+    X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, size=60)
+    X[5], y[5] = [1e5, 0.0], 1 - y[0]
+    large = [da.from_array(each, chunks=(20, 2)[: each.ndim]) for each in (X, y)]
+    inside, found = (
+        MODELS["logistic"](0.5, alpha=1e-3, max_iter=1000).fit(*given) for given in ((X, y), large)
+    )
+    bound, exact = found.individual_privacy_["mu"].compute(), inside.individual_privacy_["mu"]
+    assert np.all(bound >= exact * (1.0 - 1e-6))
+    assert np.isinf(bound[5])
+
+
 @pytest.mark.parametrize("kind", mostly_slow(MODELS, 0, 1))
 def test_chosen_records_are_exact(kind, rng):
     inside, found = both(kind, rng)
