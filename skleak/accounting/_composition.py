@@ -289,11 +289,8 @@ class FisherAccountant:
         self._check_shape(array.shape)
         if array.ndim == 1:
             loss = check_real("fisher_information_loss", array)
-            return (
-                loss,
-                self._matrices,
-                loss if self._norms is None else np.hypot(self._norms, loss),
-            )
+            norms = loss if self._norms is None else np.hypot(self._norms, loss)
+            return loss, self._matrices, norms
         total = array if self._matrices is None else self._matrices + array
         return np.sqrt(_largest_eigenvalue(array)), total, self._norms
 

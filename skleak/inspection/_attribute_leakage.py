@@ -16,7 +16,7 @@ from skleak.inspection._counted import affordable, counted, held
 from skleak.inspection._pipeline import Inspected, inspected
 from skleak.inspection._selection import Unknown, read, resolved
 from skleak.inspection._table import as_table, record_labels
-from skleak.inspection.large import some_records
+from skleak.inspection.large import SomeRecords, some_records
 from skleak.utils._features import resolve_features
 from skleak.utils._records import values_withheld
 from skleak.utils._typing import IntArray
@@ -134,23 +134,14 @@ def attribute_leakage(
     >>> leakage.groupby("column")["gain"].max().round(2).to_dict()
     {'(target)': 0.88, 'age': 0.96, 'ward': 0.34}
     """
-    if is_large_source(X):
-        found = some_records(pipeline, X, y, sample_weight, records, refit_preprocessing)
-        data, chosen = found.data, found.rows
-    else:
-        data = inspected(pipeline, X, y, sample_weight)
-        chosen = None
-    if queries is not None:
-        data = through(data, queries, refit_preprocessing)
+    data, some = opened(pipeline, X, y, sample_weight, records, refit_preprocessing, queries)
     items = resolved(columns, data)
     codes = nominal_columns(nominal, data)
     check(data, refit_preprocessing)
     unknown = read(data, items, codes, refit=refit_preprocessing)
     if not refit_preprocessing:
         _check_comparable(unknown, _why_unequal(data))
-    rows, n = chosen, len(data.y) if chosen is None else found.n
-    if rows is None:
-        rows = affordable(data, unknown) if records is None else resolve_records(records, n)
+    rows, n = chosen(data, unknown, records, some)
     if records is None and len(rows) < n:
         warnings.warn(
             f"Measured for {len(rows)} of {n} records, half of them those of largest "
@@ -160,6 +151,27 @@ def attribute_leakage(
             stacklevel=2,
         )
     return leakage_table(data, unknown, rows, refit_preprocessing, records is not None)
+
+
+def opened(
+    pipeline: Any, X: Any, y: Any, sample_weight: Any, records: Any, refit: bool, queries: Any
+) -> tuple[Inspected, SomeRecords | None]:
+    """Take a pipeline apart; of a table outside memory, tell which records are in memory."""
+    some = None
+    if is_large_source(X):
+        some = some_records(pipeline, X, y, sample_weight, records, refit)
+    data = inspected(pipeline, X, y, sample_weight) if some is None else some.data
+    return data if queries is None else _through(data, queries, refit), some
+
+
+def chosen(
+    data: Inspected, unknown: Sequence[Unknown], records: Any, some: SomeRecords | None
+) -> tuple[IntArray, int]:
+    """Positions of the records to measure, (b,), of those in memory, and the number of all."""
+    if some is not None:
+        return some.rows, some.n
+    n = len(data.y)
+    return affordable(data, unknown) if records is None else resolve_records(records, n), n
 
 
 def check(data: Inspected, refit: bool) -> None:
@@ -181,7 +193,7 @@ def leakage_table(
     return as_table(measured, rows, record_labels(data.table), _assumptions(data, refit))
 
 
-def through(data: Inspected, queries: Any, refit: bool) -> Inspected:
+def _through(data: Inspected, queries: Any, refit: bool) -> Inspected:
     """Return the same pipeline as seen through its predictions for some raw records."""
     if refit:
         raise AttackNotApplicableError(

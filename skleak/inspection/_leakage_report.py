@@ -6,16 +6,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.adversary.knowledge import column_names, raw_column, resolve_records
+from skleak.adversary.knowledge import column_names, raw_column
 from skleak.influence.refit import whitened
-from skleak.inspection._attribute_leakage import check, leakage_table, nominal_columns, through
+from skleak.inspection._attribute_leakage import (
+    check,
+    chosen,
+    leakage_table,
+    nominal_columns,
+    opened,
+)
 from skleak.inspection._columns import RawColumn, with_numbers
-from skleak.inspection._counted import NO_REFIT, affordable, held
-from skleak.inspection._pipeline import Inspected, inspected
+from skleak.inspection._counted import NO_REFIT, held
+from skleak.inspection._pipeline import Inspected
 from skleak.inspection._selection import Target, Unknown, read, resolved
 from skleak.inspection._separation import encodings
 from skleak.inspection._table import record_labels
-from skleak.inspection.large import SomeRecords, some_records
+from skleak.inspection.large import SomeRecords
 from skleak.reports import LeakageReport
 from skleak.reports.in_memory import MeasuredTable, build_leakage_report
 from skleak.reports.measures import (
@@ -31,7 +37,6 @@ from skleak.reports.measures import Unknown as UnknownTarget
 from skleak.utils._features import is_single_feature, resolve_features
 from skleak.utils._records import checked_labels
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
-from skleak.utils.sources import is_large_source
 
 # Records of which the information about a number is averaged over what it might be.
 _MOST_AVERAGED = 2
@@ -119,12 +124,7 @@ def leakage_report(
     >>> report.person(17).columns["gain"].between(0.0, 1.0).all()
     np.True_
     """
-    some = None
-    if is_large_source(X):
-        some = some_records(pipeline, X, y, sample_weight, records, refit_preprocessing)
-    data = inspected(pipeline, X, y, sample_weight) if some is None else some.data
-    if queries is not None:
-        data = through(data, queries, refit_preprocessing)
+    data, some = opened(pipeline, X, y, sample_weight, records, refit_preprocessing, queries)
     found = _Asked(data, columns, nominal, records, refit_preprocessing, some)
     separations, losses = found.measured()
     state, rows = data.state, found.rows
@@ -172,13 +172,8 @@ class _Asked:
         codes = nominal_columns(nominal, data)
         check(data, refit)
         self._unknown = read(data, self._items, codes, refit=refit)
-        self._unasked, self._n = asked is None, len(data.y) if some is None else some.n
-        if some is not None:
-            self.rows = some.rows
-        elif asked is None:
-            self.rows = affordable(data, self._unknown)
-        else:
-            self.rows = resolve_records(asked, self._n)
+        self._unasked = asked is None
+        self.rows, self._n = chosen(data, self._unknown, asked, some)
         self._refitted = len(self.rows)
         self._goal = data.model._terms.noise_goal is not None
         self._present = data.state.objective.sample_weight[self.rows] > 0.0
@@ -228,10 +223,8 @@ class _Asked:
             loss, separation = self._one(unknown, str(label), table[table["column"] == k])
             separations.append(separation)
             scale = np.array([unknown.sd if unknown.kind == "number" else np.nan])
-            seen = np.isfinite(loss) | np.isinf(loss)
-            some = (
-                loss[self._present & seen] if np.any(self._present & seen) else np.full(1, np.nan)
-            )
+            seen = self._present & ~np.isnan(loss)
+            some = loss[seen] if np.any(seen) else np.full(1, np.nan)
             losses.append(loss_table(some[:, None], scale, [separation.name]))
         return separations, pd.concat(losses)
 
@@ -268,7 +261,7 @@ class _Asked:
             loss[place], distance[place] = cells["fisher_information_loss"], cells["distance"]
             from_own[place] = cells["distance_from_own"]
             notes = [note for note in cells["note"].unique() if note]
-        exact = np.isfinite(distance) | np.isinf(distance)
+        exact = ~np.isnan(distance)
         if isinstance(unknown, Target) and not np.any(exact):
             return loss, self._target_alone(unknown, name)
         if self._goal:

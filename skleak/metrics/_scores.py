@@ -198,10 +198,8 @@ def _advantage(
     success: npt.ArrayLike, baseline: npt.ArrayLike, certain: float | None = None
 ) -> FloatArray:
     """Compute the advantage; `certain` is its value at a baseline of 1, None to refuse that."""
-    s, b = (
-        check_in_range("success", success, empty=False),
-        check_in_range("baseline", baseline, empty=False),
-    )
+    s = check_in_range("success", success, empty=False)
+    b = check_in_range("baseline", baseline, empty=False)
     if certain is None and np.any(b == 1.0):
         raise ValueError(
             "`baseline` must be below 1; got 1: the secret is known without the model, so no "

@@ -70,6 +70,26 @@ def test_losses(make_fit, quantile):
     assert quantile < 1.0 or bounds[0][:, 1].max() > now
 
 
+def test_losses_where_a_target_changes(rng):
+    """With a target far off the record itself leaks most."""
+    X, rows, values = rng.normal(size=(200, 2)), np.arange(200), np.array([[0.0], [30.0]])
+    y = X @ [1.0, -1.0] + rng.normal(size=200)
+
+    def fit(i=0, value=y[0]):
+        changed = y.copy()
+        changed[i] = value
+        return PrivateLinearRegression(1.0, alpha=0.1).fit(X, changed)._confidential_state()
+
+    def measure(state):
+        return fixed_losses(state.at_noise(1.0), state.training, [Columns()])[:, 0].max()
+
+    now, (low, high) = measure(fit()), loss_brackets(fit(), rows, None, values, Columns())
+    for i in (0, 17, int(high[:, 1].argmax())):
+        for m, value in enumerate(values[:, 0]):
+            assert low[i, m] <= measure(fit(i, value)) <= high[i, m]
+        assert low[i, 1] > 2.0 * now
+
+
 @pytest.mark.parametrize("ends", [[[0.0], [1.0]], [[0.0], [0.4], [1.0]]])
 def test_distances(make_fit, ends):
     n, values, attribute = 400, np.array([[-0.5], [3.0]]), (np.array([0]), np.array(ends))

@@ -199,11 +199,8 @@ def _span(span: FloatArray, records: FloatArray) -> tuple[FloatArray, BoolArray]
 def _torn(rates: Rates, constant: BoolArray) -> Rates:
     """Rates of a scale that jumps as soon as an entry of a constant column moves by itself."""
     up, down, together = rates
-    return (
-        np.where(constant, np.inf, up),
-        np.where(constant, np.inf, down),
-        (np.where(constant, 0.0, together)),
-    )
+    up, down = np.where(constant, np.inf, up), np.where(constant, np.inf, down)
+    return up, down, np.where(constant, 0.0, together)
 
 
 # Transformers by statistics, and what differentiates them.

@@ -6,5 +6,6 @@ The only package that imports torch when it is imported: enter it late, through
 
 from skleak.neural.torch._build import build_module, torch_gradients
 from skleak.neural.torch._gradients import TorchGradients
+from skleak.neural.torch._rows import numbers
 
-__all__ = ["TorchGradients", "build_module", "torch_gradients"]
+__all__ = ["TorchGradients", "build_module", "numbers", "torch_gradients"]

@@ -72,9 +72,8 @@ class StoredPart:
         frame = self.loader.to_frame().iloc[self.start : self.stop].copy(deep=False)
         for name in frame.columns:
             if frame[name].dtype == object and infer_dtype(frame[name]) == "string":
-                frame[name] = frame[name].where(
-                    frame[name].notna(), np.nan
-                )  # before pandas 3: None
+                # Before pandas 3 missing text is None.
+                frame[name] = frame[name].where(frame[name].notna(), np.nan)
         return frame.set_axis(pd.RangeIndex(self.first, self.first + self.stop - self.start))
 
 

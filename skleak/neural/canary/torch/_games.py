@@ -16,7 +16,6 @@ from skleak.neural.canary._results import Played, Training
 from skleak.neural.canary.torch._sequence import SecretSequence
 from skleak.neural.canary.torch._tensors import (
     Parameters,
-    as_numpy,
     inner_products,
     plain_attention,
     scaled,
@@ -24,6 +23,7 @@ from skleak.neural.canary.torch._tensors import (
     standard_noise,
 )
 from skleak.neural.gradients import Clipping
+from skleak.neural.torch import numbers
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray, IntArray
 
@@ -76,8 +76,8 @@ class KnownStep:
 
         with plain_attention():
             mapped = vmap(products)(games, common)
-        squares = as_numpy(inner_products(common, common))
-        tables = zip(squares, *map(as_numpy, mapped), strict=True)
+        squares = numbers(inner_products(common, common))
+        tables = zip(squares, *map(numbers, mapped), strict=True)
         return [self._assembled(*table) for table in tables]
 
     def _assembled(
@@ -104,8 +104,8 @@ class KnownStep:
         """Inner products of released gradients with those of all candidates, (n, M)."""
         with plain_attention():
             mapped = vmap(self.sequence.logit_products, in_dims=(self.axis, 0))
-            moved = as_numpy(mapped(self.parameters, released))
-        return as_numpy(inner_products(released, self.common))[:, np.newaxis] - moved
+            moved = numbers(mapped(self.parameters, released))
+        return numbers(inner_products(released, self.common))[:, np.newaxis] - moved
 
     def log_likelihood(self, released: Parameters, clipping: Clipping) -> FloatArray:
         """Of released gradients under every candidate, for unit noise, up to a constant: (n, M)."""
@@ -118,7 +118,7 @@ class KnownStep:
         """Of the candidates under the models, (M,) or (n, M)."""
         read = self.sequence.log_probabilities
         with torch.no_grad(), plain_attention():
-            return as_numpy((read if self.axis is None else vmap(read))(self.parameters))
+            return numbers((read if self.axis is None else vmap(read))(self.parameters))
 
 
 def check_structure(start: KnownStep, rng: np.random.Generator) -> None:
@@ -132,7 +132,7 @@ def check_structure(start: KnownStep, rng: np.random.Generator) -> None:
     places = torch.as_tensor(some, device=sequence.device)
     gradients = start.gradients(sequence.candidates[places])
     each = [{name: v[i] for name, v in gradients.items()} for i in range(len(some))]
-    direct = np.stack([as_numpy(inner_products(gradients, one)) for one in each])
+    direct = np.stack([numbers(inner_products(gradients, one)) for one in each])
     allowed = _TOLERANCE * max(direct.max(), structure.gram[0, 0])
     for found in (structure.inner_products(some), start.products(gradients)):
         if not np.all(np.abs(found[:, some] - direct) <= allowed):
@@ -193,13 +193,11 @@ def _scores(
     """Train on each secret, and score all candidates by each attack, (n, M) each."""
     sequence, clipping = start.sequence, training.clipping
     tokens = sequence.candidates[torch.as_tensor(secrets, device=sequence.device)]
-    known, scores = (
-        start,
-        dict.fromkeys(attacks, np.zeros((len(secrets), len(sequence.candidates)))),
-    )
+    none = np.zeros((len(secrets), len(sequence.candidates)))
+    known, scores = start, dict.fromkeys(attacks, none)
     for _ in range(training.n_steps):
         gradients = known.gradients(tokens)
-        norms = as_numpy(inner_products(gradients, gradients)) ** 0.5
+        norms = numbers(inner_products(gradients, gradients)) ** 0.5
         clipped = scaled(gradients, torch.as_tensor(1.0 / clipping.divisor(norms)))
         released = shifted(clipped, standard_noise(gradients, generator), noise)
         if "posterior" in attacks:

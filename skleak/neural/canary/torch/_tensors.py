@@ -9,8 +9,6 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from skleak.utils._typing import FloatArray
-
 # One tensor for each trained parameter of a module, by name; of n games, a leading axis of n.
 Parameters: TypeAlias = dict[str, Tensor]
 
@@ -47,12 +45,6 @@ def standard_noise(like: Parameters, generator: torch.Generator) -> Parameters:
         k: torch.randn(v.shape, generator=generator, dtype=v.dtype, device=v.device)
         for k, v in like.items()
     }
-
-
-def as_numpy(tensor: Tensor) -> FloatArray:
-    """Copy to a float64 array."""
-    array: FloatArray = tensor.detach().cpu().double().numpy()
-    return array
 
 
 @contextmanager
