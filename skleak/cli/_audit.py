@@ -80,10 +80,7 @@ class Options:
 
 
 def audit(options: Options) -> int:
-    """Run the command.
-
-    Returns: exit code: 0, or 3 where the limit is passed.
-    """
+    """Run the command; its exit code is 0, or 3 where the limit is passed."""
     if options.membership and options.sensitive is not None:
         raise ValueError(
             "--membership and --sensitive are two audits: attackers are after who was trained on, "

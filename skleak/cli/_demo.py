@@ -27,10 +27,7 @@ _N_RELEASES = 50
 
 
 def demo(noise_scale: float, irfil: bool, out: Path) -> int:
-    """Run the command.
-
-    Returns: exit code 0.
-    """
+    """Run the command; its exit code is 0."""
     X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
     X_train, X_test, y_train, y_test = train_test_split(X.astype({"sex": int}), y, random_state=1)
     ordinary = _pipeline(Ridge(alpha=_ALPHA * len(y_train))).fit(X_train, y_train)

@@ -30,10 +30,7 @@ class Target:
         return self.model == "logistic"
 
     def check(self, values: Array, name: str) -> None:
-        """Refuse what is left of the target where the model cannot be trained on it.
-
-        Shapes: ``values`` (n,).
-        """
+        """Refuse what is left of the target, (n,), where the model cannot be trained on it."""
         if len(values) < 2:
             raise ValueError(
                 f"{len(values)} records are left that hold all that is needed; expected at least 2"

@@ -109,10 +109,7 @@ def header(schema: str) -> dict[str, Any]:
 
 
 def write(text: str, path: "str | Path | None") -> str:
-    """Write a confidential text as a UTF-8 file that only its owner may read.
-
-    Returns: the text.
-    """
+    """Write a confidential text as a UTF-8 file that only its owner may read, and return it."""
     if path is None:
         return text
     target = Path(path).expanduser().resolve()

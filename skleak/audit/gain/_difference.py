@@ -49,10 +49,7 @@ def difference_interval(
 
 
 def paired_interval(one: FloatArray, other: FloatArray, level: float, *, bounded: bool) -> Interval:
-    """Success of one attack less that of another with the same records.
-
-    Shapes: ``one``, ``other`` (n_models, n_records).
-    """
+    """Success of one attack less that of another with the same records, (n_models, n_records)."""
     return _one_sample(one - other, level, (-1.0, 1.0) if bounded else None)
 
 

@@ -66,10 +66,7 @@ class MeasuredNoise:
 
 
 def colored(noise: FloatArray, draws: FloatArray) -> FloatArray:
-    """Noise from standard normal draws.
-
-    Shapes: ``noise`` (p,) or (p, p); ``draws`` (..., p); returns (..., p).
-    """
+    """Noise (..., p) from standard normal draws (..., p); ``noise`` is (p,), or a root (p, p)."""
     return noise * draws if noise.ndim == 1 else draws @ noise.T
 
 

@@ -37,9 +37,6 @@ def audited_shape(model: PublicModel, fitted: Any, attribute: Any) -> NoiseShape
 
 
 def shape_of_fit(noise: NoiseShape, fitted: Any) -> NoiseShape:
-    """Return the shape of noise that follows the data, with its matrix for the data as they are.
-
-    Returns: confidential.
-    """
+    """Add to a shape of noise that follows the data its matrix for these. Confidential."""
     state = replace(fitted._confidential_state(), noise=noise)
     return replace(noise, matrix=noise_covariance(state))

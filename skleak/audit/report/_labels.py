@@ -9,10 +9,7 @@ from skleak.utils._typing import Array
 
 
 def with_labels(records: pd.DataFrame, table: Any) -> pd.DataFrame:
-    """Add to a table of records how each is called in the data.
-
-    Shapes: ``table`` (n, n_columns), raw records.
-    """
+    """Add to a table of records how each is called in the raw records, (n, n_columns)."""
     if "record" not in records:
         return records
     positions = records["record"].to_numpy(dtype=np.intp)

@@ -88,10 +88,7 @@ def counted_quantiles(values: FloatArray, counts: IntArray, q: Any) -> Any:
 
 
 def round_ticks(low: float, high: float) -> FloatArray:
-    """Round values between two numbers, about seven.
-
-    Returns increasing multiples of 1, 2 or 5 times a power of ten.
-    """
+    """Return about seven multiples of 1, 2 or 5 times a power of ten between two numbers."""
     step = _round_up((high - low) / 6.0)
     first, last = np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9)
     return np.arange(first, last + 1.0) * step + 0.0  # no minus zero

@@ -158,10 +158,7 @@ def play_models(
     confidence_level: float,
     seed: np.random.SeedSequence,
 ) -> Outcome:
-    """Let an attack guess that asks models, about targets drawn at random.
-
-    Returns ``hits``, ``games`` and ``rates``.
-    """
+    """Let an attack guess that asks models, about targets drawn at random: hits and rates."""
     members, guesses, scores = [], [], []
     n_targets = len(draws.encodings)
     games = max(n_releases, min(SINGLE_GAMES, n_releases * n_targets))

@@ -55,10 +55,7 @@ class PairTest:
 
 
 def pair_test(objective: Objective, rows: IntArray, targets: IntArray) -> PairTest:
-    """Models with and without each candidate, of a training set.
-
-    Shapes: ``rows`` (n_members,); ``targets`` (n_targets,).
-    """
+    """Models with and without each of the targets (n_targets,), of the members (n_members,)."""
     held = objective.take(rows)
     own = _minimizer(held)
     place = np.full(len(objective.y), -1)

@@ -198,10 +198,7 @@ def _with_last_step(fitted: Any, model: Any) -> Any:
 
 
 def dp_parameter(model: Any, state: Any) -> float:
-    """Gaussian differential privacy that an estimator states for itself; NaN where it has none.
-
-    Returns: mu.
-    """
+    """Gaussian differential privacy, mu, that an estimator states for itself; NaN for none."""
     # The game's own seed is known to no attacker, its noise scale is a number, and whoever plays
     # it knows how many records there are and which classes.
     promises = Promises(model.data_norm, frozenset({"n_samples", "sample_weight"}), tol=model.tol)
