@@ -19,5 +19,5 @@ def _together(one: Any, other: Any) -> Any:
     if isinstance(one, int):
         return one + other
     if isinstance(one, tuple):
-        return tuple(map(_together, one, other))
+        return tuple(_together(*pair) for pair in zip(one, other, strict=True))
     return one.merged(other)
