@@ -125,8 +125,10 @@ def test_numbers_of_records_that_are_not_declared_public_are_not_given(records):
     PrivateLogisticRegression(Keeps(), **PROMISES | {"public": ()}).fit(*records)
     shaped = PROMISES | {"noise_covariance": "curvature"}
     PrivateLogisticRegression(Keeps(), **shaped).fit(*records)
-    assert given[0].n_samples is None and np.isnan(given[0].unit_sensitivity)
-    assert given[1].n_samples == 40 and np.isnan(given[1].relative_step)
+    assert given[0].n_samples is None
+    assert np.isnan(given[0].unit_sensitivity)
+    assert given[1].n_samples == 40
+    assert np.isnan(given[1].relative_step)
     for problem in given:
         with pytest.raises(ValueError, match="No differential-privacy guarantee can be"):
             problem.sensitivity()
@@ -190,7 +192,8 @@ def test_a_scale_read_off_records_is_marked_wherever_it_is_read(goal, records, t
         skleak.from_json(released.to_json()).noise_scale_,
         joblib.load(tmp_path / "model").noise_scale_,
     ):
-        assert isinstance(noise, CalibratedNoise) and noise == found
+        assert isinstance(noise, CalibratedNoise)
+        assert noise == found
         again = PrivateLogisticRegression(noise, **PROMISES).fit(*records)
         with pytest.raises(NoGuaranteeError, match="read off the training records"):
             again.release(require_guarantee=True)
