@@ -19,7 +19,7 @@ from skleak.mechanisms._ladder import ladder_rung
 from skleak.mechanisms._noise_kind import NoiseKind
 from skleak.mechanisms._private_goals import EpsilonDelta, GaussianDP
 from skleak.mechanisms._reweighting import IRFIL, EvenTotal, Reweighting, as_reweighting
-from skleak.utils._calibrated import CalibratedNoise
+from skleak.utils._confidential import CalibratedNoise
 
 __all__ = [
     "IRFIL",

@@ -8,7 +8,7 @@ from sklearn.pipeline import Pipeline
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.mechanisms._goals import NoiseGoal, PublicNoiseGoal, resolve_goal
 from skleak.mechanisms._ladder import ladder_rung
-from skleak.utils._calibrated import CalibratedNoise
+from skleak.utils._confidential import CalibratedNoise
 
 
 def calibrate(

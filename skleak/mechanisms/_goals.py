@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skleak.utils._calibrated import CalibratedNoise
+from skleak.utils._confidential import CalibratedNoise
 from skleak.utils._typing import Array, FloatArray, IntArray
 from skleak.utils.summaries._selection import around_quantile
 

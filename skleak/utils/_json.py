@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skleak.utils._calibrated import CalibratedNoise
+from skleak.utils._confidential import CalibratedNoise
 from skleak.utils._typing import Array
 
 _FORMAT = "skleak"
