@@ -1,6 +1,8 @@
 """What is owed to confidential records: by estimators, by audits, and by numbers read off them."""
 
+import dis
 import threading
+import types
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -74,6 +76,15 @@ def leaves_whole(fit: F) -> F:
             raise
 
     return wrapped  # type: ignore[return-value]
+
+
+def global_names(code: types.CodeType) -> set[str]:
+    """Names of its module that a function reads, those in functions within it included."""
+    names = {
+        step.argval for step in dis.get_instructions(code) if step.opname.startswith("LOAD_GLOBAL")
+    }
+    within = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return names.union(*map(global_names, within))
 
 
 def without_ledger(estimator: Any) -> Any:
