@@ -25,6 +25,7 @@ from skleak.audit.tables._shadows import (
     likelihood_ratios,
     ranked_guesses,
     robust_shares,
+    scale_odds,
 )
 from skleak.bounds import membership_lower_bound_bounded
 from skleak.metrics import Interval, mean_interval
@@ -163,6 +164,9 @@ def _played(
             scores = likelihood_ratios(
                 scores, member, design.prior, residuals=not design.classifies
             )
+            guesses = scores > 0.0
+        elif rule == "scale":
+            scores = scale_odds(scores, member.astype(bool), design.prior)
             guesses = scores > 0.0
         elif rule == "robust":
             scores = robust_shares(scores, member, residuals=not design.classifies)

@@ -1,10 +1,12 @@
 """The game of one column: its values are guessed, or estimated where they are numbers."""
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.linalg import block_diag
 from sklearn.base import clone
 
 from skleak.adversary.hypotheses import N_NODES, adds_noise, is_linear, weight_argument
@@ -20,6 +22,7 @@ from skleak.audit.games._game import Cell, Game, Task
 from skleak.audit.games._levels import SAMPLE, seed_of
 from skleak.audit.games._private_sgd import is_private_sgd
 from skleak.audit.games._sampled import NAME, BoundsPlan, KnownBounds
+from skleak.audit.games._scale import in_one_channel
 from skleak.audit.games._secret import SecretGame
 from skleak.audit.games._trials import play_actual, play_drawn, play_drawn_errors, play_errors
 from skleak.audit.games.attribute._numbers import NumberBounds, number_bounds
@@ -32,6 +35,7 @@ from skleak.audit.games.attribute._predictions import (
 from skleak.audit.games.attribute._subject import study
 from skleak.audit.noise._shaped import ShapedNoise
 from skleak.audit.tables._design import Outcome, cell_key
+from skleak.influence.state import NoiseShape
 from skleak.utils._features import is_target
 from skleak.utils._predictions import classifies
 from skleak.utils._typing import FloatArray
@@ -82,6 +86,8 @@ def _reads_parameters(task: Task) -> bool:
 class AttributeGame(SecretGame):
     """Guess or estimate a column of every record under attack, from releases of one model."""
 
+    _numbers: NumberBounds | None = None
+
     def __init__(self, task: Task) -> None:
         self.subject = study(task)
         self.estimates = self.subject.numeric
@@ -90,6 +96,11 @@ class AttributeGame(SecretGame):
             raise ValueError(
                 "`secrets='drawn'` is not played for a number where the covariance of the noise "
                 "follows the data. Pass `secrets='actual'`."
+            )
+        if self.estimates and task.drawn and self.subject.goal is not None:
+            raise ValueError(
+                "`secrets='drawn'` is not played for a number where the noise scale follows the "
+                "records. Pass `secrets='actual'`, or numbers as `noise_scales`."
             )
         model = self.subject.model
         self._classifies = classifies(model, task.y)
@@ -131,15 +142,18 @@ class AttributeGame(SecretGame):
         """Fit the attacks, check the noise, and decide whose bounds are computed."""
         super().prepare(entropy)
         if self.subject.posterior is not None:
-            self._numbers = NumberBounds.of(self.subject.posterior)
+            if not self.subject.uncounted:
+                self._numbers = NumberBounds.of(self.subject.posterior)
             return
         subject, design = self.subject, self.design
         points, shapes = subject.white_box.encodings_, subject.shapes
         places = points if shapes is not None else subject.noise.whitened(points)
+        if subject.scales is not None:
+            places, self._same = in_one_channel(places, subject.scales, design.noise_scales[-1])
         rest = (design.bounds, shapes, subject.unit_eta, design.noise_scales)
         self._known = KnownBounds.of(places, subject.prior, *rest)
         seed = seed_of(entropy, 0, SAMPLE)
-        self._plan = BoundsPlan.of(*points.shape, shaped=shapes is not None, seed=seed)
+        self._plan = BoundsPlan.of(*places.shape, shaped=shapes is not None, seed=seed)
 
     def phase(self, key: str) -> tuple[str, int]:
         """Return the phase of a cell; bounds count the records of their own cell."""
@@ -158,7 +172,7 @@ class AttributeGame(SecretGame):
 
     def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
         """Return the outcomes with the bounds of every noise level as one."""
-        if self.estimates:
+        if self.estimates or self.subject.uncounted:
             return outcomes
         whole = dict(outcomes)
         for scale in self.design.noise_scales:
@@ -178,14 +192,46 @@ class AttributeGame(SecretGame):
         if self.estimates:
             return self._estimations(scale, rest)
         points = subject.white_box.encodings_
-        cells = self._plan.cells(self._known, scale, success_bounds)
+        cells: dict[str, Cell] = {}
+        if not subject.uncounted:
+            cells |= self._plan.cells(self._known, scale, success_bounds)
         if not self.design.drawn:
-            return cells | self._each(play_actual, subject.noiseless, subject.secrets, *rest)
+            cells |= self._each(play_actual, subject.noiseless, subject.secrets, *rest)
+            return cells | self._seeing(play_actual, noise, *rest[1:])
         played: Any = noise
+        if subject.scales is not None:
+            ratio = np.where(np.isnan(subject.scales), scale, subject.scales) / scale
+            unit = np.eye(points.shape[2])
+            played = ShapedNoise.of(ratio[:, :, None, None] ** 2 * unit, unit, noise)
         if subject.shapes is not None:
             played = ShapedNoise.of(subject.shapes, subject.noise.matrix_root, noise)
         known = (points, subject.values, subject.prior, played, *rest[1:])
-        return cells | self._each(play_drawn, *known)
+        cells |= self._each(play_drawn, *known)
+        return cells | self._seeing(play_drawn, noise, *rest[1:])
+
+    def _seeing(
+        self, play: Callable[..., Outcome], noise: FloatArray, *rest: Any
+    ) -> dict[str, Cell]:
+        """Return the cell of the white box where it sees a noise scale that tells of values."""
+        subject, points = self.subject, self.subject.white_box.encodings_
+        names = [name for name, attack in self.attacks.items() if attack is subject.white_box]
+        if subject.scales is None or not names:
+            return {}
+        seen, _ = in_one_channel(points, subject.scales, rest[0])
+        p = points.shape[2]
+        wide = np.zeros((p + 1, p + 1))
+        wide[:p, :p] = np.diag(noise) if noise.ndim == 1 else noise
+        wide[p, p] = rest[0]
+        shape = subject.noise
+        if shape.matrix is not None and not shape.is_identity:
+            shape = NoiseShape.of(block_diag(shape.matrix, 1.0), p + 1)
+        attack = copy.copy(subject.white_box)
+        attack.encodings_, attack._noise, attack._points = seen, shape, shape.whitened(seen)
+        if play is play_drawn:
+            known = (seen, subject.values, subject.prior, wide, *rest)
+            return dict.fromkeys(names, (play, (attack, *known)))
+        own = np.append(subject.noiseless, 0.0)
+        return dict.fromkeys(names, (play, (attack, own, subject.secrets, wide, *rest)))
 
     def _each(self, play: Callable[..., Outcome], *known: Any) -> dict[str, Cell]:
         """Return a cell for each attack, which `play` takes first."""
@@ -195,8 +241,10 @@ class AttributeGame(SecretGame):
         """Return the cells of one noise level about a quantity; `rest` ends in the seed."""
         subject, numbers, seed = self.subject, self._numbers, rest[-1]
         own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 0))
-        cells: dict[str, Cell] = {NAME: (number_bounds, (numbers, scale, own))}
-        if self.design.drawn:
+        cells: dict[str, Cell] = {}
+        if numbers is not None:
+            cells[NAME] = number_bounds, (numbers, scale, own)
+        if self.design.drawn and numbers is not None:
             raw = replace(numbers.encodings, points=subject.white_box.encodings_)
             return cells | self._each(play_drawn_errors, raw, *rest)
         truth = subject.secrets.reshape(-1, 1)
