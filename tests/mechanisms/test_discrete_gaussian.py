@@ -155,7 +155,9 @@ class TestPowersOfTwo:
         weights = np.exp(np.array(weights))
         survival = np.cumsum(weights[::-1])[::-1] / weights.sum()
         floors = _discrete_gaussian._survival_floors()
-        np.testing.assert_allclose(floors[::-1] / 2.0**64, survival[1:11], rtol=1e-14, atol=2.0**-64)
+        np.testing.assert_allclose(
+            floors[::-1] / 2.0**64, survival[1:11], rtol=1e-14, atol=2.0**-64
+        )
         for k, floor in enumerate(floors[::-1], start=1):
             if floor > 0:
                 beside = np.array([floor - np.uint64(1), floor + np.uint64(1)])

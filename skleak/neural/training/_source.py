@@ -29,7 +29,7 @@ class Source(ABC):
         """Return the standard normal numbers, (size,), in floating point."""
 
     def integers(self, log2_scale: int, size: int) -> IntArray:
-        """Normal numbers of standard deviation ``2^log2_scale``, rounded, (size,)."""
+        """Return normal numbers of standard deviation ``2^log2_scale``, rounded, (size,)."""
         return np.rint(np.ldexp(self.normal(size), log2_scale)).astype(np.int64)
 
     @abstractmethod
@@ -59,7 +59,7 @@ class SecretSource(Source):
         return np.asarray(signs * ndtri(tail))
 
     def integers(self, log2_scale: int, size: int) -> IntArray:
-        """Discrete Gaussian numbers of that scale, drawn exactly, (size,)."""
+        """Return discrete Gaussian numbers of that scale, drawn exactly, (size,)."""
         return dyadic_discrete_gaussian(log2_scale, size)
 
     def uniform(self, size: int) -> FloatArray:
