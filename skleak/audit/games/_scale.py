@@ -157,7 +157,7 @@ def replaced_target(objective: Objective, target: int, value: float) -> Objectiv
 def in_one_channel(
     encodings: FloatArray, scales: FloatArray, noise_scale: float
 ) -> tuple[FloatArray, BoolArray]:
-    """Encodings whose Gaussian channel at one noise scale tells what release and scale tell.
+    """Return encodings whose channel at one noise scale tells what release and scale tell.
 
     Shapes: ``encodings`` (n_targets, n_values, p); ``scales`` (n_targets, n_values), that of each
     hypothesis; returns (n_targets, n_values, p + 1), the further coordinate being 0 where the scale

@@ -1,6 +1,5 @@
 """The game of one column: its values are guessed, or estimated where they are numbers."""
 
-import copy
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -226,8 +225,8 @@ class AttributeGame(SecretGame):
         shape = subject.noise
         if shape.matrix is not None and not shape.is_identity:
             shape = NoiseShape.of(block_diag(shape.matrix, 1.0), p + 1)
-        attack = copy.copy(subject.white_box)
-        attack.encodings_, attack._noise, attack._points = seen, shape, shape.whitened(seen)
+        attack = type(subject.white_box)._of_encodings(seen, subject.values, subject.prior, shape)
+        attack._kind = subject.white_box._kind
         if play is play_drawn:
             known = (seen, subject.values, subject.prior, wide, *rest)
             return dict.fromkeys(names, (play, (attack, *known)))

@@ -58,7 +58,8 @@ def play_release(
     but for members; ``separation``, likewise, the distance of models with and without; ``dp``
     (success that differential privacy allows), ``gap`` (mean normalised loss of non-members less
     that of members), ``off`` (distance of the parameters from what the exact test takes for those
-    without noise), ``scale`` (of the noise) and ``utility``, of shape (n_levels,); ``noiseless``, a utility.
+    without noise), ``scale`` (of the noise) and ``utility``, of shape (n_levels,); ``noiseless``,
+    a utility.
     """
     seeds = {
         stream: np.random.SeedSequence(entropy, spawn_key=(release, stream))
