@@ -1,5 +1,7 @@
 """The check of any mechanism's claim: planted faults are found, and honest claims are kept."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from helpers import mostly_slow
@@ -258,3 +260,9 @@ def test_releases_far_off_are_wrong_and_no_error():
 def test_claims_that_cannot_be_tested(arguments, error, message, rng):
     with pytest.raises(error, match=message):
         check_noise(**({"releases": rng.normal(size=(9, 2))} | arguments))
+
+
+def test_the_guide_states_the_number_of_fits():
+    page = (Path(__file__).parents[2] / "docs/theory/audits.md").read_text()
+    numbers = " | ".join(str(fits_needed(p)) for p in SIZES)
+    assert f"| fits at each noise scale | {numbers} |" in page
