@@ -161,8 +161,8 @@ def play_errors(
     (p, p), or the releases; returns ``mse_by_release``, mean over targets; ``mse``, ``variance``
     and ``squared_bias`` of each target; ``bound``; ``games``; ``exact``, as in `play_actual`; and
     over the targets whose bound is sharp (at most a tenth of the spread) ``ratio``, median of the
-    error over the bound; ``ratio_by_release``, mean of it in each release; ``bias_over_noise``, median
-    of the squared mean error over the variance of a mean of so many releases.
+    error over the bound; ``ratio_by_release``, mean of it in each release; ``bias_over_noise``,
+    median of the squared mean error over the variance of a mean of so many releases.
     """
     generator = np.random.default_rng(seed)
     usable = (bound > 0.0) & (bound <= _SHARP * spread)
@@ -209,8 +209,8 @@ def play_drawn_errors(
 
     As `play_drawn`. Shapes: ``noise`` (p,) or (p, p), or the releases; returns ``mse_by_release``,
     mean errors of games that are independent; ``mse`` of each target, NaN where not each plays its
-    own games; ``games``, and the rest of `play_errors`, NaN where the bias of drawn numbers has no meaning;
-    ``removed``: the number of games, and sums over them of what the attack removes from the squared
+    own games; ``games``, and the rest of `play_errors`, NaN where the bias of drawn numbers has no
+    meaning; ``removed``: the number of games, and sums over them of what the attack removes from the squared
     error of the mean of the prior, of that error less the variance, their squares and products.
     """
     generator = np.random.default_rng(seed)
