@@ -24,6 +24,7 @@ from skleak.utils._typing import FloatArray
 _CONFIDENTIAL = (
     "_runs",
     "_charged",
+    "_charged_steps",
     "_totals",
     "history_",
     "fisher_information_loss_",
@@ -44,6 +45,7 @@ class ReleasableSGD(PrivateSGDParameters):
     _plan: Plan
     _runs: list[Run]
     _charged: float
+    _charged_steps: int
     _gradients: Gradients
     _totals: "Totals | None"
 
@@ -274,8 +276,16 @@ class ReleasableSGD(PrivateSGDParameters):
         before = self._charged if np.isfinite(self._charged) else 0.0
         charge = np.sqrt(np.maximum(losses**2 - before**2, 0.0))
         described = provenance(self, n_steps) | {"accounting": self.leakage_scope_}
-        ledger.record("default", charge, description=described, aligned=False)
-        self._charged = total
+        # Of steps that come later the mu is that of these alone: mus compose.
+        new, size = n_steps - self._charged_steps, self._runs[0].training.gradients.n_parameters
+        ledger.record(
+            self.ledger_dataset,
+            charge,
+            mu=self._plan.gaussian_mu(new, size),
+            description=described,
+            aligned=False,
+        )
+        self._charged, self._charged_steps = total, n_steps
 
     def release(self, *, require_guarantee: bool = False, real_arithmetic: bool = False) -> Any:
         """Return what may be published: the trained model and public numbers.
