@@ -83,7 +83,9 @@ def audits(problem, attack, n):
     for k in range(N_POOL // n):
         part = outcomes[n * k : n * (k + 1)]
         own = [o | {name: o[name][[place]] for name in ("scores", "guesses")} for o in part]
-        found.append(membership_results(small, {release_key(r): each for r, each in enumerate(own)}))
+        found.append(
+            membership_results(small, {release_key(r): each for r, each in enumerate(own)})
+        )
     return pd.concat(found, ignore_index=True)
 
 

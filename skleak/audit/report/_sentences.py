@@ -141,7 +141,7 @@ def _rarely_wrong(found: Finding) -> str:
     # The lower limit holds for the best of several attacks, too.
     ranked = f"It is the best of the attacks played: surely {percent(found['least'])} or more."
     if found["by"] == "auc":
-        area = measured({end: found[f"auc_{end}"] for end in ("low", "high")})
+        area = measured(Finding("auc", {end: found[f"auc_{end}"] for end in ("low", "high")}))
         ranked = (
             f"By no attack played is this surely 2%, and {name} is the best by another measure: it "
             f"scores a member above a non-member in {area(found['auc_value'])} of all pairs, "

@@ -72,8 +72,8 @@ def rates(
     release, record = np.nonzero(attacked)
     values, truth = scores[release, record], member[release, record]
     if np.isnan(values).any() and guesses is not None:
-        found = rates(guesses.astype(float), member, attacked, level, n_attacks)
-        return Rates(tpr_least=found.tpr_least, auc_least=found.auc_least)
+        blind = rates(guesses.astype(float), member, attacked, level, n_attacks)
+        return Rates(tpr_least=blind.tpr_least, auc_least=blind.auc_least)
     if np.isnan(values).any() or not 0 < truth.sum() < len(truth):
         return Rates()
     order = np.argsort(-values, kind="stable")
@@ -90,17 +90,17 @@ def rates(
         counts = np.bincount(generator.integers(n, size=n), minlength=n).astype(float)
         resampled.append(_found(counts[release], truth, ends, levels))
     found = np.array(_found(ones, truth, ends, levels))
-    known = found, np.array(resampled), n
 
     def limits(tail: float) -> FloatArray:
         within = [_independent(truth, ends, rate, tail) for rate in levels]
-        return np.clip(_widened(*known, np.array(within).T, tail), 0.0, 1.0)
+        return np.clip(_widened(found, np.array(resampled), n, np.array(within).T, tail), 0.0, 1.0)
 
     tail, split = 0.5 * (1.0 - level), (1.0 - level) / max(n_attacks, 2)
     parts = np.full((len(TPR), 3), np.nan)
     parts[: len(levels)] = np.column_stack([found, *limits(tail)])
     area, least = (_area(truth, ends, release, n, each) for each in (tail, split))
-    return Rates(*parts[0], *area, *parts[1], limits(split)[0, 0], least.low)
+    first, rest = (part.tolist() for part in parts)
+    return Rates._make([*first, *area, *rest, float(limits(split)[0, 0]), least.low])
 
 
 def _widened(
@@ -144,8 +144,8 @@ def _area(truth: Array, ends: Array, release: Array, n: int, tail: float) -> Int
     right = np.where(truth, 1.0 - above / false[-1], above / true[-1])
     area = float(right[truth].mean())
     share = (right - area) / np.where(truth, true[-1], false[-1])
-    own = area + n * np.bincount(release, weights=share, minlength=n)
-    return share_interval(own, min(true[-1], false[-1]), 1.0 - 2.0 * tail)
+    own = n * np.bincount(release, weights=share, minlength=n)
+    return share_interval(area + own.astype(np.float64), min(true[-1], false[-1]), 1.0 - 2.0 * tail)
 
 
 def share_interval(values: FloatArray, n_outcomes: float, level: float) -> Interval:
