@@ -294,7 +294,7 @@ def test_a_refused_step_leaves_nothing(data, tmp_path):
     X, y = data
     # Losses follow the secret draws: the ceiling is far above those of one fit.
     first = _model(random_state=None).fit(X, y).fisher_information_loss_.max()
-    ledger = LeakageLedger(tmp_path / "ledger.db", max_leakage=4.0 * float(first))
+    ledger = LeakageLedger(tmp_path / "ledger.db", max_leakage=4.0 * float(first) * 8.0, units=8.0)
     model = _model(random_state=None, ledger=ledger).fit(X, y)
     for _ in range(1000):
         before, steps = model.predict_proba(X), model.n_steps_
