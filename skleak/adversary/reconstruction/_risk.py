@@ -88,7 +88,8 @@ class NumberEncodings:
     def _bayes(
         self, i: int, noise_scale: float, generator: np.random.Generator
     ) -> tuple[float, float]:
-        points = self.points[i] - self.points[i].mean(axis=0)
+        # From one of them: encodings that are all the same stay so.
+        points = self.points[i] - self.points[i][0]
         if points.shape[1] > N_NODES:
             points = np.linalg.qr(points.T)[1].T
         series = chebyshev_coefficients() @ points
@@ -135,7 +136,7 @@ def mean_information(
         where = places(nodes, low[some], high[some])
         terms = chebyshev.chebvander(where, N_NODES - 2) @ slopes
         moments = np.matmul((terms * weights[:, :, None]).swapaxes(1, 2), terms)
-        own = points[some] - points[some].mean(axis=1, keepdims=True)
+        own = points[some] - points[some][:, :1]
         gram = np.matmul(own, own.swapaxes(1, 2))
         series = np.einsum("km,tmp->tkp", chebyshev_coefficients(), own)
         doubt = truncation_error(np.linalg.norm(series, axis=2))
