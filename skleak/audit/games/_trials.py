@@ -210,8 +210,9 @@ def play_drawn_errors(
     As `play_drawn`. Shapes: ``noise`` (p,) or (p, p), or the releases; returns ``mse_by_release``,
     mean errors of games that are independent; ``mse`` of each target, NaN where not each plays its
     own games; ``games``, and the rest of `play_errors`, NaN where the bias of drawn numbers has no
-    meaning; ``removed``: the number of games, and sums over them of what the attack removes from the squared
-    error of the mean of the prior, of that error less the variance, their squares and products.
+    meaning; ``removed``: the number of games, and sums over them of what the attack removes from
+    the squared error of the mean of the prior, of that error less the variance, their squares and
+    products.
     """
     generator = np.random.default_rng(seed)
     n_targets, _, p = numbers.points.shape
