@@ -4,6 +4,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
@@ -26,6 +27,7 @@ from skleak.utils._typing import FloatArray
 _CONFIDENTIAL = (
     "_runs",
     "_charged",
+    "_charged_steps",
     "_totals",
     "history_",
     "fisher_information_loss_",
@@ -46,6 +48,7 @@ class ReleasableSGD(PrivateSGDParameters):
     _plan: Plan
     _runs: list[Run]
     _charged: float
+    _charged_steps: int
     _gradients: Gradients
     _totals: "Totals | None"
 
@@ -278,15 +281,27 @@ class ReleasableSGD(PrivateSGDParameters):
         before = self._charged if np.isfinite(self._charged) else 0.0
         charge = np.sqrt(np.maximum(losses**2 - before**2, 0.0))
         described = provenance(self, n_steps) | {"accounting": self.leakage_scope_}
-        ledger.record("default", charge, description=described, aligned=False, units=units or {})
-        self._charged = total
+        # Of steps that come later the mu is that of these alone: mus compose.
+        new, size = n_steps - self._charged_steps, self._runs[0].training.gradients.n_parameters
+        ledger.record(
+            self.ledger_dataset,
+            charge,
+            mu=self._plan.gaussian_mu(new, size),
+            description=described,
+            aligned=False,
+            units=units or {},
+        )
+        self._charged, self._charged_steps = total, n_steps
 
     def _largest_width(self, ledger: LeakageLedger) -> float:
         """Largest of the ledger's units: losses times it are no less than those in the units."""
-        training = self._runs[0].training
-        X, y = np.reshape(training.X, (len(training.X), -1)), np.asarray(training.y)
-        names = feature_labels(getattr(self, "feature_names_in_", None), X.shape[1])
-        spans = np.append(np.ptp(X, axis=0), np.ptp(y))
+        X, y = self._runs[0].training.X, self._runs[0].training.y
+        if sparse.issparse(X):
+            columns = (X.max(axis=0) - X.min(axis=0)).toarray().ravel()
+        else:
+            columns = np.ptp(X.reshape(len(X), -1), axis=0)
+        names = feature_labels(getattr(self, "feature_names_in_", None), len(columns))
+        spans = np.append(columns, np.ptp(y))
         widths = ledger.widths(names, spans, classifies=is_classifier(self))
         if widths is None:
             return 1.0

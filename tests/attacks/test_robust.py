@@ -6,6 +6,7 @@ from helpers import mostly_slow
 from joblib import parallel_config
 from scipy.special import expit
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import roc_auc_score
@@ -62,7 +63,7 @@ def test_likelihoods_of_regressors_are_those_of_residuals(offline, rng):
     y = X @ [1.0, 2.0, 0.5] + rng.normal(size=90)
     model = Ridge().fit(X[:25], y[:25])
     method = "offline" if offline else "online"
-    attack = robust(Ridge(), method=method, interpolation=0.3)
+    attack = robust(Ridge(), method=method, interpolation=0.3, gamma=2.0)
     attack.fit(X[:50], y[:50], X[50:], y[50:])
     scores, inside = attack._models.scores, attack._models.trained_on
     assert inside[:, :50].any() != offline
@@ -155,7 +156,9 @@ def test_models_that_do_not_leak_give_nothing_away(rng):
     assert np.isfinite(found).all()
     zero = DecisionTreeRegressor().fit(X, np.zeros(160))
     attack = robust(DecisionTreeRegressor(), 2).fit(X, np.zeros(160))
-    np.testing.assert_allclose(attack.decision_function(zero), 0.0, atol=1e-8)
+    # All are equal: each dominates all others, and none stands out.
+    np.testing.assert_allclose(attack.decision_function(zero), 1.0, atol=1e-8)
+    assert np.ptp(attack.decision_function(zero)) == 0.0
 
 
 def test_weights_jobs_and_labels(rng):
@@ -206,3 +209,21 @@ def test_two_models_do_what_laws_of_their_own_do_with_sixty_four(rng):
         rates.append(attack.fit(X, y).true_positive_rate(models, member, 0.001))
     assert rates[0] > 0.8 * rates[1]
     assert rates[0] > 2.0 * rates[2]
+
+
+@pytest.mark.slow
+def test_models_compare_better_where_a_ratio_need_not_be_twice_another(rng):
+    """Two reference models of forests on digits, and several models under attack, pooled."""
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:300] / 16.0, y[:300]
+    member = rng.random((6, 300)) < 0.5
+    forest = RandomForestClassifier(30, random_state=0)
+    models = [clone(forest).fit(X[row], y[row]) for row in member]
+    usual, strict = (
+        roc_auc_score(
+            member.ravel(), robust(forest, 2, **options).fit(X, y).decision_function(models).ravel()
+        )
+        for options in ({}, {"gamma": 2.0})
+    )
+    # Areas of 900 members and others each are known to 0.01 or better.
+    assert usual > strict + 0.01

@@ -52,6 +52,8 @@ def build_report(
         "labels": label_meaning(None if game.task.outside else table),
         "max_advantage": float(auditor.max_advantage),
     }
+    if game.unseen:
+        settings["unseen"] = True
     report = AuditReport(
         estimator=_name(auditor.estimator),
         attribute=_attribute(game.task.attribute, table),
@@ -96,6 +98,7 @@ def fingerprint(auditor: Any, game: Game) -> dict[str, str]:
         "noise_scales": repr(design.noise_scales),
         "n_releases": repr(design.n_releases),
         "secrets": task.secrets,
+        "releases": repr(own.get("releases")),
         "prior": joblib_hash(auditor.prior),
         "bounds": repr(design.bounds),
         "values": joblib_hash(own.get("values")),

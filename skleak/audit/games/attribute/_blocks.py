@@ -11,7 +11,6 @@ from sklearn.pipeline import Pipeline
 
 from skleak.adversary.hypotheses import (
     changed_columns,
-    check_seen,
     check_weights_known,
     last_step,
     model_parameters,
@@ -124,6 +123,12 @@ class BlocksGame(TabledGame):
                 "own, which is audited in memory only. Audit a random sample of some thousands of "
                 "records as a DataFrame, or choose isotropic noise or a matrix."
             )
+        if task.releases == "fitted":
+            raise AttackNotApplicableError(
+                "`releases='fitted'` trains anew for each game, on records in memory. Pass "
+                "`releases='auto'`, or audit a random sample of some thousands of records as a "
+                "DataFrame."
+            )
         if not task.drawn:
             raise AttackNotApplicableError(
                 "`secrets='actual'` attacks all records as they are at once; records outside "
@@ -214,7 +219,6 @@ class BlocksGame(TabledGame):
         table = self._encoder.table(rows.table)
         candidates = self._encoder.candidates(rows.table, outside.index, outside.values)
         columns = changed_columns(table, candidates)
-        check_seen(columns)
         prepare_candidates(self._state, len(design.targets) * n_values)
         self._known = KnownGame(
             encoder=self._encoder,

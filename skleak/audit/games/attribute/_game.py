@@ -17,13 +17,20 @@ from skleak.attacks import (
     PriorAttack,
 )
 from skleak.audit.games._bounds import success_bounds
+from skleak.audit.games._fitted import FittedReleases
 from skleak.audit.games._game import Cell, Game, Task
 from skleak.audit.games._levels import SAMPLE, seed_of
 from skleak.audit.games._private_sgd import is_private_sgd
 from skleak.audit.games._sampled import NAME, BoundsPlan, KnownBounds
 from skleak.audit.games._scale import in_one_channel
 from skleak.audit.games._secret import SecretGame
-from skleak.audit.games._trials import play_actual, play_drawn, play_drawn_errors, play_errors
+from skleak.audit.games._trials import (
+    draw_secrets,
+    play_actual,
+    play_drawn,
+    play_drawn_errors,
+    play_errors,
+)
 from skleak.audit.games.attribute._numbers import NumberBounds, number_bounds
 from skleak.audit.games.attribute._predictions import (
     BLACK_BOXES,
@@ -37,7 +44,7 @@ from skleak.audit.tables._design import Outcome, cell_key
 from skleak.influence.state import NoiseShape
 from skleak.utils._features import is_target
 from skleak.utils._predictions import classifies
-from skleak.utils._typing import FloatArray
+from skleak.utils._typing import Array, FloatArray, IntArray
 
 # Trainings that find what a model without noise tells, of which nobody has asked for parameters.
 _MOST_TRAININGS = 4000
@@ -91,6 +98,9 @@ class AttributeGame(SecretGame):
         self.subject = study(task)
         self.estimates = self.subject.numeric
         self.kind = "numeric" if self.estimates else "categorical"
+        points, shapes = self.subject.white_box.encodings_, self.subject.shapes
+        made = [points] if shapes is None else [points, shapes]
+        self.unseen = all(bool((each == each[:, :1]).all()) for each in made)
         if self.estimates and task.drawn and self.subject.white_box._shaped is not None:
             raise ValueError(
                 "`secrets='drawn'` is not played for a number where the covariance of the noise "
@@ -140,20 +150,33 @@ class AttributeGame(SecretGame):
 
     def prepare(self, entropy: list[int]) -> None:
         """Fit the attacks, check the noise, and decide whose bounds are computed."""
+        if self.subject.posterior is not None and not self.subject.uncounted:
+            self._numbers = NumberBounds.of(self.subject.posterior)
         super().prepare(entropy)
-        if self.subject.posterior is not None:
-            if not self.subject.uncounted:
-                self._numbers = NumberBounds.of(self.subject.posterior)
+        if self.estimates:
             return
         subject, design = self.subject, self.design
         points, shapes = subject.white_box.encodings_, subject.shapes
-        places = points if shapes is not None else subject.noise.whitened(points)
+        places = points
+        if shapes is None:
+            same = (points == points[:, :1]).all(axis=2, keepdims=True)
+            places = subject.noise.whitened(points)
+            places = np.where(same, places[:, :1], places)
         if subject.scales is not None:
-            places, self._same = in_one_channel(places, subject.scales, design.noise_scales[-1])
+            places, _ = in_one_channel(places, subject.scales, design.noise_scales[-1])
         rest = (design.bounds, shapes, subject.unit_eta, design.noise_scales)
         self._known = KnownBounds.of(places, subject.prior, *rest)
         seed = seed_of(entropy, 0, SAMPLE)
         self._plan = BoundsPlan.of(*places.shape, shaped=shapes is not None, seed=seed)
+
+    def drawn(self, targets: IntArray, generator: np.random.Generator) -> tuple[int, Array, Array]:
+        """Draw secrets of targets: their column, positions among the values or numbers, values."""
+        subject = self.subject
+        if self._numbers is not None:
+            numbers = self._numbers.encodings.prior.take(targets).draw(1, generator)[0]
+            return subject.index, numbers, numbers
+        secrets = draw_secrets(subject.prior[targets], 1, generator)[0]
+        return subject.index, secrets, subject.values[secrets]
 
     def phase(self, key: str) -> tuple[str, int]:
         """Return the phase of a cell; bounds count the records of their own cell."""
@@ -184,7 +207,7 @@ class AttributeGame(SecretGame):
         return whole
 
     def games(
-        self, scale: float, noise: FloatArray, seed: np.random.SeedSequence
+        self, scale: float, noise: FloatArray | FittedReleases, seed: np.random.SeedSequence
     ) -> Mapping[str, Cell]:
         """Return the cells of one noise level: all attacks, and bounds on guesses."""
         subject = self.subject
@@ -199,23 +222,23 @@ class AttributeGame(SecretGame):
             cells |= self._each(play_actual, subject.noiseless, subject.secrets, *rest)
             return cells | self._seeing(play_actual, noise, *rest[1:])
         played: Any = noise
-        if subject.scales is not None:
+        if subject.scales is not None and isinstance(noise, np.ndarray):
             ratio = np.where(np.isnan(subject.scales), scale, subject.scales) / scale
             unit = np.eye(points.shape[2])
             played = ShapedNoise.of(ratio[:, :, None, None] ** 2 * unit, unit, noise)
-        if subject.shapes is not None:
+        if subject.shapes is not None and not isinstance(noise, FittedReleases):
             played = ShapedNoise.of(subject.shapes, subject.noise.matrix_root, noise)
         known = (points, subject.values, subject.prior, played, *rest[1:])
         cells |= self._each(play_drawn, *known)
         return cells | self._seeing(play_drawn, noise, *rest[1:])
 
     def _seeing(
-        self, play: Callable[..., Outcome], noise: FloatArray, *rest: Any
+        self, play: Callable[..., Outcome], noise: FloatArray | FittedReleases, *rest: Any
     ) -> dict[str, Cell]:
         """Return the cell of the white box where it sees a noise scale that tells of values."""
         subject, points = self.subject, self.subject.white_box.encodings_
         names = [name for name, attack in self.attacks.items() if attack is subject.white_box]
-        if subject.scales is None or not names:
+        if subject.scales is None or not names or isinstance(noise, FittedReleases):
             return {}
         seen, _ = in_one_channel(points, subject.scales, rest[0])
         p = points.shape[2]

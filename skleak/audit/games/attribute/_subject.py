@@ -40,6 +40,7 @@ from skleak.utils._typing import Array, FloatArray, IntArray
 class AttributeSubject(SecretSubject):
     """A secret column. Confidential."""
 
+    index: int  # of the secret column, or that of the target
     values: Array  # candidate values, (n_values,); empty for a quantity
     prior: FloatArray  # of every target, (n_targets, n_values)
     # Fitted, with the parameters without noise under every value.
@@ -105,6 +106,7 @@ def study(task: Task) -> AttributeSubject:
         "targets": known.targets,
         "secrets": known.truth,
         "white_box": white_box,
+        "index": known.secret.index,
         "values": known.values,
         "prior": known.prior,
         "baseline": known.baseline,
@@ -138,6 +140,7 @@ def study(task: Task) -> AttributeSubject:
         **shared,
         **_columns_loss(fitted, candidates, rows, noise),
         hypotheses=Hypotheses.near(white_box.encodings_[everyone, codes]),
+        directions=_directions(white_box.encodings_, codes),
         shapes=None if white_box._shaped is None else white_box._shaped.shapes,
     )
 
@@ -155,6 +158,8 @@ def _scales(
     model, goal = last_step(task.estimator), goal_of(task.estimator, task.noise_scales)
     if not isinstance(goal, NoiseGoal):
         return {"uncounted": CALIBRATED}
+    if task.fitted:
+        return {"uncounted": "the fits that are played have the noise scale of all records"}
     if white_box._shaped is not None:
         return {"uncounted": "the covariance of the noise follows the records as well"}
     if task.refit_preprocessing or not public.has_closed_form:
@@ -178,6 +183,14 @@ def _scales(
     return {"scales": scale.with_values(rows, change, len(values))}
 
 
+def _directions(encodings: FloatArray, codes: IntArray) -> FloatArray:
+    """Differences between the parameters of true values and of all others, (n_directions, p)."""
+    n_targets, n_values, p = encodings.shape
+    others = np.arange(n_values) != codes[:, None]
+    own = encodings[np.arange(n_targets), codes]
+    return np.asarray((encodings - own[:, None])[others].reshape(-1, p))
+
+
 def _quantity(
     shared: dict[str, Any], column: FloatArray, slope: FloatArray | None
 ) -> AttributeSubject:
@@ -196,6 +209,7 @@ def _quantity(
     return AttributeSubject(
         **shared,
         hypotheses=Hypotheses.near(*at_truth(nodes, low, high, truth)),
+        directions=nodes[:, -1] - nodes[:, 0],
         unit_eta=unit_eta,
         information=information,
     )
@@ -216,6 +230,8 @@ def _columns_loss(
     rows = take_rows(state.objective.X, targets)
     tables = [plain_table(table) for table in candidates]
     columns = changed_columns(rows, tables)
+    if not len(columns):
+        return {"unit_eta": np.zeros(len(targets))}
     sums = np.stack([np.ravel(table[:, columns].sum(axis=1)) for table in tables])
     one_hot = len(columns) > 1 and bool(np.allclose(sums, 1.0))
     block = Columns(columns, constrained=one_hot)

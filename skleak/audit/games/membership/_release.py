@@ -28,6 +28,7 @@ from skleak.audit.games.membership._subject import (
     MembershipSubject,
     normalized_losses,
 )
+from skleak.audit.noise._mechanism import released_parameters
 from skleak.audit.tables._design import Outcome
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.mechanisms import NoiseGoal, ladder_rung
@@ -88,9 +89,9 @@ def play_release(
         if subject.goal is not None:
             level = outcome["scale"][k] = float(last_step(fitted).noise_scale_)
         if test is not None:
-            released = model_parameters(fitted)
             if subject.scale is not None and not subject.uncounted:
                 test = test.told_apart(subject.scale.without(rows, subject.targets) != level)
+            released = released_parameters(model, len(test.own))
             odds = test.log_odds(released, level, subject.prior)
             outcome["off"][k] = np.linalg.norm(released - test.own)
         view.answer(outcome, k, model, odds)
