@@ -62,9 +62,10 @@ def curve_advantage(
         two is returned.
     between : {"below", "linear"}, default="below"
         What is taken between points: for "below" the least that a convex curve through them can
-        be, which the curve has to be (the smallest of several curves is not); for "linear" the straight line, which is right for the corners of a polygon that is a
-        curve or lies below one (a discrete privacy loss), and too high, hence too optimistic, for
-        points of a smooth curve.
+        be, which the curve has to be (the smallest of several curves is not); for "linear" the
+        straight line, which is right for the corners of a polygon that is a curve or lies below
+        one (a discrete privacy loss), and too high, hence too optimistic, for points of a smooth
+        curve.
 
     Returns
     -------
