@@ -326,7 +326,9 @@ class NoiseGoal(BaseEstimator, ABC):
 class PublicNoiseGoal(NoiseGoal):
     """A goal that is reached on public knowledge alone, of which a `PublicProblem` holds all.
 
-    Its ``resolve`` is given no records, so that its noise scale is public, too.
+    Its ``resolve`` is given no records, so that its noise scale is public, too. Its author must not
+    bring records along by another way (a parameter, a closure): no program can tell, and a
+    guarantee would be stated that does not hold.
 
     Examples
     --------

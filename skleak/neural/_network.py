@@ -71,15 +71,30 @@ class ReleasedNetwork(BaseEstimator):
         ReleasedNetwork
         """
         released = _Classifier() if hasattr(estimator, "classes_") else _Regressor()
-        released._module = estimator._gradients.published()
+        released.__setstate__({"_module": estimator._gradients.published()})
         copy_attributes(estimator, released, cls._published)
         released.provenance_ = {**copy.deepcopy(provenance), "skleak": __version__}
         return released
 
     @property
     def module_(self) -> Any:
-        """The trained module; each access makes a copy."""
-        return copy.deepcopy(self._module)
+        """The trained module; each access makes a copy.
+
+        A ValueError is raised where it shares an object that changed since the release was made.
+        """
+        return self._module.filled({})
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Refuse what the module shares with others, and they left records in since."""
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        return {**state, "_module": self.module_} if "_module" in state else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Watch what the module shares with others."""
+        super().__setstate__(state)
+        if "_module" in state:
+            neural = import_optional("skleak.neural.torch", "torch", "A released network")
+            self._module = neural.Blank(state["_module"])
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Return the model unchanged: it is already trained.
@@ -102,7 +117,7 @@ class ReleasedNetwork(BaseEstimator):
         check_is_fitted(self, "_module")
         torch = import_optional("torch", "torch", "A released network")
         X = validate_data(self, X, reset=False, allow_nd=True, dtype=[np.float64, np.float32])
-        module = self.module_
+        module = self._module.module  # a copy
         dtype = next(module.parameters()).dtype
         with torch.no_grad():
             outputs = module(torch.tensor(X, dtype=dtype))

@@ -9,7 +9,7 @@ import torch
 
 from skleak.neural.gradients import Clipping
 from skleak.neural.torch._autograd import Batch, linear_weights
-from skleak.neural.torch._blank import Blank
+from skleak.neural.torch._blank import before_any_record, note_changes
 from skleak.neural.torch._checks import (
     check_derivatives,
     check_differentiable,
@@ -104,9 +104,10 @@ def torch_gradients(
             "`loss` must be None or a function of outputs and targets; got "
             f"{type(loss).__name__}. Pass one such as torch.nn.functional.cross_entropy."
         )
+    note_changes()
     module = build_module(factory, rng)
     check_parts(module)
-    blank = Blank(module)  # before it runs at all
+    blank = before_any_record(module)
     place = _device(device)
     module = module.to(place).train()
     dtype = next(module.parameters()).dtype
