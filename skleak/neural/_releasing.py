@@ -37,6 +37,8 @@ _CONFIDENTIAL = (
 )
 # Standard errors that are added to a loss that is only estimated, before a ledger is charged.
 _CAUTION = 3.0
+# Part of the ledger's `mu_delta` that is left which one charge takes.
+_SHARE = 0.01
 
 
 class ReleasableSGD(PrivateSGDParameters):
@@ -281,12 +283,16 @@ class ReleasableSGD(PrivateSGDParameters):
         before = self._charged if np.isfinite(self._charged) else 0.0
         charge = np.sqrt(np.maximum(losses**2 - before**2, 0.0))
         described = provenance(self, n_steps) | {"accounting": self.leakage_scope_}
-        # Of steps that come later the mu is that of these alone: mus compose.
+        # Of steps that come later the mu is that of these alone: mus compose. What fails adds up,
+        # and takes a part of what is left, so that it is never used up.
         new, size = n_steps - self._charged_steps, self._runs[0].training.gradients.n_parameters
+        mu_delta = _SHARE * ledger.mu_delta_left(self.ledger_dataset)
+        mu, mu_delta = self._plan.gaussian_mu(new, size, mu_delta)
         ledger.record(
             self.ledger_dataset,
             charge,
-            mu=self._plan.gaussian_mu(new, size),
+            mu=mu,
+            mu_delta=mu_delta,
             description=described,
             aligned=False,
             units=units or {},

@@ -1,6 +1,7 @@
 """The estimators as scikit-learn and their users see them."""
 
 import pickle
+import sys
 
 import numpy as np
 import pandas as pd
@@ -290,7 +291,29 @@ def test_the_ledger_is_charged(data, tmp_path):
             _model(ledger=ledger, **unknown).fit(X, y)
 
 
-def test_the_ledger_composes_mu_under_the_name_of_the_data_set(data, tmp_path):
+def test_an_ordinary_ceiling_accepts_an_ordinary_training(data, tmp_path):
+    pytest.importorskip("dp_accounting.pld")
+    X, y = data
+    ledger = LeakageLedger(tmp_path / "ledger.db", max_epsilon=5.0, delta=1e-6)
+    options = {"ledger": ledger, "sampling_rate": 0.05, "max_steps": 200, "random_state": None}
+    model = _model(noise_multiplier=2.0, **options).fit(X, y)
+    first = ledger.total("default")
+    exact = model._plan.epsilon(200)
+    assert exact <= first.epsilon <= 1.05 * exact
+    assert first.mu_delta == pytest.approx(1e-9)
+    model.partial_fit(X, y)  # by these steps alone, up to a hundredth of what is left
+    later = ledger.total("default")
+    assert later.mu_delta == pytest.approx(1e-9 + 0.99e-9)
+    assert exact < model._plan.epsilon(model.n_steps_) <= later.epsilon <= 5.0
+    with pytest.raises(LeakageBudgetError, match="would raise mu"):
+        _model(noise_multiplier=2.0, **options).fit(X, y)
+    assert ledger.total("default").n_releases == 2
+
+
+def test_the_ledger_composes_mu_under_the_name_of_the_data_set(data, tmp_path, monkeypatch):
+    """Without the extra `accounting`, mu holds everywhere."""
+    for module in ("dp_accounting", "dp_accounting.pld"):
+        monkeypatch.setitem(sys.modules, module, None)
     X, y = data
     mu = 1.11524 / 8.0
     ledger = LeakageLedger(tmp_path / "ledger.db", max_epsilon=12.0, delta=1e-6)
@@ -310,6 +333,7 @@ def test_the_ledger_composes_mu_under_the_name_of_the_data_set(data, tmp_path):
         with pytest.raises(LeakageBudgetError):
             _model(**options | refused).fit(X, y)
     assert ledger.total("clinic").n_releases == total.n_releases == 4
+    assert ledger.total("clinic").mu_delta == 0.0
 
 
 def test_a_refused_step_leaves_nothing(data, tmp_path):
