@@ -173,7 +173,8 @@ def subsampled_gaussian_mu(
     mu-GDP. Such guarantees compose: mu in quadrature, deltas as a sum at most. The curve is
     that of the privacy loss distribution, discretised pessimistically and raised by 1e-11 for
     round-off (by 1e-16 a step beyond 1e5 of them); between points of a grid of epsilon it is
-    replaced by its value at the lower one, and mu-GDP by that at the upper one. Needs the extra ``accounting``.
+    replaced by its value at the lower one, and mu-GDP by that at the upper one. Needs the extra
+    ``accounting``.
 
     Parameters
     ----------
