@@ -65,6 +65,13 @@ class PointwiseLoss(ABC):
         """First derivative in ``a`` (``r`` in the formulas)."""
         return self.inverse_link(a) - y
 
+    def mean_change(self, a: FloatArray, t: FloatArray) -> FloatArray:
+        """Change of the mean as the predictor moves from ``a`` by ``t``.
+
+        Subclasses keep the digits that a difference of two means would lose for a small ``t``.
+        """
+        return self.inverse_link(a + t) - self.inverse_link(a)
+
     def cross(self, a: FloatArray) -> FloatArray:
         """Mixed second derivative in ``a`` and ``y`` (``q`` in the formulas)."""
         return np.full_like(a, -1.0)
@@ -92,6 +99,10 @@ class SquaredLoss(PointwiseLoss):
     def inverse_link(self, a: FloatArray) -> FloatArray:
         """Return the predictor itself."""
         return a
+
+    def mean_change(self, a: FloatArray, t: FloatArray) -> FloatArray:
+        """Return the change of the predictor."""
+        return np.broadcast_to(t, np.broadcast_shapes(a.shape, t.shape)).copy()
 
     def curvature(self, a: FloatArray) -> FloatArray:
         """Second derivative: one everywhere."""
@@ -131,6 +142,13 @@ class LogisticLoss(PointwiseLoss):
     def residual(self, a: FloatArray, y: FloatArray) -> FloatArray:
         """First derivative, without cancellation for confident correct predictions."""
         return np.where(y == 1.0, -expit(-a), expit(a) - y)
+
+    def mean_change(self, a: FloatArray, t: FloatArray) -> FloatArray:
+        """Change of the probability, ``expm1(t) s(a) s(-a - t)``, as ``t`` is added to ``a``."""
+        size = -np.expm1(-np.abs(t))  # and not of t, which might overflow
+        rises = t > 0.0
+        there = a + t
+        return np.where(rises, size * expit(there) * expit(-a), -size * expit(a) * expit(-there))
 
     def curvature(self, a: FloatArray) -> FloatArray:
         """Second derivative, ``s(a) s(-a)``: accurate far into both tails."""
@@ -173,6 +191,11 @@ class PoissonLoss(PointwiseLoss):
         """Mean count; infinite, silently, where the predictor overflows."""
         with np.errstate(over="ignore"):
             return np.exp(a)
+
+    def mean_change(self, a: FloatArray, t: FloatArray) -> FloatArray:
+        """Change of the mean count, ``e^a expm1(t)``, as ``t`` is added to ``a``."""
+        with np.errstate(over="ignore"):
+            return self.inverse_link(a) * np.expm1(t)
 
     def curvature(self, a: FloatArray) -> FloatArray:
         """Second derivative: the mean count."""
