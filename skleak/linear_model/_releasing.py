@@ -94,8 +94,8 @@ class ReleasableModel(IndividuallyMeasuredModel):
             ledger = LeakageLedger.open(ledger)
         if not state.converged:
             raise ValueError(
-                "The fit did not converge: what it leaks is not known, and the ledger takes no "
-                "release of unknown leakage. Raise `max_iter` or `alpha`, or scale the columns."
+                f"{state.failure}: what it leaks is not known, and the ledger takes no release of "
+                f"unknown leakage. {state.remedy}"
             )
         losses = leakage["fisher_information_loss_"]
         if self.random_state is not None:
@@ -131,6 +131,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
             **self._provenance(),
             # That there were weights is public; what they were is not stated.
             "sample_weight": self._weighted,
+            **({} if state.balanced is None else {"at_fixed_point": state.converged}),
             "differential_privacy": _stated(guarantee),
         }
         drawn, errors = draw_release(state, self.random_state), noise_standard_errors(state)

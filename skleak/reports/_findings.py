@@ -19,7 +19,7 @@ def facts(report: LeakageFacts) -> tuple[Finding, ...]:
     """Find what the numbers of a report say; the first entry is the answer."""
     data, features = report.dataset, report.features
     if not data["converged"]:
-        return (Finding("unknown", {}),)
+        return (Finding("unknown", {"reweighting": data["reweighting"]}),)
     if data["max_loss"] == np.inf:
         return (Finding("no_noise", {}),)
     known = features[features["gain"].notna()]
