@@ -106,6 +106,8 @@ def warn_if_uneven(state: FitState, losses: FloatArray) -> None:
     Shapes: ``losses`` (n,).
     """
     rule, objective = state.balanced, state.objective
+    if not state.converged:
+        return  # what it leaks is not known
     if rule is None or rule.name != "total" or state.noise_scale == 0.0 or is_large(losses):
         return  # outside memory nothing is computed before somebody asks for a number
     columns = rule.columns
@@ -167,8 +169,8 @@ def _warn_not_equalized(
     unknown = ""
     if not state.at_fixed_point:
         unknown = (
-            " What the fit leaks is not known, and stated as NaN: there is no derivative of weights "
-            "that are not those of the fixed point. No goal, ledger, or guarantee takes it."
+            " What the fit leaks is not known, and stated as NaN: weights that are not those of "
+            "the fixed point have no known derivative. No goal, ledger, or guarantee takes it."
         )
     warnings.warn(
         f"The reweighting stopped after {n_fits} fits with a relative spread of {spread:.1e}, "

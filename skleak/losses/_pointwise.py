@@ -194,8 +194,9 @@ class PoissonLoss(PointwiseLoss):
 
     def mean_change(self, a: FloatArray, t: FloatArray) -> FloatArray:
         """Change of the mean count, ``e^a expm1(t)``, as ``t`` is added to ``a``."""
-        with np.errstate(over="ignore"):
-            return self.inverse_link(a) * np.expm1(t)
+        with np.errstate(over="ignore", invalid="ignore"):
+            near = self.inverse_link(a) * np.expm1(np.minimum(t, 1.0))
+            return np.where(t <= 1.0, near, self.inverse_link(a + t) - self.inverse_link(a))
 
     def curvature(self, a: FloatArray) -> FloatArray:
         """Second derivative: the mean count."""

@@ -87,6 +87,7 @@ def test_a_search_that_is_cut_short_gives_no_number(few, rng, monkeypatch):
     y = (X[:, 0] + rng.logistic(size=60) > 0).astype(int)
     fitted = PrivateLogisticRegression(0.1, alpha=1e-4, random_state=0).fit(X, y)
     monkeypatch.setattr(_chord, "minimize", partial(minimize, max_iter=few))
+    monkeypatch.setattr(_chord, "_MOST_CORRECTIONS", few)
     monkeypatch.setattr(
         Change, "newton_steps", lambda self, which: np.full((len(which), 3), np.nan)
     )

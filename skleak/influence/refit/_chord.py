@@ -27,7 +27,7 @@ _ROUNDED, _LOST = 1e-8, 1e-3
 _SAFETY = 10.0
 # Last move, relative to a step, at which a refit is exact, and up to which it counts as reached.
 _EXACT, _REACHED = 1e-9, 1e-6
-_MOST_CORRECTIONS = 12
+_MOST_CORRECTIONS, _WORSE = 12, 10.0
 
 
 @dataclass(frozen=True)
@@ -163,15 +163,26 @@ def refitted_step(objective: Objective, w: FloatArray) -> FloatArray:
     for start in starts:
         try:
             found = minimize(objective, start=start)
-            if not found.converged:
+            # With a penalty there is a minimizer, and the gradient says where.
+            if not (found.converged or objective.alpha > 0.0):
                 continue
-            hessian = objective.at(found.coefficients).hessian
+            there = objective.at(found.coefficients)
+            hessian = there.hessian
         except (SingularHessianError, SingularMatrixError):
             continue
         step, last = found.coefficients - w, np.inf
+        # Where the fit is so bad that its gradient is known worse than that after the step.
+        far = not here.gradient_round_off <= _WORSE * there.gradient_round_off
         for _ in range(_MOST_CORRECTIONS):
-            gradient = objective.gradient_changes(w, step[None])[0]
-            change = hessian.solve(gradient + objective.total * here.gradient)
+            with np.errstate(over="ignore", invalid="ignore"):
+                if far:
+                    gradient = objective.total * objective.at(w + step).gradient
+                else:
+                    gradient = objective.gradient_changes(w, step[None])[0]
+                    gradient += objective.total * here.gradient
+            if not np.isfinite(gradient).all():
+                break
+            change = hessian.solve(gradient)
             moved, size = float(np.linalg.norm(change)), float(np.linalg.norm(step))
             if not moved < last:
                 break

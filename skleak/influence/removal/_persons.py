@@ -18,7 +18,7 @@ _ELEMENTS = 1 << 25
 def removal_distances(state: FitState) -> FloatArray:
     """Distance of the fits with and without each training record, over the noise at scale 1.
 
-    For noise of a fixed covariance and no reweighting: right to 1e-6 of it, or, for a minimizer
+    For noise of a fixed covariance and no reweighting: right to 1e-5 of it, or, for a minimizer
     that is not reached, a proven upper bound. Infinite for a record without which there is no
     minimizer, or which a class that was read off the labels needs, and zero for one of weight zero.
 
