@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from skleak.influence.jacobian import Columns
 from skleak.influence.leakage import leakage_model
 from skleak.influence.state import FitState, same_table, seen_through
 from skleak.inspection import RawProblem
@@ -28,7 +29,7 @@ from skleak.linear_model.goals import (
     problem_of,
     unchecked_moves,
 )
-from skleak.mechanisms import NoiseGoal
+from skleak.mechanisms import NoiseGoal, resolve_goal
 from skleak.reports import LeakageReport, Promises
 from skleak.reports.blockwise import build_blockwise_report
 from skleak.reports.in_memory import build_leakage_report
@@ -300,7 +301,7 @@ class MeasuredModel(LinearModelParameters):
 
     def _noise_for(self, goal: NoiseGoal) -> float:
         """Noise scale that a goal needs on the records of this fit."""
-        return asked(goal.resolve, self._confidential_state(), self._terms)
+        return asked(partial(resolve_goal, goal), self._confidential_state(), self._terms)
 
     def _rung_moves(self) -> RungMoves | None:
         """Count the records that may move the rung of a goal; None without one."""
@@ -319,15 +320,19 @@ class MeasuredModel(LinearModelParameters):
 
 
 def training_loss(
-    state: FitState, norm: Norm = "spectral", *, conditional: bool = False
+    state: FitState,
+    norm: Norm = "spectral",
+    *,
+    conditional: bool = False,
+    columns: Columns | None = None,
 ) -> FloatArray:
     """Return the loss of every training record, of shape (n,)."""
     model = leakage_model(state)
-    return (model.conditional if conditional else model).record_loss(state.training, norm=norm)
+    model = model.conditional if conditional else model
+    return model.record_loss(state.training, columns, norm)
 
 
-def largest_loss(state: FitState) -> FloatArray:
-    """Return the largest loss of the training records, (1,); one pass over those outside memory."""
-    losses = training_loss(state)
+def largest(losses: FloatArray) -> FloatArray:
+    """Return the largest of some losses, (1,); one pass over those outside memory."""
     blocks = Blocks.of(losses, width=1)
     return blocks.map_reduce(lambda losses: losses.max(keepdims=True, initial=0.0), np.maximum)

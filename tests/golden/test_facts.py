@@ -1,0 +1,43 @@
+"""Facts of reports, audits and releases are those that are kept (see ``cases.py``)."""
+
+import json
+
+import numpy as np
+import pytest
+from golden.cases import FOLDER, cases, compute, versions
+
+KEPT = {file: json.loads((FOLDER / f"{file}.json").read_text()) for file in cases()}
+# Other versions of SciPy end their searches a little elsewhere.
+SAME = versions() == json.loads((FOLDER / "versions.json").read_text())
+TOLERANCE = 1e-10 if SAME else 1e-6
+
+
+def _differs(found, kept):
+    numbers = [
+        np.array(value, dtype=float, ndmin=1) if _is_number(value) else np.array([])
+        for value in (found, kept)
+    ]
+    if not (numbers[0].size and numbers[0].shape == numbers[1].shape):
+        return found != kept
+    scale = np.nanmax(np.abs(np.where(np.isfinite(numbers[1]), numbers[1], 0.0)), initial=0.0)
+    return not np.allclose(*numbers, rtol=TOLERANCE, atol=TOLERANCE * scale, equal_nan=True)
+
+
+def _is_number(value):
+    if isinstance(value, list):
+        return bool(value) and all(_is_number(part) or part is None for part in value)
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+@pytest.mark.parametrize("file, name", [(file, name) for file in KEPT for name in KEPT[file]])
+def test_the_facts_are_those_kept(file, name):
+    found, kept = compute(cases()[file][name]), KEPT[file][name]
+    assert found.keys() == kept.keys()
+    changed = {k: (kept[k], found[k]) for k in kept if _differs(found[k], kept[k])}
+    assert not changed, f"kept and found: {changed}"
+
+
+def test_every_case_is_kept():
+    assert {file: list(group) for file, group in cases().items()} == {
+        file: list(group) for file, group in KEPT.items()
+    }
