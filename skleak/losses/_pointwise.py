@@ -69,6 +69,13 @@ class PointwiseLoss(ABC):
         """Change of the mean as the predictor moves from ``a`` by ``t``.
 
         Subclasses keep the digits that a difference of two means would lose for a small ``t``.
+
+        Parameters
+        ----------
+        a : ndarray of shape (n,)
+            Predictors.
+        t : ndarray of shape (n,)
+            Their changes; any shapes that broadcast will do.
         """
         return self.inverse_link(a + t) - self.inverse_link(a)
 

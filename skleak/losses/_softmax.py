@@ -57,6 +57,13 @@ class SoftmaxLoss:
 
         With p the probabilities before, ``p_k sum_j p_j (e^t_k - e^t_j)`` over ``sum_j p_j e^t_j``:
         nothing cancels for a small ``t``, nor where a class is nearly certain.
+
+        Parameters
+        ----------
+        a : ndarray of shape (..., K)
+            Predictors.
+        t : ndarray of shape (..., K)
+            Their changes.
         """
         p, moved = self.inverse_link(a), t - t.max(axis=-1, keepdims=True)
         grown = np.expm1(moved)
