@@ -37,6 +37,10 @@ class NoiseCheck:
         return self.p_value > LEVEL
 
 
+# No draw is as large.
+_LARGEST = 1e100
+
+
 def check_noise(draws: FloatArray, generator: np.random.Generator) -> tuple[NoiseCheck, ...]:
     """Compare draws with independent standard normal ones.
 
@@ -46,6 +50,7 @@ def check_noise(draws: FloatArray, generator: np.random.Generator) -> tuple[Nois
     ``covariance`` (largest correlation of two parameters) and ``shape`` (mean of ``x^2 / 2 -
     sqrt(2) |x|``, -0.63 for normal draws and -0.5 for Laplace's).
     """
+    draws = np.clip(draws, -_LARGEST, _LARGEST)  # squares of more overflow
     mean, spread = _mean(draws), _spread(draws)
     checks = [mean, spread, _missing(draws), _replayed(draws)]
     if draws.shape[1] > 1:

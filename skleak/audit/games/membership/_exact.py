@@ -44,7 +44,8 @@ class PairTest:
         defined = np.isfinite(self.distances)
         steps = np.where(defined[:, None], self.steps, 0.0)
         half = np.where(self.member, 0.5, -0.5) * (steps**2).sum(axis=1)
-        odds = (steps @ (self.own - released) + half) / max(noise_scale, self._floor) ** 2
+        noise = max(noise_scale, self._floor)
+        odds = (steps @ (self.own - released) + half) / noise / noise  # its square may overflow
         odds += np.log(prior) - np.log1p(-prior)
         return np.where(defined, odds, np.where(self.member, np.inf, -np.inf))
 
