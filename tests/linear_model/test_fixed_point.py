@@ -11,6 +11,7 @@ from skleak.accounting import LeakageLedger
 from skleak.linear_model import PrivateLinearRegression
 from skleak.mechanisms import IRFIL, MaxLeakage
 
+UNITS = {"(columns)": 1.0, "(target)": 1.0}
 TIGHT = IRFIL(tol=1e-11, max_iter=200)
 unheard = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -59,7 +60,7 @@ def test_no_goal_takes_it(case):
 @pytest.mark.parametrize("case", FAR)
 def test_no_ledger_takes_it(case, tmp_path):
     X, y, weights = FAR[case]
-    ledger = LeakageLedger(tmp_path / "ledger.json", max_leakage=1e6)
+    ledger = LeakageLedger(tmp_path / "ledger.json", max_leakage=1e6, units=UNITS)
     model = _model(ledger=ledger, ledger_dataset="six")
     with pytest.raises(ValueError, match=r"did not reach its fixed point.*takes no release"):
         model.fit(X, y, sample_weight=weights)
