@@ -1,6 +1,5 @@
 """Which steps of a pipeline are public, and copies of them that hold nothing of the records."""
 
-import dis
 import functools
 import types
 from numbers import Real
@@ -34,6 +33,7 @@ from skleak.preprocessing import (
     PublicTargetScaler,
     RowNormClipper,
 )
+from skleak.utils._confidential import global_names
 from skleak.utils._sklearn_compat import with_columns_of
 
 _OURS = (PublicImputer, PublicOneHotEncoder, PublicScaler, PublicTargetScaler, RowNormClipper)
@@ -185,7 +185,7 @@ def _is_plain_function(function: types.FunctionType, seen: set[int]) -> bool:
     if function.__closure__ is not None or vars(function) or not _is_plain(defaults):
         return False
     module = function.__globals__
-    for value in [module[name] for name in _variables(function.__code__) if name in module]:
+    for value in [module[name] for name in global_names(function.__code__) if name in module]:
         if isinstance(value, types.FunctionType):
             same = value.__globals__ is module
             if same and not _is_plain_function(value, seen):
@@ -193,15 +193,6 @@ def _is_plain_function(function: types.FunctionType, seen: set[int]) -> bool:
         elif not (isinstance(value, _REFERENCES) or _is_plain(value)):
             return False
     return True
-
-
-def _variables(code: types.CodeType) -> set[str]:
-    """Names of its module that a function reads, those in functions within it included."""
-    names = {
-        step.argval for step in dis.get_instructions(code) if step.opname.startswith("LOAD_GLOBAL")
-    }
-    within = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return names.union(*map(_variables, within))
 
 
 def _is_ufunc(value: Any) -> bool:

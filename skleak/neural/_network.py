@@ -18,12 +18,14 @@ class ReleasedNetwork(BaseEstimator):
     """A module trained by private stochastic gradient descent, as it may be published.
 
     Objects of this kind come from ``release()``. They hold no gradient, no training record, no seed
-    and no leakage of any record. ``fit`` returns the model unchanged, ``clone`` the model itself.
+    and no leakage of any record. The module is the one that the factory made before it saw a
+    record, with the trained parameters put in: hooks, buffers and attributes of the module that was
+    trained are left behind. ``fit`` returns the model unchanged, ``clone`` the model itself.
 
     Attributes
     ----------
     module_ : torch.nn.Module
-        The trained module, on the CPU.
+        A new copy of the module, on the CPU: what it keeps as it runs is not kept here.
     classes_ : ndarray of shape (n_classes,)
         Class labels, of a classifier.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -47,7 +49,7 @@ class ReleasedNetwork(BaseEstimator):
     (True, (50,))
     """
 
-    module_: Any
+    _module: Any
     provenance_: dict[str, Any]
 
     # Everything that is copied from the estimator besides the module.
@@ -69,13 +71,15 @@ class ReleasedNetwork(BaseEstimator):
         ReleasedNetwork
         """
         released = _Classifier() if hasattr(estimator, "classes_") else _Regressor()
-        module = copy.deepcopy(estimator.module_).cpu().eval()
-        for parameter in module.parameters():
-            parameter.grad = None
-        released.module_ = module
+        released._module = estimator._gradients.published()
         copy_attributes(estimator, released, cls._published)
         released.provenance_ = {**copy.deepcopy(provenance), "skleak": __version__}
         return released
+
+    @property
+    def module_(self) -> Any:
+        """The trained module; each access makes a copy."""
+        return copy.deepcopy(self._module)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Return the model unchanged: it is already trained.
@@ -91,16 +95,17 @@ class ReleasedNetwork(BaseEstimator):
         -------
         ReleasedNetwork
         """
-        check_is_fitted(self, "module_")
+        check_is_fitted(self, "_module")
         return self
 
     def _raw(self, X: Any) -> FloatArray:
-        check_is_fitted(self, "module_")
+        check_is_fitted(self, "_module")
         torch = import_optional("torch", "torch", "A released network")
         X = validate_data(self, X, reset=False, allow_nd=True, dtype=[np.float64, np.float32])
-        dtype = next(self.module_.parameters()).dtype
+        module = self.module_
+        dtype = next(module.parameters()).dtype
         with torch.no_grad():
-            outputs = self.module_(torch.tensor(X, dtype=dtype))
+            outputs = module(torch.tensor(X, dtype=dtype))
         return np.asarray(outputs.double().numpy()).reshape(len(X), -1)
 
     def __sklearn_clone__(self) -> Self:

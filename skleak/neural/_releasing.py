@@ -67,10 +67,17 @@ class ReleasableSGD(PrivateSGDParameters):
     def _set_model(self) -> None:
         """Set the attributes that hold the model itself."""
         if self.module is not None:
-            self.module_ = self._gradients.module  # type: ignore[attr-defined]
             return
         weights, intercept = self._gradients.split(self._gradients.parameters)  # type: ignore[attr-defined]
         self.coef_, self.intercept_ = self._shaped(weights, intercept)
+
+    @property
+    def module_(self) -> Any:
+        """The module that is trained; confidential, as it may keep records."""
+        module = getattr(getattr(self, "_gradients", None), "module", None)
+        if module is None:
+            raise AttributeError(f"This {type(self).__name__} has no trained module.")
+        return module
 
     def _shaped(self, weights: FloatArray, intercept: FloatArray) -> tuple[Any, Any]:
         """Coefficients and intercept as scikit-learn shapes them, of (K, d) and (K,)."""

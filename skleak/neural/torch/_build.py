@@ -9,6 +9,7 @@ import torch
 
 from skleak.neural.gradients import Clipping
 from skleak.neural.torch._autograd import Batch, linear_weights
+from skleak.neural.torch._blank import Blank
 from skleak.neural.torch._checks import (
     check_derivatives,
     check_differentiable,
@@ -105,6 +106,7 @@ def torch_gradients(
         )
     module = build_module(factory, rng)
     check_parts(module)
+    blank = Blank(module)  # before it runs at all
     place = _device(device)
     module = module.to(place).train()
     dtype = next(module.parameters()).dtype
@@ -112,12 +114,20 @@ def torch_gradients(
     made_up = made_up.to(device=place, dtype=dtype)
     widths = (n_classes or 1, 1) if n_classes in (None, 2) else (n_classes,)
     objective = Objective.of(n_classes, check_outputs(module, made_up, widths), loss)
+    blank.check_parameters(dict(module.named_parameters()))
     check_gradients(module, objective, made_up)
     smooth = differentiable and check_differentiable(module, objective, made_up)
     trained = {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
     linear = linear_weights(module, trained, made_up)
     gradients = TorchGradients(
-        module, objective, clipping, max_batch=max_batch, device=place, linear=linear
+        module,
+        objective,
+        clipping,
+        blank=blank,
+        made_up=made_up,
+        max_batch=max_batch,
+        device=place,
+        linear=linear,
     )
     batch = Batch(made_up, gradients.encode(np.zeros(len(made_up))))
     with explained("torch cannot take the gradient of `module` record by record"):

@@ -7,6 +7,7 @@ differentiates g only, and for a change z of the record
     z^T G^T M G z = across / h^2 (|dg|^2 - (e.dg)^2) + along r^2 (e.dg)^2,    dg = (d g / d z) z.
 """
 
+import copy
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 
 from skleak.neural.gradients import Clipping, Gradients, Part, Weigh, check_smooth
 from skleak.neural.torch._autograd import Batch, PerRecord
+from skleak.neural.torch._blank import Blank
 from skleak.neural.torch._checks import ADVICE, UNKNOWN
 from skleak.neural.torch._explained import explained
 from skleak.neural.torch._objective import Objective
@@ -49,6 +51,10 @@ class TorchGradients(Gradients):
         Where the module goes, and all computations with it.
     linear : dict or None, default=None
         Weights whose gradients need not be written out; see `PerRecord`.
+    blank : Blank
+        The module as its factory made it.
+    made_up : Tensor of shape (k, ...)
+        Records of nobody, on which what is published must predict as the module does.
     """
 
     def __init__(
@@ -57,23 +63,58 @@ class TorchGradients(Gradients):
         objective: Objective,
         clipping: Clipping,
         *,
+        blank: Blank,
+        made_up: Any,
         max_batch: int | None = None,
         device: Any = "cpu",
         linear: dict[str, tuple[int, ...]] | None = None,
     ) -> None:
         super().__init__(clipping, max_batch)
-        self.device = torch.device(device)
-        self.module, self.objective = module.to(self.device).train(), objective
+        self.device, self.objective, self._linear = torch.device(device), objective, linear
+        self._made_up = made_up.cpu()
+        self._use(module, blank)
+
+    def _use(self, module: Any, blank: Blank) -> None:
+        self._blank = blank
+        self.module = module.to(self.device).train()
         named = self.module.named_parameters()
         self._trained = {name: p.detach() for name, p in named if p.requires_grad}
         self.dtype = next(iter(self._trained.values())).dtype
-        self.per_record = PerRecord(self.module, objective, self._trained, linear)
+        self.per_record = PerRecord(self.module, self.objective, self._trained, self._linear)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave behind what the module kept as it ran: a pickle travels."""
+        own = {"module", "_blank", "_trained", "per_record"}
+        state = {name: value for name, value in self.__dict__.items() if name not in own}
+        return state | {"module": self.published()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Tie the parameters to the module again, which a pickle keeps apart from it."""
         self.__dict__.update(state)
-        named = dict(self.module.named_parameters())
-        self._trained.update({name: named[name].detach() for name in self._trained})
+        self._use(self.module, Blank(self.module))
+
+    def published(self) -> Any:
+        """Build the module anew, on the CPU: trained parameters, and nothing that it kept.
+
+        Raises
+        ------
+        ValueError
+            Where it shares state with the module that was trained; and where it predicts otherwise
+            than that one, on made-up records.
+        """
+        module = self._blank.filled(self._trained)
+        trial = copy.deepcopy(module).to(self.device)  # it may keep what it runs on
+        with torch.no_grad(), explained("`module` cannot be published"):
+            again = numbers(trial(self._made_up.to(self.device)))
+        outputs = self.predict_raw(self._made_up.numpy())
+        if not np.allclose(again.reshape(outputs.shape), outputs, 1e-3, 1e-5, equal_nan=True):
+            raise ValueError(
+                "`module` predicts by more than its parameters and what its factory makes: by a "
+                "hook, or by a buffer or an attribute that changed as it ran. None of these is "
+                "published, as no noise protects it. Compute the outputs in `forward`, of the "
+                "parameters that are trained and of what stays as the factory made it."
+            )
+        return module
 
     @property
     def n_parameters(self) -> int:
