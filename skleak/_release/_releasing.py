@@ -16,7 +16,11 @@ from skleak.utils._sklearn_compat import output_container
 
 
 def release(
-    pipeline: Any, *, allow_fitted: bool = False, require_guarantee: bool = False
+    pipeline: Any,
+    *,
+    allow_fitted: bool = False,
+    require_guarantee: bool = False,
+    real_arithmetic: bool = False,
 ) -> "ReleasedModel | ReleasedPipeline":
     """Return what may be published of a fitted pipeline that ends in a private estimator.
 
@@ -40,6 +44,9 @@ def release(
         is about one row of that table, not about one person with many. Steps must then be known
         to transform each row by itself: a function of a ``FunctionTransformer`` may subtract the
         mean of the table it is given, which it keeps no trace of.
+    real_arithmetic : bool, default=False
+        With `require_guarantee`, accept the guarantee of a module of torch trained by private SGD,
+        which holds in real arithmetic only. The other estimators take no notice.
 
     Returns
     -------
@@ -90,7 +97,7 @@ def release(
     learned, mixed = _found(steps, what_was_learned), _found(steps, what_mixes_rows)
     _judge(learned, mixed, allow_fitted, require_guarantee)
     alone = pipeline is model or isinstance(pipeline, ReleasedPipeline)
-    released_model = _released(model, require_guarantee, alone)
+    released_model = _released(model, require_guarantee, real_arithmetic, alone)
     if pipeline is model:
         return released_model
     released_model = copy.copy(released_model)
@@ -110,9 +117,10 @@ def release(
     return released
 
 
-def _released(model: Any, require_guarantee: bool, alone: bool) -> Any:
+def _released(model: Any, require_guarantee: bool, real_arithmetic: bool, alone: bool) -> Any:
     if not isinstance(model, ReleasedModel):
-        return model.release(require_guarantee=require_guarantee)
+        accepted = {"real_arithmetic": True} if real_arithmetic and hasattr(model, "module") else {}
+        return model.release(require_guarantee=require_guarantee, **accepted)
     if require_guarantee and not alone:
         raise NoGuaranteeError(
             "The pipeline ends in a model that was released before: through which steps its "

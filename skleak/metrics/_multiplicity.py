@@ -57,10 +57,12 @@ def p_value_exceeds(successes: npt.ArrayLike, trials: npt.ArrayLike, bound: npt.
 
 
 # Tails between which the p-value of a group is looked for.
-LEAST, MOST = 1e-290, 0.4
+LEAST, MOST = 1e-100, 0.4
 
 
-def group_p_value(outcomes: npt.ArrayLike, chance: float = 0.5) -> float:
+def group_p_value(
+    outcomes: npt.ArrayLike, chance: float = 0.5, *, extra_variance: float = 0.0
+) -> float:
     """One-sided p-value of the claim that a group of records is guessed right by chance.
 
     Parameters
@@ -70,6 +72,9 @@ def group_p_value(outcomes: npt.ArrayLike, chance: float = 0.5) -> float:
         the record was not attacked.
     chance : float, default=0.5
         Success of guessing, in (0, 1).
+    extra_variance : float, default=0.0
+        Variance of the share of right guesses beyond what the spread among releases tells, as of
+        guesses that were learned from the other releases.
 
     Returns
     -------
@@ -114,14 +119,15 @@ def group_p_value(outcomes: npt.ArrayLike, chance: float = 0.5) -> float:
     total, hits = float(games.sum()), float(right.sum())
     if hits == 0.0:
         return 1.0
-    if games.max() == 1:
+    extra = float(check_in_range("extra_variance", extra_variance, 0.0, np.inf))
+    if games.max() == 1 and extra == 0.0:
         return float(stats.binom.sf(hits - 1.0, total, float(odds)))
     shares = right[games > 0] / games[games > 0]
 
     def excess(log_tail: float) -> float:
         """Test at a level, less that level: few releases have fewer games at smaller ones."""
         tail = np.exp(log_tail)
-        number = min(total, float(effective_number(shares, tail)))
+        number = min(total, float(effective_number(shares, tail, extra)))
         k = number * hits / total
         return float(stats.beta.logcdf(float(odds), k, number - k + 1.0)) - log_tail
 

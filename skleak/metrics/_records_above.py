@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 
 from skleak.metrics._counts import check_outcomes
 from skleak.metrics._intervals import effective_number, exact_ends
-from skleak.utils._arguments import check_level, check_numbers
+from skleak.utils._arguments import check_in_range, check_level, check_numbers
 from skleak.utils._typing import FloatArray
 
 # Releases below which nothing is told, and from which on records bet by themselves as well.
@@ -79,6 +79,8 @@ def records_above(
     max_advantage: float,
     chance: float = 0.5,
     confidence_level: float = 0.95,
+    *,
+    extra_variance: float = 0.0,
 ) -> RecordsAbove:
     """Lower confidence limit of the number of records whose own advantage is above a limit.
 
@@ -94,6 +96,9 @@ def records_above(
     confidence_level : float, default=0.95
         Probability that the number is not above the truth, in (0, 1). Where the best of several
         attacks is taken, pass `simultaneous_confidence_level` of their number.
+    extra_variance : float, default=0.0
+        Variance of the mean share of right guesses beyond what the spread among releases tells, as
+        of guesses that were learned from the other releases.
 
     Returns
     -------
@@ -171,7 +176,8 @@ def records_above(
         needed = np.log(2.0 * n / (CERTAIN * alpha / 3.0)) / -np.log(limit)
         needed *= table.size / total  # of those held out of some releases more
         enough = max(MANY, int(np.ceil(needed - ROUND_OFF)))
-    effective = min(float(effective_number(shares, levels[1])), total)
+    extra = float(check_in_range("extra_variance", extra_variance, 0.0, np.inf))
+    effective = min(float(effective_number(shares, levels[1], extra)), total)
     found = {"tests": 0, "mean": 0, "distribution": 0}
     if n_releases >= FEWEST and limit < 1.0:
         found["tests"] = _by_tests(table, hits, games, limit, levels[0])

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from skleak.accounting import discrete_gaussian_cover, discretized_epsilon
 from skleak.mechanisms import CalibratedNoise, NoiseGoal
-from skleak.neural.gradients import Gradients, make_clipping
+from skleak.neural.gradients import Gradients, SumGrid, make_clipping
 from skleak.neural.information import Accounting, Observer, StepMechanism
 from skleak.neural.training import (
     Descent,
@@ -39,6 +40,8 @@ class Plan:
         Whether the noise can be replayed, and protects nobody.
     goal : str or None
         The goal that the noise was found for.
+    grid : SumGrid or None
+        What sums and noise of the default module are integers of; None for floating point.
     """
 
     mechanism: StepMechanism
@@ -48,6 +51,7 @@ class Plan:
     delta: float
     seeded: bool
     goal: str | None
+    grid: SumGrid | None
 
     @classmethod
     def of(cls, estimator: Any, n_records: int) -> "Plan":
@@ -80,6 +84,7 @@ class Plan:
             delta,
             estimator.random_state is not None,
             goal,
+            mechanism.grid(n_records) if estimator.module is None else None,
         )
 
     def epsilon(self, n_steps: int) -> float:
@@ -89,6 +94,45 @@ class Plan:
             return float("inf")
         sigma = m.effective_noise_multiplier
         return epsilon_of(sigma, m.sampling_rate, n_steps, self.delta, m.sampling)
+
+    def gaussian_mu(self, n_steps: int, n_parameters: int) -> float | None:
+        """Return mu of so many steps for a ledger, or None without a guarantee.
+
+        Under replacement the two laws of a sum are mixtures over batches. Under Poisson sampling at
+        a rate q up to 1/2 they can be paired so that the record is in one batch of each pair at
+        most: (1 - 2q) N(m) against itself, q N(m + g) against N(m), q N(m) against N(m + g'), all
+        the length of a gradient apart at most; else they are paired batch by batch, two lengths
+        apart. That the pair is told can only help a test, and steps compose. No smaller rate helps:
+        far out the record is in the batch of all steps, for all that is known.
+        """
+        m = self.mechanism
+        if m.noise_multiplier == 0.0 or self.seeded:
+            return None
+        lengths = 1.0 if m.sampling == "poisson" and m.sampling_rate <= 0.5 else 2.0
+        mu = lengths / m.effective_noise_multiplier
+        if self.grid is not None:
+            step = 2.0**-self.grid.log2_scale
+            mu = discrete_gaussian_cover(mu, n_parameters=n_parameters, relative_step=step)
+        return float(np.sqrt(n_steps) * mu)
+
+    @property
+    def arithmetic(self) -> str:
+        """What noise and sums are: "exact" integers, or floats that stand for "real numbers"."""
+        return "real numbers" if self.grid is None else "exact"
+
+    def stated_epsilon(self, n_steps: int, n_parameters: int) -> float:
+        """Return that epsilon with what discrete noise adds to it, about 1e-20 a step."""
+        if self.grid is None:
+            return self.epsilon(n_steps)
+        m = self.mechanism
+        steps = m.effective_noise_multiplier, m.sampling_rate, n_steps
+        return discretized_epsilon(
+            lambda delta: epsilon_of(*steps, delta, m.sampling),
+            self.delta,
+            n_parameters=n_parameters,
+            n_steps=n_steps,
+            relative_step=2.0**-self.grid.log2_scale,
+        )
 
 
 def _within_budget(estimator: Any, mechanism: StepMechanism, n_steps: int) -> int:
@@ -163,14 +207,14 @@ class Run:
         accounting: Accounting | None,
     ) -> "Run":
         """Begin a run at the parameters that the gradients have."""
-        training = Training(gradients, plan.mechanism, plan.descent, source, X, y)
+        training = Training(gradients, plan.mechanism, plan.descent, source, X, y, plan.grid)
         if accounting is None or plan.mechanism.noise_multiplier == 0.0:
             return cls(training, None)
         parts = (gradients, plan.mechanism, accounting, X, y, source.generator)
         return cls(training, Observer(*parts))
 
     def matrix(self, row: int, private_target: bool) -> FloatArray:
-        """Fisher information about one record over all steps, (u, u), from the path."""
+        """Fisher information of this run about one record over all steps, (u, u), from the path."""
         training, mechanism = self.training, self.training.mechanism
         if training.path is None:
             raise ValueError(

@@ -4,6 +4,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
+from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,12 +20,14 @@ from skleak.neural.gradients import Gradients
 from skleak.neural.information import Totals, mean_totals
 from skleak.neural.report import PrivateSGDReport, Trained, build_report
 from skleak.utils._arguments import check_choice, check_integers
+from skleak.utils._features import feature_labels
 from skleak.utils._typing import FloatArray
 
 # What is dropped from pickles: records, and what was learned of single ones.
 _CONFIDENTIAL = (
     "_runs",
     "_charged",
+    "_charged_steps",
     "_totals",
     "history_",
     "fisher_information_loss_",
@@ -44,6 +48,7 @@ class ReleasableSGD(PrivateSGDParameters):
     _plan: Plan
     _runs: list[Run]
     _charged: float
+    _charged_steps: int
     _gradients: Gradients
     _totals: "Totals | None"
 
@@ -120,10 +125,10 @@ class ReleasableSGD(PrivateSGDParameters):
         records : array-like of int of shape (k,), default=None
             Rows of the training records; by default all.
         norm : {"spectral", "trace"}, default="spectral"
-            "spectral" adds the matrices of all steps of the first run and takes the largest
-            eigenvalue, for the default module: seconds a record at a thousand columns. It is at
-            most ``fisher_information_loss_``, which adds the eigenvalues of the steps. "trace" is
-            the root mean square over the unknowns ([DRA22] 7.1).
+            "spectral" adds the matrices of all steps, takes the mean of the runs and of that the
+            largest eigenvalue, for the default module: seconds a record and run at a thousand
+            columns. It is at most ``fisher_information_loss_``, which adds the eigenvalues of the
+            steps. "trace" is the root mean square over the unknowns ([DRA22] 7.1).
         amplification : {"exact", "printed"}, default="exact"
             "printed" takes the factor of [DRA22] theorem 4 at ``delta``, which is not proved for
             Gaussian noise: for comparison with published figures only, and with "trace" only.
@@ -159,7 +164,7 @@ class ReleasableSGD(PrivateSGDParameters):
         return np.array([norm_of_joint(matrix, "spectral") for matrix in matrices])
 
     def fisher_information(self, record: int) -> FloatArray:
-        """Fisher information of the first run about one training record. Confidential.
+        """Fisher information about one training record, the mean of the runs. Confidential.
 
         Parameters
         ----------
@@ -169,8 +174,8 @@ class ReleasableSGD(PrivateSGDParameters):
         Returns
         -------
         ndarray of shape (u, u)
-            The sum over all steps, each ``q / s^2 G^T M G``; the unknowns are the columns and, with
-            ``private_target``, the target last.
+            The sum over all steps, each ``q / s^2 G^T M G``, averaged over the runs; the unknowns
+            are the columns and, with ``private_target``, the target last.
 
         Raises
         ------
@@ -180,9 +185,10 @@ class ReleasableSGD(PrivateSGDParameters):
             Where nothing was added up, or the module is not the default one.
         """
         self._known_totals()
-        first = self._confidential_runs()[0]
-        rows = check_integers("record", record, int(first.training.X.shape[0]))
-        return first.matrix(int(rows), bool(self.private_target))
+        runs = self._confidential_runs()
+        row = int(check_integers("record", record, int(runs[0].training.X.shape[0])))
+        matrices = [run.matrix(row, bool(self.private_target)) for run in runs]
+        return np.asarray(sum(matrices) / len(matrices))
 
     def _known_totals(self) -> Totals:
         self._confidential_runs()
@@ -234,7 +240,7 @@ class ReleasableSGD(PrivateSGDParameters):
                 missing=self._unknown(),
                 X=training.X,
                 y=training.y,
-                settings={"noise_goal": plan.goal},
+                settings={"noise_goal": plan.goal, "arithmetic": plan.arithmetic},
             )
         )
 
@@ -269,31 +275,66 @@ class ReleasableSGD(PrivateSGDParameters):
         losses = self.fisher_information_loss_ + _CAUTION * self.fisher_information_loss_error_
         if self._plan.seeded:
             losses = np.full_like(losses, np.inf)  # noise from a seed can be drawn again
+        units = ledger.units
+        losses = losses * self._largest_width(ledger)
         total = float(np.max(losses))
         before = self._charged if np.isfinite(self._charged) else 0.0
         charge = np.sqrt(np.maximum(losses**2 - before**2, 0.0))
         described = provenance(self, n_steps) | {"accounting": self.leakage_scope_}
-        ledger.record("default", charge, description=described, aligned=False)
-        self._charged = total
+        # Of steps that come later the mu is that of these alone: mus compose.
+        new, size = n_steps - self._charged_steps, self._runs[0].training.gradients.n_parameters
+        ledger.record(
+            self.ledger_dataset,
+            charge,
+            mu=self._plan.gaussian_mu(new, size),
+            description=described,
+            aligned=False,
+            units=units or {},
+        )
+        self._charged, self._charged_steps = total, n_steps
 
-    def release(self, *, require_guarantee: bool = False) -> Any:
+    def _largest_width(self, ledger: LeakageLedger) -> float:
+        """Largest of the ledger's units: losses times it are no less than those in the units."""
+        X, y = self._runs[0].training.X, self._runs[0].training.y
+        if sparse.issparse(X):
+            columns = (X.max(axis=0) - X.min(axis=0)).toarray().ravel()
+        else:
+            columns = np.ptp(X.reshape(len(X), -1), axis=0)
+        names = feature_labels(getattr(self, "feature_names_in_", None), len(columns))
+        spans = np.append(columns, np.ptp(y))
+        widths = ledger.widths(names, spans, classifies=is_classifier(self))
+        if widths is None:
+            return 1.0
+        if not self.private_target:
+            raise ValueError(
+                "A ledger with units charges the target as well, and with `private_target=False` "
+                "what is learned of it is not known. Set `private_target=True`, or use a ledger "
+                "without a ceiling on leakage."
+            )
+        return float(widths.max())
+
+    def release(self, *, require_guarantee: bool = False, real_arithmetic: bool = False) -> Any:
         """Return what may be published: the trained model and public numbers.
 
         Parameters
         ----------
         require_guarantee : bool, default=False
-            Raise unless a guarantee of differential privacy holds.
+            Raise unless a guarantee of differential privacy holds for the released numbers, to the
+            last bit: that of the default module.
+        real_arithmetic : bool, default=False
+            With `require_guarantee`, accept the guarantee of a module too. It holds in real
+            arithmetic, where the computer sums and draws in floating point; the release says so.
 
         Returns
         -------
         ReleasedModel or ReleasedNetwork
             Predicts like this estimator; pickles safely. Its ``provenance_`` states noise,
-            clipping, sampling, steps, the guarantee, and that the accounting assumes real numbers.
+            clipping, sampling, steps, the guarantee, and the arithmetic that it holds in.
 
         Raises
         ------
         NoGuaranteeError
-            Where a guarantee is required and none holds.
+            Where a guarantee is required and none holds, or in real arithmetic only.
 
         Warns
         -----
@@ -303,7 +344,7 @@ class ReleasableSGD(PrivateSGDParameters):
         check_is_fitted(self)
         made = provenance(self, self.n_steps_, guarantee=True)
         if require_guarantee:
-            require(made)
+            require(made, real_arithmetic)
         warn_of_noise(self._plan)
         if self.module is None:
             return self._released.of(self, made)

@@ -155,6 +155,16 @@ def test_a_group_is_tested_by_what_its_games_are_worth(rng):
     assert stats.binom.sf(89, 100, 0.75) <= p < 0.05
 
 
+def test_variance_that_releases_do_not_show_widens_both(rng):
+    right = played(rng, 7, 400, 0.5)
+    counts = [records_above(right, 0.05, extra_variance=v).at_least for v in (0.0, 1e-3, 0.1)]
+    assert counts[0] > counts[1] > counts[2] == 0
+    p_values = [group_p_value(right[:, 190:230], extra_variance=v) for v in (0.0, 1e-3, 1e-2)]
+    assert p_values[0] < p_values[1] < p_values[2]
+    with pytest.raises(ValueError, match="`extra_variance` must lie in"):
+        records_above(right, 0.05, extra_variance=-1.0)
+
+
 def test_bad_input_is_told():
     good = np.ones((5, 3))
     with pytest.raises(ValueError, match=r"shape \(n_releases, n_records\); got shape \(3,\)"):

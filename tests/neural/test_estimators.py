@@ -147,6 +147,15 @@ def test_who_is_followed(data):
     assert 10 < never.sum() < 60
     assert rare.fisher_information_loss_error_[never].min() > 0.0  # nobody is shown not to leak
     several = _model(n_runs=4).fit(X, y)
+    runs = np.array([[run.matrix(i, True) for i in range(3)] for run in several._runs])
+    means = runs.mean(axis=0)
+    np.testing.assert_allclose(several.fisher_information(2), means[2], rtol=1e-12)
+    exact = several.fisher_information_loss([0, 1, 2])
+    np.testing.assert_allclose(exact**2, linalg.norm(means, 2, axis=(1, 2)), rtol=1e-10)
+    assert not np.allclose(exact**2, linalg.norm(runs[0], 2, axis=(1, 2)), rtol=1e-3)
+    assert np.all(exact <= several.fisher_information_loss_[:3] * (1.0 + 1e-9))
+    share = several.fisher_information_loss([0, 1, 2], norm="trace")
+    np.testing.assert_allclose(share**2, np.trace(means, axis1=1, axis2=2) / 6, rtol=1e-9)
     assert several.leakage_scope_ == "mean of 4 runs"
     assert np.all(several.fisher_information_loss_error_ > 0.0)
     for wrong in ([60], [0.5], [], np.ones((2, 2), int), "some"):
@@ -209,7 +218,11 @@ def test_what_is_released(data):
     made = released.provenance_
     assert made["n_steps"] == 20
     assert made["differential_privacy"]["epsilon"] == pytest.approx(model._plan.epsilon(20))
-    assert "real numbers" in made["assumes"]
+    assert made["differential_privacy"]["exact"]
+    assert made["differential_privacy"]["arithmetic"] == "exact"
+    assert made["noise_step"] == np.ldexp(1.0, -model._plan.grid.log2_scale)
+    assert made["noise_sampler"] == "discrete Gaussian, exact"
+    assert "real numbers" not in made["assumes"]
     np.testing.assert_array_equal(released.predict_proba(X), model.predict_proba(X))
     np.testing.assert_allclose(released.to_sklearn().predict_proba(X), model.predict_proba(X))
     again = skleak.from_json(released.to_json())
@@ -277,11 +290,33 @@ def test_the_ledger_is_charged(data, tmp_path):
             _model(ledger=ledger, **unknown).fit(X, y)
 
 
+def test_the_ledger_composes_mu_under_the_name_of_the_data_set(data, tmp_path):
+    X, y = data
+    mu = 1.11524 / 8.0
+    ledger = LeakageLedger(tmp_path / "ledger.db", max_epsilon=12.0, delta=1e-6)
+    options = {"ledger": ledger, "ledger_dataset": "clinic", "noise_multiplier": 8.0}
+    model = _model(random_state=None, **options).fit(X, y)
+    assert ledger.datasets() == ["clinic"]
+    assert ledger.total("clinic").mu == pytest.approx(mu * 20**0.5, rel=1e-9)
+    assert ledger.total("clinic").mu >= mu * 20**0.5
+    model.partial_fit(X, y)  # five steps
+    assert ledger.total("clinic").mu == pytest.approx(mu * 25**0.5, rel=1e-9)
+    _model(random_state=None, sampling="fixed", **options).fit(X, y)
+    assert ledger.total("clinic").mu == pytest.approx(mu * (25 + 4 * 20) ** 0.5, rel=1e-9)
+    _model(random_state=None, sampling_rate=0.6, max_steps=2, **options).fit(sparse.csr_array(X), y)
+    total = ledger.total("clinic")
+    assert total.mu == pytest.approx(mu * (25 + 4 * 22) ** 0.5, rel=1e-9)
+    for refused in ({"random_state": 0}, {"random_state": None, "noise_multiplier": 0.5}):
+        with pytest.raises(LeakageBudgetError):
+            _model(**options | refused).fit(X, y)
+    assert ledger.total("clinic").n_releases == total.n_releases == 4
+
+
 def test_a_refused_step_leaves_nothing(data, tmp_path):
     X, y = data
     # Losses follow the secret draws: the ceiling is far above those of one fit.
     first = _model(random_state=None).fit(X, y).fisher_information_loss_.max()
-    ledger = LeakageLedger(tmp_path / "ledger.db", max_leakage=4.0 * float(first))
+    ledger = LeakageLedger(tmp_path / "ledger.db", max_leakage=4.0 * float(first) * 8.0, units=8.0)
     model = _model(random_state=None, ledger=ledger).fit(X, y)
     for _ in range(1000):
         before, steps = model.predict_proba(X), model.n_steps_

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from skleak.audit.tables._membership import _extra, _Guessed
+from skleak.audit.tables._shadows import learned_guesses
 from skleak.metrics import group_p_value, records_above
 
 N_RECORDS = 400
@@ -70,3 +72,22 @@ def test_groups_of_whom_nothing_is_known_are_called_chance(together, n_records):
             p_values.append(group_p_value(rng.random((n_releases, n_records)) < chance))
         wrong = int(np.sum(np.array(p_values) <= level))
         assert stats.binom.sf(wrong - 1, n, level) > 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_releases", [8, 24])
+def test_thresholds_that_are_learned_from_other_releases_are_allowed_for(n_releases):
+    """Scores that tell nothing: releases teach each other, which their own spread does not show."""
+    rng = np.random.default_rng(n_releases)
+    n, sizes, level = 300, (2, 40, 200), 0.05
+    wrong, counted = np.zeros(len(sizes)), 0
+    for _ in range(n):
+        scores = np.broadcast_to(rng.normal(size=200), (n_releases, 200))
+        member, attacked = rng.random((n_releases, 200)) < 0.5, np.ones((n_releases, 200), bool)
+        guesses, pseudo = learned_guesses(scores, member, attacked)
+        right = (guesses == member).astype(float)
+        extra = _extra(_Guessed(scores, guesses, right, pseudo))
+        p_values = [group_p_value(right[:, :size], extra_variance=extra) for size in sizes]
+        wrong += np.array(p_values) <= level
+        counted += records_above(right, 0.05, extra_variance=extra).at_least > 0
+    assert stats.binom.sf(max(wrong.max(), counted) - 1, n, level) > 1e-4

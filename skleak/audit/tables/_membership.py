@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from skleak.audit.tables._design import MembershipDesign, Outcome, cell_key, release_key
-from skleak.audit.tables._rates import TPR, Rates, best_rate, rates
+from skleak.audit.tables._rates import TPR, Rates, best_rate, rates, share_interval
 from skleak.audit.tables._rows import (
     Played,
     bounded_columns,
@@ -19,13 +19,7 @@ from skleak.audit.tables._rows import (
     success_columns,
 )
 from skleak.audit.tables._sampled import N_ERRORS
-from skleak.audit.tables._shadows import (
-    FEWEST_RELEASES,
-    learned_guesses,
-    likelihood_ratios,
-    ranked_guesses,
-    robust_shares,
-)
+from skleak.audit.tables._shadows import learned_guesses, likelihood_ratios, robust_shares
 from skleak.bounds import membership_lower_bound_bounded
 from skleak.metrics import (
     Interval,
@@ -77,11 +71,12 @@ def membership_groups(design: MembershipDesign, cells: Mapping[str, Outcome]) ->
     done = [] if design.drawn else _finished(design, cells)
     rows = []
     for k, noise in enumerate(design.noise_scales if done and design.parts else ()):
-        for name, (_, right) in _played(design, done, k).items():
+        for name, each in _played(design, done, k).items():
             for kind, labels in design.parts.items():
                 for label, places in pd.Series(labels).groupby(labels).indices.items():
                     start = {"noise_scale": noise, "attack": name, "kind": kind, "group": label}
-                    rows.append(start | _group_columns(design, right[:, places]))
+                    right = each.right[:, places]
+                    rows.append(start | _group_columns(design, right, _extra(each)))
     table = pd.DataFrame(rows)
     if len(table):
         corrected = table.groupby("kind")["p_value"].transform(multiplicity_correction)
@@ -89,21 +84,22 @@ def membership_groups(design: MembershipDesign, cells: Mapping[str, Outcome]) ->
     return table
 
 
-def _group_columns(design: MembershipDesign, right: FloatArray) -> dict[str, Any]:
+def _group_columns(
+    design: MembershipDesign, right: FloatArray, extra_variance: float
+) -> dict[str, Any]:
     """Games about the records of a group, (n_releases, n), and their test of chance."""
     shares = _mean(right, axis=1)
     shares = shares[~np.isnan(shares)]
-    found = _UNKNOWN
-    if len(shares):
-        options: dict[str, Any] = {"value_range": (0.0, 1.0), "method": "korn_graubard"}
-        found = mean_interval(shares, confidence_level=design.confidence_level, **options)
+    n_games, found = int(np.sum(~np.isnan(right))), _UNKNOWN
+    if n_games:
+        found = share_interval(shares, n_games, design.confidence_level)
     return {
         "n_records": right.shape[1],
-        "n_games": int(np.sum(~np.isnan(right))),
+        "n_games": n_games,
         "n_right": int(np.nansum(right)),
         **dict(zip(("success", "success_low", "success_high"), found, strict=True)),
         "baseline": design.baseline,
-        "p_value": group_p_value(right, design.baseline),
+        "p_value": group_p_value(right, design.baseline, extra_variance=extra_variance),
     }
 
 
@@ -151,22 +147,24 @@ def _actual_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int
         return _Level({}, {}, {}, {}, _UNKNOWN, np.nan, np.array([]))
     member, attacked = _drawn_members(done)
     played = _played(design, done, k)
-    shares = np.stack([_mean(right, axis=1) for _, right in played.values()], axis=1)
-    success, judged = (
-        mean_interval(shares, confidence_level=level, value_range=(0.0, 1.0), method=method)
-        for level, method in (
-            (design.confidence_level, "korn_graubard"),
-            (design.verdict_level, "betting"),
+    level, games, above = design.confidence_level, {}, {}
+    for name, each in played.items():
+        shares = _mean(each.right, axis=1)
+        n_games = int(attacked.sum())
+        shown = share_interval(_wider(shares, each.pseudo), n_games, level)
+        judged = mean_interval(
+            shares,
+            confidence_level=design.verdict_level,
+            value_range=(0.0, 1.0),
+            method="betting",
         )
-    )
-    games, above = {}, {}
-    # The count is that of the attack which shows most.
-    level = simultaneous_confidence_level(design.confidence_level, len(played))
-    for j, (name, (scores, right)) in enumerate(played.items()):
-        shown, own = (Interval(*(end[j] for end in ends)) for ends in (success, judged))
-        found = rates(scores, member, attacked, design.confidence_level)
-        games[name] = Played(shown, own, int(attacked.sum()), shares[:, j]), found
-        above[name] = records_above(right, design.max_advantage, design.baseline, level)
+        known = (member, attacked, level, len(played))
+        found = rates(each.scores, *known, guesses=each.guesses)
+        games[name] = Played(shown, judged, n_games, shares), found
+        # The count is that of the attack which shows most.
+        corrected = simultaneous_confidence_level(level, len(played))
+        limits = (design.max_advantage, design.baseline, corrected)
+        above[name] = records_above(each.right, *limits, extra_variance=_extra(each))
     of_releases = {
         "dp": _stacked(done, "dp", k),
         "bayes": _mean(_stacked(done, "bayes", k), axis=1),
@@ -178,7 +176,7 @@ def _actual_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int
         above,
         means,
         {name: mean + N_ERRORS * errors[name] for name, mean in means.items()},
-        _over_releases(_stacked(done, "gap", k), design.confidence_level),
+        _over_releases(_stacked(done, "gap", k), level),
         float(_mean(_stacked(done, "utility", k))),
         _stacked(done, "separation", k),
     )
@@ -195,7 +193,7 @@ def _actual_records(
         "bayes": _mean(_stacked(done, "bayes", k)),
     }
     played = _played(design, done, k)
-    columns |= {f"success_{name}": _mean(right) for name, (_, right) in played.items()}
+    columns |= {f"success_{name}": _mean(each.right) for name, each in played.items()}
     separation = _stacked(done, "separation", k)
     return columns | {f"bayes_{name}": _mean(true_positives(separation, TPR[name])) for name in TPR}
 
@@ -214,28 +212,49 @@ def _drawn_members(done: Sequence[Outcome]) -> tuple[Array, Array]:
     return _stacked(done, "member"), _stacked(done, "attacked")
 
 
-def _played(
-    design: MembershipDesign, done: Sequence[Outcome], k: int
-) -> dict[str, tuple[FloatArray, FloatArray]]:
-    """Scores of every attack, and whether it was right; NaN where a record was held out."""
+class _Guessed(NamedTuple):
+    """Answers of an attack at one level, (n_releases, n_targets) each."""
+
+    scores: FloatArray
+    guesses: Array
+    right: FloatArray  # 1 where it was right, else 0; NaN where a record was held out
+    pseudo: FloatArray | None  # of `learned_guesses`, (n_groups,)
+
+
+def _played(design: MembershipDesign, done: Sequence[Outcome], k: int) -> dict[str, _Guessed]:
+    """Answers of every attack."""
     member, attacked = _drawn_members(done)
     played = {}
     for j, (name, rule) in enumerate(design.attacks.items()):
         scores, guesses = (_stacked(done, part, (j, k)) for part in ("scores", "guesses"))
+        residuals, pseudo = not design.classifies, None
         if rule == "likelihood_ratio":
-            scores = likelihood_ratios(
-                scores, member, design.prior, residuals=not design.classifies
-            )
+            scores = likelihood_ratios(scores, member, design.prior, residuals=residuals)
             guesses = scores > 0.0
         elif rule == "robust":
-            scores = robust_shares(scores, member, residuals=not design.classifies)
-            guesses = ranked_guesses(scores, design.prior)
-            if len(scores) >= FEWEST_RELEASES:
-                guesses = learned_guesses(scores, member, attacked)
-        elif rule == "score" and (len(scores) >= FEWEST_RELEASES or np.any(guesses < 0)):
-            guesses = learned_guesses(scores, member, attacked)
-        played[name] = scores, np.where(attacked, guesses == member, np.nan)
+            scores = robust_shares(scores, member, residuals=residuals)
+        # A single release has no others to learn from.
+        if rule == "robust" or (rule == "score" and (len(done) > 1 or np.any(guesses < 0))):
+            guesses, pseudo = learned_guesses(scores, member, attacked)
+        right = np.where(attacked, guesses == member, np.nan)
+        played[name] = _Guessed(scores, guesses, right, pseudo)
     return played
+
+
+def _wider(shares: FloatArray, pseudo: FloatArray | None) -> FloatArray:
+    """Return those of two samples of equal mean that have the larger standard error."""
+    if pseudo is None or len(pseudo) < 2:
+        return shares
+    errors = [values.std(ddof=1) / np.sqrt(len(values)) for values in (shares, pseudo)]
+    return pseudo if errors[1] > errors[0] else shares
+
+
+def _extra(guessed: _Guessed) -> float:
+    """Variance of the mean share of right guesses beyond the spread among releases."""
+    shares, pseudo = _mean(guessed.right, axis=1), guessed.pseudo
+    if pseudo is None or len(pseudo) < 2:
+        return 0.0
+    return max(0.0, float(pseudo.var(ddof=1) / len(pseudo) - shares.var(ddof=1) / len(shares)))
 
 
 def _drawn_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int) -> _Level:
