@@ -305,7 +305,7 @@ def test_each_auditor_has_its_own_parameters():
     """What does not concern membership is no parameter of its audit."""
     other = LeakageAuditor(PrivateLinearRegression()).get_params(deep=False)
     own = make().get_params(deep=False)
-    assert set(other) - set(own) == {"attribute", "values"}
+    assert set(other) - set(own) == {"attribute", "releases", "values"}
     assert set(own) - set(other) == {"groups"}
 
 
