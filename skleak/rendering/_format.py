@@ -29,6 +29,7 @@ _ATTACKS = {
     "likelihood": "likelihood",
     "likelihood_ratio": "likelihood ratio",
     "robust": "robust inference",
+    "scale": "the noise scale alone",
     "log_likelihood": "rise of log-likelihood",
     "posterior": "posterior",
     "loss": "loss",

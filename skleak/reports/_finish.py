@@ -77,6 +77,7 @@ def dataset_facts(
         else np.nan,
         "most_exposed_records": totals.most_exposed,
         "noise_goal": promises.noise_goal,
+        **({"noise_calibrated": True} if promises.calibrated else {}),
         "seeded": promises.seeded,
         **more,
     }

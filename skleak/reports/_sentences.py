@@ -14,14 +14,27 @@ _WIDTH = 48
 
 def findings(report: LeakageFacts) -> tuple[str, ...]:
     """Put the report's facts into sentences; the first is the answer."""
-    told = (_TOPICS[finding.topic](finding) for finding in report.facts)
+    first, *told = (_TOPICS[finding.topic](finding) for finding in report.facts)
     return (
+        f"{first}{_published_scale(report)}",
         *told,
         *_records(report),
         *_fairness(report),
         *_reweighting(report),
         *_covariance(report),
         _differential_privacy(report),
+    )
+
+
+def _published_scale(report: LeakageFacts) -> str:
+    """Say in the first paragraph that a noise scale that follows the records is published."""
+    data = report.dataset
+    if data["noise_goal"] is None and not data.get("noise_calibrated"):
+        return ""
+    how = "was read off records" if data["noise_goal"] is None else "follows the records"
+    return (
+        f" The noise scale {how}, and is published: what it tells is not in these numbers, which "
+        "hold for attackers who learn nothing from it."
     )
 
 

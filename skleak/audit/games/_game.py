@@ -145,6 +145,8 @@ class Facts:
     )
     outputs: Mapping[str, str] = field(default_factory=dict)  # what each attack was shown
     sampled: bool = False  # whether the records under attack are a random sample of all
+    scale: str = ""  # what became of a noise scale that follows the records, in a sentence
+    uncounted: str = ""  # why no bound counts what such a scale tells
     private_sgd: bool = False  # whether noise scales are noise multipliers of private SGD
 
 

@@ -122,6 +122,8 @@ def _summary(report: AuditFacts) -> Finding:
         "of_data": of_data,
         "exceeded": bool((at_noise["verdict"] == EXCEEDED).any()),
         "sampled": bool(report.settings.get("sampled", False)),
+        "scale": report.settings.get("scale", ""),
+        "uncounted": report.settings.get("uncounted", ""),
         "n_targets": report.settings["n_targets"],
         "n_records": report.settings["n_records"],
     }

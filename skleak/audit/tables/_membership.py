@@ -19,7 +19,12 @@ from skleak.audit.tables._rows import (
     success_columns,
 )
 from skleak.audit.tables._sampled import N_ERRORS
-from skleak.audit.tables._shadows import learned_guesses, likelihood_ratios, robust_shares
+from skleak.audit.tables._shadows import (
+    learned_guesses,
+    likelihood_ratios,
+    robust_shares,
+    scale_odds,
+)
 from skleak.bounds import membership_lower_bound_bounded
 from skleak.metrics import (
     Interval,
@@ -230,6 +235,9 @@ def _played(design: MembershipDesign, done: Sequence[Outcome], k: int) -> dict[s
         residuals, pseudo = not design.classifies, None
         if rule == "likelihood_ratio":
             scores = likelihood_ratios(scores, member, design.prior, residuals=residuals)
+            guesses = scores > 0.0
+        elif rule == "scale":
+            scores = scale_odds(scores, member.astype(bool), design.prior)
             guesses = scores > 0.0
         elif rule == "robust":
             scores = robust_shares(scores, member, residuals=residuals)

@@ -12,6 +12,7 @@ from skleak.adversary.knowledge import column_names, raw_column, take_rows
 from skleak.audit.games._bounds import check_bounds
 from skleak.audit.games._game import Cell, Facts, Game, Task
 from skleak.audit.games._levels import Releases, level_cells, noiseless_utility
+from skleak.audit.games._scale import asked_goal, scale_sentence
 from skleak.audit.games.membership._attacks import choose_membership_attacks
 from skleak.audit.games.membership._drawn import DrawnGames, fit_drawn_attacks
 from skleak.audit.games.membership._release import dp_parameter, fitted_once, play_release
@@ -71,6 +72,15 @@ class _MembershipGame(Game):
         levels, bounds = membership_levels(task.noise_scales, subject), _asked(task.bounds)
         if "dp" in bounds and not task.drawn:
             self.subject = subject = bounded(subject, levels, asked=task.bounds != "all")
+        bounds = tuple(name for name in bounds if task.drawn or name in ("dp", "bayes"))
+        if subject.scale is not None:
+            # Refits of each game, or of one.
+            n_games = 1 if task.drawn else int(task.n_releases)
+            missing = subject.scale.missing(n_games * len(subject.targets))
+            self.subject = subject = replace(subject, uncounted=missing)
+        if subject.goal is not None:
+            # A guarantee supposes that the noise scale is public.
+            bounds = () if subject.uncounted else tuple(name for name in bounds if name != "dp")
         level, n_verdicts = task.confidence_level, len(self.played) * len(levels)
         self.design = MembershipDesign(
             targets=subject.targets,
@@ -79,7 +89,7 @@ class _MembershipGame(Game):
             parts={} if task.drawn else _parts(task, subject),
             attacks={name: attack.rule for name, attack in self.played.items()},
             noise_scales=levels,
-            bounds=tuple(name for name in bounds if task.drawn or name in ("dp", "bayes")),
+            bounds=bounds,
             n_releases=int(task.n_releases),
             drawn=task.drawn,
             confidence_level=level,
@@ -135,7 +145,9 @@ class _MembershipGame(Game):
             n_always=len(subject.others),
             gap_loss="zero_one" if subject.classifies else "clipped_squared",
             has_noise=subject.has_noise,
-            exact_test=subject.obstacle,
+            exact_test=subject.obstacle or subject.uncounted,
+            scale=scale_sentence(subject.goal, subject.uncounted, asked=asked_goal(self.task)),
+            uncounted=subject.uncounted,
             unchecked=self._unchecked(),
             private_sgd=subject.private_sgd,
         )
@@ -177,7 +189,18 @@ class _DrawnMembership(_MembershipGame):
         model = noiseless(subject.trained).fit(subject.X, subject.y, **subject.weight_argument())
         state = model._confidential_state()
         dp = tuple(dp_parameter(subject.trained, state.at_noise(level)) for level in levels)
-        self.design = replace(self.design, dp=dp, distances=self._exact.distances_)
+        distances = self._exact.distances_
+        self._told = np.zeros(len(distances), dtype=bool)
+        self._ratios = np.ones((len(distances), 2))
+        if subject.scale is not None and not subject.uncounted:
+            everyone = np.arange(len(subject.y))
+            scales = subject.scale.without(everyone, subject.targets)
+            self._told = scales != levels[-1]
+            self._ratios[:, 0] = np.where(np.isnan(scales), 1.0, scales / levels[-1])
+            distances = np.where(self._told, np.inf, distances)
+        if subject.uncounted:
+            distances = np.full(len(distances), np.nan)
+        self.design = replace(self.design, dp=dp, distances=distances)
 
     def cells(self) -> dict[str, Cell]:
         """Attacks, bounds, gap and utility at every noise level."""
@@ -194,6 +217,8 @@ class _DrawnMembership(_MembershipGame):
             shell,
             where,
             self._entropy,
+            self._told,
+            self._ratios,
         )
         releases = Releases(shell, quiet, self._noise, where)
         return level_cells(self.design, releases, self._entropy, games.at_level)
@@ -237,8 +262,9 @@ class _ReleasedMembership(_MembershipGame):
         off = np.stack([outcomes[release_key(r)]["off"] for r in range(design.n_releases)])
         error = encoding_error(own)
         wrong = set(checks["noise_scale"][~checks["passed"].astype(bool)])
+        scales = np.stack([outcomes[release_key(r)]["scale"] for r in range(design.n_releases)])
         found = {
-            level: check_distances(off[:, k] / level, len(own), error / level)
+            level: check_distances(off[:, k] / scales[:, k], len(own), error / scales[:, k].min())
             for k, level in enumerate(design.noise_scales)
             if level > 0.0 and level not in wrong
         }
