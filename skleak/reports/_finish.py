@@ -13,6 +13,7 @@ from skleak.reports._findings import facts
 from skleak.reports._leakage_report import LeakageReport
 from skleak.reports._sentences import findings
 from skleak.reports.guarantee._output_perturbation import Promises
+from skleak.utils._records import named
 from skleak.utils._typing import FloatArray
 
 N_MOST_EXPOSED = 10
@@ -80,6 +81,14 @@ def dataset_facts(
         "seeded": promises.seeded,
         **more,
     }
+
+
+def label_facts(index: Any, n_rows: int) -> dict[str, Any]:
+    """Say whether records are called by the index of their table, of so many rows."""
+    if isinstance(index, np.ndarray):
+        index = pd.Index(index)
+    own = named(index) if index is None or isinstance(index, pd.Index) else index
+    return {"labels": "position" if own is None else "index", "n_rows": n_rows}
 
 
 def finished(
