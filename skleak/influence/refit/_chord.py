@@ -164,7 +164,8 @@ def refitted_step(objective: Objective, w: FloatArray) -> FloatArray:
         try:
             found = minimize(objective, start=start)
             # With a penalty there is a minimizer, and the gradient says where.
-            if not (found.converged or objective.alpha > 0.0):
+            bounded = objective.alpha > 0.0 and np.isfinite(found.coefficients).all()
+            if not (found.converged or bounded):
                 continue
             there = objective.at(found.coefficients)
             hessian = there.hessian

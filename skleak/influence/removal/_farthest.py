@@ -42,6 +42,8 @@ def _bound(objective: Objective, w: FloatArray) -> float:
         if isinstance(objective, MultinomialObjective):
             return np.inf
         shift = _intercept_shift(objective, objective.predictor(w))
+        if not np.isfinite(shift):
+            return np.inf  # counts that are all zero, or labels that are all equal
     there = w.copy()
     if objective.fit_intercept:
         there[-1] += shift
