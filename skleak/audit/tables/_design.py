@@ -1,7 +1,7 @@
 """What the tables need to know of an audit besides the outcomes of its cells."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from skleak.utils._typing import Array, FloatArray
@@ -35,6 +35,12 @@ class Design:
     verdict_level: float
     # Names of attacks that use what the prior of the bounds leaves out.
     incomparable: frozenset[str] = frozenset()
+    n_fitted: int = 0  # games of each target in which a model is fitted; 0 where none is
+
+    @property
+    def games_each(self) -> int:
+        """Games of each target, where each plays its own."""
+        return self.n_fitted or self.n_releases
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +63,9 @@ class MembershipDesign(Design):
 
     attacks: Mapping[str, str]
     prior: float  # probability of membership
+    max_advantage: float  # that is tolerated of a record
+    # Of kinds of groups, the label of the group of each target, (n_targets,); None for none.
+    parts: Mapping[str, Array] = field(default_factory=dict)
     classifies: bool = True  # whether labels are predicted
     # Known of drawn records alone: Gaussian differential privacy at each level, and how far the
     # parameters with and without each target are apart, (n_targets,).

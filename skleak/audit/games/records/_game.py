@@ -9,9 +9,11 @@ import numpy as np
 from skleak.adversary.hypotheses import dense_table, last_step, model_parameters
 from skleak.adversary.knowledge import resolve_records, take_rows
 from skleak.attacks import InformedReconstruction
+from skleak.audit.games._fitted import FittedReleases
 from skleak.audit.games._game import Cell, Task
 from skleak.audit.games._levels import SAMPLE, seed_of
 from skleak.audit.games._sampled import NAME
+from skleak.audit.games._scale import UNCOUNTED_NUMBERS, goal_of
 from skleak.audit.games._secret import (
     SecretGame,
     SecretSubject,
@@ -73,8 +75,9 @@ def study(task: Task) -> RecordSubject:
     everything = dense_table(state.objective.X)
     mean = (everything.sum(axis=0) - truth) / (len(everything) - 1)
     normal = NormalPrior.of(task.prior, everything, state.objective.y, targets)
-    if state.balanced is not None or state.noise.reads_data:
-        normal = None  # what weights or a covariance that follow the data tell is not bounded
+    goal = goal_of(task.estimator, task.noise_scales)
+    if state.balanced is not None or state.noise.reads_data or goal is not None:
+        normal = None  # what weights, or noise, that follow the data tell is not bounded
     if normal is not None:
         mean = normal.mean
     prior_score = ((mean - truth) ** 2).mean(axis=1)
@@ -100,6 +103,8 @@ def study(task: Task) -> RecordSubject:
         spread=spread,
         state=state,
         normal=normal,
+        goal=goal,
+        uncounted="" if goal is None else UNCOUNTED_NUMBERS,
         variance=None if normal is None else normal.variance(),
     )
 
@@ -133,7 +138,7 @@ class RecordsGame(SecretGame):
         return InformedReconstruction(self.task.estimator, records=self.subject.targets)
 
     def games(
-        self, scale: float, noise: FloatArray, seed: np.random.SeedSequence
+        self, scale: float, noise: FloatArray | FittedReleases, seed: np.random.SeedSequence
     ) -> Mapping[str, Cell]:
         """Return the cells of one noise level, all attacks."""
         subject = self.subject

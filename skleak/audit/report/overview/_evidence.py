@@ -1,9 +1,10 @@
 """Sentences of evidence that the numbers of an audit support, about nobody in particular."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
-from skleak.audit.report._advice import advice
+from skleak.audit.report._advice import advice, for_how_many
 from skleak.audit.report._decision import (
     decision,
     largest_advantages,
@@ -52,12 +53,14 @@ def every_record(report: AuditFacts) -> str:
         "The figure of each stands in the confidential report of the audit "
         "(`report.person(label)`)."
     )
+    if found["by"] == "attack" and "enough_releases" in found:
+        said = for_how_many(found)
+        return f"{start} {said[:1].upper()}{said[1:]}. {confidential}"
     if math.isnan(n):
         return f"{start} What holds for each record by itself is not known. {confidential}"
-    by = "the bound on" if found["by"] == "bound" else "the advantage of the best attack played on"
     at = f"at noise scale {number(found['noise'])}" if found["noise"] else "without noise"
     return (
-        f"{start} For {count(n)} of {of} {by} the record itself is above "
+        f"{start} For {count(n)} of {of} the bound on the record itself is above "
         f"{limit_text(limit_of(report))}, {at}. {confidential}"
     )
 
@@ -123,9 +126,17 @@ def processing(report: AuditFacts) -> tuple[str, ...]:
         f"A model ({report.estimator}) is trained on {records} with "
         f"{plural(settings['n_columns'], 'column')}; preprocessing: {settings['preprocessing']}.",
         f"Audited with regard to {what(report)}: {count(settings['n_targets'])} of {records} were "
-        f"attacked in {plural(settings['n_releases'], 'simulated release')} at each of "
+        f"attacked in {_played(settings)} at each of "
         f"{plural(len(levels(report)), 'noise scale')}.",
     )
+
+
+def _played(settings: Mapping[str, Any]) -> str:
+    """Say what the games were played with at each noise scale."""
+    if settings.get("releases") != "fitted":
+        return plural(settings["n_releases"], "simulated release")
+    games = settings["n_fitted"] * settings["n_targets"] or settings["n_releases"]
+    return plural(games, "release") + " of real fits"
 
 
 def measures(report: AuditFacts) -> tuple[str, ...]:
