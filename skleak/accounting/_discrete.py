@@ -450,7 +450,7 @@ def _log_normalizer(ratio: Any) -> Any:
     return np.log1p(2.0 * x / (1.0 - x**3))
 
 
-def _log_ratio(count: FloatArray, ratio: FloatArray) -> FloatArray:
+def _log_ratio(count: Any, ratio: Any) -> Any:
     """Largest log-ratio of the discrete to the rounded Gaussian of ``count`` parameters."""
     return count * ratio**2 / 24.0
 
