@@ -29,6 +29,8 @@ RELATIONS = {"add-or-remove": "ADD_OR_REMOVE_ONE", "replace": "REPLACE_ONE"}
 SAMPLINGS = ("poisson", "fixed")
 # Points of epsilon at which the curve is compared with that of mu-GDP.
 _GRID = 5001
+# Beyond it their exponential overflows, and no guarantee is worth to be stated.
+_LARGEST = 500.0
 PURPOSE = "Accounting for subsampled noise"
 
 
@@ -200,7 +202,8 @@ def subsampled_gaussian_mu(
     Returns
     -------
     float
-        mu; infinite for a delta of at most 1e-11, where round-off hides the curve.
+        mu; infinite for a delta of at most 1e-11, where round-off hides the curve, and where
+        epsilon at delta passes 500.
 
     Raises
     ------
@@ -227,7 +230,7 @@ def subsampled_gaussian_mu(
     loss = _loss_distribution(noise_multiplier, sampling_rate, n_steps, relation, sampling)
     rounding = ROUND_UP * max(1.0, n_steps / 1e5)
     end = loss.get_epsilon_for_delta(0.5 * (failure - rounding)) if failure > rounding else np.inf
-    if not np.isfinite(end):
+    if end > _LARGEST:
         return float("inf")
     epsilon = np.linspace(0.0, end, _GRID)
     curve = np.asarray(loss.get_delta_for_epsilon(epsilon)) + rounding

@@ -265,6 +265,7 @@ class TestMuUpToADelta:
 
     @pytest.mark.usefixtures("dp")
     def test_where_round_off_hides_the_curve_there_is_none(self):
+        assert subsampled_gaussian_mu(1e-2, 0.2, 2, 1e-6) == np.inf
         assert subsampled_gaussian_mu(1.0, 0.1, 10, 1e-11) == np.inf
         assert subsampled_gaussian_mu(1.0, 0.1, 10, 2e-11) < np.inf
         for delta in (0.0, 1.0):
