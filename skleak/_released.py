@@ -20,6 +20,9 @@ from skleak.utils._sklearn_compat import copy_attributes, validate_data
 from skleak.utils._typing import Array, FloatArray
 from skleak.utils.sources import lazily
 
+# What a guarantee of a model alone is about; of a pipeline it is the table that came in.
+TABLE = "the table that the model received"
+
 
 class LinearPredictionMixin:
     """Linear predictor of a model with ``coef_`` and ``intercept_``."""

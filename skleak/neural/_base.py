@@ -24,8 +24,10 @@ class PrivateSGD(ReleasableSGD):
     """Train by noisy sums of clipped gradients of random batches, and add up what they reveal."""
 
     @abstractmethod
-    def _encode_targets(self, y: Array, classes: Any) -> Array:
-        """Class numbers or floats; ``classes`` are those that may come, None for those of y."""
+    def _encode_targets(
+        self, y: Array, records: Any, classes: Any = None, *, fitted: bool = False
+    ) -> Array:
+        """Class numbers or floats; ``classes`` may come, ``fitted`` by those of the fit."""
 
     @abstractmethod
     def _make_gradients(self, X: Any, plan: Plan, source: Source) -> Gradients:
@@ -85,8 +87,9 @@ class PrivateSGD(ReleasableSGD):
         return self
 
     def _begin(self, X: Any, y: Any, classes: Any) -> None:
+        records = X
         X, y = self._validated(X, y)
-        y = self._encode_targets(y, classes)
+        y = self._encode_targets(y, records, classes)
         n = int(X.shape[0])
         self._plan = Plan.of(self, n)
         self._check_ledger(n)
@@ -133,8 +136,9 @@ class PrivateSGD(ReleasableSGD):
     def _check_same_records(self, X: Any, y: Any) -> None:
         """Refuse to go on with other records: the leakage of each is added up row by row."""
         training = self._confidential_runs()[0].training
+        records = X
         X, y = self._validated(X, y, reset=False)
-        y = self._encode_targets(y, getattr(self, "classes_", None))
+        y = self._encode_targets(y, records, fitted=True)
         same = X.shape == training.X.shape and np.array_equal(y, training.y)
         if not same or abs(X - training.X).max() > 0.0:
             raise ValueError(

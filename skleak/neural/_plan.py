@@ -16,6 +16,7 @@ from skleak.neural.training import (
     epsilon_of,
     resolve_noise,
 )
+from skleak.reports.guarantee import Promises, undeclared
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 
@@ -39,6 +40,10 @@ class Plan:
         Whether the noise can be replayed, and protects nobody.
     goal : str or None
         The goal that the noise was found for.
+    public : frozenset of str
+        What was declared public.
+    undeclared : tuple of str
+        What a guarantee takes for public and was not declared, in words.
     """
 
     mechanism: StepMechanism
@@ -48,6 +53,8 @@ class Plan:
     delta: float
     seeded: bool
     goal: str | None
+    public: frozenset[str]
+    undeclared: tuple[str, ...]
 
     @classmethod
     def of(cls, estimator: Any, n_records: int) -> "Plan":
@@ -65,6 +72,10 @@ class Plan:
         mechanism = StepMechanism(float(noise), clipping, sampling, rate)
         if estimator.epsilon_budget is not None:
             n_steps = _within_budget(estimator, mechanism, n_steps)
+        public = frozenset(
+            [estimator.public] if isinstance(estimator.public, str) else estimator.public
+        )
+        promises = Promises(public=public, declares_classes=estimator._declares_classes)
         return cls(
             mechanism,
             Descent(float(estimator.learning_rate), float(estimator.momentum)),
@@ -73,6 +84,8 @@ class Plan:
             delta,
             estimator.random_state is not None,
             goal,
+            public,
+            tuple(undeclared(promises)),
         )
 
     def epsilon(self, n_steps: int) -> float:

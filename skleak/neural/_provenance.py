@@ -5,6 +5,7 @@ from typing import Any
 
 from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
 from skleak.neural._plan import Plan
+from skleak.neural.report import ABOUT
 from skleak.utils._warnings import outer_stacklevel
 
 _ASSUMES = (
@@ -32,6 +33,7 @@ def provenance(estimator: Any, n_steps: int, *, guarantee: bool = False) -> dict
         "n_steps": n_steps,
         "learning_rate": plan.descent.learning_rate,
         "momentum": plan.descent.momentum,
+        "public": sorted(plan.public),
         "assumes": _ASSUMES,
     }
     if guarantee:
@@ -41,33 +43,33 @@ def provenance(estimator: Any, n_steps: int, *, guarantee: bool = False) -> dict
 
 def _guarantee(plan: Plan, n_steps: int) -> dict[str, Any]:
     """Return the guarantee of differential privacy, or why there is none."""
-    reason = None
+    reasons = list(plan.undeclared)
     if plan.mechanism.noise_multiplier == 0.0:
-        reason = "there was no noise"
+        reasons.append("no noise was added (`noise_multiplier=0`)")
     elif plan.seeded:
-        reason = "the noise came from a seed or a generator, and can be drawn again"
-    else:
+        reasons.append(
+            "the noise came from a seed or a generator (`random_state`), and can be drawn again"
+        )
+    if not reasons:
         try:
             stated = {
                 "epsilon": plan.epsilon(n_steps),
                 "delta": plan.delta,
                 "exact": False,
                 "relation": "replace",
-                "about": "replacement of one row of the table that the model received, whose "
-                "number of rows and class labels are public",
+                "about": ABOUT,
             }
             return {"differential_privacy": stated, "no_guarantee": None}
         except ImportError as error:
-            reason = str(error)
-    return {"differential_privacy": None, "no_guarantee": reason}
+            reasons.append(str(error))
+    return {"differential_privacy": None, "no_guarantee": "; ".join(reasons)}
 
 
 def require(made: dict[str, Any]) -> None:
     """Raise unless a guarantee is stated."""
     if made["differential_privacy"] is None:
         raise NoGuaranteeError(
-            "No differential-privacy guarantee holds for this release: "
-            f"{made['no_guarantee']}. Fit with noise, and with `random_state=None`."
+            f"No differential-privacy guarantee holds for this release: {made['no_guarantee']}."
         )
 
 

@@ -218,8 +218,8 @@ def _privacy(report: SGDFacts) -> list[Block]:
     blocks: list[Block] = []
     if privacy["holds"]:
         promised = (
-            "Holds when one row of the table that the model received is replaced by any other, for "
-            "attackers of any kind, in real numbers. It says nothing of a person with many rows."
+            f"Holds for {privacy['about']}, for attackers of any kind, in real numbers. It says "
+            "nothing of a person with many rows."
         )
         blocks.append(Paragraph(promised))
     else:
