@@ -19,7 +19,7 @@ from skleak.inspection._held import HeldBlock
 from skleak.inspection._pipeline import Inspected, flat_steps, inspected, numbered
 from skleak.inspection._selection import RawBlock, Target, Unknown, read, resolved
 from skleak.inspection._separation import separations
-from skleak.mechanisms import MeasuredFit
+from skleak.mechanisms import MeasuredFit, PublicProblem
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 
@@ -179,24 +179,10 @@ class RawProblem:
         unknown = self._unknown(columns, "columns")
         return "" if unknown.is_number else str(unknown.label)
 
-    def sensitivity(self) -> float:
-        """Largest change by a record, as without raw columns.
-
-        Returns
-        -------
-        float
-        """
-        return self.fitted.sensitivity()
-
     @property
-    def n_parameters(self) -> int:
-        """Number of parameters that are released."""
-        return self.fitted.n_parameters
-
-    @property
-    def relative_step(self) -> float:
-        """Bound on the step of the grid of the noise, over its least standard deviation."""
-        return self.fitted.relative_step
+    def public(self) -> PublicProblem:
+        """Public knowledge of the fit, as without raw columns."""
+        return self.fitted.public
 
     @property
     def _participants(self) -> IntArray:

@@ -21,7 +21,13 @@ from skleak.linear_model.goals import (
     problem_of,
     warn_of_partial_blocks,
 )
-from skleak.mechanisms import NoiseGoal, as_reweighting, ladder_rung
+from skleak.mechanisms import (
+    NoiseGoal,
+    PublicNoiseGoal,
+    as_reweighting,
+    ladder_rung,
+    resolve_goal,
+)
 from skleak.reports.guarantee import Promises, output_perturbation_guarantee
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._confidential import leaves_whole
@@ -220,17 +226,18 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         goal = self.noise_scale
         if not isinstance(goal, NoiseGoal):
             return state
-        if goal.data_dependent and is_large(state.objective.X) and is_one_block(state.objective):
+        public = isinstance(goal, PublicNoiseGoal)
+        if not public and is_large(state.objective.X) and is_one_block(state.objective):
             return calibrated_together(self, state)
         problem = problem_of(state, self._promises())
         warn_of_partial_blocks(goal, problem)
-        if not goal.data_dependent:
-            return state.at_noise(float(goal.resolve(problem)))
+        if public:
+            return state.at_noise(resolve_goal(goal, problem))
         search = as_reweighting(self.reweighting)
         search_tol = 0.0 if search is None else search.tol
         check = RungCheck(goal, problem, self._needed_noise, search_tol)
         check.foresee()
-        rung = ladder_rung(float(goal.resolve(problem)))
+        rung = ladder_rung(resolve_goal(goal, problem))
         check.run(rung)
         return state.at_noise(rung)
 
@@ -242,7 +249,7 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             state = replace(twin._solve(objective, no_task()), noise=noise_shape(twin, objective))
-            return float(self.noise_scale.resolve(problem_of(state, self._promises())))
+            return float(resolve_goal(self.noise_scale, problem_of(state, self._promises())))
 
     def _target_masses(self, y: FloatArray, sample_weight: FloatArray) -> FloatArray:
         """Weighted sum of targets that are numbers, (1,), or of the records of classes, (K,)."""

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -28,7 +28,7 @@ from skleak.linear_model.goals import (
     problem_of,
     unchecked_moves,
 )
-from skleak.mechanisms import NoiseGoal
+from skleak.mechanisms import NoiseGoal, resolve_goal
 from skleak.reports import LeakageReport, Promises
 from skleak.reports.blockwise import build_blockwise_report
 from skleak.reports.in_memory import build_leakage_report
@@ -300,7 +300,7 @@ class MeasuredModel(LinearModelParameters):
 
     def _noise_for(self, goal: NoiseGoal) -> float:
         """Noise scale that a goal needs on the records of this fit."""
-        return asked(goal.resolve, self._confidential_state(), self._terms)
+        return asked(partial(resolve_goal, goal), self._confidential_state(), self._terms)
 
     def _rung_moves(self) -> RungMoves | None:
         """Count the records that may move the rung of a goal; None without one."""

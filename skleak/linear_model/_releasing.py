@@ -16,7 +16,7 @@ from skleak.linear_model._individual import IndividuallyMeasuredModel
 from skleak.linear_model._measured import COMPUTED_ON_DEMAND, largest_loss, training_loss
 from skleak.linear_model._noise import draw_release, noise_standard_errors
 from skleak.losses import PointwiseLoss
-from skleak.mechanisms import CalibratedNoise, NoiseGoal, as_reweighting
+from skleak.mechanisms import CalibratedNoise, NoiseGoal, PublicNoiseGoal, as_reweighting
 from skleak.reports import DifferentialPrivacy, Promises
 from skleak.reports.measures import unprotected_column
 from skleak.utils._typing import FloatArray, RandomState
@@ -57,7 +57,8 @@ class ReleasableModel(IndividuallyMeasuredModel):
     @property
     def _noise_reads_data(self) -> bool:
         """True if the noise scale is calibrated to the training records."""
-        return isinstance(self.noise_scale, NoiseGoal) and self.noise_scale.data_dependent
+        goal = self.noise_scale
+        return isinstance(goal, NoiseGoal) and not isinstance(goal, PublicNoiseGoal)
 
     def _provenance(self) -> dict[str, Any]:
         """Return how the model is made, in public parameters."""
@@ -120,6 +121,8 @@ class ReleasableModel(IndividuallyMeasuredModel):
     ) -> None:
         """Draw the noise and set the fitted attributes."""
         self.noise_scale_ = state.noise_scale
+        if self._noise_reads_data or isinstance(self.noise_scale, CalibratedNoise):
+            self.noise_scale_ = CalibratedNoise(state.noise_scale)
         for name in (*COMPUTED_ON_DEMAND, "conditional_fisher_information_loss_"):
             self.__dict__.pop(name, None)
         self.__dict__.update(leakage)

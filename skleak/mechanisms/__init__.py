@@ -1,7 +1,7 @@
 """How a model is made private: noise that may be published, goals for it, and reweightings."""
 
 from skleak.mechanisms._advantage import MaxAdvantage
-from skleak.mechanisms._calibrate import CalibratedNoise, calibrate
+from skleak.mechanisms._calibrate import calibrate
 from skleak.mechanisms._discrete_gaussian import discrete_gaussian
 from skleak.mechanisms._goals import (
     MOST_VALUES,
@@ -9,13 +9,17 @@ from skleak.mechanisms._goals import (
     MaxLeakage,
     MeasuredFit,
     NoiseGoal,
+    PublicNoiseGoal,
+    PublicProblem,
     Secret,
+    resolve_goal,
 )
 from skleak.mechanisms._grid import Grid, GridRelease, release_on_grid
 from skleak.mechanisms._ladder import ladder_rung
 from skleak.mechanisms._noise_kind import NoiseKind
 from skleak.mechanisms._private_goals import EpsilonDelta, GaussianDP
 from skleak.mechanisms._reweighting import IRFIL, EvenTotal, Reweighting, as_reweighting
+from skleak.utils._confidential import CalibratedNoise
 
 __all__ = [
     "IRFIL",
@@ -32,6 +36,8 @@ __all__ = [
     "MeasuredFit",
     "NoiseGoal",
     "NoiseKind",
+    "PublicNoiseGoal",
+    "PublicProblem",
     "Reweighting",
     "Secret",
     "as_reweighting",
@@ -39,4 +45,5 @@ __all__ = [
     "discrete_gaussian",
     "ladder_rung",
     "release_on_grid",
+    "resolve_goal",
 ]

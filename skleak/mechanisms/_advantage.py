@@ -1,7 +1,7 @@
 """The noise at which no attacker gains more than stated on an attribute of few values."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import brentq
@@ -54,8 +54,6 @@ class MaxAdvantage(NoiseGoal):
     >>> bool(model.noise_scale_ > 0)
     True
     """
-
-    data_dependent: ClassVar[bool] = True
 
     advantage: float
     attribute: Any

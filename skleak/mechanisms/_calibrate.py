@@ -6,22 +6,9 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 
 from skleak.exceptions import PrivacyLeakWarning
-from skleak.mechanisms._goals import NoiseGoal
+from skleak.mechanisms._goals import NoiseGoal, PublicNoiseGoal, resolve_goal
 from skleak.mechanisms._ladder import ladder_rung
-
-
-class CalibratedNoise(float):
-    """A noise scale that was read off records, by `calibrate`.
-
-    It is a number in all respects; a private estimator that is given one claims no guarantee of
-    differential privacy, as its noise is a function of the records. ``float(noise)`` forgets that.
-
-    Examples
-    --------
-    >>> noise = CalibratedNoise(0.5)
-    >>> noise == 0.5, float(noise) is noise
-    (True, False)
-    """
+from skleak.utils._confidential import CalibratedNoise
 
 
 def calibrate(
@@ -114,8 +101,8 @@ def calibrate(
             "other kinds is not found from a goal."
         )
     problem = model._raw_problem(pipeline, X, y, sample_weight)
-    noise_scale = float(goal.resolve(problem))
-    if not goal.data_dependent:
+    noise_scale = resolve_goal(goal, problem)
+    if isinstance(goal, PublicNoiseGoal):
         return noise_scale
     if name := problem.few_values(goal.named_columns):
         warnings.warn(

@@ -8,11 +8,12 @@ where another value of few in one record would have moved the rung.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from skleak.utils._confidential import CalibratedNoise
 from skleak.utils._typing import Array, FloatArray, IntArray
 from skleak.utils.summaries._selection import around_quantile
 
@@ -82,16 +83,74 @@ class MeasuredFit(Protocol):
     def encodings(self, attribute: Any, values: Array) -> FloatArray:
         """Return the encodings for every record, (n, n_values, p), where the noise is isotropic."""
 
+    @property
+    def public(self) -> "PublicProblem":
+        """Public knowledge of the fit."""
+
+
+@dataclass(frozen=True)
+class PublicProblem:
+    """Public knowledge of a fit: numbers that are no function of its records.
+
+    It is all that a `PublicNoiseGoal` is given, so that its noise scale cannot depend on records.
+
+    Parameters
+    ----------
+    n_parameters : int
+        Number of parameters that are released.
+    relative_step : float
+        Bound on the step of the grid of the noise, over its least standard deviation; nan where
+        the covariance of the noise depends on the records.
+    n_samples : int or None, default=None
+        Number of records, where it was declared public.
+    unit_sensitivity : float, default=nan
+        Largest change of the parameters (L2) when a record is replaced, over the noise at scale 1;
+        nan where there is none.
+    obstacles : tuple of str, default=()
+        Why there is none.
+
+    Examples
+    --------
+    >>> PublicProblem(n_parameters=2, relative_step=2**-30, unit_sensitivity=0.1).sensitivity()
+    0.1
+    """
+
+    n_parameters: int
+    relative_step: float
+    n_samples: int | None = None
+    unit_sensitivity: float = np.nan
+    obstacles: tuple[str, ...] = ()
+
     def sensitivity(self) -> float:
-        """Largest change by a record, over the noise at scale 1; ValueError if there is none."""
+        """Return the largest change by a record, over the noise at scale 1.
 
-    @property
-    def n_parameters(self) -> int:
-        """Number of parameters that are released."""
+        Returns
+        -------
+        float
 
-    @property
-    def relative_step(self) -> float:
-        """Bound on the step of the grid of the noise, over its least standard deviation."""
+        Raises
+        ------
+        ValueError
+            Where there is none.
+        """
+        if self.obstacles:
+            raise ValueError(
+                "No differential-privacy guarantee can be calibrated: "
+                f"{'; '.join(self.obstacles)}. Use "
+                "PrivateLogisticRegression with `data_norm`, `classes`, `public=('n_samples',)`, "
+                "`fit_intercept=False`, `alpha > 0`, no reweighting and no `noise_covariance` that "
+                "depends on the data, or another goal such as `MaxLeakage`."
+            )
+        return self.unit_sensitivity
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # protocols of Python, which ask whether there are such
+            raise AttributeError(name)
+        raise AttributeError(
+            f"A PublicNoiseGoal sees no records, and so no {name!r}: of a fit it is given "
+            "`n_parameters`, `n_samples`, `relative_step` and `sensitivity()` alone. Derive a goal "
+            "that reads the records from NoiseGoal."
+        )
 
 
 class FittedProblem(MeasuredFit, Protocol):
@@ -138,10 +197,14 @@ class FittedProblem(MeasuredFit, Protocol):
 class NoiseGoal(BaseEstimator, ABC):
     """A goal for which `fit` finds the smallest sufficient noise scale.
 
+    It is given the fit (`MeasuredFit`), and so its noise scale counts as read off the records: it
+    is rounded up to a rung of the public ladder, and no guarantee of differential privacy holds. A
+    goal that needs public knowledge alone derives from `PublicNoiseGoal`.
+
     Attributes
     ----------
     data_dependent : bool
-        Whether the noise scale is read off the training records.
+        True unless the goal is a `PublicNoiseGoal`. It cannot be declared.
 
     Examples
     --------
@@ -150,17 +213,30 @@ class NoiseGoal(BaseEstimator, ABC):
     >>> from skleak.linear_model import PrivateLinearRegression
     >>> from skleak.mechanisms import NoiseGoal
     >>> @dataclass
-    ... class Public(NoiseGoal):
-    ...     scale: float = 1.0
+    ... class Median(NoiseGoal):
+    ...     eta: float = 1.0
     ...
     ...     def resolve(self, problem):
-    ...         return self.scale
+    ...         return float(np.median(problem.sufficient_noise(self.eta, None)))
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> PrivateLinearRegression(Public(3.0)).fit(X, y).noise_scale_
-    3.0
+    >>> model = PrivateLinearRegression(Median(0.5)).fit(X, y)
+    >>> Median(0.5).data_dependent, round(float(np.log2(model.noise_scale_)), 6)
+    (True, 5.0)
     """
 
-    data_dependent: ClassVar[bool] = False
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__dict__.get("data_dependent", True) is not True:
+            raise TypeError(
+                f"{cls.__name__} declares `data_dependent`; whether a goal depends on the records "
+                "follows from what it is given. Remove the declaration, and derive a goal that "
+                "needs public knowledge alone from PublicNoiseGoal."
+            )
+
+    @property
+    def data_dependent(self) -> bool:
+        """True if the noise scale counts as read off the training records."""
+        return not isinstance(self, PublicNoiseGoal)
 
     @property
     def named_columns(self) -> Any:
@@ -168,15 +244,15 @@ class NoiseGoal(BaseEstimator, ABC):
         return None
 
     @abstractmethod
-    def resolve(self, problem: MeasuredFit) -> float:
-        """Smallest noise scale that reaches the goal."""
+    def resolve(self, problem: Any) -> float:
+        """Smallest noise scale that reaches the goal, of a `MeasuredFit` or `PublicProblem`."""
 
     def noise_scale_of(self, estimator: Any) -> float:
         """Find the noise scale that the goal needs on the data of an estimator.
 
-        With an estimator fitted on public data the result is a plain number that reads nothing
-        private: pass it as ``noise_scale`` to an estimator for private data. The report of that
-        fit shows if the goal is then met on the private data.
+        With an estimator fitted on public data the result reads nothing private: pass it as
+        ``noise_scale`` to an estimator for private data. The report of that fit shows if the goal
+        is then met on the private data.
 
         Parameters
         ----------
@@ -187,7 +263,9 @@ class NoiseGoal(BaseEstimator, ABC):
         Returns
         -------
         float
-            The smallest sufficient noise scale, in units of the coefficients; not rounded.
+            The smallest sufficient noise scale, in units of the coefficients; not rounded. Of a
+            goal that reads the records it is a `CalibratedNoise`, with which no guarantee of
+            differential privacy holds; where the records are public, ``float`` takes that off.
 
         Raises
         ------
@@ -208,7 +286,8 @@ class NoiseGoal(BaseEstimator, ABC):
         >>> model.noise_scale_ == noise_scale
         True
         """
-        return float(estimator._noise_for(self))
+        noise_scale: float = estimator._noise_for(self)
+        return noise_scale
 
     def secrets(self, problem: FittedProblem) -> list[Secret]:
         """Secrets of few values whose owners the noise scale must not give away.
@@ -244,6 +323,61 @@ class NoiseGoal(BaseEstimator, ABC):
         return None
 
 
+class PublicNoiseGoal(NoiseGoal):
+    """A goal that is reached on public knowledge alone, of which a `PublicProblem` holds all.
+
+    Its ``resolve`` is given no records, so that its noise scale is public, too.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> from skleak.mechanisms import PublicNoiseGoal
+    >>> @dataclass
+    ... class PerParameter(PublicNoiseGoal):
+    ...     scale: float = 1.0
+    ...
+    ...     def resolve(self, problem):
+    ...         return self.scale * problem.n_parameters
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> PrivateLinearRegression(PerParameter(3.0)).fit(X, y).noise_scale_
+    33.0
+    """
+
+    @abstractmethod
+    def resolve(self, problem: PublicProblem) -> float:
+        """Smallest noise scale that reaches the goal."""
+
+
+def resolve_goal(goal: NoiseGoal, problem: MeasuredFit) -> float:
+    """Find the noise scale of a goal, which sees the records only if it counts as reading them.
+
+    Parameters
+    ----------
+    goal : NoiseGoal
+        The goal.
+    problem : MeasuredFit
+        The fit.
+
+    Returns
+    -------
+    float
+        A `CalibratedNoise`, unless the goal is a `PublicNoiseGoal`.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from skleak.mechanisms import GaussianDP, PublicProblem, resolve_goal
+    >>> public = PublicProblem(n_parameters=1, relative_step=0.0, unit_sensitivity=0.1)
+    >>> resolve_goal(GaussianDP(0.5), SimpleNamespace(public=public))
+    0.2
+    """
+    if isinstance(goal, PublicNoiseGoal):
+        return float(goal.resolve(problem.public))
+    return CalibratedNoise(goal.resolve(problem))
+
+
 @dataclass
 class MaxLeakage(NoiseGoal):
     """No record's Fisher information loss exceeds ``eta``.
@@ -276,8 +410,6 @@ class MaxLeakage(NoiseGoal):
     >>> round(float(np.log2(model.noise_scale_)), 6)  # in steps of one half
     6.5
     """
-
-    data_dependent: ClassVar[bool] = True
 
     eta: float
     features: Any = None

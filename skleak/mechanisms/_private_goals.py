@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from skleak.accounting import discrete_gaussian_mu
-from skleak.mechanisms._goals import MeasuredFit, NoiseGoal, check_positive
+from skleak.mechanisms._goals import PublicNoiseGoal, PublicProblem, check_positive
 
 
 @dataclass
-class GaussianDP(NoiseGoal):
+class GaussianDP(PublicNoiseGoal):
     """No record moves the release by more than ``mu`` standard deviations of the noise.
 
     With Gaussian noise in exact arithmetic that is mu-Gaussian differential privacy under
@@ -42,13 +42,13 @@ class GaussianDP(NoiseGoal):
 
     mu: float
 
-    def resolve(self, problem: MeasuredFit) -> float:
+    def resolve(self, problem: PublicProblem) -> float:
         """Smallest noise scale that reaches the goal.
 
         Parameters
         ----------
-        problem : MeasuredFit
-            The fit.
+        problem : PublicProblem
+            Public knowledge of the fit.
 
         Returns
         -------
@@ -60,14 +60,15 @@ class GaussianDP(NoiseGoal):
             For a parameter that is not positive, or where no guarantee holds.
         """
         check_positive("GaussianDP.mu", self.mu)
+        sensitivity = problem.sensitivity()
         # Less what rounding to the grid of the noise adds to the distance.
         mu = self.mu - np.sqrt(problem.n_parameters) * problem.relative_step
         _check_reachable("GaussianDP.mu", self.mu, mu)
-        return problem.sensitivity() / mu
+        return sensitivity / mu
 
 
 @dataclass
-class EpsilonDelta(NoiseGoal):
+class EpsilonDelta(PublicNoiseGoal):
     """The release is (epsilon, delta)-differentially private under replacement of one row.
 
     The rounding to the grid of the noise is counted. Needs what `GaussianDP` needs.
@@ -88,13 +89,13 @@ class EpsilonDelta(NoiseGoal):
     epsilon: float
     delta: float
 
-    def resolve(self, problem: MeasuredFit) -> float:
+    def resolve(self, problem: PublicProblem) -> float:
         """Smallest noise scale that reaches the goal.
 
         Parameters
         ----------
-        problem : MeasuredFit
-            The fit.
+        problem : PublicProblem
+            Public knowledge of the fit.
 
         Returns
         -------
@@ -110,10 +111,11 @@ class EpsilonDelta(NoiseGoal):
             raise ValueError(
                 f"`EpsilonDelta.delta` must lie strictly between 0 and 1; got {self.delta}."
             )
+        sensitivity = problem.sensitivity()
         sizes = {"n_parameters": problem.n_parameters, "relative_step": problem.relative_step}
         mu = float(discrete_gaussian_mu(self.epsilon, self.delta, **sizes))
         _check_reachable("EpsilonDelta.epsilon", self.epsilon, mu)
-        return problem.sensitivity() / mu
+        return sensitivity / mu
 
 
 def _check_reachable(name: str, value: float, mu: float) -> None:

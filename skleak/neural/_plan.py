@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skleak.mechanisms import NoiseGoal
+from skleak.mechanisms import CalibratedNoise, NoiseGoal
 from skleak.neural.gradients import Gradients, make_clipping
 from skleak.neural.information import Accounting, Observer, StepMechanism
 from skleak.neural.training import (
@@ -65,6 +65,13 @@ class Plan:
             rate = max(1, round(rate * n_records)) / n_records
         n_steps, noise = int(estimator.max_steps), estimator.noise_multiplier
         delta = float(estimator.delta)
+        if isinstance(noise, CalibratedNoise):
+            raise ValueError(
+                "`noise_multiplier` was read off records, and every number that this model states "
+                "supposes that it is public. Pass a goal (GaussianDP, EpsilonDelta), a number "
+                "chosen without looking at the records, or `float(noise_multiplier)` if those were "
+                "public."
+            )
         goal = repr(noise) if isinstance(noise, NoiseGoal) else None
         if isinstance(noise, NoiseGoal):
             sigma = resolve_noise(noise, n_steps, rate, sampling, delta)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from skleak.utils._confidential import CalibratedNoise
 from skleak.utils._typing import Array
 
 _FORMAT = "skleak"
@@ -30,6 +31,8 @@ def encode(value: Any) -> Any:
         value = value.item()
     if value is None or isinstance(value, bool | int | str):
         return value
+    if isinstance(value, CalibratedNoise):
+        return {"calibrated": encode(float(value))}
     if isinstance(value, float):
         return value if math.isfinite(value) else {"float": repr(value)}
     if isinstance(value, list):
@@ -61,6 +64,8 @@ def decode(value: Any) -> Any:
     ((tag, content),) = value.items()
     if tag == "float" and content in ("inf", "-inf", "nan"):
         return float(content)
+    if tag == "calibrated" and isinstance(number := decode(content), float):
+        return CalibratedNoise(number)
     if tag == "tuple" and isinstance(content, list):
         return tuple(decode(item) for item in content)
     if tag == "mapping" and isinstance(content, dict):

@@ -18,7 +18,7 @@ from skleak.influence.refit import (
     target_encodings,
 )
 from skleak.influence.state import FitState
-from skleak.mechanisms import MOST_VALUES, Secret
+from skleak.mechanisms import MOST_VALUES, PublicProblem, Secret
 from skleak.reports.guarantee import Promises, guarantee_obstacles, release_sensitivity
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._features import TARGET, feature_labels, is_target, resolve_features
@@ -286,23 +286,16 @@ class LinearModelProblem:
         return self.state.factor.coefficients.size
 
     @property
-    def relative_step(self) -> float:
-        """Bound on the step of the grid of the noise, over its least standard deviation."""
-        return 2.0**-30 / float(np.sqrt(self.state.noise.smallest_variance))
-
-    def sensitivity(self) -> float:
-        """Largest change when a record is replaced, in units of the noise at scale 1.
-
-        ValueError where there is none.
-        """
-        obstacles = guarantee_obstacles(self.state, self.promises)
-        if obstacles:
-            reasons = "; ".join(obstacles)
-            raise ValueError(
-                f"No differential-privacy guarantee can be calibrated: {reasons}. Use "
-                "PrivateLogisticRegression with `data_norm`, `classes`, `public=('n_samples',)`, "
-                "`fit_intercept=False`, `alpha > 0`, no reweighting and no `noise_covariance` that "
-                "depends on the data, or another goal such as `MaxLeakage`."
-            )
-        sensitivity = release_sensitivity(self.state, self.promises)
-        return sensitivity / float(np.sqrt(self.state.noise.smallest_variance))
+    def public(self) -> PublicProblem:
+        """Public knowledge of the fit: no number in it is a function of the records."""
+        state, promises = self.state, self.promises
+        step, sensitivity, n_samples = np.nan, np.nan, None
+        if not state.noise.reads_data:
+            least = float(np.sqrt(state.noise.smallest_variance))
+            step = 2.0**-30 / least
+        obstacles = guarantee_obstacles(state, promises)
+        if not obstacles:
+            sensitivity = release_sensitivity(state, promises) / least
+        if "n_samples" in promises.public:
+            n_samples = state.objective.n_records
+        return PublicProblem(self.n_parameters, step, n_samples, sensitivity, tuple(obstacles))
