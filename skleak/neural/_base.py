@@ -15,7 +15,7 @@ from skleak.neural._releasing import ReleasableSGD
 from skleak.neural.gradients import Gradients
 from skleak.neural.training import Source, make_sources
 from skleak.utils._confidential import leaves_whole
-from skleak.utils._records import check_magnitudes, values_withheld
+from skleak.utils._records import check_magnitudes, same_numbers, values_withheld
 from skleak.utils._sklearn_compat import fit_context, validate_data
 from skleak.utils._typing import Array, FloatArray
 
@@ -133,14 +133,18 @@ class PrivateSGD(ReleasableSGD):
             check_magnitudes(X, numbers, np.ones(len(y)), names)
         return X, y
 
-    def _check_same_records(self, X: Any, y: Any) -> None:
-        """Refuse to go on with other records: the leakage of each is added up row by row."""
-        training = self._confidential_runs()[0].training
-        records = X
+    def _trained_on(self, X: Any, y: Any = None) -> bool:
+        """Return True for the records of the fit, in their order; (n, ...) and (n,) or None."""
+        training, records = self._confidential_runs()[0].training, X
+        if y is None:
+            return same_numbers(self._validated_records(X), training.X)
         X, y = self._validated(X, y, reset=False)
         y = self._encode_targets(y, records, fitted=True)
-        same = X.shape == training.X.shape and np.array_equal(y, training.y)
-        if not same or abs(X - training.X).max() > 0.0:
+        return same_numbers(X, training.X) and np.array_equal(y, training.y)
+
+    def _check_same_records(self, X: Any, y: Any) -> None:
+        """Refuse to go on with other records: the leakage of each is added up row by row."""
+        if not self._trained_on(X, y):
             raise ValueError(
                 "`partial_fit` goes on with the very records that it began with, in the same "
                 "order: what each of them leaks is added up row by row, and who is the same person "
@@ -150,16 +154,19 @@ class PrivateSGD(ReleasableSGD):
     def _raw(self, X: Any) -> FloatArray:
         """Return the outputs of the model for records, (n, n_outputs)."""
         check_is_fitted(self)
+        return self._gradients.predict_raw(self._validated_records(X))
+
+    def _validated_records(self, X: Any) -> Any:
         linear = self.module is None
-        X = validate_data(
-            self,
-            X,
-            reset=False,
-            accept_sparse="csr" if linear else False,
-            allow_nd=not linear,
-            dtype=[np.float64, np.float32],
-        )
-        return self._gradients.predict_raw(X)
+        with values_withheld(X, None):
+            return validate_data(
+                self,
+                X,
+                reset=False,
+                accept_sparse="csr" if linear else False,
+                allow_nd=not linear,
+                dtype=[np.float64, np.float32],
+            )
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that the default module takes sparse records."""

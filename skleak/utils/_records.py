@@ -11,6 +11,7 @@ from scipy import sparse
 from skleak.utils._features import feature_labels
 from skleak.utils._linalg import largest_entries
 from skleak.utils._typing import Array, Data, FloatArray
+from skleak.utils.blocks._dask import is_large
 
 # Largest number whose square, over all records, is still far from overflow.
 _LARGEST = 1e140
@@ -55,6 +56,17 @@ def checked_labels(groups: Any, n: int) -> Array:
             "instance 'unknown'."
         )
     return labels
+
+
+def same_numbers(X: Any, Z: Any) -> bool:
+    """Return True for two tables of the same numbers, dense, sparse or outside memory, (n, d)."""
+    if X.shape != Z.shape:
+        return False
+    if is_large(X) or is_large(Z):
+        return not bool((X != Z).any().compute())
+    if sparse.issparse(X) or sparse.issparse(Z):
+        return bool((sparse.csr_array(X) - sparse.csr_array(Z)).count_nonzero() == 0)
+    return np.array_equal(X, Z)
 
 
 def check_magnitudes(

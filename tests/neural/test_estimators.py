@@ -329,7 +329,7 @@ def _neighbors():
 
 @pytest.mark.parametrize("released", [False, True])
 def test_no_epsilon_is_stated_where_a_label_can_be_read_off_the_classes(released):
-    """The attacker tells two neighboring tables apart by ``classes_``, every time, and no noise hides it."""
+    """The attacker tells two neighboring tables apart by ``classes_``: no noise hides it."""
     pytest.importorskip("dp_accounting")
     X, *labels = _neighbors()
     for y, others in zip(labels, ([0, 1], [0, 1, 2]), strict=True):
@@ -399,12 +399,13 @@ def test_classes_of_partial_fit_declare_nothing_and_do_not_contradict():
 
 
 def test_what_a_guarantee_rests_on_goes_wherever_it_goes():
-    """In a pipeline, in JSON, in a pickle, and where a released model is put in another pipeline."""
+    """In a pipeline, in JSON, in a pickle, and where a released model comes in another pipeline."""
     pytest.importorskip("dp_accounting")
     X, y, _ = _neighbors()
     model = _model(random_state=None, classes=[0, 1], public="n_samples")
     pipeline = make_pipeline(PublicScaler((-4.0, 4.0)), model).fit(X, y)
-    released = skleak.release(pipeline)
+    released = skleak.release(pipeline, X=X, y=y)
+    assert "the pipeline received" in released[-1].provenance_["differential_privacy"]["about"]
     alone = model.release()
     forms = [
         alone,
