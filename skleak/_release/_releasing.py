@@ -31,6 +31,7 @@ def release(
     y: Any = None,
     allow_fitted: bool = False,
     require_guarantee: bool = False,
+    real_arithmetic: bool = False,
 ) -> "ReleasedModel | ReleasedPipeline":
     """Return what may be published of a fitted pipeline that ends in a private estimator.
 
@@ -62,6 +63,9 @@ def release(
         release. It is about one row of a table, not about one person with many. Steps must then be
         known to transform each row by itself: a function of a ``FunctionTransformer`` may subtract
         the mean of the table it is given, which it keeps no trace of.
+    real_arithmetic : bool, default=False
+        With `require_guarantee`, accept the guarantee of a module of torch trained by private SGD,
+        which holds in real arithmetic only. The other estimators take no notice.
 
     Returns
     -------
@@ -119,7 +123,7 @@ def release(
     elif y is not None:
         raise ValueError("`y` is compared together with `X`: pass the raw records, too.")
     alone = pipeline is model or isinstance(pipeline, ReleasedPipeline)
-    released_model = _released(model, require_guarantee, alone)
+    released_model = _released(model, require_guarantee, real_arithmetic, alone)
     if pipeline is model:
         return released_model
     released_model = copy.copy(released_model)
@@ -141,9 +145,10 @@ def release(
     return released
 
 
-def _released(model: Any, require_guarantee: bool, alone: bool) -> Any:
+def _released(model: Any, require_guarantee: bool, real_arithmetic: bool, alone: bool) -> Any:
     if not isinstance(model, ReleasedModel):
-        return model.release(require_guarantee=require_guarantee)
+        accepted = {"real_arithmetic": True} if real_arithmetic and hasattr(model, "module") else {}
+        return model.release(require_guarantee=require_guarantee, **accepted)
     if require_guarantee and not alone:
         raise NoGuaranteeError(
             "The pipeline ends in a model that was released before: through which steps its "

@@ -13,6 +13,7 @@ from skleak.accounting._discrete import (
     discrete_gaussian_mu,
     discrete_gaussian_rho,
     discrete_gaussian_total_variation,
+    discretized_epsilon,
     rounded_sensitivity,
 )
 from skleak.accounting._gaussian import (
@@ -47,6 +48,7 @@ __all__ = [
     "discrete_gaussian_mu",
     "discrete_gaussian_rho",
     "discrete_gaussian_total_variation",
+    "discretized_epsilon",
     "gaussian_delta",
     "gaussian_dp",
     "gaussian_epsilon",

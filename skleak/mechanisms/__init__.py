@@ -2,7 +2,7 @@
 
 from skleak.mechanisms._advantage import MaxAdvantage
 from skleak.mechanisms._calibrate import calibrate
-from skleak.mechanisms._discrete_gaussian import discrete_gaussian
+from skleak.mechanisms._discrete_gaussian import discrete_gaussian, dyadic_discrete_gaussian
 from skleak.mechanisms._goals import (
     MOST_VALUES,
     FittedProblem,
@@ -43,6 +43,7 @@ __all__ = [
     "as_reweighting",
     "calibrate",
     "discrete_gaussian",
+    "dyadic_discrete_gaussian",
     "ladder_rung",
     "release_on_grid",
     "resolve_goal",

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from skleak.accounting import discretized_epsilon
 from skleak.mechanisms import CalibratedNoise, NoiseGoal
-from skleak.neural.gradients import Gradients, make_clipping
+from skleak.neural.gradients import Gradients, SumGrid, make_clipping
 from skleak.neural.information import Accounting, Observer, StepMechanism
 from skleak.neural.training import (
     Descent,
@@ -44,6 +45,8 @@ class Plan:
         What was declared public.
     undeclared : tuple of str
         What a guarantee takes for public and was not declared, in words.
+    grid : SumGrid or None
+        What sums and noise of the default module are integers of; None for floating point.
     """
 
     mechanism: StepMechanism
@@ -55,6 +58,7 @@ class Plan:
     goal: str | None
     public: frozenset[str]
     undeclared: tuple[str, ...]
+    grid: SumGrid | None
 
     @classmethod
     def of(cls, estimator: Any, n_records: int) -> "Plan":
@@ -93,6 +97,7 @@ class Plan:
             goal,
             public,
             tuple(undeclared(promises)),
+            mechanism.grid(n_records) if estimator.module is None else None,
         )
 
     def epsilon(self, n_steps: int) -> float:
@@ -102,6 +107,25 @@ class Plan:
             return float("inf")
         sigma = m.effective_noise_multiplier
         return epsilon_of(sigma, m.sampling_rate, n_steps, self.delta, m.sampling)
+
+    @property
+    def arithmetic(self) -> str:
+        """What noise and sums are: "exact" integers, or floats that stand for "real numbers"."""
+        return "real numbers" if self.grid is None else "exact"
+
+    def stated_epsilon(self, n_steps: int, n_parameters: int) -> float:
+        """Return that epsilon with what discrete noise adds to it, about 1e-20 a step."""
+        if self.grid is None:
+            return self.epsilon(n_steps)
+        m = self.mechanism
+        steps = m.effective_noise_multiplier, m.sampling_rate, n_steps
+        return discretized_epsilon(
+            lambda delta: epsilon_of(*steps, delta, m.sampling),
+            self.delta,
+            n_parameters=n_parameters,
+            n_steps=n_steps,
+            relative_step=2.0**-self.grid.log2_scale,
+        )
 
 
 def _within_budget(estimator: Any, mechanism: StepMechanism, n_steps: int) -> int:
@@ -176,14 +200,14 @@ class Run:
         accounting: Accounting | None,
     ) -> "Run":
         """Begin a run at the parameters that the gradients have."""
-        training = Training(gradients, plan.mechanism, plan.descent, source, X, y)
+        training = Training(gradients, plan.mechanism, plan.descent, source, X, y, plan.grid)
         if accounting is None or plan.mechanism.noise_multiplier == 0.0:
             return cls(training, None)
         parts = (gradients, plan.mechanism, accounting, X, y, source.generator)
         return cls(training, Observer(*parts))
 
     def matrix(self, row: int, private_target: bool) -> FloatArray:
-        """Fisher information about one record over all steps, (u, u), from the path."""
+        """Fisher information of this run about one record over all steps, (u, u), from the path."""
         training, mechanism = self.training, self.training.mechanism
         if training.path is None:
             raise ValueError(

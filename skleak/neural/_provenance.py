@@ -8,9 +8,11 @@ from skleak.neural._plan import Plan
 from skleak.neural.report import ABOUT
 from skleak.utils._warnings import outer_stacklevel
 
-_ASSUMES = (
-    "The accounting assumes real numbers: noise and sums are in floating point. Batches are drawn "
-    "afresh and independently in each step, and kept secret."
+_BATCHES = "Batches are drawn afresh and independently in each step, and kept secret."
+_REAL_NUMBERS = "The accounting assumes real numbers: noise and sums are in floating point."
+_EXACT = (
+    "Noise and sums are integers, to the last bit: every clipped gradient is rounded to multiples "
+    "of `noise_step`, within the sensitivity."
 )
 
 
@@ -34,14 +36,25 @@ def provenance(estimator: Any, n_steps: int, *, guarantee: bool = False) -> dict
         "learning_rate": plan.descent.learning_rate,
         "momentum": plan.descent.momentum,
         "public": sorted(plan.public),
-        "assumes": _ASSUMES,
+        "noise_step": None if plan.grid is None else plan.grid.unit,
+        "noise_sampler": _sampler(plan),
+        "assumes": f"{_REAL_NUMBERS if plan.grid is None else _EXACT} {_BATCHES}",
     }
     if guarantee:
-        made |= _guarantee(plan, n_steps)
+        made |= _guarantee(plan, n_steps, estimator._gradients.n_parameters)
     return made
 
 
-def _guarantee(plan: Plan, n_steps: int) -> dict[str, Any]:
+def _sampler(plan: Plan) -> str:
+    """Source of the noise, in words."""
+    if plan.mechanism.noise_multiplier == 0.0:
+        return "none"
+    if plan.seeded:
+        return "Gaussian, NumPy, seeded" + ("" if plan.grid is None else ", rounded")
+    return "Gaussian, floating point" if plan.grid is None else "discrete Gaussian, exact"
+
+
+def _guarantee(plan: Plan, n_steps: int, n_parameters: int) -> dict[str, Any]:
     """Return the guarantee of differential privacy, or why there is none."""
     reasons = list(plan.undeclared)
     if plan.mechanism.noise_multiplier == 0.0:
@@ -53,9 +66,10 @@ def _guarantee(plan: Plan, n_steps: int) -> dict[str, Any]:
     if not reasons:
         try:
             stated = {
-                "epsilon": plan.epsilon(n_steps),
+                "epsilon": plan.stated_epsilon(n_steps, n_parameters),
                 "delta": plan.delta,
-                "exact": False,
+                "exact": plan.grid is not None,
+                "arithmetic": plan.arithmetic,
                 "relation": "replace",
                 "about": ABOUT,
             }
@@ -65,12 +79,23 @@ def _guarantee(plan: Plan, n_steps: int) -> dict[str, Any]:
     return {"differential_privacy": None, "no_guarantee": "; ".join(reasons)}
 
 
-def require(made: dict[str, Any]) -> None:
-    """Raise unless a guarantee is stated."""
-    if made["differential_privacy"] is None:
+def require(made: dict[str, Any], real_arithmetic: bool) -> None:
+    """Raise unless a guarantee is stated, of real numbers only where that is accepted; say so."""
+    stated = made["differential_privacy"]
+    if stated is None:
         raise NoGuaranteeError(
             f"No differential-privacy guarantee holds for this release: {made['no_guarantee']}."
         )
+    if stated["exact"]:
+        return
+    if not real_arithmetic:
+        raise NoGuaranteeError(
+            "The guarantee of this release is one of real numbers: sums and noise of a module, or "
+            "beside noise that is very small, are in floating point, and the last bits of the "
+            "parameters can tell more than it allows. Use the default module, or accept that by "
+            "`real_arithmetic=True`; the release then says so."
+        )
+    stated["arithmetic"] = "real numbers, accepted by who released it"
 
 
 def warn_of_noise(plan: Plan) -> None:

@@ -125,10 +125,10 @@ class ReleasableSGD(PrivateSGDParameters):
         records : array-like of int of shape (k,), default=None
             Rows of the training records; by default all.
         norm : {"spectral", "trace"}, default="spectral"
-            "spectral" adds the matrices of all steps of the first run and takes the largest
-            eigenvalue, for the default module: seconds a record at a thousand columns. It is at
-            most ``fisher_information_loss_``, which adds the eigenvalues of the steps. "trace" is
-            the root mean square over the unknowns ([DRA22] 7.1).
+            "spectral" adds the matrices of all steps, takes the mean of the runs and of that the
+            largest eigenvalue, for the default module: seconds a record and run at a thousand
+            columns. It is at most ``fisher_information_loss_``, which adds the eigenvalues of the
+            steps. "trace" is the root mean square over the unknowns ([DRA22] 7.1).
         amplification : {"exact", "printed"}, default="exact"
             "printed" takes the factor of [DRA22] theorem 4 at ``delta``, which is not proved for
             Gaussian noise: for comparison with published figures only, and with "trace" only.
@@ -164,7 +164,7 @@ class ReleasableSGD(PrivateSGDParameters):
         return np.array([norm_of_joint(matrix, "spectral") for matrix in matrices])
 
     def fisher_information(self, record: int) -> FloatArray:
-        """Fisher information of the first run about one training record. Confidential.
+        """Fisher information about one training record, the mean of the runs. Confidential.
 
         Parameters
         ----------
@@ -174,8 +174,8 @@ class ReleasableSGD(PrivateSGDParameters):
         Returns
         -------
         ndarray of shape (u, u)
-            The sum over all steps, each ``q / s^2 G^T M G``; the unknowns are the columns and, with
-            ``private_target``, the target last.
+            The sum over all steps, each ``q / s^2 G^T M G``, averaged over the runs; the unknowns
+            are the columns and, with ``private_target``, the target last.
 
         Raises
         ------
@@ -185,9 +185,10 @@ class ReleasableSGD(PrivateSGDParameters):
             Where nothing was added up, or the module is not the default one.
         """
         self._known_totals()
-        first = self._confidential_runs()[0]
-        rows = check_integers("record", record, int(first.training.X.shape[0]))
-        return first.matrix(int(rows), bool(self.private_target))
+        runs = self._confidential_runs()
+        row = int(check_integers("record", record, int(runs[0].training.X.shape[0])))
+        matrices = [run.matrix(row, bool(self.private_target)) for run in runs]
+        return np.asarray(sum(matrices) / len(matrices))
 
     def _known_totals(self) -> Totals:
         self._confidential_runs()
@@ -240,7 +241,7 @@ class ReleasableSGD(PrivateSGDParameters):
                 missing=self._unknown(),
                 X=training.X,
                 y=training.y,
-                settings={"noise_goal": plan.goal},
+                settings={"noise_goal": plan.goal, "arithmetic": plan.arithmetic},
             )
         )
 
@@ -282,24 +283,28 @@ class ReleasableSGD(PrivateSGDParameters):
         ledger.record("default", charge, description=described, aligned=False)
         self._charged = total
 
-    def release(self, *, require_guarantee: bool = False) -> Any:
+    def release(self, *, require_guarantee: bool = False, real_arithmetic: bool = False) -> Any:
         """Return what may be published: the trained model and public numbers.
 
         Parameters
         ----------
         require_guarantee : bool, default=False
-            Raise unless a guarantee of differential privacy holds.
+            Raise unless a guarantee of differential privacy holds for the released numbers, to the
+            last bit: that of the default module.
+        real_arithmetic : bool, default=False
+            With `require_guarantee`, accept the guarantee of a module too. It holds in real
+            arithmetic, where the computer sums and draws in floating point; the release says so.
 
         Returns
         -------
         ReleasedModel or ReleasedNetwork
             Predicts like this estimator; pickles safely. Its ``provenance_`` states noise,
-            clipping, sampling, steps, the guarantee, and that the accounting assumes real numbers.
+            clipping, sampling, steps, the guarantee, and the arithmetic that it holds in.
 
         Raises
         ------
         NoGuaranteeError
-            Where a guarantee is required and none holds.
+            Where a guarantee is required and none holds, or in real arithmetic only.
 
         Warns
         -----
@@ -309,7 +314,7 @@ class ReleasableSGD(PrivateSGDParameters):
         check_is_fitted(self)
         made = provenance(self, self.n_steps_, guarantee=True)
         if require_guarantee:
-            require(made)
+            require(made, real_arithmetic)
         warn_of_noise(self._plan)
         if self.module is None:
             return self._released.of(self, made)

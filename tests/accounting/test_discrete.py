@@ -6,6 +6,7 @@ from opendp.domains import atom_domain, vector_domain
 from opendp.measurements import make_gaussian
 from opendp.metrics import l2_distance
 from opendp.mod import GLOBAL_FEATURES
+from scipy.optimize import brentq
 from scipy.special import logsumexp
 from scipy.stats import norm
 
@@ -16,6 +17,7 @@ from skleak.accounting import (
     discrete_gaussian_mu,
     discrete_gaussian_rho,
     discrete_gaussian_total_variation,
+    discretized_epsilon,
     gaussian_delta,
     gaussian_epsilon,
     rounded_sensitivity,
@@ -263,3 +265,70 @@ def test_gaussian_noise_that_covers_the_grid_is_no_more_private():
                 inside = (curve > 1e-280) & (curve < 0.5)
                 above = gaussian_delta(cover, epsilon)
                 assert np.all(above[inside] * (1.0 + 1e-9) >= curve[inside])
+
+
+class TestDiscretized:
+    """Steps on random batches: the whole record of them, number by number."""
+
+    @staticmethod
+    def laws(law, ratio, rate, shift, n_steps):
+        """Probabilities of all records of one or two steps under either neighbor."""
+        found = []
+        for center in (shift, -shift):
+            step = (1.0 - rate) * law(ratio, 0) + rate * law(ratio, center)
+            found.append(step if n_steps == 1 else np.outer(step, step).ravel())
+        return found
+
+    @staticmethod
+    def epsilon(laws, delta):
+        p, q = laws
+
+        def excess(epsilon):
+            return np.maximum(p - np.exp(epsilon) * q, 0.0).sum() - delta
+
+        return 0.0 if excess(0.0) <= 0.0 else float(brentq(excess, 0.0, 100.0))
+
+    @pytest.mark.parametrize("n_steps", [1, 2])
+    @pytest.mark.parametrize("ratio", [0.1, 0.5, 1.0])
+    @pytest.mark.parametrize("rate", [0.05, 0.5, 1.0])
+    def test_it_bounds_the_truth(self, n_steps, ratio, rate):
+        def gaussian(ratio, center):
+            return np.roll(rounded(ratio), center)
+
+        shift = int(1.0 / ratio)
+        exact, assumed = (
+            self.laws(law, ratio, rate, shift, n_steps) for law in (discrete, gaussian)
+        )
+        for delta in (1e-1, 1e-3, 1e-6):
+            bound = discretized_epsilon(
+                lambda failure: self.epsilon(assumed, failure),
+                delta,
+                n_parameters=1,
+                n_steps=n_steps,
+                relative_step=ratio,
+            )
+            assert self.epsilon(exact, delta) <= bound
+
+    def test_the_slack_is_that_of_the_proof(self):
+        p, steps, ratio, delta, plain = 7, 5, 0.25, 1e-4, 2.0
+        seen = []
+
+        def gaussian(failure):
+            seen.append(failure)
+            return plain
+
+        bound = discretized_epsilon(
+            gaussian, delta, n_parameters=p, n_steps=steps, relative_step=ratio
+        )
+        below = steps * p * ratio**2 / 24.0
+        assert seen == [pytest.approx(delta * np.exp(-below))]
+        reach = np.sqrt(p) * (1.0 + ratio / 2.0) + np.sqrt(2.0 * (plain + np.log(steps) + 700.0))
+        c = 1.0 + 2.0 * np.exp(-2.0 * (np.pi / ratio) ** 2 * np.arange(1, 4) ** 2).sum()
+        above = steps * (p * np.log(c) + (reach * ratio) ** 2 / 24.0)
+        assert bound == pytest.approx(plain + below + above, rel=1e-12)
+        fine = discretized_epsilon(
+            gaussian, delta, n_parameters=785, n_steps=10**4, relative_step=2.0**-46
+        )
+        assert fine == plain
+        assert discretized_epsilon(lambda _: np.inf, delta, n_parameters=1) == np.inf
+        assert discretized_epsilon(gaussian, 1e-310, n_parameters=1) == np.inf

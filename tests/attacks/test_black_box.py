@@ -131,8 +131,8 @@ def test_quantities(rng):
     np.testing.assert_allclose(attack.predict(model)[inside], fitted[inside], atol=1e-3)
     labels = (y > 0).astype(int)
     classifier = PrivateLogisticRegression(0).fit(X, labels)
-    attack = BlackBoxAttributeInference(classifier, 1).fit(X, labels)
-    with pytest.raises(AttackNotApplicableError, match="predictions are labels"):
+    attack = BlackBoxAttributeInference(classifier, 1, criterion="likelihood").fit(X, labels)
+    with pytest.raises(AttackNotApplicableError, match="Use criterion='performance', 'proba'"):
         attack.predict(classifier)
 
 

@@ -485,8 +485,12 @@ def test_quantities(criterion, rng):
     assert not hasattr(attack, "predict_proba")
     labels = y > 0
     classifier = LogisticRegression().fit(X, labels)
-    with pytest.raises(AttackNotApplicableError, match="Pass the values to choose from"):
-        attack.fit(X, labels).predict(classifier)
+    attack.fit(X, labels)
+    if criterion in ("performance", "proba", "margin"):
+        assert attack.score(classifier, X[:, 1]) > -0.01
+    else:
+        with pytest.raises(AttackNotApplicableError, match="pass the values to choose from"):
+            attack.predict(classifier)
 
 
 def test_a_criterion_without_probabilities_says_so(rng):

@@ -148,6 +148,15 @@ def test_who_is_followed(data):
     assert 10 < never.sum() < 60
     assert rare.fisher_information_loss_error_[never].min() > 0.0  # nobody is shown not to leak
     several = _model(n_runs=4).fit(X, y)
+    runs = np.array([[run.matrix(i, True) for i in range(3)] for run in several._runs])
+    means = runs.mean(axis=0)
+    np.testing.assert_allclose(several.fisher_information(2), means[2], rtol=1e-12)
+    exact = several.fisher_information_loss([0, 1, 2])
+    np.testing.assert_allclose(exact**2, linalg.norm(means, 2, axis=(1, 2)), rtol=1e-10)
+    assert not np.allclose(exact**2, linalg.norm(runs[0], 2, axis=(1, 2)), rtol=1e-3)
+    assert np.all(exact <= several.fisher_information_loss_[:3] * (1.0 + 1e-9))
+    share = several.fisher_information_loss([0, 1, 2], norm="trace")
+    np.testing.assert_allclose(share**2, np.trace(means, axis1=1, axis2=2) / 6, rtol=1e-9)
     assert several.leakage_scope_ == "mean of 4 runs"
     assert np.all(several.fisher_information_loss_error_ > 0.0)
     for wrong in ([60], [0.5], [], np.ones((2, 2), int), "some"):
@@ -210,7 +219,11 @@ def test_what_is_released(data):
     made = released.provenance_
     assert made["n_steps"] == 20
     assert made["differential_privacy"]["epsilon"] == pytest.approx(model._plan.epsilon(20))
-    assert "real numbers" in made["assumes"]
+    assert made["differential_privacy"]["exact"]
+    assert made["differential_privacy"]["arithmetic"] == "exact"
+    assert made["noise_step"] == np.ldexp(1.0, -model._plan.grid.log2_scale)
+    assert made["noise_sampler"] == "discrete Gaussian, exact"
+    assert "real numbers" not in made["assumes"]
     np.testing.assert_array_equal(released.predict_proba(X), model.predict_proba(X))
     np.testing.assert_allclose(released.to_sklearn().predict_proba(X), model.predict_proba(X))
     again = skleak.from_json(released.to_json())

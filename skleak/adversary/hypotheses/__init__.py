@@ -50,15 +50,18 @@ from skleak.adversary.hypotheses._releases import (
 )
 from skleak.adversary.hypotheses._shaped import ShapedHypotheses, check_size
 from skleak.adversary.hypotheses._smooth import (
+    HELD_OUT,
     N_NODES,
     chebyshev_coefficients,
     chebyshev_nodes,
+    is_smooth,
     maximize,
     truncation_error,
 )
 
 __all__ = [
     "ENCODING_ERROR",
+    "HELD_OUT",
     "N_NODES",
     "Learner",
     "PublicModel",
@@ -90,6 +93,7 @@ __all__ = [
     "ignoring_mismatches",
     "is_linear",
     "is_model",
+    "is_smooth",
     "last_step",
     "maximize",
     "model_parameters",

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from skleak.utils._typing import FloatArray
+from skleak.utils._typing import BoolArray, FloatArray
 
 # Encodings are analytic in a quantity, with poles about the square root of the number of records
 # standard deviations off: of 60 records this many nodes locate it to 1e-5, of more to round-off.
@@ -15,6 +15,10 @@ _LAST = 8
 # Share of the largest term from which the last ones are small.
 _RESOLVED = 1e-3
 _ROUND_OFF = 1e-10
+# Places between the nodes at which an interpolation is held against what it interpolates.
+HELD_OUT = np.array([-0.97, -0.83, -0.41, -0.13, 0.07, 0.29, 0.52, 0.91])
+# Most that a smooth log-likelihood may be missed by: in nats, and as a share of its range.
+_MISS, _SHARE = 1e-2, 1e-6
 
 
 def chebyshev_nodes(low: FloatArray, high: FloatArray) -> FloatArray:
@@ -52,6 +56,24 @@ def truncation_error(sizes: FloatArray) -> FloatArray:
     largest = sizes.max(axis=1)
     falling = (last <= 0.5 * before) & (last <= _RESOLVED * largest)
     return np.where(falling | (last <= _ROUND_OFF * largest), 2.0 * last, np.inf)
+
+
+def is_smooth(at_nodes: FloatArray, between: FloatArray) -> BoolArray:
+    """Tell whether polynomials through log-likelihoods at the nodes meet those in between.
+
+    Shapes: ``at_nodes`` (..., N_NODES); ``between`` (..., k), at the places `HELD_OUT`; returns
+    (...). Of trees and nearest neighbors, whose answers are steps, they miss them by a good part of
+    their range.
+    """
+    finite = np.isfinite(at_nodes).all(axis=-1) & np.isfinite(between).all(axis=-1)
+    known = np.expand_dims(finite, -1)
+    nodes, true = (np.where(known, values, 0.0) for values in (at_nodes, between))
+    spread = np.ptp(nodes, axis=-1, keepdims=True)
+    # What is constant but for round-off is smooth.
+    floor = _ROUND_OFF * np.abs(nodes).max(axis=-1, keepdims=True)
+    missed = np.abs(nodes @ interpolation_matrix(HELD_OUT).T - true)
+    allowed = _MISS * np.minimum(spread, 1.0) + _SHARE * spread + floor
+    return np.asarray(finite & np.all(missed <= allowed, axis=-1))
 
 
 def maximize(values: FloatArray) -> FloatArray:

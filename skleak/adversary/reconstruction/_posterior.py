@@ -1,4 +1,4 @@
-"""Posterior means of numbers, from log-likelihoods at Chebyshev nodes and a prior density."""
+"""Posterior means of numbers, from log-likelihoods at Chebyshev nodes or on a grid, and a prior."""
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -90,3 +90,36 @@ def basis(places: FloatArray) -> FloatArray:
     """Matrices from values at Chebyshev nodes to values at places (n, k), (n, N_NODES, k)."""
     terms = chebyshev.chebvander(places, N_NODES - 1)
     return np.asarray((terms @ chebyshev_coefficients()).swapaxes(1, 2))
+
+
+def prior_grid(prior: NumberPrior, n_points: int) -> FloatArray:
+    """Ascending points between the ends of each prior, half of them where it has its mass.
+
+    Shapes: returns (n_targets, n_points): quantiles of an even mixture of the prior and a uniform
+    density.
+    """
+    nodes = prior.nodes(prior.log_density.shape[1])
+    density = np.exp(prior.log_density - prior.log_density.max(axis=1, keepdims=True))
+    cells = 0.5 * (density[:, 1:] + density[:, :-1])
+    shares = 0.5 * cells / cells.sum(axis=1, keepdims=True) + 0.5 / cells.shape[1]
+    steps = np.concatenate([np.zeros((len(cells), 1)), np.cumsum(shares, axis=1)], axis=1)
+    levels = (np.arange(n_points) + 0.5) / n_points
+    return np.stack(
+        [np.interp(levels, own, points) for own, points in zip(steps, nodes, strict=True)]
+    )
+
+
+def grid_mean(scores: FloatArray, points: FloatArray, prior: NumberPrior) -> FloatArray:
+    """Mean of every target's number under its posterior, without interpolation.
+
+    Shapes: ``scores`` (n_releases, n_targets, n_points), log-likelihoods, -inf for values that are
+    ruled out; ``points`` (n_targets, n_points), ascending; returns (n_releases, n_targets). A
+    release that is impossible under every value tells nothing: the prior is left.
+    """
+    weights = np.gradient(points, axis=1)
+    with np.errstate(divide="ignore"):
+        log_prior = prior.log_at(points, np.arange(len(points))) + np.log(weights)
+    table = np.where(np.isnan(scores), -np.inf, scores) + log_prior
+    impossible = ~np.isfinite(table.max(axis=2, keepdims=True))
+    table = np.where(impossible, log_prior, table)
+    return _mean(table, points)[0]

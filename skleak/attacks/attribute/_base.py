@@ -159,8 +159,8 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
         ndarray of shape (n_targets,) or (n_releases, n_targets)
             The value of largest posterior probability; of a numeric attribute the likeliest.
         """
-        guess = self._likeliest if self._fitted_numeric() else self._most_probable
-        return self._for_releases(guess, released, noise_scale)
+        self._fitted_numeric()
+        return self._for_releases(self._guesses, released, noise_scale)
 
     def predict_each(self, released: Any, noise_scale: Any = None) -> Array:
         """Guess the attribute of every target from releases of its own.
@@ -186,27 +186,37 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
             For another shape, values that are not finite, or a noise scale that is negative, of
             the wrong shape or not known.
         """
-        guess = self._likeliest if self._fitted_numeric() else self._most_probable
+        self._fitted_numeric()
         releases, count = self._read_each(released, noise_scale)
         return np.concatenate(
             [
-                guess(self._scores_each(releases, rows))
+                self._guesses_each(releases, rows)
                 for rows in row_blocks(count, self._table_width, _TABLE_ELEMENTS)
             ]
         )
+
+    def _guesses(self, releases: Any, rows: slice) -> Array:
+        """Guesses from some of the releases, (n_rows, n_targets)."""
+        return self._guessed(self._scores(releases, rows))
+
+    def _guesses_each(self, releases: Any, rows: slice) -> Array:
+        """Guesses likewise, about every target from releases of its own."""
+        return self._guessed(self._scores_each(releases, rows))
+
+    def _guessed(self, scores: FloatArray) -> Array:
+        return self._likeliest(scores) if self.numeric_ else self._most_probable(scores)
 
     def _fitted_numeric(self) -> bool:
         check_is_fitted(self, "values_")
         return self.numeric_
 
     def _for_releases(
-        self, answer: Callable[[FloatArray], Array], released: Any, noise_scale: Any
+        self, answer: Callable[[Any, slice], Array], released: Any, noise_scale: Any
     ) -> Array:
-        """Answer from log-likelihoods, some releases at a time so that the tables stay small."""
+        """Answer about releases, some at a time so that the tables stay small."""
         releases, count, single = self._read(released, noise_scale)
         answers = [
-            answer(self._scores(releases, rows))
-            for rows in row_blocks(count, self._table_width, _TABLE_ELEMENTS)
+            answer(releases, rows) for rows in row_blocks(count, self._table_width, _TABLE_ELEMENTS)
         ]
         return answers[0][0] if single else np.concatenate(answers)
 
@@ -243,9 +253,12 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
             In the order of ``values_``; sums to 1.
         """
         check_is_fitted(self, "values_")
-        return self._for_releases(
-            lambda scores: softmax(self._log_posterior(scores), axis=-1), released, noise_scale
-        )
+
+        def posterior(releases: Any, rows: slice) -> FloatArray:
+            scores = self._log_posterior(self._scores(releases, rows))
+            return np.asarray(softmax(scores, axis=-1))
+
+        return self._for_releases(posterior, released, noise_scale)
 
     def score(self, released: Any, truth: Any, noise_scale: Any = None) -> float:
         """Success of the guesses, averaged over targets and releases.

@@ -9,13 +9,17 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 
 from skleak.adversary.hypotheses import (
+    HELD_OUT,
+    N_NODES,
     Shell,
-    check_smooth,
+    chebyshev_nodes,
     check_weights,
     count_releases,
     fit_public_model,
     fit_shell,
+    is_linear,
     is_model,
+    is_smooth,
     models_on,
     models_with,
     read_each,
@@ -25,18 +29,20 @@ from skleak.adversary.hypotheses import (
 from skleak.adversary.knowledge import (
     NumberPrior,
     number_prior,
+    range_of_others,
     take_rows,
     with_attribute,
     without_attribute,
 )
 from skleak.adversary.membership import finite, norms_by, unwrapped
-from skleak.adversary.reconstruction import posterior_mean
+from skleak.adversary.reconstruction import grid_mean, posterior_mean, prior_grid
 from skleak.attacks.attribute import _criteria as criteria
 from skleak.attacks.attribute._base import AttributeAttack, categorical_only
 from skleak.attacks.attribute._criteria import Criterion
 from skleak.attacks.attribute._queries import check_categories, preprocessed, stacked
 from skleak.attacks.attribute._some import SomeTargets
 from skleak.utils._arguments import has_missing
+from skleak.utils._blocks import row_blocks
 from skleak.utils._confidential import leaves_whole
 from skleak.utils._predictions import (
     classifies,
@@ -45,10 +51,14 @@ from skleak.utils._predictions import (
     predictions,
 )
 from skleak.utils._sklearn_compat import HasMethods, StrOptions, fit_context
-from skleak.utils._typing import Array, FloatArray, IntArray
+from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 
-# Criteria that weigh what a model answers with a prior.
-_WITH_PRIOR = ("performance", "proba", "margin")
+# Records on which the posterior mean of a number is held against the mean of its prior, at least.
+_COMPARED = 500
+# Points of a grid: at most, at least, and in all for the records that are asked about.
+_MOST, _FEWEST, _POINTS = 513, 129, 1 << 20
+# Queries of a block; entries of all that are kept, encoded, for the next release.
+_QUERIES, _KEPT = 1 << 16, 1 << 23
 
 
 def _has_posterior(attack: Any) -> bool:
@@ -90,7 +100,7 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
     values : array-like of shape (n_values,) or None, default=None
         Candidate values, as in `WhiteBoxAttributeInference`.
     prior : {"marginal", "uniform", "conditional"} or array, default="marginal"
-        Prior of the attribute, as in `WhiteBoxAttributeInference`; of a quantity as in
+        Prior of the attribute, as in `WhiteBoxAttributeInference`; of a number as in
         `PosteriorMeanReconstruction`.
     records : array-like of int, boolean mask, slice or None, default=None
         Records under attack; all by default.
@@ -122,9 +132,16 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
 
     "likelihood", "loss", "accuracy" and "gradient" use the prior to break ties, then the order of
     ``values_``. Labels are compared by value: 1, 1.0 and True are one label. One that the model has
-    never seen has probability 0 under every candidate, so that the prior decides. A quantity is
-    guessed from regressors only: by the mean of its posterior, or without a prior, for the last
-    four, by the value of the largest score. ``predict_proba`` exists for the first four.
+    never seen has probability 0 under every candidate, so that the prior decides.
+    ``predict_proba`` exists for the first four.
+
+    A number is guessed by the mean of its posterior under the first three criteria; where that
+    errs more about the other records than the mean of the prior does, by the latter, so that the
+    attack is not worse than guessing. (`predict_each` makes no such comparison.) The last four use
+    no prior: the guess is the value of the largest score, of regressors only. Scores are
+    interpolated between 33 values where the interpolation meets the model's answers at others;
+    elsewhere, as for trees and nearest neighbors, the model is asked about a grid of 129 to 513
+    values instead.
 
     Examples
     --------
@@ -200,8 +217,6 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
             For an unknown or single-valued attribute, missing values in it or in `y`, more than 64
             categories, candidate values that its categories lack, or a wrong prior; for invalid
             weights, and for an estimator that was fitted with weights where none are given.
-        AttackNotApplicableError
-            For a numeric attribute that the preprocessing bins.
         """
         table, y, secret = self._know(X, y)
         if has_missing(y):
@@ -209,19 +224,26 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         self._weights = weights = check_weights(sample_weight, table)
         weighted = weights is not None
         model = fit_public_model(self.estimator, table, y, any_covariance=True, weighted=weighted)
+        self._index, self._rows, asked = secret.index, self.records_, self._candidates
         self._density: NumberPrior | None = None
         if secret.numeric:
-            check_smooth(model, table, self.records_, secret.index, self._candidates)
-            if self.criterion in _WITH_PRIOR:
-                known = table if secret.is_target else without_attribute(table, secret.index)
-                self._density = number_prior(self.prior, known, y, secret.column, self.records_)
-        own = take_rows(table, self.records_)
+            self._truth = secret.column
+            if self.criterion in criteria.WITH_PRIOR:
+                self._rows = _compared(self.records_, len(y))
+                known = without_attribute(table, secret.index)
+                self._density = number_prior(self.prior, known, y, secret.column, self._rows)
+            self._ends = tuple(end[self._rows] for end in range_of_others(secret.column))
+            nodes, (low, high) = chebyshev_nodes(*self._ends), self._ends
+            between = low + 0.5 * (high - low) * (HELD_OUT[:, None] + 1.0)
+            asked = np.concatenate([nodes, between])
+        own = take_rows(table, self._rows)
         check_categories(own, secret)
         self._model, self._y = model, y
         self._label_codes, self._labels = pd.factorize(y)
         # Every query twice: as a pipeline takes it, and as a bare model does.
-        self._raw = [table, *(with_attribute(own, secret.index, v) for v in self._candidates)]
+        self._raw = [table, *(with_attribute(own, secret.index, v) for v in asked)]
         self._encoded = [preprocessed(model, query) for query in self._raw]
+        self._on_grid: dict[bool, list[Any]] = {}
         return self
 
     def _read(self, released: Any, noise_scale: Any) -> tuple[list[Any], int, bool]:
@@ -249,19 +271,23 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         return np.stack([self._scores_of(model) for model in releases[rows]])
 
     def _scores_of(self, model: Any) -> FloatArray:
-        """Of one release, (n_targets, n_values)."""
+        """Of one release, (n_rows, n_values): a number at its nodes and those held out."""
         criteria.check_applicable(self.criterion, model, self._y, self.numeric_)
         known, *queries = self._raw if self._takes_raw(model) else self._encoded
         codes = self._codes(model)
-        answers = [self._answers(model, query, self.records_, codes) for query in queries]
-        return self._judged(model, known, np.stack(answers, axis=1), self.records_)
+        answers = [self._answers(model, query, self._rows, codes) for query in queries]
+        return self._judged(model, known, np.stack(answers, axis=1), self._rows)
 
     def _scores_each(self, releases: tuple[Shell, FloatArray], rows: slice) -> FloatArray:
         shell, parameters = releases
         criteria.check_applicable(self.criterion, shell.model, self._y, self.numeric_)
-        n_targets, n_values = len(self.records_), len(self._candidates)
         pairs = parameters[rows].reshape(-1, parameters.shape[2])
-        answers = self._answers_each(shell, pairs)
+        return self._judged_each(shell, pairs, self._encoded[1:])
+
+    def _judged_each(self, shell: Shell, pairs: FloatArray, queries: Sequence[Any]) -> FloatArray:
+        """Scores (n_releases, n_targets, n_values) of queries about the rows, encoded."""
+        n_targets = len(self.records_)
+        answers = self._answers_each(shell, pairs, queries)
         judges: Iterable[tuple[Any, Any]] = ((model, None) for model in models_with(shell, pairs))
         if self._compares(shell.model):
             judges = models_on(shell, self._encoded[0], pairs)
@@ -269,13 +295,13 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
             self._judged(judge, table, answers[None, g], self.records_[[g % n_targets]])
             for g, (judge, table) in enumerate(judges)
         ]
-        return np.reshape(scores, (-1, n_targets, n_values))
+        return np.reshape(scores, (-1, n_targets, answers.shape[1]))
 
-    def _answers_each(self, shell: Shell, pairs: FloatArray) -> Array:
+    def _answers_each(self, shell: Shell, pairs: FloatArray, queries: Sequence[Any]) -> Array:
         """Ask each model about its own target under all candidates; shape (n, n_values, ...)."""
-        own, codes = stacked(self._encoded[1:]), self._codes(shell.model)
+        own, codes = stacked(queries), self._codes(shell.model)
         targets = np.arange(len(pairs))[:, None] % len(self.records_)
-        places = targets + np.arange(len(self._candidates)) * len(self.records_)
+        places = targets + np.arange(own.shape[0] // len(self._rows)) * len(self._rows)
         records = np.broadcast_to(self.records_[targets], places.shape)
         seen = None if self.criterion == "gradient" else rows_for(shell, own, places, pairs)
         if seen is not None:
@@ -286,6 +312,9 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
 
     def _about(self, targets: IntArray) -> Self:
         one = super()._about(targets)
+        one._rows, one._on_grid = one.records_, {}
+        if self.numeric_:
+            one._ends = tuple(end[targets] for end in self._ends)
         if self._density is not None:
             one._density = self._density.take(targets)
         one._raw = self._raw[:1] + [take_rows(own, targets) for own in self._raw[1:]]
@@ -361,17 +390,106 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         joint = scores + log_prior
         return np.where(np.isfinite(joint).any(axis=-1, keepdims=True), joint, log_prior)
 
-    def _likeliest(self, scores: FloatArray) -> FloatArray:
-        """Means of the posteriors, where the criterion has a prior."""
+    def _guesses(self, releases: Any, rows: slice) -> Array:
+        if not self.numeric_:
+            return super()._guesses(releases, rows)
+        found = self._scores(releases, rows)
+        guesses, smooth = self._interpolated(found)
+        for k in np.flatnonzero(~smooth.all(axis=1)).tolist():
+            model = releases[rows][k]
+            steps = ~smooth[k] | (not is_linear(model))
+            guesses[k] = np.where(steps, self._of_grid(self._asked_grid(model)), guesses[k])
+        return self._not_worse(guesses)[:, : len(self.records_)]
+
+    def _guesses_each(self, releases: tuple[Shell, FloatArray], rows: slice) -> Array:
+        if not self.numeric_:
+            return super()._guesses_each(releases, rows)
+        about = self
+        if len(self._rows) > len(self.records_):
+            about = self._about(np.arange(len(self.records_)))
+        guesses, smooth = about._interpolated(about._scores_each(releases, rows))
+        if smooth.all():
+            return guesses
+        shell, parameters = releases
+        pairs = parameters[rows].reshape(-1, parameters.shape[2])
+        scores = about._judged_each(shell, pairs, about._grid_queries(raw=False))
+        return np.where(smooth, guesses, about._of_grid(scores))
+
+    def _interpolated(self, scores: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Guesses from scores at the nodes and those held out, and whether they are smooth.
+
+        Shapes: ``scores`` (n_releases, n_rows, ...); returns (n_releases, n_rows) each.
+        """
+        nodes, smooth = scores[:, :, :N_NODES], is_smooth(*np.split(scores, [N_NODES], axis=2))
+        nodes = np.where(smooth[:, :, None], nodes, 0.0)
         if self._density is None:
-            return super()._likeliest(scores)
-        # Predictions beyond all bounds tell nothing, and leave the prior.
-        told = np.isfinite(scores).all(axis=-1, keepdims=True)
-        ends = self.values_[:, 0], self.values_[:, -1]
-        return posterior_mean(np.where(told, scores, 0.0), *ends, self._density)
+            return self._likeliest(nodes), smooth
+        return posterior_mean(nodes, self._ends[0], self._ends[1], self._density), smooth
+
+    def _of_grid(self, scores: FloatArray) -> FloatArray:
+        """Guesses (..., n_rows) from scores (..., n_rows, n_points) at the points of the grid."""
+        points = self._grid
+        if self._density is not None:
+            found = grid_mean(scores.reshape(-1, *points.shape), points, self._density)
+            return found.reshape(scores.shape[:-1])
+        # Scores of steps have many largest values: the middle of these.
+        best = scores >= scores.max(axis=-1, keepdims=True)
+        return np.asarray((best * points).sum(axis=-1) / best.sum(axis=-1))
+
+    @property
+    def _grid(self) -> FloatArray:
+        """Values of a number at which a model that is not smooth is asked, (n_rows, n_points)."""
+        n_points = int(np.clip(_POINTS // len(self._rows), _FEWEST, _MOST))
+        if self._density is not None:
+            return prior_grid(self._density, n_points)
+        low, high = self._ends
+        return np.linspace(low, high, n_points, axis=1)
+
+    def _grid_queries(self, *, raw: bool) -> list[Any]:
+        """Return queries on the grid, some points of all rows in each block."""
+        if raw in self._on_grid:
+            return self._on_grid[raw]
+        points, blocks = self._grid.T, []
+        for some in row_blocks(len(points), len(self._rows), _QUERIES):
+            part = points[some]
+            query = take_rows(self._raw[0], np.tile(self._rows, len(part)))
+            query = with_attribute(query, self._index, part.ravel())
+            blocks.append(query if raw else preprocessed(self._model, query))
+        if sum(int(np.prod(block.shape)) for block in blocks) <= _KEPT:
+            self._on_grid[raw] = blocks
+        return blocks
+
+    def _asked_grid(self, model: Any) -> FloatArray:
+        """Scores of one release on the grid, (n_rows, n_points)."""
+        raw, n = self._takes_raw(model), len(self._rows)
+        codes, answers = self._codes(model), []
+        for query in self._grid_queries(raw=raw):
+            rows = np.tile(self._rows, query.shape[0] // n)
+            found = self._answers(model, query, rows, codes)
+            answers.append(found.reshape(-1, n, *found.shape[1:]))
+        known = self._raw[0] if raw else self._encoded[0]
+        own = np.swapaxes(np.concatenate(answers), 0, 1)
+        return self._judged(model, known, own, self._rows)
+
+    def _not_worse(self, guesses: FloatArray) -> FloatArray:
+        """Guess the mean of the prior where the posterior mean errs more about other records.
+
+        Shapes: ``guesses`` (n_releases, n_rows); returns the same.
+        """
+        if self._density is None:
+            return guesses
+        mean, truth = self._density.mean, self._truth[self._rows]
+        gains = (mean - truth) ** 2 - (guesses - truth) ** 2
+        gains_of_others = gains.sum(axis=1, keepdims=True) - gains
+        return np.where(gains_of_others > 0.0, guesses, mean)
+
+    @property
+    def _table_width(self) -> int:
+        """Entries of the table of log-likelihoods of one release."""
+        return len(self._rows) * (len(self._raw) - 1)
 
     def _most_probable(self, scores: FloatArray) -> Array:
-        if self.criterion in _WITH_PRIOR:
+        if self.criterion in criteria.WITH_PRIOR:
             return super()._most_probable(scores)
         logarithmic = self.criterion == "likelihood"
         return self.values_[criteria.ties_by_prior(scores, self.prior_, logarithmic=logarithmic)]
@@ -393,3 +511,11 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
             In the order of ``values_``; sums to 1.
         """
         return super().predict_proba(released, noise_scale)
+
+
+def _compared(targets: IntArray, n: int) -> IntArray:
+    """Return the targets, and other records where these are few."""
+    others = np.setdiff1d(np.arange(n), targets)
+    count = min(max(_COMPARED - len(targets), 0), len(others))
+    more = others[np.linspace(0, len(others) - 1, count).astype(np.intp)]
+    return np.concatenate([targets, more])

@@ -26,6 +26,8 @@ from skleak.utils._predictions import (
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 Criterion = Literal["performance", "proba", "margin", "likelihood", "loss", "accuracy", "gradient"]
+# Criteria that weigh what a model answers with a prior.
+WITH_PRIOR = ("performance", "proba", "margin")
 # Scores that are equal but for the order of a sum, such as that over the trees of a forest.
 _ROUND_OFF = 1e-14
 _LOG_HALF = np.log(0.5)
@@ -49,12 +51,13 @@ def check_applicable(criterion: Criterion, model: Any, y: Array, numeric: bool) 
                 "'gradient'."
             )
         return
-    if numeric:
+    if numeric and criterion not in WITH_PRIOR:
         raise AttackNotApplicableError(
-            "A classifier's predictions are labels, constant over ranges of a numeric "
-            "attribute, and their probabilities rise up to the end of its range: none of its "
-            "values stands out. Pass the values to choose from in `values`, or use "
-            "WhiteBoxAttributeInference."
+            f"criterion={criterion!r} guesses a number by the value of the largest score, and of a "
+            f"classifier such as {name} no single value has it: labels are constant over ranges, "
+            "and probabilities rise up to the end of the range. Use criterion='performance', "
+            "'proba' or 'margin', which weigh all values by a prior; or pass the values to choose "
+            "from in `values`."
         )
     if criterion in ("proba", "likelihood", "loss") and not hasattr(model, "predict_proba"):
         raise AttackNotApplicableError(

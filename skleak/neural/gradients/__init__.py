@@ -8,6 +8,7 @@ from skleak.neural.gradients._clipping import (
     check_smooth,
     make_clipping,
 )
+from skleak.neural.gradients._exact import SumGrid
 from skleak.neural.gradients._linear import LinearGradients
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "LinearGradients",
     "Part",
     "SmoothClipping",
+    "SumGrid",
     "Weigh",
     "add_parts",
     "check_smooth",

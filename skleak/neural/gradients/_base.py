@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 
 from skleak.neural.gradients._clipping import Clipping
+from skleak.neural.gradients._exact import SumGrid
 from skleak.utils._typing import Array, FloatArray
 
 Part: TypeAlias = Literal["trace", "plain", "norm", "diagonal", "matrix"]
@@ -62,6 +63,14 @@ class Gradients(ABC):
         No records give zeros and no losses. Losses or gradients that are NaN or infinite raise
         FloatingPointError.
         """
+
+    def grid_sum(self, X: Array, y: Array, grid: SumGrid) -> tuple[Array, FloatArray]:
+        """Sum of the clipped gradients in units of a grid, (p,) of int64, and the losses, (n,).
+
+        What a record adds is a vector of integers of norm at most ``grid.longest``, a function of
+        the record and of the parameters alone, and the sum is exact. Errors as of `clipped_sum`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} sums in floating point only.")
 
     @abstractmethod
     def norms(self, X: Array, y: Array) -> FloatArray:

@@ -24,6 +24,7 @@ from scipy import linalg, sparse
 from skleak.losses import PointwiseLoss, SoftmaxLoss
 from skleak.neural.gradients._base import Gradients, Part, Weigh, add_parts
 from skleak.neural.gradients._clipping import Clipping, check_smooth
+from skleak.neural.gradients._exact import IntegerRows, SumGrid
 from skleak.neural.gradients._rank_one import largest_root
 from skleak.utils._blocks import dense, row_blocks
 from skleak.utils._typing import Array, Data, FloatArray
@@ -111,9 +112,24 @@ class LinearGradients(Gradients):
             parts.append(scaled.sum(axis=0))
         losses = self._of_loss("value", point.predictors, y)
         total = np.concatenate(parts)
-        if not (np.isfinite(total).all() and np.isfinite(losses).all()):
-            raise FloatingPointError("the loss or the gradient of a record is not finite")
+        _check_finite(total, losses)
         return total, losses
+
+    def grid_sum(self, X: Data, y: Array, grid: SumGrid) -> tuple[Array, FloatArray]:
+        """Sum of the clipped gradients in units of a grid, (p,) of int64, and the losses, (n,)."""
+        k, d = self._weights.shape
+        total, losses = np.zeros((k, d + 1), dtype=np.int64), np.empty(len(y))
+        for rows in row_blocks(len(y), d + 1):
+            records = IntegerRows(X[rows], self.fit_intercept)
+            predictors = records.predictors(self._weights) + self._intercept
+            residual = self.residual(predictors, y[rows])
+            losses[rows] = self._of_loss("value", predictors, y[rows])
+            _check_finite(residual, losses[rows])
+            norms = np.linalg.norm(residual, axis=1) * np.ldexp(records.norms, -records.shift)
+            factors = residual / self.clipping.divisor(norms)[:, None]
+            total += records.weighted_sum(factors, grid)
+        kept = total[:, d] if self.fit_intercept else total[:0, d]
+        return np.concatenate([total[:, :d].ravel(), kept]), losses
 
     def norms(self, X: Data, y: Array) -> FloatArray:
         """Norms of the clipped gradients, (n,)."""
@@ -366,6 +382,11 @@ class _Records:
         outer = v[:, :, None] * v[:, None, :]
         B, A = self.across[rows], self.along[rows]
         return np.asarray(B[:, None, None] * across + A[:, None, None] * outer)
+
+
+def _check_finite(gradients: FloatArray, losses: FloatArray) -> None:
+    if not (np.isfinite(gradients).all() and np.isfinite(losses).all()):
+        raise FloatingPointError("the loss or the gradient of a record is not finite")
 
 
 def squared_norms(X: Data) -> FloatArray:

@@ -1,16 +1,21 @@
 """What a step of private SGD adds, in public numbers, and how much of a record it reveals."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
-from skleak.neural.gradients import Clipping
+from skleak.neural.gradients import Clipping, SumGrid
 from skleak.neural.information._factors import FactorTable
 from skleak.utils._typing import FloatArray
 
 Sampling = Literal["poisson", "fixed"]
+
+# Binary logarithms of the scale of the noise in units of a grid: 52 bits of it are drawn; below 24
+# the rounding of gradients would be seen. Sums are integers of 63 bits, with one for the noise.
+_LEAST_LOG2_SCALE, _LARGEST_LOG2_SCALE, _LOG2_ROOM = 24, 52, 61
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,27 @@ class StepMechanism:
     def effective_noise_multiplier(self) -> float:
         """S over the sensitivity, as an accountant of differential privacy takes it."""
         return self.noise_scale / self.clipping.sensitivity
+
+    def grid(self, n_records: int) -> SumGrid | None:
+        """Grid of exact sums of clipped gradients, as fine as 63 bits allow; a public choice.
+
+        The noise is 2^k units wide, k from 24 to 52, and the largest norm of what a record adds is
+        rounded down to integers, so that it is nowhere above what accounting assumes. None without
+        noise, or with less than 63 bits can be accurate with.
+        """
+        if self.noise_scale == 0.0:
+            return None
+        # A batch of n q records on average is larger than this in one of 10^30 steps. A sum that
+        # leaves the integers of 64 bits wraps: a function of the exact one, as private as that.
+        mean = self.sampling_rate * n_records
+        batch = min(n_records, int(mean + 13.0 * np.sqrt(mean) + 100.0))
+        reach = 1 / Fraction(self.effective_noise_multiplier)
+        room = Fraction(2**_LOG2_ROOM) / (batch * reach)
+        log2_scale = min(int(room).bit_length() - 1, _LARGEST_LOG2_SCALE)
+        if log2_scale < _LEAST_LOG2_SCALE:
+            return None
+        unit = float(np.ldexp(self.noise_scale, -log2_scale))
+        return SumGrid(log2_scale, unit, int(reach * 2**log2_scale))
 
     @property
     def scale(self) -> float:

@@ -10,11 +10,12 @@ is drawn at random among k: the sum is unbiased, and no upper bound.
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from skleak.neural.gradients import Gradients, Part
+from skleak.neural.gradients import Gradients, Part, SumGrid
 from skleak.neural.information._mechanism import StepMechanism
 from skleak.neural.information._totals import Totals
 from skleak.utils._typing import Array, FloatArray, IntArray
@@ -77,18 +78,28 @@ class Observer:
         for part in self.accounting.parts:
             self._sums[part], self._squares[part] = np.zeros(n), np.zeros(n)
 
-    def step(self, members: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Sum of the clipped gradients of a batch, (p,), and its losses; note what it reveals."""
-        batch = self.X[members], self.y[members]
+    def step(self, members: IntArray, grid: SumGrid | None = None) -> tuple[Array, FloatArray]:
+        """Sum of the clipped gradients of a batch, (p,), and its losses; note what it reveals.
+
+        The sum is in units of the grid where there is one.
+        """
+        batch, gradients = (self.X[members], self.y[members]), self.gradients
+        if grid is None:
+            clipped_sum = gradients.clipped_sum
+        else:
+            clipped_sum = partial(gradients.grid_sum, grid=grid)
         counts = (self._n_steps - self._first) % self.accounting.every == 0
         self._n_steps += 1
         self._n_counted += counts
         if not counts:
-            return self.gradients.clipped_sum(*batch)
+            return clipped_sum(*batch)
         if self.accounting.records is None:
-            total, losses, found = self.gradients.sum_and_information(
-                *batch, self.mechanism.weigh, **self._options
-            )
+            weigh = self.mechanism.weigh
+            if grid is None:
+                total, losses, found = gradients.sum_and_information(*batch, weigh, **self._options)
+            else:
+                total, losses = clipped_sum(*batch)
+                found = gradients.information(*batch, weigh, **self._options)
             self._n_drawn += len(members)
             self._count_members(members, found)
             return total, losses
@@ -100,7 +111,7 @@ class Observer:
             self._count_differences(
                 self.gradients.information(*self._records, self.mechanism.weigh, **self._options)
             )
-        return self.gradients.clipped_sum(*batch)
+        return clipped_sum(*batch)
 
     def totals(self) -> Totals:
         """Return what was added up so far."""

@@ -218,8 +218,9 @@ def _privacy(report: SGDFacts) -> list[Block]:
     blocks: list[Block] = []
     if privacy["holds"]:
         promised = (
-            f"Holds for {privacy['about']}, for attackers of any kind, in real numbers. It says "
-            "nothing of a person with many rows."
+            f"Holds for {privacy['about']}, for attackers of any kind"
+            + ("" if report.dataset["arithmetic"] == "exact" else ", in real numbers")
+            + ". It says nothing of a person with many rows."
         )
         blocks.append(Paragraph(promised))
     else:

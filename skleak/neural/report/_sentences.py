@@ -17,13 +17,17 @@ def findings(report: SGDFacts, found: Sequence[Finding]) -> tuple[str, ...]:
     if privacy["holds"]:
         told.append(
             f"Differential privacy holds for {privacy['about']}: ("
-            f"{number(privacy['epsilon'])}, {privacy['delta']:g})-differential privacy, in real "
-            "numbers; noise and sums are in floating point."
+            f"{number(privacy['epsilon'])}, {privacy['delta']:g})-differential privacy, "
+            + ("to the last bit." if _is_exact(report) else "in real numbers, not of last bits.")
         )
     else:
         reasons = "; ".join(privacy["reasons"])
         told.append(f"No guarantee of differential privacy is stated: {reasons}.")
     return tuple(told)
+
+
+def _is_exact(report: SGDFacts) -> bool:
+    return bool(report.dataset["arithmetic"] == "exact")
 
 
 def _no_noise(_: Finding) -> str:
@@ -126,7 +130,10 @@ def assumptions(report: SGDFacts) -> tuple[str, ...]:
     lines = [
         "Attackers know all other records, how the model is trained, the number of records and the "
         "class labels, and see the parameters after every step. Whoever knows less learns less.",
-        "The accounting assumes real numbers: noise and sums are in floating point.",
+        "Noise and sums of clipped gradients are integers, and differential privacy counts them to "
+        "the last bit; the other numbers count them as real numbers."
+        if _is_exact(report)
+        else "The accounting assumes real numbers: noise and sums are in floating point.",
         "Batches are drawn afresh and independently in each step, and kept secret; noisy sums are "
         "divided by the expected size of a batch, a public number.",
         "What differential privacy allows holds for attackers of any kind, with any knowledge "

@@ -60,7 +60,8 @@ def test_numbers_are_those_of_the_model_and_of_the_guarantee(data):
     assert table.loc["van_trees", "mse"] <= table.loc["guess", "mse"]
     assert report.dataset["scope"] == "this run only"
     assert any("this run only" in line for line in report.assumptions)
-    assert any("floating point" in line for line in report.assumptions)
+    assert report.dataset["arithmetic"] == "exact"
+    assert any("to the last bit" in line for line in report.assumptions)
 
 
 def test_what_is_not_known_is_not_stated(data, monkeypatch):

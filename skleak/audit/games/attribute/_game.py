@@ -96,10 +96,11 @@ class AttributeGame(SecretGame):
         known: tuple[str, ...] = (*_NAMES, *_BEYOND, "informed")
         usual: tuple[str, ...] = _NAMES
         if self.estimates:
-            known = usual = (*_NAMES, "posterior_mean")
-            # Labels cannot tell a quantity.
+            usual = (*_NAMES, "posterior_mean")
+            known = (*usual, *_BEYOND)
+            # Labels tell a number by steps, on a grid that takes long at thousands of releases.
             if self._classifies:
-                usual = tuple(name for name in known if name != "black_box")
+                usual = tuple(name for name in usual if name != "black_box")
         elif task.noise_scales is None and not adds_noise(model):
             usual = (*usual, *beyond_labels(model, task.y))
         if is_target(task.attribute, column_names(task.table)):
