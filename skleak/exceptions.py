@@ -261,7 +261,7 @@ class LeakageBudgetError(ValueError):
     --------
     >>> from skleak.accounting import LeakageLedger
     >>> from skleak.exceptions import LeakageBudgetError
-    >>> ledger = LeakageLedger(":memory:", max_leakage=6.0)
+    >>> ledger = LeakageLedger(":memory:", max_leakage=6.0, units=1.0)
     >>> try:
     ...     ledger.record("clinic", [7.0, 1.0])
     ... except LeakageBudgetError:

@@ -31,9 +31,9 @@ class MembershipAuditor(BaseAuditor):
         add, the measured noise is used, with a warning.
     attacks : "default", str, attack, list of them or dict of name to attack, default="default"
         Names of scores of `skleak.attacks.MembershipInference` ("loss", "likelihood",
-        "modified_entropy", "gradient_norm"), thresholded at the optimum of the other releases from
-        8 on; "likelihood_ratio" (from 8 releases on) and "robust" (from 4), whose shadow models are
-        the other releases; "exact", which knows all other memberships; or objects with
+        "modified_entropy", "gradient_norm"), thresholded at the optimum of the other releases;
+        "likelihood_ratio" and "robust", from 3 releases on, whose shadow models are the other
+        releases; "exact", which knows all other memberships; or objects with
         ``fit(X_candidates, y_candidates, X_reference, y_reference)`` and ``predict(model)``. By
         default all that apply and differ, "robust" only below 8 releases.
     noise_scales : float, array-like of float or None, default=None

@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from skleak.influence.jacobian import Columns
 from skleak.influence.leakage import leakage_model
 from skleak.influence.state import FitState, same_table, seen_through
 from skleak.inspection import RawProblem
@@ -333,15 +334,19 @@ class MeasuredModel(LinearModelParameters):
 
 
 def training_loss(
-    state: FitState, norm: Norm = "spectral", *, conditional: bool = False
+    state: FitState,
+    norm: Norm = "spectral",
+    *,
+    conditional: bool = False,
+    columns: Columns | None = None,
 ) -> FloatArray:
     """Return the loss of every training record, of shape (n,)."""
     model = leakage_model(state)
-    return (model.conditional if conditional else model).record_loss(state.training, norm=norm)
+    model = model.conditional if conditional else model
+    return model.record_loss(state.training, columns, norm)
 
 
-def largest_loss(state: FitState) -> FloatArray:
-    """Return the largest loss of the training records, (1,); one pass over those outside memory."""
-    losses = training_loss(state)
+def largest(losses: FloatArray) -> FloatArray:
+    """Return the largest of some losses, (1,); one pass over those outside memory."""
     blocks = Blocks.of(losses, width=1)
     return blocks.map_reduce(lambda losses: losses.max(keepdims=True, initial=0.0), np.maximum)

@@ -4,21 +4,24 @@ import warnings
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from skleak._released import TABLE, ReleasedModel, warn_of_release
 from skleak.accounting import LeakageLedger
 from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning, UnprotectedValueWarning
+from skleak.influence.jacobian import Columns
 from skleak.influence.state import FitState
 from skleak.linear_model._fitting import warn_if_uneven
 from skleak.linear_model._individual import IndividuallyMeasuredModel
-from skleak.linear_model._measured import COMPUTED_ON_DEMAND, largest_loss, training_loss
+from skleak.linear_model._measured import COMPUTED_ON_DEMAND, largest, training_loss
 from skleak.linear_model._noise import draw_release, noise_standard_errors
 from skleak.losses import PointwiseLoss
 from skleak.mechanisms import CalibratedNoise, NoiseGoal, PublicNoiseGoal, as_reweighting
 from skleak.reports import DifferentialPrivacy, Promises
 from skleak.reports.measures import unprotected_column
+from skleak.utils._blocks import Blocks
+from skleak.utils._features import feature_labels
 from skleak.utils._typing import FloatArray, RandomState
 from skleak.utils._warnings import outer_stacklevel
 from skleak.utils.blocks._dask import is_large
@@ -84,12 +87,6 @@ class ReleasableModel(IndividuallyMeasuredModel):
         """Charge the data set before any noise is drawn; a refusal leaves nothing released."""
         if self.ledger is None:
             return
-        large = is_large(state.objective.X)
-        if large:
-            leakage = {"fisher_information_loss_": largest_loss(state)}
-        elif "fisher_information_loss_" not in leakage:
-            leakage["fisher_information_loss_"] = training_loss(state)
-            warn_if_uneven(state, leakage["fisher_information_loss_"])
         ledger = self.ledger
         if not isinstance(ledger, LeakageLedger):
             ledger = LeakageLedger.open(ledger)
@@ -98,7 +95,8 @@ class ReleasableModel(IndividuallyMeasuredModel):
                 "The fit did not converge: what it leaks is not known, and the ledger takes no "
                 "release of unknown leakage. Raise `max_iter` or `alpha`, or scale the columns."
             )
-        losses = leakage["fisher_information_loss_"]
+        units = ledger.units
+        losses = self._charged(state, ledger, leakage)
         if self.random_state is not None:
             # Noise from a seed or a generator can be drawn again, and then there is none.
             losses = np.full_like(losses, np.inf)
@@ -110,11 +108,36 @@ class ReleasableModel(IndividuallyMeasuredModel):
                 **self._provenance(),
                 "noise_scale": state.noise_scale,
                 # Only the largest loss of so many records is charged, and kept.
-                **({"n_records": len(state.objective.y)} if large else {}),
+                **({"n_records": len(state.objective.y)} if is_large(state.objective.X) else {}),
             },
             # Which rows a fit is given (a fold, a shuffled copy) is not for it to know.
             aligned=False,
+            units=units or {},
         )
+
+    def _charged(
+        self, state: FitState, ledger: LeakageLedger, leakage: dict[str, FloatArray]
+    ) -> FloatArray:
+        """Losses in the units of a ledger, the target counted; of many records the largest."""
+        objective, large = state.objective, is_large(state.objective.X)
+        blocks = Blocks.of(objective.X, objective.y, objective.sample_weight)
+        low, high = blocks.map_reduce(_extremes, _outer)
+        widths = ledger.widths(
+            feature_labels(state.feature_names, state.n_features),
+            high - low,
+            data_norm=self.data_norm,
+            classifies=is_classifier(self),
+        )
+        if state.balanced is not None and not large:
+            leakage["fisher_information_loss_"] = training_loss(state)
+            warn_if_uneven(state, leakage["fisher_information_loss_"])
+        columns = Columns(target=True)
+        if widths is not None:
+            columns = Columns(target=True, units=widths[:-1], target_unit=float(widths[-1]))
+        elif state.private_target and "fisher_information_loss_" in leakage:
+            return leakage["fisher_information_loss_"]
+        losses = training_loss(state, columns=columns)
+        return largest(losses) if large else losses
 
     def _publish(
         self, state: FitState, leakage: dict[str, FloatArray], guarantee: DifferentialPrivacy
@@ -246,6 +269,18 @@ class ReleasableModel(IndividuallyMeasuredModel):
             )
         # A lazy array would take along what reads the records, and the Hessian.
         return {name: value for name, value in state.items() if not is_large(value)}
+
+
+def _extremes(X: FloatArray, y: FloatArray, s: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Smallest and largest value of each column and of the target, of those who take part."""
+    table = np.column_stack([X, y])[s > 0.0]
+    return table.min(axis=0, initial=np.inf), table.max(axis=0, initial=-np.inf)
+
+
+def _outer(
+    one: tuple[FloatArray, FloatArray], other: tuple[FloatArray, FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    return np.minimum(one[0], other[0]), np.maximum(one[1], other[1])
 
 
 def _stated(guarantee: DifferentialPrivacy) -> dict[str, Any] | None:

@@ -143,7 +143,7 @@ def clustered_interval(
 def _bounded_interval(values: FloatArray, level: float, method: str) -> Interval:
     """Interval of the mean of independent values in [0, 1], along the last axis."""
     tail = 0.5 * (1.0 - level)
-    estimate = values.mean(axis=-1)
+    estimate = np.clip(values.mean(axis=-1), 0.0, 1.0)
     if method == "gaffke":
         low, high = 1.0 - upper_limit(1.0 - values, tail), upper_limit(values, tail)
     elif method == "betting":
@@ -168,7 +168,7 @@ def _effective_interval(
     if n > 1:
         spread = values.std(axis=-1, ddof=1)
         few = float((stats.norm.isf(tail) / stats.t.isf(tail, n - 1)) ** 2)
-        seen = spread > ROUND_OFF
+        seen = (spread > ROUND_OFF) & (estimate > 0.0) & (estimate < 1.0)
         variance = np.where(seen, spread, 1.0) ** 2 / n
         number = np.where(seen, few * estimate * (1.0 - estimate) / variance, number)
     return _exact_ends(number * estimate, number, tail)
@@ -253,7 +253,8 @@ def mean_interval(
     confidence_level : float, default=0.95
         Probability that the interval holds the mean, in (0, 1).
     value_range : tuple (low, high), default=None
-        Least and largest possible value, where they are known and finite.
+        Least and largest possible value, where they are known and finite; with "korn_graubard" of
+        the mean: single values may lie outside, as pseudo-values of a jackknife do.
     method : {"gaffke", "betting", "korn_graubard"}, default="gaffke"
         Interval where the range is known, as in `clustered_interval`; "betting" is the one that is
         proven, and needs `value_range`.
@@ -296,8 +297,11 @@ def mean_interval(
     array = check_numbers("values", values, finite=True, empty=False)
     means = _cluster_means(array, clusters)
     if value_range is not None:
-        low, high = _check_range(array, value_range)
-        unit = np.clip((np.moveaxis(means, 0, -1) - low) / (high - low), 0.0, 1.0)
+        effective = method == "korn_graubard"
+        low, high = _check_range(means.mean(axis=0) if effective else array, value_range, effective)
+        unit = (np.moveaxis(means, 0, -1) - low) / (high - low)
+        if not effective:
+            unit = np.clip(unit, 0.0, 1.0)
         parts = _bounded_interval(unit, level, method)
         return Interval(*(as_result(low + (high - low) * np.asarray(part)) for part in parts))
     if method != "gaffke":
@@ -335,13 +339,16 @@ def _cluster_means(values: FloatArray, clusters: npt.ArrayLike | None) -> FloatA
     return sums / sizes.reshape(-1, *[1] * (values.ndim - 1))
 
 
-def _check_range(values: FloatArray, value_range: tuple[float, float]) -> tuple[float, float]:
+def _check_range(
+    values: FloatArray, value_range: tuple[float, float], rounded: bool
+) -> tuple[float, float]:
     ends = check_numbers("value_range", value_range, finite=True, empty=False)
     if ends.shape != (2,) or not ends[0] < ends[1]:
         raise ValueError(
             f"`value_range` must be a pair (low, high) with low < high; got {value_range!r}."
         )
-    if np.any((values < ends[0]) | (values > ends[1])):
+    slack = 1e-12 * (ends[1] - ends[0]) if rounded else 0.0
+    if np.any((values < ends[0] - slack) | (values > ends[1] + slack)):
         raise ValueError(
             f"`values` must lie in `value_range` [{ends[0]:g}, {ends[1]:g}]; got "
             f"{values.min():g} to {values.max():g}."

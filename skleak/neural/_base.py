@@ -93,7 +93,7 @@ class PrivateSGD(ReleasableSGD):
         n = int(X.shape[0])
         self._plan = Plan.of(self, n)
         self._check_ledger(n)
-        self._runs, self._charged = [], 0.0
+        self._runs, self._charged, self._charged_steps = [], 0.0, 0
         for source in make_sources(self.random_state, int(self.n_runs)):
             gradients = self._make_gradients(X, self._plan, source)
             accounting = accounting_of(self, gradients, n)

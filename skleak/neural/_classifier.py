@@ -80,7 +80,11 @@ class PrivateSGDClassifier(ClassPredictionMixin, PrivateSGD):
     device : str, default="auto"
         Device of torch.
     ledger : str, Path, LeakageLedger or None, default=None
-        Charged with the largest loss before anything is published.
+        Charged with the largest loss, and with mu, before anything is published. mu is that of the
+        steps up to which they are Gaussian private: ``sqrt(max_steps)`` over the noise for Poisson
+        sampling at a rate of at most 1/2, twice that else; sampling does not lower it further.
+    ledger_dataset : str, default="default"
+        Name of the data set in the ledger.
     random_state : None, int, RandomState or Generator, default=None
         None takes noise and batches from the operating system's cryptographic randomness. All else
         can be replayed: no guarantee holds.

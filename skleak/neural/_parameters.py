@@ -52,6 +52,7 @@ class PrivateSGDParameters(ShownAttributesMixin, BaseEstimator):
         "loss": [callable, None],
         "device": [str],
         "ledger": [str, PathLike, LeakageLedger, None],
+        "ledger_dataset": [str],
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
     }
@@ -81,6 +82,7 @@ class PrivateSGDParameters(ShownAttributesMixin, BaseEstimator):
         loss: "Callable[..., Any] | None" = None,
         device: str = "auto",
         ledger: "str | PathLike[str] | LeakageLedger | None" = None,
+        ledger_dataset: str = "default",
         random_state: RandomState = None,
         verbose: int = 0,
     ) -> None:
@@ -106,5 +108,6 @@ class PrivateSGDParameters(ShownAttributesMixin, BaseEstimator):
         self.loss = loss
         self.device = device
         self.ledger = ledger
+        self.ledger_dataset = ledger_dataset
         self.random_state = random_state
         self.verbose = verbose

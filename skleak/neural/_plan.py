@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skleak.accounting import discretized_epsilon
+from skleak.accounting import discrete_gaussian_cover, discretized_epsilon
 from skleak.mechanisms import CalibratedNoise, NoiseGoal
 from skleak.neural.gradients import Gradients, SumGrid, make_clipping
 from skleak.neural.information import Accounting, Observer, StepMechanism
@@ -107,6 +107,26 @@ class Plan:
             return float("inf")
         sigma = m.effective_noise_multiplier
         return epsilon_of(sigma, m.sampling_rate, n_steps, self.delta, m.sampling)
+
+    def gaussian_mu(self, n_steps: int, n_parameters: int) -> float | None:
+        """Return mu of so many steps for a ledger, or None without a guarantee.
+
+        Under replacement the two laws of a sum are mixtures over batches. Under Poisson sampling at
+        a rate q up to 1/2 they can be paired so that the record is in one batch of each pair at
+        most: (1 - 2q) N(m) against itself, q N(m + g) against N(m), q N(m) against N(m + g'), all
+        the length of a gradient apart at most; else they are paired batch by batch, two lengths
+        apart. That the pair is told can only help a test, and steps compose. No smaller rate helps:
+        far out the record is in the batch of all steps, for all that is known.
+        """
+        m = self.mechanism
+        if m.noise_multiplier == 0.0 or self.seeded:
+            return None
+        lengths = 1.0 if m.sampling == "poisson" and m.sampling_rate <= 0.5 else 2.0
+        mu = lengths / m.effective_noise_multiplier
+        if self.grid is not None:
+            step = 2.0**-self.grid.log2_scale
+            mu = discrete_gaussian_cover(mu, n_parameters=n_parameters, relative_step=step)
+        return float(np.sqrt(n_steps) * mu)
 
     @property
     def arithmetic(self) -> str:

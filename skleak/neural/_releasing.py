@@ -4,6 +4,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
+from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,12 +20,14 @@ from skleak.neural.gradients import Gradients
 from skleak.neural.information import Totals, mean_totals
 from skleak.neural.report import PrivateSGDReport, Trained, build_report
 from skleak.utils._arguments import check_choice, check_integers
+from skleak.utils._features import feature_labels
 from skleak.utils._typing import FloatArray
 
 # What is dropped from pickles: records, and what was learned of single ones.
 _CONFIDENTIAL = (
     "_runs",
     "_charged",
+    "_charged_steps",
     "_totals",
     "history_",
     "fisher_information_loss_",
@@ -44,6 +48,7 @@ class ReleasableSGD(PrivateSGDParameters):
     _plan: Plan
     _runs: list[Run]
     _charged: float
+    _charged_steps: int
     _gradients: Gradients
     _totals: "Totals | None"
 
@@ -276,12 +281,43 @@ class ReleasableSGD(PrivateSGDParameters):
         losses = self.fisher_information_loss_ + _CAUTION * self.fisher_information_loss_error_
         if self._plan.seeded:
             losses = np.full_like(losses, np.inf)  # noise from a seed can be drawn again
+        units = ledger.units
+        losses = losses * self._largest_width(ledger)
         total = float(np.max(losses))
         before = self._charged if np.isfinite(self._charged) else 0.0
         charge = np.sqrt(np.maximum(losses**2 - before**2, 0.0))
         described = provenance(self, n_steps) | {"accounting": self.leakage_scope_}
-        ledger.record("default", charge, description=described, aligned=False)
-        self._charged = total
+        # Of steps that come later the mu is that of these alone: mus compose.
+        new, size = n_steps - self._charged_steps, self._runs[0].training.gradients.n_parameters
+        ledger.record(
+            self.ledger_dataset,
+            charge,
+            mu=self._plan.gaussian_mu(new, size),
+            description=described,
+            aligned=False,
+            units=units or {},
+        )
+        self._charged, self._charged_steps = total, n_steps
+
+    def _largest_width(self, ledger: LeakageLedger) -> float:
+        """Largest of the ledger's units: losses times it are no less than those in the units."""
+        X, y = self._runs[0].training.X, self._runs[0].training.y
+        if sparse.issparse(X):
+            columns = (X.max(axis=0) - X.min(axis=0)).toarray().ravel()
+        else:
+            columns = np.ptp(X.reshape(len(X), -1), axis=0)
+        names = feature_labels(getattr(self, "feature_names_in_", None), len(columns))
+        spans = np.append(columns, np.ptp(y))
+        widths = ledger.widths(names, spans, classifies=is_classifier(self))
+        if widths is None:
+            return 1.0
+        if not self.private_target:
+            raise ValueError(
+                "A ledger with units charges the target as well, and with `private_target=False` "
+                "what is learned of it is not known. Set `private_target=True`, or use a ledger "
+                "without a ceiling on leakage."
+            )
+        return float(widths.max())
 
     def release(self, *, require_guarantee: bool = False, real_arithmetic: bool = False) -> Any:
         """Return what may be published: the trained model and public numbers.

@@ -123,7 +123,7 @@ def test_unaligned_totals_bound_every_record(rng):
     ],
 )
 def test_rows_can_be_neither_changed_nor_deleted(path, statement):
-    ledger = LeakageLedger(path, max_leakage=3.0)
+    ledger = LeakageLedger(path, max_leakage=3.0, units=1.0)
     ledger.record("a", [1.0, 2.0], mu=0.5)
     connection = sqlite3.connect(path)
     with pytest.raises(sqlite3.IntegrityError, match=r"append-only|constraint failed"):
@@ -178,7 +178,7 @@ def test_reopening_continues(path):
 
 def test_a_pickle_opens_the_same_file_from_another_folder(path, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    ledger = LeakageLedger(path.name, max_leakage=4.0, delta=1e-4)
+    ledger = LeakageLedger(path.name, max_leakage=4.0, units=1.0, delta=1e-4)
     other = pickle.loads(pickle.dumps(ledger))
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
@@ -337,13 +337,15 @@ def test_forms_of_unicode_do_not_open_a_new_account(ledger):
 
 
 def test_a_negative_zero_is_no_damage(path):
-    ledger = LeakageLedger(path, max_leakage=1.0, max_epsilon=-0.0)
+    ledger = LeakageLedger(path, max_leakage=1.0, units=1.0, max_epsilon=-0.0)
     ledger.record("a", [-0.0, 0.0], mu=-0.0)
     total = LeakageLedger.open(path).record("a", [-0.0, 0.0], mu=np.float64(-0.0))
     assert total.n_releases == 2
 
 
 def test_names_and_numbers_of_numpy_are_no_damage(path):
-    ledger = LeakageLedger(path, max_leakage=np.float32(9.0), max_epsilon=np.float64(3.0))
+    ledger = LeakageLedger(
+        path, max_leakage=np.float32(9.0), units=1.0, max_epsilon=np.float64(3.0)
+    )
     ledger.record(np.str_("a"), np.float32([1.0, 0.1]), mu=np.float64(0.1), aligned=np.True_)
     assert LeakageLedger.open(path).record("a", [1.0, 1.0], mu=0.1).n_releases == 2

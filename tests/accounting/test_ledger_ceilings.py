@@ -15,7 +15,7 @@ def path(tmp_path):
 
 
 def test_the_ceiling_on_leakage_holds_for_the_most_exposed_record(path):
-    ledger = LeakageLedger(path, max_leakage=5.0)
+    ledger = LeakageLedger(path, max_leakage=5.0, units=1.0)
     ledger.record("a", [3.0, 0.0])
     ledger.record("a", [0.0, 4.9])
     message = (
@@ -38,7 +38,7 @@ def test_the_ceiling_on_leakage_holds_for_the_most_exposed_record(path):
 def test_a_budget_for_k_releases_pays_k_and_not_one_more(rng, n_releases):
     eta, mu = rng.uniform(0.1, 1, 2)
     leakage, epsilon = eta * np.sqrt(n_releases), gaussian_epsilon(mu * np.sqrt(n_releases), 1e-6)
-    for limits in ({"max_leakage": leakage}, {"max_epsilon": epsilon}):
+    for limits in ({"max_leakage": leakage, "units": 1.0}, {"max_epsilon": epsilon}):
         ledger = LeakageLedger(":memory:", **limits)
         for _ in range(n_releases):
             ledger.record("a", [eta], mu=mu)
@@ -67,7 +67,7 @@ def test_an_earlier_release_without_guarantee_spends_the_whole_epsilon(path):
 
 
 def test_a_ceiling_binds_whoever_opens_the_file_before_any_release(path):
-    LeakageLedger(path, max_leakage=2.0, max_epsilon=1.0)
+    LeakageLedger(path, max_leakage=2.0, units=1.0, max_epsilon=1.0)
     for ledger in (LeakageLedger.open(path), LeakageLedger(path), LeakageLedger(path, 50.0, 50.0)):
         with pytest.raises(LeakageBudgetError, match="must stay at most 2"):
             ledger.record("a", [3.0], mu=0.01)
@@ -78,17 +78,17 @@ def test_a_ceiling_binds_whoever_opens_the_file_before_any_release(path):
 
 
 def test_a_ceiling_binds_data_sets_named_later(path):
-    LeakageLedger(path, max_leakage=2.0).record("a", [1.0])
+    LeakageLedger(path, max_leakage=2.0, units=1.0).record("a", [1.0])
     for name in ("b", "a of another day", "A"):
         with pytest.raises(LeakageBudgetError, match="must stay at most 2"):
             LeakageLedger.open(path).record(name, [3.0])
 
 
 def test_stricter_ceilings_tighten_for_everybody_and_laxer_ones_do_nothing(path):
-    early = LeakageLedger(path, max_leakage=9.0)
+    early = LeakageLedger(path, max_leakage=9.0, units=1.0)
     early.record("a", [1.0], mu=0.1)
-    LeakageLedger(path, max_leakage=2.0)
-    LeakageLedger(path, max_leakage=50.0, max_epsilon=3.0)
+    LeakageLedger(path, max_leakage=2.0, units=1.0)
+    LeakageLedger(path, max_leakage=50.0, units=1.0, max_epsilon=3.0)
     assert (early.max_leakage, early.max_epsilon) == (2.0, 3.0)
     for ledger in (early, LeakageLedger.open(path)):
         with pytest.raises(LeakageBudgetError, match="must stay at most 2"):
@@ -115,14 +115,14 @@ def test_ceilings_at_different_delta_are_compared_by_what_they_allow(path):
 
 def test_a_ceiling_is_kept_once(path):
     for leakage in (9.0, 9.0, 8.0, 8.5):
-        LeakageLedger(path, max_leakage=leakage).record("a", [0.1])
+        LeakageLedger(path, max_leakage=leakage, units=1.0).record("a", [0.1])
     with sqlite3.connect(path) as connection:
         rows = connection.execute("SELECT max_leakage FROM ceiling ORDER BY id").fetchall()
     connection.close()
     assert rows == [(9.0,), (8.0,)]
 
 
-@pytest.mark.parametrize("ceiling", [{"max_leakage": 1e300}, {"max_epsilon": 1e6}])
+@pytest.mark.parametrize("ceiling", [{"max_leakage": 1e300, "units": 1.0}, {"max_epsilon": 1e6}])
 @pytest.mark.parametrize("mu", [None, np.inf, 0.1])
 @pytest.mark.parametrize("aligned", [True, False])
 def test_an_infinite_loss_passes_no_ceiling(ceiling, mu, aligned):
@@ -132,10 +132,10 @@ def test_an_infinite_loss_passes_no_ceiling(ceiling, mu, aligned):
     assert ledger.datasets() == []
 
 
-@pytest.mark.parametrize("ceiling", [{"max_leakage": 1e300}, {"max_epsilon": 1e6}])
+@pytest.mark.parametrize("ceiling", [{"max_leakage": 1e300, "units": 1.0}, {"max_epsilon": 1e6}])
 @pytest.mark.parametrize("aligned", [True, False])
 def test_an_infinite_loss_stays_infinite_for_ever(path, ceiling, aligned):
-    free = LeakageLedger(path)
+    free = LeakageLedger(path, units=1.0)
     free.record("a", [np.inf, np.inf], mu=np.inf, aligned=aligned)
     for _ in range(3):
         total = LeakageLedger.open(path).record("a", [0.1, 0.1], mu=0.1)
@@ -148,7 +148,9 @@ def test_an_infinite_loss_stays_infinite_for_ever(path, ceiling, aligned):
     free.record("b", [0.1], mu=0.1)
 
 
-@pytest.mark.parametrize("ceiling", [{}, {"max_leakage": 1e300}, {"max_epsilon": 1e6}])
+@pytest.mark.parametrize(
+    "ceiling", [{}, {"max_leakage": 1e300, "units": 1.0}, {"max_epsilon": 1e6}]
+)
 @pytest.mark.parametrize("aligned", [True, False])
 def test_an_unknown_loss_is_an_error_with_or_without_a_ceiling(ceiling, aligned):
     ledger = LeakageLedger(":memory:", **ceiling)

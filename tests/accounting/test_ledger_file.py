@@ -35,7 +35,7 @@ def _use_in_all_ways(ledger):
 def test_opening_a_path_never_makes_a_ledger(path, monkeypatch):
     with pytest.raises(FileNotFoundError, match=r"There is no ledger .*make it once with Leakage"):
         LeakageLedger.open(path)
-    LeakageLedger(path, max_leakage=2.0)
+    LeakageLedger(path, max_leakage=2.0, units=1.0)
     (path.parent / "elsewhere").mkdir()
     monkeypatch.chdir(path.parent / "elsewhere")
     with pytest.raises(FileNotFoundError, match="A relative path starts in the current folder"):
@@ -61,7 +61,7 @@ def test_a_vanished_file_is_not_replaced(path):
 
 
 def test_a_file_made_anew_is_not_taken_for_the_one_that_was_lost(path):
-    ledger = LeakageLedger(path, max_leakage=2.0)
+    ledger = LeakageLedger(path, max_leakage=2.0, units=1.0)
     ledger.record("a", [1.9])
     copy = pickle.loads(pickle.dumps(ledger))
     path.unlink()
@@ -73,7 +73,7 @@ def test_a_file_made_anew_is_not_taken_for_the_one_that_was_lost(path):
 
 
 def test_an_earlier_copy_is_not_taken_for_the_ledger(path):
-    ledger = LeakageLedger(path, max_leakage=2.0)
+    ledger = LeakageLedger(path, max_leakage=2.0, units=1.0)
     shutil.copy(path, path.with_name("backup"))
     ledger.record("a", [1.9])
     path.with_name("backup").replace(path)
@@ -97,7 +97,7 @@ def test_a_file_removed_while_it_is_written_is_noticed(path, monkeypatch):
 
 
 def test_a_copy_of_the_one_file_is_the_whole_ledger(path):
-    ledger = LeakageLedger(path, max_leakage=6.0)
+    ledger = LeakageLedger(path, max_leakage=6.0, units=1.0)
     for _ in range(3):
         ledger.record("a", [3.0])
     assert [file.name for file in path.parent.iterdir()] == [path.name]
@@ -108,7 +108,7 @@ def test_a_copy_of_the_one_file_is_the_whole_ledger(path):
 
 @pytest.mark.parametrize("make", [LeakageLedger, LeakageLedger.open])
 def test_an_emptied_file_is_no_new_ledger(path, make):
-    LeakageLedger(path, max_leakage=1.0).record("a", [0.9])
+    LeakageLedger(path, max_leakage=1.0, units=1.0).record("a", [0.9])
     path.write_bytes(b"")
     with pytest.raises(ValueError, match=r"is not a leakage ledger: the file is empty\..*backup"):
         make(path)
@@ -134,7 +134,7 @@ def test_a_ledger_of_another_version_is_refused(path):
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(ValueError, match="has schema version 99; this version of skleak reads 2"):
+    with pytest.raises(ValueError, match="has schema version 99; this version of skleak reads 3"):
         LeakageLedger.open(path)
 
 
@@ -172,7 +172,7 @@ _NAN, _NEGATIVE = (np.array([value, 0.0]).tobytes() for value in (np.nan, -9.0))
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_damaged_totals_refuse(path, change, value):
-    ledger = LeakageLedger(path, max_leakage=4.0, max_epsilon=9.0)
+    ledger = LeakageLedger(path, max_leakage=4.0, units=1.0, max_epsilon=9.0)
     ledger.record("a", [3.0, 1.0], mu=0.5)
     connection = _without_guards(path)
     connection.execute(f"UPDATE release SET {change}", [value])
@@ -214,7 +214,7 @@ def test_totals_that_are_no_numbers_refuse_although_their_checksum_is_right(
     ],
 )
 def test_damaged_ceilings_refuse(path, statement):
-    ledger = LeakageLedger(path, max_leakage=4.0)
+    ledger = LeakageLedger(path, max_leakage=4.0, units=1.0)
     connection = _without_guards(path)
     connection.execute(statement)
     connection.close()
@@ -257,7 +257,7 @@ def _damaged(content, rng, kind):
 @pytest.mark.parametrize("n_trials", [30, pytest.param(1000, marks=pytest.mark.slow)])
 def test_a_file_damaged_anywhere_lets_nothing_pass(path, rng, kind, n_trials):
     LeakageLedger(path)
-    ledger = LeakageLedger(path, max_leakage=5.0)
+    ledger = LeakageLedger(path, max_leakage=5.0, units=1.0)
     ledger.record("clinic", [3.0, 1.0])
     ledger.record("clinic", [3.9, 0.5], mu=0.1)
     ledger.record("other", [0.5, 0.5, 0.5])
@@ -267,7 +267,7 @@ def test_a_file_damaged_anywhere_lets_nothing_pass(path, rng, kind, n_trials):
 
 
 def test_zeroed_losses_are_noticed(path):
-    LeakageLedger(path, max_leakage=5.0).record("clinic", [3.0, 1.0])
+    LeakageLedger(path, max_leakage=5.0, units=1.0).record("clinic", [3.0, 1.0])
     content = path.read_bytes().replace(np.float64(9.0).tobytes(), bytes(8))
     path.write_bytes(content)
     with pytest.raises(ValueError, match="its checksum differs"):
@@ -325,7 +325,7 @@ def guarded():
     """A folder that another user can be led into, with a ledger that this user owns."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "leakage.sqlite"
-        ledger = LeakageLedger(path, max_leakage=5.0)
+        ledger = LeakageLedger(path, max_leakage=5.0, units=1.0)
         ledger.record("a", [3.0, 1.0])
         ledger.record("a", [1.0, 1.0])
         yield path
@@ -353,10 +353,11 @@ def _as_plain_user(script, path, *, file_mode=0o400, folder_mode=0o500):
 
 
 READ = """
-for ledger in (LeakageLedger.open(path), LeakageLedger(path, max_leakage=5.0)):
+for ledger in (LeakageLedger.open(path), LeakageLedger(path, max_leakage=5.0, units=1.0)):
     total = ledger.total("a")
     print(total.n_releases, total.max_leakage, len(ledger.history()), ledger.datasets())
-for call in (lambda: ledger.record("a", [0.1, 0.1]), lambda: LeakageLedger(path, max_leakage=1.0)):
+strict = lambda: LeakageLedger(path, max_leakage=1.0, units=1.0)
+for call in (lambda: ledger.record("a", [0.1, 0.1]), strict):
     try:
         call()
     except PermissionError as error:

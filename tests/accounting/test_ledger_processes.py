@@ -21,7 +21,7 @@ from skleak.accounting import LeakageLedger
 from skleak.exceptions import LeakageBudgetError
 path, count, step = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
 ceiling = float(sys.argv[4]) if len(sys.argv) > 4 else None
-ledger = LeakageLedger(path, max_leakage=ceiling)
+ledger = LeakageLedger(path, max_leakage=ceiling, units=1.0)
 print("ready", flush=True)
 sys.stdin.readline()
 for i in range(1, count + 1):
@@ -129,7 +129,7 @@ def die(*arguments):
         link(*arguments)
     os.kill(os.getpid(), signal.SIGKILL)
 os.link = die
-LeakageLedger(sys.argv[1], max_leakage=2.0)
+LeakageLedger(sys.argv[1], max_leakage=2.0, units=1.0)
 """
 
 
@@ -142,7 +142,7 @@ def test_a_maker_that_is_killed_leaves_no_ledger_or_one_with_its_ceiling(path, s
     if moment == "before":
         with pytest.raises(FileNotFoundError):
             LeakageLedger.open(path)
-        LeakageLedger(path, max_leakage=2.0)
+        LeakageLedger(path, max_leakage=2.0, units=1.0)
     with pytest.raises(LeakageBudgetError, match="must stay at most 2"):
         LeakageLedger.open(path).record("a", [3.0])
 
@@ -153,7 +153,7 @@ from skleak.accounting import LeakageLedger
 print("ready", flush=True)
 sys.stdin.readline()
 for i in range(10_000):
-    LeakageLedger(f"{sys.argv[1]}{i}", max_leakage=2.0)
+    LeakageLedger(f"{sys.argv[1]}{i}", max_leakage=2.0, units=1.0)
 """
 
 
@@ -210,7 +210,7 @@ def test_killed_writers_lose_no_acknowledged_row(path, start):
 
 @pytest.mark.slow
 def test_parallel_workers_spend_from_one_account(path):
-    ledger = LeakageLedger(path, max_leakage=np.sqrt(5))
+    ledger = LeakageLedger(path, max_leakage=np.sqrt(5), units=1.0)
 
     def attempt():
         try:

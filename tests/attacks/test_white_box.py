@@ -339,7 +339,6 @@ def test_contract(make_table, make_pipe, tmp_path):
         ({"prior": [0.5, 0.5]}, ValueError, r"shape \(3,\)"),
         ({"prior": "flat"}, ValueError, "'prior' parameter"),
         ({"records": [99]}, ValueError, "`records` must lie in"),
-        ({"attribute": "city", "drop": True}, AttackNotApplicableError, "drops the attribute"),
         ({"attribute": "dose", "bins": True}, AttackNotApplicableError, "not smooth"),
     ],
 )
@@ -349,12 +348,21 @@ def test_errors(params, error, message, make_table):
     if params.pop("bins", False):
         bins = KBinsDiscretizer(3, quantile_method="averaged_inverted_cdf")
         encode = make_column_transformer((bins, ["dose"]))
-    params.pop("drop", None)
     model = params.pop("estimator", PrivateLinearRegression())
     pipe = model if model == 3 else make_pipeline(encode, model)
     attack = WhiteBoxAttributeInference(pipe, "gene", records=[0, 1]).set_params(**params)
     with pytest.raises(error, match=message):
         attack.fit(X, y)
+
+
+def test_an_attribute_that_is_dropped_is_guessed_by_its_prior(make_table):
+    X, y = make_table()
+    encode = make_column_transformer((OneHotEncoder(), ["gene"]))
+    for model in (PrivateLinearRegression(0.01), Ridge()):
+        pipe = make_pipeline(encode, model).fit(X, y)
+        attack = WhiteBoxAttributeInference(pipe, "city", records=[0, 1]).fit(X, y)
+        np.testing.assert_array_equal(attack.encodings_, attack.encodings_[:, :1].repeat(2, axis=1))
+        np.testing.assert_allclose(attack.predict_proba(pipe), attack.prior_, rtol=1e-12)
 
 
 @elsewhere

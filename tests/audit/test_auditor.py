@@ -355,7 +355,7 @@ def test_counts(rng):
 @pytest.mark.slow
 def test_nothing_is_charged_to_a_ledger(tmp_path, rng):
     X, y = make_table(rng)
-    ledger = LeakageLedger(tmp_path / "ledger", max_leakage=1e-9)
+    ledger = LeakageLedger(tmp_path / "ledger", max_leakage=1e-9, units=1.0)
     before = (tmp_path / "ledger").read_bytes()
     model = PrivateLinearRegression(0.1, alpha=0.1, ledger=ledger)
     audit(X, y, model=make_pipe(model), attacks=["white_box", "black_box", "informed"])

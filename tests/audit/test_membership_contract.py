@@ -29,6 +29,7 @@ COLUMNS = [
 ]
 STRICT = [
     *("tpr_at_0.1pct_fpr", "tpr_at_0.1pct_fpr_low", "tpr_at_0.1pct_fpr_high"),
+    *("auc_low", "auc_high", "tpr_at_1pct_fpr_least", "auc_least"),
     *("bayes_tpr_at_1pct_fpr", "bayes_tpr_at_0.1pct_fpr"),
 ]
 
@@ -65,7 +66,7 @@ def same(first, second):
         ({"attacks": "white_box"}, "'default' or name some of"),
         ({"attacks": []}, "at least one attack"),
         ({"attacks": {"bounds": "loss"}}, "named by strings other than"),
-        ({"attacks": "likelihood_ratio", "n_releases": 7}, "`n_releases` of at least 8"),
+        ({"attacks": "likelihood_ratio", "n_releases": 2}, "`n_releases` of at least 3"),
         ({"attacks": "likelihood_ratio", "secrets": "drawn"}, "needs `secrets='actual'`"),
         ({"attacks": "loss", "secrets": "drawn"}, "Pass `X_test` and `y_test`"),
         ({"bounds": "nonsense"}, "`bounds` must be 'all' or name some of"),

@@ -108,7 +108,7 @@ def test_targets_that_an_encoder_sees_count_and_no_ledger_is_charged(patients, r
     flat = make_pipeline(encoder, PrivateLinearRegression(0.1)).fit(X, y)
     with pytest.raises(ValueError, match="Pass `refit_preprocessing=True`"):
         attribute_leakage(flat, X, y)
-    ledger = LeakageLedger(tmp_path / "ledger.json", max_leakage=1e6)
+    ledger = LeakageLedger(tmp_path / "ledger.json", max_leakage=1e6, units=1e3)
     model = PrivateLinearRegression(0.1, ledger=ledger)
     nested = Pipeline([("a", encoder), ("b", make_pipeline(SQUARES, model))]).fit(X, y)
     before = (tmp_path / "ledger.json").read_bytes()

@@ -11,6 +11,7 @@ from skleak.exceptions import LeakageBudgetError
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 
 X, y = load_diabetes(return_X_y=True)
+UNITS = {"(columns)": 1.0, "(target)": 400.0}
 
 
 def test_losses_compose_over_fits(tmp_path):
@@ -36,7 +37,10 @@ def test_grid_search_spends_one_release_per_fit(tmp_path):
 
 
 def test_a_fit_beyond_the_ceiling_is_refused_before_noise(tmp_path, monkeypatch):
-    ledger = LeakageLedger(tmp_path / "ledger.sqlite", max_leakage=12.0)
+    free = LeakageLedger(":memory:", units=UNITS)
+    PrivateLinearRegression(5.0, ledger=free).fit(X, y)
+    ceiling = float(1.5 * free.total("default").fisher_information_loss.max())
+    ledger = LeakageLedger(tmp_path / "ledger.sqlite", max_leakage=ceiling, units=UNITS)
     model = PrivateLinearRegression(5.0, ledger=ledger).fit(X, y)
 
     def draw(*_):
@@ -47,13 +51,13 @@ def test_a_fit_beyond_the_ceiling_is_refused_before_noise(tmp_path, monkeypatch)
         clone(model).fit(X, y)  # within the ceiling
     assert ledger.total("default").n_releases == 2
     refused = clone(model).set_params(noise_scale=0.5)
-    with pytest.raises(LeakageBudgetError, match="must stay at most 12"):
+    with pytest.raises(LeakageBudgetError, match="must stay at most"):
         refused.fit(X, y)
     assert not hasattr(refused, "coef_")
     assert ledger.total("default").n_releases == 2
 
 
-@pytest.mark.parametrize("ceiling", [{"max_leakage": 1e9}, {"max_epsilon": 1e6}])
+@pytest.mark.parametrize("ceiling", [{"max_leakage": 1e9, "units": UNITS}, {"max_epsilon": 1e6}])
 @pytest.mark.parametrize("seed", [0, np.random.RandomState(0), np.random.default_rng(0)])
 def test_noise_that_can_be_replayed_passes_no_ceiling(tmp_path, ceiling, seed):
     ledger = LeakageLedger(tmp_path / "ledger.sqlite", **ceiling)
@@ -65,7 +69,7 @@ def test_noise_that_can_be_replayed_passes_no_ceiling(tmp_path, ceiling, seed):
 
 
 def test_without_noise_the_loss_is_infinite(tmp_path):
-    ledger = LeakageLedger(tmp_path / "ledger.sqlite", max_leakage=1e9)
+    ledger = LeakageLedger(tmp_path / "ledger.sqlite", max_leakage=1e9, units=UNITS)
     with pytest.raises(LeakageBudgetError):
         PrivateLinearRegression(0, ledger=ledger).fit(X, y)
 
@@ -101,7 +105,7 @@ def test_noise_from_a_seed_counts_as_no_guarantee(tmp_path):
 
 def test_ceilings_bind_a_fit_that_knows_the_path_alone(tmp_path):
     path = tmp_path / "ledger.sqlite"
-    LeakageLedger(path, max_leakage=1e-6)
+    LeakageLedger(path, max_leakage=1e-6, units=UNITS)
     model = PrivateLinearRegression(5.0, ledger=path, ledger_dataset="named later")
     with pytest.raises(LeakageBudgetError, match="must stay at most 1e-06"):
         model.fit(X, y)
@@ -110,7 +114,7 @@ def test_ceilings_bind_a_fit_that_knows_the_path_alone(tmp_path):
 
 @pytest.mark.parametrize("name", ["ledger.sqlite", ":memory:"])
 def test_a_fit_makes_no_ledger(tmp_path, monkeypatch, name):
-    LeakageLedger(tmp_path / "ledger.sqlite", max_leakage=1e-6)
+    LeakageLedger(tmp_path / "ledger.sqlite", max_leakage=1e-6, units=UNITS)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     model = PrivateLinearRegression(5.0, ledger=name)

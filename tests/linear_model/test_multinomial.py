@@ -21,7 +21,9 @@ from skleak.accounting import LeakageLedger, gaussian_delta
 from skleak.channels import GaussianChannel
 from skleak.exceptions import LeakageBudgetError, PrivacyLeakWarning
 from skleak.influence import candidate_encodings
+from skleak.influence.jacobian import Columns
 from skleak.linear_model import PrivateLogisticRegression
+from skleak.linear_model._measured import training_loss
 from skleak.mechanisms import EpsilonDelta, GaussianDP, MaxAdvantage, MaxLeakage
 
 TREES = np.array(["ash", "elm", "oak", "yew"])
@@ -219,14 +221,26 @@ def test_epsilon_and_why_there_is_none(unit_rows):
 
 def test_a_ledger_adds_up(trees, tmp_path):
     X, y, _ = trees
-    ledger = LeakageLedger(tmp_path / "ledger.sqlite", max_leakage=3.0)
+    width = float(np.ptp(X, axis=0).max())
+    columns = Columns(target=True, units=np.full(X.shape[1], width))
+    units = {"(columns)": width}
+    ledger = LeakageLedger(tmp_path / "ledger.sqlite", max_leakage=1e3, units=units)
     goal, fits = MaxLeakage(2.0), []
     for a in (0.01, 1.0):
         noise = goal.noise_scale_of(PrivateLogisticRegression(1.0, alpha=a).fit(X, y))
         model = PrivateLogisticRegression(noise, alpha=a, ledger=ledger)
         fits.append(model.fit(X, y))
-    expected = np.sqrt(sum(fit.fisher_information_loss_.max() ** 2 for fit in fits))
+    losses = [training_loss(fit._state, columns=columns) for fit in fits]
+    expected = np.sqrt(sum(loss.max() ** 2 for loss in losses))
     assert ledger.total("default").fisher_information_loss.max() == pytest.approx(expected)
+    # By the dense Jacobian of the worst record, its columns times their widths.
+    state, i = fits[-1]._state, int(losses[-1].argmax())
+    lengths = np.ones(state.factor.jacobian(X[[i]], state.objective.y[[i]]).shape[2])
+    lengths[: X.shape[1]] = width
+    dense = state.factor.jacobian(X[[i]], state.objective.y[[i]])[0] * lengths
+    norm = np.linalg.norm(dense, 2) / fits[-1].noise_scale_
+    assert losses[-1].max() == pytest.approx(norm)
+    LeakageLedger(ledger.path, max_leakage=1.01 * float(expected))
     with pytest.raises(LeakageBudgetError):
         clone(model).fit(X, y)
 

@@ -243,7 +243,7 @@ def test_copies_of_a_generator_draw_the_same_noise_and_are_told_apart_from_secre
     for fit in (one, other):
         with pytest.warns(PrivacyLeakWarning):
             assert "seeded" in fit.release().noise_sampler_
-    ledger = LeakageLedger(":memory:", max_leakage=1e6)
+    ledger = LeakageLedger(":memory:", max_leakage=1e6, units=1e3)
     with pytest.raises(LeakageBudgetError):
         clone(model).set_params(ledger=ledger).fit(X, y)
     secret = PrivateLinearRegression(10.0)

@@ -323,7 +323,12 @@ def test_a_ceiling_of_the_ledger_is_for_whole_rows(tmp_path, rng):
     weights[7] = 20.0
     model = PrivateLinearRegression(NOISE, alpha=0.1, tol=1e-13)
     leaked = worst(information(model, X, y, weights, [7]))
-    ledger = LeakageLedger(tmp_path / "strict.sqlite", max_leakage=0.5 * leaked)
+    free = LeakageLedger(":memory:", units=20.0)
+    clone(model).set_params(ledger=free).fit(X, y, sample_weight=weights)
+    # All unknowns are of one width: 20 times what leaks of each per unit.
+    charged = free.total("default").fisher_information_loss.max()
+    assert charged == pytest.approx(20.0 * leaked, rel=1e-6)
+    ledger = LeakageLedger(tmp_path / "strict.sqlite", max_leakage=10.0 * leaked, units=20.0)
     model.set_params(ledger=ledger)
     with pytest.raises(LeakageBudgetError):
         model.fit(X, y, sample_weight=weights)

@@ -291,11 +291,33 @@ def test_the_ledger_is_charged(data, tmp_path):
             _model(ledger=ledger, **unknown).fit(X, y)
 
 
+def test_the_ledger_composes_mu_under_the_name_of_the_data_set(data, tmp_path):
+    X, y = data
+    mu = 1.11524 / 8.0
+    ledger = LeakageLedger(tmp_path / "ledger.db", max_epsilon=12.0, delta=1e-6)
+    options = {"ledger": ledger, "ledger_dataset": "clinic", "noise_multiplier": 8.0}
+    model = _model(random_state=None, **options).fit(X, y)
+    assert ledger.datasets() == ["clinic"]
+    assert ledger.total("clinic").mu == pytest.approx(mu * 20**0.5, rel=1e-9)
+    assert ledger.total("clinic").mu >= mu * 20**0.5
+    model.partial_fit(X, y)  # five steps
+    assert ledger.total("clinic").mu == pytest.approx(mu * 25**0.5, rel=1e-9)
+    _model(random_state=None, sampling="fixed", **options).fit(X, y)
+    assert ledger.total("clinic").mu == pytest.approx(mu * (25 + 4 * 20) ** 0.5, rel=1e-9)
+    _model(random_state=None, sampling_rate=0.6, max_steps=2, **options).fit(sparse.csr_array(X), y)
+    total = ledger.total("clinic")
+    assert total.mu == pytest.approx(mu * (25 + 4 * 22) ** 0.5, rel=1e-9)
+    for refused in ({"random_state": 0}, {"random_state": None, "noise_multiplier": 0.5}):
+        with pytest.raises(LeakageBudgetError):
+            _model(**options | refused).fit(X, y)
+    assert ledger.total("clinic").n_releases == total.n_releases == 4
+
+
 def test_a_refused_step_leaves_nothing(data, tmp_path):
     X, y = data
     # Losses follow the secret draws: the ceiling is far above those of one fit.
     first = _model(random_state=None).fit(X, y).fisher_information_loss_.max()
-    ledger = LeakageLedger(tmp_path / "ledger.db", max_leakage=4.0 * float(first))
+    ledger = LeakageLedger(tmp_path / "ledger.db", max_leakage=4.0 * float(first) * 8.0, units=8.0)
     model = _model(random_state=None, ledger=ledger).fit(X, y)
     for _ in range(1000):
         before, steps = model.predict_proba(X), model.n_steps_

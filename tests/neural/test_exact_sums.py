@@ -91,6 +91,21 @@ def test_a_gradient_that_is_too_long_is_cut(rng):
             one = IntegerRows(X[[i]], True).weighted_sum(factors[[i]], grid)
             assert _norm(one.ravel()) <= grid.longest**2
     assert np.any(rows.weighted_sum(factors, grid) != 0)
+    for wild in (np.inf, -np.inf, np.nan, 1e200):
+        with np.errstate(all="ignore"):
+            one = IntegerRows(X[:1], True).weighted_sum(np.array([[1.0, wild]]), grid)
+        assert np.all(one == 0)
+
+
+def test_entries_that_are_stored_in_parts_are_added_first():
+    parts = sparse.csr_array(([3.0, 4.0, -1.0, 1.0], [1, 1, 0, 0], [0, 4]), shape=(1, 2))
+    gradients = LinearGradients(SquaredLoss(), make_clipping("hard", 1.0), 2, fit_intercept=False)
+    grid = _grid(gradients)
+    total, _ = gradients.grid_sum(parts, np.array([5.0]), grid)
+    whole, _ = gradients.grid_sum(np.array([[0.0, 7.0]]), np.array([5.0]), grid)
+    np.testing.assert_array_equal(total, whole)
+    assert (0.99 * grid.longest) ** 2 < _norm(total) <= grid.longest**2
+    assert parts.nnz == 4
 
 
 def test_records_of_nearly_nothing_and_of_extreme_size():

@@ -6,6 +6,8 @@ from scipy import stats
 
 from skleak.accounting import subsampled_fisher_factors
 from skleak.losses import SquaredLoss
+from skleak.neural import PrivateSGDClassifier
+from skleak.neural._plan import Plan
 from skleak.neural.gradients import LinearGradients, make_clipping
 from skleak.neural.information import StepMechanism
 from skleak.neural.training import Descent, SecretSource, Source, Training, make_sources
@@ -75,6 +77,58 @@ class _Script(Source):
 
     def members(self, n, rate):
         return np.array(self.batches.pop(0), dtype=int)
+
+
+def _law(t, rate, distance):
+    """Density of one step along a gradient so many noises long."""
+    return (1.0 - rate) * stats.norm.pdf(t) + rate * stats.norm.pdf(t - distance)
+
+
+def _plan(noise, rate, sampling="poisson", n_records=60):
+    model = PrivateSGDClassifier(
+        noise_multiplier=noise, sampling_rate=rate, sampling=sampling, clipping="hard"
+    )
+    return Plan.of(model, n_records)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.2, 0.5, 0.7, 1.0])
+@pytest.mark.parametrize("distance", [0.1, 1.0, 3.0])
+def test_a_step_is_as_private_as_its_mu(rate, distance):
+    """The best test of opposite gradients, at every threshold; far out no smaller mu holds."""
+    mu = _plan(1.0 / distance, rate).gaussian_mu(1, 10)
+    assert mu == pytest.approx(distance if rate <= 0.5 else 2.0 * distance, rel=1e-9)
+    t = np.linspace(0.0, 30.0, 3001)
+    power, alarms = (
+        (1.0 - rate) * stats.norm.sf(t) + rate * stats.norm.sf(t - sign * distance)
+        for sign in (1.0, -1.0)
+    )
+    needed = stats.norm.isf(alarms) - stats.norm.isf(power)
+    assert np.all(needed <= mu * (1.0 + 1e-9))
+    if rate in (0.2, 0.5, 1.0) and distance >= 1.0:
+        assert needed.max() > 0.9 * mu - 0.02
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+def test_two_steps_are_as_private_as_their_mu(rate):
+    """The best test by quadrature over both steps."""
+    t = np.linspace(-13.0, 13.0, 1301)
+    p, q = (_law(t, rate, sign) * (t[1] - t[0]) for sign in (1.0, -1.0))
+    power, alarms = np.outer(p, p).ravel(), np.outer(q, q).ravel()
+    order = np.argsort(-power / alarms)
+    power, alarms = np.cumsum(power[order]), np.cumsum(alarms[order])
+    inside = (alarms > 1e-10) & (power < 1.0 - 1e-6)
+    needed = stats.norm.isf(alarms[inside]) - stats.norm.isf(power[inside])
+    mu = _plan(1.0, rate).gaussian_mu(2, 10)
+    assert needed.max() <= mu * (1.0 + 1e-6)
+
+
+def test_without_a_guarantee_there_is_no_mu():
+    assert _plan(0.0, 0.2).gaussian_mu(3, 10) is None
+    seeded = PrivateSGDClassifier(random_state=0)
+    assert Plan.of(seeded, 60).gaussian_mu(3, 10) is None
+    fixed = _plan(1.0, 0.2, "fixed").gaussian_mu(9, 10)
+    assert fixed == pytest.approx(6.0, rel=1e-9)
+    assert fixed >= 6.0
 
 
 def test_steps_are_divided_by_the_expected_size():

@@ -4,9 +4,8 @@ import json
 import os
 import pickle
 import sqlite3
-from collections.abc import Callable
-from functools import partial
-from typing import Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,14 +27,18 @@ from skleak.accounting.ledger._rows import (
     Totals,
     insert_ceilings,
     insert_release,
+    insert_units,
     read_ceilings,
     read_history,
     read_totals,
+    read_units,
 )
 from skleak.accounting.ledger._store import MEMORY, LedgerStore
 from skleak.accounting.ledger._total import LeakageTotal
+from skleak.accounting.ledger._units import added_units, check_units, no_units, widths_of
 from skleak.exceptions import LeakageBudgetError
 from skleak.utils._arguments import check_scalar
+from skleak.utils._typing import FloatArray
 
 
 class LeakageLedger:
@@ -58,12 +61,21 @@ class LeakageLedger:
     path : str or path-like
         The file, made if it does not exist; ``":memory:"`` for one that ends with the process.
     max_leakage : float, optional
-        Ceiling on the largest composed Fisher information loss of any record, positive.
+        Ceiling on the largest composed Fisher information loss of any record, positive, per width
+        of the columns: at 1 no unbiased attacker has a standard error below the width. Needs
+        `units`.
     max_epsilon : float, optional
         Ceiling on the epsilon of the composed mu-GDP guarantee at `delta`, at least 0. A release
         without a guarantee of differential privacy is then refused.
     delta : float, default=1e-6
         Probability that the (epsilon, delta) guarantee may fail, strictly between 0 and 1.
+    units : float, "data_norm" or mapping of str to float, optional
+        Public widths of the columns and of the target, in which losses are measured: an interval
+        of that width holds every value that a person can have. A mapping has the width of each
+        column by its name (``x0, x1, ...`` where data have none), of all others as "(columns)",
+        and of the target as "(target)"; one number is that of all. "data_norm", also as the
+        "(columns)" of a mapping, is twice the ``data_norm`` of the model. Labels are of width 1.
+        What the file holds is kept: further columns may be added, and no width changes.
     timeout : float, default=60.0
         Seconds to wait while other processes write.
 
@@ -73,12 +85,21 @@ class LeakageLedger:
         For an argument of the wrong type.
     ValueError
         For an argument out of range, a folder that does not exist, or a file that is no ledger,
-        is empty or is damaged.
+        is empty or is damaged; for a ceiling on leakage without units, and for units other than
+        those of the file.
     PermissionError
-        For a stricter ceiling on a file that may not be written.
+        For a stricter ceiling, or units, on a file that may not be written.
 
     Notes
     -----
+    *Units.* A Fisher information loss is measured per unit of the data: with all numbers a hundred
+    thousand times as large the same model has a loss that is as much smaller. A fit therefore
+    charges the spectral norm of ``J diag(units)`` over the noise, J the derivative by the columns
+    and by the target, whether or not that counts as private. It is refused where values span more
+    than their width. Without units, which a ceiling on leakage needs, charges are per unit of the
+    data, and units cannot be set after the first release. A file of an earlier version that has a
+    ceiling on leakage may get units: its earlier releases then count as infinite.
+
     *Data sets.* Ceilings hold for each name: a person in two data sets leaks from both, and other
     names for the same records escape the ceilings.
 
@@ -106,7 +127,7 @@ class LeakageLedger:
 
     Examples
     --------
-    >>> ledger = LeakageLedger(":memory:", max_leakage=6.0)
+    >>> ledger = LeakageLedger(":memory:", max_leakage=6.0, units=1.0)
     >>> ledger.record("clinic", [3.0, 1.0]).fisher_information_loss
     array([3., 1.])
     >>> ledger.record("clinic", [4.0, 0.0]).fisher_information_loss
@@ -125,16 +146,29 @@ class LeakageLedger:
         max_leakage: float | None = None,
         max_epsilon: float | None = None,
         *,
+        units: "float | Literal['data_norm'] | Mapping[str, float | str] | None" = None,
         delta: float = 1e-6,
         timeout: float = 60.0,
     ) -> None:
-        ceilings = check_ceilings(max_leakage, max_epsilon, delta)
+        ceilings, widths = check_ceilings(max_leakage, max_epsilon, delta), check_units(units)
         self.delta = ceilings.delta
-        self._attach(path, timeout, fill=partial(insert_ceilings, ceilings=ceilings))
-        # Read first: a ledger that may only be read can be named with the ceilings it has.
-        if ceilings.is_stricter_than(self._ceilings()):
+
+        def fill(connection: sqlite3.Connection) -> None:
+            insert_units(connection, widths or {})
+            insert_ceilings(connection, ceilings)
+            self._check_units(connection)
+
+        self._attach(path, timeout, fill=fill)
+        # Read first: a ledger that may only be read can be named with what it has.
+        is_stricter = ceilings.is_stricter_than(self._ceilings())
+        if is_stricter or added_units(self.units, widths or {}):
             with self._store.transaction(write=True) as connection:
-                insert_ceilings(connection, ceilings)
+                insert_units(connection, widths or {})
+                if is_stricter:
+                    insert_ceilings(connection, ceilings)
+                self._check_units(connection)
+        with self._store.transaction(write=False) as connection:
+            self._check_units(connection)
 
     @classmethod
     def open(
@@ -168,7 +202,7 @@ class LeakageLedger:
             For an argument of the wrong type.
         ValueError
             For an argument out of range, ``":memory:"``, or a file that is no ledger, is empty or
-            is damaged.
+            is damaged, or has a ceiling on leakage and no units.
         PermissionError, OSError, TimeoutError
             Where the file cannot be read.
 
@@ -177,13 +211,15 @@ class LeakageLedger:
         >>> import os, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = os.path.join(folder, "leakage.sqlite")
-        ...     _ = LeakageLedger(path, max_leakage=6.0)
+        ...     _ = LeakageLedger(path, max_leakage=6.0, units={"(columns)": 1.0, "(target)": 5.0})
         ...     LeakageLedger.open(path).max_leakage
         6.0
         """
         stated = None if delta is None else check_delta(delta)
         ledger = cls.__new__(cls)
         ledger._attach(path, timeout, fill=None)
+        with ledger._store.transaction(write=False) as connection:
+            ledger._check_units(connection)
         ledger.delta = ledger._ceilings().delta if stated is None else stated
         return ledger
 
@@ -196,6 +232,61 @@ class LeakageLedger:
         self.path = check_path(path)
         self.timeout = check_scalar("timeout", timeout, finite=True)
         self._store = LedgerStore(self.path, self.timeout, fill)
+
+    def _check_units(self, connection: sqlite3.Connection) -> None:
+        """Raise where a ceiling on leakage is kept, and no units in which it holds."""
+        if read_ceilings(connection).max_leakage < np.inf and read_units(connection) is None:
+            raise no_units(self.path)
+
+    @property
+    def units(self) -> "dict[str, float | str] | None":
+        """Widths of the columns by name, in which losses are measured, or None."""
+        with self._store.transaction(write=False) as connection:
+            return read_units(connection)
+
+    def widths(
+        self,
+        columns: Sequence[str],
+        spans: npt.ArrayLike,
+        *,
+        data_norm: float | None = None,
+        classifies: bool = False,
+    ) -> "FloatArray | None":
+        """Find the widths of the columns and of the target of a fit, which hold all its values.
+
+        Parameters
+        ----------
+        columns : sequence of str of length d
+            Names of the columns.
+        spans : array-like of shape (d + 1,)
+            The largest less the smallest value of each column, and of the target last.
+        data_norm : float, optional
+            Public bound on the Euclidean norm of a row.
+        classifies : bool, default=False
+            The target is a label, of width 1.
+
+        Returns
+        -------
+        ndarray of shape (d + 1,) or None
+            The target last; None where the ledger has no units. The loss to record is the spectral
+            norm of the Jacobian with its columns times these, over the noise.
+
+        Raises
+        ------
+        ValueError
+            Where a column has no width, or spans more than that.
+
+        Examples
+        --------
+        >>> ledger = LeakageLedger(":memory:", units={"age": 120.0, "(target)": 10.0})
+        >>> ledger.widths(["age"], [60.0, 9.0])
+        array([120.,  10.])
+        """
+        units = self.units
+        if units is None:
+            return None
+        known = np.asarray(spans, dtype=float)
+        return widths_of(units, columns, known, data_norm=data_norm, classifies=classifies)
 
     @property
     def max_leakage(self) -> float | None:
@@ -238,6 +329,7 @@ class LeakageLedger:
         mu: float | None = None,
         description: Any = None,
         aligned: bool = True,
+        units: "Mapping[str, float | str] | None" = None,
     ) -> LeakageTotal:
         """Enter one release, or refuse it; call it before the noise is drawn.
 
@@ -247,8 +339,9 @@ class LeakageLedger:
             Name of the data set. One name stands for the same records in the same order; spaces
             around it and the form of its Unicode letters (NFC or not) do not count.
         fisher_information_loss : array-like of shape (n_records,)
-            Fisher information loss of each record in this release, at least 0; infinite for a
-            release without noise, or with noise that can be replayed, which any ceiling refuses.
+            Fisher information loss of each record in this release, at least 0, in the `units` of
+            the ledger (see `widths`) and with the target counted; infinite for a release without
+            noise, or with noise that can be replayed, which any ceiling refuses.
         mu : float, optional
             mu-GDP guarantee of the release; None where no guarantee of differential privacy holds.
         description : JSON value, optional
@@ -257,6 +350,9 @@ class LeakageLedger:
             False where it is not known which record of the data set is which: a fold of a
             cross-validation, a shuffled or resampled copy. Then every record is charged the
             largest loss of the release, and any number of records is accepted.
+        units : mapping, optional
+            The `units` that the losses were measured in, empty for none: it is refused where the
+            ledger has other ones by now, as another process has set some.
 
         Returns
         -------
@@ -281,6 +377,12 @@ class LeakageLedger:
         release_mu = np.inf if mu is None else check_scalar("mu", mu, hint=hint)
         text = to_json(description)
         with self._store.transaction(write=True) as connection:
+            kept = read_units(connection)
+            if units is not None and dict(units) != (kept or {}):
+                raise ValueError(
+                    "The units of the ledger have changed since the losses were measured: nothing "
+                    "is recorded, so release nothing. Fit again."
+                )
             before = read_totals(connection, dataset)
             if aligned and before.squared is not None:
                 check_same_records(dataset, before.squared.size, squared.size)

@@ -1,6 +1,7 @@
 """Rows of a ledger: running totals of a data set, ceilings, and how both are stored and checked."""
 
 import hashlib
+import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +12,8 @@ import numpy as np
 
 from skleak._version import __version__
 from skleak.accounting.ledger._errors import damaged
+from skleak.accounting.ledger._schema import create_units, has_units
+from skleak.accounting.ledger._units import Units, added_units, units_too_late
 from skleak.utils._typing import FloatArray
 
 # A total that meets its ceiling exactly may pass it by round-off, and by no more.
@@ -20,6 +23,7 @@ _RELEASE = (
     "dataset, number, time, version, description, n_records, aligned, mu, total_mu, "
     "total_unaligned, total_records, squared_loss, total_squared_loss, digest"
 )
+_UNIT = "time, widths, after, digest"
 _CEILING = "time, max_leakage, max_epsilon, delta, max_mu, digest"
 
 HISTORY_TYPES: dict[str, type | str] = {
@@ -90,9 +94,9 @@ class Ceilings:
         if self.exist and not new < np.inf:
             return (
                 f"Data set {dataset!r}: this or an earlier release leaks without bound (its "
-                "Fisher information loss is infinite: no noise, or noise that can be drawn "
-                "again from a seed), which no ceiling allows. Nothing is recorded, so release "
-                "nothing. Add noise, with random_state=None."
+                "Fisher information loss is infinite: no noise, noise that can be drawn again from "
+                "a seed, or a release before the ledger had units), which no ceiling allows. "
+                "Nothing is recorded, so release nothing. Add noise, with random_state=None."
             )
         if not new <= self.max_leakage * _ROUND_OFF:
             return (
@@ -157,8 +161,43 @@ def insert_ceilings(connection: sqlite3.Connection, ceilings: Ceilings) -> None:
     _insert(connection, "ceiling", _CEILING, (_now(), *values, ceilings.max_mu + 0.0))
 
 
+def insert_units(connection: sqlite3.Connection, units: Units) -> None:
+    """Append widths of columns; ValueError where others are kept, or releases without any."""
+    kept = read_units(connection)
+    added = added_units(kept, units)
+    if added:
+        create_units(connection)
+        after = connection.execute("SELECT COUNT(*) FROM release").fetchone()[0]
+        # Files of earlier versions have ceilings without units, and must be able to get some.
+        if kept is None and after and read_ceilings(connection).max_leakage == np.inf:
+            raise units_too_late()
+        _insert(connection, "unit", _UNIT, (_now(), json.dumps(added), after))
+
+
+def read_units(connection: sqlite3.Connection) -> Units | None:
+    """Widths of columns; None where none are kept."""
+    return _kept_units(connection)[0]
+
+
+def _kept_units(connection: sqlite3.Connection) -> tuple[Units | None, int]:
+    """Widths of columns, and the last release before there were any."""
+    kept: Units = {}
+    before = []
+    if has_units(connection):
+        for row in connection.execute(f"SELECT {_UNIT} FROM unit ORDER BY id"):
+            _check_digest(row, f"the units of {row[0]}")
+            kept |= json.loads(row[1])
+            before.append(row[2])
+        if len(before) != _count(connection, "unit"):
+            raise damaged("its units", "as they were kept; one is missing")
+    return (kept, before[0]) if kept else (None, 0)
+
+
 def read_totals(connection: sqlite3.Connection, dataset: str) -> Totals:
-    """Totals of a data set: what its latest row carries."""
+    """Totals of a data set: what its latest row carries.
+
+    In the units of the ledger, so that they are infinite where a release is from before it had any.
+    """
     number = _count(connection, "release", "WHERE dataset = ?", dataset)
     if not number:
         return Totals()
@@ -168,6 +207,9 @@ def read_totals(connection: sqlite3.Connection, dataset: str) -> Totals:
     totals = None if row is None else _read_release(row)[1]
     if totals is None or totals.number != number:
         raise damaged(f"data set {dataset!r}", f"{number} releases without a gap")
+    older = "SELECT COUNT(*) FROM release WHERE dataset = ? AND id <= ?"
+    if connection.execute(older, (dataset, _kept_units(connection)[1])).fetchone()[0]:
+        return replace(totals, unaligned=np.inf)
     return totals
 
 

@@ -10,7 +10,9 @@ from contextlib import closing, suppress
 from skleak.accounting.ledger._errors import damaged, explain, not_a_ledger
 
 _APPLICATION_ID = 0x534B4C4B  # "SKLK"
-_SCHEMA_VERSION = 2
+_SCHEMA_VERSION = 3
+# Versions that are read as well: before there were units.
+_OLDER_VERSIONS = (2,)
 
 # Losses are squared, float64, little-endian, one per record. A row carries the totals up to and
 # including it, so that a check reads one row however many releases came before. No column may be
@@ -45,6 +47,16 @@ CREATE TABLE ceiling (
     max_epsilon REAL NOT NULL CHECK (max_epsilon >= 0),
     delta REAL NOT NULL CHECK (delta > 0 AND delta < 1),
     max_mu REAL NOT NULL CHECK (max_mu >= 0),
+    digest BLOB NOT NULL UNIQUE
+);
+"""
+# Widths of columns as JSON, and the last release before the first of them.
+_UNIT = """
+CREATE TABLE unit (
+    id INTEGER PRIMARY KEY,
+    time TEXT NOT NULL,
+    widths TEXT NOT NULL,
+    after INTEGER NOT NULL CHECK (after >= 0),
     digest BLOB NOT NULL UNIQUE
 );
 """
@@ -101,15 +113,33 @@ def create_tables(connection: sqlite3.Connection) -> None:
     """Write the tables, the triggers that let them only grow, and what tells this ledger apart."""
     tables = ("identity", "release", "ceiling")
     script = _TABLES + "".join(_NO_CHANGE.format(table=table) for table in tables) + _IN_ORDER
+    _execute(connection, script)
+    connection.execute("INSERT INTO identity VALUES (1, ?)", (secrets.token_hex(16),))
+    connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+    create_units(connection)
+
+
+def create_units(connection: sqlite3.Connection) -> None:
+    """Write the table of units, which files of earlier versions lack."""
+    if not has_units(connection):
+        _execute(connection, _UNIT + _NO_CHANGE.format(table="unit"))
+        connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+
+
+def has_units(connection: sqlite3.Connection) -> bool:
+    """Return True if a ledger has the table of units."""
+    query = "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'unit'"
+    return bool(connection.execute(query).fetchone()[0])
+
+
+def _execute(connection: sqlite3.Connection, script: str) -> None:
+    """Execute the statements of a script one by one, all in the transaction that is open."""
     statement = ""
     for line in script.strip().splitlines(keepends=True):
         statement += line
         if sqlite3.complete_statement(statement):
             connection.execute(statement)
             statement = ""
-    connection.execute("INSERT INTO identity VALUES (1, ?)", (secrets.token_hex(16),))
-    connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
 
 
 def read_identity(connection: sqlite3.Connection, path: str) -> str:
@@ -118,7 +148,7 @@ def read_identity(connection: sqlite3.Connection, path: str) -> str:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if application != _APPLICATION_ID:
         raise not_a_ledger(path)
-    if version != _SCHEMA_VERSION:
+    if version not in (_SCHEMA_VERSION, *_OLDER_VERSIONS):
         raise ValueError(
             f"The ledger {path} has schema version {version}; this version of skleak "
             f"reads {_SCHEMA_VERSION}. Use the version of skleak that wrote it."

@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from skleak.accounting.ledger._errors import explain, lost, never_made, not_a_ledger
-from skleak.accounting.ledger._schema import create_file, create_tables, read_identity
+from skleak.accounting.ledger._schema import (
+    create_file,
+    create_tables,
+    has_units,
+    read_identity,
+)
 
 MEMORY = ":memory:"
 
@@ -150,4 +155,6 @@ class LedgerStore:
 def _count_rows(connection: sqlite3.Connection) -> int:
     """Return the number of entries of all kinds, which never falls."""
     query = "SELECT (SELECT COUNT(*) FROM release) + (SELECT COUNT(*) FROM ceiling)"
+    if has_units(connection):
+        query += " + (SELECT COUNT(*) FROM unit)"
     return connection.execute(query).fetchone()[0]

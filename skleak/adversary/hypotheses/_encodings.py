@@ -164,9 +164,12 @@ def closed_form_encodings(
     Shapes: ``targets`` (n_targets,); ``candidates`` (n_targets, d); returns (n_targets, n_values,
     n_parameters).
     """
-    found = candidate_encodings(state, *_candidate_values(state, targets, candidates), rows=targets)
+    given = _candidate_values(state, targets, candidates)
+    found = candidate_encodings(state, *given, rows=targets)
     check_reached(found, "What this attack compares a release with", AttackNotApplicableError)
-    return found
+    # The same record, bit for bit, makes the same fit: rounding tells no values apart.
+    same = np.all(given[3] == given[3][:, :1], axis=2, keepdims=True)
+    return np.where(same, found[:, :1], found)
 
 
 def closed_form_shapes(
@@ -191,7 +194,8 @@ def _candidate_values(
     """Encode records; return them, targets, columns that change, and what these become in each."""
     X, y = state.objective.X[targets], state.objective.y[targets]
     columns = changed_columns(X, candidates)
-    check_seen(columns)
+    if not len(columns):
+        columns = np.zeros(1, dtype=np.intp)  # one that stays as it is
     tables = [dense_table(rows[:, columns]) for rows in map(plain_table, candidates)]
     return X, y, columns, np.stack(tables, axis=1)
 

@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
+from joblib import hash as joblib_hash
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 
 from skleak.adversary.hypotheses._consistency import weight_argument
 from skleak.adversary.hypotheses._encodings import (
@@ -68,10 +70,15 @@ def _refit_chunk(
     encodings = []
     for position, row in enumerate(targets.tolist()):
         own = changed[[row]]
+        found: dict[bytes, FloatArray] = {}
         for rows in tables:
-            changed[row] = rows[position]
-            data = changed.tocsr() if sparse.issparse(changed) else changed
-            encodings.append(model_parameters(clone(template).fit(data, y, **weights)))
+            # The same record, bit for bit, makes the same fit: rounding tells no values apart.
+            known = rows[position].tobytes()
+            if known not in found:
+                changed[row] = rows[position]
+                data = changed.tocsr() if sparse.issparse(changed) else changed
+                found[known] = model_parameters(clone(template).fit(data, y, **weights))
+            encodings.append(found[known])
         changed[[row]] = own
     return np.stack(encodings).reshape(len(targets), len(tables), -1)
 
@@ -143,14 +150,26 @@ def _refit_pipeline_chunk(
     candidates: Array,
     weights: dict[str, FloatArray],
 ) -> list[FloatArray]:
-    column = raw_column(table, index)
-    fits = []
+    column, fits = raw_column(table, index), []
+    found: dict[str, FloatArray] = {}
+    splits = isinstance(template, Pipeline) and len(template.steps) > 1
+    splits = splits and getattr(template, "transform_input", None) is None
+    last = {name.rpartition("__")[2]: weight for name, weight in weights.items()}
     for position, row in enumerate(targets.tolist()):
         for value in candidates[:, position]:
             changed = column.astype(np.result_type(column.dtype, np.asarray(value).dtype))
             changed[row] = value
-            fit = clone(template).fit(with_attribute(table, index, changed), y, **weights)
-            fits.append(model_parameters(fit))
+            given = with_attribute(table, index, changed)
+            if not splits:
+                fits.append(model_parameters(clone(template).fit(given, y, **weights)))
+                continue
+            # The same numbers, bit for bit, make the same fit: rounding tells no values apart.
+            encoded = clone(template[:-1]).fit_transform(given, y)
+            known = str(joblib_hash(encoded))
+            if known not in found:
+                model = clone(template.steps[-1][1]).fit(encoded, y, **last)
+                found[known] = model_parameters(model)
+            fits.append(found[known])
     return fits
 
 

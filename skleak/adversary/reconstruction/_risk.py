@@ -88,7 +88,7 @@ class NumberEncodings:
     def _bayes(
         self, i: int, noise_scale: float, generator: np.random.Generator
     ) -> tuple[float, float]:
-        points = self.points[i] - self.points[i].mean(axis=0)
+        points = _centered(self.points[[i]])[0]
         if points.shape[1] > N_NODES:
             points = np.linalg.qr(points.T)[1].T
         series = chebyshev_coefficients() @ points
@@ -135,7 +135,7 @@ def mean_information(
         where = places(nodes, low[some], high[some])
         terms = chebyshev.chebvander(where, N_NODES - 2) @ slopes
         moments = np.matmul((terms * weights[:, :, None]).swapaxes(1, 2), terms)
-        own = points[some] - points[some].mean(axis=1, keepdims=True)
+        own = _centered(points[some])
         gram = np.matmul(own, own.swapaxes(1, 2))
         series = np.einsum("km,tmp->tkp", chebyshev_coefficients(), own)
         doubt = truncation_error(np.linalg.norm(series, axis=2))
@@ -145,3 +145,9 @@ def mean_information(
         size = np.sqrt(np.maximum(np.einsum("tij,tij->t", moments, gram), 0.0)) + missed
         found[some] = np.where(np.isinf(doubt), np.nan, (size / half) ** 2)
     return found
+
+
+def _centered(points: FloatArray) -> FloatArray:
+    """Points (n, N_NODES, p) less their mean: nothing is left of those that are all the same."""
+    same = np.all(points == points[:, :1], axis=(1, 2), keepdims=True)
+    return points - np.where(same, points[:, :1], points.mean(axis=1, keepdims=True))

@@ -172,9 +172,9 @@ class WhiteBoxAttributeInference(AttributeAttack):
             categories, or a wrong prior; for invalid weights, and for an estimator that was
             fitted with weights where none are given.
         AttackNotApplicableError
-            For a model without coefficients, an attribute that the preprocessing drops, or
-            a numeric one that it bins; and for noise whose shape depends on the data where the
-            preprocessing is refitted, or the candidates are too many.
+            For a model without coefficients, or a numeric attribute that the preprocessing bins;
+            and for noise whose shape depends on the data where the preprocessing is refitted, or
+            the candidates are too many.
         """
         table, y, secret = self._know(X, y)
         self._weights = weights = check_weights(sample_weight, table)

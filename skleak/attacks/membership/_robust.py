@@ -47,8 +47,9 @@ class RobustMembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRe
         on halves of the reference records alone, once for all candidates.
     n_shadow_models : int, default=4
         Number of reference models, at least 2.
-    gamma : float, default=2.0
-        Factor, at least 1, by which a ratio must exceed another to dominate it.
+    gamma : float, default=1.0
+        Factor, at least 1, by which a ratio must exceed another to dominate it. It changes how
+        models compare with one another, not the order of records under one model.
     interpolation : {"auto"} or float in [0, 1], default="auto"
         a of ``((1 + a) p_out + 1 - a) / 2``, the mean likelihood of a record that no reference
         model was trained on. "auto" is the slope of ``p_in - 1`` against ``p_out - 1`` among the
@@ -133,7 +134,7 @@ class RobustMembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRe
         *,
         method: Literal["online", "offline"] = "online",
         n_shadow_models: int = 4,
-        gamma: float = 2.0,
+        gamma: float = 1.0,
         interpolation: "Literal['auto'] | float" = "auto",
         prior: float = 0.5,
         records: Any = None,

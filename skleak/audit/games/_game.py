@@ -131,6 +131,7 @@ class Game(ABC):
     kind: str  # what is secret, in the words of the report
     design: Design
     attacks: Mapping[str, Any]  # by name, fitted where one fit serves all releases
+    unseen: bool = False  # whether the model is the same, bit for bit, whatever the secret is
 
     def __init__(self, task: Task) -> None:
         self.task = task

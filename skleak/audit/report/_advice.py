@@ -27,6 +27,13 @@ def advice(found: Mapping[str, Any], *, names: bool = True) -> str:
 
     Without ``names`` records are counted, and no number is that of one of them.
     """
+    if found.get("unseen"):
+        which = "a record attacked" if found["partial"] else "a record"
+        return (
+            f"Nothing of {code(found['attribute'])} is in the model: it is the same, bit for bit, "
+            f"whatever the value of that column is in {which}, so that no attacker learns it from "
+            f"the model{_cost(found['utility'])}."
+        )
     if found["status"] == INVALID:
         return (
             "No noise scale can be recommended: the mechanism failed its checks (see below), so no "

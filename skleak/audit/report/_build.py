@@ -50,6 +50,8 @@ def build_report(
         "labels": label_meaning(None if game.task.outside else table),
         "max_advantage": float(auditor.max_advantage),
     }
+    if game.unseen:
+        settings["unseen"] = True
     report = AuditReport(
         estimator=_name(auditor.estimator),
         attribute=_attribute(game.task.attribute, table),

@@ -49,8 +49,11 @@ def decision(report: AuditFacts) -> dict[str, Any]:
     states = [_state(*row, limit) for row in zip(table["advantage"], bounded, strict=True)]
     status = next((s for s in (KEPT, UNKNOWN) if s in states), EXCEEDS)
     k = states.index(KEPT) if status == KEPT else len(states) - 1
+    unseen = bool(report.settings.get("unseen", False))
     if failed:
         status = INVALID
+    if unseen:
+        status = KEPT
     noise = float(table.index[k])
     best: Any = best_rows(report).loc[noise]
     return {
@@ -81,6 +84,7 @@ def decision(report: AuditFacts) -> dict[str, Any]:
         "named_by": report.settings["labels"],
         "n_targets": report.settings["n_targets"],
         "partial": _leaves_out(report.settings),
+        **({"unseen": True} if unseen else {}),
         **(_above(report, noise, limit) | ({"n_above": math.nan} if failed else {})),
     }
 

@@ -14,6 +14,7 @@ from skleak.rendering import Finding
 from skleak.rendering.results import (
     BASELINES,
     SHARE,
+    WORTH_A_RANK,
     best_rows,
     counts_success,
     derived,
@@ -32,6 +33,8 @@ from skleak.rendering.results import (
 
 # Share of what a guess gets wrong from which other columns (nearly) determine the secret one.
 _NEARLY = 0.95
+# Parts of a rate, by the ends of the names of their columns.
+_RATE_ENDS = {"value": "", "low": "_low", "high": "_high", "least": "_least"}
 
 
 Topic = Callable[[AuditFacts], Finding | None]
@@ -227,14 +230,15 @@ def _unbounded(report: AuditFacts) -> Finding | None:
 
 def _rarely_wrong(report: AuditFacts) -> Finding | None:
     """Find the few members found beyond doubt, whom a mean over all records hides."""
-    noise, name = float(levels(report).index[0]), "tpr_at_1pct_fpr"
-    at = report.results[report.results["noise_scale"] == noise]
-    known = at[at[name].notna()].sort_values(name, ascending=False, kind="stable")
-    if known.empty:
+    best, name = best_rows(report), "tpr_at_1pct_fpr"
+    row: Any = best.iloc[0]
+    if np.isnan(row[name]):
         return None
-    row: Any = known.iloc[0]
-    found = {"value": row[name], "low": row[f"{name}_low"], "high": row[f"{name}_high"]}
-    return Finding("rarely_wrong", _context(report, noise) | found | {"attack": row["attack"]})
+    found = {part: row[f"{name}{end}"] for part, end in _RATE_ENDS.items()}
+    found |= {f"auc_{part}": row[f"auc{end}"] for part, end in _RATE_ENDS.items()}
+    found["by"] = "tpr" if found["least"] >= WORTH_A_RANK else "auc"
+    context = _context(report, float(best.index[0]))
+    return Finding("rarely_wrong", context | found | {"attack": row["attack"]})
 
 
 def _better_attack(report: AuditFacts) -> Finding | None:

@@ -132,12 +132,22 @@ def _unbounded(found: Finding) -> str:
 
 
 def _rarely_wrong(found: Finding) -> str:
-    share = measured(found)
-    return sentence(
-        f"{where(found)}with one false alarm in a hundred non-members, {code(found['attack'])} "
+    share, name = measured(found), code(found["attack"])
+    said = (
+        f"{where(found)}with one false alarm in a hundred non-members, {name} "
         f"finds {share(found['value'])} of the members ({interval(found, share)}); a score "
         "that tells nothing finds 1%."
     )
+    # The lower limit holds for the best of several attacks, too.
+    ranked = f"It is the best of the attacks played: surely {percent(found['least'])} or more."
+    if found["by"] == "auc":
+        area = measured(Finding("auc", {end: found[f"auc_{end}"] for end in ("low", "high")}))
+        ranked = (
+            f"By no attack played is this surely 2%, and {name} is the best by another measure: it "
+            f"scores a member above a non-member in {area(found['auc_value'])} of all pairs, "
+            f"surely in {percent(found['auc_least'])} or more; one that tells nothing, in 50%."
+        )
+    return sentence(f"{said} {ranked}")
 
 
 def _better_attack(found: Finding) -> str:

@@ -128,7 +128,7 @@ def _guesses(report: AuditFacts) -> list[Column]:
         found = "Members found at 1% false alarms"
         columns += [
             _measured(found, results, "tpr_at_1pct_fpr", percent, "found", terse=True),
-            _column("Area under curve", results["auc"], number),
+            _measured("Area under curve", results, "auc", number, None),
             _column("Some attack reaches", results["lower_bound"], percent),
         ]
     else:

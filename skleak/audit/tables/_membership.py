@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from skleak.audit.tables._design import MembershipDesign, Outcome, cell_key, release_key
-from skleak.audit.tables._rates import TPR, Rates, best_rate, rates
+from skleak.audit.tables._rates import TPR, Rates, best_rate, rates, share_interval
 from skleak.audit.tables._rows import (
     Played,
     bounded_columns,
@@ -19,13 +19,7 @@ from skleak.audit.tables._rows import (
     success_columns,
 )
 from skleak.audit.tables._sampled import N_ERRORS
-from skleak.audit.tables._shadows import (
-    FEWEST_RELEASES,
-    learned_guesses,
-    likelihood_ratios,
-    ranked_guesses,
-    robust_shares,
-)
+from skleak.audit.tables._shadows import learned_guesses, likelihood_ratios, robust_shares
 from skleak.bounds import membership_lower_bound_bounded
 from skleak.metrics import Interval, mean_interval
 from skleak.utils._typing import Array, FloatArray
@@ -92,19 +86,20 @@ def _actual_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int
         return _Level({}, {}, {}, _UNKNOWN, np.nan, np.array([]))
     member, attacked = _drawn_members(done)
     played = _played(design, done, k)
-    shares = np.stack([_mean(right, axis=1) for _, right in played.values()], axis=1)
-    success, judged = (
-        mean_interval(shares, confidence_level=level, value_range=(0.0, 1.0), method=method)
-        for level, method in (
-            (design.confidence_level, "korn_graubard"),
-            (design.verdict_level, "betting"),
+    level, games = design.confidence_level, {}
+    for name, each in played.items():
+        shares = _mean(each.right, axis=1)
+        n_games = int(attacked.sum())
+        shown = share_interval(_wider(shares, each.pseudo), n_games, level)
+        judged = mean_interval(
+            shares,
+            confidence_level=design.verdict_level,
+            value_range=(0.0, 1.0),
+            method="betting",
         )
-    )
-    games = {}
-    for j, (name, (scores, _)) in enumerate(played.items()):
-        shown, own = (Interval(*(end[j] for end in ends)) for ends in (success, judged))
-        found = rates(scores, member, attacked, design.confidence_level)
-        games[name] = Played(shown, own, int(attacked.sum()), shares[:, j]), found
+        known = (member, attacked, level, len(played))
+        found = rates(each.scores, *known, guesses=each.guesses)
+        games[name] = Played(shown, judged, n_games, shares), found
     of_releases = {
         "dp": _stacked(done, "dp", k),
         "bayes": _mean(_stacked(done, "bayes", k), axis=1),
@@ -115,7 +110,7 @@ def _actual_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int
         games,
         means,
         {name: mean + N_ERRORS * errors[name] for name, mean in means.items()},
-        _over_releases(_stacked(done, "gap", k), design.confidence_level),
+        _over_releases(_stacked(done, "gap", k), level),
         float(_mean(_stacked(done, "utility", k))),
         _stacked(done, "separation", k),
     )
@@ -132,7 +127,7 @@ def _actual_records(
         "bayes": _mean(_stacked(done, "bayes", k)),
     }
     played = _played(design, done, k)
-    columns |= {f"success_{name}": _mean(right) for name, (_, right) in played.items()}
+    columns |= {f"success_{name}": _mean(each.right) for name, each in played.items()}
     separation = _stacked(done, "separation", k)
     return columns | {f"bayes_{name}": _mean(true_positives(separation, TPR[name])) for name in TPR}
 
@@ -151,28 +146,41 @@ def _drawn_members(done: Sequence[Outcome]) -> tuple[Array, Array]:
     return _stacked(done, "member"), _stacked(done, "attacked")
 
 
-def _played(
-    design: MembershipDesign, done: Sequence[Outcome], k: int
-) -> dict[str, tuple[FloatArray, FloatArray]]:
-    """Scores of every attack, and whether it was right; NaN where a record was held out."""
+class _Guessed(NamedTuple):
+    """Answers of an attack at one level, (n_releases, n_targets) each."""
+
+    scores: FloatArray
+    guesses: Array
+    right: FloatArray  # 1 where it was right, else 0; NaN where a record was held out
+    pseudo: FloatArray | None  # of `learned_guesses`, (n_groups,)
+
+
+def _played(design: MembershipDesign, done: Sequence[Outcome], k: int) -> dict[str, _Guessed]:
+    """Answers of every attack."""
     member, attacked = _drawn_members(done)
     played = {}
     for j, (name, rule) in enumerate(design.attacks.items()):
         scores, guesses = (_stacked(done, part, (j, k)) for part in ("scores", "guesses"))
+        residuals, pseudo = not design.classifies, None
         if rule == "likelihood_ratio":
-            scores = likelihood_ratios(
-                scores, member, design.prior, residuals=not design.classifies
-            )
+            scores = likelihood_ratios(scores, member, design.prior, residuals=residuals)
             guesses = scores > 0.0
         elif rule == "robust":
-            scores = robust_shares(scores, member, residuals=not design.classifies)
-            guesses = ranked_guesses(scores, design.prior)
-            if len(scores) >= FEWEST_RELEASES:
-                guesses = learned_guesses(scores, member, attacked)
-        elif rule == "score" and (len(scores) >= FEWEST_RELEASES or np.any(guesses < 0)):
-            guesses = learned_guesses(scores, member, attacked)
-        played[name] = scores, np.where(attacked, guesses == member, np.nan)
+            scores = robust_shares(scores, member, residuals=residuals)
+        # A single release has no others to learn from.
+        if rule == "robust" or (rule == "score" and (len(done) > 1 or np.any(guesses < 0))):
+            guesses, pseudo = learned_guesses(scores, member, attacked)
+        right = np.where(attacked, guesses == member, np.nan)
+        played[name] = _Guessed(scores, guesses, right, pseudo)
     return played
+
+
+def _wider(shares: FloatArray, pseudo: FloatArray | None) -> FloatArray:
+    """Return those of two samples of equal mean that have the larger standard error."""
+    if pseudo is None or len(pseudo) < 2:
+        return shares
+    errors = [values.std(ddof=1) / np.sqrt(len(values)) for values in (shares, pseudo)]
+    return pseudo if errors[1] > errors[0] else shares
 
 
 def _drawn_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int) -> _Level:

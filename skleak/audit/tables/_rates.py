@@ -7,7 +7,7 @@ from scipy import stats
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from skleak.metrics import binomial_interval
+from skleak.metrics import Interval, binomial_interval, mean_interval
 from skleak.utils._typing import Array, FloatArray
 
 # Columns of true positive rates, and the false positive rates that they are at.
@@ -25,36 +25,57 @@ class Rates(NamedTuple):
     """True positive rates at one false positive in a hundred and in a thousand, and the area.
 
     Each with its interval; that at one in a thousand is NaN with fewer than a thousand non-members.
+    ``least`` are lower limits, of all attacks together.
     """
 
-    tpr: float
-    tpr_low: float
-    tpr_high: float
-    auc: float
+    tpr: float = np.nan
+    tpr_low: float = np.nan
+    tpr_high: float = np.nan
+    auc: float = np.nan
+    auc_low: float = np.nan
+    auc_high: float = np.nan
     strict: float = np.nan
     strict_low: float = np.nan
     strict_high: float = np.nan
+    tpr_least: float = np.nan
+    auc_least: float = np.nan
 
     def columns(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Return the entries by the names of columns: of one in a hundred, and of one in 1,000."""
+        """Return the entries by the names of columns: those of all audits first, and the rest."""
         usual, strict = ([f"{name}{end}" for end in ("", "_low", "_high")] for name in TPR)
-        first = dict(zip([*usual, "auc"], self[:4], strict=True))
-        return first, dict(zip(strict, self[4:], strict=True))
+        names = [*usual, "auc", "auc_low", "auc_high", *strict, f"{usual[0]}_least", "auc_least"]
+        found = dict(zip(names, self, strict=True))
+        first = {name: found.pop(name) for name in (*usual, "auc")}
+        return first, {name: found[name] for name in (*strict, *found)}
 
 
-def rates(scores: FloatArray, member: Array, attacked: Array, level: float) -> Rates:
+def rates(
+    scores: FloatArray,
+    member: Array,
+    attacked: Array,
+    level: float,
+    n_attacks: int = 1,
+    *,
+    guesses: Array | None = None,
+) -> Rates:
     """Rates of one threshold for all releases and records.
 
-    Shapes: ``scores`` (n_releases, n_targets); ``member``, ``attacked`` (n_releases, n_targets);
-    returns: NaN where there are no scores, no members or no others.
+    Shapes: ``scores`` (n_releases, n_targets); ``member``, ``attacked`` and ``guesses``
+    (n_releases, n_targets); returns: NaN where there are no members or no others; without scores
+    all but ``least``, which are of the guesses then.
 
-    The intervals are of the bootstrap over releases, each with all its records, with Student's
-    quantile for their number, and never shorter than those of as many independent scores.
+    The intervals of true positive rates are of the bootstrap over releases, each with all its
+    records, with Student's quantile for their number, and never shorter than those of as many
+    independent scores. That of the area is of its linear expansion in the releases. Lower limits
+    of `n_attacks` hold together: each has its part of the level.
     """
     release, record = np.nonzero(attacked)
     values, truth = scores[release, record], member[release, record]
+    if np.isnan(values).any() and guesses is not None:
+        blind = rates(guesses.astype(float), member, attacked, level, n_attacks)
+        return Rates(tpr_least=blind.tpr_least, auc_least=blind.auc_least)
     if np.isnan(values).any() or not 0 < truth.sum() < len(truth):
-        return Rates(np.nan, np.nan, np.nan, np.nan)
+        return Rates()
     order = np.argsort(-values, kind="stable")
     values, truth, release = values[order], truth[order], release[order]
     ends = np.flatnonzero(np.r_[values[1:] != values[:-1], True])
@@ -69,17 +90,32 @@ def rates(scores: FloatArray, member: Array, attacked: Array, level: float) -> R
         counts = np.bincount(generator.integers(n, size=n), minlength=n).astype(float)
         resampled.append(_found(counts[release], truth, ends, levels))
     found = np.array(_found(ones, truth, ends, levels))
-    tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
+
+    def limits(tail: float) -> FloatArray:
+        within = [_independent(truth, ends, rate, tail) for rate in levels]
+        return np.clip(_widened(found, np.array(resampled), n, np.array(within).T, tail), 0.0, 1.0)
+
+    tail, split = 0.5 * (1.0 - level), (1.0 - level) / max(n_attacks, 2)
+    parts = np.full((len(TPR), 3), np.nan)
+    parts[: len(levels)] = np.column_stack([found, *limits(tail)])
+    area, least = (_area(truth, ends, release, n, each) for each in (tail, split))
+    first, rest = (part.tolist() for part in parts)
+    return Rates._make([*first, *area, *rest, float(limits(split)[0, 0]), least.low])
+
+
+def _widened(
+    found: FloatArray, resampled: FloatArray, n: int, within: FloatArray, tail: float
+) -> FloatArray:
+    """Return ends of intervals of the bootstrap over n releases, no shorter than others.
+
+    Shapes: ``found`` (n_rates,); ``resampled`` (n_resamples, n_rates); ``within`` (2, n_rates);
+    returns (2, n_rates).
+    """
     # Few releases: Student's quantile in place of the normal one, and the spread of n - 1.
     few = n / max(n - 1, 1)
-    factor = np.sqrt(few) * stats.t.isf(tails[0], max(n - 1, 1)) / stats.norm.isf(tails[0])
-    between = found + factor * (np.nanquantile(resampled, tails, axis=0) - found)
-    within = np.array([_independent(truth, ends, rate, tails[0]) for rate in levels]).T
-    low = np.clip(np.minimum(between[0], within[0]), 0.0, 1.0)
-    high = np.clip(np.maximum(between[1], within[1]), 0.0, 1.0)
-    parts = np.full((len(TPR), 3), np.nan)
-    parts[: len(levels)] = np.column_stack([found, low, high])
-    return Rates._make([*parts[0], _area(ones, truth, ends), *parts[1]])
+    factor = np.sqrt(few) * stats.t.isf(tail, max(n - 1, 1)) / stats.norm.isf(tail)
+    ends = found + factor * (np.nanquantile(resampled, [tail, 1.0 - tail], axis=0) - found)
+    return np.stack([np.minimum(ends[0], within[0]), np.maximum(ends[1], within[1])])
 
 
 def _found(weights: FloatArray, truth: Array, ends: Array, levels: list[float]) -> list[float]:
@@ -94,10 +130,42 @@ def _found(weights: FloatArray, truth: Array, ends: Array, levels: list[float]) 
     return [float(true[k - 1] / true[-1]) if k else 0.0 for k in allowed]
 
 
-def _area(weights: FloatArray, truth: Array, ends: Array) -> float:
-    false = np.r_[0.0, np.cumsum(np.where(truth, 0.0, weights))[ends]]
-    true = np.r_[0.0, np.cumsum(np.where(truth, weights, 0.0))[ends]]
-    return float(np.trapezoid(true / true[-1], false / false[-1]))
+def _area(truth: Array, ends: Array, release: Array, n: int, tail: float) -> Interval:
+    """Area under the curve, with its interval over n releases.
+
+    Each record counts by the share of the others that it is ordered rightly with; the spread of
+    the sums over releases is that of the area (Obuchowski, Biometrics 1997), and its interval is
+    that of a share of as many independent outcomes.
+    """
+    false, true = (np.r_[0.0, np.cumsum(side)[ends]] for side in (~truth, truth))
+    # Halves of ties count: of non-members above a member, and of members above a non-member.
+    step = np.searchsorted(ends, np.arange(len(truth)))
+    above = 0.5 * (np.where(truth, (false[1:] + false[:-1])[step], (true[1:] + true[:-1])[step]))
+    right = np.where(truth, 1.0 - above / false[-1], above / true[-1])
+    area = float(right[truth].mean())
+    share = (right - area) / np.where(truth, true[-1], false[-1])
+    own = n * np.bincount(release, weights=share, minlength=n)
+    return share_interval(area + own.astype(np.float64), min(true[-1], false[-1]), 1.0 - 2.0 * tail)
+
+
+def share_interval(values: FloatArray, n_outcomes: float, level: float) -> Interval:
+    """Interval of a share of right outcomes by its values in releases, or pseudo-values.
+
+    It is Clopper and Pearson's with the effective number of outcomes that the spread over releases
+    tells (see `clustered_interval`). Where all are right, or all wrong, no spread tells of any
+    dependence: the number is that of outcomes, less what the few releases do not tell of it.
+
+    Shapes: ``values`` (n,).
+    """
+    n, share = len(values), float(np.mean(values))
+    if n > 1 and (np.all(values == 1.0) or np.all(values == 0.0)):
+        tail = 0.5 * (1.0 - level)
+        few = (stats.norm.isf(tail) / stats.t.isf(tail, n - 1)) ** 2
+        number = max(float(np.floor(few * n_outcomes)), float(n))
+        return binomial_interval(share * number, number, level)
+    return mean_interval(
+        values, confidence_level=level, value_range=(0.0, 1.0), method="korn_graubard"
+    )
 
 
 def _independent(truth: Array, ends: Array, rate: float, tail: float) -> tuple[float, float]:

@@ -23,34 +23,57 @@ from skleak.attacks.membership.shadow import (
 )
 from skleak.utils._typing import Array, FloatArray
 
-# Fewer releases than these teach too little about the others: with eight and more, laws of scores
-# find more members than ratios to their mean, with fewer less.
-FEWEST_RELEASES = 8
-# Three others: in one case of four a record is in all of them, or in none.
-FEWEST_FOR_MEANS = 4
+# Two others are the fewest whose scores tell a record's law without it from that with it.
+FEWEST_RELEASES = 3
+# From as many on, laws of scores find more members than ratios to their mean.
+FEWEST_FOR_LAWS = 8
 # By which a ratio must exceed another to dominate it.
-_GAMMA = 2.0
+_GAMMA = 1.0
+# Groups of releases that a jackknife leaves out in turn, at most.
+_MOST_GROUPS = 20
 
 
-def learned_guesses(scores: FloatArray, member: Array, attacked: Array) -> Array:
+def learned_guesses(scores: FloatArray, member: Array, attacked: Array) -> tuple[Array, FloatArray]:
     """Guess membership by the threshold of most right guesses in the other releases.
 
+    Releases are dependent, since each teaches the thresholds of all others: the spread of their
+    shares of right guesses understates the error of the mean up to threefold. The jackknife, which
+    learns all thresholds anew without some releases, does not: its variance is too large, if
+    anything (Efron and Stein, Annals of Statistics 1981).
+
     Shapes: ``scores`` (n_releases, n_targets); ``member`` (n_releases, n_targets); ``attacked``
-    (n_releases, n_targets); returns (n_releases, n_targets).
+    (n_releases, n_targets); returns ``guesses`` (n_releases, n_targets); ``pseudo`` (n_groups,),
+    of mean share of right guesses, with the spread of the jackknife.
     """
+    n = len(scores)
     release, record = np.nonzero(attacked)
     values = scores[release, record]
     order = np.argsort(-values, kind="stable")
     values, release = values[order], release[order]
     gain = np.where(member[release, record[order]], 1, -1)
-    # Thresholds lie where the score changes: ties are called alike.
+    # Thresholds lie where the score changes, as ties are called alike; the first is above all.
     ends = np.flatnonzero(np.r_[values[1:] != values[:-1], True])
-    guesses = np.empty(scores.shape, dtype=bool)
-    for r in range(len(scores)):
-        total = np.cumsum(np.where(release == r, 0, gain))[ends]
-        best = int(np.argmax(total))
-        guesses[r] = scores[r] >= values[ends[best]] if total[best] > 0 else False
-    return guesses
+
+    def gains(of: Array) -> Array:
+        return np.r_[0, np.cumsum(np.where(of, gain, 0), dtype=np.int32)[ends]]
+
+    n_groups = min(n, _MOST_GROUPS)
+    thresholds, total = np.r_[np.inf, values[ends]], gains(np.ones(len(gain), dtype=bool))
+    left_out = [gains(release % n_groups == g) for g in range(n_groups)]
+    guesses, without = np.empty(scores.shape, dtype=bool), np.full((n, n_groups), np.nan)
+    for r in range(n):
+        own = gains(release == r)
+        guesses[r] = scores[r] >= thresholds[np.argmax(total - own)]
+        for g in range(n_groups):
+            if g != r % n_groups:
+                without[r, g] = own[np.argmax(total - own - left_out[g])]
+    # A gain counts members less others who are called members; others who are not are right, too.
+    size, others = np.maximum(attacked.sum(axis=1), 1), (attacked & ~member).sum(axis=1)
+    right = np.sum((guesses == member) & attacked, axis=1) / size
+    if n_groups < 2:
+        return guesses, right
+    shares = np.nanmean((without + others[:, None]) / size[:, None], axis=0)
+    return guesses, right.mean() + (n_groups - 1) * (shares.mean() - shares)
 
 
 def likelihood_ratios(
@@ -72,7 +95,7 @@ def likelihood_ratios(
         _pooling(statistic[side::2], member[side::2], residuals) if n > 3 else None
         for side in (1, 0)
     ]
-    for release in range(n if n > 2 else 0):
+    for release in range(n if n >= FEWEST_RELEASES else 0):
         others = np.delete(np.arange(n), release)
         known = statistic[others]
         limit = np.inf if residuals else score_limit(known)
@@ -96,7 +119,7 @@ def robust_shares(statistic: FloatArray, member: Array, *, residuals: bool = Fal
     (n_releases, n_targets); returns (n_releases, n_targets).
     """
     shares = np.zeros(statistic.shape)
-    for release in range(len(statistic) if len(statistic) >= FEWEST_FOR_MEANS else 0):
+    for release in range(len(statistic) if len(statistic) >= FEWEST_RELEASES else 0):
         others = np.arange(len(statistic)) != release
         inside = member[others]
         scale = residual_scale(statistic[others], inside) if residuals else 1.0
@@ -105,18 +128,6 @@ def robust_shares(statistic: FloatArray, member: Array, *, residuals: bool = Fal
         ratios = known[release] / usual
         shares[release] = dominated_shares(ratios, ratios, _GAMMA)
     return shares
-
-
-def ranked_guesses(scores: FloatArray, prior: float) -> Array:
-    """Guess in each release that the share `prior` of the largest scores are members.
-
-    Shapes: ``scores`` (n_releases, n_targets); returns (n_releases, n_targets).
-    """
-    number = int(prior * scores.shape[1])
-    if not number:
-        return np.zeros(scores.shape, dtype=bool)
-    least = np.sort(scores, axis=1)[:, -number]
-    return scores >= least[:, None]
 
 
 def _pooling(statistic: FloatArray, member: Array, residuals: bool) -> Pooling:

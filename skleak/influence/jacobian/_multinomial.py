@@ -144,7 +144,7 @@ class _Parts:
         mixed = (flat.T @ embedded.reshape(len(root), n * k)).reshape(n, size, n, k)
         cross = mixed.transpose(2, 1, 0, 3).reshape(n * size, n * k)
         directions = label_directions(factor.n_classes)[others]
-        directions = directions if columns.target else directions[:, :0]
+        directions = directions * columns.target_unit if columns.target else directions[:, :0]
         own = factor.weights @ basis
         return cls(factor, others, basis, directions, root, own, first, second, squares, cross)
 

@@ -35,6 +35,15 @@ class Columns:
     target: bool = False  # whether the target belongs to the block
     # measure on the tangent of the simplex: the block is one-hot and its entries sum to one
     constrained: bool = False
+    # lengths in which columns, (d,), and the target are measured, for losses of single records;
+    # None for those of the data
+    units: FloatArray | None = None
+    target_unit: float = 1.0
+
+    @property
+    def target_length(self) -> float:
+        """Length in which the target is measured; 0 where it does not belong to the block."""
+        return self.target_unit if self.target else 0.0
 
     @property
     def is_single(self) -> bool:
@@ -44,6 +53,7 @@ class Columns:
             and len(self.indices) == 1
             and not self.target
             and not self.constrained
+            and self.units is None
         )
 
     def count(self, n_features: int, n_target_directions: int = 1) -> int:
@@ -52,8 +62,8 @@ class Columns:
         return n - self.constrained + self.target * n_target_directions
 
     def basis(self, n_features: int) -> FloatArray:
-        """Orthonormal directions of the block in the space of records, of shape (d, k)."""
-        basis = np.eye(n_features)
+        """Directions of the block in the space of records, (d, k): orthonormal without units."""
+        basis = np.eye(n_features) if self.units is None else np.diag(self.units)
         if self.indices is not None:
             basis = basis[:, self.indices]
         if self.constrained:
@@ -192,7 +202,7 @@ class JacobianParts:
     """
 
     factor: FitFactor
-    target: bool
+    target: float  # length in which it is measured; 0 where it does not belong to the block
     length: float  # |w_S|
     rest: FloatArray  # M, of shape (p, k)
     along: FloatArray  # m, of shape (p,)
@@ -205,7 +215,9 @@ class JacobianParts:
         direction = w / length if length > 0.0 else w
         embedded = factor.response[:, : factor.n_features] @ basis
         along = embedded @ direction
-        return cls(factor, columns.target, length, embedded - np.outer(along, direction), along)
+        return cls(
+            factor, columns.target_length, length, embedded - np.outer(along, direction), along
+        )
 
     def axes(self) -> tuple[FloatArray, FloatArray]:
         """Coordinates, (p, p), in which ``M M^T`` is a diagonal, and that, ascending, (p,)."""

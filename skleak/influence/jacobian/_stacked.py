@@ -54,7 +54,7 @@ class StackedParts:
         ``r``, ``c`` and ``q`` of the loss (n, b); returns (n, b).
         """
         b, p = self.along.shape
-        size, by_u, h = completed_square(r, c * self.length, q * self.columns.target)
+        size, by_u, h = completed_square(r, c * self.length, q * self.columns.target_length)
         if x.ndim == 2:
             u = (x @ self.turned.transpose(1, 0, 2).reshape(p, b * p)).reshape(-1, b, p)
         else:

@@ -153,7 +153,8 @@ def covariance_losses(
             result[:, 0, single] = np.maximum(second, 0.0)
             result[:, 1, single] = np.maximum(_over_noise(first, sigma) + second, 0.0)
         for k in others:
-            first, second = (squares * term for term in records.information(frames[k]))
+            pair = records.information(frames[k])
+            first, second = (squares * _in_units(term, blocks[k]) for term in pair)
             count = blocks[k].count(d)
             result[:, 0, k] = _squares(second, norm, count)
             result[:, 1, k] = _squares(_over_noise(first, sigma) + second, norm, count)
@@ -212,6 +213,14 @@ def noise_scales(
 
     walk = Blocks.of(batch.X, batch.y, batch.factors, width=noise.width, elements=_ELEMENTS)
     return walk.map(scales)
+
+
+def _in_units(information: FloatArray, columns: Columns) -> FloatArray:
+    """Information about a block, of which the directions are in units, the target last, but it."""
+    lengths = np.ones(information.shape[-1])
+    if columns.target:
+        lengths[-1] = columns.target_unit
+    return np.asarray(information * lengths * lengths[:, None])
 
 
 def _over_noise(information: FloatArray, noise_scale: float) -> FloatArray:

@@ -139,7 +139,7 @@ def _walk(adjoint: Adjoint, batch: RecordBatch, *, show: bool = False) -> Blocks
 def _restricted(jacobians: FloatArray, columns: Columns, n_features: int) -> FloatArray:
     """Jacobians with respect to a block of columns alone."""
     features = jacobians[:, :, :n_features]
-    if columns.constrained:
+    if columns.constrained or columns.units is not None:
         features = features @ columns.basis(n_features)
     elif columns.indices is not None:
         features = features[:, :, columns.indices]
@@ -147,7 +147,7 @@ def _restricted(jacobians: FloatArray, columns: Columns, n_features: int) -> Flo
         return jacobians
     if not columns.target:
         return features
-    return np.concatenate([features, jacobians[:, :, n_features:]], axis=2)
+    return np.concatenate([features, columns.target_unit * jacobians[:, :, n_features:]], axis=2)
 
 
 def _norms(jacobians: FloatArray, norm: Norm, count: int) -> FloatArray:

@@ -47,6 +47,9 @@ class IntegerRows:
     """
 
     def __init__(self, X: Data, fit_intercept: bool) -> None:
+        if sparse.issparse(X) and not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()  # in place
         width = int(X.shape[1]) + fit_intercept
         self._room = _MANTISSA - _log2_ceil(width)
         # Squares add up below 2^53.
@@ -85,8 +88,9 @@ class IntegerRows:
         Shapes: ``factors`` (b, K), in units of the gradient.
         """
         whole = np.rint(np.ldexp(factors, -self.shift[:, None]) / grid.unit)
-        whole[self.norms == 0.0] = 0.0
         sizes = np.linalg.norm(whole, axis=1) * self.norms
+        # Whatever floating point came to: no record adds what the bound does not hold.
+        whole[~((sizes > 0.0) & np.isfinite(sizes))] = 0.0
         beyond = sizes * (1.0 + 0.5 * _CAUTION) > grid.longest
         # Towards zero, so that norms can only fall.
         share = (1.0 - _CAUTION) * grid.longest / sizes[beyond]

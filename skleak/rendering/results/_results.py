@@ -25,6 +25,9 @@ _REMOVED, _VARIANCE = "share_removed", "prior_variance"
 _ENDS = {"value": "", "low": "_low", "high": "_high"}
 # An advantage that some attack surely reaches is mentioned from here.
 _WORTH_A_WORD = 0.01
+# Lower limits that attacks on membership are ranked by, the false positive rate of the first, and
+# from where on it counts.
+_RANKED, _AT_RATE, WORTH_A_RANK = ("tpr_at_1pct_fpr_least", "auc_least"), 0.01, 0.02
 # Attacks and bounds closer than this are equal.
 _SAME = 1e-9
 # Bounds closer than this share a curve: equal in theory, computed by different roots.
@@ -323,7 +326,8 @@ def failed_rows(audit: Any) -> pd.DataFrame:
 
     Of many games a small surplus shows: a guess that was played in them must do better too. A few
     hopeless records can ruin a mean error: an attack that comes closer than a guess to half of the
-    records has not failed.
+    records has not failed. Nor has one whose scores tell members from others, wherever its
+    threshold lies.
     """
     results = audit.results
     worse = (gained(audit)["high"] < 0.0) & ~results["attack"].isin(BASELINES)
@@ -331,6 +335,9 @@ def failed_rows(audit: Any) -> pd.DataFrame:
         guess = results[results["attack"] == "prior"].set_index("noise_scale")["success_low"]
         least = results["noise_scale"].map(guess).astype(float)
         worse &= ~(results["success_high"].astype(float) >= least)
+        if _RANKED[0] in results:
+            tpr, auc = (results[name].astype(float) for name in _RANKED)
+            worse &= ~((tpr > _AT_RATE) | (auc > 0.5))
     else:
         typical: FloatArray = np.array(
             [
@@ -362,6 +369,10 @@ def median(values: pd.Series) -> float:
 def best_rows(audit: Any) -> pd.DataFrame:
     """Return the most successful attack at every noise scale, among those that look at the model.
 
+    On membership it is the one that surely finds the most members at one false alarm in a hundred,
+    which a mean over all records hides; where none surely finds 2 %, the one of the largest area
+    under the curve, by lower limits of all attacks together.
+
     Returns: rows of the results, index ``noise_scale``, with what is ``gained`` (with ``_low`` and
     ``_high``), and ``failed``: True if even the best has, see `failed_rows`, or errs more on
     average than the best guess before the release. Where only baselines were played, the best of
@@ -374,9 +385,14 @@ def best_rows(audit: Any) -> pd.DataFrame:
         results["failed"] |= results["gained"] < 0.0
     seeing = results[~results["attack"].isin(BASELINES)]
     played = seeing if len(seeing) else results
-    by = "success" if counts_success(audit) else "gained"
-    order = played.assign(loss=-played[by]).sort_values(
-        ["failed", "loss"], kind="stable", na_position="last"
+    by = ["success"] if counts_success(audit) else ["gained"]
+    if _RANKED[0] in played:
+        tpr, auc = (played[name].astype(float).fillna(-1.0) for name in _RANKED)
+        enough = tpr.groupby(played["noise_scale"]).transform("max") >= WORTH_A_RANK
+        played = played.assign(first=tpr.where(enough, auc), second=auc)
+        by = ["first", "second", *by]
+    order = played.sort_values(
+        ["failed", *by], ascending=[True] + [False] * len(by), kind="stable", na_position="last"
     )
-    best = order.drop(columns="loss").drop_duplicates("noise_scale")
+    best = order.drop_duplicates("noise_scale").drop(columns=by[:-1])
     return best.set_index("noise_scale").sort_index()

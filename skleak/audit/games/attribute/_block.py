@@ -141,6 +141,10 @@ def encode(known: KnownGame, rows: RawRows, positions: IntArray) -> tuple[FloatA
     X, y = encoder.table(rows.table), encoder.targets(rows.y)
     tables = encoder.candidates(rows.table, known.index, known.values)
     columns = np.union1d(known.columns, changed_columns(X, tables)).astype(np.intp)
+    if not len(columns):
+        # The model sees nothing of the column.
+        unchanged = known.state.factor.coefficients
+        return np.tile(unchanged, (len(positions), len(tables), 1)), np.zeros(len(positions))
     values = np.stack([table[:, columns] for table in tables], axis=1)
     weights = ones if rows.sample_weight is None else rows.sample_weight
     batch = RecordBatch(X, y, weights, ones)

@@ -11,7 +11,6 @@ from sklearn.pipeline import Pipeline
 
 from skleak.adversary.hypotheses import (
     changed_columns,
-    check_seen,
     check_weights_known,
     last_step,
     model_parameters,
@@ -212,7 +211,6 @@ class BlocksGame(TabledGame):
         table = self._encoder.table(rows.table)
         candidates = self._encoder.candidates(rows.table, outside.index, outside.values)
         columns = changed_columns(table, candidates)
-        check_seen(columns)
         prepare_candidates(self._state, len(design.targets) * n_values)
         self._known = KnownGame(
             encoder=self._encoder,

@@ -86,6 +86,9 @@ class AttributeGame(SecretGame):
         self.subject = study(task)
         self.estimates = self.subject.numeric
         self.kind = "numeric" if self.estimates else "categorical"
+        points, shapes = self.subject.white_box.encodings_, self.subject.shapes
+        made = [points] if shapes is None else [points, shapes]
+        self.unseen = all(bool((each == each[:, :1]).all()) for each in made)
         if self.estimates and task.drawn and self.subject.white_box._shaped is not None:
             raise ValueError(
                 "`secrets='drawn'` is not played for a number where the covariance of the noise "
@@ -136,7 +139,11 @@ class AttributeGame(SecretGame):
             return
         subject, design = self.subject, self.design
         points, shapes = subject.white_box.encodings_, subject.shapes
-        places = points if shapes is not None else subject.noise.whitened(points)
+        places = points
+        if shapes is None:
+            same = (points == points[:, :1]).all(axis=2, keepdims=True)
+            places = subject.noise.whitened(points)
+            places = np.where(same, places[:, :1], places)
         rest = (design.bounds, shapes, subject.unit_eta, design.noise_scales)
         self._known = KnownBounds.of(places, subject.prior, *rest)
         seed = seed_of(entropy, 0, SAMPLE)

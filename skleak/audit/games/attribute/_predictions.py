@@ -9,16 +9,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from skleak.adversary.hypotheses import (
+    N_NODES,
     Learner,
     ignoring_mismatches,
     last_step,
+    plain_table,
     weight_argument,
 )
-from skleak.adversary.knowledge import column_names
+from skleak.adversary.knowledge import (
+    Secret,
+    column_names,
+    range_of_others,
+    take_rows,
+    with_attribute,
+)
 from skleak.attacks import BlackBoxAttributeInference, ImputationAttack, PriorAttack
 from skleak.audit.games._bounds import check_bounds
 from skleak.audit.games._game import (
@@ -43,7 +52,7 @@ from skleak.audit.tables._predictions import by_attack
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._features import is_target
 from skleak.utils._predictions import classifies, utility_of
-from skleak.utils._typing import Array, FloatArray
+from skleak.utils._typing import Array, FloatArray, IntArray
 
 # Stream of the seeds of the trainings, beside those of other games.
 _TRAINING = 21
@@ -113,6 +122,7 @@ class PredictionsGame(TabledGame):
         )
         self._fit_attacks()
         self._random = self._differs(model)
+        self.unseen = drops(task, known.secret, known.targets)
         nothing = np.full(len(known.targets), np.nan)
         noise = 0.0
         if is_private_sgd(task.estimator):
@@ -223,6 +233,45 @@ class PredictionsGame(TabledGame):
             preprocessing="in the model" if isinstance(self.task.estimator, Pipeline) else "none",
             random=self._random,
         )
+
+
+def drops(task: Task, secret: Secret, targets: IntArray) -> bool:
+    """Return True if a pipeline trains its model on the same numbers whatever a column holds.
+
+    The encoded records are compared bit by bit: those under attack with every value that they may
+    have, and all records with preprocessing that is fitted on the column in another order, or with
+    one value in the place of all.
+    """
+    pipeline = task.estimator
+    if not isinstance(pipeline, Pipeline) or len(pipeline.steps) < 2:
+        return False
+    try:
+        fitted = clone(pipeline[:-1])
+        known = plain_table(fitted.fit_transform(task.table, task.y))
+        values: Any = secret.values
+        ends = values
+        if values is None:
+            low, high = (end[targets] for end in range_of_others(secret.column))
+            values, ends = np.linspace(low, high, N_NODES), np.array([low.min(), high.max()])
+        for value in values:
+            rows = with_attribute(take_rows(task.table, targets), secret.index, value)
+            if not _same(fitted.transform(rows), known[targets]):
+                return False
+        for column in (secret.column[::-1], np.roll(secret.column, 1), *ends):
+            table = with_attribute(task.table, secret.index, column)
+            if not _same(clone(pipeline[:-1]).fit_transform(table, task.y), known):
+                return False
+    except (TypeError, ValueError):
+        return False  # what cannot be encoded otherwise is seen
+    return True
+
+
+def _same(found: Any, known: Any) -> bool:
+    """Return True if tables, sparse or dense, are equal bit by bit."""
+    found = plain_table(found)
+    if sparse.issparse(found) or sparse.issparse(known):
+        return found.shape == known.shape and abs(found - known).max() == 0.0
+    return bool(np.array_equal(found, known, equal_nan=True))
 
 
 def _uses_more(attack: Any, task: Task) -> bool:

@@ -163,6 +163,8 @@ def _columns_loss(
     rows = take_rows(state.objective.X, targets)
     tables = [plain_table(table) for table in candidates]
     columns = changed_columns(rows, tables)
+    if not len(columns):
+        return {"unit_eta": np.zeros(len(targets))}
     sums = np.stack([np.ravel(table[:, columns].sum(axis=1)) for table in tables])
     one_hot = len(columns) > 1 and bool(np.allclose(sums, 1.0))
     block = Columns(columns, constrained=one_hot)

@@ -9,12 +9,12 @@ from skleak.adversary.hypotheses import attack_weights
 from skleak.attacks import MembershipInference
 from skleak.audit.games._game import RESERVED, named_attacks, own_copy
 from skleak.audit.games.membership._subject import MembershipSubject
-from skleak.audit.tables._shadows import FEWEST_FOR_MEANS, FEWEST_RELEASES
+from skleak.audit.tables._shadows import FEWEST_FOR_LAWS, FEWEST_RELEASES
 from skleak.exceptions import AttackNotApplicableError
 
 _SCORES = ("loss", "likelihood", "modified_entropy", "gradient_norm")
-# They learn from the other releases, of which they need as many.
-_LEARNING = {"likelihood_ratio": FEWEST_RELEASES, "robust": FEWEST_FOR_MEANS}
+# They learn from the other releases.
+_LEARNING = ("likelihood_ratio", "robust")
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ def _default(subject: MembershipSubject, n_releases: int, drawn: bool) -> list[s
     exact = [] if subject.obstacle else ["exact"]
     if drawn:
         return [*exact, *(scores if subject.reference is not None else [])]
-    # The better one of the two by the number of releases.
-    learning = next((name for name, least in _LEARNING.items() if n_releases >= least), None)
-    return [*scores, *([learning] if learning else []), *exact]
+    # With few releases either may find more.
+    learning = _LEARNING if n_releases < FEWEST_FOR_LAWS else _LEARNING[:1]
+    return [*scores, *(learning if n_releases >= FEWEST_RELEASES else []), *exact]
 
 
 def _made(attack: Any, subject: MembershipSubject) -> MembershipAttack:
@@ -85,10 +85,10 @@ def _check(
             )
         return
     if made.rule in _LEARNING:
-        if drawn or n_releases < _LEARNING[made.rule]:
+        if drawn or n_releases < FEWEST_RELEASES:
             raise ValueError(
                 f"The attack {made.rule!r} learns from the other releases: it needs "
-                f"`secrets='actual'` and `n_releases` of at least {_LEARNING[made.rule]}; got "
+                f"`secrets='actual'` and `n_releases` of at least {FEWEST_RELEASES}; got "
                 f"{n_releases} with `secrets={'drawn' if drawn else 'actual'!r}`."
             )
     elif drawn and subject.reference is None and made.rule == "score":

@@ -72,7 +72,7 @@ class DrawnGames:
         cells: dict[str, Cell] = {"bounds": (success_bounds, (encodings, prior, scale, names))}
         draws = _Draws(encodings, prior, noise)
         seed = seed_of(self.entropy, k, GAMES)
-        rest = (draws, design.n_releases, design.confidence_level, seed)
+        rest = (draws, design.n_releases, design.confidence_level, len(self.attacks), seed)
         for name, attack in self.attacks.items():
             if attack is self.exact:
                 cells[name] = (play_exact, (scale, *rest))
@@ -112,7 +112,8 @@ def play_exact(
     noise_scale: float,
     draws: _Draws,
     n_releases: int,
-    confidence_level: float,
+    level: float,
+    n_attacks: int,
     seed: np.random.SeedSequence,
 ) -> Outcome:
     """Let the exact test guess, with releases of its own for every target.
@@ -145,7 +146,7 @@ def play_exact(
         "counts": counts,
         "hits": np.array(counts.sum()),
         "games": np.array(n_releases * n_targets),
-        "rates": np.array(rates(score, member, everything, confidence_level)),
+        "rates": np.array(rates(score, member, everything, level, n_attacks)),
     }
 
 
@@ -155,7 +156,8 @@ def play_models(
     preprocessing: Any,
     draws: _Draws,
     n_releases: int,
-    confidence_level: float,
+    level: float,
+    n_attacks: int,
     seed: np.random.SeedSequence,
 ) -> Outcome:
     """Let an attack guess that asks models, about targets drawn at random: hits and rates."""
@@ -171,11 +173,18 @@ def play_models(
             score = answer(attack, "decision_function", asked, n_targets)[target]
         scores.append(float(score))
     truth = np.array(members)
-    columns = (np.array(scores)[:, None], truth[:, None], np.ones((games, 1), dtype=bool))
+    found = rates(
+        np.array(scores)[:, None],
+        truth[:, None],
+        np.ones((games, 1), dtype=bool),
+        level,
+        n_attacks,
+        guesses=np.array(guesses)[:, None],
+    )
     return {
         "hits": np.array(np.sum(np.array(guesses) == truth)),
         "games": np.array(games),
-        "rates": np.array(rates(*columns, confidence_level)),
+        "rates": np.array(found),
     }
 
 
