@@ -15,7 +15,7 @@ from skleak.neural._releasing import ReleasableSGD
 from skleak.neural.gradients import Gradients
 from skleak.neural.training import Source, make_sources
 from skleak.utils._confidential import leaves_whole
-from skleak.utils._records import check_magnitudes, same_numbers, values_withheld
+from skleak.utils._records import check_magnitudes, same_numbers, values_withheld, withholding
 from skleak.utils._sklearn_compat import fit_context, validate_data
 from skleak.utils._typing import Array, FloatArray
 
@@ -35,6 +35,7 @@ class PrivateSGD(ReleasableSGD):
 
     @fit_context(prefer_skip_nested_validation=True)
     @leaves_whole
+    @withholding
     def fit(self, X: Any, y: Any) -> Self:
         """Train the model, and add up what the training reveals of every record.
 
@@ -62,6 +63,7 @@ class PrivateSGD(ReleasableSGD):
 
     @fit_context(prefer_skip_nested_validation=True)
     @leaves_whole
+    @withholding
     def _continue(self, X: Any, y: Any, classes: Any) -> Self:
         """Take the steps of one pass over the data, in expectation, after those before."""
         if not hasattr(self, "_plan"):
@@ -154,7 +156,9 @@ class PrivateSGD(ReleasableSGD):
     def _raw(self, X: Any) -> FloatArray:
         """Return the outputs of the model for records, (n, n_outputs)."""
         check_is_fitted(self)
-        return self._gradients.predict_raw(self._validated_records(X))
+        X = self._validated_records(X)
+        with values_withheld(X, None):
+            return self._gradients.predict_raw(X)
 
     def _validated_records(self, X: Any) -> Any:
         linear = self.module is None

@@ -151,6 +151,7 @@ class PrivateSGDClassifier(ClassPredictionMixin, PrivateSGD):
         loss: "Callable[..., Any] | None" = None,
         device: str = "auto",
         ledger: "str | PathLike[str] | LeakageLedger | None" = None,
+        ledger_dataset: str = "default",
         random_state: RandomState = None,
         verbose: int = 0,
     ) -> None:
@@ -177,6 +178,7 @@ class PrivateSGDClassifier(ClassPredictionMixin, PrivateSGD):
             loss=loss,
             device=device,
             ledger=ledger,
+            ledger_dataset=ledger_dataset,
             random_state=random_state,
             verbose=verbose,
         )

@@ -119,7 +119,7 @@ class Plan:
         far out the record is in the batch of all steps, for all that is known.
         """
         m = self.mechanism
-        if m.noise_multiplier == 0.0 or self.seeded:
+        if m.noise_multiplier == 0.0 or self.seeded or self.undeclared:
             return None
         lengths = 1.0 if m.sampling == "poisson" and m.sampling_rate <= 0.5 else 2.0
         mu = lengths / m.effective_noise_multiplier

@@ -296,6 +296,7 @@ def test_the_ledger_composes_mu_under_the_name_of_the_data_set(data, tmp_path):
     mu = 1.11524 / 8.0
     ledger = LeakageLedger(tmp_path / "ledger.db", max_epsilon=12.0, delta=1e-6)
     options = {"ledger": ledger, "ledger_dataset": "clinic", "noise_multiplier": 8.0}
+    options |= {"classes": [0, 1], "public": "n_samples"}
     model = _model(random_state=None, **options).fit(X, y)
     assert ledger.datasets() == ["clinic"]
     assert ledger.total("clinic").mu == pytest.approx(mu * 20**0.5, rel=1e-9)
@@ -307,7 +308,13 @@ def test_the_ledger_composes_mu_under_the_name_of_the_data_set(data, tmp_path):
     _model(random_state=None, sampling_rate=0.6, max_steps=2, **options).fit(sparse.csr_array(X), y)
     total = ledger.total("clinic")
     assert total.mu == pytest.approx(mu * (25 + 4 * 22) ** 0.5, rel=1e-9)
-    for refused in ({"random_state": 0}, {"random_state": None, "noise_multiplier": 0.5}):
+    alone = {"random_state": None}
+    for refused in (
+        {"random_state": 0},
+        alone | {"noise_multiplier": 0.5},
+        alone | {"public": ()},
+        alone | {"classes": None},
+    ):
         with pytest.raises(LeakageBudgetError):
             _model(**options | refused).fit(X, y)
     assert ledger.total("clinic").n_releases == total.n_releases == 4

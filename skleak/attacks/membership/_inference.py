@@ -27,6 +27,7 @@ from skleak.attacks.membership._rates import MembershipRates
 from skleak.attacks.membership._raw_records import RawRecords
 from skleak.utils._confidential import ConfidentialMixin, leaves_whole
 from skleak.utils._predictions import residuals
+from skleak.utils._records import withholding
 from skleak.utils._sklearn_compat import Interval, NoMetadataRequests, StrOptions, fit_context
 from skleak.utils._typing import Array, FloatArray, IntArray
 
@@ -135,6 +136,7 @@ class MembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRequests
 
     @fit_context(prefer_skip_nested_validation=False)
     @leaves_whole
+    @withholding
     def fit(
         self,
         X_candidates: Any,

@@ -18,6 +18,7 @@ from skleak.attacks.membership._raw_records import RawRecords
 from skleak.attacks.membership.shadow import ShadowPlan, ShadowTest, fit_shadow_test, known_records
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._confidential import ConfidentialMixin, leaves_whole
+from skleak.utils._records import withholding
 from skleak.utils._sklearn_compat import (
     HasMethods,
     Interval,
@@ -163,6 +164,7 @@ class LikelihoodRatioMembership(
     # Nested parameters are validated by the estimator itself.
     @fit_context(prefer_skip_nested_validation=False)
     @leaves_whole
+    @withholding
     def fit(
         self,
         X: Any,

@@ -21,6 +21,7 @@ from skleak.attacks.membership.shadow import (
     usual_likelihoods,
 )
 from skleak.utils._confidential import ConfidentialMixin, leaves_whole
+from skleak.utils._records import withholding
 from skleak.utils._sklearn_compat import (
     HasMethods,
     Interval,
@@ -156,6 +157,7 @@ class RobustMembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRe
     # Nested parameters are validated by the estimator itself.
     @fit_context(prefer_skip_nested_validation=False)
     @leaves_whole
+    @withholding
     def fit(
         self,
         X: Any,
