@@ -209,9 +209,9 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, CallbackSupportMixin, BaseEs
             store = Checkpoint(self.checkpoint, {}, identity(self, task))
         with progress.part("game"), kept_parts(store, entropy, verbose=self.verbose):
             game = self._game(task, entropy)
-        if store is not None:
-            store.fingerprint = fingerprint(self, game)
-        run = Run(game, store, entropy)
+            if store is not None:
+                store.fingerprint = fingerprint(self, game)
+            run = Run(game, store, entropy)
         try:
             run.play(n_jobs=self.n_jobs, verbose=self.verbose, task=progress)
         finally:

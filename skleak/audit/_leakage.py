@@ -31,7 +31,7 @@ class LeakageAuditor(BaseAuditor):
         other linear models are refitted for every candidate, and get noise added; all others are
         asked for predictions, without bounds (docs/theory/audits.md) but for private SGD, whose
         trade-off curve bounds guesses of values ("dp" in `bounds`). Where a stated
-        ``noise_scale`` is not what fits add, the measured noise is used, with a warning.
+        ``noise_scale`` is not what fits add, there is a warning, and no bound holds.
     attribute : str, int or None, default=None
         Sensitive column of the raw data, by name or position; "(target)" is the target of the
         model. None attacks whole records.
@@ -50,6 +50,12 @@ class LeakageAuditor(BaseAuditor):
         "drawn" redraws the secret of one record at a time from its prior ([FANO23] figure 1), where
         bounds and attacks speak of the same. "actual" attacks all records as they are, for which
         bounds hold on average over such draws. "auto" draws one of few values, where it can be.
+    releases : {"auto", "fitted", "simulated"}, default="auto"
+        "fitted" plays what the ``release()`` of a real fit in every game hands out, or its
+        coefficients: a fit for each of `n_releases` at each noise level; of drawn secrets the games
+        of a record are fewer than that, as long as there are a thousand of all records.
+        "simulated" fits once, and draws the noise that is stated, or measured where that is wrong.
+        "auto" fits where an estimator of another maker adds noise of its own.
     prior : {"marginal", "uniform", "conditional"} or array, default="marginal"
         Knowledge of the secret before the release: frequencies among the other records, none, a
         cross-fitted classifier on all else about the record, or stated probabilities. Of a quantity
@@ -114,6 +120,7 @@ class LeakageAuditor(BaseAuditor):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseAuditor._parameter_constraints,
         "secrets": [StrOptions({"auto", "actual", "drawn"})],
+        "releases": [StrOptions({"auto", "fitted", "simulated"})],
         "estimator": [HasMethods("fit")],
         "prior": [
             StrOptions({"marginal", "uniform", "conditional"}),
@@ -132,6 +139,7 @@ class LeakageAuditor(BaseAuditor):
         noise_scales: Any = None,
         n_releases: int = 100,
         secrets: Literal["auto", "actual", "drawn"] = "auto",
+        releases: Literal["auto", "fitted", "simulated"] = "auto",
         prior: "Literal['marginal', 'uniform', 'conditional'] | Array" = "marginal",
         max_advantage: float = 0.05,
         confidence_level: float = 0.95,
@@ -147,7 +155,7 @@ class LeakageAuditor(BaseAuditor):
         game = (attacks, noise_scales, n_releases, secrets, prior)
         told = (max_advantage, confidence_level, bounds, records, refit_preprocessing)
         super().__init__(estimator, *game, *told, checkpoint, n_jobs, verbose, random_state)
-        self.attribute, self.values = attribute, values
+        self.attribute, self.values, self.releases = attribute, values, releases
 
     def _outside(self, X: Any, y: Any, sample_weight: Any) -> Outside:
         if self.attribute is None:

@@ -23,6 +23,12 @@ _ORDERS = 4
 _ROUNDS, _FINER = 3, 2.0**-_LEVELS
 # Largest relative disagreement of the sides, and error of either, of a differentiable function.
 _AGREEMENT = 1e-5
+# Third differences of values at h, 2h, 4h, 8h, which leave nothing of a quadratic, and their norm.
+_THIRD, _THIRD_NORM = np.array([-8.0, 14.0, -7.0, 1.0]), 310.0**0.5
+# Differences that tell the noise of a function, of the finest steps; a jump is so many times it.
+_FINEST, _ABOVE_NOISE = 5, 10.0
+# Of the size of the values: what scatters by more is no noise, but jumps nearby.
+_LARGEST_NOISE = 1e-5
 # A step to an eighth or sixteenth changes a differentiable function by about as much.
 _VANISHING, _NOTHING = 0.2, 1e-9
 
@@ -45,27 +51,38 @@ def slopes(
     step: float,
     rounds: int = _ROUNDS,
     limits: tuple[float, float] = (-np.inf, np.inf),
+    *,
+    noisy: bool = False,
 ) -> Slopes:
     """Differentiate a function, which is defined within limits, at each record's value.
+
+    A noisy function is one that ends a search somewhere within its tolerance, such as a refit: how
+    far its values scatter is estimated, and no slope or jump below that is found.
 
     Shapes: ``x`` (n,); ``step`` is the first one, a few hundredths of what varies.
     """
     pending = np.arange(len(x))
-    found = _one_round(function, x, pending, step, limits)
+    found = _one_round(function, x, pending, step, limits, noisy=noisy)
     right, left, kinks, jumps = found.right, found.left, found.kinks, found.jumps
     for _ in range(rounds - 1):
         pending = np.flatnonzero(kinks | jumps)
         if not len(pending):
             break
         step *= _FINER
-        finer = _one_round(function, x, pending, step, limits)
+        finer = _one_round(function, x, pending, step, limits, noisy=noisy)
         right[pending], left[pending] = finer.right, finer.left
         kinks[pending], jumps[pending] = finer.kinks, finer.jumps
     return Slopes(right, left, kinks, jumps)
 
 
 def _one_round(
-    function: Function, x: FloatArray, rows: IntArray, step: float, limits: tuple[float, float]
+    function: Function,
+    x: FloatArray,
+    rows: IntArray,
+    step: float,
+    limits: tuple[float, float],
+    *,
+    noisy: bool,
 ) -> Slopes:
     """Slopes of some records from one ladder of steps."""
     x = x[rows]
@@ -78,11 +95,16 @@ def _one_round(
         gaps = (points[1:] - x)[:, :, None]  # as the numbers are, not as they should be
         right, left = values[:_LEVELS] - own, values[_LEVELS:] - own
         ups, downs = gaps[:_LEVELS], gaps[_LEVELS:]
-        noise = 4.0 * np.finfo(float).eps * np.abs(own) / steps[:, None, None]
+        size = np.nanmax(np.abs(values), axis=0, initial=0.0).max(axis=0, initial=0.0)
+        scatter = np.zeros_like(own)
+        if noisy:
+            scatter = np.fmax(_scatter(values[:_LEVELS]), _scatter(values[_LEVELS:]))
+            scatter = np.where(scatter <= _LARGEST_NOISE * size, scatter, 0.0)
+        floor = 4.0 * np.finfo(float).eps * np.abs(own) + scatter
+        noise = floor / steps[:, None, None]
         both, error = _extrapolated((right - left) / (ups - downs), noise, 4.0)
         up, up_error = _extrapolated(right / ups, noise, 2.0)
         down, down_error = _extrapolated(left / downs, noise, 2.0)
-        size = np.nanmax(np.abs(values), axis=0, initial=0.0).max(axis=0, initial=0.0)
     up_exists, down_exists = np.all(np.isfinite(up), axis=1), np.all(np.isfinite(down), axis=1)
     up, down = np.nan_to_num(up), np.nan_to_num(down)
     # Each encoded column by itself: they may be in units far apart.
@@ -95,7 +117,8 @@ def _one_round(
     smooth &= up_exists & down_exists
     result = np.where(smooth[:, None], np.nan_to_num(both), up)
     other = np.where(smooth[:, None], result, down)
-    jumps = _jump(right, size) | _jump(left, size)
+    least = np.fmax(_NOTHING * size, _ABOVE_NOISE * scatter)
+    jumps = _jump(right, least) | _jump(left, least)
     return Slopes(result, other, ~smooth, jumps | ~(up_exists | down_exists))
 
 
@@ -121,11 +144,20 @@ def _extrapolated(
     return np.where(np.isfinite(least), best, np.nan), least
 
 
-def _jump(changes: FloatArray, size: FloatArray) -> BoolArray:
-    """Mask of the records where changes (levels, b, k) do not vanish with the step, (b,)."""
+def _scatter(values: FloatArray) -> FloatArray:
+    """Noise (b, k) of values (levels, b, k) to one side, where a function that jumps is smooth."""
+    differences = [
+        np.tensordot(_THIRD, values[[k, k - 1, k - 2, k - 3]], axes=1)
+        for k in range(len(values) - _FINEST, len(values))
+    ]
+    return np.asarray(np.max(np.abs(differences), axis=0) / _THIRD_NORM)
+
+
+def _jump(changes: FloatArray, least: FloatArray) -> BoolArray:
+    """Mask of the records where changes (levels, b, k) above the least do not vanish, (b,)."""
     last, larger = np.abs(changes[-1]), np.abs(changes[-5:-3]).max(axis=0)
     with np.errstate(invalid="ignore"):
-        left = (last > _VANISHING * larger) & (last > _NOTHING * size)
+        left = (last > _VANISHING * larger) & (last > least)
     return np.any(left, axis=1)
 
 

@@ -105,7 +105,7 @@ class Refits:
             return Refits(self.data, self.rows[which])._with_numbers([column], [numbers])
 
         x = column.floats[self.rows]
-        return slopes(parameters, x, STEP * column.sd, _ROUNDS)
+        return slopes(parameters, x, STEP * column.sd, _ROUNDS, noisy=True)
 
     def _with_numbers(
         self, parts: Sequence[RawColumn], numbers: Sequence[FloatArray]
@@ -137,7 +137,8 @@ class Refits:
 
             limits = (-np.inf if state.objective.loss.quadratic else 0.0, np.inf)
             step = STEP * target.sd
-            found = slopes(parameters, target.y[self.rows], step, _ROUNDS, limits)
+            y = target.y[self.rows]
+            found = slopes(parameters, y, step, _ROUNDS, limits, noisy=True)
             sides = (worst_of(state, side[:, :, None]).loss for side in (found.right, found.left))
             loss = np.where(found.jumps, np.inf, np.fmax(*sides))
             kinks, jumps = found.kinks & ~found.jumps, found.jumps

@@ -21,8 +21,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from skleak.attacks.membership._base import MembershipAttack
 from skleak.attacks.membership._inference import MembershipInference
-from skleak.attacks.membership._rates import MembershipRates
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 
@@ -273,7 +273,7 @@ def test_curves_and_rates(rng):
 
 
 def test_the_rate_asked_for_may_lie_on_a_straight_line():
-    class Given(MembershipRates):
+    class Given(MembershipAttack):
         def decision_function(self, released):
             return released
 

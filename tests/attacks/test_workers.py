@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from joblib import Parallel, delayed, parallel_config
 from sklearn.base import clone
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LinearRegression, Ridge
 
 from skleak.attacks import (
     BlackBoxAttributeInference,
@@ -98,3 +98,11 @@ def test_worker_processes(make_table, make_pipe, rng):
         np.testing.assert_array_equal(guesses, attack.predict_each(released))
     np.testing.assert_array_equal(together.encodings_, alone.encodings_)
     np.testing.assert_array_equal(anew_together.encodings_, anew.encodings_)
+
+
+def test_refits_of_many_records_are_made_one_after_the_other(monkeypatch, rng):
+    """Where blocks of records may have threads: whoever fits may do anything, and joblib is one."""
+    monkeypatch.setattr("skleak.utils.blocks._threads._blas_threads", lambda: 2)
+    X = np.column_stack([rng.integers(0, 2, 600), rng.normal(size=600)]).astype(float)
+    attack = WhiteBoxAttributeInference(LinearRegression(), 0).fit(X, X.sum(axis=1))
+    assert attack.encodings_.shape == (600, 2, 3)

@@ -241,7 +241,7 @@ def test_whether_membership_of_a_person_shows():
 def test_a_failed_mechanism_is_told_first(make_audit):
     checks = pd.DataFrame(
         {"noise_scale": [1e-3], "n_releases": [100], "check": ["spread"], "statistic": [0.5]}
-    ).assign(p_value=1e-9, passed=False)
+    ).assign(p_value=1e-9, passed=False, level=1e-6, smallest_fault=0.6)
     report = make_audit()
     (summary, *_) = facts(replace(report, checks=checks))
     assert summary["decision"]["status"] == "invalid"
@@ -256,7 +256,7 @@ def test_nothing_is_bounded_where_the_mechanism_failed(audits_of_people):
         failed = fine.checks.assign(passed=False)
         if failed.empty:
             failed = pd.DataFrame({"noise_scale": [0.1], "check": "spread", "passed": False})
-            failed = failed.assign(n_releases=3, statistic=2.0, p_value=1e-9)
+            failed = failed.assign(n_releases=3, statistic=2.0, p_value=1e-9, level=1e-6)
         report = replace(fine, checks=failed)
         report = replace(report, findings=findings(report))
         assert "oes not" not in advice(facts(report)[0]["decision"])

@@ -1,24 +1,30 @@
 """Estimators that do not add the noise they state are found; those that do are not accused."""
 
+import inspect
 import warnings
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import pytest
 from helpers import mostly_slow
 from sklearn.base import clone
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from skleak.adversary.hypotheses._encodings import model_parameters
-from skleak.audit import LeakageAuditor
+from skleak.audit import LeakageAuditor, MembershipAuditor
+from skleak.audit.noise._checks import fits_needed
 from skleak.audit.noise._mechanism import measured_noise
-from skleak.exceptions import PrivacyLeakWarning
+from skleak.cli import main
+from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
-from skleak.metrics._verdict import EXCEEDED
+from skleak.metrics import CONSISTENT, EXCEEDED
 
 
 class Planted(PrivateLinearRegression):
@@ -185,12 +191,14 @@ def test_faults_are_reported_and_exceed_the_bound(estimator, secrets, rng):
     X, y = make_data(rng)
     X[:, 0] -= X[:, 0].mean()
     X[:, 0] = X[:, 0] > 0
-    options = {"n_releases": 60, "secrets": secrets, "prior": "uniform"}
+    options = {"n_releases": 400, "secrets": secrets, "prior": "uniform", "noise_scales": 0.12}
+    options["releases"] = "simulated"
     with pytest.warns(PrivacyLeakWarning, match="does not add the noise that it states"):
-        auditor = audit(estimator(), X, y, noise_scales=0.03, **options)
+        auditor = audit(estimator(), X, y, **options)
     table = auditor.results_.set_index("attack")
     # The bound is for the noise that is stated: what an honest estimator is held to.
-    honest = audit(PrivateLinearRegression(), X, y, noise_scales=0.03, **options)
+    options["confidence_level"] = 1.0 - 1e-6  # no luck of a seed
+    honest = audit(PrivateLinearRegression(), X, y, **options)
     np.testing.assert_allclose(auditor.results_["bayes"], honest.results_["bayes"], rtol=1e-9)
     judged = honest.results_[~honest.results_["attack"].isin(["prior", "imputation"])]
     assert set(judged["verdict"]) == {"consistent with the bound"}
@@ -250,14 +258,215 @@ def test_one_sentence_where_all_is_well(rng):
     assert list(report.checks["check"].unique()) == [
         "mean",
         "spread",
+        "directions",
         "missing",
         "replayed",
         "covariance",
         "shape",
+        "shape_by_parameter",
         "hypotheses",
     ]
     for text in (report.to_text(), report.to_html(), report.to_json()):
         assert "The estimator adds the noise that it states" in " ".join(text.split())
+
+
+class Released(PrivateLinearRegression):
+    """Its coefficients are noisy, and what it hands out is not."""
+
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        scale = self.noise_scale
+        self._quiet = clone(self).set_params(noise_scale=0.0)
+        if scale > 0.0:
+            PrivateLinearRegression.fit(self._quiet, X, y, sample_weight)
+        return self
+
+    def release(self, *, require_guarantee=False):
+        if self.noise_scale == 0.0:
+            return super().release()
+        return PrivateLinearRegression.release(self._quiet)
+
+
+class Another(LinearRegression):
+    """A private estimator of another maker: normal noise, and a fault on its first coefficient."""
+
+    def __init__(self, noise_scale=0.0, fault="none", random_state=None):
+        super().__init__()
+        self.noise_scale, self.fault, self.random_state = noise_scale, fault, random_state
+
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        generator = np.random.default_rng(self.random_state)
+        noise = generator.normal(size=self.coef_.size + 1)
+        if self.fault == "tenth":
+            noise[0] *= 0.1
+        elif self.fault == "coin":
+            noise[0] = np.sign(noise[0])
+        elif self.fault == "some":
+            noise[0] *= 0.1 if generator.random() < 0.5 else np.sqrt(1.99)
+        elif self.fault == "same":
+            noise[0] = noise[1]
+        self.coef_ = self.coef_ + self.noise_scale * noise[:-1]
+        self.intercept_ = self.intercept_ + self.noise_scale * noise[-1]
+        return self
+
+
+def wide_data(rng, n=200, d=60):
+    X = rng.normal(size=(n, d))
+    X[:, 0] = rng.integers(0, 2, n)
+    return X, X @ rng.normal(size=d) + rng.normal(size=n)
+
+
+@pytest.mark.parametrize(
+    ("fault", "checks"),
+    mostly_slow(
+        [
+            ("tenth", {"spread"}),
+            ("coin", {"shape_by_parameter"}),
+            ("some", {"shape_by_parameter"}),
+            ("same", {"covariance"}),
+            ("none", set()),
+        ],
+        0,
+        1,
+    ),
+)
+def test_faults_of_the_secrets_coefficient_are_found_among_many(fault, checks, rng):
+    """Sixty-one parameters, of which one is what tells the secret."""
+    X, y = wide_data(rng)
+    auditor = LeakageAuditor(
+        Another(fault=fault), 0, attacks=["white_box"], noise_scales=0.5, n_releases=20,
+        secrets="actual", records=range(4), bounds="bayes",
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        report = auditor.fit(X, y).report_
+    failed = set(report.checks["check"][~report.checks["passed"]])
+    assert bool(checks) == bool(failed)
+    assert checks <= failed
+    assert set(report.checks["n_releases"]) == {fits_needed(61, 4)}
+    assert report.settings["releases"] == "fitted"
+    faults = report.checks.set_index("check")["smallest_fault"]
+    assert faults["spread"] >= 0.5
+    assert faults["covariance"] <= 0.75
+    assert faults["shape_by_parameter"] <= 0.5
+    if not failed:
+        assert "Found 99 times in 100, and larger faults more often: " in " ".join(report.findings)
+
+
+@pytest.mark.slow
+def test_the_command_line_fails_where_the_noise_is_not_as_stated(tmp_path, rng, monkeypatch):
+    X, y = wide_data(rng)
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])]).assign(y=y)
+    frame["x0"] = frame["x0"].astype(int)
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    lines = [
+        "import numpy as np",
+        "from sklearn.linear_model import LinearRegression",
+        inspect.getsource(Another),
+        *(f"def {name}(): return Another(fault={name!r})" for name in ("none", "tenth", "coin")),
+    ]
+    (tmp_path / "anothers.py").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    options = [
+        *("audit", str(tmp_path / "data.csv"), "--target", "y", "--sensitive", "x0"),
+        *("--noise-scale", "30", "--max-records", "5", "--n-releases", "20", "--quiet"),
+        *("--fail-above", "0.9", "--out", str(tmp_path / "audit.json")),
+    ]
+    assert main([*options, "--model", "anothers:none"]) == 0
+    for fault in ("tenth", "coin"):
+        assert main([*options, "--model", f"anothers:{fault}"]) == 3
+
+
+def test_what_is_released_is_what_is_compared_and_attacked(rng):
+    """Whose coefficients are noisy, and whose release is not."""
+    X, y = make_data(rng)
+    with pytest.warns(PrivacyLeakWarning, match="does not add the noise"):
+        auditor = audit(Released(), X, y, noise_scales=2.0, n_releases=3, prior="uniform")
+    found = auditor.report_.checks
+    assert {"missing", "replayed"} <= set(found["check"][~found["passed"]])
+    played = auditor.results_.set_index("attack").loc["white_box"]
+    assert played["success"] == 1.0
+    assert played["n_games"] == 3 * 30
+    with pytest.warns(PrivacyLeakWarning, match="does not add the noise"):
+        members = MembershipAuditor(
+            Released(), attacks="exact", noise_scales=2.0, n_releases=4, random_state=0
+        ).fit(X, y)
+    # Its distance is that of what is handed out.
+    off = members.report_.checks
+    assert not off["passed"].all()
+
+
+@pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"]))
+def test_real_fits_of_honest_estimators_keep_the_bound(secrets, rng):
+    """Ours, fitted anew in every game, does as well as the exact channel says, and no better."""
+    X, y = make_data(rng)
+    options = {"noise_scales": 0.3, "prior": "uniform", "secrets": secrets, "n_releases": 40}
+    options |= {"confidence_level": 1.0 - 1e-6}
+    fitted = audit(PrivateLinearRegression(), X, y, releases="fitted", **options)
+    assert fitted.report_.settings["releases"] == "fitted"
+    own = fitted.results_.set_index("attack").loc["white_box"]
+    assert own["verdict"] == CONSISTENT
+    if secrets == "drawn":
+        # At the sixth standard error of games that are independent.
+        assert fitted.report_.settings["n_fitted"] == 34
+        assert own["n_games"] == 34 * 30
+        assert abs(own["success"] - own["bayes"]) < 6.0 * np.sqrt(0.25 / own["n_games"])
+        assert fitted.records_["success_white_box"].between(0.0, 1.0).all()
+    simulated = audit(PrivateLinearRegression(), X, y, **options)
+    assert simulated.report_.settings["releases"] == "simulated"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attribute", [1, None, "(target)"])
+def test_real_fits_are_played_for_numbers_records_and_targets(attribute, rng):
+    X, y = make_data(rng)
+    for secrets in ("actual", "drawn") if attribute is not None else ("actual",):
+        attacks = "default" if attribute is None else ["prior", "white_box"]
+        auditor = LeakageAuditor(
+            PrivateLinearRegression(0.05), attribute, attacks=attacks, n_releases=3,
+            secrets=secrets, releases="fitted", confidence_level=1.0 - 1e-6, bounds="bayes",
+        ).fit(X, y)  # fmt: skip
+        assert auditor.report_.settings["releases"] == "fitted"
+        assert EXCEEDED not in set(auditor.results_["verdict"])
+        played = auditor.results_["n_games"].to_numpy()
+        assert (played == 3 * 30).all()
+
+
+@pytest.mark.slow
+def test_real_fits_of_pipelines_whose_preprocessing_is_refitted(rng):
+    X, y = make_data(rng)
+    pipeline = make_pipeline(StandardScaler(), PrivateLinearRegression(0.3))
+    auditor = audit(
+        pipeline, X, y, releases="fitted", refit_preprocessing=True, noise_scales=0.3,
+        confidence_level=1.0 - 1e-6, prior="uniform",
+    )  # fmt: skip
+    own = auditor.results_.set_index("attack").loc["white_box"]
+    assert own["verdict"] == CONSISTENT
+    assert abs(own["success"] - own["bayes"]) < 6.0 * np.sqrt(0.25 / own["n_games"])
+
+
+@pytest.mark.slow
+def test_fits_do_not_depend_on_the_number_of_jobs_or_on_an_interruption(tmp_path, rng):
+    X, y = make_data(rng)
+    options = {"noise_scales": 0.3, "n_releases": 3, "random_state": 1}
+    first = LeakageAuditor(Planted(), 0, **options).fit(X, y)
+    second = LeakageAuditor(Planted(), 0, n_jobs=2, **options).fit(X, y)
+    pd.testing.assert_frame_equal(first.results_, second.results_)
+    pd.testing.assert_frame_equal(first.report_.checks, second.report_.checks)
+    kept = LeakageAuditor(Planted(), 0, checkpoint=tmp_path / "audit.npz", **options)
+    kept.fit(X, y)
+    again = clone(kept).fit(X, y)
+    pd.testing.assert_frame_equal(kept.results_, again.results_)
+
+
+def test_real_fits_need_noise_of_the_estimator(rng):
+    X, y = make_data(rng)
+    with pytest.raises(AttackNotApplicableError, match="which has no `noise_scale`"):
+        LeakageAuditor(Ridge(), 0, releases="fitted").fit(X, y)
+    auditor = LeakageAuditor(Ridge(), 0, noise_scales=0.3, n_releases=2).fit(X, y)
+    assert auditor.report_.settings["releases"] == "simulated"
+    assert auditor.report_.checks.empty
 
 
 def test_the_shared_draw_is_played(rng):

@@ -1,6 +1,9 @@
 """Parts of an audit of membership, each against brute force."""
 
+from types import SimpleNamespace
+
 import numpy as np
+import pandas as pd
 import pytest
 from helpers import mostly_slow
 from scipy import stats
@@ -30,6 +33,7 @@ from skleak.linear_model import (
     PrivatePoissonRegressor,
 )
 from skleak.metrics import Interval
+from skleak.rendering.results import best_rows, failed_rows
 from skleak.utils.geometry._pairs import pair_success
 
 MODELS = [PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegressor]
@@ -480,3 +484,48 @@ def test_the_better_attack_of_few_and_of_many_releases(rng):
     assert auditor.results_["success"].between(0.0, 1.0).all()
     with pytest.raises(ValueError, match=r"'robust' learns from the other.*at least 3; got 2"):
         auditor.set_params(n_releases=2, attacks="robust").fit(X, y)
+
+
+def ranked(rows):
+    """Results of an audit of membership, and what reports derive from them."""
+    names = ["noise_scale", "attack", "success", "tpr_at_1pct_fpr_least", "auc_least"]
+    table = pd.DataFrame(rows, columns=names)
+    half = 0.1 * (table["success"] < 1.0)
+    table = table.assign(
+        success_low=table["success"] - half, success_high=table["success"] + half, baseline=0.5
+    )
+    for end in ("", "_low", "_high"):
+        table[f"advantage{end}"] = 2.0 * table[f"success{end}"] - 1.0
+    return SimpleNamespace(kind="membership", results=table, settings={})
+
+
+def test_the_best_attack_surely_finds_the_most_members():
+    """By members found where that is sure, else by the area; not by the share of right guesses."""
+    found = best_rows(
+        ranked(
+            [
+                (0.0, "loss", 0.7, 0.0, 0.7),
+                (0.0, "likelihood_ratio", 0.55, 0.03, 0.5),
+                (1.0, "loss", 0.7, 0.0, 0.55),
+                (1.0, "likelihood_ratio", 0.55, 0.019, 0.6),
+                (2.0, "guesses", 0.9, np.nan, np.nan),
+                (2.0, "loss", 0.5, 0.0, 0.4),
+                # Of equal ones the one that is right more often.
+                (3.0, "exact", 0.9, 1.0, 1.0),
+                (3.0, "loss", 0.95, 1.0, 1.0),
+            ]
+        )
+    )
+    expected = ["likelihood_ratio", "likelihood_ratio", "loss", "loss"]
+    assert found["attack"].tolist() == expected
+    assert not {"first", "second"} & set(found.columns)
+
+
+def test_an_attack_that_finds_members_has_not_failed():
+    """A bad threshold makes guesses worse than none; its scores may tell members all the same."""
+    rows = [(0.0, "loss", 0.3, 0.0, 0.45), (0.0, "robust", 0.3, 0.05, 0.45)]
+    audit = ranked([*rows, (0.0, "likelihood_ratio", 0.3, 0.0, 0.55)])
+    assert failed_rows(audit)["attack"].tolist() == ["loss"]
+    best = best_rows(audit).iloc[0]
+    assert best["attack"] == "robust"
+    assert not best["failed"]

@@ -6,10 +6,11 @@ from helpers import mostly_slow
 from scipy import integrate, optimize, stats
 
 from skleak.audit.noise._checks import (
+    LEVEL,
     _shape,
     _tail,
     _with_drawn_moments,
-    check_noise,
+    check_draws,
 )
 
 SHAPES = [(100, 5), (100, 2), (100, 1), (10, 60), (10, 785), (3, 4)]
@@ -73,27 +74,30 @@ def a_subspace(rng, n, p):
     return np.sqrt(p / k) * rng.normal(size=(n, k)) @ axes
 
 
-def failed(rng, draws):
-    return {check.name for check in check_noise(draws, rng) if not check.passed}
+def failed(rng, draws, directions=None, level=LEVEL):
+    checks = check_draws(draws, rng, directions, level)
+    return {check.name for check in checks if not check.passed}
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_sound_noise_passes(shape, rng):
     for _ in range(20):
-        assert not failed(rng, standard(rng, *shape))
+        assert not failed(rng, standard(rng, *shape), level=1e-8)
 
 
 def test_noise_on_a_grid_passes(rng):
     for _ in range(20):
         draws = standard(rng, 100, 5)
-        assert not failed(rng, np.rint(draws * 2.0**30) / 2.0**30)
+        assert not failed(rng, np.rint(draws * 2.0**30) / 2.0**30, level=1e-8)
 
 
 @pytest.mark.slow
-def test_none_of_many_sound_mechanisms_is_accused(rng):
-    for shape in SHAPES:
-        for _ in range(1000):
-            assert not failed(rng, standard(rng, *shape))
+def test_few_of_many_sound_mechanisms_are_accused(rng):
+    """No more than the level explains, along directions too, at any size."""
+    for n, p in SHAPES:
+        directions = np.linalg.qr(rng.normal(size=(p, p)))[0]
+        accused = sum(bool(failed(rng, standard(rng, n, p), directions)) for _ in range(1000))
+        assert accused <= stats.binom.isf(1e-6, 1000, LEVEL)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +128,7 @@ def test_noise_in_a_subspace_is_found_where_releases_span_more(rng):
 @pytest.mark.parametrize(
     "fault, names",
     [
-        (laplace, {"shape"}),
+        (laplace, {"shape", "shape_by_parameter"}),
         (uniform, {"shape"}),
         (forgotten, {"missing", "spread"}),
         (half, {"spread"}),
@@ -134,14 +138,16 @@ def test_noise_in_a_subspace_is_found_where_releases_span_more(rng):
 )
 def test_a_fault_is_not_taken_for_another(fault, names, rng):
     for _ in range(5):
-        assert failed(rng, fault(rng, 100, 6)) == names
+        found = failed(rng, fault(rng, 100, 6))
+        # Of one parameter alone another shape shows in some of the times.
+        assert names - {"shape_by_parameter"} <= found <= names
 
 
 @pytest.mark.slow
 def test_p_values_are_no_smaller_than_uniform_ones(rng):
     """Where a p-value is a bound, small ones are rarer than their size says."""
     found = [
-        [check.p_value for check in check_noise(standard(rng, 12, 3), rng)] for _ in range(2000)
+        [check.p_value for check in check_draws(standard(rng, 12, 3), rng)] for _ in range(2000)
     ]
     for level in (0.5, 0.1, 0.02):
         share = np.mean(np.array(found) <= level, axis=0)

@@ -158,3 +158,34 @@ def test_points_that_are_no_curve():
         curve_advantage([0.0, 1.0], [1.0, 0.0], 2, reference=([0.0, 1.0], [2.0, 0.0]))
     with pytest.raises(ValueError, match="between"):
         curve_advantage([0.0, 1.0], [1.0, 0.0], 2, between="spline")
+
+
+def test_the_smallest_of_several_curves_is_no_convex_one(rng):
+    """Points of one curve are never below the truth; of a minimum of curves they are refused."""
+    grid = np.unique(np.r_[0.0, np.logspace(-6, 0, 150), 1.0 - np.logspace(-6, 0, 150)])
+    kept = 0
+    for _ in range(30):
+        shifts = rng.uniform(0.2, 3.0, size=rng.integers(1, 3))
+        slopes, deltas = rng.uniform(0.1, 3.0, size=2), rng.uniform(0.0, 0.1, size=2)
+
+        def curve(alpha, shifts=shifts, slopes=slopes, deltas=deltas):
+            values = [ndtr(ndtri(1.0 - alpha) - shift) for shift in shifts]
+            if len(shifts) > 1:
+                for e, d in zip(slopes, deltas, strict=True):
+                    values.append(
+                        np.maximum(1.0 - d - np.exp(e) * alpha, np.exp(-e) * (1 - d - alpha))
+                    )
+            return np.maximum(np.min(values, axis=0), 0.0)
+
+        alpha, prior = np.linspace(0.0, 1.0, rng.integers(5, 60)), rng.dirichlet(np.ones(3))
+        beta = curve(alpha)
+        chords = np.diff(beta) / np.diff(alpha)
+        if np.any(np.diff(chords) < -1e-6):
+            with pytest.raises(ValueError, match="one convex curve"):
+                curve_advantage(alpha, beta, prior)
+            continue
+        kept += len(shifts) == 1
+        if len(shifts) == 1:
+            truth = curve_advantage(grid, curve(grid), prior, between="linear")
+            assert curve_advantage(alpha, beta, prior) >= truth - 1e-7
+    assert kept > 5

@@ -5,6 +5,7 @@ more. Releases of one audit teach each other's thresholds: an interval that take
 independent misses the truth twice as often as it says, or more.
 """
 
+import warnings
 from dataclasses import replace
 from functools import cache
 
@@ -12,11 +13,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import scale
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -28,8 +28,8 @@ from skleak.audit.tables._membership import membership_results
 
 pytestmark = pytest.mark.slow
 
-N_POOL = 480
-SIZES = (3, 4, 6, 8, 12, 16)
+N_POOL = 240
+SIZES = (3, 5, 8, 15)
 # Audits of each size and problem whose intervals are looked at; the truth is of all in the pool.
 N_AUDITS = 10
 RULES = {"loss": "score", "robust": "robust", "likelihood_ratio": "likelihood_ratio"}
@@ -51,10 +51,8 @@ PROBLEMS = {
     "shallow tree": (DecisionTreeClassifier(max_depth=3), lambda: sample(load_breast_cancer, 60)),
     "regression tree": (DecisionTreeRegressor(max_depth=3), lambda: sample(load_diabetes, 60)),
     "logistic": (LogisticRegression(), lambda: sample(load_breast_cancer, 60)),
-    "naive Bayes": (GaussianNB(), lambda: sample(load_wine, 60)),
     "noise labels": (KNeighborsClassifier(3), noise_labels),
     "ridge": (Ridge(), lambda: sample(load_diabetes, 50)),
-    "neighbors": (KNeighborsRegressor(2), lambda: sample(load_diabetes, 50)),
     "nothing": (LogisticRegression(C=1e-4), noise_labels),
     "discriminant": (
         LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.1),
@@ -71,10 +69,14 @@ def releases(problem):
     task = Task(estimator=model, table=X, y=y, attacks=list(RULES), n_releases=N_POOL, prior=0.5)
     game = membership_game(task)
     game.prepare([3])
-    return game.design, [function(*known) for function, known in game.cells().values()]
+    with warnings.catch_warnings():
+        # Small training sets lack classes.
+        warnings.simplefilter("ignore")
+        return game.design, [function(*known) for function, known in game.cells().values()]
 
 
-def audits(problem, attack, n):
+@cache
+def audits(problem, attack, n, wider=True):
     """Results of audits of n releases each, as the auditor reports them."""
     design, outcomes = releases(problem)
     place = list(RULES).index(attack)
@@ -89,12 +91,12 @@ def audits(problem, attack, n):
     return pd.concat(found, ignore_index=True)
 
 
-def misses(attack, sizes, column):
+def misses(attack, sizes, column, wider=True):
     """Audits whose interval of a column misses its mean over all audits, and their number."""
     missed = []
     for problem in PROBLEMS:
         for n in sizes:
-            table = audits(problem, attack, n)
+            table = audits(problem, attack, n, wider)
             truth = table[column].mean()
             low, high = (table[f"{column}_{end}"] for end in ("low", "high"))
             missed.append((low > truth) | (high < truth))
@@ -110,7 +112,7 @@ def _without_rates(monkeypatch):
 
 @pytest.mark.parametrize("column", ["success", "auc"])
 @pytest.mark.parametrize(
-    ("attack", "sizes"), [("loss", SIZES), ("robust", SIZES), ("likelihood_ratio", (3, 6))]
+    ("attack", "sizes"), [("loss", SIZES), ("robust", SIZES), ("likelihood_ratio", (3, 5))]
 )
 def test_intervals_hold_what_further_audits_find(attack, sizes, column):
     n_missed, n_audits = misses(attack, sizes, column)
@@ -122,5 +124,5 @@ def test_intervals_hold_what_further_audits_find(attack, sizes, column):
 def test_releases_that_teach_each_other_are_not_independent(attack, monkeypatch):
     """The interval that takes their shares for independent misses far more often than it says."""
     monkeypatch.setattr(_membership, "_wider", lambda shares, pseudo: shares)
-    n_missed, n_audits = misses(attack, SIZES, "success")
-    assert stats.binom.sf(n_missed - 1, n_audits, 0.05) < 1e-6
+    n_missed, n_audits = misses(attack, SIZES, "success", wider=False)
+    assert stats.binom.sf(n_missed - 1, n_audits, 0.05) < 1e-3

@@ -55,7 +55,7 @@ def refit_encodings(
             return np.concatenate(parts)
 
         blocks = row_blocks(len(targets), 1, _BLOCK)
-        return stacked("encodings", len(targets), blocks, refit)
+        return stacked("encodings", len(targets), blocks, refit, threads=False)
 
 
 def _refit_chunk(

@@ -18,7 +18,7 @@ from skleak.adversary.hypotheses import (
     warn_of_mismatch,
 )
 from skleak.adversary.membership import removal_obstacle
-from skleak.attacks.membership._rates import check_rate
+from skleak.attacks.membership._base import check_rate
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.removal import removal_steps
 from skleak.influence.state import FitState, alone_in_class

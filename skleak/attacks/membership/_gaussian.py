@@ -10,8 +10,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary.membership import as_membership
+from skleak.attacks.membership._base import check_positions, check_rate, check_responses
 from skleak.attacks.membership._gaussian_rates import leverages, member_power, member_rates
-from skleak.attacks.membership._rates import check_positions, check_rate, check_responses
 from skleak.bounds import information_projection_advantage, membership_lower_bound_exponential
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._confidential import ConfidentialMixin, leaves_whole

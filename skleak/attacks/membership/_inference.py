@@ -23,16 +23,15 @@ from skleak.adversary.membership import (
     regression_scores,
     released_models,
 )
-from skleak.attacks.membership._rates import MembershipRates
-from skleak.attacks.membership._raw_records import RawRecords
-from skleak.utils._confidential import ConfidentialMixin, leaves_whole
+from skleak.attacks.membership._base import MembershipAttack
+from skleak.utils._confidential import leaves_whole
 from skleak.utils._predictions import residuals
 from skleak.utils._records import withholding
-from skleak.utils._sklearn_compat import Interval, NoMetadataRequests, StrOptions, fit_context
-from skleak.utils._typing import Array, FloatArray, IntArray
+from skleak.utils._sklearn_compat import Interval, StrOptions, fit_context
+from skleak.utils._typing import Array, FloatArray
 
 
-class MembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRequests, RawRecords):
+class MembershipInference(MembershipAttack):
     """Guess which candidate records a model was trained on, from how well it fits each of them.
 
     Models fit what they were trained on better than fresh records. The attack asks the model
@@ -275,23 +274,7 @@ class MembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRequests
             )
         return calibrated_threshold(self._scores(model, self._reference), self.prior)
 
-    def predict(self, released: Any) -> IntArray:
-        """Guess which candidates the model was trained on.
-
-        Parameters
-        ----------
-        released : estimator, pipeline, or list of them
-            Fitted or released models under attack.
-
-        Returns
-        -------
-        ndarray of int of shape (n_candidates,) or (n_models, n_candidates)
-            1 for a member, 0 for a non-member.
-
-        Raises
-        ------
-        ValueError
-            As of `decision_function` and `decision_threshold`.
-        """
-        thresholds = np.asarray(self.decision_threshold(released))
-        return (self.decision_function(released) >= thresholds[..., None]).astype(np.intp)
+    def _compared(self, released: Any) -> tuple[FloatArray, FloatArray, bool]:
+        thresholds = self.decision_threshold(released)
+        scores = np.atleast_2d(self.decision_function(released))
+        return scores, np.atleast_1d(thresholds), np.ndim(thresholds) == 0

@@ -2,36 +2,25 @@
 
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy import sparse
 from scipy.special import expit, logit
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.adversary.hypotheses import check_weights_known, last_step, weights_of_both
-from skleak.adversary.knowledge import as_column, as_table, remember_columns, resolve_records
+from skleak.adversary.hypotheses import last_step, weights_of_both
+from skleak.adversary.knowledge import as_column, as_table, resolve_records
 from skleak.adversary.membership import removal_obstacle
+from skleak.attacks.membership._base import ReferenceAttack
 from skleak.attacks.membership._exact import ExactRates, ExactTest, fit_exact_test
-from skleak.attacks.membership._rates import MembershipRates
-from skleak.attacks.membership._raw_records import RawRecords
-from skleak.attacks.membership.shadow import ShadowPlan, ShadowTest, fit_shadow_test, known_records
+from skleak.attacks.membership.shadow import ShadowPlan, ShadowTest, fit_shadow_test
 from skleak.exceptions import AttackNotApplicableError
-from skleak.utils._confidential import ConfidentialMixin, leaves_whole
-from skleak.utils._records import withholding
-from skleak.utils._sklearn_compat import (
-    HasMethods,
-    Interval,
-    NoMetadataRequests,
-    StrOptions,
-    fit_context,
-)
+from skleak.utils._sklearn_compat import HasMethods, Interval, StrOptions
 from skleak.utils._typing import FloatArray, IntArray, RandomState
 
 
-class LikelihoodRatioMembership(
-    ExactRates, MembershipRates, ConfidentialMixin, NoMetadataRequests, RawRecords
-):
+class LikelihoodRatioMembership(ExactRates, ReferenceAttack):
     """Test membership by the likelihood of the model with the record and without it.
 
     The likelihood ratio is the most powerful test (Neyman and Pearson). It is known in closed form
@@ -161,74 +150,23 @@ class LikelihoodRatioMembership(
         self.verbose = verbose
         self.random_state = random_state
 
-    # Nested parameters are validated by the estimator itself.
-    @fit_context(prefer_skip_nested_validation=False)
-    @leaves_whole
-    @withholding
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        X_reference: Any = None,
-        y_reference: Any = None,
-        *,
-        sample_weight: Any = None,
-        reference_sample_weight: Any = None,
-    ) -> Self:
-        """Learn the laws of releases with and without each target.
-
-        Parameters
-        ----------
-        X : array-like, DataFrame or sparse matrix of shape (n, n_columns)
-            Exact: the raw training records, the targets among them. Shadow models: candidates,
-            each of which may or may not be a member.
-        y : array-like of shape (n,)
-            Their true targets or labels.
-        X_reference, y_reference : array-like of shape (m, n_columns) and (m,), default=None
-            Raw records of the population other than the candidates, and their targets, for shadow
-            models. They may or may not be members. Offline needs them.
-        sample_weight, reference_sample_weight : array-like of shape (n,) and (m,), default=None
-            Weights of the records in the fit under attack, which the adversary knows; in a
-            pipeline they go to its last step. A record takes part with all of its weight, or not
-            at all: one of weight 2 counts twice in a fit, and is one person. Reference records
-            have weights of one where only the candidates' are passed.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        AttackNotApplicableError
-            For weights and an estimator that takes none. Exact: where the training objective is not
-            known, with a reweighting, of more than two classes, or without a unique minimiser once
-            a target is removed. Shadow models: for a classifier without probabilities.
-        ValueError
-            For an invalid parameter, missing targets, reference records that are missing, of other
-            columns or labels, or the candidates, where a shadow model cannot be trained, for
-            invalid weights, and for an estimator that was fitted with weights where none are given.
-        """
-        self._forget()
-        known = X_reference is not None or y_reference is not None
+    def _learn(self, known: tuple[Any, Any, Any, Any], weights: tuple[Any, Any]) -> Any:
+        X, y, *reference = known
+        others = any(part is not None for part in reference)
         self.method_ = self.method
         if self.method == "auto":
-            closed_form = not known and not removal_obstacle(last_step(self.estimator), y)
+            closed_form = not others and not removal_obstacle(last_step(self.estimator), y)
             self.method_ = "exact" if closed_form else "online"
-        if self.method_ == "exact" and known:
+        if self.method_ == "exact" and others:
             raise ValueError(
                 "The exact test takes no reference records: its adversary knows all records that "
                 "the model is trained on. Pass them as `X`, or use method='online'."
             )
-        weights = sample_weight, reference_sample_weight
-        if self.method_ == "exact":
-            records = self._fit_exact(X, y, weights)
-        else:
-            check_weights_known(self.estimator, weighted=sample_weight is not None)
-            records = self._fit_shadows(X, y, X_reference, y_reference, weights)
-        remember_columns(self, records)
+        exact = self.method_ == "exact"
+        records = self._fit_exact(X, y, weights) if exact else self._fit_shadows(known, weights)
         self.classes_ = np.arange(2)
         self._prior, self._log_odds = float(self.prior), float(logit(self.prior))
-        return self
+        return records
 
     def _fit_exact(self, X: Any, y: Any, weights: tuple[Any, Any]) -> Any:
         table = X.tocsr() if sparse.issparse(X) else as_table(X)
@@ -241,10 +179,9 @@ class LikelihoodRatioMembership(
         self.noise_scale_ = test.noise_scale
         return table
 
-    def _fit_shadows(self, X: Any, y: Any, *known: Any) -> Any:
+    def _fit_shadows(self, known: tuple[Any, Any, Any, Any], weights: tuple[Any, Any]) -> Any:
         offline = self.method_ == "offline"
-        candidates, reference = known_records(X, y, *known, offline=offline)
-        self.records_ = resolve_records(self.records, len(candidates.y))
+        candidates, reference = self._candidates(known, weights, offline=offline)
         plan = ShadowPlan(
             offline,
             self.n_shadow_models,
@@ -253,8 +190,7 @@ class LikelihoodRatioMembership(
             bool(self.shrinkage) and self.variance == "auto",
         )
         records = candidates, reference, self.records_
-        run = self.random_state, self.n_jobs, self.verbose
-        self._test = test = fit_shadow_test(self.estimator, *records, plan, run)
+        self._test = test = fit_shadow_test(self.estimator, *records, plan, self._run)
         self.shadow_scores_, self.trained_on_ = test.models.scores, test.models.trained_on
         self.means_, self.scales_ = test.laws.means, test.laws.scales
         self.softness_ = test.laws.softness
@@ -314,9 +250,16 @@ class LikelihoodRatioMembership(
             1 for members, 0 for non-members: those likelier members than not, offline those of
             a p-value below `prior`, which then is the false positive rate.
         """
+        return self._guesses(*self._compared(released, noise_scale))
+
+    def _compared(
+        self, released: Any, noise_scale: Any = None
+    ) -> tuple[FloatArray, FloatArray, bool]:
         scores = self.decision_function(released, noise_scale)
-        threshold = -np.log(self._prior) if self.method_ == "offline" else 0.0
-        return (scores > threshold).astype(np.intp)
+        # Evidence of the threshold itself tells neither.
+        least = -np.log(self._prior) if self.method_ == "offline" else 0.0
+        thresholds = np.array([np.nextafter(least, np.inf)])
+        return np.atleast_2d(scores), thresholds, scores.ndim == 1
 
     def predict_proba(self, released: Any, noise_scale: Any = None) -> FloatArray:
         """Posterior probability of being no member, and of being one.

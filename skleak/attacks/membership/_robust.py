@@ -1,38 +1,26 @@
 """Membership by pairwise likelihood ratios with the population: few reference models do."""
 
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.adversary.hypotheses import check_weights_known
-from skleak.adversary.knowledge import remember_columns, resolve_records
 from skleak.adversary.membership import calibrated_threshold, reference_rank
-from skleak.attacks.membership._rates import MembershipRates
-from skleak.attacks.membership._raw_records import RawRecords
+from skleak.attacks.membership._base import ReferenceAttack
 from skleak.attacks.membership.shadow import (
     dominated_shares,
     interpolation_of,
-    known_records,
     likelihoods,
     residual_scale,
     train_shadow_models,
     usual_likelihoods,
 )
-from skleak.utils._confidential import ConfidentialMixin, leaves_whole
-from skleak.utils._records import withholding
-from skleak.utils._sklearn_compat import (
-    HasMethods,
-    Interval,
-    NoMetadataRequests,
-    StrOptions,
-    fit_context,
-)
-from skleak.utils._typing import FloatArray, IntArray, RandomState
+from skleak.utils._sklearn_compat import HasMethods, Interval, StrOptions
+from skleak.utils._typing import FloatArray, RandomState
 
 
-class RobustMembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRequests, RawRecords):
+class RobustMembershipInference(ReferenceAttack):
     """Guess members by how far their likelihood ratio exceeds those of the population (RMIA).
 
     The likelihood of a record under the model is compared with its mean under reference models, and
@@ -154,59 +142,9 @@ class RobustMembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRe
         self.verbose = verbose
         self.random_state = random_state
 
-    # Nested parameters are validated by the estimator itself.
-    @fit_context(prefer_skip_nested_validation=False)
-    @leaves_whole
-    @withholding
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        X_reference: Any = None,
-        y_reference: Any = None,
-        *,
-        sample_weight: Any = None,
-        reference_sample_weight: Any = None,
-    ) -> Self:
-        """Train reference models, and ask them about the targets and the population.
-
-        Parameters
-        ----------
-        X : array-like, DataFrame or sparse matrix of shape (n, n_columns)
-            Raw candidates, each of which may or may not be a member.
-        y : array-like of shape (n,)
-            Their true targets or labels.
-        X_reference, y_reference : array-like of shape (m, n_columns) and (m,), default=None
-            Raw records of the population other than the candidates, and their targets. Offline
-            needs them.
-        sample_weight, reference_sample_weight : array-like of shape (n,) and (m,), default=None
-            Weights of the records in the fit under attack, which the adversary knows; in a
-            pipeline they go to its last step. Reference records have weights of one where only the
-            candidates' are passed. Ranks count records, whatever they weigh.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        AttackNotApplicableError
-            For a classifier without probabilities, and for weights and an estimator that takes
-            none.
-        ValueError
-            For an invalid parameter, missing targets, reference records that are missing, of other
-            columns or labels, or the candidates, too few records of the population for `prior`,
-            where a model cannot be trained, for invalid weights, and for an estimator that was
-            fitted with weights where none are given.
-        """
-        self._forget()
-        check_weights_known(self.estimator, weighted=sample_weight is not None)
-        weights = sample_weight, reference_sample_weight
+    def _learn(self, known: tuple[Any, Any, Any, Any], weights: tuple[Any, Any]) -> Any:
         offline = self.method == "offline"
-        candidates, reference = known_records(
-            X, y, X_reference, y_reference, weights, offline=offline
-        )
-        self.records_ = resolve_records(self.records, len(candidates.y))
+        candidates, reference = self._candidates(known, weights, offline=offline)
         n = len(candidates.y)
         others = np.arange(n) if reference is None else n + np.arange(len(reference.y))
         self.n_population_ = len(others)
@@ -218,20 +156,19 @@ class RobustMembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRe
             np.concatenate([self.records_, others]),
             offline=offline,
             n_models=self.n_shadow_models,
-            run=(self.random_state, self.n_jobs, self.verbose),
+            run=self._run,
         )
         self._scale = 1.0
         if not models.probabilistic:
             self._scale = residual_scale(models.scores, models.trained_on)
-        known = likelihoods(models.scores, models.probabilistic, self._scale)
-        self.interpolation_ = interpolation_of(known, models.trained_on)
+        likelihood = likelihoods(models.scores, models.probabilistic, self._scale)
+        self.interpolation_ = interpolation_of(likelihood, models.trained_on)
         if self.interpolation != "auto":
             self.interpolation_ = float(self.interpolation)
-        self._usual = usual_likelihoods(known, models.trained_on, self.interpolation_)
+        self._usual = usual_likelihoods(likelihood, models.trained_on, self.interpolation_)
         self.usual_likelihoods_ = self._usual[: len(self.records_)]
         self._gamma, self._prior = float(self.gamma), float(self.prior)
-        remember_columns(self, candidates.X)
-        return self
+        return candidates.X
 
     def _ratios(self, released: Any) -> tuple[FloatArray, FloatArray, bool]:
         """Ratios of targets and of the population (n_models, ...), and whether one was asked."""
@@ -268,27 +205,7 @@ class RobustMembershipInference(MembershipRates, ConfidentialMixin, NoMetadataRe
         shares = np.stack([dominated_shares(own, rest, self._gamma) for own, rest in pairs])
         return shares[0] if single else shares
 
-    def predict(self, released: Any) -> IntArray:
-        """Guess which targets were trained on.
-
-        Parameters
-        ----------
-        released : estimator, pipeline, or list of them
-            Fitted or released models under attack.
-
-        Returns
-        -------
-        ndarray of int of shape (n_targets,) or (n_models, n_targets)
-            1 for members: those whose ratio exceeds that of all but a share `prior` of the
-            population. A record like those of the population is called a member with at most that
-            probability.
-
-        Raises
-        ------
-        ValueError
-            As of `decision_function`.
-        """
+    def _compared(self, released: Any) -> tuple[FloatArray, FloatArray, bool]:
         ratios, others, single = self._ratios(released)
-        limits = np.array([calibrated_threshold(rest, self._prior) for rest in others])
-        guesses = (ratios >= limits[:, None]).astype(np.intp)
-        return guesses[0] if single else guesses
+        thresholds = np.array([calibrated_threshold(rest, self._prior) for rest in others])
+        return ratios, thresholds, single

@@ -11,9 +11,17 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from skleak.adversary.hypotheses import Learner, attack_weights, find_learner
+from skleak.adversary.hypotheses import (
+    Learner,
+    adds_noise,
+    attack_weights,
+    find_learner,
+    last_step,
+)
 from skleak.audit.games._outside import Outside
+from skleak.audit.noise._mechanism import is_ours
 from skleak.audit.tables._design import Design, Outcome
+from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._typing import Array, FloatArray
 
 # A function of a module and its arguments: it travels to another process.
@@ -42,6 +50,7 @@ class Task:
     noise_scales: Any = None
     n_releases: int = 100
     secrets: str = "actual"
+    releases: str = "auto"
     prior: Any = "marginal"
     confidence_level: float = 0.95
     bounds: Any = "all"
@@ -61,6 +70,19 @@ class Task:
     def n_records(self) -> int:
         """Number of training records."""
         return len(self.y) if self.outside is None else len(self.outside)
+
+    @property
+    def fitted(self) -> bool:
+        """True if releases are those of real fits: by default where their noise is not ours."""
+        stated = adds_noise(self.estimator)
+        if self.releases == "fitted" and not stated:
+            name = type(last_step(self.estimator)).__name__
+            raise AttackNotApplicableError(
+                f"`releases='fitted'` plays what fits of {name} release, which has no "
+                "`noise_scale`: its noise is added by the audit. Pass `releases='auto'`."
+            )
+        unasked = self.releases == "auto" and not is_ours(self.estimator)
+        return stated and (unasked or self.releases == "fitted")
 
     @property
     def drawn(self) -> bool:
@@ -115,6 +137,10 @@ class Facts:
     chosen: Mapping[str, str] = field(default_factory=dict)  # parameters that searches chose
     transformed: bool = False  # whether the model is of a function of the targets
     seeded: tuple[str, ...] = ()  # parameters left to chance that got seeds
+    releases: str = "simulated"  # or "fitted", those of real fits
+    n_fitted: int = (
+        0  # games of each record in which a model was fitted; 0 where secrets are actual
+    )
     outputs: Mapping[str, str] = field(default_factory=dict)  # what each attack was shown
     sampled: bool = False  # whether the records under attack are a random sample of all
     private_sgd: bool = False  # whether noise scales are noise multipliers of private SGD

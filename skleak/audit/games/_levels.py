@@ -18,7 +18,7 @@ from skleak.utils._predictions import utility_of
 from skleak.utils._typing import Array, FloatArray
 
 # Streams of seeds at every noise level; 2 are the checks of the noise, and a sample is that of all.
-GAMES, UTILITY, GAP, SAMPLE = 0, 1, 3, 4
+GAMES, UTILITY, GAP, SAMPLE, FITS = 0, 1, 3, 4, 5
 
 
 def seed_of(entropy: list[int], level: int, stream: int) -> np.random.SeedSequence:

@@ -26,8 +26,10 @@ from skleak.attacks import (
     WhiteBoxAttributeInference,
 )
 from skleak.audit.games._bounds import check_bounds
+from skleak.audit.games._fitted import ChangedRecords, FittedReleases, games_each
 from skleak.audit.games._game import Cell, Facts, Task, fit_copy, named_attacks
 from skleak.audit.games._levels import (
+    FITS,
     GAMES,
     Releases,
     level_cells,
@@ -37,7 +39,7 @@ from skleak.audit.games._levels import (
     seed_of,
 )
 from skleak.audit.games._tabled import TabledGame
-from skleak.audit.noise._mechanism import Trained, noise_of_levels
+from skleak.audit.noise._mechanism import Trained, fitted_releases, noise_of_levels
 from skleak.audit.tables._design import Outcome
 from skleak.audit.tables._rows import over_noise
 from skleak.exceptions import AttackNotApplicableError
@@ -113,6 +115,7 @@ class SecretGame(TabledGame):
             targets=subject.targets,
             bounds=() if self.estimates else bounds,
             n_releases=int(task.n_releases),
+            n_fitted=self._n_fitted(),
             etas={scale: subject.eta(scale) for scale in scales},
             prior_score=subject.prior_score,
             baseline=subject.baseline,
@@ -127,19 +130,64 @@ class SecretGame(TabledGame):
 
     @abstractmethod
     def games(
-        self, scale: float, noise: FloatArray, seed: np.random.SeedSequence
+        self, scale: float, noise: FloatArray | FittedReleases, seed: np.random.SeedSequence
     ) -> Mapping[str, Cell]:
-        """Return the cells of one noise level: all attacks, and bounds where there are any."""
+        """Return the cells of one noise level: all attacks, and bounds where there are any.
+
+        ``noise`` (p,) or (p, p), or the releases that the games are played with.
+        """
+
+    def drawn(self, targets: IntArray, generator: np.random.Generator) -> tuple[int, Array, Array]:
+        """Draw secrets of targets: their column, what the games know of each, and its value."""
+        raise NotImplementedError
 
     def prepare(self, entropy: list[int]) -> None:
         subject, task = self._subject, self.task
         self._entropy = entropy
         self.attacks = {name: self._fitted(name) for name in self._chosen}
-        self._noise, self._checks = noise_of_levels(subject, self.design.noise_scales, entropy)
+        scales = self.design.noise_scales
+        self._noise, self._checks = noise_of_levels(subject, scales, entropy, task.n_jobs)
+        self._fits: dict[float, FittedReleases] = {}
+        if task.fitted:
+            positive = [(k, scale) for k, scale in enumerate(scales) if scale > 0.0]
+            self._fits = {scale: self._fit_games(k, scale) for k, scale in positive}
         test = reference_records(task.X_test, task.y_test)
         self._where = (subject.X, subject.y)
         if test is not None:
             self._where = subject.public.transform(test[0]), test[1]
+
+    def _n_fitted(self) -> int:
+        """Return the games of each target with drawn secrets, where each takes a fit."""
+        if not (self.task.fitted and self.task.drawn):
+            return 0
+        return games_each(len(self._subject.targets), int(self.task.n_releases))
+
+    def _fit_games(self, k: int, scale: float) -> FittedReleases:
+        """Fit and release once for each game of a noise level, on the records of that game."""
+        subject, task, each = self._subject, self.task, self.design.n_fitted
+        noise, secret = seed_of(self._entropy, k, FITS).spawn(2)
+        whole = task.refit_preprocessing
+        n_games, data = task.n_releases, None
+        targets, secrets = np.empty(0, dtype=np.intp), np.empty(0)
+        if task.drawn:
+            targets = np.tile(np.arange(len(subject.targets)), each)
+            index, secrets, values = self.drawn(targets, np.random.default_rng(secret))
+            public = None if whole else subject.public
+            rows = subject.targets[targets]
+            data = ChangedRecords(task.table, task.y, index, rows, values, public)
+            n_games = len(targets)
+        same = (task.table, task.y) if whole else (subject.X, subject.y)
+        parameters = fitted_releases(
+            f"fits at noise scale {scale:g}",
+            task.estimator if whole else subject.model,
+            (lambda _: same) if data is None else data,
+            scale,
+            noise.generate_state(n_games).astype(np.int64),
+            len(subject.noiseless),
+            subject.weights,
+            n_jobs=task.n_jobs,
+        )
+        return FittedReleases(parameters, targets, secrets)
 
     def _fitted(self, name: str) -> Any:
         attack, subject, task = self._chosen[name], self._subject, self.task
@@ -165,7 +213,8 @@ class SecretGame(TabledGame):
         releases = Releases(shell, subject.noiseless, self._noise, (X, y))
 
         def games(k: int, scale: float, noise: FloatArray) -> Mapping[str, Cell]:
-            return self.games(scale, noise, seed_of(self._entropy, k, GAMES))
+            played = self._fits.get(scale, noise)
+            return self.games(scale, played, seed_of(self._entropy, k, GAMES))
 
         return level_cells(self.design, releases, self._entropy, games)
 
@@ -181,6 +230,8 @@ class SecretGame(TabledGame):
             target_counts=self._guesses_target(),
             has_noise=adds_noise(self._subject.model),
             outputs=self._outputs(),
+            releases="fitted" if self._fits else "simulated",
+            n_fitted=self.design.n_fitted,
         )
 
     def _error_bounds(self) -> tuple[str, ...]:

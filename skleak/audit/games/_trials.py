@@ -17,6 +17,7 @@ from skleak.attacks import (
     PriorAttack,
     WhiteBoxAttributeInference,
 )
+from skleak.audit.games._fitted import FittedReleases
 from skleak.audit.noise._mechanism import colored
 from skleak.audit.noise._shaped import ShapedNoise
 from skleak.audit.tables._design import Outcome
@@ -39,23 +40,22 @@ def play_actual(
     attack: Any,
     noiseless: FloatArray,
     secrets: Array,
-    noise: FloatArray,
+    noise: FloatArray | FittedReleases,
     noise_scale: float,
     n_releases: int,
     seed: np.random.SeedSequence,
 ) -> Outcome:
     """Attack the data as they are: every release is about all records at once.
 
-    Shapes: ``noiseless`` (p,); ``secrets`` (n_targets,); ``noise`` (p,) or (p, p); returns
-    ``shares``, of right guesses in each release; ``counts``, over releases, of each target;
+    Shapes: ``noiseless`` (p,); ``secrets`` (n_targets,); ``noise`` (p,) or (p, p), or the releases;
+    returns ``shares``, of right guesses in each release; ``counts``, over releases, of each target;
     ``hits`` and ``games``; ``exact``, whether the releases make no difference, as the attack
     ignores them or there is no noise, so that its success on these records is a fact.
     """
     generator = np.random.default_rng(seed)
     shares, counts = [], np.zeros(len(secrets), dtype=np.int64)
     for rows in row_blocks(n_releases, len(secrets), _ELEMENTS):
-        draws = generator.normal(size=(_length(rows), len(noiseless)))
-        releases = noiseless + colored(noise, draws)
+        releases = _released(noiseless, noise, rows, generator)
         right = _guess(attack, releases, noise_scale, len(secrets)) == secrets
         shares.append(right.mean(axis=1))
         counts += right.sum(axis=0)
@@ -73,7 +73,7 @@ def play_drawn(
     encodings: FloatArray,
     values: Array,
     prior: FloatArray,
-    noise: "FloatArray | ShapedNoise",
+    noise: FloatArray | ShapedNoise | FittedReleases,
     noise_scale: float,
     n_releases: int,
     seed: np.random.SeedSequence,
@@ -86,11 +86,15 @@ def play_drawn(
     these the library's own guess the target of a game, and any other attack guesses all.
 
     Shapes: ``encodings`` (n_targets, n_values, p); ``values`` (n_values,); ``prior`` (n_targets,
-    n_values); ``noise`` (p,) or (p, p); returns ``hits`` and ``games``, and ``counts`` of each
-    target where each plays its own games.
+    n_values); ``noise`` (p,) or (p, p), or the releases of games that were fitted; returns ``hits``
+    and ``games``, and ``counts`` of each target where each plays its own games.
     """
     generator = np.random.default_rng(seed)
     n_targets, _, p = encodings.shape
+    if isinstance(noise, FittedReleases):
+        right = _guess_fitted(attack, noise, noise_scale, n_targets) == values[noise.secrets]
+        counts = np.bincount(noise.targets[right], minlength=n_targets)
+        return {"counts": counts, "hits": np.array(right.sum()), "games": np.array(len(right))}
     if plays_each(attack):
         everyone, counts = np.arange(n_targets), np.zeros(n_targets, dtype=np.int64)
         for rows in row_blocks(n_releases, n_targets * p, _ELEMENTS):
@@ -146,7 +150,7 @@ def play_errors(
     truth: FloatArray,
     bound: FloatArray,
     spread: float,
-    noise: FloatArray,
+    noise: FloatArray | FittedReleases,
     noise_scale: float,
     n_releases: int,
     seed: np.random.SeedSequence,
@@ -154,19 +158,19 @@ def play_errors(
     """Let an attack estimate numbers, and measure how far off it is.
 
     Shapes: ``noiseless`` (p,); ``truth`` (n_targets, d); ``bound`` (n_targets,); ``noise`` (p,) or
-    (p, p); returns ``mse_by_release``, mean over targets; ``mse``, ``variance`` and
-    ``squared_bias`` of each target; ``bound``; ``games``; ``exact``, as in `play_actual`; and over
-    the targets whose bound is sharp (at most a tenth of the spread) ``ratio``, median of the error
-    over the bound; ``ratio_by_release``, mean of it in each release; ``bias_over_noise``, median
-    of the squared mean error over the variance of a mean of so many releases.
+    (p, p), or the releases; returns ``mse_by_release``, mean over targets; ``mse``, ``variance``
+    and ``squared_bias`` of each target; ``bound``; ``games``; ``exact``, as in `play_actual`; and
+    over the targets whose bound is sharp (at most a tenth of the spread) ``ratio``, median of the
+    error over the bound; ``ratio_by_release``, mean of it in each release; ``bias_over_noise``,
+    median of the squared mean error over the variance of a mean of so many releases.
     """
     generator = np.random.default_rng(seed)
     usable = (bound > 0.0) & (bound <= _SHARP * spread)
     by_release, ratios = [], []
     total, squares = np.zeros(truth.shape), np.zeros(len(truth))
     for rows in row_blocks(n_releases, truth.size, _ELEMENTS):
-        draws = generator.normal(size=(_length(rows), len(noiseless)))
-        guesses = _guess(attack, noiseless + colored(noise, draws), noise_scale, len(truth))
+        releases = _released(noiseless, noise, rows, generator)
+        guesses = _guess(attack, releases, noise_scale, len(truth))
         error = _finite(guesses.reshape(-1, *truth.shape) - truth)
         square = (error**2).mean(axis=2)
         total += error.sum(axis=0)
@@ -196,24 +200,32 @@ def play_errors(
 def play_drawn_errors(
     attack: Any,
     numbers: NumberEncodings,
-    noise: FloatArray,
+    noise: FloatArray | FittedReleases,
     noise_scale: float,
     n_releases: int,
     seed: np.random.SeedSequence,
 ) -> Outcome:
     """Let an attack estimate numbers that are drawn from their priors, each in its own game.
 
-    As `play_drawn`. Shapes: ``noise`` (p,) or (p, p); returns ``mse_by_release``, mean errors of
-    games that are independent; ``mse`` of each target, NaN where not each plays its own games;
-    ``games``, and the rest of `play_errors`, NaN where the bias of drawn numbers has no meaning;
-    ``removed``: the number of games, and sums over them of what the attack removes from the squared
-    error of the mean of the prior, of that error less the variance, their squares and products.
+    As `play_drawn`. Shapes: ``noise`` (p,) or (p, p), or the releases; returns ``mse_by_release``,
+    mean errors of games that are independent; ``mse`` of each target, NaN where not each plays its
+    own games; ``games``, and the rest of `play_errors`, NaN where the bias of drawn numbers has no
+    meaning; ``removed``: the number of games, and sums over them of what the attack removes from
+    the squared error of the mean of the prior, of that error less the variance, their squares and
+    products.
     """
     generator = np.random.default_rng(seed)
     n_targets, _, p = numbers.points.shape
     nothing, sums = np.full(n_targets, np.nan), np.zeros(6)
     found = []
-    if plays_each(attack):
+    if isinstance(noise, FittedReleases):
+        guesses = _guess_fitted(attack, noise, noise_scale, n_targets)
+        by_release = _finite(guesses - noise.secrets) ** 2
+        sums = _removed(by_release, noise.secrets, numbers.prior.take(noise.targets))
+        played = np.bincount(noise.targets, minlength=n_targets)
+        mse = np.bincount(noise.targets, by_release, n_targets) / played
+        games = len(by_release)
+    elif plays_each(attack):
         for rows in row_blocks(n_releases, n_targets * p, _ELEMENTS):
             drawn = numbers.prior.draw(_length(rows), generator)
             draws = generator.normal(size=(*drawn.shape, p))
@@ -270,9 +282,35 @@ def _ignores_releases(attack: Any) -> bool:
     return type(attack) in _BASELINES
 
 
-def _is_constant(noise: FloatArray, by_release: Sequence[Any]) -> bool:
+def _released(
+    noiseless: FloatArray,
+    noise: FloatArray | FittedReleases,
+    rows: slice,
+    generator: np.random.Generator,
+) -> FloatArray:
+    """Releases of some games about the records as they are, (n_rows, p)."""
+    if isinstance(noise, FittedReleases):
+        return noise.parameters[rows]
+    draws = generator.normal(size=(_length(rows), len(noiseless)))
+    return np.asarray(noiseless + colored(noise, draws))
+
+
+def _is_constant(noise: FloatArray | FittedReleases, by_release: Sequence[Any]) -> bool:
     """Return True if all releases were the same, and so were the guesses about them."""
-    return not noise.any() and bool(np.ptp(np.concatenate(by_release)) == 0.0)
+    # That some fits gave the same proves nothing of others.
+    random = isinstance(noise, FittedReleases) or noise.any()
+    return not random and bool(np.ptp(np.concatenate(by_release)) == 0.0)
+
+
+def _guess_fitted(attack: Any, noise: FittedReleases, noise_scale: float, n_targets: int) -> Array:
+    """Guess about the target of each release of a fit, (n_games,)."""
+    width = 1 if _answers_some(attack) else n_targets
+    return np.concatenate(
+        [
+            _guess_some(attack, noise.parameters[r], noise.targets[r], noise_scale, n_targets)
+            for r in row_blocks(len(noise.targets), width, _ELEMENTS)
+        ]
+    )
 
 
 def _guess(attack: Any, releases: FloatArray, noise_scale: float, n_targets: int) -> Array:

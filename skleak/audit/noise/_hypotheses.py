@@ -13,8 +13,8 @@ from skleak.exceptions import ReleaseMismatchWarning
 from skleak.utils._typing import FloatArray
 from skleak.utils._warnings import outer_stacklevel
 
-# Name of the check.
-HYPOTHESES = "hypotheses"
+# Name of the check, and its chance of a false alarm.
+HYPOTHESES, _LEVEL = "hypotheses", 1e-6
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Hypotheses:
         lengths = np.maximum(np.linalg.norm(gaps, axis=0) - steepest * self.errors, 0.0)
         largest = np.sqrt(n) * float(lengths.max()) / noise_scale
         chance = len(lengths) * stats.chi2.sf(largest**2, p)
-        return NoiseCheck(HYPOTHESES, largest / np.sqrt(p), float(min(1.0, chance)))
+        return NoiseCheck(HYPOTHESES, largest / np.sqrt(p), float(min(1.0, chance)), _LEVEL)
 
 
 def check_distances(distances: FloatArray, n_parameters: int, error: float) -> NoiseCheck:
@@ -74,7 +74,7 @@ def check_distances(distances: FloatArray, n_parameters: int, error: float) -> N
     all_near = stats.chi2.cdf(((distances + error) ** 2).sum(), n * p)
     statistic = float(np.sqrt(np.mean(distances**2) / p))
     chance = 3.0 * min(farthest, all_far, all_near)
-    return NoiseCheck(HYPOTHESES, statistic, float(min(1.0, chance)))
+    return NoiseCheck(HYPOTHESES, statistic, float(min(1.0, chance)), _LEVEL)
 
 
 def warn_of_hypotheses(model: Any, found: "dict[float, NoiseCheck]") -> None:

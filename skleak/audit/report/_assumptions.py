@@ -300,6 +300,11 @@ def _noise(report: AuditFacts) -> list[str]:
         )
     if not has_noise:
         lines.append("The noise was added to the parameters by the audit, not by the estimator.")
+    if settings.get("releases") == "fitted":
+        lines.append(
+            "In every game the estimator was fitted anew, and attackers saw what it released; "
+            "utility is of simulated releases."
+        )
     shape = settings.get("noise_covariance", "isotropic")
     scale = "" if membership else " The noise scale is its root mean square over the parameters."
     if shape == "given":

@@ -96,6 +96,7 @@ def fingerprint(auditor: Any, game: Game) -> dict[str, str]:
         "noise_scales": repr(design.noise_scales),
         "n_releases": repr(design.n_releases),
         "secrets": task.secrets,
+        "releases": repr(own.get("releases")),
         "prior": joblib_hash(auditor.prior),
         "bounds": repr(design.bounds),
         "values": joblib_hash(own.get("values")),

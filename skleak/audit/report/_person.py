@@ -192,7 +192,9 @@ def _table(report: AuditFacts, at: pd.DataFrame) -> pd.DataFrame:
     best = [_first(row if not guesses else -row, True) for _, row in played.iterrows()]
     value = played.max(axis=1) if guesses else played.min(axis=1)
     guess = guess_success(report, at)
-    games = at["n_games"] if "n_games" in at else report.settings["n_releases"]
+    settings = report.settings
+    games = settings.get("n_fitted") or settings["n_releases"]
+    games = at.get("n_games", games)
     table = pd.DataFrame(
         {
             "noise_scale": at["noise_scale"],

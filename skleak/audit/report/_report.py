@@ -49,8 +49,9 @@ class AuditReport(AuditFacts, SharedReport):
     settings : dict
         Settings of the audit: ``n_records``, ``n_columns``, ``n_targets``, ``sampled`` (whether
         these are a random sample of all records), ``n_releases``,
-        ``secrets``, ``prior``, ``values``, ``confidence_level``, ``bounds``, ``attacks``,
-        ``utility_name``, ``utility_data``, ``noiseless_utility``, ``preprocessing``,
+        ``secrets``, ``releases`` ("simulated" or "fitted"), ``n_fitted`` (games of each record in
+        which a model was fitted), ``prior``, ``values``, ``confidence_level``, ``bounds``,
+        ``attacks``, ``utility_name``, ``utility_data``, ``noiseless_utility``, ``preprocessing``,
         ``reweighting``, ``target_counts``, ``verdict_level``, ``labels`` (what records are called
         by), ``max_advantage``, ``imputed`` (success of imputation on the data), ``has_noise``,
         ``wrappers`` (searches and target transformers taken off), ``chosen`` (by searches),
@@ -64,10 +65,11 @@ class AuditReport(AuditFacts, SharedReport):
         Versions, parameters and seed.
     checks : DataFrame
         A row per noise scale and check of the noise of the estimator, if any: ``noise_scale``,
-        ``n_releases`` compared with the parameters without noise, ``check`` ("mean", "spread",
-        "missing", "replayed", "covariance", "shape"; "hypotheses" for releases around what attacks
-        take for the truth), ``statistic``, ``p_value`` (exact or a bound) and ``passed`` (at level
-        1e-6).
+        ``n_releases`` compared with the parameters without noise, ``check`` (see
+        `skleak.audit.check_noise`; "hypotheses" for releases around what attacks take for the
+        truth), ``statistic``, ``p_value`` (exact or a bound), ``passed``, ``level`` (of the check;
+        all together accuse sound noise once in 1,000 audits, or once in a million where skleak
+        draws the noise) and ``smallest_fault``, which is found 99 times in 100.
     findings : tuple of str
         Sentences on the numbers, the summary first.
     assumptions : tuple of str

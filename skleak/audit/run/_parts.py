@@ -54,7 +54,8 @@ class Parts:
         known = None if self.store is None else self.store.parts.get(self._name)
         self.close()
         if self._verbose > 0:
-            self._bar = tqdm(total=n, desc=name, unit="record")
+            unit = "fit" if name.startswith("fits") else "record"
+            self._bar = tqdm(total=n, desc=name, unit=unit)
         return known
 
     def done(self, name: str, rows: Array, n: int) -> None:

@@ -35,6 +35,12 @@ class Design:
     verdict_level: float
     # Names of attacks that use what the prior of the bounds leaves out.
     incomparable: frozenset[str] = frozenset()
+    n_fitted: int = 0  # games of each target in which a model is fitted; 0 where none is
+
+    @property
+    def games_each(self) -> int:
+        """Games of each target, where each plays its own."""
+        return self.n_fitted or self.n_releases
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -126,10 +126,10 @@ def record_table(
         played = [name for name in names if table[name].notna().all()]
         counts = np.zeros((1, len(table)))
         if played:
-            counts = np.rint(table[played].to_numpy().T * design.n_releases)
+            counts = np.rint(table[played].to_numpy().T * design.games_each)
         bound = table["bayes"].fillna(1.0).to_numpy()
         level = design.confidence_level
-        table["verdict"] = record_verdicts(counts, design.n_releases, bound, level)
+        table["verdict"] = record_verdicts(counts, design.games_each, bound, level)
     return table
 
 
@@ -153,5 +153,5 @@ def bounded_columns(
         columns["computed"] = known
     for name in design.attacks:
         counts = cells[cell_key(noise, name)].get("counts", nothing)
-        columns[f"success_{name}"] = counts / design.n_releases
+        columns[f"success_{name}"] = counts / design.games_each
     return columns

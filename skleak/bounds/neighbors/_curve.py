@@ -62,9 +62,10 @@ def curve_advantage(
         two is returned.
     between : {"below", "linear"}, default="below"
         What is taken between points: for "below" the least that a convex curve through them can
-        be; for "linear" the straight line, which is right for the corners of a polygon that is a
-        curve or lies below one (a discrete privacy loss), and too high, hence too optimistic, for
-        points of a smooth curve.
+        be, which the curve has to be (the smallest of several curves is not); for "linear" the
+        straight line, which is right for the corners of a polygon that is a curve or lies below
+        one (a discrete privacy loss), and too high, hence too optimistic, for points of a smooth
+        curve.
 
     Returns
     -------
@@ -74,8 +75,8 @@ def curve_advantage(
     Raises
     ------
     ValueError
-        For rates outside [0, 1], fewer than two points, points that no convex decreasing curve
-        below ``1 - alpha`` has, or an invalid prior.
+        For rates outside [0, 1], fewer than two points, points that no decreasing curve below
+        ``1 - alpha`` has, for "below" points that no convex curve has, or an invalid prior.
 
     See Also
     --------
@@ -119,8 +120,16 @@ class _Curve:
     @classmethod
     def of(cls, name: str, alpha: npt.ArrayLike, beta: npt.ArrayLike, between: str) -> "_Curve":
         check_choice("between", between, ("below", "linear"))
-        x, y = _hull(*_points(name, alpha, beta))
+        points = _points(name, alpha, beta)
+        x, y = _hull(*points)
         if between == "below":
+            if np.any(points[1] > np.interp(points[0], x, y) + _ROUND_OFF):
+                raise ValueError(
+                    f"`alpha` and `beta`{name} must be points of one convex curve where `between` "
+                    "is 'below'; got some that lie above the line through two others, as those of "
+                    "the smallest of several curves do. Pass the corners of polygons below these "
+                    "curves, all together, with `between='linear'`."
+                )
             x, y = _hull(*_below(x, y))
         if x[0] > 0.0:
             x, y = np.r_[0.0, x], np.r_[y[0], y]  # it decreases

@@ -104,10 +104,18 @@ def watched_by(watcher: Watcher) -> Iterator[None]:
         _WATCHER.reset(token)
 
 
-def stacked(name: str, n: int, blocks: Iterable[slice], compute: Callable[[slice], Array]) -> Array:
+def stacked(
+    name: str,
+    n: int,
+    blocks: Iterable[slice],
+    compute: Callable[[slice], Array],
+    *,
+    threads: bool = True,
+) -> Array:
     """Stack what is computed of the rows of each block, (n, ...), for a watcher to see and to keep.
 
-    Blocks follow one another, and are the same in each run.
+    Blocks follow one another, and are the same in each run. Estimators of anybody are fitted with
+    ``threads=False``: one block after the other, in this thread.
     """
     watcher = _WATCHER.get()
     known = watcher.begin(name, n) if watcher is not None else None
@@ -117,7 +125,8 @@ def stacked(name: str, n: int, blocks: Iterable[slice], compute: Callable[[slice
         return known[block] if known is not None and len(known) >= block.stop else compute(block)
 
     parts = list(blocks)
-    for block, part in zip(parts, in_order(part_of, parts), strict=True):
+    found = in_order(part_of, parts) if threads else map(part_of, parts)
+    for block, part in zip(parts, found, strict=True):
         if result is None:
             result = np.empty((n, *part.shape[1:]), part.dtype)
         result[block] = part

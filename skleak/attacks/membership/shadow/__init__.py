@@ -7,7 +7,7 @@ from skleak.attacks.membership.shadow._design import (
     train_shadow_models,
 )
 from skleak.attacks.membership.shadow._evidence import choose_pooling, fit_evidence
-from skleak.attacks.membership.shadow._records import known_records
+from skleak.attacks.membership.shadow._records import Records, known_records
 from skleak.attacks.membership.shadow._relative import (
     dominated_shares,
     interpolation_of,
@@ -20,6 +20,7 @@ from skleak.attacks.membership.shadow._shrinkage import Pooling
 
 __all__ = [
     "Pooling",
+    "Records",
     "ShadowPlan",
     "ShadowTest",
     "choose_pooling",

@@ -122,6 +122,12 @@ class BlocksGame(TabledGame):
                 "own, which is audited in memory only. Audit a random sample of some thousands of "
                 "records as a DataFrame, or choose isotropic noise or a matrix."
             )
+        if task.releases == "fitted":
+            raise AttackNotApplicableError(
+                "`releases='fitted'` trains anew for each game, on records in memory. Pass "
+                "`releases='auto'`, or audit a random sample of some thousands of records as a "
+                "DataFrame."
+            )
         if not task.drawn:
             raise AttackNotApplicableError(
                 "`secrets='actual'` attacks all records as they are at once; records outside "

@@ -16,12 +16,19 @@ from skleak.attacks import (
     PriorAttack,
 )
 from skleak.audit.games._bounds import success_bounds
+from skleak.audit.games._fitted import FittedReleases
 from skleak.audit.games._game import Cell, Game, Task
 from skleak.audit.games._levels import SAMPLE, seed_of
 from skleak.audit.games._private_sgd import is_private_sgd
 from skleak.audit.games._sampled import NAME, BoundsPlan, KnownBounds
 from skleak.audit.games._secret import SecretGame
-from skleak.audit.games._trials import play_actual, play_drawn, play_drawn_errors, play_errors
+from skleak.audit.games._trials import (
+    draw_secrets,
+    play_actual,
+    play_drawn,
+    play_drawn_errors,
+    play_errors,
+)
 from skleak.audit.games.attribute._numbers import NumberBounds, number_bounds
 from skleak.audit.games.attribute._predictions import (
     BLACK_BOXES,
@@ -34,7 +41,7 @@ from skleak.audit.noise._shaped import ShapedNoise
 from skleak.audit.tables._design import Outcome, cell_key
 from skleak.utils._features import is_target
 from skleak.utils._predictions import classifies
-from skleak.utils._typing import FloatArray
+from skleak.utils._typing import Array, FloatArray, IntArray
 
 # Trainings that find what a model without noise tells, of which nobody has asked for parameters.
 _MOST_TRAININGS = 4000
@@ -133,9 +140,10 @@ class AttributeGame(SecretGame):
 
     def prepare(self, entropy: list[int]) -> None:
         """Fit the attacks, check the noise, and decide whose bounds are computed."""
-        super().prepare(entropy)
         if self.subject.posterior is not None:
             self._numbers = NumberBounds.of(self.subject.posterior)
+        super().prepare(entropy)
+        if self.estimates:
             return
         subject, design = self.subject, self.design
         points, shapes = subject.white_box.encodings_, subject.shapes
@@ -148,6 +156,15 @@ class AttributeGame(SecretGame):
         self._known = KnownBounds.of(places, subject.prior, *rest)
         seed = seed_of(entropy, 0, SAMPLE)
         self._plan = BoundsPlan.of(*points.shape, shaped=shapes is not None, seed=seed)
+
+    def drawn(self, targets: IntArray, generator: np.random.Generator) -> tuple[int, Array, Array]:
+        """Draw secrets of targets: their column, positions among the values or numbers, values."""
+        subject = self.subject
+        if self.estimates:
+            numbers = self._numbers.encodings.prior.take(targets).draw(1, generator)[0]
+            return subject.index, numbers, numbers
+        secrets = draw_secrets(subject.prior[targets], 1, generator)[0]
+        return subject.index, secrets, subject.values[secrets]
 
     def phase(self, key: str) -> tuple[str, int]:
         """Return the phase of a cell; bounds count the records of their own cell."""
@@ -178,7 +195,7 @@ class AttributeGame(SecretGame):
         return whole
 
     def games(
-        self, scale: float, noise: FloatArray, seed: np.random.SeedSequence
+        self, scale: float, noise: FloatArray | FittedReleases, seed: np.random.SeedSequence
     ) -> Mapping[str, Cell]:
         """Return the cells of one noise level: all attacks, and bounds on guesses."""
         subject = self.subject
@@ -190,7 +207,7 @@ class AttributeGame(SecretGame):
         if not self.design.drawn:
             return cells | self._each(play_actual, subject.noiseless, subject.secrets, *rest)
         played: Any = noise
-        if subject.shapes is not None:
+        if subject.shapes is not None and not isinstance(noise, FittedReleases):
             played = ShapedNoise.of(subject.shapes, subject.noise.matrix_root, noise)
         known = (points, subject.values, subject.prior, played, *rest[1:])
         return cells | self._each(play_drawn, *known)

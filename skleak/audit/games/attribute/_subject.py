@@ -31,6 +31,7 @@ from skleak.utils._typing import Array, FloatArray, IntArray
 class AttributeSubject(SecretSubject):
     """A secret column. Confidential."""
 
+    index: int  # of the secret column, or that of the target
     values: Array  # candidate values, (n_values,); empty for a quantity
     prior: FloatArray  # of every target, (n_targets, n_values)
     # Fitted, with the parameters without noise under every value.
@@ -92,6 +93,7 @@ def study(task: Task) -> AttributeSubject:
         "targets": known.targets,
         "secrets": known.truth,
         "white_box": white_box,
+        "index": known.secret.index,
         "values": known.values,
         "prior": known.prior,
         "baseline": known.baseline,
@@ -121,8 +123,17 @@ def study(task: Task) -> AttributeSubject:
         **shared,
         **_columns_loss(fitted, candidates, rows, noise),
         hypotheses=Hypotheses.near(white_box.encodings_[everyone, codes]),
+        directions=_directions(white_box.encodings_, codes),
         shapes=None if white_box._shaped is None else white_box._shaped.shapes,
     )
+
+
+def _directions(encodings: FloatArray, codes: IntArray) -> FloatArray:
+    """Differences between the parameters of true values and of all others, (n_directions, p)."""
+    n_targets, n_values, p = encodings.shape
+    others = np.arange(n_values) != codes[:, None]
+    own = encodings[np.arange(n_targets), codes]
+    return np.asarray((encodings - own[:, None])[others].reshape(-1, p))
 
 
 def _quantity(
@@ -143,6 +154,7 @@ def _quantity(
     return AttributeSubject(
         **shared,
         hypotheses=Hypotheses.near(*at_truth(nodes, low, high, truth)),
+        directions=nodes[:, -1] - nodes[:, 0],
         unit_eta=unit_eta,
         information=information,
     )

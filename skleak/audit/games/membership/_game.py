@@ -74,7 +74,12 @@ class _MembershipGame(Game):
         )
         self._noise: dict[float, FloatArray] = {}
 
-    def _check_noise(self, entropy: list[int], hypotheses: Hypotheses | None) -> None:
+    def _check_noise(
+        self,
+        entropy: list[int],
+        hypotheses: Hypotheses | None,
+        directions: FloatArray | None = None,
+    ) -> None:
         subject = self.subject
         if subject.noiseless is not None:
             trained = Trained(
@@ -85,8 +90,10 @@ class _MembershipGame(Game):
                 noiseless=subject.noiseless,
                 noise=subject.noise,
                 hypotheses=hypotheses,
+                directions=directions,
             )
-            self._noise, self._checks = noise_of_levels(trained, self.design.noise_scales, entropy)
+            known = (self.design.noise_scales, entropy, self.task.n_jobs)
+            self._noise, self._checks = noise_of_levels(trained, *known)
 
     def results(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
         return membership_results(self.design, outcomes)
@@ -147,7 +154,8 @@ class _DrawnMembership(_MembershipGame):
         subject, levels = self.subject, self.design.noise_scales
         self._entropy = entropy
         self._exact, self.attacks = fit_drawn_attacks(subject, self.task.estimator, self.played)
-        self._check_noise(entropy, Hypotheses.near(self._exact.encodings_[:, 1]))
+        without, own = np.moveaxis(self._exact.encodings_, 1, 0)
+        self._check_noise(entropy, Hypotheses.near(own), without - own)
         # What games about one record know without playing them.
         model = noiseless(subject.trained).fit(subject.X, subject.y, **subject.weight_argument())
         state = model._confidential_state()

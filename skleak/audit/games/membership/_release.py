@@ -28,6 +28,7 @@ from skleak.audit.games.membership._subject import (
     MembershipSubject,
     normalized_losses,
 )
+from skleak.audit.noise._mechanism import released_parameters
 from skleak.audit.tables._design import Outcome
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.reports.guarantee import Promises, output_perturbation_guarantee
@@ -83,7 +84,7 @@ def play_release(
     for k, (level, (fitted, model)) in enumerate(zip(levels, models, strict=True)):
         odds = None
         if test is not None:
-            released = model_parameters(fitted)
+            released = released_parameters(model, len(test.own))
             odds = test.log_odds(released, level, subject.prior)
             outcome["off"][k] = np.linalg.norm(released - test.own)
         view.answer(outcome, k, model, odds)

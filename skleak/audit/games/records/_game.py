@@ -9,6 +9,7 @@ import numpy as np
 from skleak.adversary.hypotheses import dense_table, last_step, model_parameters
 from skleak.adversary.knowledge import resolve_records, take_rows
 from skleak.attacks import InformedReconstruction
+from skleak.audit.games._fitted import FittedReleases
 from skleak.audit.games._game import Cell, Task
 from skleak.audit.games._levels import SAMPLE, seed_of
 from skleak.audit.games._sampled import NAME
@@ -133,7 +134,7 @@ class RecordsGame(SecretGame):
         return InformedReconstruction(self.task.estimator, records=self.subject.targets)
 
     def games(
-        self, scale: float, noise: FloatArray, seed: np.random.SeedSequence
+        self, scale: float, noise: FloatArray | FittedReleases, seed: np.random.SeedSequence
     ) -> Mapping[str, Cell]:
         """Return the cells of one noise level, all attacks."""
         subject = self.subject

@@ -1,6 +1,7 @@
 """Sentences of evidence that the numbers of an audit support, about nobody in particular."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from skleak.audit.report._advice import advice
@@ -123,9 +124,17 @@ def processing(report: AuditFacts) -> tuple[str, ...]:
         f"A model ({report.estimator}) is trained on {records} with "
         f"{plural(settings['n_columns'], 'column')}; preprocessing: {settings['preprocessing']}.",
         f"Audited with regard to {what(report)}: {count(settings['n_targets'])} of {records} were "
-        f"attacked in {plural(settings['n_releases'], 'simulated release')} at each of "
+        f"attacked in {_played(settings)} at each of "
         f"{plural(len(levels(report)), 'noise scale')}.",
     )
+
+
+def _played(settings: Mapping[str, Any]) -> str:
+    """Say what the games were played with at each noise scale."""
+    if settings.get("releases") != "fitted":
+        return plural(settings["n_releases"], "simulated release")
+    games = settings["n_fitted"] * settings["n_targets"] or settings["n_releases"]
+    return plural(games, "release") + " of real fits"
 
 
 def measures(report: AuditFacts) -> tuple[str, ...]:
