@@ -258,7 +258,7 @@ class MeasuredModel(LinearModelParameters):
         X, y = self._records(X, y)
         names = getattr(self, "feature_names_in_", None)
         query = Query(names, features, norm, constrained, conditional)
-        labels = group_labels(groups, X, names) if per == "group" else None
+        labels = group_labels(groups, X, names, index) if per == "group" else None
         found: Any = leakage(state, X, y, per, query, labels)
         if out is None:
             return found
@@ -299,7 +299,7 @@ class MeasuredModel(LinearModelParameters):
         X, y = self._records(X, y)
         names = getattr(self, "feature_names_in_", None)
         if groups is not None:
-            groups = group_labels(groups, X, names)
+            groups = group_labels(groups, X, names, index)
         blocks, labels = feature_blocks(features, names, state.n_features)
         given: dict[str, Any] = {"blocks": blocks, "labels": labels, "groups": groups}
         given |= {"estimator": type(self).__name__, "promises": self._terms, "index": index}

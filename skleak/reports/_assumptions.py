@@ -62,6 +62,12 @@ def assumptions(report: LeakageFacts, is_weighted: bool) -> tuple[str, ...]:
             "and is itself a function of them: what it reveals is not in the leakage stated."
             + _rung(report)
         )
+    if report.dataset.get("noise_calibrated"):
+        lines.append(
+            "The noise scale was read off records (`calibrate`, `noise_scale_of`): that no other "
+            "value of a record would have given another one was not checked. If those records are "
+            "public, pass it as `float(noise_scale)`."
+        )
     if is_weighted:
         lines.append(
             "A row is one person: its loss is that of its whole sample weight, and it counts once "

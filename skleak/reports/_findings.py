@@ -1,5 +1,6 @@
 """Facts: what the numbers of a leakage report say, most important first."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from skleak.utils.geometry._pairs import true_positives
 # People with a rare value that a sentence names, and columns whose carriers it names.
 _MOST_NAMED = 20
 _MOST_COLUMNS = 3
+# Names of columns, and of blocks of them, where the data had none.
+_MADE_UP = r"x\d+( \+ x\d+)*"
 
 
 def facts(report: LeakageFacts) -> tuple[Finding, ...]:
@@ -40,6 +43,9 @@ def _answer(report: LeakageFacts, known: pd.DataFrame) -> Finding:
     told: dict[str, Any] = {name: row[name] for name in names}
     told |= {"feature": known.index[0], "record": row["most_exposed_record"]}
     told |= {"true_positives_at_1pct": row["true_positives_at_1pct"], "n_columns": len(known)}
+    columns = [str(name) for name in report.features.index if name != "(target)"]
+    made_up = bool(columns) and all(re.fullmatch(_MADE_UP, name) for name in columns)
+    told["unnamed"] = made_up and not report.dataset["raw_columns"]
     return Finding("answer", told | _carriers(report, known.index[0]))
 
 

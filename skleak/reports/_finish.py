@@ -13,6 +13,7 @@ from skleak.reports._findings import facts
 from skleak.reports._leakage_report import LeakageReport
 from skleak.reports._sentences import findings
 from skleak.reports.guarantee._output_perturbation import Promises
+from skleak.utils._records import named
 from skleak.utils._typing import FloatArray
 
 N_MOST_EXPOSED = 10
@@ -76,9 +77,18 @@ def dataset_facts(
         else np.nan,
         "most_exposed_records": totals.most_exposed,
         "noise_goal": promises.noise_goal,
+        **({"noise_calibrated": True} if promises.calibrated else {}),
         "seeded": promises.seeded,
         **more,
     }
+
+
+def label_facts(index: Any, n_rows: int) -> dict[str, Any]:
+    """Say whether records are called by the index of their table, of so many rows."""
+    if isinstance(index, np.ndarray):
+        index = pd.Index(index)
+    own = named(index) if index is None or isinstance(index, pd.Index) else index
+    return {"labels": "position" if own is None else "index", "n_rows": n_rows}
 
 
 def finished(

@@ -14,8 +14,9 @@ _WIDTH = 48
 
 def findings(report: LeakageFacts) -> tuple[str, ...]:
     """Put the report's facts into sentences; the first is the answer."""
-    told = (_TOPICS[finding.topic](finding) for finding in report.facts)
+    first, *told = (_TOPICS[finding.topic](finding) for finding in report.facts)
     return (
+        f"{first}{_published_scale(report)}",
         *told,
         *_records(report),
         *_fairness(report),
@@ -25,8 +26,33 @@ def findings(report: LeakageFacts) -> tuple[str, ...]:
     )
 
 
+def _published_scale(report: LeakageFacts) -> str:
+    """Say in the first paragraph that a noise scale that follows the records is published."""
+    data = report.dataset
+    if data["noise_goal"] is None and not data.get("noise_calibrated"):
+        return ""
+    how = "was read off records" if data["noise_goal"] is None else "follows the records"
+    return (
+        f" The noise scale {how}, and is published: what it tells is not in these numbers, which "
+        "hold for attackers who learn nothing from it."
+    )
+
+
 def _answer(found: Finding) -> str:
-    """Name the column that tells most, what is gained, and of whom."""
+    """Name the column that tells most, what is gained, and of whom.
+
+    Columns without names may be those that a pipeline made, of which nobody knows what they are.
+    """
+    if found["unnamed"]:
+        return (
+            "The columns that the model received have no names: if a pipeline made them, "
+            "`skleak.inspection.leakage_report` says what is told of those that a person has. "
+            f"{_most_telling(found)}"
+        )
+    return _most_telling(found)
+
+
+def _most_telling(found: Finding) -> str:
     name, gain = shorten(found["feature"], _WIDTH), percent(found["gain"], up=True)
     whom = f"record {_name(found['record'])}"
     apart = _apart(found)

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from skleak.utils._features import feature_labels
 from skleak.utils._linalg import largest_entries
-from skleak.utils._typing import Array, Data, FloatArray
+from skleak.utils._typing import Array, Data, FloatArray, IntArray
 from skleak.utils.blocks._dask import is_frame, is_large
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -49,21 +49,71 @@ def label_array(groups: Any) -> Array:
     return labels
 
 
-def checked_labels(groups: Any, n: int) -> Array:
-    """Return labels as an array, one for each of n records and none missing."""
-    labels = label_array(groups)
-    if labels.shape != (n,):
+def named(index: pd.Index | None) -> pd.Index | None:
+    """Return the labels of rows, or None where they are their positions and name nobody."""
+    positions = index is None or index.equals(pd.RangeIndex(len(index)))
+    return None if positions else index
+
+
+def checked_labels(
+    groups: Any, n: int, index: pd.Index | None = None, rows: IntArray | None = None
+) -> Array:
+    """Return a group label for each of n records, or for those at some rows; none is missing.
+
+    Labels are taken by position; those of a Series by the index of the records, (n,) or that of
+    the rows, None where it holds their positions. Any other Series is refused: a label made up for
+    one record may be that of another.
+    """
+    own, labels = row_labels(groups), label_array(groups)
+    if labels.ndim != 1 or (own is None and len(labels) != n):
         raise ValueError(
             f"`groups` must hold one label per record: expected {n}, or the name of a column; got "
             f"shape {labels.shape}."
         )
-    missing = int(pd.isna(labels).sum())
+    place = _places(own, n, index, rows)
+    missing = int(pd.isna(labels[place]).sum())
     if missing:
         raise ValueError(
             f"`groups` has {missing} missing labels. Give those records a label of their own, for "
             "instance 'unknown'."
         )
-    return labels
+    return np.asarray(labels[place])
+
+
+def _places(
+    own: pd.Index | None, n: int, index: pd.Index | None, rows: IntArray | None
+) -> IntArray:
+    """Return where in a Series with labels ``own`` the label of each record stands."""
+    positions = np.arange(n) if rows is None else rows
+    if own is None:
+        return positions
+    own, in_order = own.to_flat_index(), own.equals(pd.RangeIndex(n))
+    array = "Pass an array (`groups.to_numpy()`) if it is in the order of the records."
+    if index is None:
+        if in_order:
+            return positions
+        raise ValueError(
+            f"`groups` is a Series of {len(own)} labels whose index is not that of the records: "
+            f"these are known by their positions, 0 to {n - 1}, alone, as their table had no index "
+            f"of its own, or a step of a pipeline returned an array. {array}"
+        )
+    index = index.to_flat_index()
+    if rows is None and own.equals(index):
+        return positions
+    if in_order and not index.isin(own).any():
+        return positions
+    if not own.is_unique:
+        raise ValueError(
+            "`groups` is a Series whose index holds a label more than once: whose group is meant "
+            f"is not clear. {array}"
+        )
+    absent = int((~index.isin(own)).sum())
+    if absent:
+        raise ValueError(
+            f"`groups` has no label for {absent} of {len(index)} records. Its index must hold the "
+            f"labels of the records. {array}"
+        )
+    return np.asarray(own.get_indexer(index))
 
 
 def same_numbers(X: Any, Z: Any) -> bool:

@@ -215,3 +215,13 @@ def test_a_damaged_mark_is_refused(value, records):
 def test_private_sgd_takes_no_multiplier_that_was_read_off_records(records):
     with pytest.raises(ValueError, match="`noise_multiplier` was read off records"):
         PrivateSGDClassifier(noise_multiplier=CalibratedNoise(1.0)).fit(*records)
+
+
+@pytest.mark.parametrize("noise", [MaxLeakage(2.0, features=0), CalibratedNoise(3.0), 3.0])
+def test_a_report_says_first_that_the_scale_is_published(noise, records):
+    report = PrivateLogisticRegression(noise, **PROMISES).fit(*records).leakage_report()
+    says = "and is published: what it tells is not in these numbers" in report.findings[0]
+    assert says == (noise != 3.0 or isinstance(noise, CalibratedNoise))
+    assert ("pass it as `float(noise_scale)`" in " ".join(report.assumptions)) == isinstance(
+        noise, CalibratedNoise
+    )

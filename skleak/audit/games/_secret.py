@@ -38,6 +38,7 @@ from skleak.audit.games._levels import (
     reference_records,
     seed_of,
 )
+from skleak.audit.games._scale import asked_goal, scale_sentence
 from skleak.audit.games._tabled import TabledGame
 from skleak.audit.noise._mechanism import Trained, fitted_releases, noise_of_levels
 from skleak.audit.tables._design import Outcome
@@ -76,6 +77,8 @@ class SecretSubject(Trained):
     # Columns that determine the secret, and those that it determines, with how well.
     related: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     spread: float = 1.0  # variance of the numbers that are guessed; 1 for categories
+    goal: Any = None  # what makes the noise scale a function of the records
+    uncounted: str = ""  # why no bound counts what it tells
 
     @property
     def prior_variance(self) -> FloatArray | None:
@@ -113,7 +116,7 @@ class SecretGame(TabledGame):
             incomparable,
             scales,
             targets=subject.targets,
-            bounds=() if self.estimates else bounds,
+            bounds=() if self.estimates or subject.uncounted else bounds,
             n_releases=int(task.n_releases),
             n_fitted=self._n_fitted(),
             etas={scale: subject.eta(scale) for scale in scales},
@@ -230,6 +233,10 @@ class SecretGame(TabledGame):
             target_counts=self._guesses_target(),
             has_noise=adds_noise(self._subject.model),
             outputs=self._outputs(),
+            scale=scale_sentence(
+                self._subject.goal, self._subject.uncounted, asked=asked_goal(self.task)
+            ),
+            uncounted=self._subject.uncounted,
             releases="fitted" if self._fits else "simulated",
             n_fitted=self.design.n_fitted,
         )

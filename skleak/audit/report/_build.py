@@ -31,6 +31,7 @@ from skleak.utils._typing import Array
 
 # Parameters of a private estimator that decide nothing in its audit.
 _UNUSED = ("ledger", "random_state", "verbose")
+_SCALE = ("scale", "uncounted")  # stated where the noise scale follows the records
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "pandas", "joblib")
 
 
@@ -42,10 +43,11 @@ def build_report(
 ) -> AuditReport:
     """Put the results of an auditor into words."""
     model, table, y = last_step(game.task.estimator), game.task.table, game.task.y
+    known = vars(game.facts(outcomes))
     settings = {
         "utility_name": _utility_name(model, y),
         "preprocessing": _preprocessing(auditor, game.task.estimator),
-        **vars(game.facts(outcomes)),
+        **{name: value for name, value in known.items() if value or name not in _SCALE},
         "reweighting": _reweighting_name(model),
         "labels": label_meaning(None if game.task.outside else table),
         "max_advantage": float(auditor.max_advantage),
@@ -59,6 +61,7 @@ def build_report(
         results=auditor.results_.copy(),
         records=auditor.records_.copy(),
         checks=game.checks(outcomes),
+        groups=game.groups(outcomes),
         settings=settings,
         reproducibility=_reproducibility(auditor, game.task, entropy),
     )

@@ -26,6 +26,7 @@ _WHO |= {
 _WHO["posterior_mean"] = (
     "an attacker who knows all else, and how the number is distributed (`posterior_mean`),"
 )
+_WHO["scale"] = "an attacker who sees the noise scale alone (`scale`)"
 _STATISTICS = ("loss", "likelihood", "modified_entropy", "gradient_norm")
 _ALL_FAILED = "every attack on the model that was played failed"
 _NO_BOUND = " No bound rules out that some attack is always right."
@@ -34,7 +35,8 @@ _NO_BOUND = " No bound rules out that some attack is always right."
 def summary(found: Finding) -> str:
     """Say which noise to choose, how the best attack does at the smallest, and what bounds it."""
     said = {"categorical": _guessed, "membership": _told_apart}.get(found["kind"], _estimated)
-    return f"{_of_whom(found)}{advice(found['decision'])} {sentence(said(found))}"
+    scale = f"{found['scale']} " if found["scale"] else ""
+    return f"{scale}{_of_whom(found)}{advice(found['decision'])} {sentence(said(found))}"
 
 
 def _of_whom(found: Finding) -> str:
@@ -88,7 +90,8 @@ def _told_apart(found: Finding) -> str:
         )
     limit = share(min(float(found["limit"]), 1.0), up=True)
     if found["bound"] is None:
-        return said + " Nothing is known that rules out a better attack."
+        why = f" ({found['uncounted']})" if found["uncounted"] else ""
+        return f"{said} Nothing is known that rules out a better attack{why}."
     if limit == "100%":
         return said + _NO_BOUND
     return f"{said} {_limited(found, limit)}"
@@ -184,7 +187,7 @@ def _below_least(found: Finding) -> str:
 
 def _without_bound(found: Finding, none: str) -> str:
     """Say that nothing is known of other attacks, and why."""
-    if why := found["unbounded"]:
+    if why := found["unbounded"] or found["uncounted"]:
         return f" Of other attacks nothing is known ({why})."
     return f" No bound on other attacks {'is' if none == 'known' else 'was'} {none}."
 

@@ -109,6 +109,25 @@ def likelihood_ratios(
     return ratios + np.log(prior) - np.log1p(-prior)
 
 
+def scale_odds(scales: FloatArray, member: Array, prior: float) -> FloatArray:
+    """Log posterior odds of membership from the noise scale of each release alone.
+
+    How often each scale occurs with and without a candidate is learned from the other releases,
+    half a release of each scale being added.
+
+    Shapes: ``scales``, ``member`` (n_releases, n_targets); returns (n_releases, n_targets).
+    """
+    known, codes = np.unique(scales, return_inverse=True)
+    seen = np.eye(len(known))[codes.reshape(scales.shape)]  # (n_releases, n_targets, n_scales)
+    odds = np.full(scales.shape, np.log(prior) - np.log1p(-prior))
+    for inside, sign in ((member, 1.0), (~member, -1.0)):
+        each = seen * inside[:, :, None]
+        counts = ((each.sum(axis=0) - each) * seen).sum(axis=2)
+        total = inside.sum(axis=0) - inside
+        odds += sign * np.log((counts + 0.5) / (total + 0.5 * len(known)))
+    return odds
+
+
 def robust_shares(statistic: FloatArray, member: Array, *, residuals: bool = False) -> FloatArray:
     """Share of the candidates that each dominates, with the other releases as reference models.
 

@@ -22,6 +22,7 @@ from skleak.reports._finish import (
     finished,
     group_row,
     groups_frame,
+    label_facts,
 )
 from skleak.reports._leakage_report import LeakageReport
 from skleak.reports.blockwise._columns import blockwise_unknowns
@@ -130,6 +131,7 @@ class _Blockwise:
             individual_privacy=individual,
             unequal_weights=bool(weights.smallest[0] < weights.largest[0]),
             carriers=columns.counts,
+            **label_facts(self.index, int(self.batch.X.shape[0])),
         )
         report = LeakageReport(
             estimator=estimator,

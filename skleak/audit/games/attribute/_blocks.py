@@ -36,6 +36,7 @@ from skleak.audit.games._levels import (
     reference_records,
 )
 from skleak.audit.games._outside import Outside
+from skleak.audit.games._scale import UNCOUNTED_OUTSIDE, asked_goal, goal_of, scale_sentence
 from skleak.audit.games._secret import uses_more
 from skleak.audit.games._tabled import TabledGame
 from skleak.audit.games.attribute._block import Encoder, KnownGame, play_block, stacked
@@ -169,6 +170,7 @@ class BlocksGame(TabledGame):
 
     def _plan(self, targets: IntArray) -> SecretDesign:
         task, objective = self.task, self._state.objective
+        self._goal = goal_of(task.estimator, task.noise_scales)
         y: Any = objective.y.astype(int) if is_classifier(self._model) else objective.y
         self._training = (objective.X, y, objective.sample_weight)
         model = last_step(task.estimator)
@@ -180,7 +182,7 @@ class BlocksGame(TabledGame):
             incomparable,
             scales,
             targets=targets,
-            bounds=check_bounds(task.bounds),
+            bounds=() if self._goal is not None else check_bounds(task.bounds),
             n_releases=int(task.n_releases),
             # Found when the blocks are played, see `design_of`.
             etas=dict.fromkeys(scales, nothing),
@@ -312,6 +314,8 @@ class BlocksGame(TabledGame):
             start = f"{k}:bounds:"
             names = [name for name in parts[0] if name.startswith(start)]
             bounds = {name.removeprefix(start): stacked(parts, name) for name in names}
+            if self._goal is not None:  # none is stated
+                bounds["bayes"] = np.full(len(design.targets), np.nan)
             found[cell_key(scale, "bounds")] = bounds | sample
         return found
 
@@ -329,6 +333,8 @@ class BlocksGame(TabledGame):
             noise_covariance=self._noise.name,
             imputed=float(np.mean(guess == codes)),
             sampled=self._sampled,
+            scale=scale_sentence(self._goal, UNCOUNTED_OUTSIDE, asked=asked_goal(self.task)),
+            uncounted="" if self._goal is None else UNCOUNTED_OUTSIDE,
         )
 
 

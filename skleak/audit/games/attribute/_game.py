@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.linalg import block_diag
 from sklearn.base import clone
 
 from skleak.adversary.hypotheses import N_NODES, adds_noise, is_linear, weight_argument
@@ -21,6 +22,7 @@ from skleak.audit.games._game import Cell, Game, Task
 from skleak.audit.games._levels import SAMPLE, seed_of
 from skleak.audit.games._private_sgd import is_private_sgd
 from skleak.audit.games._sampled import NAME, BoundsPlan, KnownBounds
+from skleak.audit.games._scale import in_one_channel
 from skleak.audit.games._secret import SecretGame
 from skleak.audit.games._trials import (
     draw_secrets,
@@ -39,6 +41,7 @@ from skleak.audit.games.attribute._predictions import (
 from skleak.audit.games.attribute._subject import study
 from skleak.audit.noise._shaped import ShapedNoise
 from skleak.audit.tables._design import Outcome, cell_key
+from skleak.influence.state import NoiseShape
 from skleak.utils._features import is_target
 from skleak.utils._predictions import classifies
 from skleak.utils._typing import Array, FloatArray, IntArray
@@ -89,6 +92,8 @@ def _reads_parameters(task: Task) -> bool:
 class AttributeGame(SecretGame):
     """Guess or estimate a column of every record under attack, from releases of one model."""
 
+    _numbers: NumberBounds | None = None
+
     def __init__(self, task: Task) -> None:
         self.subject = study(task)
         self.estimates = self.subject.numeric
@@ -100,6 +105,11 @@ class AttributeGame(SecretGame):
             raise ValueError(
                 "`secrets='drawn'` is not played for a number where the covariance of the noise "
                 "follows the data. Pass `secrets='actual'`."
+            )
+        if self.estimates and task.drawn and self.subject.goal is not None:
+            raise ValueError(
+                "`secrets='drawn'` is not played for a number where the noise scale follows the "
+                "records. Pass `secrets='actual'`, or numbers as `noise_scales`."
             )
         model = self.subject.model
         self._classifies = classifies(model, task.y)
@@ -140,7 +150,7 @@ class AttributeGame(SecretGame):
 
     def prepare(self, entropy: list[int]) -> None:
         """Fit the attacks, check the noise, and decide whose bounds are computed."""
-        if self.subject.posterior is not None:
+        if self.subject.posterior is not None and not self.subject.uncounted:
             self._numbers = NumberBounds.of(self.subject.posterior)
         super().prepare(entropy)
         if self.estimates:
@@ -152,15 +162,17 @@ class AttributeGame(SecretGame):
             same = (points == points[:, :1]).all(axis=2, keepdims=True)
             places = subject.noise.whitened(points)
             places = np.where(same, places[:, :1], places)
+        if subject.scales is not None:
+            places, _ = in_one_channel(places, subject.scales, design.noise_scales[-1])
         rest = (design.bounds, shapes, subject.unit_eta, design.noise_scales)
         self._known = KnownBounds.of(places, subject.prior, *rest)
         seed = seed_of(entropy, 0, SAMPLE)
-        self._plan = BoundsPlan.of(*points.shape, shaped=shapes is not None, seed=seed)
+        self._plan = BoundsPlan.of(*places.shape, shaped=shapes is not None, seed=seed)
 
     def drawn(self, targets: IntArray, generator: np.random.Generator) -> tuple[int, Array, Array]:
         """Draw secrets of targets: their column, positions among the values or numbers, values."""
         subject = self.subject
-        if self.estimates:
+        if self._numbers is not None:
             numbers = self._numbers.encodings.prior.take(targets).draw(1, generator)[0]
             return subject.index, numbers, numbers
         secrets = draw_secrets(subject.prior[targets], 1, generator)[0]
@@ -183,7 +195,7 @@ class AttributeGame(SecretGame):
 
     def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
         """Return the outcomes with the bounds of every noise level as one."""
-        if self.estimates:
+        if self.estimates or self.subject.uncounted:
             return outcomes
         whole = dict(outcomes)
         for scale in self.design.noise_scales:
@@ -203,14 +215,46 @@ class AttributeGame(SecretGame):
         if self.estimates:
             return self._estimations(scale, rest)
         points = subject.white_box.encodings_
-        cells = self._plan.cells(self._known, scale, success_bounds)
+        cells: dict[str, Cell] = {}
+        if not subject.uncounted:
+            cells |= self._plan.cells(self._known, scale, success_bounds)
         if not self.design.drawn:
-            return cells | self._each(play_actual, subject.noiseless, subject.secrets, *rest)
+            cells |= self._each(play_actual, subject.noiseless, subject.secrets, *rest)
+            return cells | self._seeing(play_actual, noise, *rest[1:])
         played: Any = noise
+        if subject.scales is not None and isinstance(noise, np.ndarray):
+            ratio = np.where(np.isnan(subject.scales), scale, subject.scales) / scale
+            unit = np.eye(points.shape[2])
+            played = ShapedNoise.of(ratio[:, :, None, None] ** 2 * unit, unit, noise)
         if subject.shapes is not None and not isinstance(noise, FittedReleases):
             played = ShapedNoise.of(subject.shapes, subject.noise.matrix_root, noise)
         known = (points, subject.values, subject.prior, played, *rest[1:])
-        return cells | self._each(play_drawn, *known)
+        cells |= self._each(play_drawn, *known)
+        return cells | self._seeing(play_drawn, noise, *rest[1:])
+
+    def _seeing(
+        self, play: Callable[..., Outcome], noise: FloatArray | FittedReleases, *rest: Any
+    ) -> dict[str, Cell]:
+        """Return the cell of the white box where it sees a noise scale that tells of values."""
+        subject, points = self.subject, self.subject.white_box.encodings_
+        names = [name for name, attack in self.attacks.items() if attack is subject.white_box]
+        if subject.scales is None or not names or isinstance(noise, FittedReleases):
+            return {}
+        seen, _ = in_one_channel(points, subject.scales, rest[0])
+        p = points.shape[2]
+        wide = np.zeros((p + 1, p + 1))
+        wide[:p, :p] = np.diag(noise) if noise.ndim == 1 else noise
+        wide[p, p] = rest[0]
+        shape = subject.noise
+        if shape.matrix is not None and not shape.is_identity:
+            shape = NoiseShape.of(block_diag(shape.matrix, 1.0), p + 1)
+        attack = type(subject.white_box)._of_encodings(seen, subject.values, subject.prior, shape)
+        attack._kind = subject.white_box._kind
+        if play is play_drawn:
+            known = (seen, subject.values, subject.prior, wide, *rest)
+            return dict.fromkeys(names, (play, (attack, *known)))
+        own = np.append(subject.noiseless, 0.0)
+        return dict.fromkeys(names, (play, (attack, own, subject.secrets, wide, *rest)))
 
     def _each(self, play: Callable[..., Outcome], *known: Any) -> dict[str, Cell]:
         """Return a cell for each attack, which `play` takes first."""
@@ -220,8 +264,10 @@ class AttributeGame(SecretGame):
         """Return the cells of one noise level about a quantity; `rest` ends in the seed."""
         subject, numbers, seed = self.subject, self._numbers, rest[-1]
         own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 0))
-        cells: dict[str, Cell] = {NAME: (number_bounds, (numbers, scale, own))}
-        if self.design.drawn:
+        cells: dict[str, Cell] = {}
+        if numbers is not None:
+            cells[NAME] = number_bounds, (numbers, scale, own)
+        if self.design.drawn and numbers is not None:
             raw = replace(numbers.encodings, points=subject.white_box.encodings_)
             return cells | self._each(play_drawn_errors, raw, *rest)
         truth = subject.secrets.reshape(-1, 1)

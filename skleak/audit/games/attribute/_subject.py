@@ -15,6 +15,14 @@ from skleak.adversary.hypotheses import (
 from skleak.adversary.knowledge import range_of_others, take_rows
 from skleak.attacks import PosteriorMeanReconstruction, WhiteBoxAttributeInference
 from skleak.audit.games._game import Task
+from skleak.audit.games._scale import (
+    CALIBRATED,
+    UNCOUNTED_NUMBERS,
+    PublishedScale,
+    goal_of,
+    replaced_target,
+    rows_with,
+)
 from skleak.audit.games._secret import SecretSubject, determination, fit_quietly, unit_state
 from skleak.audit.games.attribute._information import ShapedInformation
 from skleak.audit.games.attribute._known import known_column
@@ -24,6 +32,7 @@ from skleak.audit.noise._shape import audited_shape, shape_of_fit
 from skleak.influence.jacobian import Columns
 from skleak.influence.leakage import leakage_model
 from skleak.influence.state import NoiseShape
+from skleak.mechanisms import NoiseGoal
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 
@@ -41,6 +50,8 @@ class AttributeSubject(SecretSubject):
     shapes: FloatArray | None = None
     information: ShapedInformation | None = None  # where the covariance follows the data
     posterior: PosteriorMeanReconstruction | None = None  # of a quantity, fitted
+    # Noise scale under every value, (n_targets, n_values), where it follows the records.
+    scales: FloatArray | None = None
 
     @property
     def numeric(self) -> bool:
@@ -50,7 +61,9 @@ class AttributeSubject(SecretSubject):
     @property
     def prior_variance(self) -> FloatArray | None:
         """Variance of the prior of every quantity, (n_targets,)."""
-        return None if self.posterior is None else self.posterior.prior_variance_
+        if self.posterior is None or self.uncounted:
+            return None
+        return self.posterior.prior_variance_
 
     def eta(self, noise_scale: float) -> FloatArray:
         """Fisher information loss at a noise scale, of shape (n_targets,); NaN if not known."""
@@ -104,8 +117,10 @@ def study(task: Task) -> AttributeSubject:
         "spread": known.spread,
     }
     rows, secret = known.targets, known.secret
+    goal = shared["goal"] = goal_of(task.estimator, task.noise_scales)
     if secret.numeric:
         slope = None
+        shared["uncounted"] = "" if goal is None else UNCOUNTED_NUMBERS
         if public.has_closed_form and not task.refit_preprocessing and not secret.is_target:
             place = (public, table, rows, secret.index, secret.column)
             slope = exact_slope(unit_state(fitted), *place)
@@ -119,6 +134,8 @@ def study(task: Task) -> AttributeSubject:
     candidates = []
     if public.has_closed_form and not secret.is_target:
         candidates = candidate_rows(public, table, rows, secret.index, known.values)
+    if goal is not None:
+        shared |= _scales(task, public, X, fitted, white_box, candidates, known)
     return AttributeSubject(
         **shared,
         **_columns_loss(fitted, candidates, rows, noise),
@@ -126,6 +143,44 @@ def study(task: Task) -> AttributeSubject:
         directions=_directions(white_box.encodings_, codes),
         shapes=None if white_box._shaped is None else white_box._shaped.shapes,
     )
+
+
+def _scales(
+    task: Task,
+    public: Any,
+    X: Any,
+    fitted: Any,
+    white_box: WhiteBoxAttributeInference,
+    candidates: list[Any],
+    known: Any,
+) -> dict[str, Any]:
+    """Noise scale under every value of every target, or why it is not found."""
+    model, goal = last_step(task.estimator), goal_of(task.estimator, task.noise_scales)
+    if not isinstance(goal, NoiseGoal):
+        return {"uncounted": CALIBRATED}
+    if task.fitted:
+        return {"uncounted": "the fits that are played have the noise scale of all records"}
+    if white_box._shaped is not None:
+        return {"uncounted": "the covariance of the noise follows the records as well"}
+    if task.refit_preprocessing or not public.has_closed_form:
+        return {"uncounted": "the preprocessing is trained anew with each value"}
+    if model.reweighting is not None:
+        return {"uncounted": "a reweighting is searched for anew with each value"}
+    scale = PublishedScale.of(model, goal, X, task.y, task.sample_weight)
+    rows, values = known.targets, known.values
+    missing = scale.missing(len(rows) * len(values))
+    if missing:
+        return {"uncounted": missing}
+    if known.secret.is_target:
+        classes = getattr(last_step(fitted), "classes_", None)
+        numbers = values if classes is None else np.searchsorted(classes, values)
+
+        def change(objective: Any, target: int, m: int) -> Any:
+            return replaced_target(objective, target, float(numbers[m]))
+
+    else:
+        change = rows_with(candidates, {int(target): k for k, target in enumerate(rows)})
+    return {"scales": scale.with_values(rows, change, len(values))}
 
 
 def _directions(encodings: FloatArray, codes: IntArray) -> FloatArray:

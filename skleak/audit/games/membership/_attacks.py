@@ -11,10 +11,12 @@ from skleak.audit.games._game import RESERVED, named_attacks, own_copy
 from skleak.audit.games.membership._subject import MembershipSubject
 from skleak.audit.tables._shadows import FEWEST_FOR_LAWS, FEWEST_RELEASES
 from skleak.exceptions import AttackNotApplicableError
+from skleak.mechanisms import NoiseGoal
 
 _SCORES = ("loss", "likelihood", "modified_entropy", "gradient_norm")
 # They learn from the other releases.
 _LEARNING = ("likelihood_ratio", "robust")
+_SCALE = "scale"  # of the noise, where it follows the records: it learns likewise
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class MembershipAttack:
     The rule "own" is that of a ``predict`` which was passed.
     """
 
-    rule: Literal["score", "likelihood_ratio", "robust", "exact", "own"]
+    rule: Literal["score", "likelihood_ratio", "robust", "scale", "exact", "own"]
     attack: Any = None
 
 
@@ -35,7 +37,7 @@ def choose_membership_attacks(
     chosen = named_attacks(
         attacks,
         lambda: _default(subject, n_releases, drawn),
-        known=(*_SCORES, *_LEARNING, "exact"),
+        known=(*_SCORES, *_LEARNING, _SCALE, "exact"),
         names={},
         reserved=(*RESERVED, "gap"),
         about=" on membership",
@@ -56,6 +58,8 @@ def _default(subject: MembershipSubject, n_releases: int, drawn: bool) -> list[s
         return [*exact, *(scores if subject.reference is not None else [])]
     # With few releases either may find more.
     learning = _LEARNING if n_releases < FEWEST_FOR_LAWS else _LEARNING[:1]
+    if isinstance(subject.goal, NoiseGoal):
+        learning = (*learning, _SCALE)
     return [*scores, *(learning if n_releases >= FEWEST_RELEASES else []), *exact]
 
 
@@ -63,6 +67,8 @@ def _made(attack: Any, subject: MembershipSubject) -> MembershipAttack:
     if isinstance(attack, str):
         if attack == "exact":
             return MembershipAttack("exact")
+        if attack == _SCALE:
+            return MembershipAttack("scale")
         if attack in _LEARNING:
             return MembershipAttack("robust" if attack == "robust" else "likelihood_ratio")
         statistic: Any = attack  # one of the scores
@@ -82,6 +88,15 @@ def _check(
             raise AttackNotApplicableError(
                 f"The attack 'exact' is not known for this estimator: {subject.obstacle}. Leave it "
                 "out of `attacks`; 'likelihood_ratio' takes any estimator."
+            )
+        return
+    if made.rule == "scale":
+        if drawn or not isinstance(subject.goal, NoiseGoal) or n_releases < FEWEST_RELEASES:
+            raise ValueError(
+                "The attack 'scale' reads a noise scale that follows the records, and learns from "
+                "the other releases what it is with and without each: it needs an estimator with "
+                "a noise goal that reads the records, `noise_scales=None`, `secrets='actual'` and "
+                f"`n_releases` of at least {FEWEST_RELEASES}. Leave it out of `attacks`."
             )
         return
     if made.rule in _LEARNING:

@@ -20,7 +20,7 @@ from skleak.audit.noise._mechanism import colored
 from skleak.audit.tables._design import MembershipDesign, Outcome
 from skleak.audit.tables._rates import rates
 from skleak.utils._blocks import row_blocks
-from skleak.utils._typing import Array, FloatArray
+from skleak.utils._typing import Array, BoolArray, FloatArray
 
 _ELEMENTS = 1 << 23
 # Encodings are known to about this, relative to the parameters.
@@ -63,14 +63,17 @@ class DrawnGames:
     shell: Shell
     where: tuple[Any, Array]
     entropy: list[int]
+    told: BoolArray  # targets that the noise scale tells, (n_targets,)
+    ratios: FloatArray  # noise without and with each target, over that of all records
 
     def at_level(self, k: int, scale: float, noise: FloatArray) -> dict[str, Cell]:
         """Cells of attacks, bounds and the gap of losses at one noise level."""
         subject, design, encodings = self.subject, self.design, self.exact.encodings_
         prior = np.broadcast_to([1.0 - subject.prior, subject.prior], (len(encodings), 2))
         names = [name for name in design.bounds if name != "dp"]
-        cells: dict[str, Cell] = {"bounds": (success_bounds, (encodings, prior, scale, names))}
-        draws = _Draws(encodings, prior, noise)
+        known = (self.told, encodings, prior, scale, names)
+        cells: dict[str, Cell] = {} if subject.uncounted else {"bounds": (_told_bounds, known)}
+        draws = _Draws(encodings, prior, noise, self.told, self.ratios)
         seed = seed_of(self.entropy, k, GAMES)
         rest = (draws, design.n_releases, design.confidence_level, len(self.attacks), seed)
         for name, attack in self.attacks.items():
@@ -93,6 +96,8 @@ class _Draws:
     encodings: FloatArray
     prior: FloatArray  # (n_targets, 2)
     noise: FloatArray  # (p,) or (p, p)
+    told: BoolArray
+    ratios: FloatArray
 
     def models(
         self, shell: Shell, n_games: int, seed: np.random.SeedSequence
@@ -102,10 +107,19 @@ class _Draws:
         targets = generator.integers(len(self.encodings), size=n_games)
         secrets = draw_secrets(self.prior[targets], 1, generator)[0]
         draws = generator.normal(size=(n_games, self.encodings.shape[-1]))
+        draws *= self.ratios[targets, secrets][:, None]
         releases = self.encodings[targets, secrets] + colored(self.noise, draws)
         models = models_with(shell, releases)
         for target, secret, model in zip(targets, secrets, models, strict=True):
             yield int(target), bool(secret), model
+
+
+def _told_bounds(told: BoolArray, *known: Any) -> Outcome:
+    """Bounds on the success about each record: none where the noise scale tells it."""
+    return {
+        name: np.where(told, 0.0 if name == "standard_error" else 1.0, values)
+        for name, values in success_bounds(*known).items()
+    }
 
 
 def play_exact(
@@ -137,7 +151,8 @@ def play_exact(
         released = colored(draws.noise, generator.normal(size=(n, n_targets, p)))
         released += encodings[everyone, secrets] - own
         odds = half - np.einsum("rtp,tp->rt", released, steps)
-        scores.append(odds / max(noise_scale, floor) ** 2 + log_odds)
+        odds = odds / max(noise_scale, floor) ** 2 + log_odds
+        scores.append(np.where(draws.told, np.where(secrets == 1, np.inf, -np.inf), odds))
         members.append(secrets == 1)
     score, member = np.concatenate(scores), np.concatenate(members)
     counts = ((score > 0.0) == member).sum(axis=0)

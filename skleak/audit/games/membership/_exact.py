@@ -5,7 +5,7 @@ one that was not, what it would be with it. Both are a Newton step with a Hessia
 matrix of rank one; where the loss is not quadratic, further steps on the exact gradient follow.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,6 +28,10 @@ class PairTest:
     # `own`; infinite where the other does not exist, and the release itself tells.
     steps: FloatArray
     member: BoolArray  # whether `own` is the one with the candidate, (n_targets,)
+
+    def told_apart(self, certain: BoolArray) -> "PairTest":
+        """Return the test of who tells some candidates, (n_targets,), by the scale of the noise."""
+        return replace(self, steps=np.where(certain[:, None], np.inf, self.steps))
 
     @property
     def distances(self) -> FloatArray:

@@ -8,19 +8,32 @@ import numpy as np
 import pandas as pd
 
 from skleak.adversary.hypotheses import PublicModel, encoding_error, fit_shell, noiseless
+from skleak.adversary.knowledge import column_names, raw_column, take_rows
 from skleak.audit.games._bounds import check_bounds
 from skleak.audit.games._game import Cell, Facts, Game, Task
 from skleak.audit.games._levels import Releases, level_cells, noiseless_utility
+from skleak.audit.games._scale import asked_goal, scale_sentence
 from skleak.audit.games.membership._attacks import choose_membership_attacks
 from skleak.audit.games.membership._drawn import DrawnGames, fit_drawn_attacks
 from skleak.audit.games.membership._release import dp_parameter, fitted_once, play_release
-from skleak.audit.games.membership._subject import bounded, membership_levels, study
+from skleak.audit.games.membership._subject import (
+    MembershipSubject,
+    bounded,
+    membership_levels,
+    study,
+)
 from skleak.audit.noise._hypotheses import Hypotheses, check_distances, warn_of_hypotheses
 from skleak.audit.noise._mechanism import Trained, check_rows, noise_of_levels
 from skleak.audit.tables._design import MembershipDesign, Outcome, release_key
-from skleak.audit.tables._membership import membership_records, membership_results
+from skleak.audit.tables._membership import (
+    membership_groups,
+    membership_records,
+    membership_results,
+)
 from skleak.metrics import simultaneous_confidence_level
-from skleak.utils._typing import FloatArray
+from skleak.utils._features import resolve_features
+from skleak.utils._records import checked_labels, row_labels
+from skleak.utils._typing import Array, FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,13 +72,24 @@ class _MembershipGame(Game):
         levels, bounds = membership_levels(task.noise_scales, subject), _asked(task.bounds)
         if "dp" in bounds and not task.drawn:
             self.subject = subject = bounded(subject, levels, asked=task.bounds != "all")
+        bounds = tuple(name for name in bounds if task.drawn or name in ("dp", "bayes"))
+        if subject.scale is not None:
+            # Refits of each game, or of one.
+            n_games = 1 if task.drawn else int(task.n_releases)
+            missing = subject.scale.missing(n_games * len(subject.targets))
+            self.subject = subject = replace(subject, uncounted=missing)
+        if subject.goal is not None:
+            # A guarantee supposes that the noise scale is public.
+            bounds = () if subject.uncounted else tuple(name for name in bounds if name != "dp")
         level, n_verdicts = task.confidence_level, len(self.played) * len(levels)
         self.design = MembershipDesign(
             targets=subject.targets,
             prior=subject.prior,
+            max_advantage=float(task.max_advantage),
+            parts={} if task.drawn else _parts(task, subject),
             attacks={name: attack.rule for name, attack in self.played.items()},
             noise_scales=levels,
-            bounds=tuple(name for name in bounds if task.drawn or name in ("dp", "bayes")),
+            bounds=bounds,
             n_releases=int(task.n_releases),
             drawn=task.drawn,
             confidence_level=level,
@@ -101,6 +125,9 @@ class _MembershipGame(Game):
     def records(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
         return membership_records(self.design, outcomes)
 
+    def groups(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+        return membership_groups(self.design, outcomes)
+
     def facts(self, outcomes: Mapping[str, Outcome]) -> MembershipFacts:
         subject, tested = self.subject, self.subject.reference is not None
         reference = "test records" if tested else self.reference
@@ -118,7 +145,9 @@ class _MembershipGame(Game):
             n_always=len(subject.others),
             gap_loss="zero_one" if subject.classifies else "clipped_squared",
             has_noise=subject.has_noise,
-            exact_test=subject.obstacle,
+            exact_test=subject.obstacle or subject.uncounted,
+            scale=scale_sentence(subject.goal, subject.uncounted, asked=asked_goal(self.task)),
+            uncounted=subject.uncounted,
             unchecked=self._unchecked(),
             private_sgd=subject.private_sgd,
         )
@@ -160,7 +189,18 @@ class _DrawnMembership(_MembershipGame):
         model = noiseless(subject.trained).fit(subject.X, subject.y, **subject.weight_argument())
         state = model._confidential_state()
         dp = tuple(dp_parameter(subject.trained, state.at_noise(level)) for level in levels)
-        self.design = replace(self.design, dp=dp, distances=self._exact.distances_)
+        distances = self._exact.distances_
+        self._told = np.zeros(len(distances), dtype=bool)
+        self._ratios = np.ones((len(distances), 2))
+        if subject.scale is not None and not subject.uncounted:
+            everyone = np.arange(len(subject.y))
+            scales = subject.scale.without(everyone, subject.targets)
+            self._told = scales != levels[-1]
+            self._ratios[:, 0] = np.where(np.isnan(scales), 1.0, scales / levels[-1])
+            distances = np.where(self._told, np.inf, distances)
+        if subject.uncounted:
+            distances = np.full(len(distances), np.nan)
+        self.design = replace(self.design, dp=dp, distances=distances)
 
     def cells(self) -> dict[str, Cell]:
         """Attacks, bounds, gap and utility at every noise level."""
@@ -177,6 +217,8 @@ class _DrawnMembership(_MembershipGame):
             shell,
             where,
             self._entropy,
+            self._told,
+            self._ratios,
         )
         releases = Releases(shell, quiet, self._noise, where)
         return level_cells(self.design, releases, self._entropy, games.at_level)
@@ -220,8 +262,9 @@ class _ReleasedMembership(_MembershipGame):
         off = np.stack([outcomes[release_key(r)]["off"] for r in range(design.n_releases)])
         error = encoding_error(own)
         wrong = set(checks["noise_scale"][~checks["passed"].astype(bool)])
+        scales = np.stack([outcomes[release_key(r)]["scale"] for r in range(design.n_releases)])
         found = {
-            level: check_distances(off[:, k] / level, len(own), error / level)
+            level: check_distances(off[:, k] / scales[:, k], len(own), error / scales[:, k].min())
             for k, level in enumerate(design.noise_scales)
             if level > 0.0 and level not in wrong
         }
@@ -236,6 +279,37 @@ class _ReleasedMembership(_MembershipGame):
         scores = [float(outcomes[key]["noiseless"]) for key in self.cells()]
         known = [score for score in scores if not np.isnan(score)]
         return float(np.mean(known)) if known else np.nan
+
+
+def _parts(task: Task, subject: MembershipSubject) -> dict[str, Array]:
+    """Group candidates by class, by a column, and with copies of the same record."""
+    targets, rows_of = subject.targets, row_labels(task.table)
+    parts: dict[str, Array] = {}
+    if subject.classifies:
+        parts["class"] = subject.y[targets]
+    names, n_columns = column_names(task.table), task.table.shape[1]
+    if task.groups is not None:
+        place = int(resolve_features(task.groups, names, n_columns, "groups")[0])
+        labels = checked_labels(raw_column(task.table, place), len(subject.y))
+        parts["group"] = labels[targets]
+    rows = pd.DataFrame(take_rows(task.table, targets)).reset_index(drop=True)
+    rows.columns = range(n_columns)
+    rows[n_columns] = subject.y[targets]
+    hashes = pd.util.hash_pandas_object(rows, index=False).to_numpy()
+    _, first, same, counts = np.unique(
+        hashes, return_index=True, return_inverse=True, return_counts=True
+    )
+    if np.any(counts > 1):
+        # Called by the first of them.
+        called: Array = np.empty(len(targets), dtype=object)
+        called[:] = [
+            ", ".join(map(str, label)) if isinstance(label, tuple) else label
+            for label in (targets if rows_of is None else rows_of[targets])
+        ]
+        copies = called[first[same]]
+        copies[counts[same] == 1] = None
+        parts["copies"] = copies
+    return parts
 
 
 def _asked(bounds: Any) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ from skleak.audit.games.membership._subject import (
 from skleak.audit.noise._mechanism import released_parameters
 from skleak.audit.tables._design import Outcome
 from skleak.exceptions import PrivacyLeakWarning
+from skleak.mechanisms import NoiseGoal, ladder_rung
 from skleak.reports.guarantee import Promises, output_perturbation_guarantee
 from skleak.utils._random import seeded
 from skleak.utils._typing import Array, FloatArray, IntArray
@@ -58,7 +59,8 @@ def play_release(
     but for members; ``separation``, likewise, the distance of models with and without; ``dp``
     (success that differential privacy allows), ``gap`` (mean normalised loss of non-members less
     that of members), ``off`` (distance of the parameters from what the exact test takes for those
-    without noise) and ``utility``, of shape (n_levels,); ``noiseless``, a utility.
+    without noise), ``scale`` (of the noise) and ``utility``, of shape (n_levels,); ``noiseless``,
+    a utility.
     """
     seeds = {
         stream: np.random.SeedSequence(entropy, spawn_key=(release, stream))
@@ -77,23 +79,28 @@ def play_release(
         "guesses": np.full(shape, _NO_GUESS, dtype=np.int8),
         "bayes": np.full(shape[1:], np.nan),
         "separation": np.full(shape[1:], np.nan),
+        "scale": np.array(levels, dtype=float),
         **{name: np.full(len(levels), np.nan) for name in ("dp", "gap", "off", "utility")},
     }
     view = _View(subject, attacks, member, attacked)
     models = _releases(subject, levels, rows, seeds)
     for k, (level, (fitted, model)) in enumerate(zip(levels, models, strict=True)):
         odds = None
+        if subject.goal is not None:
+            level = outcome["scale"][k] = float(last_step(fitted).noise_scale_)
         if test is not None:
+            if subject.scale is not None and not subject.uncounted:
+                test = test.told_apart(subject.scale.without(rows, subject.targets) != level)
             released = released_parameters(model, len(test.own))
             odds = test.log_odds(released, level, subject.prior)
             outcome["off"][k] = np.linalg.norm(released - test.own)
         view.answer(outcome, k, model, odds)
         outcome["dp"][k] = subject.allowed.get(level, np.nan)
-        if hasattr(fitted, "_confidential_state"):
+        if subject.goal is None and hasattr(fitted, "_confidential_state"):
             mu = dp_parameter(fitted, fitted._confidential_state())
             if not np.isnan(mu):
                 outcome["dp"][k] = pair_success(np.asarray(mu), subject.prior)
-        if test is not None:
+        if test is not None and not subject.uncounted:
             separation = test.separations(level)
             success = pair_success(separation, subject.prior)
             outcome["separation"][k] = np.where(member, separation, np.nan)
@@ -139,6 +146,12 @@ def _releases(
         for level in levels:
             fresh = seeded(subject.trained, seeds[_TRAINING].generate_state)
             model = last_step(fresh)
+            if isinstance(subject.goal, NoiseGoal):
+                # As `fit` finds it, on these members; what its refusals tell is not played.
+                unit = clone(fresh)
+                last_step(unit).set_params(noise_scale=1.0)
+                found = subject.goal.noise_scale_of(last_step(_fit(unit, X, y, weights)))
+                level = ladder_rung(found)
             if subject.private_sgd:
                 with_public_size(quick(model), len(rows), subject.usual_size)
                 model.set_params(noise_multiplier=level)
@@ -269,6 +282,9 @@ class _View:
     ) -> tuple[FloatArray | None, Array | None]:
         if each.rule == "exact" and odds is not None:
             return odds, odds > 0.0
+        if each.rule == "scale":
+            scale = float(last_step(model).noise_scale_)
+            return np.full(len(self.member), 2.0 * np.log2(scale)), None
         if each.rule in ("likelihood_ratio", "robust"):
             return record_scores(model, self.X, self.y, None, strict=False), None
         if each.rule == "score":

@@ -21,9 +21,11 @@ from skleak.adversary.membership import removal_obstacle
 from skleak.audit.games._game import Task
 from skleak.audit.games._levels import noise_levels, reference_records
 from skleak.audit.games._private_sgd import is_private_sgd, membership_success
+from skleak.audit.games._scale import CALIBRATED, PublishedScale, goal_of
 from skleak.audit.noise._shape import shape_of_fit
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.state import NoiseShape
+from skleak.mechanisms import NoiseGoal
 from skleak.metrics import record_losses
 from skleak.solvers import Objective
 from skleak.utils._typing import Array, FloatArray, IntArray
@@ -61,6 +63,11 @@ class MembershipSubject:
     noiseless: FloatArray | None = None
     objective: Objective | None = None
     two_classes: bool = False  # True if nothing can be trained on a single class
+    # What makes the noise scale a function of the records; the scale on any of them, where it is
+    # found; and why no bound counts what it tells.
+    goal: Any = None
+    scale: PublishedScale | None = None
+    uncounted: str = ""
     # Of private SGD: success that no attack exceeds, by noise level.
     allowed: Mapping[float, float] = field(default_factory=dict)
 
@@ -133,9 +140,9 @@ def study(task: Task) -> MembershipSubject:
             "`records`."
         )
     known = (targets, float(task.prior), reference, obstacle, task.sample_weight)
-    return _with_noise(
-        _with_classes(MembershipSubject(trained, preprocessing, table, X, y, *known))
-    )
+    goal = goal_of(trained, task.noise_scales)
+    subject = MembershipSubject(trained, preprocessing, table, X, y, *known, goal=goal)
+    return _with_scale(_with_noise(_with_classes(subject)))
 
 
 def _with_classes(subject: MembershipSubject) -> MembershipSubject:
@@ -195,6 +202,17 @@ def _with_noise(subject: MembershipSubject) -> MembershipSubject:
     if shape.reads_data:
         shape = shape_of_fit(shape, fitted)
     return replace(subject, noise=shape, noiseless=own, objective=objective)
+
+
+def _with_scale(subject: MembershipSubject) -> MembershipSubject:
+    """Add what a noise scale that follows the records tells."""
+    goal = subject.goal
+    if not isinstance(goal, NoiseGoal):
+        return replace(subject, uncounted="" if goal is None else CALIBRATED)
+    if subject.obstacle:
+        return replace(subject, uncounted=subject.obstacle)
+    given = subject.X, subject.y, subject.weights
+    return replace(subject, scale=PublishedScale.of(subject.trained, goal, *given))
 
 
 def _obstacle(trained: Any, y: Array) -> str:

@@ -13,6 +13,7 @@ from skleak.audit.games._fitted import FittedReleases
 from skleak.audit.games._game import Cell, Task
 from skleak.audit.games._levels import SAMPLE, seed_of
 from skleak.audit.games._sampled import NAME
+from skleak.audit.games._scale import UNCOUNTED_NUMBERS, goal_of
 from skleak.audit.games._secret import (
     SecretGame,
     SecretSubject,
@@ -74,8 +75,9 @@ def study(task: Task) -> RecordSubject:
     everything = dense_table(state.objective.X)
     mean = (everything.sum(axis=0) - truth) / (len(everything) - 1)
     normal = NormalPrior.of(task.prior, everything, state.objective.y, targets)
-    if state.balanced is not None or state.noise.reads_data:
-        normal = None  # what weights or a covariance that follow the data tell is not bounded
+    goal = goal_of(task.estimator, task.noise_scales)
+    if state.balanced is not None or state.noise.reads_data or goal is not None:
+        normal = None  # what weights, or noise, that follow the data tell is not bounded
     if normal is not None:
         mean = normal.mean
     prior_score = ((mean - truth) ** 2).mean(axis=1)
@@ -101,6 +103,8 @@ def study(task: Task) -> RecordSubject:
         spread=spread,
         state=state,
         normal=normal,
+        goal=goal,
+        uncounted="" if goal is None else UNCOUNTED_NUMBERS,
         variance=None if normal is None else normal.variance(),
     )
 
