@@ -92,8 +92,8 @@ class ReleasableModel(IndividuallyMeasuredModel):
             ledger = LeakageLedger.open(ledger)
         if not state.converged:
             raise ValueError(
-                "The fit did not converge: what it leaks is not known, and the ledger takes no "
-                "release of unknown leakage. Raise `max_iter` or `alpha`, or scale the columns."
+                f"{state.failure}: what it leaks is not known, and the ledger takes no release of "
+                f"unknown leakage. {state.remedy}"
             )
         units = ledger.units
         losses = self._charged(state, ledger, leakage)
@@ -157,6 +157,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
             **self._provenance(),
             # That there were weights is public; what they were is not stated.
             "sample_weight": self._weighted,
+            **({} if state.balanced is None else {"at_fixed_point": state.converged}),
             "differential_privacy": _stated(guarantee),
         }
         drawn, errors = draw_release(state, self.random_state), noise_standard_errors(state)

@@ -1,6 +1,6 @@
 """From tables to a finished leakage report, wherever the records were measured."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -92,16 +92,21 @@ def label_facts(index: Any, n_rows: int) -> dict[str, Any]:
 
 
 def finished(
-    model: LeakageModel, report: LeakageReport, is_weighted: bool, more: tuple[str, ...]
+    model: LeakageModel,
+    report: LeakageReport,
+    is_weighted: bool,
+    more: tuple[str, ...],
+    shows_most: tuple[Hashable, float] | None,
 ) -> LeakageReport:
     """Add the facts, the findings and the conditions; ``more`` are conditions of its own.
 
-    ``is_weighted`` says whether some sample weight is not one.
+    ``is_weighted`` says whether some sample weight is not one; ``shows_most`` is the record whose
+    absence would show most, where it is known, and how much.
     """
     doubts = model.doubts
     if doubts:
         doubts = [" ".join(["The leakage stated here is unreliable.", *doubts])]
-    report = replace(report, facts=facts(report))
+    report = replace(report, facts=facts(report, shows_most))
     return replace(
         report,
         findings=(*doubts, *findings(report)),

@@ -154,10 +154,13 @@ def _membership(found: Finding) -> str:
     )
 
 
-def _unknown(_: Finding) -> str:
+def _unknown(found: Finding) -> str:
+    what, also = "fit", ""
+    if found["reweighting"] is not None:
+        what, also = "fit, or its reweighting,", " (of either)"
     return (
-        "The fit did not converge: what it leaks is not known, and no bound on an attacker's "
-        "error holds. Raise `max_iter` or `alpha`, or scale the columns, and fit again."
+        f"The {what} did not converge: what it leaks is not known, and no bound on an attacker's "
+        f"error holds. Raise `max_iter`{also} or `alpha`, or scale the columns, and fit again."
     )
 
 

@@ -150,7 +150,12 @@ def build_leakage_report(
         carriers=measured.carriers,
         persons=measured.persons,
     )
-    return finished(model, report, not np.all(batch.sample_weight == 1.0), raw.assumptions)
+    mu, shows_most = records["mu"], None
+    if mu.notna().any():
+        place = int(np.argmax(mu.fillna(-1.0)))
+        shows_most = records.index[place], float(mu.iloc[place])
+    is_weighted = not np.all(batch.sample_weight == 1.0)
+    return finished(model, report, is_weighted, raw.assumptions, shows_most)
 
 
 def _encoded_columns(
