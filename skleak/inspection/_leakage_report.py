@@ -35,7 +35,7 @@ from skleak.reports.measures import (
 )
 from skleak.reports.measures import Unknown as UnknownTarget
 from skleak.utils._features import is_single_feature, resolve_features
-from skleak.utils._records import checked_labels, named, row_labels
+from skleak.utils._records import checked_labels, named, row_labels, withholding
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 
 # Records of which the information about a number is averaged over what it might be.
@@ -44,6 +44,7 @@ _FIRST_ORDER = "to first order"
 _UNKNOWN = "the covariance of the noise is a function of the records"
 
 
+@withholding
 def leakage_report(
     pipeline: Any,
     X: Any,

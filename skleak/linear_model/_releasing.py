@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from skleak._released import ReleasedModel, warn_of_release
+from skleak._released import TABLE, ReleasedModel, warn_of_release
 from skleak.accounting import LeakageLedger
 from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning, UnprotectedValueWarning
 from skleak.influence.jacobian import Columns
@@ -289,4 +289,4 @@ def _stated(guarantee: DifferentialPrivacy) -> dict[str, Any] | None:
     if not guarantee.holds:
         return None
     numbers = {name: getattr(guarantee, name) for name in ("epsilon", "delta", "rho", "exact")}
-    return {**numbers, "about": "replacement of one row of the table that the model received"}
+    return {**numbers, "about": f"replacement of one row of {TABLE}"}

@@ -17,6 +17,7 @@ from skleak.neural.training import (
     epsilon_of,
     resolve_noise,
 )
+from skleak.reports.guarantee import Promises, undeclared
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 
@@ -40,6 +41,10 @@ class Plan:
         Whether the noise can be replayed, and protects nobody.
     goal : str or None
         The goal that the noise was found for.
+    public : frozenset of str
+        What was declared public.
+    undeclared : tuple of str
+        What a guarantee takes for public and was not declared, in words.
     grid : SumGrid or None
         What sums and noise of the default module are integers of; None for floating point.
     """
@@ -51,6 +56,8 @@ class Plan:
     delta: float
     seeded: bool
     goal: str | None
+    public: frozenset[str]
+    undeclared: tuple[str, ...]
     grid: SumGrid | None
 
     @classmethod
@@ -76,6 +83,10 @@ class Plan:
         mechanism = StepMechanism(float(noise), clipping, sampling, rate)
         if estimator.epsilon_budget is not None:
             n_steps = _within_budget(estimator, mechanism, n_steps)
+        public = frozenset(
+            [estimator.public] if isinstance(estimator.public, str) else estimator.public
+        )
+        promises = Promises(public=public, declares_classes=estimator._declares_classes)
         return cls(
             mechanism,
             Descent(float(estimator.learning_rate), float(estimator.momentum)),
@@ -84,6 +95,8 @@ class Plan:
             delta,
             estimator.random_state is not None,
             goal,
+            public,
+            tuple(undeclared(promises)),
             mechanism.grid(n_records) if estimator.module is None else None,
         )
 
@@ -106,7 +119,7 @@ class Plan:
         far out the record is in the batch of all steps, for all that is known.
         """
         m = self.mechanism
-        if m.noise_multiplier == 0.0 or self.seeded:
+        if m.noise_multiplier == 0.0 or self.seeded or self.undeclared:
             return None
         lengths = 1.0 if m.sampling == "poisson" and m.sampling_rate <= 0.5 else 2.0
         mu = lengths / m.effective_noise_multiplier

@@ -52,6 +52,11 @@ class ReleasableSGD(PrivateSGDParameters):
     _gradients: Gradients
     _totals: "Totals | None"
 
+    @property
+    def _declares_classes(self) -> bool:
+        """True if no class was read off the labels; regressors have none."""
+        return True
+
     def _publish(self) -> None:
         """Set the fitted attributes after some steps."""
         first = self._runs[0].training
@@ -234,6 +239,7 @@ class ReleasableSGD(PrivateSGDParameters):
                 n_steps=self.n_steps_,
                 delta=plan.delta,
                 seeded=plan.seeded,
+                undeclared=plan.undeclared,
                 private_target=bool(self.private_target),
                 totals=self._totals,
                 losses={part: loss for part, loss in losses.items() if loss is not None},
