@@ -297,6 +297,7 @@ def test_an_ordinary_ceiling_accepts_an_ordinary_training(data, tmp_path):
     X, y = data
     ledger = LeakageLedger(tmp_path / "ledger.db", max_epsilon=5.0, delta=1e-6)
     options = {"ledger": ledger, "sampling_rate": 0.05, "max_steps": 200, "random_state": None}
+    options |= {"classes": [0, 1], "public": "n_samples"}
     model = _model(noise_multiplier=2.0, **options).fit(X, y)
     first = ledger.total("default")
     exact = model._plan.epsilon(200)
