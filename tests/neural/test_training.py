@@ -86,7 +86,12 @@ def _law(t, rate, distance):
 
 def _plan(noise, rate, sampling="poisson", n_records=60):
     model = PrivateSGDClassifier(
-        noise_multiplier=noise, sampling_rate=rate, sampling=sampling, clipping="hard"
+        noise_multiplier=noise,
+        sampling_rate=rate,
+        sampling=sampling,
+        clipping="hard",
+        classes=[0, 1],
+        public="n_samples",
     )
     return Plan.of(model, n_records)
 
