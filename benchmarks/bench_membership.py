@@ -221,7 +221,7 @@ def measure_numbers(case: Case) -> tuple[list[str], str]:
         clone(model).set_params(random_state=k).fit(X[m], y[m]) for k, m in enumerate(member)
     ]
     options: dict[str, Any] = {"n_shadow_models": case.n_models, "random_state": 0}
-    attacks: list[Any] = [RobustMembershipInference(model, **options)]
+    attacks: list[Any] = [RobustMembershipInference(model, gamma=2.0, **options)]
     if case.n_models >= 4:
         attacks = [
             LikelihoodRatioMembership(model, shrinkage=shrinkage, **options)

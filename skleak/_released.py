@@ -16,9 +16,13 @@ from skleak._released_export import ExportMixin
 from skleak._version import __version__
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.mechanisms import Grid
+from skleak.utils._records import values_withheld, withholding
 from skleak.utils._sklearn_compat import copy_attributes, validate_data
 from skleak.utils._typing import Array, FloatArray
 from skleak.utils.sources import lazily
+
+# What a guarantee of a model alone is about; of a pipeline it is the table that came in.
+TABLE = "the table that the model received"
 
 
 class LinearPredictionMixin:
@@ -26,9 +30,10 @@ class LinearPredictionMixin:
 
     def _validated(self, X: Any) -> Any:
         check_is_fitted(self)
-        return validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
-        )
+        with values_withheld(X, None):
+            return validate_data(
+                self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+            )
 
     def _linear_predictor(self, X: Any) -> FloatArray:
         X = self._validated(X)
@@ -43,6 +48,8 @@ class LinearPredictionMixin:
 
 class LinearRegressionMixin(RegressorMixin, LinearPredictionMixin):
     """Predict the conditional mean as the linear predictor itself."""
+
+    score = withholding(RegressorMixin.score)
 
     @lazily
     def predict(self, X: Any) -> FloatArray:
@@ -79,6 +86,7 @@ class CountRegressionMixin(RegressorMixin, LinearPredictionMixin):
         """
         return np.exp(self._linear_predictor(X))
 
+    @withholding
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the Poisson deviance explained, as scikit-learn's ``PoissonRegressor`` has it.
 
@@ -115,6 +123,7 @@ class ClassDecisionMixin(ClassifierMixin):
     """Predict one of two classes by the sign of the decision function, or the largest of more."""
 
     classes_: Array
+    score = withholding(ClassifierMixin.score)
 
     @lazily
     def predict(self, X: Any) -> Array:

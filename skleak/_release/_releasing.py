@@ -3,21 +3,32 @@
 import copy
 import warnings
 from collections.abc import Callable
+from os import PathLike
 from typing import Any
 
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 
 from skleak._release._pipeline import ReleasedPipeline
 from skleak._release._public import public_copy, what_mixes_rows, what_was_learned
-from skleak._release._tree import final_estimator, rebuilt, walk, with_output
-from skleak._released import ReleasedModel
+from skleak._release._tree import final_estimator, rebuilt, received, walk, with_output
+from skleak._released import TABLE, ReleasedModel
 from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
 from skleak.utils._sklearn_compat import output_container
+from skleak.utils.blocks._dask import is_large
+from skleak.utils.sources import is_large_source
+from skleak.utils.sources._raw import raw_frame
+
+_RAW_TABLE = "the table that the pipeline received"
+_THEN = " when it was fitted"
 
 
 def release(
     pipeline: Any,
     *,
+    X: Any = None,
+    y: Any = None,
     allow_fitted: bool = False,
     require_guarantee: bool = False,
     real_arithmetic: bool = False,
@@ -37,13 +48,21 @@ def release(
     pipeline : estimator
         A fitted private estimator, or a fitted Pipeline or TransformedTargetRegressor that ends in
         one.
+    X : array-like, sparse matrix, DataFrame or table of shape (n_samples, n_columns), default=None
+        The raw training records, of any kind that ``fit`` takes, in their order. Steps may have
+        been changed or fitted again since: they are run, and what they make of these records is
+        compared with those that the model was trained on. Only then is a guarantee said to be
+        about the table that the pipeline received; without, it is about that of the model.
+    y : array-like of shape (n_samples,), default=None
+        The raw targets. With ``X`` they are compared, too, and a guarantee behind a
+        TransformedTargetRegressor needs them to reach the raw table.
     allow_fitted : bool, default=False
         Publish steps that learned from the records too, as they are, with a warning.
     require_guarantee : bool, default=False
-        Raise unless a differential-privacy guarantee holds from the raw table to the release. It
-        is about one row of that table, not about one person with many. Steps must then be known
-        to transform each row by itself: a function of a ``FunctionTransformer`` may subtract the
-        mean of the table it is given, which it keeps no trace of.
+        Raise unless a differential-privacy guarantee holds, with ``X`` from the raw table to the
+        release. It is about one row of a table, not about one person with many. Steps must then be
+        known to transform each row by itself: a function of a ``FunctionTransformer`` may subtract
+        the mean of the table it is given, which it keeps no trace of.
     real_arithmetic : bool, default=False
         With `require_guarantee`, accept the guarantee of a module of torch trained by private SGD,
         which holds in real arithmetic only. The other estimators take no notice.
@@ -60,8 +79,11 @@ def release(
     TypeError
         Where there is no private estimator at the end.
     NoGuaranteeError
-        For steps that learned from the records, unless ``allow_fitted=True``, and for want of a
-        guarantee with ``require_guarantee=True``.
+        For steps that learned from the records, unless ``allow_fitted=True``; for want of a
+        guarantee with ``require_guarantee=True``; and where the steps do not make of ``X`` and
+        ``y`` what the model was trained on.
+    NotFittedError
+        With ``X``, for a model that was unpickled or copied: it holds no training records.
 
     Warns
     -----
@@ -83,7 +105,7 @@ def release(
     >>> from skleak.preprocessing import PublicScaler
     >>> X, y = load_diabetes(return_X_y=True)
     >>> pipeline = make_pipeline(PublicScaler(bounds=(-0.2, 0.2)), PrivateLinearRegression())
-    >>> released = skleak.release(pipeline.fit(X, y))
+    >>> released = skleak.release(pipeline.fit(X, y), X=X)
     >>> released.predict(X).shape
     (442,)
     """
@@ -96,13 +118,19 @@ def release(
     steps = [(path, step) for path, step in walk(pipeline) if step is not model]
     learned, mixed = _found(steps, what_was_learned), _found(steps, what_mixes_rows)
     _judge(learned, mixed, allow_fitted, require_guarantee)
+    if X is not None:
+        _check_received(pipeline, model, X, y)
+    elif y is not None:
+        raise ValueError("`y` is compared together with `X`: pass the raw records, too.")
     alone = pipeline is model or isinstance(pipeline, ReleasedPipeline)
     released_model = _released(model, require_guarantee, real_arithmetic, alone)
     if pipeline is model:
         return released_model
     released_model = copy.copy(released_model)
     if not isinstance(model, ReleasedModel):
-        released_model.provenance_ = _stated(released_model.provenance_, learned, mixed)
+        targets = any(type(step) is TransformedTargetRegressor for _, step in steps)
+        is_raw = X is not None and not (learned or mixed) and (y is not None or not targets)
+        released_model.provenance_ = _stated(released_model.provenance_, learned, is_raw)
     elif not alone:
         released_model.provenance_ = _stated_by_itself(released_model.provenance_, learned)
 
@@ -143,27 +171,59 @@ def _found(
     return {path: (name, reason) for path, (name, reason) in reasons.items() if reason is not None}
 
 
-def _stated(
-    provenance: dict[str, Any], learned: dict[str, Any], mixed: dict[str, Any]
-) -> dict[str, Any]:
+def _check_received(pipeline: Any, model: Any, X: Any, y: Any) -> None:
+    """Refuse a pipeline that does not make of its raw table what its model was trained on."""
+    if not hasattr(model, "_trained_on"):
+        raise NoGuaranteeError(
+            "`X` cannot be compared with the training records: the model was released before, and "
+            "holds none. Release the pipeline that was fitted, or leave out `X`."
+        )
+    opens = isinstance(X, str | PathLike) or is_large_source(X)
+    raw = raw_frame(X) if opens and pipeline is not model and not is_large(X) else X
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of names that a changed step lacks
+            same = model._trained_on(*received(pipeline, model, raw, y))
+    except NotFittedError:
+        raise
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        RuntimeError,
+    ):  # other columns, or values of another kind
+        same = False
+    if not same:
+        raise NoGuaranteeError(
+            "The steps do not make of `X` (and `y`) what the model was trained on: the pipeline "
+            "was changed after it was fitted, or these are other records. Fit the pipeline again, "
+            "or pass the raw records of the fit in their order. Without `X` a guarantee is about "
+            "the table that the model received."
+        )
+
+
+def _stated(provenance: dict[str, Any], learned: dict[str, Any], is_raw: bool) -> dict[str, Any]:
     """State which steps were fitted, and of which table a guarantee speaks."""
     stated = {**provenance, "fitted_steps": list(learned)}
+    return _about(stated, _RAW_TABLE) if is_raw else stated
+
+
+def _about(provenance: dict[str, Any], table: str) -> dict[str, Any]:
+    """Name the table that a guarantee is about, and leave what it rests on."""
     guarantee = provenance.get("differential_privacy")
-    if isinstance(guarantee, dict) and not (learned or mixed):
-        about = "replacement of one row of the table that the pipeline received"
-        stated["differential_privacy"] = {**guarantee, "about": about}
-    return stated
+    if not isinstance(guarantee, dict):
+        return provenance
+    about = guarantee["about"]
+    named = next((each for each in (f"{TABLE}{_THEN}", TABLE, _RAW_TABLE) if each in about), table)
+    about = about.replace(named, table, 1)
+    return {**provenance, "differential_privacy": {**guarantee, "about": about}}
 
 
 def _stated_by_itself(provenance: dict[str, Any], learned: dict[str, Any]) -> dict[str, Any]:
     """State of a model that was released before what holds whatever its training records were."""
     before = provenance.get("fitted_steps", [])
-    stated = {**provenance, "fitted_steps": [*before, *(set(learned) - {*before})]}
-    guarantee = provenance.get("differential_privacy")
-    if isinstance(guarantee, dict):
-        about = "replacement of one row of the table that the model received when it was fitted"
-        stated["differential_privacy"] = {**guarantee, "about": about}
-    return stated
+    steps = [*before, *(set(learned) - {*before})]
+    return _about({**provenance, "fitted_steps": steps}, f"{TABLE}{_THEN}")
 
 
 def _judge(

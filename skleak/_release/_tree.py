@@ -52,6 +52,25 @@ def final_estimator(node: Any) -> Any:
     return final_estimator(steps[-1][1])
 
 
+def received(node: Any, model: Any, X: Any, y: Any) -> tuple[Any, Any]:
+    """Return records and targets as they come to the model at the end of a composition.
+
+    Shapes: ``X`` (n, n_columns); ``y`` (n,) or None.
+    """
+    if node is model:
+        return X, y
+    if type(node) is TransformedTargetRegressor:
+        if y is not None:
+            targets = np.asarray(y)
+            made = node.transformer_.transform(targets.reshape(len(targets), -1))
+            y = made[:, 0] if made.ndim == 2 and made.shape[1] == 1 else made
+        return received(node.regressor_, model, X, y)
+    steps = [step for _, step in node.steps]
+    for step in steps[:-1]:
+        X = X if is_skipped(step) else step.transform(X)
+    return received(steps[-1], model, X, y)
+
+
 def rebuilt(node: Any, leaf: Leaf, path: str = "") -> Any:
     """Build a composition of what ``leaf(path, step)`` makes of its steps.
 

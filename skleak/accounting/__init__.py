@@ -27,6 +27,7 @@ from skleak.accounting._gaussian import (
 from skleak.accounting._sensitivity import output_perturbation_sensitivity
 from skleak.accounting._subsampled import (
     subsampled_gaussian_epsilon,
+    subsampled_gaussian_mu,
     subsampled_gaussian_tradeoff,
 )
 from skleak.accounting._subsampled_fisher import subsampled_fisher_factors
@@ -59,6 +60,7 @@ __all__ = [
     "rounded_sensitivity",
     "subsampled_fisher_factors",
     "subsampled_gaussian_epsilon",
+    "subsampled_gaussian_mu",
     "subsampled_gaussian_rdp",
     "subsampled_gaussian_tradeoff",
     "tradeoff_curve",

@@ -279,15 +279,28 @@ def discretized_epsilon(
     failure = check_scalar("delta", delta, low_open=True, high=1.0, high_open=True)
     steps = check_scalar("n_steps", n_steps, low=1.0, finite=True)
     count, ratio = float(_count(n_parameters)), float(_ratio(relative_step))
-    lower = steps * count * ratio**2 / 24.0
     # What is lost to long noise stays below exp(-700).
-    failure = failure * float(np.exp(-lower)) - float(np.exp(-700.0))
+    failure = failure * float(np.exp(-steps * _log_ratio(count, ratio))) - float(np.exp(-700.0))
     epsilon = gaussian(failure) if failure > 0.0 else np.inf
     if not np.isfinite(epsilon):
         return float("inf")
+    return float(epsilon + _steps_slack(np.asarray(epsilon), steps, count, ratio))
+
+
+def discretized_profile(
+    epsilon: FloatArray, delta: FloatArray, n_parameters: int, n_steps: int, relative_step: float
+) -> tuple[FloatArray, FloatArray]:
+    """Points (n,) of the privacy curve of many steps of discrete noise, from those of Gaussian."""
+    count, ratio = _count(n_parameters), _ratio(relative_step)
+    grown = (delta + np.exp(-700.0)) * np.exp(n_steps * _log_ratio(count, ratio))
+    return epsilon + _steps_slack(epsilon, n_steps, count, ratio), grown
+
+
+def _steps_slack(epsilon: FloatArray, steps: float, count: Any, ratio: Any) -> FloatArray:
+    """Loss in epsilon of many steps, where all of them lose so much with Gaussian noise."""
     reach = np.sqrt(count) * (1.0 + 0.5 * ratio) + np.sqrt(2.0 * (epsilon + np.log(steps) + 700.0))
-    upper = steps * (count * _log_normalizer(ratio) + (reach * ratio) ** 2 / 24.0)
-    return float(epsilon + lower + upper)
+    single = count * _log_normalizer(ratio) + (reach * ratio) ** 2 / 24.0
+    return steps * (_log_ratio(count, ratio) + single)
 
 
 def discrete_gaussian_mu(
@@ -437,7 +450,7 @@ def _log_normalizer(ratio: Any) -> Any:
     return np.log1p(2.0 * x / (1.0 - x**3))
 
 
-def _log_ratio(count: FloatArray, ratio: FloatArray) -> FloatArray:
+def _log_ratio(count: Any, ratio: Any) -> Any:
     """Largest log-ratio of the discrete to the rounded Gaussian of ``count`` parameters."""
     return count * ratio**2 / 24.0
 

@@ -15,14 +15,22 @@ import functools
 from numbers import Integral
 from typing import Any
 
+import numpy as np
+
+from skleak.accounting._discrete import discretized_profile
+from skleak.accounting._gaussian import mu_from_epsilon_delta
 from skleak.accounting._subsampled_fixed import fixed_size_pld, loss_grid
-from skleak.accounting._tradeoff_curve import tradeoff_curve
+from skleak.accounting._tradeoff_curve import ROUND_UP, tradeoff_curve
 from skleak.utils._arguments import check_choice, check_scalar
 from skleak.utils._optional import import_optional
 from skleak.utils._typing import FloatArray
 
 RELATIONS = {"add-or-remove": "ADD_OR_REMOVE_ONE", "replace": "REPLACE_ONE"}
 SAMPLINGS = ("poisson", "fixed")
+# Points of epsilon at which the curve is compared with that of mu-GDP.
+_GRID = 5001
+# Beyond it their exponential overflows, and no guarantee is worth to be stated.
+_LARGEST = 500.0
 PURPOSE = "Accounting for subsampled noise"
 
 
@@ -146,6 +154,98 @@ def subsampled_gaussian_tradeoff(
     """
     loss = _loss_distribution(noise_multiplier, sampling_rate, n_steps, relation, sampling)
     return tradeoff_curve(loss)
+
+
+def subsampled_gaussian_mu(
+    noise_multiplier: float,
+    sampling_rate: float,
+    n_steps: int,
+    delta: float,
+    *,
+    relation: str = "add-or-remove",
+    sampling: str = "poisson",
+    n_parameters: int = 1,
+    relative_step: float | None = None,
+) -> float:
+    """Bound the mu for which many steps on random batches are mu-GDP up to a delta.
+
+    Far out in the tail a record may have been in all batches, so that no mu below
+    ``sqrt(n_steps) / noise_multiplier`` holds everywhere. Up to ``delta`` a much smaller one does:
+    at every epsilon the privacy curve is at most ``delta + (1 - delta) * H``, with H that of
+    mu-GDP. Such guarantees compose: mu in quadrature, deltas as a sum at most. The curve is
+    that of the privacy loss distribution, discretised pessimistically and raised by 1e-11 for
+    round-off (by 1e-16 a step beyond 1e5 of them); between points of a grid of epsilon it is
+    replaced by its value at the lower one, and mu-GDP by that at the upper one. Needs the extra
+    ``accounting``.
+
+    Parameters
+    ----------
+    noise_multiplier : float, positive
+        Standard deviation of the noise over the clipping norm C.
+    sampling_rate : float in (0, 1]
+        Probability of a record to enter a batch; of batches of a fixed size, that over the number
+        of records.
+    n_steps : int, at least 1
+        Number of batches.
+    delta : float, strictly between 0 and 1
+        Probability that the guarantee may fail.
+    relation : {"add-or-remove", "replace"}, default="add-or-remove"
+        What neighbouring data sets are; as in `subsampled_gaussian_epsilon`.
+    sampling : {"poisson", "fixed"}, default="poisson"
+        How batches are drawn; as in `subsampled_gaussian_epsilon`.
+    n_parameters : int, default=1
+        Numbers of one step; matters for noise on a grid alone.
+    relative_step : float, in (0, 1], optional
+        One unit over the noise scale, for discrete Gaussian noise on integers. Without it noise is
+        Gaussian.
+
+    Returns
+    -------
+    float
+        mu; infinite for a delta of at most 1e-11, where round-off hides the curve, and where
+        epsilon at delta passes 500.
+
+    Raises
+    ------
+    ImportError
+        Where dp-accounting is not installed.
+    TypeError
+        For an argument that is not a number.
+    ValueError
+        For an argument out of range, an unknown relation or sampling, or batches of a fixed size
+        when a record is added or removed.
+
+    See Also
+    --------
+    LeakageLedger.record : Composes such guarantees.
+
+    Examples
+    --------
+    >>> import pytest
+    >>> _ = pytest.importorskip("dp_accounting")
+    >>> round(subsampled_gaussian_mu(1.0, 0.01, 1000, 1e-9, relation="replace"), 2)
+    0.7
+    """
+    failure = check_scalar("delta", delta, low_open=True, high=1.0, high_open=True)
+    loss = _loss_distribution(noise_multiplier, sampling_rate, n_steps, relation, sampling)
+    rounding = ROUND_UP * max(1.0, n_steps / 1e5)
+    end = loss.get_epsilon_for_delta(0.5 * (failure - rounding)) if failure > rounding else np.inf
+    if end > _LARGEST:
+        return float("inf")
+    epsilon = np.linspace(0.0, end, _GRID)
+    curve = np.asarray(loss.get_delta_for_epsilon(epsilon)) + rounding
+    if relative_step is not None:
+        shifted, curve = discretized_profile(epsilon, curve, n_parameters, n_steps, relative_step)
+        # Below the first point: delta falls by expm1(epsilon) at most.
+        epsilon = np.r_[0.0, shifted]
+        curve = np.r_[curve[0] + np.expm1(shifted[0]), curve]
+    if curve[-1] > failure:
+        return float("inf")
+    # Both directions are in the curve, so that it holds below zero if it does above.
+    excess = np.clip((curve[:-1] - failure) / (1.0 - failure), 0.0, 1.0)
+    # `mu_from_epsilon_delta` is rounded down, by 1e-9 of delta.
+    mu = mu_from_epsilon_delta(epsilon[1:], np.minimum(excess * (1.0 + 1e-8), 1.0))
+    return float(np.max(mu) * (1.0 + 1e-9))
 
 
 def check_steps(

@@ -14,7 +14,7 @@ _EPSILONS = np.unique(
     np.r_[np.geomspace(1e-5, 0.5, 400), np.arange(0.0, 10.0, 0.01), np.arange(10.0, 40.0, 0.05)]
 )
 # Deltas are raised by more than the rounding of transforms and sums takes from them.
-_ROUND_UP = 1e-11
+ROUND_UP = 1e-11
 
 
 def tradeoff_curve(guarantee: Any) -> tuple[FloatArray, FloatArray]:
@@ -67,14 +67,14 @@ def tradeoff_curve(guarantee: Any) -> tuple[FloatArray, FloatArray]:
     (0.269, 0.269)
     """
     delta = _profile(guarantee)
-    bad = ~(delta > -_ROUND_UP)
+    bad = ~(delta > -ROUND_UP)
     if bad.any():
         raise ValueError(
             "`guarantee` must give a delta of at least 0 at every epsilon; got "
             f"{delta[bad][0]:g} at epsilon {_EPSILONS[bad][0]:g}."
         )
     # The masses of a pessimistic distribution may sum up to a little more than one.
-    height = np.maximum(1.0 - np.maximum(delta, 0.0) - _ROUND_UP, 0.0)
+    height = np.maximum(1.0 - np.maximum(delta, 0.0) - ROUND_UP, 0.0)
     # A line of slope exp(epsilon), and its mirror image.
     slopes = np.exp(np.r_[_EPSILONS, -_EPSILONS])
     heights = np.r_[height, height * np.exp(-_EPSILONS)]

@@ -24,6 +24,7 @@ from skleak.audit.run._parts import kept_parts
 from skleak.audit.run._run import Run
 from skleak.utils._confidential import ConfidentialMixin, without_ledger
 from skleak.utils._random import make_generator
+from skleak.utils._records import withholding
 from skleak.utils._sklearn_compat import (
     CallbackSupportMixin,
     HasMethods,
@@ -101,6 +102,7 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, CallbackSupportMixin, BaseEs
 
     # Nested parameters are validated by the estimators themselves.
     @fit_context(prefer_skip_nested_validation=False)
+    @withholding
     def fit(
         self,
         X: Any,

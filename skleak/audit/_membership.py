@@ -1,7 +1,7 @@
 """The audit of membership: who was trained on, for any estimator."""
 
 from collections.abc import Sequence
-from numbers import Real
+from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Literal
 
@@ -47,9 +47,13 @@ class MembershipAuditor(BaseAuditor):
         and attacks other than "exact" need test records.
     prior : float, default=0.5
         Probability of membership, in (0, 1).
+    groups : str, int or None, default=None
+        Column of X by whose values guesses are tested as well, beside those by class and about
+        copies of a record: attacks may be right about a few people and know nothing of the rest.
     max_advantage : float, default=0.05
         Advantage over guessing that is tolerated, in [0, 1]: the report begins with the smallest
-        noise scale that keeps it, what that costs, and whom it leaves exposed.
+        noise scale that keeps it, what that costs, and how many records it leaves exposed, at
+        least.
     confidence_level : float, default=0.95
         Of each interval in the tables, and of all verdicts of a table together.
     bounds : "all" or list of str, default="all"
@@ -101,6 +105,7 @@ class MembershipAuditor(BaseAuditor):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseAuditor._parameter_constraints,
         "prior": [Interval(Real, 0, 1, closed="neither")],
+        "groups": [str, Integral, None],
     }
 
     def __init__(
@@ -112,6 +117,7 @@ class MembershipAuditor(BaseAuditor):
         n_releases: int = 100,
         secrets: Literal["actual", "drawn"] = "actual",
         prior: float = 0.5,
+        groups: str | int | None = None,
         max_advantage: float = 0.05,
         confidence_level: float = 0.95,
         bounds: "str | Sequence[str]" = "all",
@@ -125,6 +131,7 @@ class MembershipAuditor(BaseAuditor):
         game = (attacks, noise_scales, n_releases, secrets, prior)
         told = (max_advantage, confidence_level, bounds, records, refit_preprocessing)
         super().__init__(estimator, *game, *told, checkpoint, n_jobs, verbose, random_state)
+        self.groups = groups
 
     def _outside(self, X: Any, y: Any, sample_weight: Any) -> Outside:
         raise AttackNotApplicableError(

@@ -66,6 +66,12 @@ class Channel(ABC):
     def _success(self, prior: npt.ArrayLike | None) -> tuple[Array, Array]:
         """Bayes success probability and its standard error, each of shape () or (n,)."""
 
+    def _advantage(self, prior: npt.ArrayLike | None) -> tuple[Array, Array]:
+        """Bayes advantage and its standard error, each of shape () or (n,)."""
+        top = likeliest(prior, self.n_values)
+        success, error = self._success(prior)
+        return advantage_from_success(success, top), advantage_from_success(error + top, top)
+
     @abstractmethod
     def _information(self, prior: npt.ArrayLike | None) -> tuple[Array, Array]:
         """Mutual information and its standard error, each of shape () or (n,)."""
@@ -207,10 +213,7 @@ class Channel(ABC):
         >>> round(channel.bayes_advantage([0.4, 0.6]), 6)  # (0.78 - 0.6) / 0.4
         0.45
         """
-        top = likeliest(prior, self.n_values)
-        success, error = self._success(prior)
-        pair = (advantage_from_success(success, top), advantage_from_success(error + top, top))
-        return _value_or_pair(pair, return_standard_error)
+        return _value_or_pair(self._advantage(prior), return_standard_error)
 
     def mutual_information(
         self, prior: npt.ArrayLike | None = None, *, return_standard_error: bool = False

@@ -18,11 +18,12 @@ from skleak.inspection._selection import Unknown, read, resolved
 from skleak.inspection._table import as_table, record_labels
 from skleak.inspection.large import SomeRecords, some_records
 from skleak.utils._features import resolve_features
-from skleak.utils._records import values_withheld
+from skleak.utils._records import values_withheld, withholding
 from skleak.utils._typing import IntArray
 from skleak.utils.sources import is_large_source
 
 
+@withholding
 def attribute_leakage(
     pipeline: Any,
     X: Any,

@@ -35,7 +35,7 @@ from skleak.reports.measures import (
 )
 from skleak.reports.measures import Unknown as UnknownTarget
 from skleak.utils._features import is_single_feature, resolve_features
-from skleak.utils._records import checked_labels
+from skleak.utils._records import checked_labels, named, row_labels, withholding
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 
 # Records of which the information about a number is averaged over what it might be.
@@ -44,6 +44,7 @@ _FIRST_ORDER = "to first order"
 _UNKNOWN = "the covariance of the noise is a function of the records"
 
 
+@withholding
 def leakage_report(
     pipeline: Any,
     X: Any,
@@ -140,6 +141,7 @@ def leakage_report(
         estimator=type(data.model).__name__,
         index=labels,
         rows=rows,
+        table_index=record_labels(data.table),
         raw=MeasuredTable(separations, losses, found.assumptions()),
     )
 
@@ -152,7 +154,7 @@ def _groups(groups: Any, data: Inspected, rows: IntArray) -> Array:
     if is_single_feature(groups):
         names = column_names(data.table)
         groups = raw_column(data.table, int(resolve_features(groups, names, n_columns)[0]))
-    return checked_labels(groups, n)[rows]
+    return checked_labels(groups, n, named(row_labels(data.table)))[rows]
 
 
 class _Asked:

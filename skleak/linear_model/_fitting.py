@@ -2,6 +2,7 @@
 
 import warnings
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from numbers import Real
 from typing import Any
@@ -13,7 +14,13 @@ from tqdm import tqdm
 from skleak.exceptions import UnevenLeakageWarning
 from skleak.influence.jacobian import Columns
 from skleak.influence.leakage import leakage_model
-from skleak.influence.reweighting import FitSearch, RecordSearch, factor_of, relative_spread
+from skleak.influence.reweighting import (
+    FitSearch,
+    RecordSearch,
+    factor_of,
+    reaches_fixed_point,
+    relative_spread,
+)
 from skleak.influence.state import FitState, WeightRule
 from skleak.mechanisms import EvenTotal, Reweighting
 from skleak.solvers import Minimum, Objective, minimize
@@ -66,10 +73,12 @@ def solve_reweighted(
     assert best is not None
     if not best.minimum.converged:
         _warn_not_converged(estimator, best.minimum)
-    if best.spread > reweighting.tol:
-        _warn_not_equalized(reweighting, best.spread, len(history))
     final = objective.reweighted(best.reweights)
     state = _state(estimator, final, best.minimum, rule, best.level)
+    if state.converged and not reaches_fixed_point(rule, state.factor, final, best.spread):
+        state = replace(state, converged=False, at_fixed_point=False)
+    if best.spread > reweighting.tol:
+        _warn_not_equalized(reweighting, best.spread, len(history), state)
     return state, best.minimum.n_iter, history
 
 
@@ -97,6 +106,8 @@ def warn_if_uneven(state: FitState, losses: FloatArray) -> None:
     Shapes: ``losses`` (n,).
     """
     rule, objective = state.balanced, state.objective
+    if not state.converged:
+        return  # what it leaks is not known
     if rule is None or rule.name != "total" or state.noise_scale == 0.0 or is_large(losses):
         return  # outside memory nothing is computed before somebody asks for a number
     columns = rule.columns
@@ -149,14 +160,23 @@ def _warn_not_converged(estimator: Any, minimum: Minimum) -> None:
     )
 
 
-def _warn_not_equalized(reweighting: Reweighting, spread: float, n_fits: int) -> None:
+def _warn_not_equalized(
+    reweighting: Reweighting, spread: float, n_fits: int, state: FitState
+) -> None:
     advice = "Raise its `max_iter` or `alpha`, or accept"
     if n_fits <= reweighting.max_iter:
         advice = "There may be no weights under which they do. Raise `alpha`, or accept"
+    unknown = ""
+    if not state.at_fixed_point:
+        unknown = (
+            " What the fit leaks is not known, and stated as NaN: weights that are not those of "
+            "the fixed point have no known derivative. No goal, ledger, or guarantee takes it."
+        )
     warnings.warn(
         f"The reweighting stopped after {n_fits} fits with a relative spread of {spread:.1e}, "
         f"above tol={reweighting.tol:g}: records do not leak the same. "
-        f"{advice} the spread by a larger `tol`, as in {type(reweighting).__name__}(tol=...).",
+        f"{advice} the spread by a larger `tol`, as in {type(reweighting).__name__}(tol=...)."
+        f"{unknown}",
         ConvergenceWarning,
         stacklevel=outer_stacklevel(),
     )

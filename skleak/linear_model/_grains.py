@@ -12,7 +12,7 @@ from skleak.influence.leakage import leakage_model
 from skleak.influence.state import FitState
 from skleak.utils._blocks import Blocks
 from skleak.utils._features import feature_labels, is_single_feature, resolve_features
-from skleak.utils._records import checked_labels, label_array
+from skleak.utils._records import checked_labels, label_array, named
 from skleak.utils._typing import Array, FloatArray
 from skleak.utils.blocks._dask import aligned_chunks, is_large
 from skleak.utils.sources import is_large_source, series_array
@@ -83,8 +83,8 @@ def feature_blocks(
     return blocks, [" + ".join(known[j] for j in item) for item in items]
 
 
-def group_labels(groups: Any, X: Any, names: Array | None) -> Array:
-    """Group label of each record.
+def group_labels(groups: Any, X: Any, names: Array | None, index: pd.Index | None = None) -> Array:
+    """Group label of each record; ``index`` has the labels of the records.
 
     Shapes: ``groups`` (n,); ``X`` (n, d); returns (n,).
     """
@@ -95,14 +95,13 @@ def group_labels(groups: Any, X: Any, names: Array | None) -> Array:
     if is_large(X):
         return _large_labels(groups, X, names)
     if is_single_feature(groups):
-        index = resolve_features(groups, names, X.shape[1], "groups")[0]
-        column = X[:, [index]]
+        column = X[:, [resolve_features(groups, names, X.shape[1], "groups")[0]]]
         groups = np.ravel(column.toarray() if sparse.issparse(column) else column)
     elif is_large_source(groups):
         raise TypeError(
             "`groups` lie outside memory, and the records do not. Pass one array of labels."
         )
-    return checked_labels(groups, X.shape[0])
+    return checked_labels(groups, X.shape[0], named(index))
 
 
 def _large_labels(groups: Any, X: Any, names: Array | None) -> Any:

@@ -18,6 +18,7 @@ from skleak.utils._records import check_sizes
 from skleak.utils._sklearn_compat import validate_data
 from skleak.utils._typing import Array, FloatArray
 from skleak.utils.sources import LargeRecords, only_finite, open_records, opened
+from skleak.utils.sources._classes import find_classes
 from skleak.utils.sources._targets import codes_of, expect_labels, float_targets, label_array
 
 # Distinct targets beyond which they are no classes.
@@ -244,7 +245,9 @@ def _targets(estimator: Any, y: Any, looked: _Looked) -> tuple[Any, FloatArray]:
     counts = {
         label: (those.count, f"row {those.first}") for label, (_, those) in looked.labels.items()
     }
-    estimator.classes_ = estimator._find_classes(np.sort(labels), None, counts)
+    estimator.classes_ = find_classes(
+        np.sort(labels), estimator.classes, None, type(estimator).__name__, counts
+    )
     weights = {label: weight for label, (weight, _) in looked.labels.items()}
     masses = np.array([weights.get(label, 0.0) for label in estimator.classes_.tolist()])
     return codes_of(y, estimator.classes_), masses

@@ -6,9 +6,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from sklearn.utils import Tags, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from skleak._released import ClassificationMixin, ReleasedLogisticRegression, ReleasedModel
 from skleak.accounting import LeakageLedger
@@ -17,8 +15,8 @@ from skleak.linear_model._parameters import NoiseCovariance
 from skleak.losses import LogisticLoss, PointwiseLoss, SoftmaxLoss
 from skleak.mechanisms import NoiseGoal, Reweighting
 from skleak.solvers import MultinomialObjective, Objective
-from skleak.utils._records import row_label, values_withheld
 from skleak.utils._typing import Array, FloatArray, RandomState
+from skleak.utils.sources._classes import check_known_labels, find_classes
 from skleak.utils.sources._targets import is_text
 
 
@@ -153,62 +151,15 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
 
     def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
         if fitted:
-            self._check_known(y, records)
+            check_known_labels(y, self.classes_, records)
         else:
             y = column_or_1d(y, warn=True)
-            self.classes_ = self._find_classes(y, records, None)
+            self.classes_ = find_classes(y, self.classes, records, type(self).__name__)
         if is_text(self.classes_):
             y = np.asarray(y, dtype=self.classes_.dtype)  # all labels are among them
         if len(self.classes_) == 2:
             return (y == self.classes_[1]).astype(np.float64)
         return np.searchsorted(self.classes_, y).astype(np.float64)
-
-    def _find_classes(
-        self, y: Array, records: Any, counts: dict[Any, tuple[int, str]] | None
-    ) -> Array:
-        """Classes of targets; or of distinct labels, of which it is said whose they are."""
-        with values_withheld(records, y):
-            several = y if counts is None else np.repeat(y, 3)  # distinct labels look continuous
-            check_classification_targets(several)
-            type_of_target(several, input_name="y", raise_unknown=True)
-        classes = np.unique(y)
-        if self.classes is not None:
-            return self._declared_classes(y, classes, records, counts)
-        if len(classes) < 2:
-            raise ValueError(
-                "PrivateLogisticRegression needs two classes; the target holds only one class. "
-                "Pass records of both classes."
-            )
-        return classes
-
-    def _declared_classes(
-        self, y: Array, found: Array, records: Any, counts: dict[Any, tuple[int, str]] | None
-    ) -> Array:
-        """Sort the classes that were declared public; all labels found must be among them."""
-        declared = column_or_1d(np.asarray(self.classes))
-        classes: Array = np.unique(declared)
-        if len(classes) < 2 or len(classes) < len(declared):
-            raise ValueError(
-                f"`classes` must list at least two different labels; got {declared.tolist()!r}."
-            )
-        if is_text(classes) != is_text(found):
-            raise ValueError(
-                f"`classes` holds {classes.dtype} and the target {found.dtype}: pass labels of the "
-                "same type."
-            )
-        unknown = np.flatnonzero(~np.isin(y, classes))
-        if len(unknown):
-            n, first = len(unknown), ""
-            if counts is None:
-                first = f"; the first is that of {row_label(records, int(unknown[0]))}"
-            else:
-                of = [counts[label] for label in y[unknown].tolist()]
-                n, first = sum(count for count, _ in of), f"; one is that of {of[0][1]}"
-            raise ValueError(
-                f"The labels of {n} records are not among `classes`{first}. Expected "
-                f"{classes.tolist()!r}."
-            )
-        return classes
 
     @property
     def _declares_classes(self) -> bool:
@@ -236,15 +187,6 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
     def _provenance(self) -> dict[str, Any]:
         made = super()._provenance()
         return made if len(self.classes_) == 2 else made | {"loss": SoftmaxLoss.name}
-
-    def _check_known(self, y: Array, records: Any) -> None:
-        unknown = np.flatnonzero(~pd.Series(y).isin(self.classes_.tolist()).to_numpy())
-        if len(unknown):
-            raise ValueError(
-                f"`y` holds labels the model was not fitted on, of {len(unknown)} records; the "
-                f"first is that of {row_label(records, int(unknown[0]))}. Expected labels among "
-                "`classes_`."
-            )
 
     def _target_masses(self, y: FloatArray, sample_weight: FloatArray) -> FloatArray:
         masses = np.bincount(y.astype(np.intp), sample_weight, len(self.classes_))

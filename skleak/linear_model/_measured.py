@@ -34,11 +34,11 @@ from skleak.reports import LeakageReport, Promises
 from skleak.reports.blockwise import build_blockwise_report
 from skleak.reports.in_memory import build_leakage_report
 from skleak.utils._blocks import Blocks, dense
-from skleak.utils._records import values_withheld
+from skleak.utils._records import same_numbers, values_withheld
 from skleak.utils._sklearn_compat import validate_data
 from skleak.utils._typing import Array, FloatArray
 from skleak.utils.blocks._dask import is_large
-from skleak.utils.sources import index_labels, is_large_source, write_table
+from skleak.utils.sources import index_labels, is_large_source, opened, write_table
 
 Norm = Literal["spectral", "trace"]
 
@@ -111,6 +111,20 @@ class MeasuredModel(LinearModelParameters):
                 self, queries, accept_sparse="csr", dtype=np.float64, reset=False
             )
         return seen_through(state, dense(queries))
+
+    def _trained_on(self, X: Any, y: Any = None) -> bool:
+        """Return True for the records of the fit, in their order, as the model received them.
+
+        Shapes: ``X`` (n, d); ``y`` (n,), which is not looked at where X lies outside memory.
+        """
+        objective = self._confidential_state().objective
+        if is_large_source(X):
+            return same_numbers(opened(self, X).X, objective.X)
+        with values_withheld(X, None):
+            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        if not same_numbers(X, objective.X):
+            return False
+        return y is None or np.array_equal(self._encode_targets(y, X, fitted=True), objective.y)
 
     def _records(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
         """Validate records to measure; the training records where there are none."""
@@ -244,7 +258,7 @@ class MeasuredModel(LinearModelParameters):
         X, y = self._records(X, y)
         names = getattr(self, "feature_names_in_", None)
         query = Query(names, features, norm, constrained, conditional)
-        labels = group_labels(groups, X, names) if per == "group" else None
+        labels = group_labels(groups, X, names, index) if per == "group" else None
         found: Any = leakage(state, X, y, per, query, labels)
         if out is None:
             return found
@@ -285,7 +299,7 @@ class MeasuredModel(LinearModelParameters):
         X, y = self._records(X, y)
         names = getattr(self, "feature_names_in_", None)
         if groups is not None:
-            groups = group_labels(groups, X, names)
+            groups = group_labels(groups, X, names, index)
         blocks, labels = feature_blocks(features, names, state.n_features)
         given: dict[str, Any] = {"blocks": blocks, "labels": labels, "groups": groups}
         given |= {"estimator": type(self).__name__, "promises": self._terms, "index": index}

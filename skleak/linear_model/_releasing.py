@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from skleak._released import ReleasedModel, warn_of_release
+from skleak._released import TABLE, ReleasedModel, warn_of_release
 from skleak.accounting import LeakageLedger
 from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning, UnprotectedValueWarning
 from skleak.influence.jacobian import Columns
@@ -92,8 +92,8 @@ class ReleasableModel(IndividuallyMeasuredModel):
             ledger = LeakageLedger.open(ledger)
         if not state.converged:
             raise ValueError(
-                "The fit did not converge: what it leaks is not known, and the ledger takes no "
-                "release of unknown leakage. Raise `max_iter` or `alpha`, or scale the columns."
+                f"{state.failure}: what it leaks is not known, and the ledger takes no release of "
+                f"unknown leakage. {state.remedy}"
             )
         units = ledger.units
         losses = self._charged(state, ledger, leakage)
@@ -157,6 +157,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
             **self._provenance(),
             # That there were weights is public; what they were is not stated.
             "sample_weight": self._weighted,
+            **({} if state.balanced is None else {"at_fixed_point": state.converged}),
             "differential_privacy": _stated(guarantee),
         }
         drawn, errors = draw_release(state, self.random_state), noise_standard_errors(state)
@@ -288,4 +289,4 @@ def _stated(guarantee: DifferentialPrivacy) -> dict[str, Any] | None:
     if not guarantee.holds:
         return None
     numbers = {name: getattr(guarantee, name) for name in ("epsilon", "delta", "rho", "exact")}
-    return {**numbers, "about": "replacement of one row of the table that the model received"}
+    return {**numbers, "about": f"replacement of one row of {TABLE}"}

@@ -65,6 +65,20 @@ class PointwiseLoss(ABC):
         """First derivative in ``a`` (``r`` in the formulas)."""
         return self.inverse_link(a) - y
 
+    def mean_change(self, a: FloatArray, t: FloatArray) -> FloatArray:
+        """Change of the mean as the predictor moves from ``a`` by ``t``.
+
+        Subclasses keep the digits that a difference of two means would lose for a small ``t``.
+
+        Parameters
+        ----------
+        a : ndarray of shape (n,)
+            Predictors.
+        t : ndarray of shape (n,)
+            Their changes; any shapes that broadcast will do.
+        """
+        return self.inverse_link(a + t) - self.inverse_link(a)
+
     def cross(self, a: FloatArray) -> FloatArray:
         """Mixed second derivative in ``a`` and ``y`` (``q`` in the formulas)."""
         return np.full_like(a, -1.0)
@@ -92,6 +106,10 @@ class SquaredLoss(PointwiseLoss):
     def inverse_link(self, a: FloatArray) -> FloatArray:
         """Return the predictor itself."""
         return a
+
+    def mean_change(self, a: FloatArray, t: FloatArray) -> FloatArray:
+        """Return the change of the predictor."""
+        return np.broadcast_to(t, np.broadcast_shapes(a.shape, t.shape)).copy()
 
     def curvature(self, a: FloatArray) -> FloatArray:
         """Second derivative: one everywhere."""
@@ -131,6 +149,13 @@ class LogisticLoss(PointwiseLoss):
     def residual(self, a: FloatArray, y: FloatArray) -> FloatArray:
         """First derivative, without cancellation for confident correct predictions."""
         return np.where(y == 1.0, -expit(-a), expit(a) - y)
+
+    def mean_change(self, a: FloatArray, t: FloatArray) -> FloatArray:
+        """Change of the probability, ``expm1(t) s(a) s(-a - t)``, as ``t`` is added to ``a``."""
+        size = -np.expm1(-np.abs(t))  # and not of t, which might overflow
+        rises = t > 0.0
+        there = a + t
+        return np.where(rises, size * expit(there) * expit(-a), -size * expit(a) * expit(-there))
 
     def curvature(self, a: FloatArray) -> FloatArray:
         """Second derivative, ``s(a) s(-a)``: accurate far into both tails."""
@@ -173,6 +198,12 @@ class PoissonLoss(PointwiseLoss):
         """Mean count; infinite, silently, where the predictor overflows."""
         with np.errstate(over="ignore"):
             return np.exp(a)
+
+    def mean_change(self, a: FloatArray, t: FloatArray) -> FloatArray:
+        """Change of the mean count, ``e^a expm1(t)``, as ``t`` is added to ``a``."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            near = self.inverse_link(a) * np.expm1(np.minimum(t, 1.0))
+            return np.where(t <= 1.0, near, self.inverse_link(a + t) - self.inverse_link(a))
 
     def curvature(self, a: FloatArray) -> FloatArray:
         """Second derivative: the mean count."""

@@ -52,6 +52,26 @@ class SoftmaxLoss:
         odds = np.exp(a - a.max(axis=-1, keepdims=True))
         return np.asarray(odds / odds.sum(axis=-1, keepdims=True))
 
+    def mean_change(self, a: FloatArray, t: FloatArray) -> FloatArray:
+        """Change of each probability as ``t`` is added to ``a``, of their common shape (..., K).
+
+        With p the probabilities before, ``p_k sum_j p_j (e^t_k - e^t_j)`` over ``sum_j p_j e^t_j``:
+        nothing cancels for a small ``t``, nor where a class is nearly certain.
+
+        Parameters
+        ----------
+        a : ndarray of shape (..., K)
+            Predictors.
+        t : ndarray of shape (..., K)
+            Their changes.
+        """
+        p, moved = self.inverse_link(a), t - t.max(axis=-1, keepdims=True)
+        grown = np.expm1(moved)
+        change = np.empty(np.broadcast_shapes(a.shape, t.shape))
+        for k in range(t.shape[-1]):
+            change[..., k] = np.sum(p * (grown[..., [k]] - grown), axis=-1)
+        return np.asarray(change * p / np.sum(p * np.exp(moved), axis=-1, keepdims=True))
+
     def residual(self, a: FloatArray, y: FloatArray) -> FloatArray:
         """First derivative in ``a``, probability minus indicator, of shape (n, K).
 

@@ -3,6 +3,7 @@
 from skleak.metrics._generalization import GeneralizationGap, generalization_gap
 from skleak.metrics._intervals import Interval, binomial_interval, clustered_interval, mean_interval
 from skleak.metrics._multiplicity import (
+    group_p_value,
     multiplicity_correction,
     p_value_exceeds,
     simultaneous_confidence_level,
@@ -10,6 +11,7 @@ from skleak.metrics._multiplicity import (
 from skleak.metrics._power import detectable_excess
 from skleak.metrics._precision import precision_at_recall
 from skleak.metrics._record_losses import record_losses
+from skleak.metrics._records_above import RecordsAbove, records_above
 from skleak.metrics._scores import (
     ErrorDecomposition,
     attack_advantage,
@@ -29,6 +31,7 @@ __all__ = [
     "ErrorDecomposition",
     "GeneralizationGap",
     "Interval",
+    "RecordsAbove",
     "attack_advantage",
     "attack_success",
     "binomial_interval",
@@ -36,12 +39,14 @@ __all__ = [
     "detectable_excess",
     "error_decomposition",
     "generalization_gap",
+    "group_p_value",
     "mean_interval",
     "multiplicity_correction",
     "p_value_exceeds",
     "precision_at_recall",
     "prior_success",
     "record_losses",
+    "records_above",
     "simultaneous_confidence_level",
     "squared_errors",
     "verdict",

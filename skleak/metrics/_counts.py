@@ -1,4 +1,4 @@
-"""Check of numbers of successes and trials."""
+"""Checks of numbers of successes and trials, and of tables of games."""
 
 import numpy as np
 import numpy.typing as npt
@@ -26,3 +26,19 @@ def check_counts(successes: npt.ArrayLike, trials: npt.ArrayLike) -> tuple[Float
             f"{k[k > n].flat[0]:g} of {n[k > n].flat[0]:g}."
         )
     return k, n
+
+
+def check_outcomes(outcomes: npt.ArrayLike) -> FloatArray:
+    """Return a table of games, (n_releases, n_records): 0 and 1, NaN where none was played."""
+    table = check_numbers("outcomes", outcomes, missing=True, empty=False)
+    if table.ndim != 2:
+        raise ValueError(
+            f"`outcomes` must have shape (n_releases, n_records); got shape {table.shape}."
+        )
+    wrong = ~np.isnan(table) & (table != 0.0) & (table != 1.0)
+    if np.any(wrong):
+        raise ValueError(
+            f"`outcomes` must hold 0, 1 and NaN only; got {table[wrong].flat[0]:g}. Pass "
+            "`guesses == secrets`."
+        )
+    return table

@@ -163,18 +163,29 @@ def _effective_interval(
     values: FloatArray, estimate: FloatArray, tail: float
 ) -> tuple[FloatArray, FloatArray]:
     """Clopper and Pearson's ends with an effective number of outcomes, of shape (...)."""
-    n = values.shape[-1]
+    number = effective_number(values, tail)
+    return exact_ends(number * estimate, number, tail)
+
+
+def effective_number(values: FloatArray, tail: float, extra_variance: float = 0.0) -> FloatArray:
+    """Return the number of independent outcomes with the spread of shares (..., n_releases).
+
+    Times the squared ratio of the normal and Student's quantile; where no spread is seen, the
+    number of releases (Korn and Graubard 1998). The variance of the mean may have another part.
+    """
+    n, estimate = values.shape[-1], values.mean(axis=-1)
     number = np.full(estimate.shape, float(n))
     if n > 1:
         spread = values.std(axis=-1, ddof=1)
         few = float((stats.norm.isf(tail) / stats.t.isf(tail, n - 1)) ** 2)
-        seen = (spread > ROUND_OFF) & (estimate > 0.0) & (estimate < 1.0)
-        variance = np.where(seen, spread, 1.0) ** 2 / n
+        seen = (spread > ROUND_OFF) | (extra_variance > 0.0)
+        seen &= (estimate > 0.0) & (estimate < 1.0)
+        variance = np.where(seen, spread**2 / n + extra_variance, 1.0)
         number = np.where(seen, few * estimate * (1.0 - estimate) / variance, number)
-    return _exact_ends(number * estimate, number, tail)
+    return number
 
 
-def _exact_ends(k: FloatArray, n: FloatArray, tail: float) -> tuple[FloatArray, FloatArray]:
+def exact_ends(k: FloatArray, n: FloatArray, tail: float) -> tuple[FloatArray, FloatArray]:
     """Return the ends of Clopper and Pearson's interval for k of n, which need not be whole."""
     # Where an end is 0 or 1 its Beta distribution is improper: any proper stand-in will do.
     low = stats.beta.ppf(tail, np.where(k > 0.0, k, 1.0), n - k + 1.0)
@@ -226,7 +237,7 @@ def binomial_interval(
     """
     tail = 0.5 * (1.0 - check_level(confidence_level))
     k, n = check_counts(successes, trials)
-    low, high = _exact_ends(k, n, tail)
+    low, high = exact_ends(k, n, tail)
     return Interval(as_result(k / n), as_result(low), as_result(high))
 
 

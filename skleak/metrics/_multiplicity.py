@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
+from scipy.optimize import brentq
 
-from skleak.metrics._counts import check_counts
+from skleak.metrics._counts import check_counts, check_outcomes
+from skleak.metrics._intervals import effective_number
 from skleak.utils._arguments import as_result, broadcast, check_in_range, check_level, check_numbers
 
 
@@ -52,6 +54,87 @@ def p_value_exceeds(successes: npt.ArrayLike, trials: npt.ArrayLike, bound: npt.
         raise ValueError(f"`bound` must be at least 0; got {limit.min():g}.")
     k, n, limit = broadcast(successes=k, trials=n, bound=np.minimum(limit, 1.0))
     return as_result(stats.binom.sf(k - 1.0, n, limit))
+
+
+# Tails between which the p-value of a group is looked for.
+LEAST, MOST = 1e-100, 0.4
+
+
+def group_p_value(
+    outcomes: npt.ArrayLike, chance: float = 0.5, *, extra_variance: float = 0.0
+) -> float:
+    """One-sided p-value of the claim that a group of records is guessed right by chance.
+
+    Parameters
+    ----------
+    outcomes : array-like of shape (n_releases, n_records)
+        1 or True where the guess about a record was right, 0 or False where it was wrong, NaN where
+        the record was not attacked.
+    chance : float, default=0.5
+        Success of guessing, in (0, 1).
+    extra_variance : float, default=0.0
+        Variance of the share of right guesses beyond what the spread among releases tells, as of
+        guesses that were learned from the other releases.
+
+    Returns
+    -------
+    float
+        In [0, 1]; 1 where no record was attacked. Correct it by `multiplicity_correction` where
+        several groups are looked at.
+
+    Raises
+    ------
+    TypeError
+        For outcomes that are not numbers.
+    ValueError
+        For outcomes other than 0, 1 and NaN, a table with another number of axes, or a chance out
+        of range.
+
+    See Also
+    --------
+    p_value_exceeds : The same of one record, exact.
+
+    Notes
+    -----
+    Records of one release share a model. The binomial distribution is that of as many games as are
+    independent by the spread among releases, at the level of the p-value itself (Korn and Graubard
+    1998); and of all games where no release has more than one, which is exact.
+
+    Examples
+    --------
+    Two records in 24 releases, right in 46 of 48 games:
+
+    >>> import numpy as np
+    >>> outcomes = np.ones((24, 2))
+    >>> outcomes[[3, 7], 0] = 0.0
+    >>> group_p_value(outcomes) < 1e-6
+    True
+    """
+    table = check_outcomes(outcomes)
+    odds = check_numbers("chance", chance)
+    if odds.ndim or not 0.0 < float(odds) < 1.0:
+        raise ValueError(f"`chance` must be one number in (0, 1), ends excluded; got {chance!r}.")
+    known = ~np.isnan(table)
+    games, right = known.sum(axis=1), np.nansum(table, axis=1)
+    total, hits = float(games.sum()), float(right.sum())
+    if hits == 0.0:
+        return 1.0
+    extra = float(check_in_range("extra_variance", extra_variance, 0.0, np.inf))
+    if games.max() == 1 and extra == 0.0:
+        return float(stats.binom.sf(hits - 1.0, total, float(odds)))
+    shares = right[games > 0] / games[games > 0]
+
+    def excess(log_tail: float) -> float:
+        """Test at a level, less that level: few releases have fewer games at smaller ones."""
+        tail = np.exp(log_tail)
+        number = min(total, float(effective_number(shares, tail, extra)))
+        k = number * hits / total
+        return float(stats.beta.logcdf(float(odds), k, number - k + 1.0)) - log_tail
+
+    ends = float(np.log(LEAST)), float(np.log(MOST))
+    if excess(ends[1]) >= 0.0:
+        return 1.0
+    return float(np.exp(brentq(excess, *ends))) if excess(ends[0]) > 0.0 else LEAST
 
 
 def multiplicity_correction(p_values: npt.ArrayLike, method: str = "holm") -> Any:

@@ -15,7 +15,7 @@ from skleak.neural._releasing import ReleasableSGD
 from skleak.neural.gradients import Gradients
 from skleak.neural.training import Source, make_sources
 from skleak.utils._confidential import leaves_whole
-from skleak.utils._records import check_magnitudes, values_withheld
+from skleak.utils._records import check_magnitudes, same_numbers, values_withheld, withholding
 from skleak.utils._sklearn_compat import fit_context, validate_data
 from skleak.utils._typing import Array, FloatArray
 
@@ -24,8 +24,10 @@ class PrivateSGD(ReleasableSGD):
     """Train by noisy sums of clipped gradients of random batches, and add up what they reveal."""
 
     @abstractmethod
-    def _encode_targets(self, y: Array, classes: Any) -> Array:
-        """Class numbers or floats; ``classes`` are those that may come, None for those of y."""
+    def _encode_targets(
+        self, y: Array, records: Any, classes: Any = None, *, fitted: bool = False
+    ) -> Array:
+        """Class numbers or floats; ``classes`` may come, ``fitted`` by those of the fit."""
 
     @abstractmethod
     def _make_gradients(self, X: Any, plan: Plan, source: Source) -> Gradients:
@@ -33,6 +35,7 @@ class PrivateSGD(ReleasableSGD):
 
     @fit_context(prefer_skip_nested_validation=True)
     @leaves_whole
+    @withholding
     def fit(self, X: Any, y: Any) -> Self:
         """Train the model, and add up what the training reveals of every record.
 
@@ -60,6 +63,7 @@ class PrivateSGD(ReleasableSGD):
 
     @fit_context(prefer_skip_nested_validation=True)
     @leaves_whole
+    @withholding
     def _continue(self, X: Any, y: Any, classes: Any) -> Self:
         """Take the steps of one pass over the data, in expectation, after those before."""
         if not hasattr(self, "_plan"):
@@ -85,8 +89,9 @@ class PrivateSGD(ReleasableSGD):
         return self
 
     def _begin(self, X: Any, y: Any, classes: Any) -> None:
+        records = X
         X, y = self._validated(X, y)
-        y = self._encode_targets(y, classes)
+        y = self._encode_targets(y, records, classes)
         n = int(X.shape[0])
         self._plan = Plan.of(self, n)
         self._check_ledger(n)
@@ -130,13 +135,18 @@ class PrivateSGD(ReleasableSGD):
             check_magnitudes(X, numbers, np.ones(len(y)), names)
         return X, y
 
+    def _trained_on(self, X: Any, y: Any = None) -> bool:
+        """Return True for the records of the fit, in their order; (n, ...) and (n,) or None."""
+        training, records = self._confidential_runs()[0].training, X
+        if y is None:
+            return same_numbers(self._validated_records(X), training.X)
+        X, y = self._validated(X, y, reset=False)
+        y = self._encode_targets(y, records, fitted=True)
+        return same_numbers(X, training.X) and np.array_equal(y, training.y)
+
     def _check_same_records(self, X: Any, y: Any) -> None:
         """Refuse to go on with other records: the leakage of each is added up row by row."""
-        training = self._confidential_runs()[0].training
-        X, y = self._validated(X, y, reset=False)
-        y = self._encode_targets(y, getattr(self, "classes_", None))
-        same = X.shape == training.X.shape and np.array_equal(y, training.y)
-        if not same or abs(X - training.X).max() > 0.0:
+        if not self._trained_on(X, y):
             raise ValueError(
                 "`partial_fit` goes on with the very records that it began with, in the same "
                 "order: what each of them leaks is added up row by row, and who is the same person "
@@ -146,16 +156,21 @@ class PrivateSGD(ReleasableSGD):
     def _raw(self, X: Any) -> FloatArray:
         """Return the outputs of the model for records, (n, n_outputs)."""
         check_is_fitted(self)
+        X = self._validated_records(X)
+        with values_withheld(X, None):
+            return self._gradients.predict_raw(X)
+
+    def _validated_records(self, X: Any) -> Any:
         linear = self.module is None
-        X = validate_data(
-            self,
-            X,
-            reset=False,
-            accept_sparse="csr" if linear else False,
-            allow_nd=not linear,
-            dtype=[np.float64, np.float32],
-        )
-        return self._gradients.predict_raw(X)
+        with values_withheld(X, None):
+            return validate_data(
+                self,
+                X,
+                reset=False,
+                accept_sparse="csr" if linear else False,
+                allow_nd=not linear,
+                dtype=[np.float64, np.float32],
+            )
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that the default module takes sparse records."""

@@ -1,20 +1,25 @@
 """A classifier trained by private stochastic gradient descent."""
 
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Sequence
+from os import PathLike
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 
 from skleak._released import ReleasedLogisticRegression, ReleasedModel
+from skleak.accounting import LeakageLedger
 from skleak.losses import LogisticLoss, SoftmaxLoss
+from skleak.mechanisms import NoiseGoal
 from skleak.neural._base import PrivateSGD
 from skleak.neural._plan import Plan
 from skleak.neural._predictions import ClassPredictionMixin
 from skleak.neural._torch import torch_gradients_of
 from skleak.neural.gradients import Gradients, LinearGradients
 from skleak.neural.training import Source
-from skleak.utils._typing import Array
+from skleak.utils._typing import Array, RandomState
+from skleak.utils.sources._classes import check_known_labels, find_classes
 
 
 class PrivateSGDClassifier(ClassPredictionMixin, PrivateSGD):
@@ -22,8 +27,9 @@ class PrivateSGDClassifier(ClassPredictionMixin, PrivateSGD):
 
     Each step draws a batch, clips the gradients of its records, adds Gaussian noise to their sum,
     and divides it by the expected size of a batch. What all steps reveal of every record is added
-    up as Fisher information, with the exact factors of subsampling. Only ``release()`` may be
-    published. See docs/theory/private_sgd.md.
+    up as Fisher information, with the exact factors of subsampling. A guarantee of differential
+    privacy needs ``classes``, ``public="n_samples"``, noise and no seed; the report says what is
+    missing. Only ``release()`` may be published. See docs/theory/private_sgd.md.
 
     Parameters
     ----------
@@ -46,8 +52,12 @@ class PrivateSGDClassifier(ClassPredictionMixin, PrivateSGD):
         Probability of a record to be in a batch.
     max_steps : int, default=1000
         Number of steps.
+    classes : array-like of shape (n_classes,) or None, default=None
+        Class labels as public knowledge; None reads them off the labels.
     private_target : bool, default=True
         Count the label as unknown to the attacker; its derivative is formal.
+    public : str or sequence of str, default=()
+        "n_samples" where the number of records is public knowledge.
     accounting : {"exact", "probes"} or None, default="exact"
         Traces by the exact Jacobian or by random probes (the default module is always exact).
     n_probes : int, default=10
@@ -84,7 +94,7 @@ class PrivateSGDClassifier(ClassPredictionMixin, PrivateSGD):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Class labels, which count as public.
+        Class labels, ascending.
     coef_, intercept_, module_ : ndarray, ndarray, torch.nn.Module
         The trained model: the first two of the default module, else the last.
     n_steps_, noise_multiplier_ : int, float
@@ -110,6 +120,70 @@ class PrivateSGDClassifier(ClassPredictionMixin, PrivateSGD):
     _numeric_targets: ClassVar[bool] = False
     _released: ClassVar[type[ReleasedModel]] = ReleasedLogisticRegression
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **PrivateSGD._parameter_constraints,
+        "classes": ["array-like", None],
+    }
+
+    def __init__(
+        self,
+        module: "Callable[..., Any] | None" = None,
+        *,
+        noise_multiplier: float | NoiseGoal = 1.0,
+        max_grad_norm: float = 1.0,
+        clipping: Literal["smooth", "hard"] = "smooth",
+        learning_rate: float = 0.1,
+        momentum: float = 0.5,
+        sampling: Literal["poisson", "fixed"] = "poisson",
+        sampling_rate: float = 0.01,
+        max_steps: int = 1000,
+        classes: npt.ArrayLike | None = None,
+        private_target: bool = True,
+        public: "str | Sequence[str]" = (),
+        accounting: Literal["exact", "probes"] | None = "exact",
+        n_probes: int = 10,
+        account_every: int = 1,
+        account_records: Literal["all", "batch"] | npt.ArrayLike | None = None,
+        n_runs: int = 1,
+        delta: float = 1e-6,
+        epsilon_budget: float | None = None,
+        max_batch: int | None = None,
+        loss: "Callable[..., Any] | None" = None,
+        device: str = "auto",
+        ledger: "str | PathLike[str] | LeakageLedger | None" = None,
+        ledger_dataset: str = "default",
+        random_state: RandomState = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            module,
+            noise_multiplier=noise_multiplier,
+            max_grad_norm=max_grad_norm,
+            clipping=clipping,
+            learning_rate=learning_rate,
+            momentum=momentum,
+            sampling=sampling,
+            sampling_rate=sampling_rate,
+            max_steps=max_steps,
+            private_target=private_target,
+            public=public,
+            accounting=accounting,
+            n_probes=n_probes,
+            account_every=account_every,
+            account_records=account_records,
+            n_runs=n_runs,
+            delta=delta,
+            epsilon_budget=epsilon_budget,
+            max_batch=max_batch,
+            loss=loss,
+            device=device,
+            ledger=ledger,
+            ledger_dataset=ledger_dataset,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.classes = classes
+
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Train on for one pass over the records in expectation, ``1 / sampling_rate`` steps.
 
@@ -120,7 +194,8 @@ class PrivateSGDClassifier(ClassPredictionMixin, PrivateSGD):
         y : array-like of shape (n_samples,)
             Targets.
         classes : array-like of shape (n_classes,), default=None
-            All class labels, at the first call; None for those of ``y``.
+            All class labels that may come, at the first call; None for those of ``y``. Only the
+            parameter ``classes`` declares them to be public knowledge.
 
         Returns
         -------
@@ -129,27 +204,33 @@ class PrivateSGDClassifier(ClassPredictionMixin, PrivateSGD):
         Raises
         ------
         ValueError
-            For other records than before, and where the goal or the budget is used up.
+            For other records than before, for classes other than the parameter ``classes``, and
+            where the goal or the budget is used up.
         """
+        both = classes is not None and self.classes is not None
+        if both and {*np.asarray(classes).tolist()} != {*np.asarray(self.classes).tolist()}:
+            raise ValueError(
+                "`classes` of `partial_fit` must be those of the parameter `classes`. Leave one of "
+                "them out."
+            )
         return self._continue(X, y, classes)
 
-    def _encode_targets(self, y: Array, classes: Any) -> Array:
+    def _encode_targets(
+        self, y: Array, records: Any, classes: Any = None, *, fitted: bool = False
+    ) -> Array:
         y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        known = np.unique(y if classes is None else np.asarray(classes))
-        if len(known) < 2:
-            raise ValueError(
-                "PrivateSGDClassifier needs two classes; the target holds only one class. Pass "
-                "records of both classes."
-            )
-        places = np.minimum(np.searchsorted(known, y), len(known) - 1)
-        if np.any(known[places] != y):
-            raise ValueError(
-                f"`y` holds labels that are not among the classes {known.tolist()!r}. Pass all "
-                "labels as `classes` to the first `partial_fit`."
-            )
-        self.classes_ = known
-        return np.asarray(places)
+        if fitted:
+            check_known_labels(y, self.classes_, records)
+        else:
+            known, name = self.classes, "`classes`"
+            if known is None and classes is not None:
+                known, name = classes, "the classes of `partial_fit`"
+            self.classes_ = find_classes(y, known, records, type(self).__name__, name=name)
+        return np.searchsorted(self.classes_, y)
+
+    @property
+    def _declares_classes(self) -> bool:
+        return self.classes is not None
 
     def _make_gradients(self, X: Any, plan: Plan, source: Source) -> Gradients:
         clipping, k = plan.mechanism.clipping, len(self.classes_)

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from skleak._version import __version__
 from skleak.neural._predictions import ClassPredictionMixin, NumberPredictionMixin
 from skleak.utils._optional import import_optional
+from skleak.utils._records import values_withheld
 from skleak.utils._sklearn_compat import copy_attributes, validate_data
 from skleak.utils._typing import FloatArray
 
@@ -116,10 +117,11 @@ class ReleasedNetwork(BaseEstimator):
     def _raw(self, X: Any) -> FloatArray:
         check_is_fitted(self, "_module")
         torch = import_optional("torch", "torch", "A released network")
-        X = validate_data(self, X, reset=False, allow_nd=True, dtype=[np.float64, np.float32])
+        with values_withheld(X, None):
+            X = validate_data(self, X, reset=False, allow_nd=True, dtype=[np.float64, np.float32])
         module = self._module.module  # a copy
         dtype = next(module.parameters()).dtype
-        with torch.no_grad():
+        with torch.no_grad(), values_withheld(X, None, "what `module` makes of them"):
             outputs = module(torch.tensor(X, dtype=dtype))
         return np.asarray(outputs.double().numpy()).reshape(len(X), -1)
 

@@ -1,6 +1,6 @@
 """The parameters of the estimators trained by private stochastic gradient descent."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Literal
@@ -40,6 +40,7 @@ class PrivateSGDParameters(ShownAttributesMixin, BaseEstimator):
         "sampling_rate": [Interval(Real, 0, 1, closed="right")],
         "max_steps": [Interval(Integral, 1, None, closed="left")],
         "private_target": ["boolean"],
+        "public": ["array-like", str],
         "accounting": [StrOptions({"exact", "probes"}), None],
         "n_probes": [Interval(Integral, 1, None, closed="left")],
         "account_every": [Interval(Integral, 1, None, closed="left")],
@@ -69,6 +70,7 @@ class PrivateSGDParameters(ShownAttributesMixin, BaseEstimator):
         sampling_rate: float = 0.01,
         max_steps: int = 1000,
         private_target: bool = True,
+        public: "str | Sequence[str]" = (),
         accounting: Literal["exact", "probes"] | None = "exact",
         n_probes: int = 10,
         account_every: int = 1,
@@ -94,6 +96,7 @@ class PrivateSGDParameters(ShownAttributesMixin, BaseEstimator):
         self.sampling_rate = sampling_rate
         self.max_steps = max_steps
         self.private_target = private_target
+        self.public = public
         self.accounting = accounting
         self.n_probes = n_probes
         self.account_every = account_every

@@ -1,11 +1,12 @@
 """What is decided before a run, from public numbers, and the runs themselves."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from skleak.accounting import discrete_gaussian_cover, discretized_epsilon
+from skleak.accounting import discrete_gaussian_cover, discretized_epsilon, subsampled_gaussian_mu
 from skleak.mechanisms import CalibratedNoise, NoiseGoal
 from skleak.neural.gradients import Gradients, SumGrid, make_clipping
 from skleak.neural.information import Accounting, Observer, StepMechanism
@@ -17,6 +18,7 @@ from skleak.neural.training import (
     epsilon_of,
     resolve_noise,
 )
+from skleak.reports.guarantee import Promises, undeclared
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 
@@ -40,6 +42,10 @@ class Plan:
         Whether the noise can be replayed, and protects nobody.
     goal : str or None
         The goal that the noise was found for.
+    public : frozenset of str
+        What was declared public.
+    undeclared : tuple of str
+        What a guarantee takes for public and was not declared, in words.
     grid : SumGrid or None
         What sums and noise of the default module are integers of; None for floating point.
     """
@@ -51,6 +57,8 @@ class Plan:
     delta: float
     seeded: bool
     goal: str | None
+    public: frozenset[str]
+    undeclared: tuple[str, ...]
     grid: SumGrid | None
 
     @classmethod
@@ -76,6 +84,10 @@ class Plan:
         mechanism = StepMechanism(float(noise), clipping, sampling, rate)
         if estimator.epsilon_budget is not None:
             n_steps = _within_budget(estimator, mechanism, n_steps)
+        public = frozenset(
+            [estimator.public] if isinstance(estimator.public, str) else estimator.public
+        )
+        promises = Promises(public=public, declares_classes=estimator._declares_classes)
         return cls(
             mechanism,
             Descent(float(estimator.learning_rate), float(estimator.momentum)),
@@ -84,6 +96,8 @@ class Plan:
             delta,
             estimator.random_state is not None,
             goal,
+            public,
+            tuple(undeclared(promises)),
             mechanism.grid(n_records) if estimator.module is None else None,
         )
 
@@ -95,25 +109,44 @@ class Plan:
         sigma = m.effective_noise_multiplier
         return epsilon_of(sigma, m.sampling_rate, n_steps, self.delta, m.sampling)
 
-    def gaussian_mu(self, n_steps: int, n_parameters: int) -> float | None:
-        """Return mu of so many steps for a ledger, or None without a guarantee.
+    def gaussian_mu(
+        self, n_steps: int, n_parameters: int, mu_delta: float = 0.0
+    ) -> tuple[float | None, float]:
+        """Return mu of so many steps for a ledger, None without a guarantee, and its `mu_delta`.
+
+        Up to a positive ``mu_delta`` it is that of the privacy loss distribution. Where that is
+        larger, or not known, the guarantee holds everywhere, with a ``mu_delta`` of zero.
 
         Under replacement the two laws of a sum are mixtures over batches. Under Poisson sampling at
         a rate q up to 1/2 they can be paired so that the record is in one batch of each pair at
         most: (1 - 2q) N(m) against itself, q N(m + g) against N(m), q N(m) against N(m + g'), all
         the length of a gradient apart at most; else they are paired batch by batch, two lengths
-        apart. That the pair is told can only help a test, and steps compose. No smaller rate helps:
-        far out the record is in the batch of all steps, for all that is known.
+        apart. That the pair is told can only help a test, and steps compose. No smaller rate helps
+        everywhere: far out the record is in the batch of all steps, for all that is known.
         """
         m = self.mechanism
-        if m.noise_multiplier == 0.0 or self.seeded:
-            return None
+        if m.noise_multiplier == 0.0 or self.seeded or self.undeclared:
+            return None, 0.0
         lengths = 1.0 if m.sampling == "poisson" and m.sampling_rate <= 0.5 else 2.0
         mu = lengths / m.effective_noise_multiplier
+        step = None
         if self.grid is not None:
             step = 2.0**-self.grid.log2_scale
             mu = discrete_gaussian_cover(mu, n_parameters=n_parameters, relative_step=step)
-        return float(np.sqrt(n_steps) * mu)
+        mu = float(np.sqrt(n_steps) * mu)
+        if mu_delta > 0.0:
+            with suppress(ImportError):
+                steps = m.effective_noise_multiplier, m.sampling_rate, n_steps, mu_delta
+                smaller = subsampled_gaussian_mu(
+                    *steps,
+                    relation="replace",
+                    sampling=m.sampling,
+                    n_parameters=n_parameters,
+                    relative_step=step,
+                )
+                if smaller < mu:
+                    return smaller, mu_delta
+        return mu, 0.0
 
     @property
     def arithmetic(self) -> str:

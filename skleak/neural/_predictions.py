@@ -7,6 +7,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 
 from skleak._released import ClassDecisionMixin
+from skleak.utils._records import withholding
 from skleak.utils._typing import FloatArray
 
 
@@ -39,6 +40,8 @@ class ClassPredictionMixin(ClassDecisionMixin):
 
 class NumberPredictionMixin(RegressorMixin):
     """Predict the one output of ``_raw(X)``, (n, 1)."""
+
+    score = withholding(RegressorMixin.score)
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that noise may spoil the scores."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
 from skleak.neural._plan import Plan
+from skleak.neural.report import ABOUT
 from skleak.utils._warnings import outer_stacklevel
 
 _BATCHES = "Batches are drawn afresh and independently in each step, and kept secret."
@@ -34,6 +35,7 @@ def provenance(estimator: Any, n_steps: int, *, guarantee: bool = False) -> dict
         "n_steps": n_steps,
         "learning_rate": plan.descent.learning_rate,
         "momentum": plan.descent.momentum,
+        "public": sorted(plan.public),
         "noise_step": None if plan.grid is None else plan.grid.unit,
         "noise_sampler": _sampler(plan),
         "assumes": f"{_REAL_NUMBERS if plan.grid is None else _EXACT} {_BATCHES}",
@@ -54,12 +56,14 @@ def _sampler(plan: Plan) -> str:
 
 def _guarantee(plan: Plan, n_steps: int, n_parameters: int) -> dict[str, Any]:
     """Return the guarantee of differential privacy, or why there is none."""
-    reason = None
+    reasons = list(plan.undeclared)
     if plan.mechanism.noise_multiplier == 0.0:
-        reason = "there was no noise"
+        reasons.append("no noise was added (`noise_multiplier=0`)")
     elif plan.seeded:
-        reason = "the noise came from a seed or a generator, and can be drawn again"
-    else:
+        reasons.append(
+            "the noise came from a seed or a generator (`random_state`), and can be drawn again"
+        )
+    if not reasons:
         try:
             stated = {
                 "epsilon": plan.stated_epsilon(n_steps, n_parameters),
@@ -67,13 +71,12 @@ def _guarantee(plan: Plan, n_steps: int, n_parameters: int) -> dict[str, Any]:
                 "exact": plan.grid is not None,
                 "arithmetic": plan.arithmetic,
                 "relation": "replace",
-                "about": "replacement of one row of the table that the model received, whose "
-                "number of rows and class labels are public",
+                "about": ABOUT,
             }
             return {"differential_privacy": stated, "no_guarantee": None}
         except ImportError as error:
-            reason = str(error)
-    return {"differential_privacy": None, "no_guarantee": reason}
+            reasons.append(str(error))
+    return {"differential_privacy": None, "no_guarantee": "; ".join(reasons)}
 
 
 def require(made: dict[str, Any], real_arithmetic: bool) -> None:
@@ -81,8 +84,7 @@ def require(made: dict[str, Any], real_arithmetic: bool) -> None:
     stated = made["differential_privacy"]
     if stated is None:
         raise NoGuaranteeError(
-            "No differential-privacy guarantee holds for this release: "
-            f"{made['no_guarantee']}. Fit with noise, and with `random_state=None`."
+            f"No differential-privacy guarantee holds for this release: {made['no_guarantee']}."
         )
     if stated["exact"]:
         return

@@ -46,6 +46,9 @@ class PrivateSGDRegressor(NumberPredictionMixin, PrivateSGD):
         Number of steps.
     private_target : bool, default=True
         Count the target as unknown to the attacker.
+    public : str or sequence of str, default=()
+        "n_samples" where the number of records is public knowledge, which a guarantee of
+        differential privacy needs.
     accounting : {"exact", "probes"} or None, default="exact"
         Traces by the exact Jacobian or by random probes (the default module is always exact).
     n_probes : int, default=10
@@ -124,7 +127,9 @@ class PrivateSGDRegressor(NumberPredictionMixin, PrivateSGD):
         """
         return self._continue(X, y, None)
 
-    def _encode_targets(self, y: Array, classes: Any) -> Array:
+    def _encode_targets(
+        self, y: Array, records: Any, classes: Any = None, *, fitted: bool = False
+    ) -> Array:
         return np.array(y, dtype=np.float64).ravel()
 
     def _make_gradients(self, X: Any, plan: Plan, source: Source) -> Gradients:

@@ -37,6 +37,8 @@ _CONFIDENTIAL = (
 )
 # Standard errors that are added to a loss that is only estimated, before a ledger is charged.
 _CAUTION = 3.0
+# Part of the ledger's `mu_delta` that is left which one charge takes.
+_SHARE = 0.01
 
 
 class ReleasableSGD(PrivateSGDParameters):
@@ -51,6 +53,11 @@ class ReleasableSGD(PrivateSGDParameters):
     _charged_steps: int
     _gradients: Gradients
     _totals: "Totals | None"
+
+    @property
+    def _declares_classes(self) -> bool:
+        """True if no class was read off the labels; regressors have none."""
+        return True
 
     def _publish(self) -> None:
         """Set the fitted attributes after some steps."""
@@ -234,6 +241,7 @@ class ReleasableSGD(PrivateSGDParameters):
                 n_steps=self.n_steps_,
                 delta=plan.delta,
                 seeded=plan.seeded,
+                undeclared=plan.undeclared,
                 private_target=bool(self.private_target),
                 totals=self._totals,
                 losses={part: loss for part, loss in losses.items() if loss is not None},
@@ -281,12 +289,16 @@ class ReleasableSGD(PrivateSGDParameters):
         before = self._charged if np.isfinite(self._charged) else 0.0
         charge = np.sqrt(np.maximum(losses**2 - before**2, 0.0))
         described = provenance(self, n_steps) | {"accounting": self.leakage_scope_}
-        # Of steps that come later the mu is that of these alone: mus compose.
+        # Of steps that come later the mu is that of these alone: mus compose. What fails adds up,
+        # and takes a part of what is left, so that it is never used up.
         new, size = n_steps - self._charged_steps, self._runs[0].training.gradients.n_parameters
+        mu_delta = _SHARE * ledger.mu_delta_left(self.ledger_dataset)
+        mu, mu_delta = self._plan.gaussian_mu(new, size, mu_delta)
         ledger.record(
             self.ledger_dataset,
             charge,
-            mu=self._plan.gaussian_mu(new, size),
+            mu=mu,
+            mu_delta=mu_delta,
             description=described,
             aligned=False,
             units=units or {},

@@ -19,6 +19,7 @@ from skleak.preprocessing._large import (
     transform_large,
 )
 from skleak.utils._predictions import select_columns
+from skleak.utils._records import withholding
 from skleak.utils._sklearn_compat import clone_parametrized, copy_attributes, fit_context
 from skleak.utils._typing import Array
 from skleak.utils.blocks._dask import is_large
@@ -96,6 +97,7 @@ class BlockwiseTransformer(  # type: ignore[call-arg]
         self.keep = keep
 
     @fit_context(prefer_skip_nested_validation=True)
+    @withholding
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the names of the columns from a few rows.
 
@@ -128,6 +130,7 @@ class BlockwiseTransformer(  # type: ignore[call-arg]
         _check_by_rows(self.transformer_, select_columns(self.transformer_, rows))
         return self
 
+    @withholding
     def transform(self, X: Any) -> Any:
         """Transform each row; lazily where the table is outside memory.
 

@@ -11,6 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.preprocessing._large import keeps_target, takes_large
+from skleak.utils._records import withholding
 from skleak.utils._sklearn_compat import validate_data
 from skleak.utils._typing import Array
 
@@ -25,9 +26,10 @@ class PublicTransformer(TransformerMixin, BaseEstimator):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Let `fit` and `transform` take tables outside memory, around what scikit-learn adds."""
         super().__init_subclass__(**kwargs)
-        for name in ("fit", "transform"):
+        for name in ("fit", "transform", "inverse_transform"):
             if name in cls.__dict__:
-                setattr(cls, name, takes_large(cls.__dict__[name]))
+                method = withholding(cls.__dict__[name])
+                setattr(cls, name, method if name[0] == "i" else takes_large(method))
         cls.fit_transform = keeps_target(TransformerMixin.fit_transform)
 
     def __sklearn_tags__(self) -> Tags:

@@ -159,11 +159,14 @@ class PublicImputer(OneToOneFeatureMixin, PublicTransformer):
         missing = pd.isna(table)
         try:
             filled = np.where(missing, self.values_, table).astype(self.values_.dtype)
-        except ValueError as error:
+        except (ValueError, TypeError):
+            numbers = pd.DataFrame(table).apply(pd.to_numeric, errors="coerce").to_numpy()
+            column = int(np.flatnonzero((pd.isna(numbers) & ~missing).any(axis=0))[0])
             raise ValueError(
-                f"Where all `values` of a PublicImputer are numbers, so must be those of X; but "
-                f"{error}. Impute columns of text by another PublicImputer, with texts as values."
-            ) from error
+                "Where all `values` of a PublicImputer are numbers, so must be those of X; but "
+                f"could not convert {column_label(self, column)} to numbers. Impute columns of "
+                "text by another PublicImputer, with texts as values."
+            ) from None
         return np.hstack([filled, missing]) if self.add_indicator else filled
 
     def _checked_values(self) -> Array:

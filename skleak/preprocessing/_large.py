@@ -1,5 +1,6 @@
 """Tables outside memory through transformers of rows, block by block."""
 
+import copy
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
@@ -52,6 +53,7 @@ def keeps_target(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def transform_large(transformer: Any, X: Any, keep: Sequence[str] = ()) -> Any:
     """Transform a table outside memory, lazily; columns to keep follow as they are."""
+    transformer = copy.deepcopy(transformer)  # what is changed later does not change these rows
     if is_large(X):
         return _transformed_array(transformer, X)
     frame = raw_frame(X)

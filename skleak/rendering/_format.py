@@ -93,9 +93,9 @@ def count(value: int) -> str:
     return f"{int(value):,}"
 
 
-def plural(value: int, singular: str) -> str:
+def plural(value: int, singular: str, several: str = "") -> str:
     """Write a count and what is counted."""
-    return f"{count(value)} {singular}{'' if int(value) == 1 else 's'}"
+    return f"{count(value)} {singular if int(value) == 1 else several or f'{singular}s'}"
 
 
 def printable(text: Any) -> str:

@@ -1,5 +1,7 @@
 """Facts: what the numbers of a leakage report say, most important first."""
 
+import re
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -13,13 +15,19 @@ from skleak.utils.geometry._pairs import true_positives
 # People with a rare value that a sentence names, and columns whose carriers it names.
 _MOST_NAMED = 20
 _MOST_COLUMNS = 3
+# Names of columns, and of blocks of them, where the data had none.
+_MADE_UP = r"x\d+( \+ x\d+)*"
 
 
-def facts(report: LeakageFacts) -> tuple[Finding, ...]:
-    """Find what the numbers of a report say; the first entry is the answer."""
+def facts(report: LeakageFacts, shows_most: tuple[Hashable, float] | None) -> tuple[Finding, ...]:
+    """Find what the numbers of a report say; the first entry is the answer.
+
+    ``shows_most`` is the record whose absence would show most, with the distance of the models with
+    and without it over the noise, where that is known.
+    """
     data, features = report.dataset, report.features
     if not data["converged"]:
-        return (Finding("unknown", {}),)
+        return (Finding("unknown", {"reweighting": data["reweighting"]}),)
     if data["max_loss"] == np.inf:
         return (Finding("no_noise", {}),)
     known = features[features["gain"].notna()]
@@ -30,7 +38,7 @@ def facts(report: LeakageFacts) -> tuple[Finding, ...]:
         found = [Finding("nothing", {})]
     if len(known) < len(features):
         found.append(_undecided(features[features["gain"].isna()]))
-    return (*found, *_number(known), *_membership(report))
+    return (*found, *_number(known), *_membership(shows_most))
 
 
 def _answer(report: LeakageFacts, known: pd.DataFrame) -> Finding:
@@ -40,6 +48,9 @@ def _answer(report: LeakageFacts, known: pd.DataFrame) -> Finding:
     told: dict[str, Any] = {name: row[name] for name in names}
     told |= {"feature": known.index[0], "record": row["most_exposed_record"]}
     told |= {"true_positives_at_1pct": row["true_positives_at_1pct"], "n_columns": len(known)}
+    columns = [str(name) for name in report.features.index if name != "(target)"]
+    made_up = bool(columns) and all(re.fullmatch(_MADE_UP, name) for name in columns)
+    told["unnamed"] = made_up and not report.dataset["raw_columns"]
     return Finding("answer", told | _carriers(report, known.index[0]))
 
 
@@ -104,14 +115,10 @@ def _number(known: pd.DataFrame) -> list[Finding]:
     return [Finding("number", {"feature": known.index[place], "sd": row["column_std"], **told})]
 
 
-def _membership(report: LeakageFacts) -> list[Finding]:
+def _membership(shows_most: tuple[Hashable, float] | None) -> list[Finding]:
     """Return the record whose absence would show most."""
-    distance = report.records.get("mu")
-    if distance is None or not distance.notna().any():
+    if shows_most is None:
         return []
-    if len(distance) < report.dataset["n_records"]:
-        return []  # of some records alone it is not known which of all shows most
-    place = int(np.argmax(distance.fillna(-1.0)))
-    mu = float(distance.iloc[place])
+    record, mu = shows_most
     told = {"distance": mu, "true_positives": float(true_positives(np.array(mu)))}
-    return [Finding("membership", {"record": report.records.index[place], **told})]
+    return [Finding("membership", {"record": record, **told})]

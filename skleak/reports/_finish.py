@@ -1,6 +1,6 @@
 """From tables to a finished leakage report, wherever the records were measured."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from skleak.reports._findings import facts
 from skleak.reports._leakage_report import LeakageReport
 from skleak.reports._sentences import findings
 from skleak.reports.guarantee._output_perturbation import Promises
+from skleak.utils._records import named
 from skleak.utils._typing import FloatArray
 
 N_MOST_EXPOSED = 10
@@ -82,17 +83,30 @@ def dataset_facts(
     }
 
 
+def label_facts(index: Any, n_rows: int) -> dict[str, Any]:
+    """Say whether records are called by the index of their table, of so many rows."""
+    if isinstance(index, np.ndarray):
+        index = pd.Index(index)
+    own = named(index) if index is None or isinstance(index, pd.Index) else index
+    return {"labels": "position" if own is None else "index", "n_rows": n_rows}
+
+
 def finished(
-    model: LeakageModel, report: LeakageReport, is_weighted: bool, more: tuple[str, ...]
+    model: LeakageModel,
+    report: LeakageReport,
+    is_weighted: bool,
+    more: tuple[str, ...],
+    shows_most: tuple[Hashable, float] | None,
 ) -> LeakageReport:
     """Add the facts, the findings and the conditions; ``more`` are conditions of its own.
 
-    ``is_weighted`` says whether some sample weight is not one.
+    ``is_weighted`` says whether some sample weight is not one; ``shows_most`` is the record whose
+    absence would show most, where it is known, and how much.
     """
     doubts = model.doubts
     if doubts:
         doubts = [" ".join(["The leakage stated here is unreliable.", *doubts])]
-    report = replace(report, facts=facts(report))
+    report = replace(report, facts=facts(report, shows_most))
     return replace(
         report,
         findings=(*doubts, *findings(report)),

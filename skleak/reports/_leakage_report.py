@@ -53,8 +53,9 @@ class LeakageReport(LeakageFacts, SharedReport):
     dataset : dict
         Summary: settings (``noise_scale``, ``noise_covariance``, ``alpha``, ``loss``,
         ``private_target``, ``reweighting``, ``noise_goal``, ``seeded``, ``converged``), counts
-        (``n_records``, ``n_features``), ``mean_loss``, ``std_loss``, ``min_loss``, ``median_loss``,
-        ``max_loss``, ``spread``, ``group_spread``, ``joint_loss`` (all records),
+        (``n_records``, ``n_features``, ``labels``: "index" where records are called by that of
+        their table of ``n_rows``, else "position"), ``mean_loss``, ``std_loss``, ``min_loss``,
+        ``median_loss``, ``max_loss``, ``spread``, ``group_spread``, ``joint_loss`` (all records),
         ``loss_quantiles`` and their ``quantile_error`` (relative, as that of the median; 0 where
         they are exact),
         ``most_exposed_records`` (labels, most exposed first), ``raw_columns`` (whether columns are

@@ -39,7 +39,20 @@ def _published_scale(report: LeakageFacts) -> str:
 
 
 def _answer(found: Finding) -> str:
-    """Name the column that tells most, what is gained, and of whom."""
+    """Name the column that tells most, what is gained, and of whom.
+
+    Columns without names may be those that a pipeline made, of which nobody knows what they are.
+    """
+    if found["unnamed"]:
+        return (
+            "The columns that the model received have no names: if a pipeline made them, "
+            "`skleak.inspection.leakage_report` says what is told of those that a person has. "
+            f"{_most_telling(found)}"
+        )
+    return _most_telling(found)
+
+
+def _most_telling(found: Finding) -> str:
     name, gain = shorten(found["feature"], _WIDTH), percent(found["gain"], up=True)
     whom = f"record {_name(found['record'])}"
     apart = _apart(found)
@@ -141,10 +154,13 @@ def _membership(found: Finding) -> str:
     )
 
 
-def _unknown(_: Finding) -> str:
+def _unknown(found: Finding) -> str:
+    what, also = "fit", ""
+    if found["reweighting"] is not None:
+        what, also = "fit, or its reweighting,", " (of either)"
     return (
-        "The fit did not converge: what it leaks is not known, and no bound on an attacker's "
-        "error holds. Raise `max_iter` or `alpha`, or scale the columns, and fit again."
+        f"The {what} did not converge: what it leaks is not known, and no bound on an attacker's "
+        f"error holds. Raise `max_iter`{also} or `alpha`, or scale the columns, and fit again."
     )
 
 

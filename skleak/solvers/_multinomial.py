@@ -112,10 +112,9 @@ class MultinomialObjective(Objective):
         p = self.loss.inverse_link(a)
         return EdgeSums.of(self.X, p, self.weights, self.fit_intercept, self._center)
 
-    def _minus_targets(self, means: FloatArray, y: FloatArray) -> FloatArray:
-        """Turn probabilities of shape (n, b, K) into residuals, in place."""
-        means[np.arange(len(y)), :, y.astype(np.intp)] -= 1.0
-        return means
+    def _own_curvatures(self, w: FloatArray) -> FloatArray:
+        p = self.loss.inverse_link(self.predictor(w))
+        return (p * (1.0 - p)) * self.weights[:, None]
 
     @property
     def _target_sizes(self) -> FloatArray:

@@ -16,6 +16,8 @@ from skleak.utils._typing import Data, FloatArray, IntArray
 
 # Entries of one block of a table of predictors: 32 MB.
 _TABLE_ELEMENTS = 1 << 22
+# Variance of a column, relative to its squared mean, below which the mean is subtracted first.
+_FAR_FROM_ZERO = 1e-2
 
 
 @dataclass(frozen=True)
@@ -186,31 +188,68 @@ class Objective:
         """Weighted sum of the gradients of all records at predictor ``a``, of shape (p,)."""
         return self.transpose_product(_scaled(self.loss.residual(a, self.y), self.weights))
 
-    def gradients(self, at: FloatArray, without: IntArray | None = None) -> FloatArray:
-        """Unnormalised gradients at many parameters, each perhaps without one record, (b, p).
+    def gradient_changes(
+        self, w: FloatArray, steps: FloatArray, without: IntArray | None = None
+    ) -> FloatArray:
+        """Compute changes of the unnormalised gradient over steps from ``w``, (b, p).
+
+        Where ``w`` is the minimizer, it is the gradient after the step. Rounding is relative to the
+        steps, and not to the parameters, as in a difference of two gradients.
 
         Parameters
         ----------
-        at : ndarray of shape (b, p)
+        w : ndarray of shape (p,)
             Parameters.
+        steps : ndarray of shape (b, p)
+            Steps from there.
         without : ndarray of int of shape (b,), default=None
             Record to leave out for each. Its part is never added, and not subtracted again: far
             from the fit it may be larger than all else by far.
         """
-        by_column = np.moveaxis(at[:, self.layout], 1, 0)  # (d~, b, ...)
+        by_column = np.moveaxis(steps[:, self.layout], 1, 0)  # (d~, b, ...)
         blocks = Blocks.of(
             self.X,
-            self.y,
             self.weights,
             positions_of(self.X),
             width=by_column[0].size,
             elements=_TABLE_ELEMENTS,
             keep_sparse=True,
         )
-        gradient = self.total * self.penalty * at
-        sums = blocks.map_reduce(self._travelling._gradient_sums, add, by_column, without)
-        gradient[:, self.layout] += np.moveaxis(sums, 0, 1)
-        return gradient
+        given = self._travelling._gradient_changes, add, w[self.layout], by_column, without
+        change = self.total * self.penalty * steps
+        change[:, self.layout] += np.moveaxis(blocks.map_reduce(*given), 0, 1)
+        return change
+
+    def far_means(self) -> FloatArray | None:
+        """Return what to subtract from columns far from zero, (d,); None where none is.
+
+        With an intercept it changes no fit, but keeps the digits that the differences between
+        records have: two years are the same number but for one part in a thousand.
+        """
+        if not self.fit_intercept or not self.n_records:
+            return None
+        mean = transpose_product(self.X, self.weights) / self.weights.sum()
+        with np.errstate(over="ignore", invalid="ignore"):
+            blocks = Blocks.of(self.X, self.weights, keep_sparse=True)
+            second = blocks.map_reduce(_squares, add)
+            spread = second / self.weights.sum() - mean**2
+            far = spread < _FAR_FROM_ZERO * mean**2
+        return np.where(far, mean, 0.0) if np.any(far) else None
+
+    def shifted(self, shift: FloatArray) -> Self:
+        """Return the same objective with ``shift``, of shape (d,), subtracted from the columns."""
+        if not sparse.issparse(self.X):
+            return replace(self, X=self.X - shift)
+        columns = np.flatnonzero(shift)
+        X = self.X.tolil(copy=True)
+        X[:, columns] = self.X[:, columns].toarray() - shift[columns]
+        return replace(self, X=X.tocsr())
+
+    def moved(self, w: FloatArray, shift: FloatArray) -> FloatArray:
+        """Parameters (..., p) that predict the same once ``shift`` is subtracted from columns."""
+        w, d = np.array(w), len(shift)
+        w[..., self.layout[d]] += np.tensordot(w[..., self.layout[:d]], shift, axes=(w.ndim - 1, 0))
+        return w
 
     @property
     def _travelling(self) -> "Objective":
@@ -221,39 +260,49 @@ class Objective:
         """Second derivatives of the losses in predictor space at ``w``, times the weights, (n,)."""
         return self.weights * self.loss.curvature(self.predictor(w))
 
+    def hessian_diagonal(self, w: FloatArray) -> FloatArray:
+        """Diagonal of the unnormalised Hessian at ``w``, of shape (p,)."""
+        values = self._own_curvatures(w)
+        blocks = Blocks.of(self.X, values, keep_sparse=True)
+        diagonal = self._parameters(blocks.map_reduce(_squares, add), values)
+        return np.asarray(diagonal + self.total * self.penalty)
+
+    def _own_curvatures(self, w: FloatArray) -> FloatArray:
+        """Return the weighted curvatures of each record, in each of its predictors, (n, ...)."""
+        return self.curvatures(w)
+
     def third_derivatives(self, w: FloatArray) -> FloatArray:
         """Third derivatives of the losses in predictor space at ``w``, times the weights, (n,)."""
         return self.weights * self.loss.third_derivative(self.predictor(w))
 
-    def _gradient_sums(
+    def _gradient_changes(
         self,
         X: Data,
-        y: FloatArray,
         weights: FloatArray,
         position: IntArray,
-        by_column: FloatArray,
+        w: FloatArray,
+        steps: FloatArray,
         without: IntArray | None,
     ) -> FloatArray:
-        """Return the sums of the residuals of a block times its columns, of shape (d~, b, ...)."""
-        d, shape = X.shape[1], by_column.shape[1:]
-        table = (X @ by_column[:d].reshape(d, -1)).reshape(len(y), *shape)
+        """Return the sums of the changed means of a block times its columns, (d~, b, ...).
+
+        Shapes: ``w`` (d~, ...); ``steps`` (d~, b, ...).
+        """
+        d, shape = X.shape[1], steps.shape[1:]
+        a = X @ w[:d]
+        table = (X @ steps[:d].reshape(d, -1)).reshape(len(weights), *shape)
         if self.fit_intercept:
-            table += by_column[d]
-        table = self._minus_targets(self.loss.inverse_link(table), y)
+            a, table = a + w[d], table + steps[d]
+        table = self.loss.mean_change(a[:, None], table)
         table *= weights.reshape(-1, *[1] * len(shape))
         if without is not None:
             here = np.flatnonzero(np.isin(without, position))
             table[np.searchsorted(position, without[here]), here] = 0.0
-        sums = np.empty_like(by_column)
-        sums[:d] = (X.T @ table.reshape(len(y), -1)).reshape(d, *shape)
+        sums = np.empty_like(steps)
+        sums[:d] = (X.T @ table.reshape(len(weights), -1)).reshape(d, *shape)
         if self.fit_intercept:
             sums[d] = table.sum(axis=0)
         return sums
-
-    def _minus_targets(self, means: FloatArray, y: FloatArray) -> FloatArray:
-        """Turn predicted means of shape (n, b) into residuals, in place."""
-        means -= y[:, None]
-        return means
 
     def hessian(self, a: FloatArray) -> FactorizedHessian:
         """Factor of the unnormalised Hessian ``H = N F''`` at predictor ``a``."""
@@ -320,6 +369,12 @@ class Objective:
         if self.fit_intercept:
             result[self.layout[d]] = values.sum(axis=0)
         return result
+
+
+def _squares(X: Data, values: FloatArray) -> FloatArray:
+    """Return the sums of the squares of columns times values, (d,) or (d, K)."""
+    squares: FloatArray = (X.multiply(X) if sparse.issparse(X) else X**2).T @ values
+    return squares
 
 
 def _row(x: FloatArray) -> Data:

@@ -96,6 +96,10 @@ class _OutsideMemory:
         vectors = (self.X, self.y, self.sample_weight, self.reweights)
         return Template.of(self).objective(*computed([v[np.asarray(rows)] for v in vectors]))
 
+    def far_means(self) -> None:
+        """Leave the columns as they are: the records are elsewhere."""
+        return
+
     def together(self, f: Callable[..., Result], *small: Any) -> Result:
         """Return ``f(objective, *small)`` of all records in one block, made where they lie."""
         vectors = (self.X, self.y, self.sample_weight, self.reweights)

@@ -38,9 +38,17 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
 
 
 def check_numbers(
-    name: str, value: npt.ArrayLike, *, finite: bool = False, empty: bool = True
+    name: str,
+    value: npt.ArrayLike,
+    *,
+    finite: bool = False,
+    empty: bool = True,
+    missing: bool = False,
 ) -> FloatArray:
-    """Return an argument as a float array without NaN; with ``empty=False`` it has entries."""
+    """Return an argument as a float array; with ``empty=False`` it has entries.
+
+    It holds no NaN but with ``missing``.
+    """
     try:
         array = np.asarray(value, dtype=float)
     except (TypeError, ValueError) as error:
@@ -49,7 +57,7 @@ def check_numbers(
         ) from error
     if array.size == 0 and not empty:
         raise ValueError(f"`{name}` is empty: expected at least one entry; got {array.shape}.")
-    if np.any(np.isnan(array)):
+    if not missing and np.any(np.isnan(array)):
         raise ValueError(f"`{name}` must not hold NaN; drop or repair those entries first.")
     if finite and not np.all(np.isfinite(array)):
         raise ValueError(f"`{name}` must be finite; got infinite entries.")

@@ -1,8 +1,13 @@
 """Checks of records whose messages name row and column, never a value: values are confidential."""
 
-from collections.abc import Iterator
+import dis
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from datetime import datetime
+from functools import wraps
+from os import PathLike
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -10,11 +15,15 @@ from scipy import sparse
 
 from skleak.utils._features import feature_labels
 from skleak.utils._linalg import largest_entries
-from skleak.utils._typing import Array, Data, FloatArray
+from skleak.utils._typing import Array, Data, FloatArray, IntArray
+from skleak.utils.blocks._dask import is_frame, is_large
 
+F = TypeVar("F", bound=Callable[..., Any])
 # Largest number whose square, over all records, is still far from overflow.
 _LARGEST = 1e140
 _ENCODE = "Encode it, for instance by a OneHotEncoder in a pipeline, or leave it out."
+# Numbers that are no small counts: with a point or an exponent, or of four digits and more.
+_NUMBER = re.compile(r"[-+]?(?:\d+\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\d{4,})")
 _CLASSIFY = "Name a target of numbers, encode it, or fit a classifier."
 
 
@@ -40,21 +49,82 @@ def label_array(groups: Any) -> Array:
     return labels
 
 
-def checked_labels(groups: Any, n: int) -> Array:
-    """Return labels as an array, one for each of n records and none missing."""
-    labels = label_array(groups)
-    if labels.shape != (n,):
+def named(index: pd.Index | None) -> pd.Index | None:
+    """Return the labels of rows, or None where they are their positions and name nobody."""
+    positions = index is None or index.equals(pd.RangeIndex(len(index)))
+    return None if positions else index
+
+
+def checked_labels(
+    groups: Any, n: int, index: pd.Index | None = None, rows: IntArray | None = None
+) -> Array:
+    """Return a group label for each of n records, or for those at some rows; none is missing.
+
+    Labels are taken by position; those of a Series by the index of the records, (n,) or that of
+    the rows, None where it holds their positions. Any other Series is refused: a label made up for
+    one record may be that of another.
+    """
+    own, labels = row_labels(groups), label_array(groups)
+    if labels.ndim != 1 or (own is None and len(labels) != n):
         raise ValueError(
             f"`groups` must hold one label per record: expected {n}, or the name of a column; got "
             f"shape {labels.shape}."
         )
-    missing = int(pd.isna(labels).sum())
+    place = _places(own, n, index, rows)
+    missing = int(pd.isna(labels[place]).sum())
     if missing:
         raise ValueError(
             f"`groups` has {missing} missing labels. Give those records a label of their own, for "
             "instance 'unknown'."
         )
-    return labels
+    return np.asarray(labels[place])
+
+
+def _places(
+    own: pd.Index | None, n: int, index: pd.Index | None, rows: IntArray | None
+) -> IntArray:
+    """Return where in a Series with labels ``own`` the label of each record stands."""
+    positions = np.arange(n) if rows is None else rows
+    if own is None:
+        return positions
+    own, in_order = own.to_flat_index(), own.equals(pd.RangeIndex(n))
+    array = "Pass an array (`groups.to_numpy()`) if it is in the order of the records."
+    if index is None:
+        if in_order:
+            return positions
+        raise ValueError(
+            f"`groups` is a Series of {len(own)} labels whose index is not that of the records: "
+            f"these are known by their positions, 0 to {n - 1}, alone, as their table had no index "
+            f"of its own, or a step of a pipeline returned an array. {array}"
+        )
+    index = index.to_flat_index()
+    if rows is None and own.equals(index):
+        return positions
+    if in_order and not index.isin(own).any():
+        return positions
+    if not own.is_unique:
+        raise ValueError(
+            "`groups` is a Series whose index holds a label more than once: whose group is meant "
+            f"is not clear. {array}"
+        )
+    absent = int((~index.isin(own)).sum())
+    if absent:
+        raise ValueError(
+            f"`groups` has no label for {absent} of {len(index)} records. Its index must hold the "
+            f"labels of the records. {array}"
+        )
+    return np.asarray(own.get_indexer(index))
+
+
+def same_numbers(X: Any, Z: Any) -> bool:
+    """Return True for two tables of the same numbers, dense, sparse or outside memory, (n, d)."""
+    if X.shape != Z.shape:
+        return False
+    if is_large(X) or is_large(Z):
+        return not bool((X != Z).any().compute())
+    if sparse.issparse(X) or sparse.issparse(Z):
+        return bool((sparse.csr_array(X) - sparse.csr_array(Z)).count_nonzero() == 0)
+    return np.array_equal(X, Z)
 
 
 def check_magnitudes(
@@ -116,20 +186,47 @@ def _too_large(what: str, limit: float) -> ValueError:
 
 @contextmanager
 def values_withheld(X: Any, y: Any, name: str = "the target") -> Iterator[None]:
-    """Say where records are not valid in place of what they hold, which scikit-learn prints."""
+    """Say where records are not valid in place of what they hold, which scikit-learn prints.
+
+    An error that prints it does not stay as the context of the one that is raised: logs print both.
+    """
     try:
         yield
-    except (ValueError, TypeError) as error:
-        safe = _without_values(error, X, y, name)
-        if safe is error:
+    except (OSError, MemoryError):  # of files, and of room
+        raise
+    except Exception as error:
+        quoting = [one for one in _origins(error) if _quotes(one, X, y)]
+        repeated = any(str(one).partition("\n")[0] in str(error) for one in quoting)
+        # Messages of this library hold no values but those of an error that they repeat.
+        is_safe = _is_own(error) and not repeated
+        safe = error if is_safe else _without_values(error, X, y, name)
+        if safe is error and not quoting:
             raise
-        raise safe from None
+        try:
+            raise safe from None
+        finally:
+            safe.__context__ = None
+
+
+def withholding(method: F) -> F:
+    """Wrap a method of ``X`` and ``y``, its first two, to withhold values from what it raises."""
+
+    @wraps(method)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        X, y = (
+            kwargs.get(name, args[place] if len(args) > place else None)
+            for place, name in ((1, "X"), (2, "y"))
+        )
+        with values_withheld(X, y):
+            return method(*args, **kwargs)
+
+    return wrapped  # type: ignore[return-value]
 
 
 def _without_values(error: Exception, X: Any, y: Any, name: str) -> Exception:
     """Return the error itself where its message holds no value."""
     text = str(error)
-    if "could not convert" in text.lower():
+    if "could not convert" in text.lower() or "invalid literal for int" in text:
         if where := _first_text(X):
             return ValueError(f"Could not convert {where}. {_ENCODE}")
         where = _first_text(y, name) or "the data to numbers"
@@ -143,17 +240,110 @@ def _without_values(error: Exception, X: Any, y: Any, name: str) -> Exception:
             return type(error)(f"{text[:start].rstrip(' .:')}.{rest}")
     if "Unknown label type for" in text:
         return type(error)("Unknown label type of the target. Pass classes as integers or text.")
-    return error
+    if found := re.search(r"unknown categories .* in column (\S+ during \w+)", text, re.DOTALL):
+        return type(error)(f"Found unknown categories in column {found[1]}; they are withheld.")
+    if not _quotes(error, X, y):
+        return error
+    kind = type(error) if type(error) in (ValueError, TypeError, KeyError) else ValueError
+    return kind(
+        f"The records or {name} are not valid. The message of this {type(error).__name__} is "
+        "withheld, as it quotes their values: look for text, dates and nested values among "
+        "numbers, and for categories that are not known."
+    )
+
+
+def _origins(error: BaseException) -> list[BaseException]:
+    """Return the causes and contexts of an error, and theirs."""
+    found: list[BaseException] = []
+    left = [error.__cause__, error.__context__]
+    while left:
+        one = left.pop()
+        if one is not None and all(one is not other for other in found):
+            found.append(one)
+            left += [one.__cause__, one.__context__]
+    return found
+
+
+def _is_own(error: BaseException) -> bool:
+    """Return True for an error that this library has raised, and not what it calls.
+
+    Errors of scikit-learn about parameters count as well: they name these and no records.
+    """
+    said = str(error)
+    if type(error).__name__ == "InvalidParameterError":
+        return re.match(r"The '(y_true|y_pred|sample_weight|X|y)' parameter", said) is None
+    if "user provided categories" in said:
+        return True
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None:
+        return False
+    module = str(last.tb_frame.f_globals.get("__name__"))
+    # What compiled code raises has no frame of its own: then this library has called, not raised.
+    opcode = last.tb_frame.f_code.co_code[last.tb_lasti]
+    return module.partition(".")[0] == "skleak" and dis.opname[opcode] == "RAISE_VARARGS"
+
+
+def _quotes(error: BaseException, X: Any, y: Any) -> bool:
+    """Return True if what an error says may hold a value of the records.
+
+    Whole numbers of up to three digits are left out: they count rows and columns.
+    """
+    said = str(error)
+    numbers = [float(word) for word in _NUMBER.findall(said)]
+    # The path of a table, and the name of a column in it, are no records.
+    tables = [table for table in (X, y) if not isinstance(table, str | PathLike)]
+    return any(_is_quoted(value, said, numbers) for table in tables for value in _values(table))
+
+
+def _is_quoted(value: Any, said: str, numbers: Sequence[float]) -> bool:
+    if isinstance(value, bool | np.bool_):
+        return False
+    if isinstance(value, int | float | complex | np.number):
+        size = np.abs(value)
+        return any(abs(abs(number) - size) <= 1e-3 * size for number in numbers)
+    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    quoted = f"'{text}'" in said or f'"{text}"' in said
+    return quoted or (len(text) > 2 and text in said)
+
+
+def _values(table: Any) -> Iterator[Any]:
+    """Yield the different values of records of any kind in memory; nested ones, too."""
+    if isinstance(table, pd.DataFrame):
+        for j in range(table.shape[1]):
+            yield from _values(table.iloc[:, j])
+    elif isinstance(table, pd.Series | pd.Index):
+        yield from _values(table.to_numpy())
+    elif isinstance(table, np.ndarray):
+        yield from _values(table.tolist()) if table.dtype == object else np.unique(table).tolist()
+    elif sparse.issparse(table):
+        yield from np.unique(table.tocoo().data).tolist()
+    elif isinstance(table, dict):
+        yield from _values([*table.keys(), *table.values()])
+    elif isinstance(table, list | tuple | set | frozenset):
+        for value in table:
+            yield from _values(value)
+    elif hasattr(table, "to_numpy") and not is_frame(table):  # of another library, in memory
+        yield from _values(table.to_numpy())
+    elif isinstance(table, str | bytes | int | float | complex | np.generic | datetime):
+        yield table
 
 
 def _first_text(table: Any, name: str | None = None) -> str | None:
     """Name the first column of a table that is no number somewhere, and the first such row."""
     if table is None or sparse.issparse(table):
         return None
-    frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(np.asarray(table, object))
+    try:
+        frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(np.array(table, object))
+    except ValueError:  # of more than two dimensions
+        return None
     for j in range(frame.shape[1]):
         column = frame.iloc[:, j]
-        bad = np.flatnonzero(pd.to_numeric(column, errors="coerce").isna() & ~column.isna())
+        try:
+            bad = np.flatnonzero(pd.to_numeric(column, errors="coerce").isna() & ~column.isna())
+        except TypeError:  # nested values
+            continue
         if len(bad):
             label = frame.columns[j] if isinstance(table, pd.DataFrame) else f"x{j}"
             which = name or f"column {str(label)!r}"

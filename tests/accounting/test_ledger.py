@@ -111,15 +111,15 @@ def test_unaligned_totals_bound_every_record(rng):
         # a row out of order, which would restart the totals
         "INSERT OR REPLACE INTO release SELECT NULL, dataset, 1, time, version, description, "
         "n_records, aligned, mu, total_mu, total_unaligned, total_records, squared_loss, "
-        "total_squared_loss, digest FROM release",
+        "total_squared_loss, digest, mu_delta, total_mu_delta FROM release",
         # half a row
         "INSERT INTO release SELECT NULL, dataset, 2, time, version, description, n_records, "
-        "aligned, mu, total_mu, total_unaligned, total_records, x'00', total_squared_loss, digest "
-        "FROM release",
+        "aligned, mu, total_mu, total_unaligned, total_records, x'00', total_squared_loss, "
+        "digest, mu_delta, total_mu_delta FROM release",
         # a total that is not known
         "INSERT INTO release SELECT NULL, dataset, 2, time, version, description, n_records, "
         "aligned, mu, NULL, total_unaligned, total_records, squared_loss, total_squared_loss, "
-        "digest FROM release",
+        "digest, mu_delta, total_mu_delta FROM release",
     ],
 )
 def test_rows_can_be_neither_changed_nor_deleted(path, statement):

@@ -4,8 +4,15 @@ import sqlite3
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
-from skleak.accounting import LeakageLedger, gaussian_epsilon
+from skleak.accounting import (
+    LeakageLedger,
+    gaussian_delta,
+    gaussian_epsilon,
+    mu_from_epsilon_delta,
+)
+from skleak.accounting.ledger._rows import _CEILING, _digest
 from skleak.exceptions import LeakageBudgetError
 
 
@@ -37,7 +44,7 @@ def test_the_ceiling_on_leakage_holds_for_the_most_exposed_record(path):
 @pytest.mark.parametrize("n_releases", [3, 7, 1000])
 def test_a_budget_for_k_releases_pays_k_and_not_one_more(rng, n_releases):
     eta, mu = rng.uniform(0.1, 1, 2)
-    leakage, epsilon = eta * np.sqrt(n_releases), gaussian_epsilon(mu * np.sqrt(n_releases), 1e-6)
+    leakage, epsilon = eta * np.sqrt(n_releases), gaussian_epsilon(mu * np.sqrt(n_releases), 0.9e-6)
     for limits in ({"max_leakage": leakage, "units": 1.0}, {"max_epsilon": epsilon}):
         ledger = LeakageLedger(":memory:", **limits)
         for _ in range(n_releases):
@@ -57,7 +64,7 @@ def test_the_ceiling_on_epsilon(path):
         ledger.record("a", [1.0])
     total = ledger.total("a")
     assert total.n_releases == 1
-    assert gaussian_epsilon(total.max_mu, 1e-5) == pytest.approx(2.0, rel=1e-9)
+    assert gaussian_epsilon(total.max_mu, 0.9e-5) == pytest.approx(2.0, rel=1e-9)
 
 
 def test_an_earlier_release_without_guarantee_spends_the_whole_epsilon(path):
@@ -109,7 +116,7 @@ def test_ceilings_at_different_delta_are_compared_by_what_they_allow(path):
     assert (LeakageLedger.open(path).delta, strict.max_epsilon) == (1e-12, 3.0)
     # The same ceiling, stated at another delta.
     allowed = strict.record("a", [1.0], mu=0.1).max_mu
-    assert lax.max_epsilon == pytest.approx(gaussian_epsilon(allowed, 1e-3))
+    assert lax.max_epsilon == pytest.approx(gaussian_epsilon(allowed, 1e-3 - 1e-13))
     assert lax.max_epsilon < 2.0
 
 
@@ -167,3 +174,98 @@ def test_losses_beyond_the_largest_number_are_infinite(path):
     assert ledger.record("a", [1e200]).fisher_information_loss == [np.inf]
     with pytest.raises(LeakageBudgetError):
         LeakageLedger(path, max_epsilon=1e6).record("a", [1.0], mu=0.1)
+
+
+def test_what_fails_is_taken_off_the_delta_of_epsilon(path):
+    ledger = LeakageLedger(path, delta=1e-6)
+    ledger.record("a", [1.0], mu=0.3, mu_delta=1e-7)
+    total = ledger.record("a", [1.0], mu=0.4, mu_delta=2e-7)
+    assert (total.mu, total.mu_delta) == (pytest.approx(0.5), pytest.approx(3e-7))
+    assert total.epsilon == pytest.approx(gaussian_epsilon(0.5, 7e-7))
+    # The best test of a release that fails openly and is Gaussian else, twice.
+    curve = 3e-7 - 2e-14 + (1.0 - 3e-7) * gaussian_delta(0.5, total.epsilon)
+    assert curve <= 1e-6
+    assert ledger.mu_delta_left("a") == 0.0
+    assert ledger.record("a", [1.0], mu=0.0, mu_delta=7e-7).epsilon > 0.0
+    assert ledger.record("a", [1.0], mu=0.0, mu_delta=1e-8).epsilon == np.inf
+    assert LeakageLedger(":memory:").record("b", [1.0], mu=0.0, mu_delta=1e-3).epsilon == np.inf
+    history = ledger.history("a")
+    assert history["mu_delta"].tolist() == [1e-7, 2e-7, 7e-7, 1e-8]
+    np.testing.assert_allclose(history["composed_mu_delta"], [1e-7, 3e-7, 1e-6, 1.01e-6])
+    for bad in (-1e-9, 1.0, np.nan):
+        with pytest.raises(ValueError, match="`mu_delta`"):
+            ledger.record("a", [1.0], mu=0.1, mu_delta=bad)
+
+
+def test_a_tenth_of_delta_is_kept_for_what_fails(path):
+    ledger = LeakageLedger(path, max_epsilon=3.0, delta=1e-6)
+    assert ledger.mu_delta_left("a") == pytest.approx(1e-7)
+    total = ledger.record("a", [1.0], mu=0.1, mu_delta=0.6e-7)
+    assert total.max_mu_delta == pytest.approx(1e-7)
+    assert total.max_mu == pytest.approx(mu_from_epsilon_delta(3.0, 0.9e-6))
+    assert ledger.mu_delta_left("a") == pytest.approx(0.4e-7)
+    with pytest.raises(LeakageBudgetError, match="`mu_delta` of all releases together"):
+        ledger.record("a", [1.0], mu=0.0, mu_delta=0.5e-7)
+    # All of both: the ceiling is kept, and nothing is left of it.
+    full = float(np.sqrt(total.max_mu**2 - 0.01))
+    assert ledger.record("a", [1.0], mu=full, mu_delta=0.4e-7).epsilon == pytest.approx(3.0)
+    for more in ({"mu": 0.01}, {"mu": 0.0, "mu_delta": 1e-9}):
+        with pytest.raises(LeakageBudgetError):
+            ledger.record("a", [1.0], **more)
+    # A ceiling that is laxer in mu, and leaves less to fail, binds in that.
+    LeakageLedger(path, max_epsilon=30.0, delta=1e-9)
+    assert ledger.mu_delta_left("b") == pytest.approx(1e-10)
+
+
+def test_what_is_left_of_mu_does_not_pay_for_what_fails(path):
+    """Whoever sees that a first release told little would buy failures with the mu that is left.
+
+    Both ways spend no more than delta 0.01 at epsilon 2 when they are chosen beforehand, but the
+    choice between them spends more. So each of the two has a ceiling of its own.
+    """
+    epsilon, delta = 2.0, 0.01
+    mu = float(mu_from_epsilon_delta(epsilon, delta))
+    first, step = mu / np.sqrt(2.0), 1e-3
+    failing = delta - float(gaussian_delta(first, epsilon))
+    loss = np.arange(-8.0, 8.0, step) * first + 0.5 * first**2
+    mass = norm.pdf(loss, 0.5 * first**2, first) * step * first
+    # Success less exp(epsilon) times false alarms, after a first release of that loss.
+    rest = epsilon - loss
+    curve = gaussian_delta(first, np.abs(rest))
+    go_on = np.where(rest < 0.0, -np.expm1(rest) + np.exp(rest) * curve, curve)
+    fail = failing + (1.0 - failing) * np.maximum(-np.expm1(rest), 0.0)
+    assert (mass * go_on).sum() == pytest.approx(delta, rel=1e-3)
+    assert (mass * fail).sum() <= delta * 1.001
+    assert (mass * np.maximum(go_on, fail)).sum() > 1.3 * delta
+    ledger = LeakageLedger(path, max_epsilon=epsilon, delta=delta)
+    ledger.record("a", [1.0], mu=first)
+    with pytest.raises(LeakageBudgetError, match="mu_delta"):
+        ledger.record("a", [1.0], mu=0.0, mu_delta=failing)
+
+
+def test_an_earlier_file_knows_nothing_that_fails(path):
+    """Its rows and ceilings are read as they are, and the first release adds the columns."""
+    LeakageLedger(path).record("a", [0.5, 0.1], mu=0.2)
+    ledger = LeakageLedger(path, max_epsilon=3.0)
+    ceiling = float(mu_from_epsilon_delta(3.0, 1e-6))
+    values = ("2026-01-01T00:00:00+00:00", np.inf, 3.0, 1e-6, ceiling)
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TRIGGER ceiling_no_delete")
+        connection.execute("DELETE FROM ceiling")
+        connection.execute(
+            f"INSERT INTO ceiling ({_CEILING}) VALUES (?, ?, ?, ?, ?, ?)",
+            (*values, _digest(values)),
+        )
+        for column in ("mu_delta", "total_mu_delta"):
+            connection.execute(f"ALTER TABLE release DROP COLUMN {column}")
+        connection.execute("PRAGMA user_version = 3")
+    connection.close()
+    ledger = LeakageLedger.open(path)
+    total = ledger.total("a")
+    assert (total.mu, total.mu_delta, total.max_mu) == (0.2, 0.0, ceiling)
+    assert ledger.history()["mu_delta"].tolist() == [0.0]
+    assert ledger.mu_delta_left("a") < 1e-14
+    with pytest.raises(LeakageBudgetError, match="mu_delta"):
+        ledger.record("a", [0.5, 0.1], mu=0.2, mu_delta=1e-9)
+    assert ledger.record("a", [0.5, 0.1], mu=0.2).mu == pytest.approx(0.2 * 2**0.5)
+    assert ledger.history()["composed_mu_delta"].tolist() == [0.0, 0.0]

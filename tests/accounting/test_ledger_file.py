@@ -134,7 +134,7 @@ def test_a_ledger_of_another_version_is_refused(path):
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(ValueError, match="has schema version 99; this version of skleak reads 3"):
+    with pytest.raises(ValueError, match="has schema version 99; this version of skleak reads 4"):
         LeakageLedger.open(path)
 
 
@@ -167,13 +167,16 @@ _NAN, _NEGATIVE = (np.array([value, 0.0]).tobytes() for value in (np.nan, -9.0))
         ("total_mu = ?", 0.0),
         ("total_mu = ?", -1.0),
         ("total_mu = ?", "nan"),
+        ("total_mu_delta = ?", 0.0),
+        ("total_mu_delta = ?", -1e-9),
+        ("mu_delta = 0.0, total_mu_delta = ?", 0.0),
         ("number = ?", 7),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_damaged_totals_refuse(path, change, value):
     ledger = LeakageLedger(path, max_leakage=4.0, units=1.0, max_epsilon=9.0)
-    ledger.record("a", [3.0, 1.0], mu=0.5)
+    ledger.record("a", [3.0, 1.0], mu=0.5, mu_delta=1e-8)
     connection = _without_guards(path)
     connection.execute(f"UPDATE release SET {change}", [value])
     connection.close()

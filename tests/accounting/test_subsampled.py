@@ -9,8 +9,11 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import norm
 
 from skleak.accounting import (
+    LeakageLedger,
+    gaussian_delta,
     gaussian_epsilon,
     subsampled_gaussian_epsilon,
+    subsampled_gaussian_mu,
     subsampled_gaussian_rdp,
     subsampled_gaussian_tradeoff,
 )
@@ -161,3 +164,110 @@ def test_curve_of_one_step_is_below_every_test():
     # Added: reject above the cut; removed: reject below it.
     assert np.all(np.interp(absent, alpha, beta) <= 1.0 - present + 1e-12)
     assert np.all(np.interp(1.0 - present, alpha, beta) <= absent + 1e-12)
+
+
+class TestMuUpToADelta:
+    """The best tests are played: none has more than mu-GDP allows up to delta."""
+
+    EPSILONS = np.linspace(-8.0, 12.0, 401)
+
+    @staticmethod
+    def laws(rate, distance, n_steps):
+        """Probabilities of fine cells of all steps under opposite gradients; their sums lose."""
+        edges = np.linspace(-12.0, 12.0, 24001 if n_steps == 1 else 1201)
+        found = []
+        for sign in (1.0, -1.0):
+            mass = np.diff((1.0 - rate) * ndtr(edges) + rate * ndtr(edges - sign * distance))
+            found.append(mass if n_steps == 1 else np.outer(mass, mass).ravel())
+        return found
+
+    def curve(self, laws):
+        p, q = laws
+        return np.array([np.maximum(p - np.exp(e) * q, 0.0).sum() for e in self.EPSILONS])
+
+    def allowed(self, mu, delta):
+        e = self.EPSILONS
+        above = gaussian_delta(mu, np.abs(e))
+        return delta + (1.0 - delta) * np.where(e < 0.0, -np.expm1(e) + np.exp(e) * above, above)
+
+    @pytest.mark.usefixtures("dp")
+    @pytest.mark.parametrize("n_steps", [1, 2])
+    @pytest.mark.parametrize(
+        "rate, distance, delta",
+        [(0.01, 1.0, 1e-6), (0.2, 1.0, 1e-3), (0.5, 2.0, 1e-8), (0.9, 1.0, 1e-5), (1.0, 0.5, 1e-6)],
+    )
+    def test_no_test_has_more(self, rate, distance, delta, n_steps):
+        mu = subsampled_gaussian_mu(1.0 / distance, rate, n_steps, delta, relation="replace")
+        for laws in (self.laws(rate, distance, n_steps), self.laws(rate, distance, n_steps)[::-1]):
+            curve = self.curve(laws)
+            assert np.all(curve <= self.allowed(mu, delta) + 1e-13)
+        # It is not much too large either: a smaller one is refuted.
+        assert np.any(curve > self.allowed(0.97 * mu, delta))
+        assert mu <= 2.0 * distance * np.sqrt(n_steps) * 1.001
+
+    @pytest.mark.usefixtures("dp")
+    def test_batches_of_a_fixed_size_and_the_other_relation(self):
+        by_size = subsampled_gaussian_mu(2.0, 0.1, 2, 1e-6, relation="replace", sampling="fixed")
+        poisson = subsampled_gaussian_mu(2.0, 0.1, 2, 1e-6, relation="replace")
+        added = subsampled_gaussian_mu(2.0, 0.1, 2, 1e-6)
+        assert added < poisson < by_size
+        edges = np.linspace(-12.0, 12.0, 24001)
+        p, q = np.diff(0.9 * ndtr(edges) + 0.1 * ndtr(edges - 0.5)), np.diff(ndtr(edges))
+        mu = subsampled_gaussian_mu(2.0, 0.1, 1, 1e-6)
+        for laws in ((p, q), (q, p)):
+            assert np.all(self.curve(laws) <= self.allowed(mu, 1e-6) + 1e-13)
+
+    @pytest.mark.usefixtures("dp")
+    @pytest.mark.parametrize("ratio", [0.02, 0.1])
+    def test_noise_on_a_grid(self, ratio):
+        """Every number that discrete noise can give, with gradients of whole steps."""
+        k, shift, delta = np.arange(-int(30 / ratio), int(30 / ratio) + 1), int(1.0 / ratio), 1e-6
+        at = {c: np.exp(-0.5 * (ratio * (k - c)) ** 2) for c in (0, shift, -shift)}
+        p, q = (0.9 * at[0] + 0.1 * at[c] for c in (shift, -shift))
+        laws = p / at[0].sum(), q / at[0].sum()
+        grid = {"n_parameters": 1, "relative_step": ratio}
+        mu = subsampled_gaussian_mu(1.0, 0.1, 1, delta, relation="replace", **grid)
+        assert np.all(self.curve(laws) <= self.allowed(mu, delta) + 1e-13)
+        plain = subsampled_gaussian_mu(1.0, 0.1, 1, delta, relation="replace")
+        assert plain <= mu
+        fine = {"n_parameters": 100, "relative_step": 2.0**-30}
+        fine_mu = subsampled_gaussian_mu(1.0, 0.1, 1, delta, relation="replace", **fine)
+        assert fine_mu == pytest.approx(plain, rel=1e-6)
+
+    @pytest.mark.slow
+    def test_a_ledger_of_two_trainings_states_no_less_than_their_composition(self, dp):
+        import dp_accounting.pld as pld
+
+        runs = {(1.0, 0.01, 1000): 3.2142, (2.0, 0.05, 200): 3.3178, (0.7, 0.01, 500): 4.9844}
+        curves = {}
+        for (sigma, rate, n), epsilon in runs.items():
+            curves[sigma] = pld.privacy_loss_distribution.from_gaussian_mechanism(
+                sigma,
+                value_discretization_interval=2e-4,
+                sampling_prob=rate,
+                neighboring_relation=dp.NeighboringRelation.REPLACE_ONE,
+            ).self_compose(n)
+            assert curves[sigma].get_epsilon_for_delta(1e-6) == pytest.approx(epsilon, rel=0.01)
+        ledger = LeakageLedger(":memory:", delta=1e-6)
+
+        def train(name, run):
+            mu = subsampled_gaussian_mu(*run, 1e-9, relation="replace")
+            return ledger.record(name, [1.0], mu=mu, mu_delta=1e-9).epsilon
+
+        for run, epsilon in runs.items():
+            assert epsilon <= train(f"{run}", run) <= 1.2 * epsilon
+        for first, second in ((0, 1), (1, 2), (0, 2)):
+            pair = list(runs)[first], list(runs)[second]
+            spent = [train(f"{first} {second}", run) for run in pair][-1]
+            both = curves[pair[0][0]].compose(curves[pair[1][0]]).get_epsilon_for_delta(1e-6)
+            # The curves here are coarser, and err upward by about 0.001.
+            assert both * 0.998 <= spent <= 1.25 * both
+
+    @pytest.mark.usefixtures("dp")
+    def test_where_round_off_hides_the_curve_there_is_none(self):
+        assert subsampled_gaussian_mu(1e-2, 0.2, 2, 1e-6) == np.inf
+        assert subsampled_gaussian_mu(1.0, 0.1, 10, 1e-11) == np.inf
+        assert subsampled_gaussian_mu(1.0, 0.1, 10, 2e-11) < np.inf
+        for delta in (0.0, 1.0):
+            with pytest.raises(ValueError, match="`delta` must be"):
+                subsampled_gaussian_mu(1.0, 0.1, 10, delta)

@@ -8,14 +8,16 @@ import pandas as pd
 import pytest
 from helpers import mostly_slow
 from scipy import stats
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from skleak.attacks import MembershipInference
 from skleak.audit import LeakageAuditor, MembershipAuditor
+from skleak.audit.report._findings import facts
 from skleak.exceptions import AttackNotApplicableError, IncompleteAuditWarning
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 from skleak.plotting import AuditDisplay
@@ -303,8 +305,8 @@ def test_each_auditor_has_its_own_parameters():
     """What does not concern membership is no parameter of its audit."""
     other = LeakageAuditor(PrivateLinearRegression()).get_params(deep=False)
     own = make().get_params(deep=False)
-    assert set(other) - set(own) == {"attribute", "values"}
-    assert set(own) < set(other)
+    assert set(other) - set(own) == {"attribute", "releases", "values"}
+    assert set(own) - set(other) == {"groups"}
 
 
 @pytest.mark.slow
@@ -408,3 +410,102 @@ def test_names_of_attacks_are_not_trusted(data, evil_names, read_page):
     assert "script" not in page.tags
     assert "\x1b" not in report.to_text()
     report.plot().figure_.canvas.draw()
+
+
+class Memorizes(ClassifierMixin, BaseEstimator):
+    """Be sure of the label of members of a rare class, and know nothing of any other record."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(["common", "rare", *y])
+        self._rows = np.asarray(X)[np.asarray(y) == "rare"]
+        return self
+
+    def predict_proba(self, X):
+        known = (np.asarray(X)[:, None] == self._rows[None]).all(axis=2).any(axis=1)
+        return np.where(known[:, None], [[0.01, 0.99]], [[0.7, 0.3]])
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+def rare_class():
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame(rng.normal(size=(200, 3)), columns=["a", "b", "place"])
+    X["place"] = np.where(np.arange(200) < 4, "north", "south")
+    X.index = [f"p{k}" for k in range(200)]
+    y = np.where(np.arange(200) < 2, "rare", "common")
+    test = pd.DataFrame(rng.normal(size=(50, 3)), columns=X.columns).assign(place="south")
+    return X, y, test, np.repeat("common", 50)
+
+
+def test_a_rare_class_is_tested_by_itself():
+    """Right in nearly all games about two records, and a coin about 198: no mean shows it."""
+    X, y, X_test, y_test = rare_class()
+    auditor = MembershipAuditor(
+        Memorizes(), attacks="loss", groups="place", n_releases=24, random_state=0
+    )
+    report = auditor.fit(X, y, X_test, y_test).report_
+    row = report.results.iloc[0]
+    assert row["success"] < 0.55
+    table = report.groups.set_index(["kind", "group"])
+    rare = table.loc[("class", "rare")]
+    assert (rare["n_records"], rare["n_games"]) == (2, 48)
+    assert rare["n_right"] >= 40
+    assert rare["p_value"] < 1e-4
+    assert rare["success_low"] > 0.5
+    assert table.loc[("class", "common"), "p_value"] > 0.05
+    assert table.loc[("group", "south"), "p_value"] > 0.05
+    assert table["p_value"].between(0.0, 1.0).all()
+    found = next(each for each in facts(report) if each.topic == "groups")
+    assert found["rows"][0]["group"] == "rare"
+    assert "common" not in [each["group"] for each in found["rows"]]
+    said = next(line for line in report.findings if line.startswith("Told apart"))
+    assert f"{rare['n_right']} of 48 games" in said
+    assert report.to_dict()["groups"][0]["kind"] == "class"
+    assert "By class, group and copies" in report.to_text()
+
+
+def test_copies_of_a_record_are_a_group():
+    """Each of three copies shows itself, whatever the other two do."""
+    X, y, X_test, y_test = rare_class()
+    X, X_test = X[["a", "b"]], X_test[["a", "b"]]
+    X = pd.concat([X, X.iloc[[7, 7]].set_axis(["q1", "q2"])])
+    auditor = MembershipAuditor(DecisionTreeClassifier(), attacks="loss", n_releases=8)
+    table = auditor.fit(X, np.r_[y, y[[7, 7]]], X_test, y_test).report_.groups
+    copies = table[table["kind"] == "copies"]
+    assert copies["group"].tolist() == ["p7"]
+    assert copies["n_records"].tolist() == [3]
+    even = np.where(np.arange(202) % 2, "ill", "well")
+    drawn = make(noise_scales=0.3, secrets="drawn").fit(X, even).report_
+    assert drawn.groups.empty
+
+
+def test_as_many_are_above_the_limit_as_is_shown_and_not_as_tests_reject(data):
+    """A tree that memorizes everybody: no test rejects in five releases, and nearly all count."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(120, 3)), rng.normal(size=120)
+    counted = {}
+    for n_releases in (3, 6):
+        options = {"attacks": "loss", "n_releases": n_releases, "random_state": 0}
+        report = MembershipAuditor(DecisionTreeRegressor(), **options).fit(X, y).report_
+        choice = report.to_dict()["decision"]
+        counted[n_releases] = choice["n_above"]
+        row = report.results.iloc[0]
+        if n_releases == 3:
+            assert np.isnan(row["records_above"])
+            said = f"3 releases cannot tell for single records; {choice['enough_releases']} can"
+        else:
+            assert row["records_above"] == choice["n_above"]
+            said = f"at least {choice['n_above']:.0f} of 120 people are above 5%"
+        for told in (report.findings[0], str(report.to_dossier("dpia").to_dict()["criteria"])):
+            assert said in told
+            assert " 0 of 120" not in told
+    assert counted[3] is None
+    assert 60 <= counted[6] <= 120
+    # Who always guesses the same is always right about some: of values nobody knows how many.
+    auditor = LeakageAuditor(RandomForestRegressor(3), "sex", n_releases=2)
+    people = pd.DataFrame(X, columns=["a", "b", "sex"]).assign(sex=np.where(y > 1.0, "f", "m"))
+    people = people.assign(sex=people["sex"] == "f").astype(float)
+    choice = auditor.fit(people, y).report_.to_dict()["decision"]
+    assert choice["n_above"] is None
+    assert choice["labels"] == []

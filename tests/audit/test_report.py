@@ -223,6 +223,7 @@ def test_reports_hold_only_what_they_are_given(make_audit):
         "settings",
         "reproducibility",
         "checks",
+        "groups",
         "findings",
         "assumptions",
     ]

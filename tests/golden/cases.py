@@ -210,8 +210,10 @@ def cases():
         "logistic, EpsilonDelta": lambda: guaranteed("logistic", EpsilonDelta(1.0, 1e-6)),
     }
     found["sgd"] = {
-        "logistic": lambda: trained(PrivateSGDClassifier(), "logistic"),
-        "squared": lambda: trained(PrivateSGDRegressor(), "squared"),
+        "logistic": lambda: trained(
+            PrivateSGDClassifier(classes=[0, 1], public="n_samples"), "logistic"
+        ),
+        "squared": lambda: trained(PrivateSGDRegressor(public="n_samples"), "squared"),
         "pipeline": pipeline,
     }
     found["audit_attribute"] = {

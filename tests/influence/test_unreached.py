@@ -9,7 +9,7 @@ from helpers import mostly_slow
 from skleak.attacks import WhiteBoxAttributeInference
 from skleak.exceptions import AttackNotApplicableError, NoMinimizerWarning
 from skleak.influence import candidate_encodings
-from skleak.influence.refit import _changes, distance_brackets, target_encodings
+from skleak.influence.refit import _chord, distance_brackets, target_encodings
 from skleak.influence.refit._candidates import encoded
 from skleak.influence.refit._changes import Change, TargetChange
 from skleak.influence.removal._persons import secret_distances
@@ -86,7 +86,8 @@ def test_a_search_that_is_cut_short_gives_no_number(few, rng, monkeypatch):
     X = rng.normal(size=(60, 2))
     y = (X[:, 0] + rng.logistic(size=60) > 0).astype(int)
     fitted = PrivateLogisticRegression(0.1, alpha=1e-4, random_state=0).fit(X, y)
-    monkeypatch.setattr(_changes, "minimize", partial(minimize, max_iter=few))
+    monkeypatch.setattr(_chord, "minimize", partial(minimize, max_iter=few))
+    monkeypatch.setattr(_chord, "_MOST_CORRECTIONS", few)
     monkeypatch.setattr(
         Change, "newton_steps", lambda self, which: np.full((len(which), 3), np.nan)
     )

@@ -6,9 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from helpers import mostly_slow
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from skleak.audit import LeakageAuditor, MembershipAuditor
-from skleak.inspection import LeakageFrame
+from skleak.inspection import LeakageFrame, leakage_report
 from skleak.inspection.scoring._frame import _differences, _ratios
 from skleak.linear_model import PrivateLinearRegression
 from skleak.metrics import mean_interval
@@ -192,7 +195,7 @@ def test_bad_input_is_told(people):
         LeakageFrame.from_report(report, pd.Series(groups, index=X.index).iloc[10:])
     with pytest.raises(ValueError, match="holds a label more than once"):
         LeakageFrame.from_report(report, pd.Series(groups, index=["p1"] * 40))
-    with pytest.raises(ValueError, match=r"shape \(40,\); got 3"):
+    with pytest.raises(ValueError, match=r"expected 40, .* got shape \(3,\)"):
         LeakageFrame({"loss": y}, ["a", "b", "c"])
     with pytest.raises(ValueError, match="1 missing labels"):
         LeakageFrame({"loss": [1.0, 2.0]}, ["a", None])
@@ -221,3 +224,99 @@ def test_intervals_of_skewed_losses_hold_as_often_as_is_said():
     low, high = (frame.by_group[f"loss_{end}"] for end in ("low", "high"))
     held = np.mean((low <= np.exp(0.5)) & (np.exp(0.5) <= high))
     assert abs(held - 0.84) < 0.024
+
+
+@pytest.fixture(scope="module")
+def wards():
+    """People of two wards of whom one leaks far more, after a split, and behind a scaler."""
+    rng = np.random.default_rng(8)
+    X = pd.DataFrame(rng.normal(size=(120, 3)), columns=["age", "bmi", "sugar"])
+    ward = pd.Series(np.where(rng.random(120) < 0.5, "a", "b"), name="ward")
+    X[ward == "b"] *= 4.0
+    y = X["age"] - X["bmi"] + rng.normal(size=120)
+    train = rng.permutation(120)[:80]
+    return X.iloc[train], y.iloc[train], ward
+
+
+def test_a_label_that_was_made_up_is_nobodys(wards):
+    """The attack: the labels 0 to 79 of a report are found in a table of 120, as other people."""
+    X, y, ward = wards
+    array = StandardScaler().fit_transform(X)
+    pipeline = make_pipeline(StandardScaler(), PrivateLinearRegression(0.5)).fit(X, y)
+    positional = {
+        "array": PrivateLinearRegression(0.5).fit(array, y.to_numpy()),
+        "pipeline": pipeline[-1],
+        "reset": PrivateLinearRegression(0.5).fit(X.reset_index(drop=True), y.to_numpy()),
+    }
+    own = ward.loc[X.index]
+    for model in positional.values():
+        report = model.leakage_report()
+        right = LeakageFrame.from_report(report, own.to_numpy()).ratio().iloc[0, 0]
+        loss = report.records["fisher_information_loss"]
+        means = loss.groupby(own.to_numpy()).mean()
+        assert right == pytest.approx(means.min() / means.max())
+        for groups in (ward, own, own.sample(frac=1.0, random_state=0)):
+            for ask in (
+                lambda g, report=report: LeakageFrame.from_report(report, g),
+                lambda g, model=model: LeakageFrame.from_estimator(model, g),
+                lambda g, model=model: model.leakage_report(groups=g),
+                lambda g, model=model: model.fisher_information_loss(per="group", groups=g),
+            ):
+                with pytest.raises(ValueError, match="known by their positions"):
+                    ask(groups)
+        in_order = own.reset_index(drop=True)
+        assert LeakageFrame.from_report(report, in_order).ratio().iloc[0, 0] == right
+        assert LeakageFrame.from_estimator(model, in_order).ratio().iloc[0, 0] == right
+
+
+def test_labels_of_the_table_find_their_people(wards):
+    """With labels of its own a report takes those of the whole table, in any order."""
+    X, y, ward = wards
+    model = PrivateLinearRegression(0.5).fit(X, y)
+    own, shuffled = ward.loc[X.index], ward.sample(frac=1.0, random_state=0)
+    pipeline = make_pipeline(StandardScaler(), PrivateLinearRegression(0.5)).fit(X, y)
+    raw = leakage_report(pipeline, X, y, records=range(0, 80, 7))
+    for report in (model.leakage_report(), raw):
+        labels = own.loc[report.records.index].to_numpy()
+        right = LeakageFrame.from_report(report, labels).by_group
+        for groups in (ward, own, shuffled):
+            assert LeakageFrame.from_report(report, groups).by_group.equals(right)
+    table = model.leakage_report(groups=own.to_numpy()).groups
+    assert model.leakage_report(groups=shuffled).groups.equals(table)
+    found = leakage_report(pipeline, X, y, "age", groups=shuffled).records["group"]
+    assert found.tolist() == own.tolist()
+    frame = LeakageFrame.from_estimator(model, shuffled)
+    assert frame.by_group.equals(LeakageFrame.from_estimator(model, own.to_numpy()).by_group)
+    # A measure that is a Series has labels as well.
+    loss = pd.Series(model.fisher_information_loss_, index=X.index)
+    assert LeakageFrame({"loss": loss}, shuffled).ratio().iloc[0, 0] == pytest.approx(
+        frame.ratio().iloc[0, 0]
+    )
+    with pytest.raises(ValueError, match="different indexes"):
+        LeakageFrame({"loss": loss, "other": loss.iloc[::-1]}, ward)
+
+
+def test_an_audit_of_some_records_takes_the_groups_of_all(wards):
+    X, y, ward = wards
+    made = {"noise_scales": [1.0], "secrets": "drawn", "n_releases": 2, "random_state": 0}
+    rows = slice(10, 40)
+    own = ward.loc[X.index]
+    with_labels = MembershipAuditor(PrivateLinearRegression(), records=rows, **made).fit(X, y)
+    bare = clone(with_labels).fit(X.to_numpy(), y.to_numpy())
+    right = LeakageFrame.from_report(with_labels.report_, own.to_numpy()).by_group
+    assert right["n_records"].sum() == 30
+    assert LeakageFrame.from_report(with_labels.report_, ward).by_group.equals(right)
+    assert LeakageFrame.from_report(bare.report_, own.to_numpy()).by_group.equals(right)
+    for groups in (own, ward):
+        with pytest.raises(ValueError, match="known by their positions"):
+            LeakageFrame.from_report(bare.report_, groups)
+
+
+def test_a_report_of_columns_without_names_says_first_whom_to_ask(wards):
+    X, y, _ = wards
+    pipeline = make_pipeline(StandardScaler(), PrivateLinearRegression(0.5)).fit(X, y)
+    first = pipeline[-1].leakage_report().findings[0]
+    assert "skleak.inspection.leakage_report" in first.split(". ")[0]
+    assert "leakage_report" not in leakage_report(pipeline, X, y).findings[0]
+    direct = PrivateLinearRegression(0.5).fit(X, y).leakage_report()
+    assert "leakage_report" not in direct.findings[0]

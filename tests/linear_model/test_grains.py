@@ -164,7 +164,7 @@ def test_per_group(model, data, frame, form):
     groups = {
         "list": labels.tolist(),
         "array": labels,
-        "series": pd.Series(labels, index=np.arange(60)[::-1]),
+        "series": pd.Series(labels),
         "categorical": pd.Series(pd.Categorical(labels, categories=["old", "mid", "low", "none"])),
         "polars": pl.Series(labels),
     }[form]

@@ -1,6 +1,7 @@
 """The estimators as scikit-learn and their users see them."""
 
 import pickle
+import sys
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from skleak.accounting import LeakageLedger, subsampled_gaussian_tradeoff
 from skleak.exceptions import LeakageBudgetError, NoGuaranteeError, PrivacyLeakWarning
 from skleak.mechanisms import EpsilonDelta, GaussianDP, MaxLeakage
 from skleak.neural import PrivateSGDClassifier, PrivateSGDRegressor
+from skleak.preprocessing import PublicScaler
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +215,7 @@ def test_pickles_hold_nothing_confidential(data):
 def test_what_is_released(data):
     pytest.importorskip("dp_accounting")
     X, y = data
-    model = _model(random_state=None).fit(X, y)
+    model = _model(random_state=None, classes=[0, 1], public="n_samples").fit(X, y)
     released = model.release(require_guarantee=True)
     made = released.provenance_
     assert made["n_steps"] == 20
@@ -290,11 +292,35 @@ def test_the_ledger_is_charged(data, tmp_path):
             _model(ledger=ledger, **unknown).fit(X, y)
 
 
-def test_the_ledger_composes_mu_under_the_name_of_the_data_set(data, tmp_path):
+def test_an_ordinary_ceiling_accepts_an_ordinary_training(data, tmp_path):
+    pytest.importorskip("dp_accounting.pld")
+    X, y = data
+    ledger = LeakageLedger(tmp_path / "ledger.db", max_epsilon=5.0, delta=1e-6)
+    options = {"ledger": ledger, "sampling_rate": 0.05, "max_steps": 200, "random_state": None}
+    options |= {"classes": [0, 1], "public": "n_samples"}
+    model = _model(noise_multiplier=2.0, **options).fit(X, y)
+    first = ledger.total("default")
+    exact = model._plan.epsilon(200)
+    assert exact <= first.epsilon <= 1.05 * exact
+    assert first.mu_delta == pytest.approx(1e-9)
+    model.partial_fit(X, y)  # by these steps alone, up to a hundredth of what is left
+    later = ledger.total("default")
+    assert later.mu_delta == pytest.approx(1e-9 + 0.99e-9)
+    assert exact < model._plan.epsilon(model.n_steps_) <= later.epsilon <= 5.0
+    with pytest.raises(LeakageBudgetError, match="would raise mu"):
+        _model(noise_multiplier=2.0, **options).fit(X, y)
+    assert ledger.total("default").n_releases == 2
+
+
+def test_the_ledger_composes_mu_under_the_name_of_the_data_set(data, tmp_path, monkeypatch):
+    """Without the extra `accounting`, mu holds everywhere."""
+    for module in ("dp_accounting", "dp_accounting.pld"):
+        monkeypatch.setitem(sys.modules, module, None)
     X, y = data
     mu = 1.11524 / 8.0
     ledger = LeakageLedger(tmp_path / "ledger.db", max_epsilon=12.0, delta=1e-6)
     options = {"ledger": ledger, "ledger_dataset": "clinic", "noise_multiplier": 8.0}
+    options |= {"classes": [0, 1], "public": "n_samples"}
     model = _model(random_state=None, **options).fit(X, y)
     assert ledger.datasets() == ["clinic"]
     assert ledger.total("clinic").mu == pytest.approx(mu * 20**0.5, rel=1e-9)
@@ -306,10 +332,17 @@ def test_the_ledger_composes_mu_under_the_name_of_the_data_set(data, tmp_path):
     _model(random_state=None, sampling_rate=0.6, max_steps=2, **options).fit(sparse.csr_array(X), y)
     total = ledger.total("clinic")
     assert total.mu == pytest.approx(mu * (25 + 4 * 22) ** 0.5, rel=1e-9)
-    for refused in ({"random_state": 0}, {"random_state": None, "noise_multiplier": 0.5}):
+    alone = {"random_state": None}
+    for refused in (
+        {"random_state": 0},
+        alone | {"noise_multiplier": 0.5},
+        alone | {"public": ()},
+        alone | {"classes": None},
+    ):
         with pytest.raises(LeakageBudgetError):
             _model(**options | refused).fit(X, y)
     assert ledger.total("clinic").n_releases == total.n_releases == 4
+    assert ledger.total("clinic").mu_delta == 0.0
 
 
 def test_a_refused_step_leaves_nothing(data, tmp_path):
@@ -352,3 +385,110 @@ def test_bad_input_is_refused(data):
         _model().fit(X * 1e200, y)
     with pytest.raises(ValueError, match="not among the classes"):
         _model().partial_fit(X, y, classes=[0, 2])
+
+
+def _neighbors():
+    """A table and one that differs in one row: its label is no other record's."""
+    generator = np.random.default_rng(0)
+    X, y = generator.normal(size=(40, 3)), np.arange(40) % 2
+    return X, y, np.where(np.arange(40) == 7, 2, y)
+
+
+@pytest.mark.parametrize("released", [False, True])
+def test_no_epsilon_is_stated_where_a_label_can_be_read_off_the_classes(released):
+    """The attacker tells two neighboring tables apart by ``classes_``: no noise hides it."""
+    pytest.importorskip("dp_accounting")
+    X, *labels = _neighbors()
+    for y, others in zip(labels, ([0, 1], [0, 1, 2]), strict=True):
+        model = _model(random_state=None, noise_multiplier=50.0, public="n_samples").fit(X, y)
+        published = model.release() if released else model
+        told = published.classes_.tolist()
+        assert told == others
+        if released:
+            assert published.provenance_["differential_privacy"] is None
+            assert "read off the labels" in published.provenance_["no_guarantee"]
+        report = model.leakage_report()
+        stated = report.differential_privacy
+        assert not stated["holds"]
+        assert np.isnan([stated["epsilon"], stated["renyi"]]).all()
+        assert len(report.guesses) == 0
+        assert "epsilon" not in report.findings[0]
+        assert any("read off the labels" in reason for reason in stated["reasons"])
+    with pytest.raises(NoGuaranteeError, match="`classes`"):
+        model.release(require_guarantee=True)
+    with pytest.raises(NoGuaranteeError, match="`classes`"):
+        skleak.release(model, require_guarantee=True)
+
+
+def test_declared_classes_are_the_same_whatever_the_labels_are():
+    pytest.importorskip("dp_accounting")
+    X, *labels = _neighbors()
+    for y in (*labels, np.zeros(40, dtype=int)):
+        model = _model(random_state=None, classes=[2, 0, 1], public=["n_samples"]).fit(X, y)
+        released = model.release(require_guarantee=True)
+        assert released.classes_.tolist() == [0, 1, 2]
+        assert released.provenance_["public"] == ["n_samples"]
+        stated = released.provenance_["differential_privacy"]
+        assert stated["about"].endswith("whose number of rows and class labels are public")
+    with pytest.raises(ValueError, match=r"labels of 1 records are not among `classes`.*row 7"):
+        _model(classes=[0, 1]).fit(X, labels[1])
+
+
+@pytest.mark.parametrize("cls", [PrivateSGDClassifier, PrivateSGDRegressor])
+def test_the_number_of_records_is_public_by_statement_alone(cls):
+    pytest.importorskip("dp_accounting")
+    X, y, _ = _neighbors()
+    options = {"max_steps": 3, "sampling_rate": 0.2}
+    options |= {"classes": [0, 1]} if cls is PrivateSGDClassifier else {}
+    model = cls(**options).fit(X, y)
+    with pytest.raises(NoGuaranteeError, match="number of records"):
+        model.release(require_guarantee=True)
+    assert model.release().provenance_["differential_privacy"] is None
+    model = cls(**options, public="n_samples").fit(X, y)
+    assert model.release(require_guarantee=True).provenance_["no_guarantee"] is None
+    # What was declared is that of the fit.
+    model.set_params(public=())
+    assert model.release(require_guarantee=True)
+
+
+def test_classes_of_partial_fit_declare_nothing_and_do_not_contradict():
+    pytest.importorskip("dp_accounting")
+    X, y, _ = _neighbors()
+    options = {"random_state": None, "public": "n_samples"}
+    model = _model(**options).partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(NoGuaranteeError, match="read off the labels"):
+        model.release(require_guarantee=True)
+    declared = _model(**options, classes=[0, 1])
+    with pytest.raises(ValueError, match="must be those of the parameter"):
+        declared.partial_fit(X, y, classes=[0, 1, 2])
+    declared.partial_fit(X, y, classes=[1, 0]).partial_fit(X, y)
+    assert declared.release(require_guarantee=True).classes_.tolist() == [0, 1]
+
+
+def test_what_a_guarantee_rests_on_goes_wherever_it_goes():
+    """In a pipeline, in JSON, in a pickle, and where a released model comes in another pipeline."""
+    pytest.importorskip("dp_accounting")
+    X, y, _ = _neighbors()
+    model = _model(random_state=None, classes=[0, 1], public="n_samples")
+    pipeline = make_pipeline(PublicScaler((-4.0, 4.0)), model).fit(X, y)
+    released = skleak.release(pipeline, X=X, y=y)
+    assert "the pipeline received" in released[-1].provenance_["differential_privacy"]["about"]
+    alone = model.release()
+    forms = [
+        alone,
+        skleak.release(model),
+        released[-1],
+        skleak.from_json(released.to_json())[-1],
+        skleak.from_json(alone.to_json()),
+        pickle.loads(pickle.dumps(released))[-1],
+        skleak.release(released)[-1],
+        skleak.release(make_pipeline(PublicScaler((-4.0, 4.0)).fit(X), alone))[-1],
+    ]
+    for form in forms:
+        stated = form.provenance_["differential_privacy"]
+        assert stated["about"].startswith("replacement of one row of the table that the ")
+        assert "number of rows and class labels are public" in stated["about"]
+        assert "kept secret" in form.provenance_["assumes"]
+    report = model.leakage_report()
+    for text in (" ".join(report.findings), report.to_text(), report.to_html()):
+        assert "number of rows and class labels are public" in " ".join(text.split())

@@ -86,7 +86,12 @@ def _law(t, rate, distance):
 
 def _plan(noise, rate, sampling="poisson", n_records=60):
     model = PrivateSGDClassifier(
-        noise_multiplier=noise, sampling_rate=rate, sampling=sampling, clipping="hard"
+        noise_multiplier=noise,
+        sampling_rate=rate,
+        sampling=sampling,
+        clipping="hard",
+        classes=[0, 1],
+        public="n_samples",
     )
     return Plan.of(model, n_records)
 
@@ -95,7 +100,7 @@ def _plan(noise, rate, sampling="poisson", n_records=60):
 @pytest.mark.parametrize("distance", [0.1, 1.0, 3.0])
 def test_a_step_is_as_private_as_its_mu(rate, distance):
     """The best test of opposite gradients, at every threshold; far out no smaller mu holds."""
-    mu = _plan(1.0 / distance, rate).gaussian_mu(1, 10)
+    mu = _plan(1.0 / distance, rate).gaussian_mu(1, 10)[0]
     assert mu == pytest.approx(distance if rate <= 0.5 else 2.0 * distance, rel=1e-9)
     t = np.linspace(0.0, 30.0, 3001)
     power, alarms = (
@@ -118,15 +123,15 @@ def test_two_steps_are_as_private_as_their_mu(rate):
     power, alarms = np.cumsum(power[order]), np.cumsum(alarms[order])
     inside = (alarms > 1e-10) & (power < 1.0 - 1e-6)
     needed = stats.norm.isf(alarms[inside]) - stats.norm.isf(power[inside])
-    mu = _plan(1.0, rate).gaussian_mu(2, 10)
+    mu = _plan(1.0, rate).gaussian_mu(2, 10)[0]
     assert needed.max() <= mu * (1.0 + 1e-6)
 
 
 def test_without_a_guarantee_there_is_no_mu():
-    assert _plan(0.0, 0.2).gaussian_mu(3, 10) is None
+    assert _plan(0.0, 0.2).gaussian_mu(3, 10, 1e-9) == (None, 0.0)
     seeded = PrivateSGDClassifier(random_state=0)
-    assert Plan.of(seeded, 60).gaussian_mu(3, 10) is None
-    fixed = _plan(1.0, 0.2, "fixed").gaussian_mu(9, 10)
+    assert Plan.of(seeded, 60).gaussian_mu(3, 10, 1e-9) == (None, 0.0)
+    fixed = _plan(1.0, 0.2, "fixed").gaussian_mu(9, 10)[0]
     assert fixed == pytest.approx(6.0, rel=1e-9)
     assert fixed >= 6.0
 

@@ -319,7 +319,7 @@ def test_a_guarantee_can_be_required(make_patients, make_preparation, rng):
     y = _target(X)
     promises = {"data_norm": 1.0, "classes": [0, 1], "public": ("n_samples",)}
     with_guarantee = make_pipeline(make_preparation(), _model(GaussianDP(1.0), **promises))
-    released = skleak.release(with_guarantee.fit(X, y), require_guarantee=True)
+    released = skleak.release(with_guarantee.fit(X, y), X=X, require_guarantee=True)
     assert isinstance(released[-1], ReleasedModel)
     stated = released[-1].provenance_["differential_privacy"]
     assert stated["about"] == "replacement of one row of the table that the pipeline received"
@@ -345,7 +345,7 @@ def test_a_function_without_memory_may_mix_the_records(rng):
     promises = {"data_norm": 1.0, "classes": [0, 1], "public": ("n_samples",)}
     for function, is_row_by_row in ((_centered, False), (np.tanh, True), (None, True)):
         pipeline = make_pipeline(FunctionTransformer(function), _model(GaussianDP(1.0), **promises))
-        released = skleak.release(pipeline.fit(X, y))
+        released = skleak.release(pipeline.fit(X, y), X=X)
         about = released[-1].provenance_["differential_privacy"]["about"]
         assert ("the pipeline received" in about) == is_row_by_row
         if is_row_by_row:

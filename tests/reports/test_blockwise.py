@@ -96,12 +96,13 @@ def _assert_same_tables(found, expected):
 
 
 def _assert_same_facts(found, expected):
-    known = [one for one in expected.facts if one.topic != "membership"]
-    assert [one.topic for one in found.facts] == [one.topic for one in known]
-    for one, other in zip(found.facts, known, strict=True):
+    assert [one.topic for one in found.facts] == [one.topic for one in expected.facts]
+    for one, other in zip(found.facts, expected.facts, strict=True):
+        # Distances of fits with and without a record are solved for.
+        rtol = 1e-5 if one.topic == "membership" else 1e-8
         for name, value in other.facts.items():
             if isinstance(value, float):
-                assert_allclose(one.facts[name], value, rtol=1e-8, atol=1e-10)
+                assert_allclose(one.facts[name], value, rtol=rtol, atol=1e-10)
             else:
                 assert one.facts[name] == value, name
 
@@ -305,8 +306,9 @@ def test_some_records_of_a_fit_answer_for_all(X, predictor):
     state, rows = model._state, np.array([3, 17, 40])
     part = partial_state(state, rows, state.training.take(rows))
     at = np.random.default_rng(0).normal(size=(3, 5))
-    whole = state.objective.gradients(at, rows)
-    assert_allclose(part.objective.gradients(at, np.arange(3)), whole, rtol=1e-12)
+    w = state.factor.coefficients
+    whole = state.objective.gradient_changes(w, at, rows)
+    assert_allclose(part.objective.gradient_changes(w, at, np.arange(3)), whole, rtol=1e-12)
     assert (part.objective.total, part.objective.n_records) == (state.objective.total, N)
     x = np.zeros(4)
     for k, row in enumerate(rows.tolist()):

@@ -283,7 +283,7 @@ def test_the_factor_of_a_hessian(rng, fit_intercept):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_gradients_at_many_parameters(n_classes, rng, monkeypatch):
+def test_changes_of_gradients_over_many_steps(n_classes, rng, monkeypatch):
     X, y = rng.normal(size=(9, 2)), np.append([0.0, 1.0, n_classes - 1.0], rng.integers(2, size=6))
     weights = rng.uniform(0.5, 2.0, size=(2, 9))
     objective = Objective(X, y, LogisticLoss(), 0.3, True, *weights)
@@ -294,10 +294,15 @@ def test_gradients_at_many_parameters(n_classes, rng, monkeypatch):
     monkeypatch.setattr("skleak.solvers._objective._TABLE_ELEMENTS", 20)  # many blocks
     for form in (np.asarray, sparse.csr_array):
         moved = replace(objective, X=form(X))
-        found, without = moved.gradients(at), moved.gradients(at, rows)
+        start = at[0]
+        before = objective.total * objective.gradient(start, objective.predictor(start))
+        found = moved.gradient_changes(start, at - start)
+        without = moved.gradient_changes(start, at - start, rows)
         for k, (w, row) in enumerate(zip(at, rows, strict=True)):
             whole = objective.total * objective.gradient(w, objective.predictor(w))
-            assert_allclose(found[k], whole, rtol=1e-12)
-            own = objective.take([row])
-            own = own.total * replace(own, alpha=0.0).gradient(w, own.predictor(w))
-            assert_allclose(without[k], whole - own, rtol=1e-9, atol=1e-12)
+            assert_allclose(found[k], whole - before, rtol=1e-12, atol=1e-13)
+            own = replace(objective.take([row]), alpha=0.0)
+            own = own.total * (
+                own.gradient(w, own.predictor(w)) - own.gradient(start, own.predictor(start))
+            )
+            assert_allclose(without[k], whole - before - own, rtol=1e-9, atol=1e-12)

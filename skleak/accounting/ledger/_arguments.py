@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skleak.accounting._gaussian import mu_from_epsilon_delta
-from skleak.accounting.ledger._rows import Ceilings
+from skleak.accounting.ledger._rows import RESERVED, Ceilings
 from skleak.accounting.ledger._store import MEMORY
 from skleak.utils._arguments import check_real, check_scalar
 from skleak.utils._typing import FloatArray
@@ -23,8 +23,8 @@ def check_ceilings(max_leakage: Any, max_epsilon: Any, delta: Any) -> Ceilings:
         epsilon = check_scalar("max_epsilon", max_epsilon, finite=True)
     delta = check_delta(delta)
     if max_epsilon is not None:
-        mu = float(mu_from_epsilon_delta(epsilon, delta))
-    return Ceilings(leakage, mu, epsilon, delta)
+        mu = float(mu_from_epsilon_delta(epsilon, (1.0 - RESERVED) * delta))
+    return Ceilings.of(leakage, mu, epsilon, delta)
 
 
 def check_delta(delta: Any) -> float:

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from skleak.accounting._gaussian import gaussian_epsilon
 from skleak.accounting.ledger._arguments import (
     check_ceilings,
     check_delta,
@@ -23,6 +22,7 @@ from skleak.accounting.ledger._arguments import (
 )
 from skleak.accounting.ledger._rows import (
     HISTORY_TYPES,
+    RESERVED,
     Ceilings,
     Totals,
     insert_ceilings,
@@ -34,7 +34,7 @@ from skleak.accounting.ledger._rows import (
     read_units,
 )
 from skleak.accounting.ledger._store import MEMORY, LedgerStore
-from skleak.accounting.ledger._total import LeakageTotal
+from skleak.accounting.ledger._total import LeakageTotal, epsilon_at
 from skleak.accounting.ledger._units import added_units, check_units, no_units, widths_of
 from skleak.exceptions import LeakageBudgetError
 from skleak.utils._arguments import check_scalar
@@ -66,7 +66,8 @@ class LeakageLedger:
         `units`.
     max_epsilon : float, optional
         Ceiling on the epsilon of the composed mu-GDP guarantee at `delta`, at least 0. A release
-        without a guarantee of differential privacy is then refused.
+        without a guarantee of differential privacy is then refused. A tenth of delta is kept for
+        releases that are mu-GDP up to a `mu_delta`, as private SGD is (see `record`).
     delta : float, default=1e-6
         Probability that the (epsilon, delta) guarantee may fail, strictly between 0 and 1.
     units : float, "data_norm" or mapping of str to float, optional
@@ -302,7 +303,7 @@ class LeakageLedger:
             return None
         if kept.delta == self.delta:
             return kept.max_epsilon
-        return float(gaussian_epsilon(kept.max_mu, self.delta))
+        return epsilon_at(kept.max_mu, kept.max_mu_delta, self.delta)
 
     def __repr__(self) -> str:
         return f"LeakageLedger({self.path!r}, delta={self.delta:g})"
@@ -327,6 +328,7 @@ class LeakageLedger:
         fisher_information_loss: npt.ArrayLike,
         *,
         mu: float | None = None,
+        mu_delta: float = 0.0,
         description: Any = None,
         aligned: bool = True,
         units: "Mapping[str, float | str] | None" = None,
@@ -344,6 +346,10 @@ class LeakageLedger:
             noise, or with noise that can be replayed, which any ceiling refuses.
         mu : float, optional
             mu-GDP guarantee of the release; None where no guarantee of differential privacy holds.
+        mu_delta : float, default=0.0
+            Probability with which that may fail, in [0, 1): at every epsilon, also below zero, and
+            in both directions, delta is at most ``mu_delta + (1 - mu_delta) * H``, with H that of
+            mu-GDP. It adds up over releases, and is taken off the delta of epsilon.
         description : JSON value, optional
             What was released, for instance the parameters of the model. No data.
         aligned : bool, default=True
@@ -375,6 +381,7 @@ class LeakageLedger:
         squared = check_squared(fisher_information_loss)
         hint = "Pass None where no guarantee holds."
         release_mu = np.inf if mu is None else check_scalar("mu", mu, hint=hint)
+        up_to = check_scalar("mu_delta", mu_delta, high=1.0, high_open=True)
         text = to_json(description)
         with self._store.transaction(write=True) as connection:
             kept = read_units(connection)
@@ -386,14 +393,39 @@ class LeakageLedger:
             before = read_totals(connection, dataset)
             if aligned and before.squared is not None:
                 check_same_records(dataset, before.squared.size, squared.size)
-            after = before.plus(squared, release_mu, aligned)
+            after = before.plus(squared, release_mu, aligned, up_to)
             refusal = read_ceilings(connection).refusal(dataset, before, after)
             if refusal is None:
-                insert_release(connection, dataset, after, squared, release_mu, aligned, text)
+                row = (squared, release_mu, aligned, text, up_to)
+                insert_release(connection, dataset, after, *row)
                 result = self._present(connection, dataset, after)
         if refusal is not None:
             raise LeakageBudgetError(refusal)
         return result
+
+    def mu_delta_left(self, dataset: str) -> float:
+        """Return what releases on a data set may still add to `mu_delta`.
+
+        Parameters
+        ----------
+        dataset : str
+            Name of the data set, with releases or without.
+
+        Returns
+        -------
+        float
+            What is left of a tenth of `delta`, and of that of every ceiling on epsilon; at least 0.
+
+        Examples
+        --------
+        >>> LeakageLedger(":memory:", max_epsilon=3.0, delta=1e-6).mu_delta_left("clinic")
+        1e-07
+        """
+        dataset = check_name(dataset)
+        with self._store.transaction(write=False) as connection:
+            spent = read_totals(connection, dataset).mu_delta
+            most = min(read_ceilings(connection).max_mu_delta, RESERVED * self.delta)
+        return max(most - spent, 0.0)
 
     def total(self, dataset: str) -> LeakageTotal:
         """Totals of all releases on a data set.
@@ -448,8 +480,8 @@ class LeakageLedger:
         DataFrame
             Columns ``dataset``, ``number`` (within the data set), ``time`` (UTC), ``n_records``,
             ``aligned``, ``max_fisher_information_loss`` of the release, ``mu`` (infinite for no
-            guarantee), ``composed_max_fisher_information_loss`` and ``composed_mu`` with it,
-            ``description`` and ``version`` of skleak.
+            guarantee) and ``mu_delta``, ``composed_max_fisher_information_loss``, ``composed_mu``
+            and ``composed_mu_delta`` with it, ``description`` and ``version`` of skleak.
         """
         if dataset is not None:
             dataset = check_name(dataset)
@@ -473,7 +505,9 @@ class LeakageLedger:
             n_releases=totals.number,
             fisher_information_loss=totals.losses,
             mu=totals.mu,
+            mu_delta=totals.mu_delta,
             delta=self.delta,
             max_leakage=ceilings.max_leakage,
             max_mu=ceilings.max_mu,
+            max_mu_delta=ceilings.max_mu_delta,
         )

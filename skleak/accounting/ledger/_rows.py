@@ -11,17 +11,22 @@ from typing import Any
 import numpy as np
 
 from skleak._version import __version__
+from skleak.accounting._gaussian import gaussian_delta
 from skleak.accounting.ledger._errors import damaged
-from skleak.accounting.ledger._schema import create_units, has_units
+from skleak.accounting.ledger._schema import has_mu_delta, has_units, upgrade
 from skleak.accounting.ledger._units import Units, added_units, units_too_late
 from skleak.utils._typing import FloatArray
 
 # A total that meets its ceiling exactly may pass it by round-off, and by no more.
 _ROUND_OFF = 1.0 + 1e-9
 
+# Part of the delta of a ceiling on epsilon that is kept for guarantees up to a `mu_delta`.
+RESERVED = 0.1
+
 _RELEASE = (
     "dataset, number, time, version, description, n_records, aligned, mu, total_mu, "
-    "total_unaligned, total_records, squared_loss, total_squared_loss, digest"
+    "total_unaligned, total_records, squared_loss, total_squared_loss, mu_delta, total_mu_delta, "
+    "digest"
 )
 _UNIT = "time, widths, after, digest"
 _CEILING = "time, max_leakage, max_epsilon, delta, max_mu, digest"
@@ -34,8 +39,10 @@ HISTORY_TYPES: dict[str, type | str] = {
     "aligned": bool,
     "max_fisher_information_loss": np.float64,
     "mu": np.float64,
+    "mu_delta": np.float64,
     "composed_max_fisher_information_loss": np.float64,
     "composed_mu": np.float64,
+    "composed_mu_delta": np.float64,
     "description": object,
     "version": object,
 }
@@ -51,10 +58,14 @@ class Totals:
     # Sum of the largest squared losses of unaligned releases, charged to every record
     unaligned: float = 0.0
     mu: float = 0.0  # Composed mu; infinite once a release had no guarantee
+    mu_delta: float = 0.0  # Sum of the deltas up to which the releases are mu-GDP
 
-    def plus(self, squared: FloatArray, mu: float, aligned: bool) -> "Totals":
+    def plus(
+        self, squared: FloatArray, mu: float, aligned: bool, mu_delta: float = 0.0
+    ) -> "Totals":
         """Totals with one more release."""
-        grown = replace(self, number=self.number + 1, mu=float(np.hypot(self.mu, mu)))
+        mu, mu_delta = float(np.hypot(self.mu, mu)), self.mu_delta + mu_delta
+        grown = replace(self, number=self.number + 1, mu=mu, mu_delta=mu_delta)
         if not aligned:
             return replace(grown, unaligned=self.unaligned + float(squared.max()))
         return replace(grown, squared=squared if self.squared is None else self.squared + squared)
@@ -71,13 +82,23 @@ class Ceilings:
     """Ceilings of a ledger, which hold for each of its data sets; infinite where there is none.
 
     The ceiling on epsilon is compared as the mu it allows, since two of them may speak of
-    different delta.
+    different delta, and the sum of `mu_delta` beside it. Each is a ceiling by itself: to pay for
+    the one with what is left of the other, in view of releases, keeps no epsilon.
     """
 
     max_leakage: float = np.inf
     max_mu: float = np.inf
     max_epsilon: float = np.inf
     delta: float = np.nan
+    max_mu_delta: float = np.inf
+
+    @classmethod
+    def of(cls, max_leakage: float, max_mu: float, max_epsilon: float, delta: float) -> "Ceilings":
+        """Ceilings with what the one on mu leaves of the delta at epsilon."""
+        left = np.inf
+        if max_mu < np.inf:
+            left = max(delta - float(gaussian_delta(max_mu, max_epsilon)), 0.0)
+        return cls(max_leakage, max_mu, max_epsilon, delta, left)
 
     @property
     def exist(self) -> bool:
@@ -86,7 +107,11 @@ class Ceilings:
 
     def is_stricter_than(self, other: "Ceilings") -> bool:
         """Return True if these ceilings refuse something that the others accept."""
-        return self.max_leakage < other.max_leakage or self.max_mu < other.max_mu
+        return (
+            self.max_leakage < other.max_leakage
+            or self.max_mu < other.max_mu
+            or self.max_mu_delta < other.max_mu_delta
+        )
 
     def refusal(self, dataset: str, before: Totals, after: Totals) -> str | None:
         """Why the release that leads from one total to the other is refused, or None."""
@@ -105,7 +130,10 @@ class Ceilings:
                 f"{new:.6g}. Nothing is recorded, so release nothing. Use more noise, or ask who "
                 "set the ceiling."
             )
-        if self.max_mu == np.inf or after.mu <= self.max_mu * _ROUND_OFF:
+        if self.max_mu == np.inf:
+            return None
+        within = after.mu_delta <= self.max_mu_delta * _ROUND_OFF
+        if within and after.mu <= self.max_mu * _ROUND_OFF:
             return None
         allowed = f"epsilon {self.max_epsilon:g} at delta {self.delta:g} (mu {self.max_mu:.6g})"
         if np.isinf(after.mu):
@@ -113,6 +141,13 @@ class Ceilings:
                 f"Data set {dataset!r}: every release must have a guarantee of differential "
                 f"privacy, with at most {allowed} in all; this or an earlier one has none (mu is "
                 "None). Nothing is recorded, so release nothing. Fit a model that has a guarantee."
+            )
+        if not within:
+            return (
+                f"Data set {dataset!r}: the `mu_delta` of all releases together must stay at most "
+                f"{self.max_mu_delta:.6g}, which is kept for it of the delta of {allowed}; this "
+                f"one would raise it from {before.mu_delta:.6g} to {after.mu_delta:.6g}. Nothing "
+                "is recorded, so release nothing. State mu with a smaller `mu_delta`."
             )
         return (
             f"Data set {dataset!r}: all releases together may spend at most {allowed}; this one "
@@ -129,8 +164,10 @@ def insert_release(
     mu: float,
     aligned: bool,
     description: str,
+    mu_delta: float = 0.0,
 ) -> None:
     """Append the release that led to these totals."""
+    upgrade(connection)
     composed = np.empty(0) if totals.squared is None else totals.squared
     _insert(
         connection,
@@ -151,6 +188,8 @@ def insert_release(
             composed.size,
             _encode(squared),
             _encode(composed),
+            float(mu_delta) + 0.0,
+            float(totals.mu_delta) + 0.0,
         ),
     )
 
@@ -166,7 +205,7 @@ def insert_units(connection: sqlite3.Connection, units: Units) -> None:
     kept = read_units(connection)
     added = added_units(kept, units)
     if added:
-        create_units(connection)
+        upgrade(connection)
         after = connection.execute("SELECT COUNT(*) FROM release").fetchone()[0]
         # Files of earlier versions have ceilings without units, and must be able to get some.
         if kept is None and after and read_ceilings(connection).max_leakage == np.inf:
@@ -202,7 +241,7 @@ def read_totals(connection: sqlite3.Connection, dataset: str) -> Totals:
     if not number:
         return Totals()
     row = connection.execute(
-        f"SELECT {_RELEASE} FROM release WHERE dataset = ? AND number = ?", (dataset, number)
+        f"{_select_releases(connection)} WHERE dataset = ? AND number = ?", (dataset, number)
     ).fetchone()
     totals = None if row is None else _read_release(row)[1]
     if totals is None or totals.number != number:
@@ -222,27 +261,38 @@ def read_ceilings(connection: sqlite3.Connection) -> Ceilings:
         _, leakage, epsilon, delta, mu, _ = row
         for value in (leakage, epsilon, mu):
             _check_amount(value, what)
-        kept.append(Ceilings(leakage, mu, epsilon, delta))
+        kept.append(Ceilings.of(leakage, mu, epsilon, delta))
     if not kept or len(kept) != _count(connection, "ceiling"):
         raise damaged("its ceilings", "as they were kept; one is missing")
     strictest = min(kept, key=lambda ceilings: ceilings.max_mu)
-    return replace(strictest, max_leakage=min(ceilings.max_leakage for ceilings in kept))
+    return replace(
+        strictest,
+        max_leakage=min(ceilings.max_leakage for ceilings in kept),
+        max_mu_delta=min(ceilings.max_mu_delta for ceilings in kept),
+    )
 
 
 def read_history(connection: sqlite3.Connection, dataset: str | None) -> list[tuple[Any, ...]]:
     """Rows of the table of releases, in the order of ``HISTORY_TYPES``; the JSON still as text."""
     rows = connection.execute(
-        f"SELECT {_RELEASE} FROM release WHERE :dataset IS NULL OR dataset = :dataset ORDER BY id",
+        f"{_select_releases(connection)} WHERE :dataset IS NULL OR dataset = :dataset ORDER BY id",
         {"dataset": dataset},
     )
     history = []
     for row in rows:
         squared, totals = _read_release(row)
         name, number, time, version, description, n_records, aligned, mu = row[:8]
-        largest = np.sqrt(squared.max()), totals.losses.max()
-        head = name, number, time, n_records, aligned
-        history.append((*head, largest[0], mu, largest[1], totals.mu, description, version))
+        head = name, number, time, n_records, aligned, np.sqrt(squared.max()), mu, row[-3]
+        composed = totals.losses.max(), totals.mu, totals.mu_delta
+        history.append((*head, *composed, description, version))
     return history
+
+
+def _select_releases(connection: sqlite3.Connection) -> str:
+    columns = _RELEASE
+    if not has_mu_delta(connection):
+        columns = columns.replace("mu_delta, total_mu_delta", "0.0, 0.0")
+    return f"SELECT {columns} FROM release"
 
 
 def _insert(
@@ -266,6 +316,8 @@ def _count(connection: sqlite3.Connection, table: str, condition: str = "", *val
 
 def _digest(values: Sequence[Any]) -> bytes:
     """Checksum of a row, as SQLite returns it: SQLite itself sees no damage inside of a blob."""
+    if tuple(values[-2:]) == (0.0, 0.0):  # no `mu_delta`: as in files of earlier versions
+        values = values[:-2]
     summary = hashlib.blake2b(digest_size=16)
     for value in values:
         content = value if isinstance(value, bytes) else repr(value).encode()
@@ -285,14 +337,15 @@ def _check_amount(value: Any, what: str) -> None:
 
 def _read_release(row: Sequence[Any]) -> tuple[FloatArray, Totals]:
     """Squared losses of a release, and the totals with it; each is checked."""
-    name, number, _, _, _, n_records, _, mu, total_mu, unaligned, total_records, *blobs, _ = row
+    name, number, _, _, _, n_records, _, mu, total_mu, unaligned, total_records, *rest, _ = row
     what = f"release {number} of data set {name!r}"
     _check_digest(row, what)
-    squared = _decode(blobs[0], n_records, what)
-    composed = _decode(blobs[1], total_records, f"the total of {what}")
-    for value in (mu, total_mu, unaligned):
+    squared = _decode(rest[0], n_records, what)
+    composed = _decode(rest[1], total_records, f"the total of {what}")
+    for value in (mu, total_mu, unaligned, *rest[2:]):
         _check_amount(value, f"the total of {what}")
-    return squared, Totals(number, composed if composed.size else None, unaligned, total_mu)
+    kept = composed if composed.size else None
+    return squared, Totals(number, kept, unaligned, total_mu, rest[3])
 
 
 def _encode(array: FloatArray) -> bytes:

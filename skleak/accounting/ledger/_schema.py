@@ -10,9 +10,9 @@ from contextlib import closing, suppress
 from skleak.accounting.ledger._errors import damaged, explain, not_a_ledger
 
 _APPLICATION_ID = 0x534B4C4B  # "SKLK"
-_SCHEMA_VERSION = 3
-# Versions that are read as well: before there were units.
-_OLDER_VERSIONS = (2,)
+_SCHEMA_VERSION = 4
+# Versions that are read as well: before there were units (2), and guarantees up to a delta (3).
+_OLDER_VERSIONS = (2, 3)
 
 # Losses are squared, float64, little-endian, one per record. A row carries the totals up to and
 # including it, so that a check reads one row however many releases came before. No column may be
@@ -59,6 +59,10 @@ CREATE TABLE unit (
     after INTEGER NOT NULL CHECK (after >= 0),
     digest BLOB NOT NULL UNIQUE
 );
+"""
+_MU_DELTA = """
+ALTER TABLE release ADD COLUMN mu_delta REAL NOT NULL DEFAULT 0 CHECK (mu_delta >= 0);
+ALTER TABLE release ADD COLUMN total_mu_delta REAL NOT NULL DEFAULT 0 CHECK (total_mu_delta >= 0);
 """
 _NO_CHANGE = """
 CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table}
@@ -116,19 +120,27 @@ def create_tables(connection: sqlite3.Connection) -> None:
     _execute(connection, script)
     connection.execute("INSERT INTO identity VALUES (1, ?)", (secrets.token_hex(16),))
     connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-    create_units(connection)
+    upgrade(connection)
 
 
-def create_units(connection: sqlite3.Connection) -> None:
-    """Write the table of units, which files of earlier versions lack."""
+def upgrade(connection: sqlite3.Connection) -> None:
+    """Add what files of earlier versions lack: the table of units, and columns for `mu_delta`."""
     if not has_units(connection):
         _execute(connection, _UNIT + _NO_CHANGE.format(table="unit"))
+    if not has_mu_delta(connection):
+        _execute(connection, _MU_DELTA)
         connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
 
 
 def has_units(connection: sqlite3.Connection) -> bool:
     """Return True if a ledger has the table of units."""
     query = "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'unit'"
+    return bool(connection.execute(query).fetchone()[0])
+
+
+def has_mu_delta(connection: sqlite3.Connection) -> bool:
+    """Return True if a ledger has columns for the delta up to which mu-GDP holds."""
+    query = "SELECT COUNT(*) FROM pragma_table_info('release') WHERE name = 'total_mu_delta'"
     return bool(connection.execute(query).fetchone()[0])
 
 

@@ -21,11 +21,13 @@ class LeakageTotal:
         shape (1,), one bound for all records, where every release was unaligned.
     mu : float
         mu of the composed mu-GDP guarantee; infinite once a release had none.
+    mu_delta : float
+        Delta up to which that holds: no test has a power above that of mu-GDP by more.
     delta : float
         The delta at which :attr:`epsilon` states the same guarantee; that of the ledger.
-    max_leakage, max_mu : float
+    max_leakage, max_mu, max_mu_delta : float
         The strictest ceilings of the ledger, infinite where there is none; a ceiling on epsilon
-        is held as the mu it allows.
+        is held as the mu it allows at nine tenths of its delta, and the rest for `mu_delta`.
 
     Examples
     --------
@@ -39,11 +41,18 @@ class LeakageTotal:
     n_releases: int
     fisher_information_loss: FloatArray
     mu: float
+    mu_delta: float
     delta: float
     max_leakage: float
     max_mu: float
+    max_mu_delta: float
 
     @property
     def epsilon(self) -> float:
-        """The guarantee as epsilon at ``delta``, in nats."""
-        return float(gaussian_epsilon(self.mu, self.delta))
+        """The guarantee as epsilon at ``delta``, in nats; infinite where `mu_delta` passes that."""
+        return epsilon_at(self.mu, self.mu_delta, self.delta)
+
+
+def epsilon_at(mu: float, mu_delta: float, delta: float) -> float:
+    """Epsilon at delta of what is mu-GDP up to `mu_delta`."""
+    return float("inf") if mu_delta > delta else float(gaussian_epsilon(mu, delta - mu_delta))

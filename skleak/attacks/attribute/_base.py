@@ -27,6 +27,7 @@ from skleak.adversary.knowledge import (
 from skleak.metrics import attack_success
 from skleak.utils._blocks import row_blocks
 from skleak.utils._confidential import ConfidentialMixin
+from skleak.utils._records import withholding
 from skleak.utils._sklearn_compat import (
     HasMethods,
     NoMetadataRequests,
@@ -120,6 +121,7 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
         return len(self.records_) * len(self._candidates)
 
     @abstractmethod
+    @withholding
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
         """Learn what the adversary knows."""
 
@@ -260,6 +262,7 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
 
         return self._for_releases(posterior, released, noise_scale)
 
+    @withholding
     def score(self, released: Any, truth: Any, noise_scale: Any = None) -> float:
         """Success of the guesses, averaged over targets and releases.
 

@@ -23,6 +23,7 @@ from skleak.adversary.knowledge import (
 from skleak.attacks.attribute._base import AttributeAttack, categorical_only
 from skleak.utils._confidential import leaves_whole
 from skleak.utils._features import is_target
+from skleak.utils._records import withholding
 from skleak.utils._sklearn_compat import HasMethods, fit_context
 from skleak.utils._typing import Array, FloatArray
 
@@ -30,6 +31,7 @@ from skleak.utils._typing import Array, FloatArray
 class _Baseline(AttributeAttack):
     """An attack that does not look at the release."""
 
+    @withholding
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
         """Learn from the records alone.
 
@@ -214,6 +216,7 @@ class PriorAttack(_Baseline):
 
     @fit_context(prefer_skip_nested_validation=True)
     @leaves_whole
+    @withholding
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
         """Count the values of the other records; see the class."""
         return super().fit(X, y, sample_weight=sample_weight)
@@ -292,6 +295,7 @@ class ImputationAttack(_Baseline):
 
     @fit_context(prefer_skip_nested_validation=False)
     @leaves_whole
+    @withholding
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
         """Fit the classifier on every fold; see the class."""
         return super().fit(X, y, sample_weight=sample_weight)

@@ -50,6 +50,7 @@ from skleak.utils._predictions import (
     margins,
     predictions,
 )
+from skleak.utils._records import withholding
 from skleak.utils._sklearn_compat import HasMethods, StrOptions, fit_context
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 
@@ -194,6 +195,7 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
 
     @fit_context(prefer_skip_nested_validation=False)
     @leaves_whole
+    @withholding
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
         """Prepare the queries.
 

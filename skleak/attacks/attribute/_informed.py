@@ -30,6 +30,7 @@ from skleak.attacks.attribute._some import SomeTargets
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._blocks import row_blocks
 from skleak.utils._confidential import leaves_whole
+from skleak.utils._records import withholding
 from skleak.utils._sklearn_compat import HasMethods, fit_context
 from skleak.utils._typing import FloatArray, IntArray
 
@@ -128,6 +129,7 @@ class InformedAttributeInference(SomeTargets, AttributeAttack):
 
     @fit_context(prefer_skip_nested_validation=False)
     @leaves_whole
+    @withholding
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
         """Learn the other records and the candidates.
 

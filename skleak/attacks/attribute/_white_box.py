@@ -33,6 +33,7 @@ from skleak.influence.leakage import leakage_model
 from skleak.influence.state import NoiseShape
 from skleak.utils._blocks import row_blocks
 from skleak.utils._confidential import leaves_whole
+from skleak.utils._records import withholding
 from skleak.utils._sklearn_compat import HasMethods, fit_context
 from skleak.utils._typing import Array, FloatArray
 from skleak.utils.geometry._pairs import true_positives
@@ -148,6 +149,7 @@ class WhiteBoxAttributeInference(AttributeAttack):
     # Nested parameters are validated by the estimator itself.
     @fit_context(prefer_skip_nested_validation=False)
     @leaves_whole
+    @withholding
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
         """Compute what would have been released, without noise, under every candidate value.
 

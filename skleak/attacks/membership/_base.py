@@ -14,6 +14,7 @@ from skleak.adversary.knowledge import remember_columns, resolve_records
 from skleak.adversary.membership import as_membership
 from skleak.attacks.membership.shadow import Records, known_records
 from skleak.utils._confidential import ConfidentialMixin, leaves_whole
+from skleak.utils._records import withholding
 from skleak.utils._sklearn_compat import NoMetadataRequests, RawTableMixin, fit_context
 from skleak.utils._typing import FloatArray, IntArray, RandomState
 
@@ -205,6 +206,7 @@ class ReferenceAttack(MembershipAttack):
     # Nested parameters are validated by the estimator itself.
     @fit_context(prefer_skip_nested_validation=False)
     @leaves_whole
+    @withholding
     def fit(
         self,
         X: Any,

@@ -165,6 +165,15 @@ def fit_exact_test(
     state = _training_state(model, table, y, sample_weight)
     own = state.factor.coefficients
     steps = removal_steps(state.objective, own, targets)
+    lost = targets[np.isnan(steps).any(axis=1)]
+    if len(lost):
+        some = ", ".join(map(str, lost[:5].tolist())) + (", ..." if len(lost) > 5 else "")
+        raise AttackNotApplicableError(
+            f"Without some record ({len(lost)} of them: {some}) no unique minimiser of the "
+            "training objective could be reached: what would have been released then is not "
+            "defined. Pass an estimator with a larger `alpha`, or leave these records out of "
+            "`records`."
+        )
     alone = np.flatnonzero(alone_in_class(state, targets))
     if len(alone):
         raise AttackNotApplicableError(

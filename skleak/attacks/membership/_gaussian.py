@@ -16,6 +16,7 @@ from skleak.bounds import information_projection_advantage, membership_lower_bou
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._confidential import ConfidentialMixin, leaves_whole
 from skleak.utils._random import make_generator
+from skleak.utils._records import withholding
 from skleak.utils._sklearn_compat import Interval, NoMetadataRequests, fit_context, validate_data
 from skleak.utils._typing import BoolArray, FloatArray, IntArray, RandomState
 
@@ -94,6 +95,7 @@ class GaussianLinearMembership(ConfidentialMixin, NoMetadataRequests, BaseEstima
 
     @fit_context(prefer_skip_nested_validation=True)
     @leaves_whole
+    @withholding
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
         """Learn the design.
 
@@ -314,6 +316,7 @@ class GaussianLinearMembership(ConfidentialMixin, NoMetadataRequests, BaseEstima
         h, rate = np.broadcast_arrays(h, rate)
         return member_power(h.ravel(), rate.ravel()).reshape(h.shape)
 
+    @withholding
     def score(self, released: Any, truth: Any, rows: Any, s: Any) -> float:
         """Share of right guesses.
 

@@ -26,6 +26,7 @@ from skleak.adversary.membership import (
 from skleak.attacks.membership._base import MembershipAttack
 from skleak.utils._confidential import leaves_whole
 from skleak.utils._predictions import residuals
+from skleak.utils._records import withholding
 from skleak.utils._sklearn_compat import Interval, StrOptions, fit_context
 from skleak.utils._typing import Array, FloatArray
 
@@ -134,6 +135,7 @@ class MembershipInference(MembershipAttack):
 
     @fit_context(prefer_skip_nested_validation=False)
     @leaves_whole
+    @withholding
     def fit(
         self,
         X_candidates: Any,

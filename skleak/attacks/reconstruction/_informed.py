@@ -36,6 +36,7 @@ from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.state import NoiseShape
 from skleak.utils._confidential import ConfidentialMixin, leaves_whole
 from skleak.utils._linalg import augment
+from skleak.utils._records import withholding
 from skleak.utils._sklearn_compat import (
     HasMethods,
     NoMetadataRequests,
@@ -137,6 +138,7 @@ class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, RawTableMixi
 
     @fit_context(prefer_skip_nested_validation=False)
     @leaves_whole
+    @withholding
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
         """Learn the other records.
 
@@ -265,6 +267,7 @@ class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, RawTableMixi
         image_w, image_e = image(np.append(w[:-1], 0.0)), image(np.eye(len(w))[-1])
         return replace(missing, image_w=image_w, image_e=image_e)
 
+    @withholding
     def score(self, released: Any, truth: Any) -> float:
         """Negative mean squared error per value, over targets and releases.
 

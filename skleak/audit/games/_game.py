@@ -52,6 +52,8 @@ class Task:
     secrets: str = "actual"
     releases: str = "auto"
     prior: Any = "marginal"
+    max_advantage: float = 0.05
+    groups: Any = None  # column by which records are grouped
     confidence_level: float = 0.95
     bounds: Any = "all"
     records: Any = None
@@ -188,6 +190,10 @@ class Game(ABC):
     def checks(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
         """One row for each comparison of the noise with what is stated of it."""
         return self._checks
+
+    def groups(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+        """One row for each noise level, attack and group of records."""
+        return pd.DataFrame()
 
     def phase(self, key: str) -> tuple[str, int]:
         """Return the name of what a cell is part of, and the records that it is about."""

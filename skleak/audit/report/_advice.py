@@ -140,16 +140,16 @@ def _cost(found: Mapping[str, Any]) -> str:
 
 def _for_whom(found: Mapping[str, Any], names: bool) -> str:
     """Say for how many records the limit is passed, and for whom by most."""
-    n, bound = found["n_above"], found["by"] == "bound"
+    n = found["n_above"]
+    if found["by"] == "attack" and "enough_releases" in found:
+        return f"; {for_how_many(found)}{_among_them(found, names)}"
     if np.isnan(n):
         return ""
-    limit = limit_text(found["limit"])
-    own = "their own bound" if bound else "the advantage of the best attack played"
+    limit, own = limit_text(found["limit"]), "their own bound"
     if n == 0:
-        beyond = "" if bound else ", by more than chance explains"
         who = "none of the records attacked" if found["partial"] else "no record"
-        return f"; for {who} is {own.replace('their', 'its')} above {limit}{beyond}"
-    largest = percent(found["largest"], up=bound)
+        return f"; for {who} is its own bound above {limit}"
+    largest = percent(found["largest"], up=True)
     but = "but " if found["status"] == KEPT else ""
     most = ", that is" if n == 1 else ", most for"
     counted = f"; {but}for {count(n)} of {plural(found['n_targets'], 'record')} {own} is above "
@@ -159,6 +159,40 @@ def _for_whom(found: Mapping[str, Any], names: bool) -> str:
         f"{counted}{limit}{most} {names_of(found['labels'])} (named by "
         f"{shorten(found['named_by'], 60)}; the largest is {largest})"
     )
+
+
+def for_how_many(found: Mapping[str, Any]) -> str:
+    """Say of how many people attacks show that they are above the limit, and on which terms."""
+    n, of = found["n_above"], plural(found["n_targets"], "person", "people")
+    limit, releases = limit_text(found["limit"]), plural(found["n_releases"], "release")
+    if np.isnan(n):
+        return f"{releases} cannot tell for single records; {count(found['enough_releases'])} can"
+    if n == 0:
+        return f"nobody of {of} is shown to be above {limit} by more than chance explains"
+    terms = "however records depend on each other"
+    if found["counted_by"] != "tests":
+        effect = number(found["design_effect"])
+        terms = f"if other releases are like those played, with a design effect of {effect}"
+    return (
+        f"at least {count(n)} of {of} {'is' if n == 1 else 'are'} above {limit} "
+        f"({percent(found['level'])} confidence, {terms})"
+    )
+
+
+def _among_them(found: Mapping[str, Any], names: bool) -> str:
+    """Name some of those above the limit, or say that nobody knows who they are."""
+    if not found["n_above"] > 0.0:
+        return ""
+    if found["labels"]:
+        whom = f"{names_of(found['labels'])} (named by {shorten(found['named_by'], 60)})"
+        return f", among them {whom}" if names else ""
+    needed = count(found["enough_releases"])
+    return f"; {plural(found['n_releases'], 'release')} cannot tell who they are, and {needed} can"
+
+
+def group_name(label: Any) -> str:
+    """Write the label of a group."""
+    return number(label) if isinstance(label, float) else shorten(label, 40)
 
 
 def names_of(labels: Sequence[Any]) -> str:

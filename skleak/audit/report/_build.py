@@ -61,6 +61,7 @@ def build_report(
         results=auditor.results_.copy(),
         records=auditor.records_.copy(),
         checks=game.checks(outcomes),
+        groups=game.groups(outcomes),
         settings=settings,
         reproducibility=_reproducibility(auditor, game.task, entropy),
     )

@@ -38,7 +38,8 @@ def decision(report: AuditFacts) -> dict[str, Any]:
     says that it is kept, "invalid" where the mechanism is not what the bounds suppose; and of
     ``noise``, else of the largest noise scale, the ``advantage`` of attackers, its ``source``, the
     ``utility``, and the records whose own figure is above the limit: ``n_above`` (NaN if not
-    known), the ``labels`` of the most exposed, and the ``largest`` figure. Empty without results.
+    known; by attacks as many at least, see `skleak.metrics.RecordsAbove`), the ``labels`` of the
+    most exposed, and the ``largest`` figure. Empty without results.
     """
     if report.results.empty:
         return {}
@@ -190,21 +191,46 @@ def _above(report: AuditFacts, noise: float, limit: float) -> dict[str, Any]:
     own = own_advantages(report, noise)
     if own["advantage"].notna().any():
         above = own[own["advantage"] > limit * (1.0 + 1e-9)]
-        by = "bound"
-    else:
-        own = _played(report, noise, limit)
-        above, by = own[own["surely"]], "attack"
-    known = bool(own["advantage"].notna().any())
-    first = above.sort_values("advantage", ascending=False, kind="stable")
+        first = above.sort_values("advantage", ascending=False, kind="stable")
+        return {
+            "n_above": len(above),
+            "labels": first["label"].tolist(),
+            "largest": float((first if len(first) else own)["advantage"].max()),
+            "by": "bound",
+        }
+    return _counted(report, noise, limit)
+
+
+def _counted(report: AuditFacts, noise: float, limit: float) -> dict[str, Any]:
+    """Find how many records attacks show to be above the limit, at least, and some of them.
+
+    Of one of a few values as it is nobody knows: who always guesses the same is always right about
+    some.
+    """
+    found: dict[str, Any] = {"n_above": math.nan, "labels": [], "largest": math.nan, "by": "attack"}
+    at = report.results[report.results["noise_scale"] == noise]
+    if "records_above" not in at:
+        return found
+    most = at.loc[at["records_above"].astype(float).fillna(-1.0).idxmax()]
+    own = _played(report, noise, limit, len(at))
+    first = own[own["surely"]].sort_values("advantage", ascending=False, kind="stable")
+    n_above = float(most["records_above"])
+    named = 0 if math.isnan(n_above) else int(n_above)
     return {
-        "n_above": len(above) if known else np.nan,
-        "labels": first["label"].tolist(),
-        "largest": float((first if len(first) else own)["advantage"].max()),
-        "by": by,
+        "n_above": n_above,
+        # No more are named than counted: both hold with the confidence of the audit.
+        "labels": first["label"].tolist()[:named],
+        "largest": float(own["advantage"].max()),
+        "by": "attack",
+        "counted_by": str(most["records_above_by"]),
+        "design_effect": float(most["design_effect"]),
+        "n_releases": int(report.settings["n_releases"]),
+        "enough_releases": int(most["enough_releases"]),
+        "level": float(report.settings["confidence_level"]),
     }
 
 
-def _played(report: AuditFacts, noise: float, limit: float) -> pd.DataFrame:
+def _played(report: AuditFacts, noise: float, limit: float, n_attacks: int) -> pd.DataFrame:
     """Advantage of the best attack on every record, and whether it is surely above the limit."""
     at = report.records[report.records["noise_scale"] == noise]
     prior, name = guess_success(report, at), f"success_{best_rows(report).loc[noise, 'attack']}"
@@ -215,7 +241,8 @@ def _played(report: AuditFacts, noise: float, limit: float) -> pd.DataFrame:
     games, rest = at["n_games"].astype(float), (1.0 - prior).where(prior < 1.0)
     table["advantage"] = (success - prior) / rest
     known = success.where(table["advantage"].notna())
-    return table.assign(surely=surely_above(report, known, games, prior + limit * rest))
+    surely = surely_above(report, known, games, prior + limit * rest, n_attacks)
+    return table.assign(surely=surely)
 
 
 def surely_above(

@@ -15,6 +15,7 @@ from skleak.audit.report._tables import (
     bounds_table,
     exposed_table,
     group_table,
+    parts_table,
     results_table,
 )
 from skleak.metrics import BIASED, EXCEEDED, VACUOUS
@@ -65,6 +66,7 @@ def audit_document(report: AuditFacts, *, figures: bool) -> Document:
     tables = (
         ("Bounds and baselines", bounds_table(report), "both"),
         ("Who is exposed", group_table(report), "page"),
+        ("By class, group and copies", parts_table(report), "both"),
         ("Most exposed records", exposed_table(report), "both"),
     )
     sections += [Section(title, blocks, where=where) for title, blocks, where in tables if blocks]

@@ -18,6 +18,7 @@ class AuditFacts:
     settings: dict[str, Any]
     reproducibility: dict[str, str]
     checks: pd.DataFrame = field(default_factory=pd.DataFrame)
+    groups: pd.DataFrame = field(default_factory=pd.DataFrame)
     findings: tuple[str, ...] = field(default=())
     assumptions: tuple[str, ...] = field(default=())
 

@@ -48,7 +48,7 @@ def facts(report: AuditFacts) -> tuple[Finding, ...]:
         return (Finding("empty", {}),)
     specific: tuple[Topic, ...] = (_related, _failed, _imputed, _over_imputation)
     if report.kind == "membership":
-        specific = (_rarely_wrong, _better_attack, _gap, _guarantee)
+        specific = (_rarely_wrong, _groups, _better_attack, _gap, _guarantee)
     topics = (
         *specific,
         _trained,
@@ -243,6 +243,23 @@ def _rarely_wrong(report: AuditFacts) -> Finding | None:
     return Finding("rarely_wrong", context | found | {"attack": row["attack"]})
 
 
+def _groups(report: AuditFacts) -> Finding | None:
+    """Find the groups that are told apart by more than chance explains, worst first."""
+    table = report.groups
+    if table.empty:
+        return None
+    above = table[table["p_value"] <= 1.0 - report.settings["confidence_level"]]
+    # Each group by the attack, and at the noise, that shows most.
+    above = above.sort_values("success", ascending=False, kind="stable")
+    above = above.drop_duplicates(["kind", "group"])
+    if above.empty:
+        return None
+    columns = ["kind", "group", "attack", "noise_scale", "n_records", "n_games", "n_right"]
+    found = {"rows": above[columns].to_dict("records"), "of": len(table[["kind", "group"]]
+             .drop_duplicates())}  # fmt: skip
+    return Finding("groups", _context(report, float(above["noise_scale"].iloc[0])) | found)
+
+
 def _better_attack(report: AuditFacts) -> Finding | None:
     """Find where the gap promises more than any attack played has reached."""
     parts = report.results.groupby("noise_scale")
@@ -348,6 +365,8 @@ def _exposed(report: AuditFacts) -> Finding | None:
         "share": first["exposure"],
         "n_targets": report.settings["n_targets"],
         "n_beyond": _beyond_chance(report, str(source)) if membership else 0,
+        "n_releases": report.settings["n_releases"],
+        "enough_releases": _enough_releases(report) if membership else 0,
         "failed": mechanism_failed(report),
     }
     return Finding("exposed", _context(report, middle_noise(report)) | found)
@@ -359,6 +378,12 @@ def _beyond_chance(report: AuditFacts, source: str) -> int:
         return 0
     at = report.records[report.records["noise_scale"] == middle_noise(report)]
     return int(surely_above(report, at[source], at["n_games"], at["prior"]).sum())
+
+
+def _enough_releases(report: AuditFacts) -> int:
+    """Return how many releases tell for single records; 0 where any number does."""
+    known = report.results.get("enough_releases", pd.Series(dtype=float)).dropna()
+    return int(known.max()) if len(known) else 0
 
 
 def judged_rows(report: AuditFacts) -> pd.DataFrame:

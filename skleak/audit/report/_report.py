@@ -40,7 +40,10 @@ class AuditReport(AuditFacts, SharedReport):
         ``bound_error``, ``bound_limit`` and ``n_bounded``. For errors also ``mse``, ``variance``,
         ``squared_bias``, ``mse_over_bound``, ``cramer_rao`` and ``cramer_rao_mean``; for membership
         ``tpr_at_1pct_fpr``, ``tpr_at_0.1pct_fpr``, their exact bounds ``bayes_<name>``, ``auc``,
-        ``gap`` and ``lower_bound``.
+        ``gap``, ``lower_bound``, and where all records are attacked at once ``records_above`` (as
+        many are above ``max_advantage``, at least; NaN where releases are too few to tell),
+        ``records_above_by``, ``design_effect`` and ``enough_releases``
+        (`skleak.metrics.RecordsAbove`).
     records : DataFrame
         A row per noise scale and attacked record: ``noise_scale``, ``record`` (position in the
         data), ``label`` (index of a DataFrame, else the position), ``prior``, ``eta`` (Fisher
@@ -70,6 +73,12 @@ class AuditReport(AuditFacts, SharedReport):
         truth), ``statistic``, ``p_value`` (exact or a bound), ``passed``, ``level`` (of the check;
         all together accuse sound noise once in 1,000 audits, or once in a million where skleak
         draws the noise) and ``smallest_fault``, which is found 99 times in 100.
+    groups : DataFrame
+        Of membership: a row per noise scale, attack and group of records, where all are attacked at
+        once: ``noise_scale``, ``attack``, ``kind`` ("class", "group", "copies" of a record),
+        ``group`` (its label, of copies that of the first), ``n_records``, ``n_games``,
+        ``n_right``, ``success`` with its interval, ``baseline`` and ``p_value`` (of chance;
+        corrected for all groups).
     findings : tuple of str
         Sentences on the numbers, the summary first.
     assumptions : tuple of str
@@ -175,6 +184,7 @@ class AuditReport(AuditFacts, SharedReport):
             "results": rows(self.results),
             "records": rows(self.records),
             "checks": rows(self.checks),
+            "groups": rows(self.groups),
         }
 
     def to_metrics(self) -> dict[str, float]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skleak.audit.report._advice import N_NAMED, distribution, names_of
+from skleak.audit.report._advice import N_NAMED, distribution, group_name, names_of
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._findings import facts
 from skleak.audit.report._summary import at_noise, interval, measured, sentence, summary, where
@@ -148,6 +148,28 @@ def _rarely_wrong(found: Finding) -> str:
             f"surely in {percent(found['auc_least'])} or more; one that tells nothing, in 50%."
         )
     return sentence(f"{said} {ranked}")
+
+
+def _groups(found: Finding) -> str:
+    said = []
+    for row in found["rows"][:N_NAMED]:
+        label, n = group_name(row["group"]), plural(row["n_records"], "record")
+        who = {"class": f"class {label} ({n})", "copies": f"the {n} like {label}"}
+        where_ = "" if found["quiet"] else f" {_lower(at_noise(row['noise_scale']))}"
+        said.append(
+            f"{who.get(row['kind'], f'group {label} ({n})')}, where {code(row['attack'])} is right "
+            f"in {count(row['n_right'])} of {plural(row['n_games'], 'game')}{where_}"
+        )
+    more = len(found["rows"]) - N_NAMED
+    rest = f"; and {plural(more, 'more')}" if more > 0 else ""
+    return (
+        "Told apart more often than chance explains, after correction for looking at "
+        f"{plural(found['of'], 'group')}: {'; '.join(said)}{rest}."
+    )
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
 
 
 def _better_attack(found: Finding) -> str:
@@ -326,10 +348,16 @@ def _among_many(found: Finding, attack: str) -> str:
     """Say how many records an attack tells apart, since among many some are by chance."""
     chance = "more often than chance explains, after correction for looking at all of them."
     meaning = f"but with so many records that may be chance: none is told apart {chance}"
+    if found["n_releases"] < found["enough_releases"]:
+        meaning = (
+            "but with so many records that may be chance: "
+            f"{plural(found['n_releases'], 'release')} cannot tell for single records, and "
+            f"{count(found['enough_releases'])} can."
+        )
     if n := found["n_beyond"]:
         meaning = (
-            f"{plural(n, 'record')} of {count(found['n_targets'])} {'is' if n == 1 else 'are'} "
-            f"told apart {chance}"
+            f"one by one, tests tell {count(n)} of {plural(found['n_targets'], 'record')} apart "
+            f"{chance}"
         )
     share = percent(found["value"])
     return f": {code(attack)} is right about the first in {share} of the releases; {meaning}"
@@ -358,6 +386,7 @@ _SAYS: dict[str, Any] = {
     "trained": _trained,
     "unbounded": _unbounded,
     "rarely_wrong": _rarely_wrong,
+    "groups": _groups,
     "better_attack": _better_attack,
     "gap": _gap,
     "guarantee": _guarantee,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skleak.audit.report._advice import group_name
 from skleak.audit.report._decision import decision, mechanism_failed
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._findings import independent
@@ -47,6 +48,9 @@ _SHORT = {
     VACUOUS: "vacuous",
     INCOMPARABLE: "–",
 }
+# Groups that a table shows, and how their kinds are called.
+_MOST_GROUPS = 20
+_PARTS = {"class": "class", "group": "group", "copies": "copies of"}
 _SOURCES = {
     "bayes": "Best possible attack",
     "tightest_bound": "Tightest bound",
@@ -277,6 +281,35 @@ def group_table(report: AuditFacts) -> tuple[Block, ...]:
         if name not in about
     ]
     return Paragraph(caption, soft=True), Table("Who is exposed", tuple(columns))
+
+
+def parts_table(report: AuditFacts) -> tuple[Block, ...]:
+    """Tabulate the attack that shows most about every class, group and set of copies."""
+    table = report.groups
+    if table.empty:
+        return ()
+    table = table.sort_values(["p_value", "success"], ascending=[True, False], kind="stable")
+    table = table.drop_duplicates(["kind", "group"])
+    shown = table.head(_MOST_GROUPS)
+    names = [f"{kind} {group_name(each)}" for kind, each in zip(
+        shown["kind"].map(_PARTS), shown["group"], strict=True)]  # fmt: skip
+    columns = [
+        Column("Records", tuple(names), short="who", kind="name"),
+        _column("Number", shown["n_records"], count),
+        _column("Attack", shown["attack"], attack_label, "attack", kind="name"),
+        _column("Games", shown["n_games"], count),
+        _measured("Right guesses", shown, "success", percent, "right"),
+        _column("p-value", shown["p_value"], number, "p"),
+    ]
+    if not report.noiseless:
+        columns.insert(2, _column("Noise scale", shown["noise_scale"], number, "noise"))
+    left = len(table) - len(shown)
+    more = f" {plural(left, 'group')} of larger p-values are left out." if left else ""
+    caption = (
+        "Of each group the attack that shows most; p-values of guessing, corrected for all groups, "
+        f"attacks and noise scales.{more}"
+    )
+    return Paragraph(caption, soft=True), Table("By group", tuple(columns))
 
 
 def exposed_table(report: AuditFacts) -> tuple[Block, ...]:

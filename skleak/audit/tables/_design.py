@@ -1,7 +1,7 @@
 """What the tables need to know of an audit besides the outcomes of its cells."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from skleak.utils._typing import Array, FloatArray
@@ -63,6 +63,9 @@ class MembershipDesign(Design):
 
     attacks: Mapping[str, str]
     prior: float  # probability of membership
+    max_advantage: float  # that is tolerated of a record
+    # Of kinds of groups, the label of the group of each target, (n_targets,); None for none.
+    parts: Mapping[str, Array] = field(default_factory=dict)
     classifies: bool = True  # whether labels are predicted
     # Known of drawn records alone: Gaussian differential privacy at each level, and how far the
     # parameters with and without each target are apart, (n_targets,).

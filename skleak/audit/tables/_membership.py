@@ -26,7 +26,15 @@ from skleak.audit.tables._shadows import (
     scale_odds,
 )
 from skleak.bounds import membership_lower_bound_bounded
-from skleak.metrics import Interval, mean_interval
+from skleak.metrics import (
+    Interval,
+    RecordsAbove,
+    group_p_value,
+    mean_interval,
+    multiplicity_correction,
+    records_above,
+    simultaneous_confidence_level,
+)
 from skleak.utils._typing import Array, FloatArray
 from skleak.utils.geometry._pairs import pair_success, true_positives
 
@@ -38,6 +46,7 @@ class _Level:
     """Games of all attacks at one level, and the numbers that these share."""
 
     games: Mapping[str, tuple[Played, Rates]]
+    above: Mapping[str, RecordsAbove]  # how many records are above the limit; none where drawn
     bounds: Mapping[str, float]
     limits: Mapping[str, float]  # what bounds may be that are estimates
     gap: Interval
@@ -51,7 +60,7 @@ def membership_results(design: MembershipDesign, cells: Mapping[str, Outcome]) -
     for k, noise in enumerate(design.noise_scales):
         level = (_drawn_level if design.drawn else _actual_level)(design, cells, k)
         for name, (played, rates_) in level.games.items():
-            row = _row(design, level, played, rates_)
+            row = _row(design, level, name, played, rates_)
             rows.append({"noise_scale": noise, "attack": name} | row)
     return pd.DataFrame(rows)
 
@@ -62,7 +71,46 @@ def membership_records(design: MembershipDesign, cells: Mapping[str, Outcome]) -
     return record_table(design, lambda k: columns(design, cells, k), design.baseline)
 
 
-def _row(design: MembershipDesign, level: _Level, played: Played, found: Rates) -> dict[str, Any]:
+def membership_groups(design: MembershipDesign, cells: Mapping[str, Outcome]) -> pd.DataFrame:
+    """One row for each noise level, attack and group, with p-values that are corrected for all."""
+    done = [] if design.drawn else _finished(design, cells)
+    rows = []
+    for k, noise in enumerate(design.noise_scales if done and design.parts else ()):
+        for name, each in _played(design, done, k).items():
+            for kind, labels in design.parts.items():
+                for label, places in pd.Series(labels).groupby(labels).indices.items():
+                    start = {"noise_scale": noise, "attack": name, "kind": kind, "group": label}
+                    right = each.right[:, places]
+                    rows.append(start | _group_columns(design, right, _extra(each)))
+    table = pd.DataFrame(rows)
+    if len(table):
+        corrected = table.groupby("kind")["p_value"].transform(multiplicity_correction)
+        table["p_value"] = np.minimum(corrected * table["kind"].nunique(), 1.0)
+    return table
+
+
+def _group_columns(
+    design: MembershipDesign, right: FloatArray, extra_variance: float
+) -> dict[str, Any]:
+    """Games about the records of a group, (n_releases, n), and their test of chance."""
+    shares = _mean(right, axis=1)
+    shares = shares[~np.isnan(shares)]
+    n_games, found = int(np.sum(~np.isnan(right))), _UNKNOWN
+    if n_games:
+        found = share_interval(shares, n_games, design.confidence_level)
+    return {
+        "n_records": right.shape[1],
+        "n_games": n_games,
+        "n_right": int(np.nansum(right)),
+        **dict(zip(("success", "success_low", "success_high"), found, strict=True)),
+        "baseline": design.baseline,
+        "p_value": group_p_value(right, design.baseline, extra_variance=extra_variance),
+    }
+
+
+def _row(
+    design: MembershipDesign, level: _Level, name: str, played: Played, found: Rates
+) -> dict[str, Any]:
     usual, strict = found.columns()
     return {
         **success_columns(played.shown, design.baseline),
@@ -70,8 +118,21 @@ def _row(design: MembershipDesign, level: _Level, played: Played, found: Rates) 
         **dict(zip(("gap", "gap_low", "gap_high"), level.gap, strict=True)),
         "lower_bound": surely_reached(level.gap, design.prior),
         **judged_columns(design, played, level.bounds, level.limits, level.utility),
+        **_above_columns(level.above.get(name)),
         **strict,
-        **{f"bayes_{name}": best_rate(level.distances, rate) for name, rate in TPR.items()},
+        **{f"bayes_{at}": best_rate(level.distances, rate) for at, rate in TPR.items()},
+    }
+
+
+def _above_columns(found: RecordsAbove | None) -> dict[str, Any]:
+    """Return columns on how many records are above the limit, at least."""
+    if found is None:
+        return {}
+    return {
+        "records_above": found.at_least if found.tells else np.nan,
+        "records_above_by": found.method,
+        "design_effect": found.design_effect,
+        "enough_releases": found.n_enough,
     }
 
 
@@ -88,10 +149,10 @@ def surely_reached(gap: Interval, prior: float) -> float:
 def _actual_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int) -> _Level:
     done = _finished(design, cells)
     if not done:
-        return _Level({}, {}, {}, _UNKNOWN, np.nan, np.array([]))
+        return _Level({}, {}, {}, {}, _UNKNOWN, np.nan, np.array([]))
     member, attacked = _drawn_members(done)
     played = _played(design, done, k)
-    level, games = design.confidence_level, {}
+    level, games, above = design.confidence_level, {}, {}
     for name, each in played.items():
         shares = _mean(each.right, axis=1)
         n_games = int(attacked.sum())
@@ -105,6 +166,10 @@ def _actual_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int
         known = (member, attacked, level, len(played))
         found = rates(each.scores, *known, guesses=each.guesses)
         games[name] = Played(shown, judged, n_games, shares), found
+        # The count is that of the attack which shows most.
+        corrected = simultaneous_confidence_level(level, len(played))
+        limits = (design.max_advantage, design.baseline, corrected)
+        above[name] = records_above(each.right, *limits, extra_variance=_extra(each))
     of_releases = {
         "dp": _stacked(done, "dp", k),
         "bayes": _mean(_stacked(done, "bayes", k), axis=1),
@@ -113,6 +178,7 @@ def _actual_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int
     errors = {name: _standard_error(of_releases[name]) for name in design.bounds}
     return _Level(
         games,
+        above,
         means,
         {name: mean + N_ERRORS * errors[name] for name, mean in means.items()},
         _over_releases(_stacked(done, "gap", k), level),
@@ -191,6 +257,14 @@ def _wider(shares: FloatArray, pseudo: FloatArray | None) -> FloatArray:
     return pseudo if errors[1] > errors[0] else shares
 
 
+def _extra(guessed: _Guessed) -> float:
+    """Variance of the mean share of right guesses beyond the spread among releases."""
+    shares, pseudo = _mean(guessed.right, axis=1), guessed.pseudo
+    if pseudo is None or len(pseudo) < 2:
+        return 0.0
+    return max(0.0, float(pseudo.var(ddof=1) / len(pseudo) - shares.var(ddof=1) / len(shares)))
+
+
 def _drawn_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int) -> _Level:
     noise = design.noise_scales[k]
     computed = cells.get(cell_key(noise, "bounds"))
@@ -213,7 +287,7 @@ def _drawn_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int)
     }
     gap = _difference(lost, design.confidence_level)
     distances = np.array([]) if design.distances is None else over_noise(design.distances, noise)
-    return _Level(games, bounds, limits, gap, float(utility.mean()), distances)
+    return _Level(games, {}, bounds, limits, gap, float(utility.mean()), distances)
 
 
 def _drawn_records(

@@ -41,6 +41,31 @@ def interval_success(positions: FloatArray, prior: FloatArray) -> FloatArray:
     return success
 
 
+def interval_gain(positions: FloatArray, prior: FloatArray) -> FloatArray:
+    """Success beyond that of the likeliest value on a line, without the digits that cancel.
+
+    What the others win in their cells, less what the likeliest value loses beside its own.
+    Parameters and shapes as in :func:`interval_success`.
+    """
+    logs, top = log_prior(prior), prior.argmax(axis=1)
+    gain = np.zeros(len(positions))
+    for secret in range(positions.shape[1]):
+        gap = positions - positions[:, [secret]]
+        odds = logs[:, [secret]] - logs
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            boundary = gap / 2 + odds / gap
+        upper = np.where(gap > 0, boundary, np.inf).min(axis=1)
+        lower = np.where(gap < 0, boundary, -np.inf).max(axis=1)
+        beaten = ((gap == 0) & loses_tie(odds, secret)).any(axis=1) | (lower >= upper)
+        # From the nearer tail: one minus almost one has no digits.
+        far = lower > 0.0
+        cell = np.where(far, ndtr(-lower) - ndtr(-upper), ndtr(upper) - ndtr(lower))
+        won = np.where(beaten, 0.0, cell)
+        lost = np.where(beaten, 1.0, ndtr(lower) + ndtr(-upper))
+        gain += prior[:, secret] * np.where(top == secret, -lost, won)
+    return np.maximum(gain, 0.0)
+
+
 def equidistant_success(distance: FloatArray, prior: FloatArray) -> FloatArray:
     """Success where every two encodings are equally far apart: a one-dimensional integral.
 

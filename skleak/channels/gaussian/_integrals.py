@@ -7,9 +7,17 @@ from scipy.special import entr, ndtri
 
 from skleak.bounds import tradeoff_advantage
 from skleak.channels._divergence import pairwise_information
-from skleak.channels.gaussian._cells import equidistant_success, interval_success
+from skleak.channels.gaussian._cells import (
+    equidistant_success,
+    interval_gain,
+    interval_success,
+)
 from skleak.channels.gaussian._hull import equal_distance, squared_distances_from
-from skleak.channels.gaussian._mixture import expected_information, expected_top_posterior
+from skleak.channels.gaussian._mixture import (
+    expected_gain,
+    expected_information,
+    expected_top_posterior,
+)
 from skleak.channels.gaussian._orthants import cell_success, failure_bound, unseen_failures
 from skleak.channels.gaussian._quadrature import normal_lattice
 from skleak.channels.gaussian._sampling import NATS, Sampling, sampled_integral
@@ -29,6 +37,8 @@ FEWEST_POSTERIORS, MOST_CELLS, RARE_FAILURES = 10, 64, 0.01
 MORE_POINTS = 4
 # A tolerance from which posteriors see failures of any rarity well enough.
 LOOSE = 1e-3
+# Of all values but the likeliest: below it an advantage is no difference of successes.
+NEARLY_CERTAIN = 1e-8
 # Steps towards the centre of the trade-off bound that brackets a success: a hundredth of the cost
 # of quasi Monte Carlo.
 N_STEPS = 4
@@ -44,6 +54,16 @@ def _top_posterior_over_cube(
 def _information_over_cube(points: FloatArray, prior: FloatArray, nodes: FloatArray) -> FloatArray:
     weights = np.full(len(nodes), 1.0 / len(nodes))
     return expected_information(points, prior, ndtri(nodes), weights)
+
+
+def _gain_over_cube(points: FloatArray, prior: FloatArray, nodes: FloatArray) -> FloatArray:
+    weights = np.full(len(nodes), 1.0 / len(nodes))
+    return expected_gain(points, prior, ndtri(nodes), weights)
+
+
+def _unseen_gain(points: FloatArray, prior: FloatArray, n_nodes: int) -> FloatArray:
+    """Weight of one node: a gain that none of them shows may be as large."""
+    return np.full(len(points), 1.0 / (n_nodes * prior.shape[1]))
 
 
 def _unseen_posteriors(points: FloatArray, prior: FloatArray, n_nodes: int) -> FloatArray:
@@ -80,6 +100,42 @@ def gaussian_success(
             points[chosen, :, :dimension], prior[chosen], sampling
         )
     return np.clip(value, prior.max(axis=1), 1.0), error
+
+
+def gaussian_advantage(
+    points: FloatArray,
+    rank: IntArray,
+    prior: FloatArray,
+    sampling: Sampling,
+) -> tuple[FloatArray, FloatArray]:
+    """Advantage of the Bayes-optimal attack over the likeliest value, and its standard error.
+
+    Parameters and shapes as in :func:`gaussian_success`.
+    """
+    top = prior.max(axis=1)
+    left = np.where(np.arange(prior.shape[1]) == prior.argmax(axis=1)[:, None], 0.0, prior)
+    rest = left.sum(axis=1)
+    value, error = np.zeros(len(prior)), np.zeros(len(prior))
+    line = np.flatnonzero((rank <= 1) & (rest > 0.0))
+    if line.size:
+        value[line] = interval_gain(points[line, :, 0], prior[line]) / rest[line]
+    usual = np.flatnonzero((rank > 1) & (rest > NEARLY_CERTAIN))
+    if usual.size:
+        known = points[usual], rank[usual], prior[usual]
+        success, off = gaussian_success(*known, sampling)
+        value[usual], error[usual] = (success - top[usual]) / rest[usual], off / rest[usual]
+    certain = np.flatnonzero((rank > 1) & (rest > 0.0) & (rest <= NEARLY_CERTAIN))
+    for dimension in np.unique(rank[certain]):
+        chosen = certain[rank[certain] == dimension]
+        value[chosen], error[chosen] = sampled_integral(
+            _gain_over_cube,
+            dimension,
+            points[chosen, :, :dimension],
+            prior[chosen],
+            sampling,
+            _unseen_gain,
+        )
+    return np.clip(value, 0.0, 1.0), error
 
 
 def _spacious_success(

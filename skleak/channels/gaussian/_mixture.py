@@ -51,6 +51,31 @@ def expected_top_posterior(
     return result
 
 
+def expected_gain(
+    points: FloatArray, prior: FloatArray, nodes: FloatArray, weights: FloatArray
+) -> FloatArray:
+    """Advantage of the Bayes-optimal guess over the likeliest value, *.
+
+    ``E [(max_l p_l f_l - p_* f_*)_+ / sum_l p_l f_l]`` over the mixture of all values but *, which
+    both the maximum and the sum are over: in [0, 1], however certain * is. Parameters and shapes as
+    in :func:`expected_top_posterior`.
+    """
+    result, n_values = np.zeros(len(points)), prior.shape[1]
+    logs, star = log_prior(prior).T[:, :, None], prior.argmax(axis=1)
+    others = np.where(np.arange(n_values) == star[:, None], 0.0, prior)
+    share = others / np.maximum(others.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    for rows, secret, ratios in _log_ratios(points, nodes, len(nodes)):
+        ratios += logs[:, rows]
+        at = star[rows][None, :, None]
+        own = np.take_along_axis(ratios, at, axis=0)[0]
+        np.put_along_axis(ratios, at, -np.inf, axis=0)
+        best = ratios.max(axis=0)
+        total = np.exp(ratios - best).sum(axis=0)
+        gain = np.maximum(-np.expm1(np.minimum(own - best, 0.0)), 0.0) / total
+        result[rows] += share[rows, secret] * (gain @ weights)
+    return result
+
+
 def expected_information(
     points: FloatArray, prior: FloatArray, nodes: FloatArray, weights: FloatArray
 ) -> FloatArray:

@@ -30,6 +30,8 @@ NEARLY = 0.3
 STEP, RADIUS = 1 / 32, 9.0
 # Entries of one table of likelihoods.
 ELEMENTS = 1 << 20
+# Share of all values but the likeliest below which a success is averaged over those.
+LIKELY = 0.1
 
 
 @dataclass(frozen=True)
@@ -188,9 +190,23 @@ class Hypotheses:
 def top_posterior_over_cube(hypotheses: Hypotheses, prior: FloatArray, nodes: FloatArray) -> float:
     """Success of the Bayes-optimal guess as the expected largest posterior.
 
+    Where a value is likely, what the release changes is rare under it: it is averaged over the
+    other values instead, as in `expected_gain`.
+
     Shapes: ``prior`` (M,); ``nodes`` (K, dimension).
     """
-    total, logs = 0.0, log_prior(prior)
+    total, logs, star = 0.0, log_prior(prior), int(prior.argmax())
+    others = np.delete(np.arange(len(prior)), star)
+    if prior[others].sum() < LIKELY:
+        for secret in others[prior[others] > 0.0].tolist():
+            for rows in row_blocks(len(nodes), nodes.shape[1] + len(prior), ELEMENTS):
+                ratios = hypotheses.log_ratios(secret, *hypotheses.deviates(nodes[rows])) + logs
+                own, rest = ratios[:, star], ratios[:, others]
+                best = rest.max(axis=1)
+                gain = -np.expm1(np.minimum(own - best, 0.0))
+                gain /= np.exp(rest - best[:, None]).sum(axis=1)
+                total += float(prior[secret] * gain.sum())
+        return float(prior[star]) + total / len(nodes)
     for secret in np.flatnonzero(prior > 0.0).tolist():
         for rows in row_blocks(len(nodes), nodes.shape[1] + len(prior), ELEMENTS):
             ratios = hypotheses.log_ratios(secret, *hypotheses.deviates(nodes[rows])) + logs

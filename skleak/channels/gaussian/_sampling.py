@@ -27,7 +27,7 @@ GROWTH = 4
 class Sampling:
     """Sampling plan: the standard error aimed at, the most points of a scrambling, the seed."""
 
-    tolerance: float
+    tolerance: float | FloatArray  # one, or one for each record
     max_points: int
     random_state: RandomState
 
@@ -52,6 +52,7 @@ def sampled_integral(
     generator = make_generator(sampling.random_state)
     value, error = np.empty(n), np.empty(n)
     pending, last = np.arange(n), np.zeros(n, dtype=bool)
+    tolerance = np.broadcast_to(sampling.tolerance, (n,))
     n_nodes = FEWEST_NODES
     while pending.size:
         estimates = []
@@ -69,5 +70,5 @@ def sampled_integral(
         pending = pending[~last[pending]]
         # To stop at the first small error would select those that are too small by chance: it only
         # decides that the next, independent estimate is the last.
-        last[pending] = error[pending] <= GROWTH * sampling.tolerance
+        last[pending] = error[pending] <= GROWTH * tolerance[pending]
     return value, error

@@ -10,6 +10,7 @@ from scipy.special import entr
 from skleak.channels._bounds_table import Bound
 from skleak.channels._validation import record_priors
 from skleak.channels.gaussian._channel import GaussianChannel
+from skleak.channels.gaussian._integrals import NEARLY_CERTAIN
 from skleak.channels.gaussian._points import PointsChannel, check_points
 from skleak.channels.gaussian._reduction import (
     Hypotheses,
@@ -50,7 +51,7 @@ class UnequalGaussianChannel(PointsChannel):
     covariances : array of shape (M, d, d) or (n, M, d, d)
         Covariance of the noise under each value, symmetric positive definite.
     tolerance : float, default=2e-5
-        Standard error that quasi Monte Carlo aims at, of a success probability; in nats, five
+        Standard error that quasi Monte Carlo aims at, of an advantage over the prior; in nats, five
         times that.
     max_points : int, default=65536
         Most points of one scrambling, over all M secrets; then the standard error stays larger.
@@ -200,13 +201,16 @@ class UnequalGaussianChannel(PointsChannel):
             return [Hypotheses.of(self.means, self.covariances)]
         return [Hypotheses.of(self.means[i], self.covariances[i]) for i in range(self.n_records)]
 
-    def _whitened(self, hypotheses: Hypotheses) -> GaussianChannel:
-        """Return the channel of a record whose covariances are all the mean one."""
+    def _whitened(self, hypotheses: Hypotheses, share: float = 1.0) -> GaussianChannel:
+        """Return the channel of a record whose covariances are all the mean one.
+
+        It aims at a share of the tolerance.
+        """
         same = hypotheses.means.shape[1] == 0
         return GaussianChannel(
             np.zeros((self.n_values, 1)) if same else hypotheses.means,
             1.0,
-            tolerance=self.tolerance,
+            tolerance=share * self.tolerance,
             max_points=self.max_points,
             random_state=self.random_state,
         )
@@ -239,18 +243,28 @@ class UnequalGaussianChannel(PointsChannel):
         p, n = record_priors(prior, self.n_values, self.n_records)
         priors = np.broadcast_to(p, (n, self.n_values))
         records = self._hypotheses if self.n_records is not None else self._hypotheses * n
+        # A success is to be known as well as the advantage that it means.
+        shares = np.ones(n)
+        if factor == 1.0:
+            shares = np.maximum(1.0 - priors.max(axis=1), NEARLY_CERTAIN)
         value, error, rest = np.zeros(n), np.zeros(n), []
         for i, record in enumerate(records):
             if record.on_a_line and not record.equal:
                 value[i] = line(record, priors[i])
             elif record.equal or record.nearly_equal:
-                value[i], error[i] = equal(self._whitened(record.averaged()), priors[i])
+                value[i], error[i] = equal(
+                    self._whitened(record.averaged(), float(shares[i])), priors[i]
+                )
             if not (record.equal or record.on_a_line):
                 rest.append(i)
         for dimension in sorted({records[i].dimension for i in rest}):
             chosen = np.array([i for i in rest if records[i].dimension == dimension])
             part = self._sampled(
-                cube, [records[i] for i in chosen], dimension, priors[chosen], factor
+                cube,
+                [records[i] for i in chosen],
+                dimension,
+                priors[chosen],
+                factor * shares[chosen] * self.tolerance,
             )
             value[chosen] += part[0]
             error[chosen] = np.hypot(error[chosen], part[1])
@@ -263,7 +277,7 @@ class UnequalGaussianChannel(PointsChannel):
         records: list[Hypotheses],
         dimension: int,
         priors: FloatArray,
-        factor: float,
+        tolerance: FloatArray,
     ) -> tuple[FloatArray, FloatArray]:
         """Quasi Monte Carlo for records of one dimension, and its standard errors.
 
@@ -288,7 +302,7 @@ class UnequalGaussianChannel(PointsChannel):
             dimension,
             np.broadcast_to(numbers, (len(records), self.n_values, 1)),
             priors,
-            Sampling(factor * self.tolerance, self.max_points, self.random_state),
+            Sampling(tolerance, self.max_points, self.random_state),
         )
 
     def _own_bounds(self, prior: FloatArray | int) -> list[Bound]:

@@ -1,7 +1,7 @@
 """The kinds of leakage: through the minimiser, the covariance of the noise, or the weights."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -97,7 +97,9 @@ class Reweighted(LeakageModel):
     @property
     def conditional(self) -> LeakageModel:
         """Leakage of [FIL21] eq. 29, which may be too small: the weights are held fixed."""
-        return _HeldWeights(self.state)
+        # Weights that are held fixed need not be those of the fixed point.
+        held = self.state.converged or not self.state.at_fixed_point
+        return _HeldWeights(replace(self.state, converged=held))
 
     @property
     def doubts(self) -> list[str]:

@@ -226,7 +226,7 @@ def _in_units(information: FloatArray, columns: Columns) -> FloatArray:
 def _over_noise(information: FloatArray, noise_scale: float) -> FloatArray:
     """Information over the variance of the noise; infinite without noise."""
     if noise_scale > 0.0:
-        return information / noise_scale**2
+        return information / noise_scale / noise_scale  # its square may overflow
     return np.where(information != 0.0, np.copysign(np.inf, information), 0.0)
 
 

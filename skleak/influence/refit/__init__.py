@@ -7,7 +7,15 @@ from skleak.influence.refit._candidates import (
     operations_each,
     prepare_candidates,
 )
-from skleak.influence.refit._chord import ChangedHessian, ChordSolver, check_reached, rounding_error
+from skleak.influence.refit._chord import (
+    ChangedHessian,
+    ChordSolver,
+    check_reached,
+    factor_rounding,
+    refitted_step,
+    rounding_error,
+    rounding_left,
+)
 from skleak.influence.refit._distances import distance_brackets, largest_distances
 from skleak.influence.refit._one_step import OneStep, whitened
 from skleak.influence.refit._shapes import candidate_shapes
@@ -29,11 +37,14 @@ __all__ = [
     "check_reached",
     "contraction_form",
     "distance_brackets",
+    "factor_rounding",
     "largest_distances",
     "loss_brackets",
     "operations_each",
     "prepare_candidates",
+    "refitted_step",
     "rounding_error",
+    "rounding_left",
     "second_order",
     "target_encodings",
     "third_derivatives",

@@ -7,7 +7,7 @@ iteration with that Hessian, whose gradients over all data are matrix products f
 of candidates at once. A candidate equal to the record's own value is the fit itself.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,12 +21,13 @@ from skleak.influence.refit._reweighted import reweighted_encodings
 from skleak.influence.state import FitState
 from skleak.utils._blocks import Blocks, dense
 from skleak.utils._features import resolve_features
+from skleak.utils._linalg import SingularMatrixError
 from skleak.utils._typing import Data, FloatArray, IntArray
 
 # Entries of the n x B table of predictors of a block of B candidates: 32 MB.
 TABLE_ELEMENTS = 1 << 22
-# Error, relative to the coefficients, at which a candidate is settled.
-_TOLERANCE = 1e-11
+# Error, relative to the coefficients, at which a candidate is settled, and relative to the step.
+_TOLERANCE, _LARGEST_TOLERANCE = 1e-11, 1e-7
 # The same relative to the step, where it is that of rounding alone.
 _SETTLED = 1e-8
 # Passes over the data that a candidate takes; operations for one under a reweighting, at least.
@@ -163,7 +164,11 @@ class Candidates:
         """Minimisers without a reweighting, of shape (n, n_values, p)."""
         state = self.state
         kind = MultinomialChange if isinstance(state.factor, MultinomialFactor) else Change
-        n_values = self.shape[1]
+        n_values, (centered, shift) = self.shape[1], state.once(centered_state)
+        if shift is not None:
+            X, values = dense(self.X) - shift, self.values - shift[self.columns]
+            there = replace(self, state=centered, X=X, values=values)
+            return state.objective.moved(there._unweighted(), -shift)
         expansion = None
         if kind is Change and _expands(state, len(self.y) * n_values):
             expansion = state.once(Expansion.of)
@@ -187,6 +192,21 @@ class Candidates:
 
 def _expands(state: FitState, n_candidates: int) -> bool:
     return state.knows(Expansion.of) or expansion_pays(state.objective, n_candidates)
+
+
+def centered_state(state: FitState) -> tuple[FitState, FloatArray | None]:
+    """Return the same fit with columns far from zero centred, and what was subtracted, (d,)."""
+    shift = state.objective.far_means()
+    if shift is None:
+        return state, None
+    objective = state.objective.shifted(shift)
+    w = objective.moved(state.factor.coefficients, shift)
+    try:
+        inverse = objective.at(w).hessian.inverse()
+    except SingularMatrixError:
+        return state, None
+    factor = replace(state.factor, coefficients=w, inverse_hessian=inverse, shaped=None)
+    return replace(state, objective=objective, factor=factor), shift
 
 
 def prepare_candidates(state: FitState, n_candidates: int) -> None:
@@ -227,11 +247,14 @@ def encoded(change: Change, expansion: Expansion | None = None) -> FloatArray:
         if state.objective.loss.quadratic:
             solver.settle_rounded(steps, change.rounding_error(gradient, steps), _SETTLED)
         else:
-            limit = np.full(len(steps), _TOLERANCE * max(1.0, float(np.linalg.norm(w))))
+            rounding = change.rounding_error(gradient, steps)
             moved = error = np.linalg.norm(steps, axis=1)
             if expansion is not None:
                 steps, moved, error = expansion.improved(change, hessian, steps)
-            solver.settle(steps, error, limit, moved=moved)
+            # In small units steps are below any absolute limit.
+            limit = _TOLERANCE * max(1.0, float(np.linalg.norm(w))) / np.linalg.norm(steps, axis=1)
+            limit = np.clip(limit, _TOLERANCE, _LARGEST_TOLERANCE)
+            solver.settle_rounded(steps, rounding, limit, error, moved=moved)
         result[active] += steps
     return result
 

@@ -7,10 +7,15 @@ from typing import Self
 import numpy as np
 
 from skleak.influence.jacobian import FitFactor
-from skleak.influence.refit._chord import ChangedHessian, rounding_error
+from skleak.influence.refit._chord import (
+    ChangedHessian,
+    factor_rounding,
+    refitted_step,
+    rounding_error,
+    rounding_left,
+)
 from skleak.influence.refit._newton_batch import NewtonBatch
 from skleak.influence.state import FitState
-from skleak.solvers import SingularHessianError, minimize
 from skleak.utils._linalg import augment
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 from skleak.utils.blocks._dask import is_large
@@ -104,8 +109,10 @@ class Change:
 
     def gradient(self, which: IntArray, steps: FloatArray) -> FloatArray:
         """Unnormalised gradients of some candidates at the fit plus their steps, (k, p)."""
-        at, some = self.state.factor.coefficients + steps, self.take(which)
-        return self.state.objective.gradients(at, some.row) + some.new_gradient(at)
+        w, some = self.state.factor.coefficients, self.take(which)
+        changes = self.state.objective.gradient_changes(w, steps, some.row)
+        old = some._gradient(some.old, some.y, np.broadcast_to(w, steps.shape))
+        return np.asarray(changes + some.new_gradient(w + steps) - old)
 
     def new_gradient(self, at: FloatArray) -> FloatArray:
         """Gradient of the loss of each variant, of shape (b, p)."""
@@ -137,12 +144,16 @@ class Change:
 
     def rounding_error(self, gradient: FloatArray, steps: FloatArray) -> FloatArray:
         """Estimate the relative error by rounding of the steps ``-H'^-1 gradient``, (b,)."""
+        given = self.state.factor.inverse_hessian, *self._left(), gradient, steps
+        return rounding_error(*given, self.state.once(_factor_rounding))
+
+    def _left(self) -> tuple[FloatArray, FloatArray]:
+        """Return records times the root of their curvature, (b, p), and what is left, (b,)."""
         c = np.sqrt(np.abs(self.curvatures))
         records = np.maximum(c[:, :1] * np.abs(self.old), c[:, 1:] * np.abs(self.new))
         system = self._system
         # Of the inverse of two by two: what its entries are divided by.
-        left = np.linalg.det(system) / np.maximum(1.0, np.abs(system).max(axis=(1, 2)))
-        return rounding_error(self.state.factor.inverse_hessian, records, left, gradient, steps)
+        return records, np.linalg.det(system) / np.maximum(1.0, np.abs(system).max(axis=(1, 2)))
 
     def refit(self, which: IntArray) -> FloatArray:
         """Find anew the steps to the minimisers with some candidates in place of their records.
@@ -170,19 +181,17 @@ class Change:
         """Step to one minimiser, of shape (p,); NaN where it is not reached."""
         record = self.new[k, : self.state.n_features]
         changed = self.state.objective.with_record(int(self.row[k]), record, self.new_target[k])
-        # One record moves it little; where it moves it far, Newton's steps from there lead nowhere.
         fitted = self.state.factor.coefficients
-        starts: list[FloatArray | None] = [None]
-        if np.isfinite(changed.at(fitted).value):
-            starts.insert(0, fitted)
-        for start in starts:
-            try:
-                found = minimize(changed, start=start)
-            except SingularHessianError:
-                continue
-            if found.converged:
-                return found.coefficients - fitted
-        return np.full_like(fitted, np.nan)
+        return refitted_step(changed, fitted) - self.state.once(_rounding_left)
+
+
+def _rounding_left(state: FitState) -> FloatArray:
+    return rounding_left(state.objective, state.factor.coefficients)
+
+
+def _factor_rounding(state: FitState) -> float:
+    factor = state.factor
+    return factor_rounding(state.objective, factor.coefficients, factor.inverse_hessian)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from skleak.exceptions import NoMinimizerWarning
+from skleak.solvers import Objective, SingularHessianError, minimize
+from skleak.utils._linalg import SingularMatrixError
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 from skleak.utils._warnings import outer_stacklevel
 
@@ -23,6 +25,9 @@ _MAX_STEPS = 12
 _ROUNDED, _LOST = 1e-8, 1e-3
 # How many times the estimate of it may fall short.
 _SAFETY = 10.0
+# Last move, relative to a step, at which a refit is exact, and up to which it counts as reached.
+_EXACT, _REACHED = 1e-9, 1e-6
+_MOST_CORRECTIONS, _WORSE = 12, 10.0
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,7 @@ def rounding_error(
     remaining: FloatArray,
     gradient: FloatArray,
     steps: FloatArray,
+    factor: float,
 ) -> FloatArray:
     """Estimate the relative error by rounding of the steps ``-H'^-1 gradient``, (b,).
 
@@ -60,7 +66,7 @@ def rounding_error(
 
     Shapes: ``inverse`` (p, p); ``change`` (b, p), records times the root of their curvature, and
     the larger where there are two; ``remaining`` (b,), what is left; ``gradient``, ``steps`` (b,
-    p).
+    p). ``factor`` is the error of A as a whole.
     """
     spread = np.sqrt(np.abs(np.diag(inverse)))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -68,7 +74,8 @@ def rounding_error(
         moved = (np.abs(gradient) @ spread) * np.linalg.norm(spread)
         moved = np.where(moved > 0.0, moved / np.linalg.norm(steps, axis=1), 0.0)
         error = _SAFETY * np.finfo(float).eps * (left + moved)
-    return np.where(np.isnan(error), np.inf, error)
+    # Where that of the factor is larger, chord steps on exact gradients show what it is worth.
+    return np.where(np.isnan(error), np.inf, np.maximum(error, min(factor, _LOST)))
 
 
 @dataclass(frozen=True)
@@ -84,18 +91,34 @@ class ChordSolver:
     # Steps of some objectives, by minimisations of their own, (k, p); NaN where none is reached.
     refit: Callable[[IntArray], FloatArray]
 
-    def settle_rounded(self, steps: FloatArray, rounding: FloatArray, tolerance: float) -> None:
-        """Improve steps (b, p) in place that were exact but for rounding, of relative error (b,).
+    def settle_rounded(
+        self,
+        steps: FloatArray,
+        rounding: FloatArray,
+        tolerance: "float | FloatArray",
+        error: FloatArray | None = None,
+        contraction: FloatArray | None = None,
+        moved: FloatArray | None = None,
+    ) -> None:
+        """Improve steps (b, p) in place whose Hessians are rounded, of relative error (b,).
 
         What rounding made of a Hessian that is nearly singular leads nowhere, in small steps: such
-        objectives are minimised anew.
+        objectives are minimised anew. ``error`` is None for steps exact but for rounding. Steps are
+        settled where it is below ``tolerance``, relative to the step; the others as in `settle`.
         """
-        lost = np.flatnonzero(rounding > _LOST)
+        lost = np.flatnonzero(~(rounding <= _LOST))
         if len(lost):
             steps[lost] = self.refit(lost)
         size = np.linalg.norm(steps, axis=1)
-        error = np.where((rounding > _ROUNDED) & (rounding <= _LOST), np.inf, 0.0)
-        self.settle(steps, error, tolerance * size, rounding, moved=size)
+        if error is None:
+            moved, error = size, np.where(rounding > _ROUNDED, np.inf, 0.0)
+        else:
+            moved = error if moved is None else moved
+            error = np.maximum(error, rounding * size)
+        rate = rounding if contraction is None else np.maximum(contraction, rounding)
+        limit = tolerance * size
+        error[lost], limit[lost] = 0.0, np.inf  # those are found, or are none
+        self.settle(steps, error, limit, rate, moved=moved)
 
     def settle(
         self,
@@ -126,6 +149,71 @@ class ChordSolver:
             pending = pending[~(left <= limit[pending])]
         if len(pending):
             steps[pending] = self.refit(pending)
+
+
+def refitted_step(objective: Objective, w: FloatArray) -> FloatArray:
+    """Step from ``w`` to the minimizer of an objective, (p,); NaN where none is reached.
+
+    The difference of two minimizers has the rounding of both. Newton's steps on gradients whose
+    change is computed from the step itself take it out.
+    """
+    # One record moves it little; where it moves it far, Newton's steps from there lead nowhere.
+    here = objective.at(w)
+    starts: list[FloatArray | None] = [w, None] if np.isfinite(here.value) else [None]
+    for start in starts:
+        try:
+            found = minimize(objective, start=start)
+            # With a penalty there is a minimizer, and the gradient says where.
+            bounded = objective.alpha > 0.0 and np.isfinite(found.coefficients).all()
+            if not (found.converged or bounded):
+                continue
+            there = objective.at(found.coefficients)
+            hessian = there.hessian
+        except (SingularHessianError, SingularMatrixError):
+            continue
+        step, last = found.coefficients - w, np.inf
+        # Where the fit is so bad that its gradient is known worse than that after the step.
+        far = not here.gradient_round_off <= _WORSE * there.gradient_round_off
+        for _ in range(_MOST_CORRECTIONS):
+            with np.errstate(over="ignore", invalid="ignore"):
+                if far:
+                    gradient = objective.total * objective.at(w + step).gradient
+                else:
+                    gradient = objective.gradient_changes(w, step[None])[0]
+                    gradient += objective.total * here.gradient
+            if not np.isfinite(gradient).all():
+                break
+            change = hessian.solve(gradient)
+            moved, size = float(np.linalg.norm(change)), float(np.linalg.norm(step))
+            if not moved < last:
+                break
+            step, last = step - change, moved
+            if moved <= _EXACT * size:
+                break
+        if last <= _REACHED * np.linalg.norm(step):
+            return step
+    return np.full_like(w, np.nan)
+
+
+def rounding_left(objective: Objective, w: FloatArray) -> FloatArray:
+    """Step from a fit ``w`` to its minimizer, which rounding keeps it from, (p,)."""
+    here = objective.at(w)
+    try:
+        return -here.hessian.solve(here.gradient) * objective.total
+    except SingularMatrixError:
+        return np.zeros_like(w)
+
+
+def factor_rounding(objective: Objective, w: FloatArray, inverse: FloatArray) -> float:
+    """Estimate the relative error by rounding of the inverse Hessian (p, p) of an objective.
+
+    Cholesky's factor has that of the condition number, with the columns in units of their own: at
+    least the largest ``H_jj A_jj``, which one record that outweighs all others makes large.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        condition = float(np.max(objective.hessian_diagonal(w) * np.diag(inverse), initial=0.0))
+    error = _SAFETY * np.finfo(float).eps * len(w) * condition
+    return error if np.isfinite(error) else np.inf
 
 
 def error_left(size: FloatArray, last: FloatArray, rate: "FloatArray | float" = 0.0) -> FloatArray:

@@ -1,6 +1,7 @@
 """Training objectives in which one record has been changed, with one predictor per class."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -39,8 +40,9 @@ class MultinomialChange(Change):
         gradient[:, self._by_class] = r[:, :, None] * x[:, None, :]
         return gradient
 
-    def hessian(self) -> ChangedHessian:
-        """``H' = H - k C (x) x~ x~^T + k C' (x) x~' x~'^T`` of every candidate."""
+    @cached_property
+    def _terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """``A U``, (b, p, 2 K), D and ``I + D U^T A U``, (b, 2 K, 2 K) each."""
         factor = self.state.factor
         w, n_classes = factor.coefficients[self._by_class], len(self._by_class)
         b, p = len(self.y), factor.coefficients.size
@@ -56,8 +58,26 @@ class MultinomialChange(Change):
             own = slice(half * n_classes, (half + 1) * n_classes)
             curvature = factor.loss.curvature(x @ w.T)
             c[:, own, own] = (sign * self.weight)[:, None, None] * curvature
-        core = np.linalg.solve(np.eye(2 * n_classes) + c @ gram, c)
-        return ChangedHessian(factor.inverse_hessian, basis, core)
+        return basis, c, np.eye(2 * n_classes) + c @ gram
+
+    def hessian(self) -> ChangedHessian:
+        """``H' = H - k C (x) x~ x~^T + k C' (x) x~' x~'^T`` of every candidate."""
+        basis, c, system = self._terms
+        core = np.asarray(np.linalg.solve(system, c), dtype=np.float64)
+        return ChangedHessian(self.state.factor.inverse_hessian, basis, core)
+
+    def _left(self) -> tuple[FloatArray, FloatArray]:
+        """Return records times the root of their curvature, (b, p), and what is left, (b,)."""
+        factor, w = self.state.factor, self.state.factor.coefficients[self._by_class]
+        spans = np.zeros((len(self.y), factor.coefficients.size))
+        for x in (self.old, self.new):
+            p = factor.loss.inverse_link(x @ w.T)
+            size = np.sqrt(self.weight[:, None] * p * (1.0 - p))
+            own = size[:, :, None] * np.abs(x)[:, None, :]
+            spans[:, self._by_class] = np.maximum(spans[:, self._by_class], own)
+        system = self._terms[2]
+        least = np.abs(np.linalg.eigvals(system)).min(axis=1)
+        return spans, least / np.maximum(1.0, np.abs(system).max(axis=(1, 2)))
 
     def newton_steps(self, which: IntArray) -> FloatArray:
         """Leave all to minimisations one by one: (k, p) of NaN."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skleak.influence.jacobian import MultinomialFactor
-from skleak.influence.refit._candidates import TABLE_ELEMENTS, encoded
+from skleak.influence.refit._candidates import TABLE_ELEMENTS, centered_state, encoded
 from skleak.influence.refit._changes import TargetChange
 from skleak.influence.refit._chord import warn_of_unreached
 from skleak.influence.refit._multinomial_changes import MultinomialChange
@@ -28,6 +28,9 @@ def target_encodings(state: FitState, rows: IntArray, targets: FloatArray) -> Fl
     """
     if state.balanced is not None:
         raise ValueError("Under a reweighting, what another target does is not known in this form.")
+    centered, shift = state.once(centered_state)
+    if shift is not None:
+        return state.objective.moved(target_encodings(centered, rows, targets), -shift)
     several = isinstance(state.factor, MultinomialFactor)
     kind = MultinomialTargetChange if several else TargetChange
     targets = np.broadcast_to(targets, (len(rows), np.shape(targets)[-1]))

@@ -7,6 +7,7 @@ import numpy as np
 
 from skleak.influence.refit import ChangedHessian
 from skleak.influence.removal._neighbors import Neighbors
+from skleak.utils._linalg import each_or_nan
 from skleak.utils._typing import FloatArray, IntArray
 
 
@@ -35,6 +36,14 @@ class MultinomialNeighbors(Neighbors):
         a = self.x @ self.w[self._by_class].T
         return self.weight * self.rest.loss.curvature(a)
 
+    @property
+    def _spans(self) -> FloatArray:
+        """Records times the root of their curvature in each class, (b, p)."""
+        spans = np.empty((len(self.y), len(self.w)))
+        of_class = np.sqrt(np.abs(np.einsum("bkk->bk", self.curvature)))
+        spans[:, self._by_class] = of_class[:, :, None] * self.x[:, None, :]
+        return spans
+
     @cached_property
     def _system(self) -> FloatArray:
         """``I + s C U^T A U`` with ``U = I (x) x~``, of shape (b, K, K)."""
@@ -44,12 +53,15 @@ class MultinomialNeighbors(Neighbors):
     @cached_property
     def remaining(self) -> FloatArray:
         """Least eigenvalue of the Hessian with the change, relative to that of `rest`, (b,)."""
-        return np.asarray(np.linalg.eigvals(self._system).real.min(axis=1))
+        known = np.flatnonzero(np.isfinite(self._system).all(axis=(1, 2)))
+        least = np.full(len(self.y), np.nan)
+        least[known] = np.linalg.eigvals(self._system[known]).real.min(axis=1)
+        return least
 
     @cached_property
     def hessian(self) -> ChangedHessian:
         """Hessians with the changes, which are of rank K - 1."""
-        core = np.asarray(np.linalg.solve(self._system, self.curvature), dtype=np.float64)
+        core = each_or_nan(np.linalg.solve, self._system, self.curvature)
         return ChangedHessian(self.inverse, self.images, core)
 
     def own_gradients(self, which: IntArray, at: FloatArray) -> FloatArray:

@@ -6,14 +6,19 @@ from typing import Self
 
 import numpy as np
 
-from skleak.exceptions import AttackNotApplicableError
-from skleak.influence.refit import ChangedHessian, rounding_error
-from skleak.solvers import Objective, SingularHessianError, minimize
+from skleak.influence.refit import (
+    ChangedHessian,
+    factor_rounding,
+    refitted_step,
+    rounding_error,
+    rounding_left,
+)
+from skleak.solvers import Objective
 from skleak.utils._blocks import dense
 from skleak.utils._linalg import SingularMatrixError, augment
 from skleak.utils._typing import FloatArray, IntArray
 
-# What is left of a record's Hessian without it, below which there is no unique minimiser.
+# What is left of a record's Hessian without it, below which it is only rounding.
 SINGULAR = 1e-11
 
 
@@ -31,19 +36,10 @@ class Neighbors:
 
     @classmethod
     def without(cls, objective: Objective, w: FloatArray, rows: IntArray) -> Self:
-        """Remove records of one weight."""
+        """Remove records of one weight, which is not that of all."""
         some = objective.parts(rows)
-        weight = float(some.sample_weight[0])
-        if weight >= objective.total:
-            raise _no_minimizer(rows)
         x = augment(dense(some.X), objective.fit_intercept)
-        try:
-            found = cls._about(objective, w, rows, x, some.y, -weight)
-        except SingularMatrixError as error:
-            raise _no_minimizer(rows[:1]) from error
-        if np.any(found.remaining < SINGULAR):
-            raise _no_minimizer(rows[found.remaining < SINGULAR])
-        return found
+        return cls._about(objective, w, rows, x, some.y, -float(some.sample_weight[0]))
 
     @classmethod
     def with_more(
@@ -65,7 +61,11 @@ class Neighbors:
         # The penalty is per unit of weight: with less of it, it weighs less beside the same losses.
         alpha = objective.alpha * (objective.total + weight) / objective.total
         rest = replace(objective, alpha=alpha)
-        return cls(rest, w, rows, x, y, weight, rest.at(w).hessian.inverse())
+        try:
+            inverse = rest.at(w).hessian.inverse()
+        except SingularMatrixError:  # every record is left to a refit
+            inverse = np.full((len(w), len(w)), np.nan)
+        return cls(rest, w, rows, x, y, weight, inverse)
 
     @cached_property
     def images(self) -> FloatArray:
@@ -94,18 +94,30 @@ class Neighbors:
 
     def rounding_error(self, steps: FloatArray) -> FloatArray:
         """Estimate the relative error of the first steps by rounding, (b,)."""
-        records = np.sqrt(np.abs(self.curvature))[:, None] * self.x
-        given = self.inverse, records, self.remaining, self._first_gradients
-        return rounding_error(*given, steps)
+        given = self.inverse, self._spans, self.remaining, self._first_gradients
+        error = rounding_error(*given, steps, self._factor_rounding)
+        return np.where(self.remaining > SINGULAR, error, np.inf)
+
+    @property
+    def _spans(self) -> FloatArray:
+        """Records times the root of their curvature, (b, p)."""
+        return np.asarray(np.sqrt(np.abs(self.curvature))[:, None] * self.x)
 
     @cached_property
     def _first_gradients(self) -> FloatArray:
         """Gradients at the minimiser, where on the records of the fit they sum to zero, (b, p)."""
+        return self._gradients_at(np.arange(len(self.y)), np.zeros((len(self.y), len(self.w))))
+
+    def _gradients_at(self, which: IntArray, steps: FloatArray) -> FloatArray:
+        """Gradients of what is removed or added, and of its part of the penalty, (k, p).
+
+        Each at the minimiser plus a step, but for the penalty, which is that of the minimiser.
+        """
         total = self.rest.total
         penalty = self.rest.penalty * (total / (total + self.weight))
-        everywhere = np.broadcast_to(self.w, (len(self.y), len(self.w)))
-        own = self.own_gradients(np.arange(len(self.y)), everywhere)
-        return np.asarray(self.weight * penalty * self.w + own)
+        return np.asarray(
+            self.weight * penalty * self.w + self.own_gradients(which, self.w + steps)
+        )
 
     def own_gradients(self, which: IntArray, at: FloatArray) -> FloatArray:
         """Gradients of the losses of some of the records, times their weight, (k, p)."""
@@ -121,13 +133,17 @@ class Neighbors:
 
     def gradient(self, which: IntArray, steps: FloatArray) -> FloatArray:
         """Unnormalised gradients of some at the minimiser plus their steps, of shape (k, p)."""
-        at = self.w + steps
         if self.rows is not None:
-            return self.rest.gradients(at, self.rows[which])
-        return self.rest.gradients(at) + self.own_gradients(which, at)
+            changes = self.rest.gradient_changes(self.w, steps, self.rows[which])
+            return changes + self._first_gradients[which]
+        changes = self.rest.gradient_changes(self.w, steps)
+        return np.asarray(changes + self._gradients_at(which, steps))
 
     def refit(self, which: IntArray) -> FloatArray:
-        """Minimise some of the objectives anew, and return how far the minimisers move, (k, p)."""
+        """Minimise some of the objectives anew, and return how far the minimisers move, (k, p).
+
+        NaN where none is reached.
+        """
         return np.stack([self._refit_one(k) for k in which.tolist()])
 
     def _refit_one(self, k: int) -> FloatArray:
@@ -138,28 +154,18 @@ class Neighbors:
             own = own.without(int(self.rows[k]))
         else:
             own = own.with_more(self.x[k, : own.X.shape[1]], self.y[k], self.weight)
-        try:
-            # What is added and does not settle may be too far to go on from here.
-            minimum = minimize(own, start=None if self.rows is None else self.w)
-        except SingularHessianError as error:
-            raise _no_minimizer(self.rows, k) from error
-        if not minimum.converged:
-            raise _no_minimizer(self.rows, k)
-        return minimum.coefficients - self.w
+        return refitted_step(own, self.w) - self._rounding_left
 
+    @cached_property
+    def _rounding_left(self) -> FloatArray:
+        """Step from the fit to its minimizer, (p,)."""
+        total = self.rest.total
+        fit = replace(self.rest, alpha=self.rest.alpha * total / (total + self.weight))
+        return rounding_left(fit, self.w)
 
-def _no_minimizer(
-    rows: IntArray | None, k: "int | slice" = slice(None)
-) -> AttackNotApplicableError:
-    if rows is None:
-        return AttackNotApplicableError(
-            "With some record more the training objective has no unique minimiser that could be "
-            "reached. Pass an estimator with a larger `alpha`."
-        )
-    rows = np.atleast_1d(rows[k])
-    some = ", ".join(map(str, rows[:5].tolist())) + (", ..." if len(rows) > 5 else "")
-    return AttackNotApplicableError(
-        f"Without some record ({len(rows)} of them: {some}) the training objective has no unique "
-        "minimiser: what would have been released then is not defined. Pass an estimator with a "
-        "larger `alpha`, or leave these records out of `records`."
-    )
+    @cached_property
+    def _factor_rounding(self) -> float:
+        """Relative error of the inverse Hessian by rounding."""
+        if not self.rest.n_records:  # they are elsewhere
+            return 0.0
+        return factor_rounding(self.rest, self.w, self.inverse)

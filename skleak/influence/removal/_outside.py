@@ -16,7 +16,7 @@ import numpy as np
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.jacobian import Columns
 from skleak.influence.noise import measuring_state
-from skleak.influence.refit import TableMaxima
+from skleak.influence.refit import TableMaxima, factor_rounding
 from skleak.influence.removal._neighbors import SINGULAR, Neighbors
 from skleak.influence.state import FitState, lone_classes
 from skleak.solvers import MultinomialObjective, Objective
@@ -41,9 +41,11 @@ def removal_bounds(state: FitState) -> Any:
         )
     sums = objective.at(state.factor.coefficients).sums.curvature
     longest = TableMaxima.of(state, None, Columns()).leverage
+    rounding = factor_rounding(objective, state.factor.coefficients, state.factor.inverse_hessian)
     none = np.zeros(0)
     given = objective.loss, objective.alpha, objective.fit_intercept, none, none
-    rest = _Rest(np.zeros((0, objective.X.shape[1])), none, *given, weight=objective.total)
+    empty = np.zeros((0, objective.X.shape[1]))
+    rest = _Rest(empty, none, *given, weight=objective.total, rounding=rounding)
     records = objective.X, objective.y, objective.sample_weight
     blocks = Blocks.of(*records, width=4 * objective.n_parameters)
     alone = state.once(lone_classes)
@@ -55,6 +57,7 @@ class _Rest(Objective):
     """An objective without its records, of which the sum of the weights is left."""
 
     weight: float = field(kw_only=True)
+    rounding: float = field(kw_only=True)  # relative error of its inverse Hessian
 
     @property
     def total(self) -> float:
@@ -85,11 +88,13 @@ def _distances(
         except SingularMatrixError:
             continue
         # The penalty is per unit of weight: with less of it, it weighs less.
+        found[some] = _farthest(state, rest, x[some], y[some], weight, sums.mean)
         less, w = replace(rest, alpha=rest.alpha * left / rest.total), state.factor.coefficients
         removal = Neighbors(less, w, None, x[some], y[some], -weight, inverse)
         some = some[removal.remaining >= SINGULAR]
         removal = Neighbors(less, w, None, x[some], y[some], -weight, inverse)
-        found[some] = _bounded(state, removal, longest * rest.total / left)
+        near = _bounded(state, removal, longest * rest.total / left)
+        found[some] = np.minimum(found[some], near)
     found[np.isin(y, alone) & (s > 0.0)] = np.inf  # a release tells its label
     return found
 
@@ -98,14 +103,48 @@ def _bounded(state: FitState, removal: Neighbors, longest: float) -> FloatArray:
     """Upper bounds for some records of one weight, (b,); ``longest`` bounds all leverages."""
     steps = removal.first_steps()
     lengths = np.linalg.norm(state.noise.whitened(steps), axis=1)
+    rest: Any = removal.rest
+    error = np.maximum(removal.rounding_error(steps), rest.rounding)
+    # An estimate with a margin: up to a half, it is added.
+    lengths = lengths / (1.0 - np.where(error > _ROUNDING, np.minimum(error, 0.5), 0.0))
+    lengths = np.where(error > 0.5, np.inf, lengths)
     if removal.rest.loss.quadratic:
-        return np.where(removal.rounding_error(steps) > _ROUNDING, np.inf, lengths)
+        return lengths
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         energy = np.sqrt(removal.energy(steps)) * (1.0 + _ROUNDING)
         rho = np.sqrt(longest / removal.remaining) * (1.0 + _ROUNDING)
         t = rho * energy
         inner = rho * 0.5 * t * np.exp(2.0 * t) * energy
-        rest = np.where(inner < 1.0, -np.log1p(-np.minimum(inner, 1.0)) / rho, np.inf)
+        more = np.where(inner < 1.0, -np.log1p(-np.minimum(inner, 1.0)) / rho, np.inf)
         white = state.noise.whitened(state.noise.whitened(removal.inverse).T)
-        rest *= np.sqrt(np.linalg.norm(white, 2) / removal.remaining)
-        return np.nan_to_num(lengths + np.where(t == 0.0, 0.0, rest), nan=np.inf, posinf=np.inf)
+        more *= np.sqrt(np.linalg.norm(white, 2) / removal.remaining)
+        return np.nan_to_num(lengths + np.where(t == 0.0, 0.0, more), nan=np.inf, posinf=np.inf)
+
+
+def _farthest(
+    state: FitState,
+    rest: _Rest,
+    x: FloatArray,
+    y: FloatArray,
+    weight: float,
+    mean: FloatArray | None,
+) -> FloatArray:
+    """Bounds by strong convexity in the coefficients, whatever rounding leaves of a Hessian, (b,).
+
+    Infinite without a penalty, and with an intercept for losses that are not squared: where their
+    intercepts would be without a record is not known here. ``mean`` (d,) is that of the columns.
+    """
+    w, left = state.factor.coefficients, rest.total - weight
+    strength, penalty = rest.alpha * left, rest.alpha * weight * state.factor.weights
+    if not strength > 0.0 or (rest.fit_intercept and not rest.loss.quadratic):
+        return np.full(len(y), np.inf)
+    pull = weight * rest.loss.residual(x @ w, y)
+    widest = np.linalg.norm(state.noise.whitened(np.eye(len(w))), 2)
+    if mean is None:
+        return np.asarray(widest * np.linalg.norm(pull[:, None] * x + penalty, axis=1) / strength)
+    x = x[:, :-1]
+    others = (rest.total * mean - weight * x) / left
+    gradient = pull[:, None] * (x - others) + penalty
+    delta = np.linalg.norm(gradient, axis=1) / strength
+    intercept = np.abs(pull) / left + np.linalg.norm(others, axis=1) * delta
+    return np.asarray(widest * np.hypot(delta, intercept))

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.refit import TABLE_ELEMENTS, candidate_encodings, target_encodings
+from skleak.influence.removal._farthest import farthest_without
 from skleak.influence.removal._removals import removal_steps
 from skleak.influence.state import FitState, RecordBatch, alone_in_class, partial_state
 from skleak.solvers import MultinomialObjective
@@ -18,9 +18,9 @@ _ELEMENTS = 1 << 25
 def removal_distances(state: FitState) -> FloatArray:
     """Distance of the fits with and without each training record, over the noise at scale 1.
 
-    For noise of a fixed covariance and no reweighting. Infinite for a record without which there
-    is no minimiser, or which a class that was read off the labels needs, and zero for one of weight
-    zero.
+    For noise of a fixed covariance and no reweighting: right to 1e-5 of it, or, for a minimizer
+    that is not reached, a proven upper bound. Infinite for a record without which there is no
+    minimizer, or which a class that was read off the labels needs, and zero for one of weight zero.
 
     Returns (n,).
     """
@@ -33,6 +33,8 @@ def distances_without(state: FitState, rows: IntArray) -> FloatArray:
     for some in _blocks(state, len(rows), 1):
         distances[some] = _lengths(state, _steps(state, rows[some]))
     distances[alone_in_class(state, rows)] = np.inf
+    for k in np.flatnonzero(np.isnan(distances)).tolist():
+        distances[k] = farthest_without(state, int(rows[k]))
     return distances
 
 
@@ -67,7 +69,8 @@ def secret_distances(
             X, y = here.objective.X[some], here.objective.y[some]
             encodings = candidate_encodings(here, X, y, columns, values, rows=some)
         without = state.factor.coefficients + _steps(state, rows[some])
-        gaps = _lengths(state, encodings - without[:, None])
+        # Where one of the two minimizers is not reached, nothing bounds the distance.
+        gaps = np.nan_to_num(_lengths(state, encodings - without[:, None]), nan=np.inf)
         largest[some] = np.maximum(largest[some], gaps.max(axis=1))
     return largest
 
@@ -91,17 +94,12 @@ def _blocks(state: FitState, n: int, n_values: int) -> list[IntArray]:
 
 
 def _steps(state: FitState, rows: IntArray) -> FloatArray:
-    """Find steps of the minimiser without each record, (b, p); infinite where it has none."""
-    try:
-        return removal_steps(state.objective, state.factor.coefficients, rows)
-    except AttackNotApplicableError:
-        if len(rows) == 1:
-            return np.full((1, len(state.factor.coefficients)), np.inf)
-    return np.vstack([_steps(state, half) for half in np.array_split(rows, 2)])
+    """Find steps of the minimiser without each record, (b, p); NaN where none is reached."""
+    return removal_steps(state.objective, state.factor.coefficients, rows)
 
 
 def _lengths(state: FitState, steps: FloatArray) -> FloatArray:
-    """Lengths of steps of shape (..., p) over the noise at scale 1, of shape (...)."""
+    """Lengths of steps (..., p) over the noise at scale 1, of shape (...); NaN where unknown."""
     known = np.all(np.isfinite(steps), axis=-1)
     lengths = np.linalg.norm(state.noise.whitened(np.where(known[..., None], steps, 0.0)), axis=-1)
-    return np.where(known, lengths, np.inf)
+    return np.where(known, lengths, np.nan)

@@ -24,24 +24,29 @@ from skleak.utils._blocks import dense
 from skleak.utils._linalg import augment
 from skleak.utils._typing import Data, FloatArray, IntArray
 
-# Error, relative to how far a record moves the minimiser, at which it is settled, and the distance,
-# relative to the parameters, that is only rounding.
+# Error, relative to how far a record moves the minimiser, at which it is settled.
 _TOLERANCE = 1e-6
 # The same where it is estimated from the last moves, and not proven.
 _ESTIMATED = 1e-7
-_ROUND_OFF = 1e-14
 
 
 def removal_steps(objective: Objective, w: FloatArray, rows: IntArray) -> FloatArray:
     """Compute the steps of the minimiser when each of many records is removed.
 
     Shapes: ``w`` (p,); ``rows`` (b,); returns (b, p): minimiser without the record minus ``w``;
-    zero for a record of weight zero.
+    zero for a record of weight zero, and NaN for one without which no minimiser is reached.
     """
+    shift = objective.far_means()
+    if shift is not None:
+        steps = removal_steps(objective.shifted(shift), objective.moved(w, shift), rows)
+        return objective.moved(steps, -shift)
     weights = objective.parts(rows).sample_weight
     steps = np.zeros((len(rows), len(w)))
     for weight in np.unique(weights[weights > 0.0]):
         members = np.flatnonzero(weights == weight)
+        if weight >= objective.total:
+            steps[members] = np.nan
+            continue
         steps[members] = _steps_without(_kind(objective).without(objective, w, rows[members]))
     return steps
 
@@ -52,17 +57,19 @@ def addition_steps(
     """Compute the steps of the minimiser when each of many records is added.
 
     Shapes: ``w`` (p,); ``X`` (b, d); ``y``, ``sample_weight`` (b,); returns (b, p): minimiser with
-    the record minus ``w``; zero for a record of weight zero.
+    the record minus ``w``; zero for a record of weight zero, and NaN where none is reached.
     """
-    x = augment(dense(X), objective.fit_intercept)
+    shift, X = objective.far_means(), dense(X)
+    if shift is not None:
+        there = objective.shifted(shift), objective.moved(w, shift)
+        return objective.moved(addition_steps(*there, X - shift, y, sample_weight), -shift)
+    x = augment(X, objective.fit_intercept)
     steps = np.zeros((len(y), len(w)))
     for weight in np.unique(sample_weight[sample_weight > 0.0]):
         some = np.flatnonzero(sample_weight == weight)
         addition = _kind(objective).with_more(objective, w, x[some], y[some], float(weight))
-        found = addition.first_steps()
-        if not objective.loss.quadratic:
-            _settle(addition, found, np.linalg.norm(found, axis=1))
-        steps[some] = found
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            steps[some] = _found(addition, addition.first_steps(), _TOLERANCE)
     return steps
 
 
@@ -72,36 +79,30 @@ def _kind(objective: Objective) -> type[Neighbors]:
 
 def _steps_without(removal: Neighbors) -> FloatArray:
     """Return steps without records of one weight, of shape (b, p)."""
-    steps = removal.first_steps()
-    if removal.rest.loss.quadratic:
-        solver = ChordSolver(removal.hessian, removal.gradient, removal.refit)
-        solver.settle_rounded(steps, removal.rounding_error(steps), _ESTIMATED)
-        return steps
-    if isinstance(removal, MultinomialNeighbors):
-        _settle(removal, steps, np.linalg.norm(steps, axis=1), tolerance=_ESTIMATED)
-        return steps
     # A step that overflows is not settled, and its record is left to a refit.
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        steps = removal.first_steps()
+        if removal.rest.loss.quadratic or isinstance(removal, MultinomialNeighbors):
+            return _found(removal, steps, _ESTIMATED)
         error, factor = np.linalg.norm(steps, axis=1), contraction(removal, steps)
         if tensor_pays(removal.rest, len(steps)):
             correction = second_order_change(removal, steps)
             error = error_bound(removal, steps, correction, factor)
-            steps -= correction
-    _settle(removal, steps, error, factor)
-    return steps
+            steps = steps - correction
+        return _found(removal, steps, _TOLERANCE, error, factor)
 
 
-def _settle(
+def _found(
     neighbors: Neighbors,
     steps: FloatArray,
-    error: FloatArray,
+    tolerance: float,
+    error: FloatArray | None = None,
     factor: FloatArray | None = None,
-    tolerance: float | None = None,
-) -> None:
-    """Improve steps of known error in place until they are found."""
-    floor = _ROUND_OFF * max(1.0, float(np.linalg.norm(neighbors.w)))
-    tolerance = _TOLERANCE if tolerance is None else tolerance
-    limit = tolerance * np.linalg.norm(steps, axis=1) + floor
+) -> FloatArray:
+    """Return steps (b, p) of known error, (b,), improved until they are found."""
+    if error is None and not neighbors.rest.loss.quadratic:
+        error = np.linalg.norm(steps, axis=1)
     solver = ChordSolver(neighbors.hessian, neighbors.gradient, neighbors.refit)
-    with np.errstate(over="ignore", invalid="ignore"):
-        solver.settle(steps, error, limit, factor)
+    rounding = neighbors.rounding_error(steps)
+    solver.settle_rounded(steps, rounding, tolerance, error, factor)
+    return steps

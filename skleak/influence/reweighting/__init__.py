@@ -10,7 +10,7 @@ from skleak.influence.reweighting._total import (
     total_jacobian,
     total_joint_norm,
 )
-from skleak.influence.reweighting._total_derivative import fitted_derivative
+from skleak.influence.reweighting._total_derivative import fitted_derivative, reaches_fixed_point
 
 __all__ = [
     "ClosedSystem",
@@ -22,6 +22,7 @@ __all__ = [
     "fitted_derivative",
     "follow_bound",
     "newton_direction",
+    "reaches_fixed_point",
     "relative_spread",
     "total_feature_norms",
     "total_jacobian",

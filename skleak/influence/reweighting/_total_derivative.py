@@ -8,11 +8,12 @@ from typing import Literal
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skleak.influence.jacobian import record_norms
+from skleak.influence.jacobian import FitFactor, record_norms
 from skleak.influence.reweighting._record_sums import losses_under
 from skleak.influence.reweighting._total_gradient import Balance
 from skleak.influence.reweighting._total_system import Adjoint, AdjointSystem
-from skleak.influence.state import FitState
+from skleak.influence.state import FitState, WeightRule
+from skleak.solvers import Objective
 from skleak.utils._blocks import Blocks
 from skleak.utils._typing import FloatArray
 from skleak.utils._warnings import outer_stacklevel
@@ -44,8 +45,10 @@ class TotalDerivative:
 
     @property
     def unbounded(self) -> bool:
-        """True if the weights have no derivative, so that no finite number bounds the leakage."""
-        return self.adjoint is None and not max(self.deviation, self.residual) < np.inf
+        """True if no derivative of the weights was found: no finite number bounds the leakage."""
+        if self.adjoint is None:
+            return not max(self.deviation, self.residual) < np.inf
+        return not self.residual <= _LARGEST_RESIDUAL
 
     def jacobians(self, X: FloatArray, y: FloatArray, factors: FloatArray) -> FloatArray:
         """Total Jacobians of a dense block of records of such weights, of shape (b, p, d + 1)."""
@@ -136,6 +139,7 @@ def total_derivative(
     if state.balanced is None:
         return TotalDerivative(None, None, 0.0, 0.0, 0.0, state.converged)
     _check_size(state)
+    solved = state.converged or not state.at_fixed_point
     rule = state.balanced
     losses, level = losses_under(rule, state.factor, objective, objective.reweights)
     spread = losses.spread
@@ -143,7 +147,7 @@ def total_derivative(
         # Nothing that is balanced leaks, or all weight went to records that cannot leak it. Where
         # something leaks all the same, the smallest change of a record changes all weights.
         deviation = np.inf if _any_leaks(state) else 0.0
-        return TotalDerivative(None, None, spread, deviation, 0.0, state.converged)
+        return TotalDerivative(None, None, spread, deviation, 0.0, solved)
     deviation = losses.deviation
     balance = Balance.of(state.factor, rule, level)
     system = AdjointSystem(objective, balance, state.verbose)
@@ -151,7 +155,37 @@ def total_derivative(
         solver = "dense" if system.packing.n_parameters <= _LARGEST_DENSE else "krylov"
     adjoint = system.solve_dense() if solver == "dense" else system.solve_krylov()
     residual = system.residual(adjoint)
-    return TotalDerivative(balance, adjoint, spread, deviation, residual, state.converged)
+    return TotalDerivative(balance, adjoint, spread, deviation, residual, solved)
+
+
+def reaches_fixed_point(
+    rule: WeightRule, factor: FitFactor, objective: Objective, spread: float
+) -> bool:
+    """Return True if the weights of a fit are close enough to those that it asks for.
+
+    Else nothing is known of what it leaks: the weights are whatever the search had come to.
+
+    Parameters
+    ----------
+    rule : WeightRule
+        What is balanced.
+    factor : FitFactor
+        The fit.
+    objective : Objective
+        Its records, with their weights.
+    spread : float
+        Relative standard deviation of what is balanced.
+
+    Returns
+    -------
+    bool
+    """
+    smallest, _ = objective.weight_range
+    if smallest > 0.0 and spread * np.sqrt(objective.total / smallest) <= _LARGEST_DEVIATION:
+        return True
+    losses, _ = losses_under(rule, factor, objective, objective.reweights)
+    # Where nothing that is balanced leaks, there are no weights to be found.
+    return losses.mean == 0.0 or bool(losses.deviation <= _LARGEST_DEVIATION)
 
 
 def fitted_derivative(state: FitState) -> TotalDerivative:

@@ -33,9 +33,16 @@ class _Partial:
         """Smallest and largest sample weight of all records."""
         return self.whole.weight_range
 
-    def gradients(self, at: FloatArray, without: IntArray | None = None) -> FloatArray:
-        """Unnormalised gradients of all records; ``without`` are positions among these."""
-        return self.whole.gradients(at, None if without is None else self.positions[without])
+    def gradient_changes(
+        self, w: FloatArray, steps: FloatArray, without: IntArray | None = None
+    ) -> FloatArray:
+        """Change the gradient of all records; ``without`` are positions among these."""
+        rows = None if without is None else self.positions[without]
+        return self.whole.gradient_changes(w, steps, rows)
+
+    def far_means(self) -> None:
+        """Leave the columns as they are: the records are elsewhere."""
+        return
 
     def with_record(self, row: int, x: FloatArray, y: float | None = None) -> Any:
         """Return the objective of all records with other entries in one of these."""

@@ -39,12 +39,14 @@ class FitState:
     balanced: WeightRule | None = None  # what the reweighting balances and how, if there is one
     balanced_level: float = np.nan  # the leakage to which it is balanced, at unit noise
     feature_names: Array | None = None  # column names, where the training data had them
-    converged: bool = True  # whether the minimiser is one
+    # whether the minimiser is one and, under a reweighting, that of its fixed point
+    converged: bool = True
     verbose: bool = False  # whether to show the progress of what takes long
     # shape of the noise; another one only without a reweighting and for one predictor
     noise: NoiseShape = ISOTROPIC
     row_labels: pd.Index | None = None  # labels of the records, where the training data had them
     reads_classes: bool = False  # whether the classes are the labels that occur, and none declared
+    at_fixed_point: bool = True  # False where only a reweighting did not converge
     _found: dict[Callable[..., Any], Any] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -54,6 +56,20 @@ class FitState:
         other = replace(self, noise_scale=noise_scale)
         object.__setattr__(other, "_found", self._found)
         return other
+
+    @property
+    def failure(self) -> str:
+        """What did not converge, as the start of a message."""
+        if self.at_fixed_point:
+            return "The fit did not converge"
+        return "The reweighting did not reach its fixed point"
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        if self.at_fixed_point:
+            return "Raise `max_iter` or `alpha`, or scale the columns."
+        return "Raise `alpha` or the reweighting's `max_iter`, or lower its `tol`."
 
     def once(self, find: Callable[["FitState"], Found]) -> Found:
         """Return what a function finds of this fit, which is called once at all noise scales.

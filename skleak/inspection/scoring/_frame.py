@@ -8,7 +8,13 @@ from typing import Any, Literal
 import numpy.typing as npt
 import pandas as pd
 
-from skleak.inspection.scoring._measures import checked, group_labels, groups_of, of_audit
+from skleak.inspection.scoring._measures import (
+    checked,
+    group_labels,
+    groups_of,
+    labels_of,
+    of_audit,
+)
 from skleak.inspection.scoring._scorer import training_losses
 from skleak.metrics import mean_interval
 from skleak.utils._arguments import check_level
@@ -24,7 +30,8 @@ class LeakageFrame:
     measures : mapping from str to array-like of shape (n,)
         Leakage of every record, by name; no value is missing or infinite.
     groups : array-like of shape (n,), Series or mapping from str to array-like
-        Label of the group of each record; several columns make a group of each combination.
+        Label of the group of each record, in their order; of Series by the labels of measures that
+        are Series as well. Several columns make a group of each combination.
     bounded : tuple of str, default=()
         Measures that lie in [0, 1], such as ``gain``.
     confidence_level : float, default=0.95
@@ -86,7 +93,7 @@ class LeakageFrame:
         self._values = checked(measures)
         self._bounded = bounded
         n = len(next(iter(self._values.values())))
-        self._groups = group_labels(groups, n)
+        self._groups = group_labels(groups, n, labels_of(measures))
         self.by_group = self._means(self.confidence_level)
         overall = self._means(self.confidence_level, _everybody(n))
         self.overall = overall.iloc[0].rename("overall")
@@ -107,7 +114,8 @@ class LeakageFrame:
         estimator : estimator or Pipeline
             Fitted; ends in a private linear estimator, which still has its training data.
         groups : array-like of shape (n,), Series or mapping from str to array-like
-            Label of each training record's group, in their order.
+            Label of each training record's group, in their order, or a Series by the labels of
+            the DataFrame that the model itself was fitted on.
         columns : str, int, list of them or None, default=None
             Raw columns that are unknown together, as `make_leakage_scorer` takes them.
         confidence_level : float, default=0.95
@@ -123,10 +131,11 @@ class LeakageFrame:
         ValueError
             For groups of another length, and models without noise, whose loss is infinite.
         """
-        loss, trained = training_losses(estimator, columns)
-        labels = group_labels(groups, len(loss))
+        loss, trained, index = training_losses(estimator, columns)
+        labels = group_labels(groups, len(loss), index)
         measures = {"fisher_information_loss": loss[trained]}
-        return cls(measures, labels[trained], confidence_level=confidence_level)
+        labels = labels[trained].reset_index(drop=True)
+        return cls(measures, labels, confidence_level=confidence_level)
 
     @classmethod
     def from_report(
@@ -144,9 +153,10 @@ class LeakageFrame:
         report : LeakageReport or AuditReport
             With the records.
         groups : array-like, Series or None, default=None
-            Label of the group of each record of the report, in their order; a Series is looked up
-            by the labels of the records. None takes the groups that a leakage report was made
-            with.
+            Label of the group of each training record, in their order (of a report about some
+            records of a labeled table in theirs); a Series by the labels of the records, which the
+            report must have from the index of their table. Any other Series is refused. None takes
+            the groups that a leakage report was made with.
         noise_scale : float, default=None
             Of an audit; by default the one in the middle.
         confidence_level : float, default=0.95
@@ -169,9 +179,11 @@ class LeakageFrame:
         if hasattr(report, "kind"):
             table = of_audit(report, noise_scale)
         else:
-            table = report.records[report.records["sample_weight"] > 0.0]
-            table = table.rename_axis("label").reset_index()
-        labels = groups_of(table, groups)
+            table = report.records.rename_axis("label").reset_index()
+        labels = groups_of(report, table, groups)
+        if "sample_weight" in table:
+            trained = table["sample_weight"].to_numpy() > 0.0
+            table, labels = table[trained], labels[trained].reset_index(drop=True)
         names = ("fisher_information_loss", "gain", "bound_advantage", "attack_advantage")
         known = {
             name: table[name].to_numpy(dtype=float)

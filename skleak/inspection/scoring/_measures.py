@@ -15,8 +15,8 @@ from skleak.rendering.results import (
     own_advantages,
 )
 from skleak.utils._arguments import check_numbers
-from skleak.utils._records import label_array
-from skleak.utils._typing import FloatArray
+from skleak.utils._records import checked_labels, named, row_labels
+from skleak.utils._typing import FloatArray, IntArray
 
 # Advantages that may lie a rounding outside of [0, 1].
 _ROUNDING = 1e-9
@@ -48,27 +48,32 @@ def checked(measures: Mapping[str, npt.ArrayLike]) -> dict[str, FloatArray]:
     return values
 
 
-def group_labels(groups: Any, n: int) -> "pd.Series":
-    """Label of each record's group, (n,); of several columns a label of each combination."""
+def labels_of(measures: Mapping[str, npt.ArrayLike]) -> pd.Index | None:
+    """Return the labels of the records that measures are of; None where they have none."""
+    found = [index for index in map(row_labels, measures.values()) if index is not None]
+    if any(not index.equals(found[0]) for index in found):
+        raise ValueError(
+            "`measures` hold Series of different indexes: which record is meant is not clear. Pass "
+            "arrays in one order."
+        )
+    return found[0] if found else None
+
+
+def group_labels(
+    groups: Any, n: int, index: pd.Index | None = None, rows: IntArray | None = None
+) -> "pd.Series":
+    """Label of each record's group, (n,), by position or by the labels of the records.
+
+    Of several columns a label of each combination; with ``rows`` of the records at these.
+    """
     if isinstance(groups, Mapping | pd.DataFrame):
-        table = pd.DataFrame({str(name): group_labels(groups[name], n) for name in groups})
+        parts = {str(name): group_labels(groups[name], n, index, rows) for name in groups}
+        table = pd.DataFrame(parts)
         name = "\n".join(map(str, table.columns))
         labels = pd.Series(list(zip(*(table[one] for one in table), strict=True)), name=name)
-        missing = table.isna().any(axis=1)
-    else:
-        name = str(getattr(groups, "name", None) or "group")
-        labels = pd.Series(label_array(groups), name=name)
-        missing = labels.isna()
-    if len(labels) != n:
-        raise ValueError(
-            f"`groups` must hold one label per record, shape ({n},); got {len(labels)}."
-        )
-    if missing.any():
-        raise ValueError(
-            f"`groups` has {int(missing.sum())} missing labels. Give those records a label of "
-            "their own, for instance 'unknown'."
-        )
-    return labels
+        return labels
+    name = str(getattr(groups, "name", None) or "group")
+    return pd.Series(checked_labels(groups, n, named(index), rows), name=name)
 
 
 def of_audit(report: Any, noise_scale: float | None) -> pd.DataFrame:
@@ -85,7 +90,8 @@ def of_audit(report: Any, noise_scale: float | None) -> pd.DataFrame:
     near = np.where(
         (bound > -_ROUNDING) & (bound < 1.0 + _ROUNDING), np.clip(bound, 0.0, 1.0), bound
     )
-    table = pd.DataFrame({"label": at["label"].to_numpy(), "bound_advantage": near})
+    table = pd.DataFrame({"record": at["record"].to_numpy(), "label": at["label"].to_numpy()})
+    table["bound_advantage"] = near
     attack = best_rows(report).loc[noise, "attack"]
     start = "success_" if counts_success(report) else "mse_"
     if f"{start}{attack}" in at:
@@ -98,8 +104,8 @@ def of_audit(report: Any, noise_scale: float | None) -> pd.DataFrame:
     return table
 
 
-def groups_of(table: pd.DataFrame, groups: Any) -> Any:
-    """Return the groups of the records of a report, by their labels where those are known, (n,)."""
+def groups_of(report: Any, table: pd.DataFrame, groups: Any) -> Any:
+    """Return the groups of the records of a report, (n,): by their labels, or their positions."""
     if groups is None:
         if "group" not in table:
             raise ValueError(
@@ -107,17 +113,12 @@ def groups_of(table: pd.DataFrame, groups: Any) -> Any:
                 "Series by the labels of the records."
             )
         return table["group"]
-    if not isinstance(groups, pd.Series):
-        return groups
-    if not groups.index.is_unique:
-        raise ValueError(
-            "`groups` is a Series whose index holds a label more than once: whose group is meant "
-            "is not clear. Pass an array in the order of the records."
-        )
-    absent = ~table["label"].isin(groups.index)
-    if absent.any():
-        raise ValueError(
-            f"`groups` has no label for {int(absent.sum())} of {len(table)} records. Its index "
-            "must hold the labels of the records; pass an array in their order otherwise."
-        )
-    return groups.loc[table["label"]].set_axis(range(len(table)))
+    labels = pd.Index(table["label"])
+    if hasattr(report, "kind"):
+        n, rows = int(report.settings["n_records"]), table["record"].to_numpy(dtype=np.intp)
+        own = named(labels) is not None and bool(np.any(labels.to_numpy() != rows))
+    else:
+        n, own = int(report.dataset["n_rows"]), report.dataset["labels"] == "index"
+        # Some rows that are called by an index of their own stand nobody knows where.
+        n, rows = (len(table), np.arange(len(table))) if own else (n, labels.to_numpy(np.intp))
+    return group_labels(groups, n, labels if own else None, rows)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
@@ -129,21 +130,26 @@ class LeakageScorer(BaseEstimator):
 
     def __call__(self, estimator: Any, X: Any = None, y: Any = None, **_: Any) -> float:
         """Return the score of a fitted estimator; the records that are passed do not count."""
-        loss, trained = training_losses(estimator, self.columns)
+        loss, trained, _labels = training_losses(estimator, self.columns)
         statistic = self.statistic
         made = _STATISTICS[statistic] if isinstance(statistic, str) else statistic
         return -float(made(loss[trained]))
 
 
-def training_losses(estimator: Any, columns: Any = None) -> tuple[FloatArray, BoolArray]:
-    """Return the loss of each training record of a fit, and which count in it, both (n,)."""
+def training_losses(
+    estimator: Any, columns: Any = None
+) -> tuple[FloatArray, BoolArray, pd.Index | None]:
+    """Return the loss of each training record of a fit, which count in it, and their labels, (n,).
+
+    Labels are those of the table that the model itself received, if any.
+    """
     steps, model = _split(estimator)
     state = model._confidential_state()
     features = None
     if columns is not None:
         features = _moved(estimator, steps, state.n_features, columns).tolist()
     loss: FloatArray = np.asarray(model.fisher_information_loss(features=features))
-    return loss, state.objective.sample_weight > 0.0
+    return loss, state.objective.sample_weight > 0.0, state.row_labels
 
 
 def _split(estimator: Any) -> tuple[list[Any], Any]:

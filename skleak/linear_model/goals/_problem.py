@@ -40,8 +40,8 @@ class LinearModelProblem:
         """Make the problem of a fit; ValueError where it did not converge."""
         if not state.converged:
             raise ValueError(
-                "The fit did not converge, and a noise goal needs what the records leak at the "
-                "minimiser. Raise `max_iter` or `alpha`, or scale the columns."
+                f"{state.failure}, and a noise goal needs what the records leak at the minimiser. "
+                f"{state.remedy}"
             )
         return cls(state, promises)
 

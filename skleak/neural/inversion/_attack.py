@@ -21,6 +21,7 @@ from skleak.neural.inversion._steps import steps_of
 from skleak.utils._arguments import check_finite
 from skleak.utils._confidential import ConfidentialMixin, leaves_whole
 from skleak.utils._random import make_generator
+from skleak.utils._records import withholding
 from skleak.utils._sklearn_compat import (
     HasMethods,
     Interval,
@@ -141,6 +142,7 @@ class GradientInversion(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=False)
     @leaves_whole
+    @withholding
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the prior from records that the adversary knows.
 
@@ -207,6 +209,7 @@ class GradientInversion(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
         rng = make_generator(self.random_state)
         return np.stack([self._reconstruct(each, rng) for each in observations])
 
+    @withholding
     def score(self, observations: Any, truth: Any) -> float:
         """Negative mean squared error per entry, over records.
 

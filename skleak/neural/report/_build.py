@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skleak._released import TABLE
 from skleak.bounds import fisher_information_loss_mse
 from skleak.neural.guarantee import SGDGuarantee
 from skleak.neural.information import StepMechanism, Totals
@@ -21,6 +22,8 @@ _N_MOST_EXPOSED = 10
 # Secrets whose guesses are bounded: how they are called, and how many values they have.
 _SECRETS = {"two values": 2, "ten values": 10, "a hundred values": 100}
 MEMBERSHIP = "trained on or not"
+# What a guarantee is about, and what it takes for public.
+ABOUT = f"replacement of one row of {TABLE}, whose number of rows and class labels are public"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +49,8 @@ class Trained:
     losses : dict of str to ndarray of shape (n,)
         "fisher_information_loss", "diagonal_fisher_information_loss", and both with "_error": NaN
         for records that were not followed. Empty where nothing is known.
+    undeclared : tuple of str
+        What a guarantee takes for public and was not declared, in words.
     missing : str
         Why the Fisher information is not known; empty where it is.
     X, y : array of shape (n, ...), (n,)
@@ -59,6 +64,7 @@ class Trained:
     n_steps: int
     delta: float
     seeded: bool
+    undeclared: tuple[str, ...]
     private_target: bool
     totals: Totals | None
     losses: dict[str, FloatArray]
@@ -72,7 +78,7 @@ def build_report(trained: Trained) -> PrivateSGDReport:
     """Measure what a training leaks and guarantees, and say what it means."""
     records = _records(trained)
     guarantee, privacy, guesses = None, _no_privacy(trained), pd.DataFrame()
-    if trained.mechanism.noise_multiplier > 0.0:
+    if trained.mechanism.noise_multiplier > 0.0 and not trained.undeclared:
         guarantee = SGDGuarantee(
             trained.mechanism.effective_noise_multiplier,
             trained.mechanism.sampling_rate,
@@ -110,9 +116,11 @@ def _records(trained: Trained) -> pd.DataFrame:
 
 def _no_privacy(trained: Trained) -> dict[str, Any]:
     unknown = dict.fromkeys(("epsilon", "renyi", "noise_multiplier"), np.nan)
+    noiseless = () if trained.mechanism.noise_multiplier > 0.0 else ("no noise was added",)
     return {
         "holds": False,
-        "reasons": ("no noise was added",),
+        "reasons": (*trained.undeclared, *noiseless),
+        "about": ABOUT,
         "relation": "replace",
         "delta": trained.delta,
         "sampling": trained.mechanism.sampling,

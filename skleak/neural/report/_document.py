@@ -218,8 +218,7 @@ def _privacy(report: SGDFacts) -> list[Block]:
     blocks: list[Block] = []
     if privacy["holds"]:
         promised = (
-            "Holds when one row of the table that the model received is replaced by any other, for "
-            "attackers of any kind"
+            f"Holds for {privacy['about']}, for attackers of any kind"
             + ("" if report.dataset["arithmetic"] == "exact" else ", in real numbers")
             + ". It says nothing of a person with many rows."
         )

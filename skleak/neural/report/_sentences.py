@@ -16,8 +16,8 @@ def findings(report: SGDFacts, found: Sequence[Finding]) -> tuple[str, ...]:
     privacy = report.differential_privacy
     if privacy["holds"]:
         told.append(
-            f"Differential privacy holds where one record is replaced by another: "
-            f"({number(privacy['epsilon'])}, {privacy['delta']:g})-differential privacy, "
+            f"Differential privacy holds for {privacy['about']}: ("
+            f"{number(privacy['epsilon'])}, {privacy['delta']:g})-differential privacy, "
             + ("to the last bit." if _is_exact(report) else "in real numbers, not of last bits.")
         )
     else:

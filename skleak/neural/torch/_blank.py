@@ -113,10 +113,11 @@ class Blank:
             parameter.grad = None
         return module
 
-
     def changed(self) -> str:
         """Return the path of what others changed in it, and remember that; empty for nothing."""
-        now = {path: (value, holder) for path, value, holder in _reached(self._module, "module", {})}
+        now = {
+            path: (value, holder) for path, value, holder in _reached(self._module, "module", {})
+        }
         before = self._contents
         paths = [p for p in now if before.get(p) != _fingerprint(now[p][0])]
         paths += [p for p in before if p not in now]

@@ -1,6 +1,6 @@
 """Compute a leakage report of records outside memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ import pandas as pd
 from skleak.influence.jacobian import Columns
 from skleak.influence.leakage import LeakageModel, leakage_model
 from skleak.influence.noise import measuring_state
-from skleak.influence.removal import distances_without
+from skleak.influence.removal import distances_without, removal_bounds
 from skleak.influence.state import FitState, RecordBatch, partial_state
 from skleak.reports._facts import LossBins
 from skleak.reports._finish import (
@@ -22,6 +22,7 @@ from skleak.reports._finish import (
     finished,
     group_row,
     groups_frame,
+    label_facts,
 )
 from skleak.reports._leakage_report import LeakageReport
 from skleak.reports.blockwise._columns import blockwise_unknowns
@@ -36,8 +37,9 @@ from skleak.reports.guarantee._individual import (
 )
 from skleak.reports.guarantee._output_perturbation import Promises, output_perturbation_guarantee
 from skleak.reports.measures import GOAL, MOST_WORK, Separator
+from skleak.solvers import MultinomialObjective
 from skleak.utils._blocks import Blocks, positions_of, side_by_side
-from skleak.utils._typing import Array, IntArray
+from skleak.utils._typing import Array, FloatArray, IntArray
 from skleak.utils.blocks._dask import is_large
 from skleak.utils.summaries._rows import as_one_block, fetched
 
@@ -97,6 +99,21 @@ def build_blockwise_report(
     return found.report(estimator, None if rung_moves is None else dict(rung_moves))
 
 
+# Records that are fitted without, to find the one that shows most.
+_MOST_SOLVED = 16
+
+
+def _highest(bounds: FloatArray, position: IntArray) -> FloatArray:
+    """Return the largest bounds of a block with their positions, (b, 2), in order."""
+    order = np.argsort(-bounds, kind="stable")[: _MOST_SOLVED + 1]
+    return np.column_stack([bounds[order], position[order]])
+
+
+def _highest_of(one: FloatArray, other: FloatArray) -> FloatArray:
+    both = np.concatenate([one, other])
+    return both[np.lexsort([both[:, 1], -both[:, 0]])[: _MOST_SOLVED + 1]]
+
+
 @dataclass(frozen=True)
 class _Blockwise:
     """Records outside memory, and what is asked about them."""
@@ -130,6 +147,7 @@ class _Blockwise:
             individual_privacy=individual,
             unequal_weights=bool(weights.smallest[0] < weights.largest[0]),
             carriers=columns.counts,
+            **label_facts(self.index, int(self.batch.X.shape[0])),
         )
         report = LeakageReport(
             estimator=estimator,
@@ -142,7 +160,34 @@ class _Blockwise:
             losses=_bins(first.losses),
         )
         is_weighted = not (weights.smallest[0] == weights.largest[0] == 1.0)
-        return finished(self._model, report, is_weighted, (_summarized(totals, len(people)),))
+        more = (_summarized(totals, len(people)),)
+        return finished(self._model, report, is_weighted, more, self._shows_most())
+
+    def _shows_most(self) -> tuple[Hashable, float] | None:
+        """Return the record whose absence would show most, and how much; None if it is not proven.
+
+        Bounds on all distances tell for which records the exact ones are needed: those are the
+        largest of all where they reach the largest bound of the others.
+        """
+        if individual_obstacle(self.state, self.promises) or not self.trained:
+            return None
+        if isinstance(self.state.objective, MultinomialObjective):
+            return None
+        bounds = Blocks.of(removal_bounds(self.state), positions_of(self.batch.X), width=1)
+        highest: FloatArray = bounds.map_reduce(_highest, _highest_of)
+        few = highest[:_MOST_SOLVED, 1].astype(np.intp)
+        distances = distances_without(self.state, few)
+        place = int(np.argmax(distances))
+        others = highest[_MOST_SOLVED:, 0]
+        if len(others) and not distances[place] >= others[0]:
+            return None
+        label: Hashable = int(few[place])
+        if self.index is not None:
+            label = np.ravel(fetched(few[[place]], self.index)[0])[0]
+        scale = self.state.noise_scale
+        with np.errstate(over="ignore"):
+            mu = distances[place] / scale if scale > 0.0 else np.inf
+        return label, float(mu)
 
     def _privacy(self, position: IntArray) -> tuple[pd.DataFrame, dict[str, object]]:
         """Privacy of some records, (m,), which are fitted without each; those of the fit alone."""

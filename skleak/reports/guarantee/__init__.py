@@ -7,6 +7,7 @@ from skleak.reports.guarantee._output_perturbation import (
     guarantee_obstacles,
     output_perturbation_guarantee,
     release_sensitivity,
+    undeclared,
 )
 
 __all__ = [
@@ -17,4 +18,5 @@ __all__ = [
     "individual_privacy",
     "output_perturbation_guarantee",
     "release_sensitivity",
+    "undeclared",
 ]

@@ -200,24 +200,9 @@ def guarantee_obstacles(state: FitState, promises: Promises) -> list[str]:
         )
     if objective.alpha == 0.0:
         reasons.append("there is no penalty (`alpha=0`)")
-    if not promises.declares_classes:
-        reasons.append(
-            "the classes were read off the labels: a data set that differs in one label may have "
-            "others (pass the public list of them as `classes`)"
-        )
-    if "n_samples" not in promises.public:
-        reasons.append(
-            "the number of records is not said to be public, and the noise needed reveals it "
-            "(`public=('n_samples',)` says so)"
-        )
     smallest, largest = objective.weight_range
     # That weights are equal is a function of them: a guarantee must not tell it.
-    weighted = promises.weighted or smallest != largest
-    if "sample_weight" not in promises.public and weighted:
-        reasons.append(
-            "the sample weights are not said to be public (`public=('n_samples', "
-            "'sample_weight')` says so)"
-        )
+    reasons += undeclared(promises, weighted=promises.weighted or smallest != largest)
     if not state.converged:
         reasons.append(_NOT_CONVERGED)
     if state.noise.reads_data:
@@ -231,6 +216,40 @@ def guarantee_obstacles(state: FitState, promises: Promises) -> list[str]:
         reasons.append(
             "the reweighting makes every record's weight a function of the others, which the "
             "sensitivity does not cover"
+        )
+    return reasons
+
+
+def undeclared(promises: Promises, *, weighted: bool = False) -> list[str]:
+    """List what any guarantee takes for public knowledge, and nobody declared to be.
+
+    Parameters
+    ----------
+    promises : Promises
+        What is public.
+    weighted : bool, default=False
+        The records have sample weights.
+
+    Returns
+    -------
+    list of str
+        Empty where all was declared.
+    """
+    reasons = []
+    if not promises.declares_classes:
+        reasons.append(
+            "the classes were read off the labels: a data set that differs in one label may have "
+            "others (pass the public list of them as `classes`)"
+        )
+    if "n_samples" not in promises.public:
+        reasons.append(
+            "the number of records is not said to be public, and the noise needed reveals it "
+            "(`public=('n_samples',)` says so)"
+        )
+    if "sample_weight" not in promises.public and weighted:
+        reasons.append(
+            "the sample weights are not said to be public (`public=('n_samples', "
+            "'sample_weight')` says so)"
         )
     return reasons
 

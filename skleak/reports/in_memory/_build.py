@@ -19,6 +19,7 @@ from skleak.reports._finish import (
     finished,
     group_row,
     groups_frame,
+    label_facts,
 )
 from skleak.reports._leakage_report import LeakageReport
 from skleak.reports.guarantee._individual import reported_privacy
@@ -66,6 +67,7 @@ def build_leakage_report(
     rung_moves: Mapping[str, int | None] | None = None,
     index: pd.Index | None = None,
     rows: IntArray | None = None,
+    table_index: pd.Index | None = None,
     raw: MeasuredTable | None = None,
 ) -> LeakageReport:
     """Measure records, columns, groups and the whole data set, and say what it means.
@@ -96,6 +98,8 @@ def build_leakage_report(
     rows : ndarray of int of shape (n,), default=None
         Their positions in the training data, -1 for records that are not in it. By default they
         are found by value.
+    table_index : Index, default=None
+        Labels of all rows of the table that the records are of; by default those of the records.
     raw : MeasuredTable, default=None
         Columns before they were encoded, to report on in place of the blocks.
 
@@ -132,6 +136,8 @@ def build_leakage_report(
         unequal_weights=len(np.unique(batch.sample_weight)) > 1,
         carriers=None,
     )
+    whole = names if table_index is None else table_index
+    dataset |= label_facts(whole, len(whole))
     if raw.are_raw:
         dataset["n_features"] = len(raw.losses)
     report = LeakageReport(
@@ -144,7 +150,12 @@ def build_leakage_report(
         carriers=measured.carriers,
         persons=measured.persons,
     )
-    return finished(model, report, not np.all(batch.sample_weight == 1.0), raw.assumptions)
+    mu, shows_most = records["mu"], None
+    if mu.notna().any():
+        place = int(np.argmax(mu.fillna(-1.0)))
+        shows_most = records.index[place], float(mu.iloc[place])
+    is_weighted = not np.all(batch.sample_weight == 1.0)
+    return finished(model, report, is_weighted, raw.assumptions, shows_most)
 
 
 def _encoded_columns(

@@ -242,7 +242,7 @@ class Separator:
                 squares = self._averaged(unknown, exposed)
         if noise == 0.0:
             return float(np.inf) if np.any(squares > 0.0) else 0.0
-        return float(np.max(squares, initial=0.0)) / noise**2
+        return float(np.max(squares, initial=0.0)) / noise / noise  # its square may overflow
 
     @property
     def _differentiable(self) -> bool:

@@ -18,7 +18,7 @@ class Moments:
 
     n: int
     mean: FloatArray  # infinite where a number is, (k,)
-    squares: FloatArray  # sums of squared deviations from the mean, (k,)
+    deviation: FloatArray  # roots of the sums of squared deviations from the mean, (k,)
     smallest: FloatArray  # (k,)
     largest: FloatArray  # (k,)
 
@@ -32,9 +32,12 @@ class Moments:
         with np.errstate(invalid="ignore"):
             mean = table.mean(axis=0)
             gaps = table - mean
+            unit = np.abs(gaps).max(axis=0)  # squares of large numbers overflow
+            gaps = gaps / np.where(unit > 0.0, unit, 1.0)
             # What rounding left in the mean.
             squares = np.sum(gaps**2, axis=0) - np.sum(gaps, axis=0) ** 2 / n
-        return cls(n, mean, squares, table.min(axis=0), table.max(axis=0))
+            deviation = unit * np.sqrt(np.maximum(squares, 0.0))
+        return cls(n, mean, deviation, table.min(axis=0), table.max(axis=0))
 
     def merged(self, other: "Moments") -> "Moments":
         """Summarize the rows of both."""
@@ -45,17 +48,17 @@ class Moments:
             gap = other.mean - self.mean
             mean = self.mean + gap * (other.n / n)
             mean = np.where(np.isinf(self.mean), self.mean, mean)
-            squares = self.squares + other.squares + gap**2 * (self.n * (other.n / n))
+            apart = np.abs(gap) * np.sqrt(self.n * (other.n / n))
+            deviation = np.hypot(np.hypot(self.deviation, other.deviation), apart)
         smallest = np.minimum(self.smallest, other.smallest)
-        return Moments(n, mean, squares, smallest, np.maximum(self.largest, other.largest))
+        return Moments(n, mean, deviation, smallest, np.maximum(self.largest, other.largest))
 
     @property
     def std(self) -> FloatArray:
         """Standard deviations, (k,); NaN where a number is infinite."""
         if not self.n:
             return np.full(len(self.mean), np.nan)
-        with np.errstate(invalid="ignore"):
-            return np.sqrt(np.maximum(self.squares / self.n, 0.0))
+        return np.asarray(self.deviation / np.sqrt(self.n))
 
     @property
     def spread(self) -> FloatArray:

@@ -25,6 +25,7 @@ def topics(report):
 
 def training(**parameters):
     usual = {"max_steps": 15, "sampling_rate": 0.1, "noise_multiplier": 2.0}
+    usual |= {"classes": [0, 1], "public": "n_samples"}
     return PrivateSGDClassifier(**usual | parameters)
 
 

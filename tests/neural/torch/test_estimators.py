@@ -144,11 +144,13 @@ def test_a_release_holds_parameters_and_public_numbers_only(data):
 def test_a_guarantee_in_real_numbers_has_to_be_accepted(data):
     pytest.importorskip("dp_accounting")
     X, y = data
-    model = classifier(random_state=None).fit(X, y)
+    declared = {"classes": ["a", "b", "c"], "public": "n_samples"}
+    model = classifier(random_state=None, **declared).fit(X, y)
     stated = model.release().provenance_["differential_privacy"]
     assert not stated["exact"]
     assert stated["arithmetic"] == "real numbers"
-    pipeline = make_pipeline(FunctionTransformer(), classifier(random_state=None)).fit(X, y)
+    pipeline = make_pipeline(FunctionTransformer(), classifier(random_state=None, **declared))
+    pipeline.fit(X, y)
     for released in (
         model.release,
         partial(skleak.release, model),
@@ -157,7 +159,7 @@ def test_a_guarantee_in_real_numbers_has_to_be_accepted(data):
         with pytest.raises(NoGuaranteeError, match="real_arithmetic=True"):
             released(require_guarantee=True)
     with pytest.raises(NoGuaranteeError, match="seed"):
-        classifier().fit(X, y).release(require_guarantee=True, real_arithmetic=True)
+        classifier(**declared).fit(X, y).release(require_guarantee=True, real_arithmetic=True)
     for released in (
         model.release(require_guarantee=True, real_arithmetic=True),
         skleak.release(pipeline, require_guarantee=True, real_arithmetic=True)[-1],
@@ -165,7 +167,7 @@ def test_a_guarantee_in_real_numbers_has_to_be_accepted(data):
         stated = released.provenance_["differential_privacy"]
         assert stated["arithmetic"] == "real numbers, accepted by who released it"
     # Others have nothing to accept.
-    line = PrivateSGDClassifier(max_steps=2, sampling_rate=0.5).fit(X, y)
+    line = PrivateSGDClassifier(max_steps=2, sampling_rate=0.5, **declared).fit(X, y)
     accepted = skleak.release(line, require_guarantee=True, real_arithmetic=True)
     assert accepted.provenance_["differential_privacy"]["exact"]
     ridge = PrivateLinearRegression().fit(X, np.arange(80.0))

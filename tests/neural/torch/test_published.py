@@ -173,6 +173,7 @@ def trained(module, X, y, **options):
         "sampling_rate": 0.5,
         "account_records": [0],
         "device": "cpu",
+        "public": "n_samples",
     } | options
     return PrivateSGDRegressor(module, **options).fit(X, y)
 

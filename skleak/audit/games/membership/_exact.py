@@ -12,8 +12,7 @@ import numpy as np
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.removal import addition_steps, removal_steps
 from skleak.solvers import Objective, SingularHessianError, minimize
-from skleak.utils._linalg import SingularMatrixError
-from skleak.utils._typing import BoolArray, Data, FloatArray, IntArray
+from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
 # What is not told apart even without noise, relative to the parameters.
 _SAME = 1e-10
@@ -49,7 +48,8 @@ class PairTest:
         defined = np.isfinite(self.distances)
         steps = np.where(defined[:, None], self.steps, 0.0)
         half = np.where(self.member, 0.5, -0.5) * (steps**2).sum(axis=1)
-        odds = (steps @ (self.own - released) + half) / max(noise_scale, self._floor) ** 2
+        noise = max(noise_scale, self._floor)
+        odds = (steps @ (self.own - released) + half) / noise / noise  # its square may overflow
         odds += np.log(prior) - np.log1p(-prior)
         return np.where(defined, odds, np.where(self.member, np.inf, -np.inf))
 
@@ -68,35 +68,15 @@ def pair_test(objective: Objective, rows: IntArray, targets: IntArray) -> PairTe
     steps = np.empty((len(targets), len(own)))
     inside, outside = targets[member], targets[~member]
     if len(inside):
-        steps[member] = _removals(held, own, place[inside])
+        # Without the last record of a class, for instance, nothing could have been trained.
+        found = removal_steps(held, own, place[inside])
+        steps[member] = np.where(np.isnan(found), np.inf, found)
     if len(outside):
         added = objective.X[outside], objective.y[outside], objective.sample_weight[outside]
-        steps[~member] = -_additions(held, own, *added)
+        steps[~member] = -addition_steps(held, own, *added)
+        if np.any(np.isnan(steps[~member])):
+            raise AttackNotApplicableError(_UNDEFINED)
     return PairTest(own, steps, member)
-
-
-def _removals(objective: Objective, own: FloatArray, rows: IntArray) -> FloatArray:
-    """Return steps without each record; infinite where there is no model without it.
-
-    Without the last record of a class, for instance, nothing could have been trained.
-    """
-    try:
-        return removal_steps(objective, own, rows)
-    except AttackNotApplicableError:
-        if len(rows) == 1:
-            return np.full((1, len(own)), np.inf)
-    middle = len(rows) // 2
-    return np.vstack([_removals(objective, own, part) for part in (rows[:middle], rows[middle:])])
-
-
-def _additions(
-    objective: Objective, own: FloatArray, X: Data, y: FloatArray, sample_weight: FloatArray
-) -> FloatArray:
-    """Return steps with each record more."""
-    try:
-        return addition_steps(objective, own, X, y, sample_weight)
-    except (AttackNotApplicableError, SingularMatrixError) as error:
-        raise AttackNotApplicableError(_UNDEFINED) from error
 
 
 def _minimizer(objective: Objective) -> FloatArray:

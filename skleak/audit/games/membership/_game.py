@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from skleak.adversary.hypotheses import PublicModel, encoding_error, fit_shell, noiseless
+from skleak.adversary.knowledge import column_names, raw_column, take_rows
 from skleak.audit.games._bounds import check_bounds
 from skleak.audit.games._game import Cell, Facts, Game, Task
 from skleak.audit.games._levels import Releases, level_cells, noiseless_utility
@@ -15,13 +16,24 @@ from skleak.audit.games._scale import asked_goal, scale_sentence
 from skleak.audit.games.membership._attacks import choose_membership_attacks
 from skleak.audit.games.membership._drawn import DrawnGames, fit_drawn_attacks
 from skleak.audit.games.membership._release import dp_parameter, fitted_once, play_release
-from skleak.audit.games.membership._subject import bounded, membership_levels, study
+from skleak.audit.games.membership._subject import (
+    MembershipSubject,
+    bounded,
+    membership_levels,
+    study,
+)
 from skleak.audit.noise._hypotheses import Hypotheses, check_distances, warn_of_hypotheses
 from skleak.audit.noise._mechanism import Trained, check_rows, noise_of_levels
 from skleak.audit.tables._design import MembershipDesign, Outcome, release_key
-from skleak.audit.tables._membership import membership_records, membership_results
+from skleak.audit.tables._membership import (
+    membership_groups,
+    membership_records,
+    membership_results,
+)
 from skleak.metrics import simultaneous_confidence_level
-from skleak.utils._typing import FloatArray
+from skleak.utils._features import resolve_features
+from skleak.utils._records import checked_labels, row_labels
+from skleak.utils._typing import Array, FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +85,8 @@ class _MembershipGame(Game):
         self.design = MembershipDesign(
             targets=subject.targets,
             prior=subject.prior,
+            max_advantage=float(task.max_advantage),
+            parts={} if task.drawn else _parts(task, subject),
             attacks={name: attack.rule for name, attack in self.played.items()},
             noise_scales=levels,
             bounds=bounds,
@@ -110,6 +124,9 @@ class _MembershipGame(Game):
 
     def records(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
         return membership_records(self.design, outcomes)
+
+    def groups(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+        return membership_groups(self.design, outcomes)
 
     def facts(self, outcomes: Mapping[str, Outcome]) -> MembershipFacts:
         subject, tested = self.subject, self.subject.reference is not None
@@ -262,6 +279,37 @@ class _ReleasedMembership(_MembershipGame):
         scores = [float(outcomes[key]["noiseless"]) for key in self.cells()]
         known = [score for score in scores if not np.isnan(score)]
         return float(np.mean(known)) if known else np.nan
+
+
+def _parts(task: Task, subject: MembershipSubject) -> dict[str, Array]:
+    """Group candidates by class, by a column, and with copies of the same record."""
+    targets, rows_of = subject.targets, row_labels(task.table)
+    parts: dict[str, Array] = {}
+    if subject.classifies:
+        parts["class"] = subject.y[targets]
+    names, n_columns = column_names(task.table), task.table.shape[1]
+    if task.groups is not None:
+        place = int(resolve_features(task.groups, names, n_columns, "groups")[0])
+        labels = checked_labels(raw_column(task.table, place), len(subject.y))
+        parts["group"] = labels[targets]
+    rows = pd.DataFrame(take_rows(task.table, targets)).reset_index(drop=True)
+    rows.columns = range(n_columns)
+    rows[n_columns] = subject.y[targets]
+    hashes = pd.util.hash_pandas_object(rows, index=False).to_numpy()
+    _, first, same, counts = np.unique(
+        hashes, return_index=True, return_inverse=True, return_counts=True
+    )
+    if np.any(counts > 1):
+        # Called by the first of them.
+        called: Array = np.empty(len(targets), dtype=object)
+        called[:] = [
+            ", ".join(map(str, label)) if isinstance(label, tuple) else label
+            for label in (targets if rows_of is None else rows_of[targets])
+        ]
+        copies = called[first[same]]
+        copies[counts[same] == 1] = None
+        parts["copies"] = copies
+    return parts
 
 
 def _asked(bounds: Any) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from skleak.audit.report._advice import advice
+from skleak.audit.report._advice import advice, for_how_many
 from skleak.audit.report._decision import (
     decision,
     largest_advantages,
@@ -53,12 +53,14 @@ def every_record(report: AuditFacts) -> str:
         "The figure of each stands in the confidential report of the audit "
         "(`report.person(label)`)."
     )
+    if found["by"] == "attack" and "enough_releases" in found:
+        said = for_how_many(found)
+        return f"{start} {said[:1].upper()}{said[1:]}. {confidential}"
     if math.isnan(n):
         return f"{start} What holds for each record by itself is not known. {confidential}"
-    by = "the bound on" if found["by"] == "bound" else "the advantage of the best attack played on"
     at = f"at noise scale {number(found['noise'])}" if found["noise"] else "without noise"
     return (
-        f"{start} For {count(n)} of {of} {by} the record itself is above "
+        f"{start} For {count(n)} of {of} the bound on the record itself is above "
         f"{limit_text(limit_of(report))}, {at}. {confidential}"
     )
 
