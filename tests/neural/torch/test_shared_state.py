@@ -19,7 +19,7 @@ nn = torch.nn
 NEEDLE = 12345.678
 
 
-def network(act, metaclass=type(nn.Module)):
+def network(act, metaclass=type):
     """A class of networks that call a function first, and the class."""
 
     class Network(nn.Module, metaclass=metaclass):
