@@ -87,7 +87,7 @@ class ReleasedNetwork(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         """Refuse what the module shares with others, and they left records in since."""
-        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        state: dict[str, Any] = super().__getstate__()
         return {**state, "_module": self.module_} if "_module" in state else state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
