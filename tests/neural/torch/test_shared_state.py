@@ -158,7 +158,7 @@ def test_a_place_that_all_modules_share_stops_the_release(make):
         model.release()
 
 
-@pytest.mark.parametrize("make", [of_list, of_bound_builtin, of_metaclass], ids=str)
+@pytest.mark.parametrize("make", [of_list, of_bound_builtin, of_metaclass])
 @pytest.mark.parametrize("again", [True, False])
 def test_what_an_earlier_training_left_is_not_made_before_any_record(make, again):
     X, y = records()
