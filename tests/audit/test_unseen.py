@@ -72,6 +72,31 @@ def test_a_column_that_selection_leaves_out(data):
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_a_selection_may_follow_the_column_that_it_leaves_out():
+    """Whoever sees the model sees which column was selected: that tells the value of some."""
+    rng = np.random.default_rng(8)
+    X = pd.DataFrame({"a": rng.normal(size=30), "sex": rng.integers(0, 2, 30).astype(float)})
+    y = pd.Series(0.5 * X["a"] + X["sex"] + rng.normal(size=30))
+    select = SelectKBest(f_regression, k=1)
+
+    def selected(record):
+        other = X.copy()
+        other.loc[record, "sex"] = 1.0 - X.loc[record, "sex"]
+        return tuple(select.fit(other, y).get_support())
+
+    moving = [i for i in range(30) if selected(i) != tuple(select.fit(X, y).get_support())][:4]
+    assert moving
+    pipe = make_pipeline(select, PrivateLinearRegression(0.02))
+    own = {"records": moving, "attacks": ("prior", "white_box")}
+    said = first_sentence(audit(pipe, X, y, **own))
+    assert "with the preprocessing as it was fitted" in said
+    assert "no attacker" not in said
+    refitted = audit(pipe, X, y, refit_preprocessing=True, **own)
+    assert "Nothing of" not in first_sentence(refitted)
+    assert refitted.results_.set_index("attack")["success"]["white_box"] == 1.0
+
+
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("size", [1.0, 1e-3, 1e-6])
 def test_a_small_effect_leaks_without_noise(size, data):
     """The attacker compares bits: however small the change, it tells the value."""

@@ -29,10 +29,17 @@ def advice(found: Mapping[str, Any], *, names: bool = True) -> str:
     """
     if found.get("unseen"):
         which = "a record attacked" if found["partial"] else "a record"
+        condition, rest = "", ", so that no attacker learns it from the model"
+        if found["unseen"] == "public":  # it may have learned from the column: a selection does
+            condition = ", with the preprocessing as it was fitted"
+            rest = (
+                "; what the preprocessing itself learned from that column is not counted "
+                "(`refit_preprocessing=True` counts it)"
+            )
         return (
-            f"Nothing of {code(found['attribute'])} is in the model: it is the same, bit for bit, "
-            f"whatever the value of that column is in {which}, so that no attacker learns it from "
-            f"the model{_cost(found['utility'])}."
+            f"Nothing of {code(found['attribute'])} is in the model{condition}: it is the same, "
+            f"bit for bit, whatever the value of that column is in {which}{rest}"
+            f"{_cost(found['utility'])}."
         )
     if found["status"] == INVALID:
         return (

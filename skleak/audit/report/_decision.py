@@ -85,7 +85,8 @@ def decision(report: AuditFacts) -> dict[str, Any]:
         "named_by": report.settings["labels"],
         "n_targets": report.settings["n_targets"],
         "partial": _leaves_out(report.settings),
-        **({"unseen": True} if unseen else {}),
+        # By the kind of preprocessing: one that counts as public may have learned from the column.
+        **({"unseen": report.settings["preprocessing"]} if unseen else {}),
         **(_above(report, noise, limit) | ({"n_above": math.nan} if failed else {})),
     }
 
