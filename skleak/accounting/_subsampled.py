@@ -224,7 +224,7 @@ def subsampled_gaussian_mu(
     >>> import pytest
     >>> _ = pytest.importorskip("dp_accounting")
     >>> round(subsampled_gaussian_mu(1.0, 0.01, 1000, 1e-9, relation="replace"), 2)
-    0.7
+    0.69
     """
     failure = check_scalar("delta", delta, low_open=True, high=1.0, high_open=True)
     loss = _loss_distribution(noise_multiplier, sampling_rate, n_steps, relation, sampling)

@@ -240,8 +240,10 @@ def _without_values(error: Exception, X: Any, y: Any, name: str) -> Exception:
             return type(error)(f"{text[:start].rstrip(' .:')}.{rest}")
     if "Unknown label type for" in text:
         return type(error)("Unknown label type of the target. Pass classes as integers or text.")
-    if found := re.search(r"unknown categories .* in column (\S+ during \w+)", text, re.DOTALL):
-        return type(error)(f"Found unknown categories in column {found[1]}; they are withheld.")
+    unknown = re.compile(r"unknown categories .* in column (\S+ during \w+)\.?", re.DOTALL)
+    said = unknown.sub(r"unknown categories in column \1; they are withheld.", text)
+    if said != text:
+        error = type(error)(said)
     if not _quotes(error, X, y):
         return error
     kind = type(error) if type(error) in (ValueError, TypeError, KeyError) else ValueError

@@ -191,7 +191,7 @@ class TestMuUpToADelta:
         return delta + (1.0 - delta) * np.where(e < 0.0, -np.expm1(e) + np.exp(e) * above, above)
 
     @pytest.mark.usefixtures("dp")
-    @pytest.mark.parametrize("n_steps", [1, 2])
+    @pytest.mark.parametrize("n_steps", mostly_slow([1, 2]))
     @pytest.mark.parametrize(
         "rate, distance, delta",
         [(0.01, 1.0, 1e-6), (0.2, 1.0, 1e-3), (0.5, 2.0, 1e-8), (0.9, 1.0, 1e-5), (1.0, 0.5, 1e-6)],

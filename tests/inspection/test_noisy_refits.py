@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PowerTransformer
 
@@ -11,7 +12,7 @@ from skleak.inspection._derivatives import slopes
 from skleak.linear_model import PrivateLinearRegression
 
 
-@pytest.mark.parametrize("method", ["yeo-johnson", "box-cox"])
+@pytest.mark.parametrize("method", mostly_slow(["yeo-johnson", "box-cox"]))
 def test_a_power_transformer_is_smooth(method, rng):
     """Against differences of refits at steps that are far above the noise."""
     X = pd.DataFrame(20.0 + 5.0 * rng.gamma(4.0, size=(100, 2)), columns=["a", "b"])
