@@ -9,7 +9,7 @@ from matplotlib import rc_context, style
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from skleak.rendering import palette
+from skleak.plotting import palette
 
 COLORS = (palette.DEEP_BLUE, palette.VERMILION, palette.GREEN, palette.PURPLE, palette.YELLOW)
 COLORS += (palette.SLATE, palette.BROWN, palette.INDIGO)

@@ -15,7 +15,7 @@ PACKAGES = [
     f"skleak.{module.name}" for module in pkgutil.iter_modules(skleak.__path__) if module.ispkg
 ]
 # For the other packages alone; their front doors are no part of the public face.
-INTERNAL = {"skleak.adversary", "skleak.rendering", "skleak.utils"}
+INTERNAL = {"skleak.adversary", "skleak.report", "skleak.utils"}
 MODULES = [*PACKAGES, "skleak.exceptions", "skleak._released"]
 
 

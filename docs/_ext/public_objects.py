@@ -8,7 +8,7 @@ from typing import Any
 import skleak
 
 # Front doors for the other packages of the library alone.
-INTERNAL = {"_release", "adversary", "rendering", "utils"}
+INTERNAL = {"_release", "adversary", "utils"}
 
 
 def public_modules() -> list[str]:

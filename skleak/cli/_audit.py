@@ -26,7 +26,8 @@ from skleak.linear_model import (
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
-from skleak.rendering import check_enough, count, number, plural
+from skleak.plotting.labels import count, number, plural
+from skleak.report import check_enough
 from skleak.utils._typing import Array, FloatArray
 
 Auditor = LeakageAuditor | MembershipAuditor

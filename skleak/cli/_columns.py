@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from skleak.adversary.knowledge import MAX_CODES
-from skleak.rendering import count, plural, printable, shorten
+from skleak.plotting.labels import count, plural, printable, shorten
 
 # Levels of a nominal column that are encoded apart; the others share one.
 MAX_LEVELS = 30

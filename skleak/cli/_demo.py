@@ -18,8 +18,9 @@ from skleak.cli._terminal import say, section, wrap, write
 from skleak.influence.reweighting import relative_spread
 from skleak.linear_model import PrivateLinearRegression
 from skleak.metrics import EXCEEDED
-from skleak.rendering import align, number, percent
-from skleak.rendering.results import levels, tightest
+from skleak.plotting.labels import number, percent
+from skleak.plotting.results import levels, tightest
+from skleak.report import align
 
 _ALPHA = 0.1
 _SECRET = "sex"

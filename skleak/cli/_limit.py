@@ -1,24 +1,22 @@
 """Whether the advantage of attackers stays below a limit, at every noise scale."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
-from skleak.rendering import limit_text, number, percent
-from skleak.rendering.results import SHARE, advantage_text, record_advantages
-
-if TYPE_CHECKING:
-    from skleak.audit import AuditReport
+from skleak.audit import AuditReport
+from skleak.plotting.labels import limit_text, number, percent
+from skleak.plotting.results import SHARE, advantage_text, record_advantages
 
 
-def passing(report: "AuditReport", limit: float) -> pd.DataFrame:
+def passing(report: AuditReport, limit: float) -> pd.DataFrame:
     """Return the largest advantages by noise scale, and in ``passes`` which are within a limit."""
     table = report.largest_advantages()
     return table.assign(passes=(table["advantage"] <= limit) & ~table["at_least"])
 
 
-def judge(report: "AuditReport", limit: float) -> tuple[bool, str]:
+def judge(report: AuditReport, limit: float) -> tuple[bool, str]:
     """Compare the largest advantages with a limit.
 
     Of numbers it is the share of the squared error that attackers remove on average; the figure of
@@ -59,7 +57,7 @@ def judge(report: "AuditReport", limit: float) -> tuple[bool, str]:
     )
 
 
-def _named(part: pd.DataFrame, verb: str, report: "AuditReport", limit: float) -> str:
+def _named(part: pd.DataFrame, verb: str, report: AuditReport, limit: float) -> str:
     found = {
         noise: _advantage(report, noise, row, limit)
         + ("" if row["at_least"] else _most_exposed(row["advantage"], row["largest"]))
@@ -71,7 +69,7 @@ def _named(part: pd.DataFrame, verb: str, report: "AuditReport", limit: float) -
     return f"These noise scales {verb}: {shown}"
 
 
-def _advantage(report: "AuditReport", noise: Any, row: Any, limit: float) -> str:
+def _advantage(report: AuditReport, noise: Any, row: Any, limit: float) -> str:
     if math.isnan(row["advantage"]) or (row["at_least"] and row["advantage"] <= 0.0):
         return "not known"
     by = row["source"] if row["source"] == "bound" else f"`{row['source']}`"

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary.hypotheses import last_step
 from skleak.cli._arguments import OWN_MODELS, is_own_model
-from skleak.rendering import shorten
+from skleak.plotting.labels import shorten
 
 _MOST_SHOWN = 5
 

@@ -25,7 +25,7 @@ from skleak.cli._columns import (
 from skleak.cli._models import own_columns, predicts_classes
 from skleak.cli._reading import resolve_column
 from skleak.cli._targets import Target, read_target
-from skleak.rendering import count, number, plural, shorten
+from skleak.plotting.labels import count, number, plural, shorten
 from skleak.utils._typing import Array
 
 # More values than this are counted, not listed.

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from skleak.cli._arguments import data_file
-from skleak.rendering import count, plural, shorten
+from skleak.plotting.labels import count, plural, shorten
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _PARQUET = (".parquet", ".pq")

@@ -8,8 +8,8 @@ from typing import Any
 from skleak._version import __version__
 from skleak.audit import AuditReport
 from skleak.cli._limit import passing
-from skleak.rendering import attack_label, code, limit_text, number
-from skleak.rendering.results import advantage_text
+from skleak.plotting.labels import attack_label, code, limit_text, number
+from skleak.plotting.results import advantage_text
 
 _ABOVE, _UNKNOWN, _NOISE = "advantage-above-limit", "advantage-not-known", "noise-check-failed"
 # Identifier of a rule: what it finds, and what to do about it.

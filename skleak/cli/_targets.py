@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from skleak.cli._columns import Decisions, text_of, typed
-from skleak.rendering import count, shorten
+from skleak.plotting.labels import count, shorten
 from skleak.utils._typing import Array
 
 _CALLED = {"linear": "linear regression", "logistic": "logistic regression"}

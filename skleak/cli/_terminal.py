@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skleak.audit import AuditReport
-    from skleak.reports import LeakageReport
+    from skleak.report import Report
 
 _WIDTH = 88
 # Strings a terminal of an old code page cannot show, and what stands in for them.
@@ -42,7 +41,7 @@ def flush() -> None:
         _mute()
 
 
-def write(report: "AuditReport | LeakageReport", path: Path) -> None:
+def write(report: "Report", path: Path) -> None:
     """Write a report to a file, as JSON where its name ends in .json, else as HTML."""
     try:
         (report.to_json if path.suffix.lower() == ".json" else report.to_html)(path)

@@ -22,9 +22,9 @@ from skleak.inspection._selection import Target, Unknown, read, resolved
 from skleak.inspection._separation import encodings
 from skleak.inspection._table import record_labels
 from skleak.inspection.large import SomeRecords
-from skleak.reports import LeakageReport
-from skleak.reports.in_memory import MeasuredTable, build_leakage_report
-from skleak.reports.measures import (
+from skleak.report import LeakageReport
+from skleak.report.in_memory import MeasuredTable, build_leakage_report
+from skleak.report.measures import (
     GOAL,
     Separation,
     Separator,
@@ -33,7 +33,7 @@ from skleak.reports.measures import (
     prior_ends,
     target,
 )
-from skleak.reports.measures import Unknown as UnknownTarget
+from skleak.report.measures import Unknown as UnknownTarget
 from skleak.utils._features import is_single_feature, resolve_features
 from skleak.utils._records import checked_labels, named, row_labels, withholding
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray

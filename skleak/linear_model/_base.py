@@ -28,7 +28,7 @@ from skleak.mechanisms import (
     ladder_rung,
     resolve_goal,
 )
-from skleak.reports.guarantee import Promises, output_perturbation_guarantee
+from skleak.report.guarantee import Promises, output_perturbation_guarantee
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._confidential import leaves_whole
 from skleak.utils._records import check_magnitudes, row_label, row_labels, values_withheld

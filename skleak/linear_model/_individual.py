@@ -16,7 +16,7 @@ from skleak.influence.removal import (
 from skleak.influence.state import FitState, without_records
 from skleak.linear_model._measured import MeasuredModel
 from skleak.mechanisms import MOST_VALUES
-from skleak.reports.guarantee import individual_obstacle, individual_privacy
+from skleak.report.guarantee import individual_obstacle, individual_privacy
 from skleak.utils._arguments import check_scalar
 from skleak.utils._blocks import Blocks
 from skleak.utils._features import TARGET, is_target, resolve_features

@@ -8,7 +8,7 @@ import pandas as pd
 
 from skleak.influence.state import same_table
 from skleak.losses import SoftmaxLoss
-from skleak.reports import Promises
+from skleak.report import Promises
 from skleak.solvers import LargeMultinomialObjective, LargeObjective, Moments, Objective
 from skleak.utils._blocks import Blocks
 from skleak.utils._features import feature_labels

@@ -30,9 +30,9 @@ from skleak.linear_model.goals import (
     unchecked_moves,
 )
 from skleak.mechanisms import NoiseGoal, resolve_goal
-from skleak.reports import LeakageReport, Promises
-from skleak.reports.blockwise import build_blockwise_report
-from skleak.reports.in_memory import build_leakage_report
+from skleak.report import LeakageReport, Promises
+from skleak.report.blockwise import build_blockwise_report
+from skleak.report.in_memory import build_leakage_report
 from skleak.utils._blocks import Blocks, dense
 from skleak.utils._records import same_numbers, values_withheld
 from skleak.utils._sklearn_compat import validate_data

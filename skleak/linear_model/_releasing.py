@@ -18,8 +18,8 @@ from skleak.linear_model._measured import COMPUTED_ON_DEMAND, largest, training_
 from skleak.linear_model._noise import draw_release, noise_standard_errors
 from skleak.losses import PointwiseLoss
 from skleak.mechanisms import CalibratedNoise, NoiseGoal, PublicNoiseGoal, as_reweighting
-from skleak.reports import DifferentialPrivacy, Promises
-from skleak.reports.measures import unprotected_column
+from skleak.report import DifferentialPrivacy, Promises
+from skleak.report.measures import unprotected_column
 from skleak.utils._blocks import Blocks
 from skleak.utils._features import feature_labels
 from skleak.utils._typing import FloatArray, RandomState

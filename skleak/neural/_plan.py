@@ -18,7 +18,7 @@ from skleak.neural.training import (
     epsilon_of,
     resolve_noise,
 )
-from skleak.reports.guarantee import Promises, undeclared
+from skleak.report.guarantee import Promises, undeclared
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 

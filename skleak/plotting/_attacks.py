@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import skleak.plotting.palette as palette
 from skleak.plotting._curves import plain_ticks, styled
-from skleak.rendering import attack_label, palette, shorten
+from skleak.plotting.labels import attack_label, shorten
 from skleak.utils._typing import Array, FloatArray
 
 _NAME_WIDTH = 34

@@ -27,9 +27,9 @@ from skleak.plotting._curves import (
     panels,
     tidy_axes,
 )
-from skleak.rendering import bound_label, number, shorten
-from skleak.rendering.palette import INK
-from skleak.rendering.results import (
+from skleak.plotting.labels import bound_label, number, shorten
+from skleak.plotting.palette import INK
+from skleak.plotting.results import (
     counts_success,
     drawn_bounds,
     floor_advantages,

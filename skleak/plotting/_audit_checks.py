@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skleak.rendering.results import KINDS
+from skleak.plotting.results import KINDS
 
 _NEEDED = ["noise_scale", "attack", "advantage", "advantage_low", "advantage_high"]
 _ERRORS = ["mse", "mse_low", "mse_high"]

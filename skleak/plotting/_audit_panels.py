@@ -8,9 +8,9 @@ import pandas as pd
 from skleak.metrics import BIASED, EXCEEDED
 from skleak.plotting._attacks import Mark, Scale, label_of
 from skleak.plotting._curves import BAYES, curve_styles, plain_ticks
-from skleak.rendering import bound_label
-from skleak.rendering.palette import CRIMSON, INK, VERMILION, WHITE, YELLOW
-from skleak.rendering.results import equal_columns, tightest_first
+from skleak.plotting.labels import bound_label
+from skleak.plotting.palette import CRIMSON, INK, VERMILION, WHITE, YELLOW
+from skleak.plotting.results import equal_columns, tightest_first
 
 # Verdicts to mark, with the colour of the ring.
 _RINGS = {EXCEEDED: CRIMSON, BIASED: YELLOW}

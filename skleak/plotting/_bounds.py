@@ -18,8 +18,8 @@ from skleak.plotting._curves import (
     new_axes,
     scale_axes,
 )
-from skleak.rendering.palette import INK
-from skleak.rendering.results import equal_columns
+from skleak.plotting.palette import INK
+from skleak.plotting.results import equal_columns
 
 
 class BoundLadderDisplay:

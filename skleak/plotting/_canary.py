@@ -17,8 +17,8 @@ from skleak.plotting._curves import (
     new_axes,
     plain_ticks,
 )
-from skleak.rendering import BOUNDS, bound_label
-from skleak.rendering.palette import WHITE
+from skleak.plotting.labels import BOUNDS, bound_label
+from skleak.plotting.palette import WHITE
 from skleak.utils._typing import FloatArray
 
 _NEEDED = ("epsilon", "attack", "advantage", "advantage_low", "advantage_high", "baseline")

@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from skleak.rendering import number, palette
-from skleak.rendering.palette import INK
+import skleak.plotting.palette as palette
+from skleak.plotting.labels import number
+from skleak.plotting.palette import INK
 from skleak.utils._typing import FloatArray
 
 Style = TypeVar("Style")

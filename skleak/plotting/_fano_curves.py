@@ -25,8 +25,8 @@ from skleak.plotting._curves import (
     scale_axes,
     tidy_axes,
 )
-from skleak.rendering.palette import INK
-from skleak.rendering.results import equal_columns
+from skleak.plotting.palette import INK
+from skleak.plotting.results import equal_columns
 from skleak.utils._typing import Array, FloatArray
 
 

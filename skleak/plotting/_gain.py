@@ -6,8 +6,8 @@ import numpy as np
 
 from skleak.metrics import Interval
 from skleak.plotting._curves import new_axes, tidy_axes
-from skleak.rendering import number, percent
-from skleak.rendering.palette import BROWN, INDIGO, INK, RUST
+from skleak.plotting.labels import number, percent
+from skleak.plotting.palette import BROWN, INDIGO, INK, RUST
 
 _TRAINING, _CONTROL, _WITHOUT = RUST, INDIGO, BROWN
 

@@ -9,7 +9,7 @@ import threading
 import warnings
 from typing import Any
 
-from skleak.rendering.palette import INK, ON_DARK
+from skleak.plotting.palette import INK, ON_DARK
 
 # The style of matplotlib is one for all threads: a figure of a page is drawn under its own.
 _STYLE = threading.Lock()

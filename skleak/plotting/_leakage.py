@@ -7,9 +7,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from skleak.plotting._curves import new_axes
-from skleak.rendering import number, percent, shorten
-from skleak.rendering.palette import BLUE, INK, ORANGE, PALE, WHITE
-from skleak.rendering.results import counted_quantiles, leakage_histogram
+from skleak.plotting.labels import number, percent, shorten
+from skleak.plotting.palette import BLUE, INK, ORANGE, PALE, WHITE
+from skleak.plotting.results import counted_quantiles, leakage_histogram
 
 Kind = Literal["histogram", "features", "groups"]
 _KINDS = ("histogram", "features", "groups")

@@ -14,8 +14,8 @@ from skleak.plotting._reconstruction_checks import (
     check_list,
     check_shown,
 )
-from skleak.rendering import count, number
-from skleak.rendering.palette import BLUE, INK
+from skleak.plotting.labels import count, number
+from skleak.plotting.palette import BLUE, INK
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 _SHOWN = 8

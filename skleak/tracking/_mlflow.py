@@ -3,7 +3,7 @@
 from typing import Any
 
 from skleak._version import __version__
-from skleak.rendering import SharedReport
+from skleak.report import SharedReport
 from skleak.utils._optional import import_optional
 
 ARTIFACT = "skleak-overview.md"

@@ -20,8 +20,8 @@ from skleak.audit.report._findings import facts
 from skleak.audit.report._sentences import findings
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 from skleak.metrics import EXCEEDED
-from skleak.rendering import beside_limit, limit_text, percent
-from skleak.rendering.results import middle_noise, most_exposed
+from skleak.plotting.labels import beside_limit, limit_text, percent
+from skleak.plotting.results import middle_noise, most_exposed
 
 BASELINES = ["prior", "imputation"]
 

@@ -6,7 +6,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from skleak.audit import LeakageAuditor
-from skleak.rendering.results import most_exposed
+from skleak.plotting.results import most_exposed
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import pytest
 
 from skleak.audit.report._findings import facts
 from skleak.audit.report._sentences import findings
-from skleak.rendering.results._exposure import most_exposed
-from skleak.rendering.results._results import best_rows, failed_rows
+from skleak.plotting.results._exposure import most_exposed
+from skleak.plotting.results._results import best_rows, failed_rows
 
 ENDS = ["advantage", "advantage_low", "advantage_high"]
 

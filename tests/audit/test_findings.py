@@ -8,9 +8,9 @@ from skleak.audit.report._assumptions import assumptions
 from skleak.audit.report._findings import facts
 from skleak.audit.report._sentences import findings
 from skleak.metrics._verdict import BIASED, CONSISTENT, EXCEEDED, VACUOUS
-from skleak.rendering._format import attack_label, bound_label, code, percent, root
-from skleak.rendering.results._exposure import most_exposed, vulnerability
-from skleak.rendering.results._results import record_advantages, tightest
+from skleak.plotting.labels import attack_label, bound_label, code, percent, root
+from skleak.plotting.results._exposure import most_exposed, vulnerability
+from skleak.plotting.results._results import record_advantages, tightest
 
 
 def _with_results(report, **columns):

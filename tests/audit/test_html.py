@@ -12,9 +12,9 @@ import pytest
 
 from skleak.metrics._verdict import EXCEEDED, INCOMPARABLE
 from skleak.plotting import AuditDisplay
-from skleak.rendering._format import attack_label, number, percent, root
-from skleak.rendering.palette import ON_DARK
-from skleak.rendering.results._results import merged_bounds, points
+from skleak.plotting.labels import attack_label, number, percent, root
+from skleak.plotting.palette import ON_DARK
+from skleak.plotting.results._results import merged_bounds, points
 
 KINDS = ["categorical", "numeric", "record"]
 

@@ -38,7 +38,7 @@ from skleak.linear_model import (
 )
 from skleak.metrics import binomial_interval
 from skleak.metrics._verdict import CONSISTENT, EXCEEDED, VACUOUS
-from skleak.rendering.results import best_rows
+from skleak.plotting.results import best_rows
 
 
 def audit(model, X, y, *test, **options):

@@ -33,7 +33,7 @@ from skleak.linear_model import (
     PrivatePoissonRegressor,
 )
 from skleak.metrics import Interval
-from skleak.rendering.results import best_rows, failed_rows
+from skleak.plotting.results import best_rows, failed_rows
 from skleak.utils.geometry._pairs import pair_success
 
 MODELS = [PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegressor]

@@ -13,7 +13,7 @@ from skleak.audit.tables._numbers import removed, share_at_most
 from skleak.cli._limit import judge
 from skleak.linear_model import PrivateLinearRegression
 from skleak.metrics import EXCEEDED
-from skleak.rendering.results import best_rows
+from skleak.plotting.results import best_rows
 
 
 def design(score, variance, *, drawn=False):

@@ -5,7 +5,7 @@ import pandas as pd
 
 from skleak.audit import LeakageAuditor
 from skleak.linear_model import PrivateLinearRegression
-from skleak.rendering.results import derived, made_at_once
+from skleak.plotting.results import derived, made_at_once
 
 
 def test_once_for_each_thing_that_is_made():

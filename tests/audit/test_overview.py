@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skleak.linear_model import PrivateLinearRegression
-from skleak.rendering import check_enough, rounded
+from skleak.report import check_enough, rounded
 
 KINDS = ("categorical", "numeric", "record", "membership")
 

@@ -13,7 +13,7 @@ from skleak.audit.report._report import AuditReport
 from skleak.audit.report._sentences import findings
 from skleak.metrics._verdict import VACUOUS
 from skleak.plotting import AuditDisplay
-from skleak.rendering.results._results import points
+from skleak.plotting.results._results import points
 
 
 def _reject(name):

@@ -17,7 +17,7 @@ from skleak.audit.tables._secret import (
 )
 from skleak.metrics import binomial_interval, detectable_excess, mean_interval
 from skleak.metrics._verdict import BIASED, CONSISTENT, EXCEEDED, VACUOUS
-from skleak.rendering.results._groups import group_records
+from skleak.plotting.results._groups import group_records
 
 DESIGN = SecretDesign(
     targets=np.array([4, 2]),

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from skleak.linear_model import PrivateLinearRegression
-from skleak.reports import DifferentialPrivacy, LeakageReport
+from skleak.report import DifferentialPrivacy, LeakageReport
 
 
 @pytest.fixture

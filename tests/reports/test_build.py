@@ -22,7 +22,7 @@ from skleak.linear_model import (
     PrivatePoissonRegressor,
 )
 from skleak.mechanisms import MaxLeakage
-from skleak.reports import DifferentialPrivacy
+from skleak.report import DifferentialPrivacy
 
 NAMES = ["age", "bmi", "bp"]
 
@@ -118,7 +118,7 @@ def test_the_target_is_a_column_where_it_is_private(model, report, frame, weight
 def test_the_table_of_features_is_made_in_blocks_of_rows(model, report, monkeypatch):
     whole = report.features
     monkeypatch.setattr(
-        "skleak.reports.measures._losses.row_blocks",
+        "skleak.report.measures._losses.row_blocks",
         lambda n, *_: (slice(i, min(i + 7, n)) for i in range(0, n, 7)),
     )
     pd.testing.assert_frame_equal(model.leakage_report().features, whole, rtol=1e-9)

@@ -1,7 +1,7 @@
 import pytest
 from helpers import every
 
-from skleak.rendering._format import count, number, printable, shorten, text_width
+from skleak.plotting.labels import count, number, printable, shorten, text_width
 
 
 @pytest.mark.parametrize(

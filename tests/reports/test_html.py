@@ -12,7 +12,7 @@ from helpers import Page
 
 from skleak.linear_model import IRFIL, PrivateLinearRegression, PrivateLogisticRegression
 from skleak.plotting import LeakageDisplay
-from skleak.rendering._format import number, percent
+from skleak.plotting.labels import number, percent
 
 
 def _counts(html):

@@ -14,7 +14,7 @@ from skleak.linear_model import (
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
-from skleak.reports.measures import Separator
+from skleak.report.measures import Separator
 from skleak.solvers import SingularHessianError, minimize
 
 

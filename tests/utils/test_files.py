@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skleak.audit.run._checkpoint import Checkpoint
-from skleak.rendering import _report as _render
+from skleak.report import _report as _render
 from skleak.utils._files import write_confidential
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")

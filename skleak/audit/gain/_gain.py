@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from skleak.metrics import Interval
-from skleak.rendering import code, number, percent, plural
+from skleak.plotting.labels import code, number, percent, plural
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,7 +7,7 @@ import numpy as np
 from skleak.bounds import tradeoff_advantage
 from skleak.channels import GaussianChannel, UnequalGaussianChannel
 from skleak.exceptions import AttackNotApplicableError
-from skleak.rendering import BOUNDS
+from skleak.plotting.labels import BOUNDS
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from skleak.audit.report._decision import EXCEEDS, INVALID, KEPT
-from skleak.rendering import (
+from skleak.plotting.labels import (
     attack_label,
     beside_limit,
     code,

@@ -1,8 +1,8 @@
 """Sentences: under which conditions the findings of an audit hold."""
 
 from skleak.audit.report._facts import AuditFacts
-from skleak.rendering import count, number, percent, plural, shorten
-from skleak.rendering.results import SHARE
+from skleak.plotting.labels import count, number, percent, plural, shorten
+from skleak.plotting.results import SHARE
 
 _PRIORS = {
     "marginal": (

@@ -8,7 +8,7 @@ import pandas as pd
 
 from skleak.audit.report._facts import AuditFacts
 from skleak.metrics import EXCEEDED, multiplicity_correction, p_value_exceeds
-from skleak.rendering.results import (
+from skleak.plotting.results import (
     BASELINES,
     SHARE,
     best_rows,

@@ -20,15 +20,7 @@ from skleak.audit.report._tables import (
 )
 from skleak.metrics import BIASED, EXCEEDED, VACUOUS
 from skleak.plotting import AuditDisplay, inline_svg
-from skleak.rendering import (
-    Block,
-    Bullets,
-    Card,
-    Document,
-    Figure,
-    Pairs,
-    Paragraph,
-    Section,
+from skleak.plotting.labels import (
     attack_label,
     bound_label,
     count,
@@ -37,7 +29,7 @@ from skleak.rendering import (
     plural,
     shorten,
 )
-from skleak.rendering.results import (
+from skleak.plotting.results import (
     SHARE,
     best_rows,
     counts_success,
@@ -50,6 +42,7 @@ from skleak.rendering.results import (
     record_advantages,
     tightest,
 )
+from skleak.report import Block, Bullets, Card, Document, Figure, Pairs, Paragraph, Section
 
 _FOOTER = "To publish the model, publish what `release()` returns, and nothing of this report."
 

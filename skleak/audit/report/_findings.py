@@ -10,8 +10,7 @@ from skleak.audit.report._decision import decision, mechanism_failed, surely_abo
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._noise import noise_findings
 from skleak.metrics import BIASED, EXCEEDED, INCOMPARABLE, VACUOUS
-from skleak.rendering import Finding
-from skleak.rendering.results import (
+from skleak.plotting.results import (
     BASELINES,
     SHARE,
     WORTH_A_RANK,
@@ -30,6 +29,7 @@ from skleak.rendering.results import (
     prior_error,
     tightest,
 )
+from skleak.report import Finding
 
 # Share of what a guess gets wrong from which other columns (nearly) determine the secret one.
 _NEARLY = 0.95

@@ -2,8 +2,8 @@
 
 from skleak.audit.report._facts import AuditFacts
 from skleak.metrics import BIASED, CONSISTENT, EXCEEDED, INCOMPARABLE, VACUOUS
-from skleak.rendering import limit_text
-from skleak.rendering.results import SHARE, counts_success
+from skleak.plotting.labels import limit_text
+from skleak.plotting.results import SHARE, counts_success
 
 _VERDICTS = {
     CONSISTENT: "The interval of the attack reaches below the bound. It proves nothing: "

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from skleak.audit.report._facts import AuditFacts
-from skleak.rendering import count, number, plural
+from skleak.plotting.labels import count, number, plural
 
 # What is said of a check that failed, with its statistic.
 _FOUND = {

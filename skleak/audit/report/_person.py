@@ -11,13 +11,7 @@ import pandas as pd
 from skleak.audit.report._decision import mechanism_failed, surely_above
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._labels import find_label
-from skleak.rendering import (
-    Column,
-    Document,
-    Paragraph,
-    PersonalReport,
-    Section,
-    Table,
+from skleak.plotting.labels import (
     attack_label,
     beside_limit,
     bound_label,
@@ -27,10 +21,10 @@ from skleak.rendering import (
     percent,
     plural,
     root,
-    rows,
     shorten,
 )
-from skleak.rendering.results import BASELINES, SHARE, counts_success, guess_success
+from skleak.plotting.results import BASELINES, SHARE, counts_success, guess_success
+from skleak.report import Column, Document, Paragraph, PersonalReport, Section, Table, rows
 
 _BOUNDS = ("bayes", "tightest_bound", "cramer_rao")
 _CALLED = {"bayes": "exact Bayes value", "tightest_bound": "tightest bound"}

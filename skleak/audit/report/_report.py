@@ -12,8 +12,8 @@ from skleak.audit.report._person import PersonAudit, person_audit
 from skleak.audit.report.overview._dossier import Asked, Dossier, dossier
 from skleak.audit.report.overview._overview import audit_metrics, audit_overview
 from skleak.plotting import AuditDisplay
-from skleak.rendering import Document, SharedReport, header, plain, rows
-from skleak.rendering.results import bound_advantages
+from skleak.plotting.results import bound_advantages
+from skleak.report import Document, SharedReport, header, plain, rows
 
 
 @dataclass(frozen=True, repr=False)

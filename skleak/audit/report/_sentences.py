@@ -9,8 +9,9 @@ from skleak.audit.report._advice import N_NAMED, distribution, group_name, names
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._findings import facts
 from skleak.audit.report._summary import at_noise, interval, measured, sentence, summary, where
-from skleak.rendering import Finding, code, count, number, percent, plural, root
-from skleak.rendering.results import SHARE
+from skleak.plotting.labels import code, count, number, percent, plural, root
+from skleak.plotting.results import SHARE
+from skleak.report import Finding
 
 _TARGET = "TransformedTargetRegressor"
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from skleak.audit.report._advice import advice, distribution, names_of
-from skleak.rendering import Finding, attack_label, code, count, number, percent, plural, root
-from skleak.rendering.results import BASELINES
+from skleak.plotting.labels import attack_label, code, count, number, percent, plural, root
+from skleak.plotting.results import BASELINES
+from skleak.report import Finding
 
 _WHO = {
     "exact": "an attacker who is told all other memberships (`exact`)",

@@ -12,20 +12,8 @@ from skleak.audit.report._decision import decision, mechanism_failed
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._findings import independent
 from skleak.metrics import BIASED, CONSISTENT, EXCEEDED, INCOMPARABLE, VACUOUS
-from skleak.rendering import (
-    Block,
-    Column,
-    Paragraph,
-    Table,
-    attack_label,
-    count,
-    number,
-    percent,
-    plural,
-    root,
-    shorten,
-)
-from skleak.rendering.results import (
+from skleak.plotting.labels import attack_label, count, number, percent, plural, root, shorten
+from skleak.plotting.results import (
     SHARE,
     counts_success,
     imputation_error,
@@ -38,6 +26,7 @@ from skleak.rendering.results import (
     tightest,
     vulnerability,
 )
+from skleak.report import Block, Column, Paragraph, Table
 
 Show = Callable[[Any], str]
 _rounded_up: Show = partial(percent, up=True)

@@ -15,7 +15,7 @@ from skleak.inspection._columns import BINNED, DROPPED, ONE_VALUE, RawColumn, al
 from skleak.inspection._pipeline import Inspected, taken_apart
 from skleak.inspection._selection import Target
 from skleak.inspection.large._facts import ColumnFacts, table_facts
-from skleak.reports.measures import Unknown, classes_of, target_unknown
+from skleak.report.measures import Unknown, classes_of, target_unknown
 from skleak.utils._blocks import Blocks, positions_of
 from skleak.utils._optional import dask_module
 from skleak.utils._typing import Array, FloatArray, IntArray

@@ -47,7 +47,7 @@ class LeakageFrame:
 
     See Also
     --------
-    skleak.reports.LeakageReport : Its ``groups`` have the largest and the joint loss of groups.
+    skleak.report.LeakageReport : Its ``groups`` have the largest and the joint loss of groups.
 
     Notes
     -----

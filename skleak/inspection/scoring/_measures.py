@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from skleak.rendering.results import (
+from skleak.plotting.results import (
     best_rows,
     counts_success,
     guess_success,

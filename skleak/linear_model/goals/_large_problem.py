@@ -12,7 +12,7 @@ from skleak.influence.state import FitState
 from skleak.linear_model.goals._distinct import Distinct, Listed, each_listed
 from skleak.linear_model.goals._problem import LinearModelProblem
 from skleak.mechanisms import Secret
-from skleak.reports import Promises
+from skleak.report import Promises
 from skleak.solvers import Objective
 from skleak.utils._blocks import Blocks, dense, positions_of
 from skleak.utils._typing import Array, BoolArray, Data, FloatArray, IntArray

@@ -19,7 +19,7 @@ from skleak.influence.refit import (
 )
 from skleak.influence.state import FitState
 from skleak.mechanisms import MOST_VALUES, PublicProblem, Secret
-from skleak.reports.guarantee import Promises, guarantee_obstacles, release_sensitivity
+from skleak.report.guarantee import Promises, guarantee_obstacles, release_sensitivity
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._features import TARGET, feature_labels, is_target, resolve_features
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray

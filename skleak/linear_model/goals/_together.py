@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from skleak.influence.state import FitState, without_records
 from skleak.linear_model.goals._large_problem import problem_of
 from skleak.linear_model.goals._problem import LinearModelProblem
-from skleak.reports import Promises
+from skleak.report import Promises
 from skleak.solvers import Objective
 from skleak.utils._warnings import outer_stacklevel
 from skleak.utils.blocks._dask import is_large

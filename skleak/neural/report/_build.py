@@ -15,7 +15,7 @@ from skleak.neural.report._findings import facts
 from skleak.neural.report._report import PrivateSGDReport
 from skleak.neural.report._sentences import assumptions, findings
 from skleak.neural.report._spread import Spread
-from skleak.rendering.results import median
+from skleak.plotting.results import median
 from skleak.utils._typing import Array, FloatArray
 
 _N_MOST_EXPOSED = 10

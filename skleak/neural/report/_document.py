@@ -8,24 +8,9 @@ from skleak._version import __version__
 from skleak.neural.report._facts import SGDFacts
 from skleak.neural.report._findings import VACUOUS
 from skleak.plotting import LeakageDisplay
-from skleak.rendering import (
-    Block,
-    Bullets,
-    Card,
-    Column,
-    Document,
-    Pairs,
-    Paragraph,
-    Section,
-    Table,
-    count,
-    number,
-    numbers,
-    percent,
-    percents,
-    plural,
-)
-from skleak.reports.measures import loss_histogram
+from skleak.plotting.labels import count, number, numbers, percent, percents, plural
+from skleak.report import Block, Bullets, Card, Column, Document, Pairs, Paragraph, Section, Table
+from skleak.report.measures import loss_histogram
 
 _FOOTER = (
     "To publish the model, publish what `release()` returns: the trained model and public numbers, "

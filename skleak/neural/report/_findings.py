@@ -3,7 +3,7 @@
 import numpy as np
 
 from skleak.neural.report._facts import SGDFacts
-from skleak.rendering import Finding
+from skleak.report import Finding
 
 # A bound on what is gained that excludes nothing worth speaking of.
 VACUOUS = 0.99

@@ -8,7 +8,7 @@ import pandas as pd
 from skleak.neural.report._document import document
 from skleak.neural.report._facts import SGDFacts
 from skleak.plotting import LeakageDisplay
-from skleak.rendering import Document, Report, header, plain, rows
+from skleak.report import Document, Report, header, plain, rows
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,7 +7,8 @@ import numpy as np
 
 from skleak.neural.report._facts import SGDFacts
 from skleak.neural.report._findings import VACUOUS
-from skleak.rendering import Finding, count, number, percent
+from skleak.plotting.labels import count, number, percent
+from skleak.report import Finding
 
 
 def findings(report: SGDFacts, found: Sequence[Finding]) -> tuple[str, ...]:

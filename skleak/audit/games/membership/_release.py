@@ -32,7 +32,7 @@ from skleak.audit.noise._mechanism import released_parameters
 from skleak.audit.tables._design import Outcome
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.mechanisms import NoiseGoal, ladder_rung
-from skleak.reports.guarantee import Promises, output_perturbation_guarantee
+from skleak.report.guarantee import Promises, output_perturbation_guarantee
 from skleak.utils._random import seeded
 from skleak.utils._typing import Array, FloatArray, IntArray
 from skleak.utils.geometry._pairs import pair_success

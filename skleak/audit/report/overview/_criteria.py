@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from skleak.rendering import Table
+from skleak.report import Table
 
 # How a blank is marked, wherever it stands.
 BLANK = "TO BE FILLED IN"

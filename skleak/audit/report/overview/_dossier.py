@@ -7,7 +7,8 @@ from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report.overview._criteria import BLANK, Criterion, Text
 from skleak.audit.report.overview._overview import about
 from skleak.audit.report.overview._texts import dpia, edpb, nist
-from skleak.rendering import (
+from skleak.plotting.results import made_at_once
+from skleak.report import (
     NAMES_NOBODY,
     Block,
     Bullets,
@@ -19,7 +20,6 @@ from skleak.rendering import (
     check_enough,
     header,
 )
-from skleak.rendering.results import made_at_once
 
 Asked = Literal["edpb", "dpia", "nist"]
 _TEXTS = {"edpb": edpb, "dpia": dpia, "nist": nist}

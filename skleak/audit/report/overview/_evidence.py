@@ -15,14 +15,8 @@ from skleak.audit.report._decision import (
 )
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report.overview._overview import allowed, what, with_interval
-from skleak.rendering import (
-    attack_label,
-    count,
-    limit_text,
-    number,
-    plural,
-)
-from skleak.rendering.results import BASELINES, best_rows, levels
+from skleak.plotting.labels import attack_label, count, limit_text, number, plural
+from skleak.plotting.results import BASELINES, best_rows, levels
 
 _INFERENCE = {
     "categorical": "attribute inference",

@@ -14,15 +14,8 @@ from skleak.audit.report._decision import (
 from skleak.audit.report._facts import AuditFacts
 from skleak.audit.report._findings import judged_rows
 from skleak.metrics import EXCEEDED, VACUOUS
-from skleak.rendering import (
-    NAMES_NOBODY,
-    Bullets,
-    Column,
-    Document,
-    Section,
-    Table,
+from skleak.plotting.labels import (
     attack_label,
-    check_enough,
     code,
     count,
     limit_text,
@@ -30,10 +23,19 @@ from skleak.rendering import (
     numbers,
     percent,
     plural,
-    rounded,
     shorten,
 )
-from skleak.rendering.results import advantage_text, best_rows, levels, made_at_once
+from skleak.plotting.results import advantage_text, best_rows, levels, made_at_once
+from skleak.report import (
+    NAMES_NOBODY,
+    Bullets,
+    Column,
+    Document,
+    Section,
+    Table,
+    check_enough,
+    rounded,
+)
 
 _ATTACKED = {"membership": "membership", "record": "whole records"}
 
