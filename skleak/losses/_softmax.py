@@ -40,7 +40,7 @@ class SoftmaxLoss:
     def value(self, a: FloatArray, y: FloatArray) -> FloatArray:
         """Loss of each record, of shape (n,)."""
         # Own code for both sums: SciPy's take longer than all else where records are few.
-        above = a - _own(a, y)
+        above = a - np.take_along_axis(a, y.astype(np.intp)[:, None], axis=1)
         top = above.argmax(axis=1)[:, None]
         largest = np.take_along_axis(above, top, axis=1)
         others = np.exp(above - largest)
@@ -55,8 +55,10 @@ class SoftmaxLoss:
     def mean_change(self, a: FloatArray, t: FloatArray) -> FloatArray:
         """Change of each probability as ``t`` is added to ``a``, of their common shape (..., K).
 
-        With p the probabilities before, ``p_k sum_j p_j (e^t_k - e^t_j)`` over ``sum_j p_j e^t_j``:
-        nothing cancels for a small ``t``, nor where a class is nearly certain.
+        With p and q the probabilities before and after, ``sum_j (q_k p_j - p_k q_j)``. The terms
+        are ``(q_k p_j + p_k q_j) tanh((t_k - t_j) / 2)``: nothing cancels in them for a small
+        ``t``, nor where a class is nearly certain, and far away none overflows or divides by a
+        probability of which nothing is left.
 
         Parameters
         ----------
@@ -65,12 +67,14 @@ class SoftmaxLoss:
         t : ndarray of shape (..., K)
             Their changes.
         """
-        p, moved = self.inverse_link(a), t - t.max(axis=-1, keepdims=True)
-        grown = np.expm1(moved)
-        change = np.empty(np.broadcast_shapes(a.shape, t.shape))
-        for k in range(t.shape[-1]):
-            change[..., k] = np.sum(p * (grown[..., [k]] - grown), axis=-1)
-        return np.asarray(change * p / np.sum(p * np.exp(moved), axis=-1, keepdims=True))
+        p, q = self.inverse_link(a), self.inverse_link(a + t)
+        change = np.zeros_like(q)
+        for k in range(1, t.shape[-1]):
+            flow = q[..., [k]] * p[..., :k] + p[..., [k]] * q[..., :k]
+            flow *= np.tanh((t[..., [k]] - t[..., :k]) / 2.0)
+            change[..., k] += flow.sum(axis=-1)
+            change[..., :k] -= flow
+        return change
 
     def residual(self, a: FloatArray, y: FloatArray) -> FloatArray:
         """First derivative in ``a``, probability minus indicator, of shape (n, K).
@@ -107,8 +111,3 @@ class SoftmaxLoss:
         curvature[:, k, k] = 0.0
         curvature[:, k, k] = -curvature.sum(axis=2)
         return curvature
-
-
-def _own(a: FloatArray, y: FloatArray) -> FloatArray:
-    """Predictor of each record's own class, of shape (n, 1)."""
-    return np.take_along_axis(a, y.astype(np.intp)[:, None], axis=1)

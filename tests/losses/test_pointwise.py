@@ -5,10 +5,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 from numpy.testing import assert_allclose
 from scipy import optimize
 
-from skleak.losses import LogisticLoss, PointwiseLoss, PoissonLoss, SquaredLoss
+from skleak.losses import LogisticLoss, PointwiseLoss, PoissonLoss, SoftmaxLoss, SquaredLoss
 
 LOSSES = [SquaredLoss(), LogisticLoss(), PoissonLoss()]
 TARGETS = {"squared": [-2.0, 0.0, 3.5], "logistic": [0.0, 1.0, 0.3], "poisson": [0.0, 1.0, 7.0]}
@@ -101,6 +102,20 @@ def test_poisson_overflows_to_infinity_without_a_word():
     assert_allclose(loss.inverse_link(a), [np.inf, 0.0])
     assert_allclose(loss.value(a, np.array([1.0, 0.0])), [np.inf, 0.0])
     assert np.isfinite(loss.value(np.array([20.0]), np.array([1e9])))
+
+
+@pytest.mark.parametrize("step", [1e-9, 1.0, 1e4])
+@pytest.mark.parametrize("scale", [1.0, 1e3])
+def test_changes_of_probabilities_at_any_scale(rng, scale, step):
+    a, t = scale * rng.normal(size=(9, 4)), step * rng.normal(size=(9, 4))
+    found = SoftmaxLoss().mean_change(a, t)
+    with mp.workdps(1000):
+        for i in range(9):
+            before = [mp.exp(mpf(u)) for u in a[i]]
+            after = [mp.exp(mpf(u) + mpf(v)) for u, v in zip(a[i], t[i], strict=True)]
+            pairs = zip(after, before, strict=True)
+            expected = [float(q / sum(after) - p / sum(before)) for q, p in pairs]
+            assert_allclose(found[i], expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
 def test_a_perfect_fit_costs_nothing():
