@@ -22,6 +22,7 @@ from skleak.report.guarantee._individual import (
     OUTSIDE,
     individual_obstacle,
     stated_privacy,
+    takes_long,
 )
 from skleak.report.guarantee._output_perturbation import Promises, output_perturbation_guarantee
 from skleak.report.leakage._facts import LossBins
@@ -161,41 +162,39 @@ class _Blockwise:
         )
         is_weighted = not (weights.smallest[0] == weights.largest[0] == 1.0)
         more = (_summarized(totals, len(people)),)
-        return finished(self._model, report, is_weighted, more, self._shows_most())
+        shows_most = None if individual["missing"] else self._shows_most()
+        return finished(self._model, report, is_weighted, more, shows_most)
 
     def _shows_most(self) -> tuple[Hashable, float] | None:
         """Return the record whose absence would show most, and how much; None if it is not proven.
 
         Bounds on all distances tell for which records the exact ones are needed: those are the
-        largest of all where they reach the largest bound of the others.
+        largest of all where they reach the largest bound of the others. Models of several classes
+        have no bounds: all records are solved for, where a report in memory does.
         """
-        if individual_obstacle(self.state, self.promises) or not self.trained:
-            return None
         if isinstance(self.state.objective, MultinomialObjective):
-            return None
-        bounds = Blocks.of(removal_bounds(self.state), positions_of(self.batch.X), width=1)
-        highest: FloatArray = bounds.map_reduce(_highest, _highest_of)
-        few = highest[:_MOST_SOLVED, 1].astype(np.intp)
-        distances = distances_without(self.state, few)
-        place = int(np.argmax(distances))
-        others = highest[_MOST_SOLVED:, 0]
-        if len(others) and not distances[place] >= others[0]:
+            if takes_long(self.state):
+                return None
+            few, others = np.arange(self.state.objective.n_records), pd.Series(dtype=float)
+        else:
+            bounds = Blocks.of(removal_bounds(self.state), positions_of(self.batch.X), width=1)
+            highest: FloatArray = bounds.map_reduce(_highest, _highest_of)
+            few = highest[:_MOST_SOLVED, 1].astype(np.intp)
+            others = stated_privacy(highest[_MOST_SOLVED:, 0], self.state, "")[0]["mu"]
+        mu = self._privacy(few)[0]["mu"]
+        place = int(np.argmax(mu))
+        if np.any(others > mu[place]):
             return None
         label: Hashable = int(few[place])
         if self.index is not None:
             label = np.ravel(fetched(few[[place]], self.index)[0])[0]
-        scale = self.state.noise_scale
-        with np.errstate(over="ignore"):
-            mu = distances[place] / scale if scale > 0.0 else np.inf
-        return label, float(mu)
+        return label, float(mu[place])
 
-    def _privacy(self, position: IntArray) -> tuple[pd.DataFrame, dict[str, object]]:
+    def _privacy(self, rows: IntArray) -> tuple[pd.DataFrame, dict[str, object]]:
         """Privacy of some records, (m,), which are fitted without each; those of the fit alone."""
         missing = individual_obstacle(self.state, self.promises)
         missing = missing or ("" if self.trained else OUTSIDE)
-        distances = np.full(len(position), np.nan)
-        if not missing:
-            distances = distances_without(self.state, position)
+        distances = np.full(len(rows), np.nan) if missing else distances_without(self.state, rows)
         return stated_privacy(distances, self.state, missing)
 
     def _measured(self) -> tuple[Survey, list[Solved | None], Measured]:

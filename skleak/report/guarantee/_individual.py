@@ -92,6 +92,12 @@ def individual_privacy(
     )
 
 
+def takes_long(state: FitState) -> bool:
+    """Return True if a report does not take on the fits without each training record."""
+    n, p = len(state.objective.y), len(state.factor.coefficients)
+    return not state.objective.loss.quadratic and float(n) * n * p > _MOST_WORK
+
+
 def reported_privacy(
     state: FitState, promises: Promises, rows: IntArray
 ) -> tuple[pd.DataFrame, dict[str, object]]:
@@ -102,13 +108,12 @@ def reported_privacy(
     missing = individual_obstacle(state, promises)
     if isinstance(state, PartialState):
         return stated_privacy(np.full(len(rows), np.nan), state, missing or OUTSIDE)
-    n, p = len(state.objective.y), len(state.factor.coefficients)
-    if not missing and not state.objective.loss.quadratic and float(n) * n * p > _MOST_WORK:
+    if not missing and takes_long(state):
         missing = "so many records take long: ask for `individual_privacy_`"
-    known = np.full(n + 1, np.nan)  # the last one is for those that are not there
+    distances = np.full(len(rows), np.nan)
     if not missing:
-        known[:n] = state.once(removal_distances)
-    return stated_privacy(known[rows], state, missing)
+        distances = np.where(rows < 0, np.nan, state.once(removal_distances)[rows])
+    return stated_privacy(distances, state, missing)
 
 
 def stated_privacy(
