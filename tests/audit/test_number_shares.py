@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from helpers import mostly_slow
 
-from skleak.attacks import PosteriorMeanReconstruction
+from skleak.attacks import BlackBoxAttributeInference, PosteriorMeanReconstruction
 from skleak.audit import LeakageAuditor
 from skleak.audit.games.attribute import _numbers
 from skleak.audit.games.attribute._numbers import NumberBounds, number_bounds
@@ -12,7 +12,7 @@ from skleak.audit.tables._design import SecretDesign
 from skleak.audit.tables._numbers import removed, share_at_most
 from skleak.cli._limit import judge
 from skleak.linear_model import PrivateLinearRegression
-from skleak.metrics import EXCEEDED
+from skleak.metrics import EXCEEDED, INCOMPARABLE
 from skleak.plotting.results import best_rows
 
 
@@ -55,6 +55,31 @@ def test_what_is_removed_does_not_depend_on_how_far_the_numbers_are_from_their_m
     for some in (slice(0, 1), slice(None)):
         one = {"mse": mse[some], "exact": False, "mse_by_release": np.ones(1)}
         assert np.isnan(removed(design(score[some], np.ones(n)[some]), one, 0.95).low)
+
+
+def test_what_a_black_box_knows_of_other_columns_is_not_held_against_the_prior(rng):
+    """A target close to the number tells it through any model that is good, whoever is in it."""
+    x = rng.normal(size=150)
+    X, y = np.column_stack([x, rng.normal(size=150)]), x + 0.3 * rng.normal(size=150)
+    model = PrivateLinearRegression(alpha=0.01)
+    mine = BlackBoxAttributeInference(model, 0)
+    attacks = ["black_box", "posterior_mean", mine]
+    auditor = LeakageAuditor(model, 0, attacks=attacks, noise_scales=0.1, n_releases=20)
+    results = auditor.fit(X, y).results_.set_index("attack")
+    asked, informed = results.drop(index="posterior_mean"), results.loc["posterior_mean"]
+    assert (asked["share_removed_low"] > 0.5).all()
+    assert (asked["share_at_most"] < 0.1).all()
+    assert set(asked["verdict"]) == {INCOMPARABLE}
+    assert informed["verdict"] not in (EXCEEDED, INCOMPARABLE)
+    # No limit is said to be kept that an attack on the model is above.
+    said = auditor.report_.findings[0]
+    assert auditor.report_.to_dict()["decision"]["status"] == "exceeds"
+    assert "also uses what the other columns tell" in said
+    assert "exceeds with" not in said
+    # Where the prior knows them too, or the number is drawn whatever they are, there is a verdict.
+    for known in ({"prior": "conditional"}, {"prior": "marginal", "secrets": "drawn"}):
+        results = auditor.set_params(**known, attacks=["black_box"]).fit(X, y).results_
+        assert set(results["verdict"]).isdisjoint({EXCEEDED, INCOMPARABLE})
 
 
 @pytest.mark.parametrize("n_seeds", mostly_slow([1, 16]))

@@ -259,16 +259,18 @@ def uses_more(attack: Any, task: Task) -> bool:
     """Return True if an attack uses what the prior of the bounds leaves out.
 
     A baseline does not look at the model: where its knowledge is not that of the bounds, it is
-    nothing that they are about.
+    nothing that they are about. A black box compares answers about all records with their targets
+    (and its guesses of a number with those of others): of secrets as they are, that tells what the
+    other columns do, even where noise hides all of the model.
     """
     if isinstance(task.prior, str) and task.prior == "conditional":
         return False
-    if isinstance(attack, str):
-        return attack in ("prior", "imputation")
-    if isinstance(attack, _BASELINES):
+    named, own = isinstance(attack, str), getattr(attack, "prior", None)
+    if attack in ("prior", "imputation") if named else isinstance(attack, _BASELINES):
         return True
-    own = getattr(attack, "prior", None)
-    return not task.drawn and isinstance(own, str) and own == "conditional"
+    black_box = BlackBoxAttributeInference
+    asks = attack.startswith("black_box") if named else isinstance(attack, black_box)
+    return not task.drawn and (asks or (isinstance(own, str) and own == "conditional"))
 
 
 def _check_covariance(name: str, attack: Any, subject: SecretSubject) -> None:

@@ -85,6 +85,8 @@ def _removed(found: Mapping[str, Any]) -> str:
         return f"{said} by the bound, which the {name} exceeds with {share} (see below)"
     if best["failed"] or not best["advantage"] > 0.0:
         return f"{said} (those played, none)"
+    if best.get("uses_more"):
+        return f"{said} (the {name}, which also uses what the other columns tell, {share})"
     if best["advantage"] >= found["at_most"]:
         return f"{said} (the best played, the {name}, as much as far as chance lets tell)"
     return f"{said} (the best played, the {name}, {share})"

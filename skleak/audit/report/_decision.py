@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from skleak.audit.report._facts import AuditFacts
-from skleak.metrics import EXCEEDED, multiplicity_correction, p_value_exceeds
+from skleak.metrics import EXCEEDED, INCOMPARABLE, multiplicity_correction, p_value_exceeds
 from skleak.plotting.results import (
     BASELINES,
     SHARE,
@@ -80,6 +80,7 @@ def decision(report: AuditFacts) -> dict[str, Any]:
             "half_width": half_width(report, noise, str(best["attack"])),
             "failed": best["failed"],
             "exceeded": best["verdict"] == EXCEEDED,
+            **({"uses_more": True} if best["verdict"] == INCOMPARABLE else {}),
         },
         "utility": utility(report, noise),
         "named_by": report.settings["labels"],
@@ -100,15 +101,16 @@ def largest_advantages(report: AuditFacts) -> pd.DataFrame:
     the actual secrets, and knows more than imputation does without the model.
     Where there is no bound it is that of the best attack played. For a number, or whole records, it
     is the share of the squared error that attackers with the prior remove on average, or that of an
-    attack which was found to exceed it. Where no such bound is known, or the noise was found not to
-    be what bounds suppose, others may have more. Attacks that do not look at the model do not
-    count.
+    attack which was found to exceed it. An attack that uses the other columns as well exceeds no
+    bound, but counts where it surely knows more. Where no such bound is known, or the noise was
+    found not to be what bounds suppose, others may have more. Attacks that do not look at the model
+    do not count.
 
     Returns: index ``noise_scale``; ``advantage`` (NaN where nothing is known), ``source``
     (``bound`` or the name of an attack), and ``at_least``: whether other attackers may have more.
     """
     bounds = record_advantages(report)["mean"] + _allowance(report)
-    played = report.results.assign(gained=gained(report)["value"])
+    played = report.results.assign(gained=gained(report)["value"], low=gained(report)["low"])
     played = played[~played["attack"].isin(BASELINES)]
     rows = []
     # A bound for unbiased attacks says nothing of others, and what was played only what is reached.
@@ -118,7 +120,9 @@ def largest_advantages(report: AuditFacts) -> pd.DataFrame:
     for noise, bound in bounds.items():
         at = played[played["noise_scale"] == noise]
         if not math.isnan(bound) and (counts_success(report) or SHARE in report.records):
-            at = at[at["verdict"] == EXCEEDED]
+            # Whoever uses the other columns as well contradicts no bound, and may know more.
+            more = (at["verdict"] == INCOMPARABLE) & (at["low"] > bound)
+            at = at[(at["verdict"] == EXCEEDED) | more]
             if report.kind == "categorical":
                 at = at[~(at["advantage_over_imputation"] <= 0.0)]
         known = at.loc[at["gained"].notna(), ["gained", "attack"]]

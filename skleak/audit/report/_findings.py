@@ -121,6 +121,7 @@ def _summary(report: AuditFacts) -> Finding:
         "beyond": _beyond(report, noise, float(bound["value"])),
         "of_data": of_data,
         "exceeded": bool((at_noise["verdict"] == EXCEEDED).any()),
+        "uses_more": row["verdict"] == INCOMPARABLE,
         "sampled": bool(report.settings.get("sampled", False)),
         "scale": report.settings.get("scale", ""),
         "uncounted": report.settings.get("uncounted", ""),

@@ -181,6 +181,8 @@ def _below_least(found: Finding) -> str:
         return "; an attack removes more by more than chance explains, see below"
     if found["failed"] or not found["value"] < found["least"]:
         return ""
+    if found["uses_more"]:
+        return "; the attack errs less with what the other columns tell"
     if found["secrets"] == "drawn":
         return "; the attack errs less by no more than chance explains"
     return "; the attack errs less as these numbers, a single draw, are closer to their means"

@@ -30,13 +30,7 @@ from skleak.adversary.knowledge import (
 )
 from skleak.attacks import BlackBoxAttributeInference, ImputationAttack, PriorAttack
 from skleak.audit.games._bounds import check_bounds
-from skleak.audit.games._game import (
-    Cell,
-    Facts,
-    Task,
-    fit_copy,
-    named_attacks,
-)
+from skleak.audit.games._game import Cell, Facts, Task, fit_copy, named_attacks
 from skleak.audit.games._levels import reference_records
 from skleak.audit.games._private_sgd import (
     attribute_success,
@@ -131,7 +125,7 @@ class PredictionsGame(TabledGame):
         incomparable: frozenset[str] = frozenset()
         if self._bound is not None:
             chosen = self._chosen.items()
-            incomparable = frozenset(name for name, each in chosen if _uses_more(each, task))
+            incomparable = frozenset(name for name, each in chosen if uses_more(each, task))
         self.design = self._designed(
             self._chosen,
             incomparable,
@@ -272,16 +266,6 @@ def _same(found: Any, known: Any) -> bool:
     if sparse.issparse(found) or sparse.issparse(known):
         return found.shape == known.shape and abs(found - known).max() == 0.0
     return bool(np.array_equal(found, known, equal_nan=True))
-
-
-def _uses_more(attack: Any, task: Task) -> bool:
-    """Return True if an attack uses what the prior of the bounds leaves out.
-
-    Of secrets as they are, predictions tell what the other columns do, of which a prior that is the
-    same for all records says nothing.
-    """
-    same = isinstance(task.prior, str) and task.prior in ("marginal", "uniform")
-    return uses_more(attack, task) or (same and isinstance(attack, str) and attack in BLACK_BOXES)
 
 
 def beyond_labels(model: Any, y: Array) -> list[str]:
