@@ -125,8 +125,8 @@ def _largest_variation(information: FloatArray) -> FloatArray:
     )
     # Pinsker's inequality: round-off must not exceed it.
     ceiling = np.minimum(np.sqrt(0.5 * budget), 1.0)
-    variation = np.minimum(_vajda_variation(found.bracket[1]), ceiling)
-    return np.where(inside, variation, np.where(information > 0.0, 1.0, 0.0))
+    above = np.where(found.f_x >= 0.0, found.x, found.bracket[1])
+    return np.where(inside, np.minimum(_vajda_variation(above), ceiling), information > 0.0)
 
 
 def _vajda_divergence(t: FloatArray) -> FloatArray:
@@ -172,7 +172,8 @@ def _rise(information: FloatArray, p: FloatArray) -> FloatArray:
         tolerances=EXACT,
         maxiter=2000,
     )
-    rise = -(1.0 - p_in) * np.expm1(-found.bracket[1])
+    # A bracket stays wide where its other end is a root of the rounded function.
+    rise = -(1.0 - p_in) * np.expm1(-np.where(found.f_x >= 0.0, found.x, found.bracket[1]))
     return np.where(inside, rise, np.where(information > 0.0, 1.0 - p, 0.0))
 
 

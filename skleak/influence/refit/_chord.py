@@ -171,7 +171,7 @@ def refitted_step(objective: Objective, w: FloatArray) -> FloatArray:
             hessian = there.hessian
         except (SingularHessianError, SingularMatrixError):
             continue
-        step, last = found.coefficients - w, np.inf
+        step, last, most = found.coefficients - w, np.inf, there.value + _REACHED * abs(there.value)
         # Where the fit is so bad that its gradient is known worse than that after the step.
         far = not here.gradient_round_off <= _WORSE * there.gradient_round_off
         for _ in range(_MOST_CORRECTIONS):
@@ -190,7 +190,8 @@ def refitted_step(objective: Objective, w: FloatArray) -> FloatArray:
             step, last = step - change, moved
             if moved <= _EXACT * size:
                 break
-        if last <= _REACHED * np.linalg.norm(step):
+        # Corrections that lead far away become small beside the step, but lead uphill.
+        if last <= _REACHED * np.linalg.norm(step) and objective.at(w + step).value <= most:
             return step
     return np.full_like(w, np.nan)
 
