@@ -49,7 +49,11 @@ class Timed:
         return min(self.seconds)
 
 
-def time_in_turns(functions: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, Timed]:
+def time_in_turns(
+    functions: Mapping[str, Callable[[], Any]],
+    rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, Timed]:
     """Time rivals one after the other, round by round, after one warm-up each.
 
     A slow phase of a shared machine then hits all of them.
@@ -58,9 +62,9 @@ def time_in_turns(functions: Mapping[str, Callable[[], Any]], rounds: int) -> di
     seconds: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(rounds):
         for name, function in functions.items():
-            start = time.perf_counter()
+            start = clock()
             results[name] = function()
-            seconds[name].append(time.perf_counter() - start)
+            seconds[name].append(clock() - start)
     return {name: Timed(seconds[name], results[name]) for name in functions}
 
 

@@ -8,10 +8,9 @@ import numpy as np
 from _common import Array
 
 from skleak.influence.jacobian import FitFactor
-from skleak.influence.jacobian._norms import Norm
+from skleak.influence.jacobian._factor import Norm
 from skleak.influence.reweighting import relative_spread
-from skleak.influence.reweighting._total import total_feature_norms
-from skleak.influence.reweighting._total_derivative import total_derivative
+from skleak.influence.reweighting._total import total_derivative, total_feature_norms
 from skleak.influence.state import FitState, WeightRule
 from skleak.solvers import minimize
 

@@ -9,7 +9,7 @@ from matplotlib import rc_context, style
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter
 
-from skleak.plotting import palette
+from skleak.plotting import labels as palette
 
 SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "skleak", "font.size": 10.0}
 SETTINGS |= {"axes.spines.top": False, "axes.spines.right": False}

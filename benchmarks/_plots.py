@@ -9,7 +9,7 @@ from matplotlib import rc_context, style
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from skleak.plotting import palette
+from skleak.plotting import labels as palette
 
 COLORS = (palette.DEEP_BLUE, palette.VERMILION, palette.GREEN, palette.PURPLE, palette.YELLOW)
 COLORS += (palette.SLATE, palette.BROWN, palette.INDIGO)

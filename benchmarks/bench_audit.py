@@ -109,7 +109,7 @@ def measure(case):
     failures = [] if error <= ACCURACY else [f"{case.loss}: error {error:.1e}"]
     results = auditor.results_
     white = results[results["attack"] == "white_box"]
-    if len(results) != 4 * len(NOISE_SCALES) or "bound exceeded" in set(white["verdict"]):
+    if len(results) != 5 * len(NOISE_SCALES) or "bound exceeded" in set(white["verdict"]):
         failures.append(f"{case.loss}: rows are missing, or the white box beats a bound")
     if white["success"].iloc[0] < 0.99 or not white["bayes"].is_monotonic_decreasing:
         failures.append(f"{case.loss}: the white box fails almost without noise")
@@ -136,7 +136,7 @@ def main():
         failures += new_failures
         slow = "" if seconds <= LIMIT else ", MISSED"
         goals.append(f"{case.loss} {seconds:.0f} s of {LIMIT:.0f}{slow}")
-    title = f"Audit of {ATTRIBUTE!r}: 4 attacks, all bounds, {len(NOISE_SCALES)} noise scales, "
+    title = f"Audit of {ATTRIBUTE!r}: 5 attacks, all bounds, {len(NOISE_SCALES)} noise scales, "
     print_table(f"{title}{cases[0].n_releases} releases each", HEADER, lines, KEYS)
     legend(
         "audit s: everything, from the raw table to the report; once\n"

@@ -18,8 +18,8 @@ from skleak.accounting import gaussian_delta
 from skleak.bounds import (
     bayes_mse,
     cramer_rao_mse,
-    membership_advantage_dp,
-    membership_advantage_gdp,
+    dp_advantage,
+    gdp_advantage,
     van_trees_mse,
 )
 
@@ -70,10 +70,10 @@ def membership_lines(mus):
     x = np.linspace(-12.0, 24.0, 40_001)
     for mu in mus:
         best = 0.5 * trapezoid(np.abs(norm.pdf(x, mu) - norm.pdf(x)), x)
-        exact = float(membership_advantage_gdp(mu))
+        exact = float(gdp_advantage(mu, 2))
         deltas = gaussian_delta(mu, EPSILONS)
-        through = float(np.min(membership_advantage_dp(EPSILONS, deltas)))
-        pure = float(membership_advantage_dp(EPSILONS[np.argmax(deltas <= 1e-6)], 1e-6))
+        through = float(np.min(dp_advantage(EPSILONS, deltas, 2)))
+        pure = float(dp_advantage(EPSILONS[np.argmax(deltas <= 1e-6)], 1e-6, 2))
         row = [f"{mu:g}", f"{best:.4f}", *(f"{v / best:.3f}" for v in (exact, through, pure))]
         lines.append(row)
         if abs(exact - best) > ACCURACY or min(through, pure) < best - ACCURACY:

@@ -22,7 +22,7 @@ from _out_of_core import ACCURACY, MODELS, SETTINGS, made_block, note_load, rela
 from _results import legend, note
 from threadpoolctl import threadpool_limits
 
-from skleak.utils.blocks import _threads
+from skleak.utils import _blocks as _threads
 
 QUICK = {"n": 20_000, "d": 5, "rounds": 1}
 FULL = {"n": 1_000_000, "d": 50, "rounds": 3}

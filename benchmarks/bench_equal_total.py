@@ -41,7 +41,7 @@ from sklearn.preprocessing import scale
 
 from skleak.datasets import fetch_adult, fetch_iwpc, fetch_mnist
 from skleak.exceptions import UnevenLeakageWarning
-from skleak.influence.jacobian._norms import Norm
+from skleak.influence.jacobian._factor import Norm
 from skleak.influence.leakage import leakage_model
 from skleak.influence.reweighting import fitted_derivative, total_jacobian
 from skleak.influence.state import FitState, WeightRule

@@ -18,7 +18,7 @@ from _common import (
 )
 
 from skleak.datasets import fetch_mnist
-from skleak.mechanisms import discrete_gaussian, dyadic_discrete_gaussian
+from skleak.mechanisms.grids import discrete_gaussian, dyadic_discrete_gaussian
 from skleak.neural import PrivateSGDClassifier
 from skleak.neural.information import StepMechanism
 

@@ -43,7 +43,7 @@ def one_by_one(function):
     """The result of a function for which nothing is solved for at once."""
 
     def nothing(change, which):
-        return np.full((len(which), change.new.shape[1]), np.nan)
+        return np.full((len(which), len(change.w)), np.nan)
 
     with mock.patch.object(Change, "newton_steps", nothing):
         return function()

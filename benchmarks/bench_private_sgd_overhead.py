@@ -92,8 +92,8 @@ def spreads(gradients, X, y, n_draws, seed=0):
     replacement follows from the diagonal.
     """
     rng = np.random.default_rng(seed)
-    exact = gradients.information(X, y, ones, parts=("diagonal",), private_target=False)
-    diagonal = exact["diagonal"]
+    exact = gradients.information(X, y, ones, parts=("matrix",), private_target=False)
+    diagonal = np.einsum("njj->nj", exact["matrix"])
     trace = diagonal.sum(axis=1)
     d = diagonal.shape[1]
     left = (1.0 - N_COORDINATES / d) / N_COORDINATES

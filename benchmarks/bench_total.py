@@ -24,8 +24,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skleak.datasets import fetch_adult, fetch_iwpc
 from skleak.influence.leakage import leakage_model
-from skleak.influence.reweighting._total import total_feature_norms, total_jacobian
-from skleak.influence.reweighting._total_derivative import total_derivative
+from skleak.influence.reweighting._total import (
+    total_derivative,
+    total_feature_norms,
+    total_jacobian,
+)
 from skleak.linear_model import IRFIL, PrivateLinearRegression, PrivateLogisticRegression
 
 ACCURACY = 1e-3  # of the columns of Jacobians that refits give, relative to the largest of them

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skleak._released_export import ExportMixin
 from skleak._version import __version__
 from skleak.exceptions import PrivacyLeakWarning
-from skleak.mechanisms import Grid
+from skleak.mechanisms.grids import Grid
 from skleak.utils._records import values_withheld, withholding
 from skleak.utils._sklearn_compat import copy_attributes, validate_data
 from skleak.utils._typing import Array, FloatArray
@@ -138,10 +138,13 @@ class ClassDecisionMixin(ClassifierMixin):
         -------
         ndarray of shape (n_samples,)
         """
+        positions = self._positions(X)  # an error where it is not fitted
+        return self.classes_[positions]
+
+    def _positions(self, X: Any) -> Array:
+        """Positions of the predicted classes, (n_samples,)."""
         decision = self.decision_function(X)
-        if self._is_binary:
-            return self.classes_[(decision > 0.0).astype(int)]
-        return self.classes_[decision.argmax(axis=1)]
+        return (decision > 0.0).astype(int) if self._is_binary else decision.argmax(axis=1)
 
     @lazily
     def predict_proba(self, X: Any) -> FloatArray:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
-from skleak.utils._json import read_document, write_document
+from skleak.utils._files import read_document, write_document
 
 # What scikit-learn's `fit` notes about the solver.
 _OF_THE_SOLVER = ("n_iter_", "rank_", "singular_")

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from skleak.influence.jacobian import Columns
 from skleak.influence.reweighting import total_feature_norms
 from skleak.linear_model import PrivateLinearRegression
-from skleak.mechanisms import as_reweighting
+from skleak.mechanisms.grids import as_reweighting
 from skleak.utils._linalg import weighted_gram
 
 _VOID = {"meta", "link", "br", "img", "hr", "input"}

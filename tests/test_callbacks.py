@@ -11,8 +11,8 @@ from sklearn.preprocessing import StandardScaler
 
 from skleak.audit import LeakageAuditor
 from skleak.exceptions import PrivacyLeakWarning
-from skleak.linear_model import PrivateLinearRegression
-from skleak.mechanisms import IRFIL, MaxLeakage
+from skleak.linear_model import IRFIL, PrivateLinearRegression
+from skleak.mechanisms import MaxLeakage
 from skleak.utils._confidential import without_ledger
 from skleak.utils._sklearn_compat import Task, fit_task, no_task
 

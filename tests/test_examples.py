@@ -115,6 +115,6 @@ def test_kept_results_are_those_of_the_scripts(kept, tmp_path):
 def test_all_examples_are_found():
     found = {path.name for path in EXAMPLES.rglob("*.py")}
     assert {"plot_leakage_report.py", "plot_audit.py", "plot_fano23_figure2.py"} <= found
-    helpers = {"_bil23.py", "_fil21.py", "_reproduction.py", "reproduce.py"}
+    helpers = {"_bil23.py", "_fil21.py", "_ladder.py", "_reproduction.py", "reproduce.py"}
     assert found - helpers == {path.name for path in EXAMPLES.glob("*/plot_*.py")}
     assert found >= SLOW | TORCH | set(DATA)

@@ -106,7 +106,7 @@ def skleak_attacks(X, y, n, n_models, model, column):
             play = lambda attack=attack: attack.fit(*train).predict(fitted)  # noqa: B023, E731
             spent, _ = _peer.timed(play)
             gain = attribute_gain(attack, fitted, *train, *others, imputation=None)
-            rates.setdefault(name, []).append([gain.training.estimate, gain.control.estimate])
+            rates.setdefault(name, []).append(gain["estimate"].tolist()[:2])
             seconds.setdefault(name, []).append(spent)
     found = {name: np.array(rows) for name, rows in rates.items()}
     return found, {name: float(np.mean(spent)) for name, spent in seconds.items()}

@@ -4,7 +4,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
-from public_objects import own_members, public_modules, public_objects
+from public_objects import own_members, public_objects, returned_objects
 from sphinx.application import Sphinx
 
 TITLES = {
@@ -19,17 +19,26 @@ def heading(text: str, line: str = "=") -> str:
     return f"{text}\n{line * len(text)}\n\n"
 
 
-def package_page(module: str, names: list[str]) -> str:
-    """Return the page of a package: what it is for, and a table of what it holds."""
-    table = "\n".join(f"   {name}" for name in names)
-    pages = "\n".join(f"   {name} <{page_name(module, name)}>" for name in names)
-    return (
+def table(names: list[str]) -> str:
+    """Return a table of objects with the first lines of their docstrings."""
+    rows = "\n".join(f"   {name}" for name in names)
+    return f".. autosummary::\n   :nosignatures:\n\n{rows}\n\n"
+
+
+def package_page(module: str, names: list[str], returned: dict[str, str]) -> str:
+    """Return the page of a package: what it is for, a table of what it holds, and of results."""
+    pages = "\n".join(f"   {name} <{page_name(module, name)}>" for name in [*names, *returned])
+    text = (
         heading(TITLES.get(module, module))
         + f".. automodule:: {module}\n   :no-members:\n\n"
         + f".. currentmodule:: {module}\n\n"
-        + f".. autosummary::\n   :nosignatures:\n\n{table}\n\n"
-        + f".. toctree::\n   :hidden:\n\n{pages}\n"
+        + table(names)
     )
+    if returned:
+        text += "What these return or are passed, and nobody needs to import:\n\n"
+        full = [f"{home}.{name}" for name, home in returned.items()]
+        text += table([f"~{each.removeprefix(f'{module}.')}" for each in full])
+    return f"{text}.. toctree::\n   :hidden:\n\n{pages}\n"
 
 
 def page_name(module: str, name: str) -> str:
@@ -45,9 +54,6 @@ def object_page(module: str, name: str, thing: Any) -> str:
         kind = "autofunction" if inspect.isroutine(thing) else "autodata"
         return text + f".. {kind}:: {full}\n"
     text += f".. autoclass:: {full}\n"
-    home = ".".join(thing.__module__.split(".")[:2])
-    if home != module and home in public_modules():  # exported a second time
-        return text + f"   :no-index:\n\nThe same as :class:`{home}.{name}`.\n"
     methods, properties = own_members(thing)
     for member in properties:
         text += f"\n   .. autoproperty:: {full}.{member}\n"
@@ -62,9 +68,12 @@ def write_pages(app: Sphinx) -> None:
     objects = {module: things for module, things in public_objects().items() if things}
     pages = {"index": index_page(list(objects))}
     for module, things in objects.items():
-        pages[module.replace("._", ".")] = package_page(module, [name for name, _ in things])
-        for name, thing in things:
-            pages[page_name(module, name)] = object_page(module, name, thing)
+        returned = returned_objects(module)
+        homes = {name: home for home, name, _ in returned}
+        names = [name for name, _ in things]
+        pages[module.replace("._", ".")] = package_page(module, names, homes)
+        for home, name, thing in [(module, *each) for each in things] + returned:
+            pages[page_name(module, name)] = object_page(home, name, thing)
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.rst"):
         if old.stem not in pages:

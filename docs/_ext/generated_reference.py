@@ -15,17 +15,9 @@ from json_fields import EXAMPLES, fields, meaning
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-from skleak.cli._arguments import build_parser
+from skleak.cli._options import build_parser
 
 logger = logging.getLogger(__name__)
-
-
-def commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """Return the parser of every command by its name."""
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            return dict(action.choices)
-    return {}
 
 
 def escaped(text: str) -> str:
@@ -62,10 +54,10 @@ def command_page(name: str, parser: argparse.ArgumentParser) -> str:
 
 def cli_page() -> str:
     """Return the page of the command line."""
-    parser = build_parser()
+    parser, commands = build_parser()
     text = "Command line\n============\n\n" + escaped(parser.description or "") + "\n\n"
     text += "Made from the parser itself; ``skleak COMMAND --help`` says the same.\n\n"
-    return text + "".join(command_page(name, each) for name, each in commands(parser).items())
+    return text + "".join(command_page(name, each) for name, each in commands.items())
 
 
 def json_page() -> str:

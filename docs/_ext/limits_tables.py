@@ -12,23 +12,27 @@ CONSTANTS = [
         "_MOST_PARAMETERS",
         "parameters of a private linear model, refused above",
     ),
-    ("linear_model._noise", "_MOST_PARAMETERS", 'parameters under `noise_covariance="minimax"`'),
+    ("linear_model._fitting", "_MOST_SHAPED", 'parameters under `noise_covariance="minimax"`'),
     (
-        "adversary.knowledge._knowledge",
+        "adversary.knowledge",
         "MAX_VALUES",
         "values of a column that is told apart by value",
     ),
-    ("adversary.knowledge._knowledge", "MAX_CODES", "whole numbers of a column that may be codes"),
-    ("mechanisms._goals", "MOST_VALUES", "values of a column of a noise goal"),
-    ("linear_model.goals._rung", "_MOST_FITS", "fits to see that a noise goal gives nobody away"),
-    ("audit.games.attribute._numbers", "_MOST", "records of a number whose Bayes risk is computed"),
+    ("adversary.knowledge", "MAX_CODES", "whole numbers of a column that may be codes"),
+    ("mechanisms.goals", "MOST_VALUES", "values of a column of a noise goal"),
+    (
+        "linear_model.goals._large_problem",
+        "_MOST_FITS",
+        "fits to see that a noise goal gives nobody away",
+    ),
+    ("adversary.numbers", "_RISKS", "records of a number whose Bayes risk is computed"),
     ("audit.games.attribute._game", "_MOST_TRAININGS", "trainings to read a model without noise"),
     (
         "cli._columns",
         "MAX_LEVELS",
         "levels of a column of text that the command line encodes apart",
     ),
-    ("cli._targets", "_MOST_CLASSES", "classes of a target on the command line"),
+    ("cli._preparation", "_MOST_CLASSES", "classes of a target on the command line"),
 ]
 
 

@@ -25,7 +25,6 @@ from skleak.channels import GaussianChannel
 from skleak.influence import candidate_encodings
 from skleak.linear_model import PrivateLinearRegression
 from skleak.mechanisms import MaxAdvantage
-from skleak.plotting import BoundLadderDisplay
 
 X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
 numeric = [name for name in X if name != "sex"]
@@ -91,14 +90,31 @@ ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.02, 0.5))
 # ----------------------------
 # For the most exposed patient, the advantage that each bound allows over the noise. A bound that
 # stands above the attacker asks for more noise than is needed.
-ladder = BoundLadderDisplay.from_encodings(
-    encodings[worst], noise_scales, prior, name=f"Sex of patient {worst}"
+channel = GaussianChannel(encodings[worst], noise_scales)
+ladder = channel.advantage_bounds(prior).pivot_table(
+    "advantage", index="record", columns="bound", sort=False
 )
-ladder.plot(bounds=["Bayes", "Fano, exact information", "Fano, order 1", "generalized Fano"])
-ladder.ax_.axhline(target, color="#1b2430", lw=1.0, ls=":")
+ladder.index = pd.Index(noise_scales, name="noise scale")
+styles = {
+    "generalized Fano": ("#e69f00", "--"),
+    "Fano, order 1": ("#e69f00", "-"),
+    "Fano, exact information": ("#0072b2", "-"),
+    "Bayes": ("#1b2430", "-"),
+}
+figure, ax = plt.subplots(figsize=(8.0, 4.4), layout="constrained")
+for bound, (color, stroke) in styles.items():
+    ax.plot(ladder[bound], color=color, ls=stroke, lw=3.4 if bound == "Bayes" else 1.7, label=bound)
+ax.fill_between(noise_scales, 0.0, ladder["Bayes"], color="#1b2430", alpha=0.07, lw=0.0)
+ax.axhline(target, color="#1b2430", lw=1.0, ls=":")
+ax.set(xscale="log", xlabel="noise scale", ylabel="advantage over guessing")
+ax.set_title(f"Sex of patient {worst}", fontsize="medium")
+ax.margins(x=0.0)
+ax.set_ylim(0.0, 1.02)
+ax.spines[["top", "right"]].set_visible(False)
+ax.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.02, 0.5))
 needed = {
     bound: np.exp(np.interp(-target, -values.to_numpy(), np.log(noise_scales)))
-    for bound, values in ladder.advantages.items()
+    for bound, values in ladder.items()
     if values.min() < target < values.max()
 }
 print(f"Noise at which each bound allows {target}, for patient {worst}")

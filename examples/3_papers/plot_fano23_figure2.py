@@ -26,6 +26,7 @@ from itertools import pairwise
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from _ladder import fano_curves, plot_fano_panels, plot_fano_together, plot_ladder
 from _reproduction import Reproduction
 
 from skleak.bounds import (
@@ -35,7 +36,6 @@ from skleak.bounds import (
     renyi_fano_advantage,
 )
 from skleak.channels import RandomizedResponse
-from skleak.plotting import BoundLadderDisplay, FanoCurvesDisplay
 
 page = Reproduction(
     __file__,
@@ -46,9 +46,9 @@ page = Reproduction(
     "in every run of the script.",
 )
 sizes = [2, 10, 100, 10**10]
-curves = FanoCurvesDisplay.from_sizes(sizes)
+curves = fano_curves(sizes)
 _, ax = plt.subplots(figsize=(8.0, 4.4), layout="constrained")
-curves.plot(ax, bounds=["Fano", "closed-form Fano"])
+plot_fano_together(ax, curves, ["Fano", "closed-form Fano"])
 ax.set_title("The advantage climbs to 1 when the information nears log M", fontsize="medium")
 
 # %%
@@ -57,18 +57,16 @@ ax.set_title("The advantage climbs to 1 when the information nears log M", fonts
 half = {
     f"M = {size:,}": {
         "log M": np.log(size),
-        "nats at advantage 0.5": np.interp(0.5, fano, curves.advantages.index),
+        "nats at advantage 0.5": np.interp(0.5, fano, curves.index),
         "baseline without information": closed_form_fano_advantage(0.0, size),
     }
-    for size, (_, fano) in zip(
-        sizes, curves.advantages.xs("Fano", level=1, axis=1).items(), strict=True
-    )
+    for size, (_, fano) in zip(sizes, curves.xs("Fano", level=1, axis=1).items(), strict=True)
 }
 print(pd.DataFrame(half).T.round(4).to_string())
 
 # %%
 # A bound on the divergence of a higher order says more than the same bound on the information.
-_ = curves.plot()
+plot_fano_panels(curves)
 
 # %%
 # Randomised response
@@ -167,13 +165,9 @@ figure, axes = plt.subplots(
     1, len(sizes), figsize=(13.0, 3.6), sharex=True, sharey=True, layout="constrained"
 )
 for ax, (size, table) in zip(axes, tables.items(), strict=True):
-    display = BoundLadderDisplay(
-        table, noise_name="probability q of a random answer", name=f"M = {size:,}"
-    )
-    display.plot(ax)
+    noise = "probability q of a random answer"
+    plot_ladder(ax, table, f"M = {size:,}", noise, legend=ax is axes[-1])
     ax.label_outer()
-for ax in axes[:-1]:
-    ax.get_legend().remove()
 axes[0].set_xlim(0.0, 1.0)
 page.close()
 plt.show()

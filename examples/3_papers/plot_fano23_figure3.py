@@ -24,6 +24,7 @@ from itertools import pairwise
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from _ladder import plot_ladder
 from _reproduction import Reproduction
 
 from skleak.bounds import (
@@ -35,7 +36,6 @@ from skleak.bounds import (
     tradeoff_advantage,
 )
 from skleak.channels import GaussianChannel
-from skleak.plotting import BoundLadderDisplay
 
 orders = 1.0 + np.geomspace(1e-3, 1e3, 400)
 scales = np.geomspace(0.1, 10.0, 33)
@@ -185,8 +185,7 @@ figure, axes = plt.subplots(1, 2, figsize=(12.0, 4.6), sharey=True, layout="cons
 dots = {"color": "white", "mec": "#1b2430", "ms": 5.0, "zorder": 6, "label": "simulated attack"}
 for ax, (size, table) in zip(axes, tables.items(), strict=True):
     ax.plot(scales[4::4], simulated[size], "o", **dots)
-    BoundLadderDisplay(table, name=f"{size} one-hot encodings, uniform prior").plot(ax)
-axes[0].get_legend().remove()
+    plot_ladder(ax, table, f"{size} one-hot encodings, uniform prior", legend=ax is axes[1])
 axes[1].set_ylabel("")
 page.close()
 plt.show()

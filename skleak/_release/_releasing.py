@@ -1,24 +1,359 @@
-"""Release a fitted pipeline: what may be published of it, or why nothing may."""
+"""Release a fitted pipeline."""
 
 import copy
+import functools
+import types
 import warnings
 from collections.abc import Callable
+from numbers import Real
 from os import PathLike
-from typing import Any
+from typing import Any, ClassVar, Self
 
-from sklearn.compose import TransformedTargetRegressor
+import numpy as np
+import pandas as pd
+from scipy import special
+from sklearn.base import BaseEstimator, clone
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.impute import SimpleImputer
+from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+)
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
 
-from skleak._release._pipeline import ReleasedPipeline
-from skleak._release._public import public_copy, what_mixes_rows, what_was_learned
-from skleak._release._tree import final_estimator, rebuilt, received, walk, with_output
+from skleak._release._document import (
+    children,
+    final_estimator,
+    is_skipped,
+    pipeline_from_json,
+    rebuilt,
+    received,
+    walk,
+    with_output,
+    written_pipeline,
+)
 from skleak._released import TABLE, ReleasedModel
 from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
-from skleak.utils._sklearn_compat import output_container
-from skleak.utils.blocks._dask import is_large
+from skleak.preprocessing import (
+    PublicImputer,
+    PublicOneHotEncoder,
+    PublicScaler,
+    PublicTargetScaler,
+    RowNormClipper,
+)
+from skleak.utils._blocks import is_large
+from skleak.utils._confidential import global_names
+from skleak.utils._files import read_document, write_document
+from skleak.utils._sklearn_compat import output_container, with_columns_of
 from skleak.utils.sources import is_large_source
-from skleak.utils.sources._raw import raw_frame
+from skleak.utils.sources._stored import Table
+
+
+class ReleasedPipeline(Pipeline):
+    """A pipeline as it may be published: public steps, and a released model.
+
+    Objects of this kind come from `skleak.release`. Their steps are made anew from public
+    parameters and the names of the columns; the last one holds what `ReleasedModel` lists. They are
+    already trained: ``fit`` returns the pipeline unchanged, and ``clone`` the pipeline itself.
+
+    Parameters
+    ----------
+    steps : list of (str, estimator)
+        The steps, each fitted. They may be known: steps before the last are functions of public
+        parameters and the names of the columns (with ``allow_fitted=True`` of the records too),
+        and the last one is a released model.
+    transform_input : None
+        As of scikit-learn's ``Pipeline``; a release has none.
+    memory : None
+        Likewise.
+    verbose : bool, default=False
+        Likewise.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.pipeline import make_pipeline
+    >>> import skleak
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> from skleak.preprocessing import PublicScaler
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> pipeline = make_pipeline(PublicScaler(bounds=(-0.2, 0.2)), PrivateLinearRegression())
+    >>> released = skleak.release(pipeline.fit(X, y))
+    >>> released.to_sklearn()
+    Pipeline(steps=[('publicscaler', MinMaxScaler(clip=True, feature_range=(-1.0, 1.0))),
+                    ('privatelinearregression', LinearRegression())])
+    """
+
+    _is_released_pipeline: ClassVar[bool] = True
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
+        """Return the pipeline unchanged: it is already trained.
+
+        Parameters
+        ----------
+        X : object
+            Ignored.
+        y : object, default=None
+            Ignored.
+        **params : dict
+            Ignored.
+
+        Returns
+        -------
+        ReleasedPipeline
+        """
+        return self
+
+    def to_sklearn(self) -> Pipeline:
+        """Return a pipeline of scikit-learn's own classes that predicts alike.
+
+        For finite numbers, of a floating-point type where they are imputed, and NaN (not None)
+        for what is missing.
+
+        Returns
+        -------
+        Pipeline
+            Fitted.
+
+        Raises
+        ------
+        NotImplementedError
+            For a `RowNormClipper`, which has no counterpart.
+        """
+        return rebuilt(self, lambda _, step: getattr(step, "to_sklearn", lambda: step)())
+
+    def to_json(self) -> str:
+        """Write the pipeline as JSON, to be read by ``from_json`` without pickle.
+
+        Returns
+        -------
+        str
+            Every double reads back as the same double.
+
+        Raises
+        ------
+        TypeError
+            For steps other than those of `skleak.preprocessing`, a ColumnTransformer, a Pipeline
+            and a TransformedTargetRegressor of them, and the released model.
+        """
+        return write_document(type(self).__name__, written_pipeline(self))
+
+    @classmethod
+    def from_json(cls, text: "str | bytes") -> Self:
+        """Read a pipeline that ``to_json`` wrote.
+
+        Parameters
+        ----------
+        text : str or bytes
+            The document. It is data only: nothing in it is run.
+
+        Returns
+        -------
+        ReleasedPipeline
+
+        Raises
+        ------
+        ValueError
+            For a document of another kind or version, or a damaged one.
+        """
+        steps, container = pipeline_from_json(text)
+        made: Self = with_output(cls(steps), container)
+        return made
+
+    def __sklearn_clone__(self) -> Self:
+        return self
+
+
+_OURS = (PublicImputer, PublicOneHotEncoder, PublicScaler, PublicTargetScaler, RowNormClipper)
+# Of scikit-learn, those that transform each row by itself once they are fitted.
+_ROW_BY_ROW = (
+    AdditiveChi2Sampler,
+    Binarizer,
+    FeatureHasher,
+    HashingVectorizer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    SimpleImputer,
+)
+# Values of a parameter that cannot hold records. Subclasses of the first may carry attributes.
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), types.EllipsisType)
+_PLAIN_KINDS = (type, np.generic, np.dtype)
+# What a function may refer to in its module.
+_REFERENCES = (types.ModuleType, type(np.sum))
+
+
+def what_was_learned(step: Any) -> str | None:
+    """Say what a fitted step learned from the records; None where that is nothing."""
+    if is_skipped(step) or type(step) in _OURS or type(step) is PolynomialFeatures:
+        return None
+    if type(step) is ColumnTransformer:
+        chosen = [
+            name
+            for name, _, columns in step.transformers
+            if callable(columns) and type(columns) is not make_column_selector
+        ]
+        return (
+            f"the columns of {chosen} are chosen by a function of the records" if chosen else None
+        )
+    if children(step):
+        return None
+    if type(step) in (OneHotEncoder, OrdinalEncoder):
+        return _learned_by_encoder(step)
+    if type(step) is SimpleImputer:
+        return _learned_by_imputer(step)
+    return _learned_by_stateless(step)
+
+
+def what_mixes_rows(step: Any) -> str | None:
+    """Say why a row that a step makes may depend on other records; None where it does not.
+
+    A function without memory may still subtract the mean of the table it is given: nothing of
+    that is published with it, but one raw record then moves all rows that the model is fitted on.
+    """
+    if is_skipped(step) or children(step) or type(step) in (*_OURS, *_ROW_BY_ROW):
+        return None
+    if type(step) is FunctionTransformer:
+        elementwise = _is_ufunc(step.func) and step.func.signature is None
+        if step.func is None or elementwise:
+            return None
+    return "it is not known to transform each row by itself"
+
+
+def public_copy(step: Any) -> Any:
+    """Copy a step that learned nothing, from its parameters and the schema of the table alone."""
+    if is_skipped(step):
+        return step
+    if get_tags(step).requires_fit:
+        check_is_fitted(step)
+    if type(step) in _OURS:
+        return step.public_copy()
+    made = clone(step)
+    if type(step) in (OneHotEncoder, OrdinalEncoder):
+        made.fit(_table_of(step.categories))
+    elif type(step) is SimpleImputer:
+        kind = np.float64 if isinstance(step.fill_value, Real) else object
+        made.fit(np.full((1, step.n_features_in_), step.fill_value, dtype=kind))
+    elif type(step) is PolynomialFeatures:
+        made.fit(np.zeros((1, step.n_features_in_)))
+    return with_columns_of(step, made)
+
+
+def _learned_by_encoder(step: Any) -> str | None:
+    if isinstance(step.categories, str):
+        return "its categories are those of the records (`categories='auto'`)"
+    if step.min_frequency is not None or step.max_categories is not None:
+        return "it counted which categories are infrequent among the records"
+    opaque = _opaque_parameters(step, besides=("categories", "drop"))
+    if opaque:
+        return opaque
+    check_is_fitted(step)
+    again = public_copy(step)
+    names = [list(fitted.get_feature_names_out()) for fitted in (step, again)]
+    if names[0] != names[1]:
+        return (
+            f"its columns are named {names[0]}, and not {names[1]}, by the type that the records "
+            "gave to a column"
+        )
+    return None
+
+
+def _learned_by_imputer(step: Any) -> str | None:
+    if step.strategy != "constant":
+        return f"it imputes a function of the records (`strategy={step.strategy!r}`)"
+    if step.fill_value is None:
+        return "it imputes what suits the type of the records (`fill_value=None`)"
+    if not step.keep_empty_features:
+        return "it drops columns that are empty in all records (`keep_empty_features=False`)"
+    if step.add_indicator:
+        return "it indicates columns in which a record lacked a value (`add_indicator=True`)"
+    return _opaque_parameters(step)
+
+
+def _learned_by_stateless(step: Any) -> str | None:
+    if get_tags(step).requires_fit:
+        return "its `fit` reads the records"
+    own = getattr(type(step), "__sklearn_clone__", BaseEstimator.__sklearn_clone__)
+    if own is not BaseEstimator.__sklearn_clone__:
+        return "its `__sklearn_clone__` is its own, and may carry what `fit` has read"
+    return _opaque_parameters(step)
+
+
+def _opaque_parameters(step: Any, besides: tuple[str, ...] = ()) -> str | None:
+    """Say which parameters, but for some, are objects that can hold records."""
+    parameters = step.get_params(deep=False).items()
+    kept = [name for name, value in parameters if name not in besides and not _is_plain(value)]
+    return f"its parameters {kept} are objects that can hold records" if kept else None
+
+
+def _is_plain(value: Any) -> bool:
+    """Return True for values that cannot hold records, and functions that carry no other ones."""
+    if type(value) in (list, tuple, set, frozenset):
+        return all(map(_is_plain, value))
+    if type(value) is dict:
+        return all(map(_is_plain, [*value.keys(), *value.values()]))
+    if type(value) is functools.partial:
+        return _is_plain([value.func, value.args, value.keywords]) and not vars(value)
+    if isinstance(value, types.FunctionType):
+        return _is_plain_function(value, set())
+    if isinstance(value, types.BuiltinFunctionType):
+        return value.__self__ is None or isinstance(value.__self__, types.ModuleType)
+    return _is_ufunc(value) or type(value) in _PLAIN or isinstance(value, _PLAIN_KINDS)
+
+
+def _is_plain_function(function: types.FunctionType, seen: set[int]) -> bool:
+    """Return True for a function that refers to no value that can hold records.
+
+    Variables of its module count: a function of a notebook travels with them. Functions of other
+    modules are imported by name, and are not followed.
+    """
+    if id(function) in seen:
+        return True
+    seen.add(id(function))
+    defaults = [function.__defaults__, function.__kwdefaults__]
+    if function.__closure__ is not None or vars(function) or not _is_plain(defaults):
+        return False
+    module = function.__globals__
+    for value in [module[name] for name in global_names(function.__code__) if name in module]:
+        if isinstance(value, types.FunctionType):
+            same = value.__globals__ is module
+            if same and not _is_plain_function(value, seen):
+                return False
+        elif not (isinstance(value, _REFERENCES) or _is_plain(value)):
+            return False
+    return True
+
+
+def _is_ufunc(value: Any) -> bool:
+    """Return True for NumPy's and SciPy's own; one of `numpy.frompyfunc` holds any function."""
+    if not isinstance(value, np.ufunc):
+        return False
+    return any(getattr(module, value.__name__, None) is value for module in (np, special))
+
+
+def _table_of(categories: Any) -> pd.DataFrame:
+    """Make a table that holds each category, each column filled up with its last one."""
+    columns = []
+    longest = max(map(len, categories))
+    for given in categories:
+        values = list(given)
+        is_number = all(isinstance(value, Real) for value in values)
+        column = np.array(values, dtype=None if is_number else object)
+        filled = column[np.minimum(np.arange(longest), len(column) - 1)]
+        columns.append(pd.Series(filled, dtype=column.dtype))
+    return pd.concat(columns, axis=1)
+
 
 _RAW_TABLE = "the table that the pipeline received"
 _THEN = " when it was fitted"
@@ -130,9 +465,15 @@ def release(
     if not isinstance(model, ReleasedModel):
         targets = any(type(step) is TransformedTargetRegressor for _, step in steps)
         is_raw = X is not None and not (learned or mixed) and (y is not None or not targets)
-        released_model.provenance_ = _stated(released_model.provenance_, learned, is_raw)
+        stated = {**released_model.provenance_, "fitted_steps": list(learned)}
+        released_model.provenance_ = _about(stated, _RAW_TABLE) if is_raw else stated
     elif not alone:
-        released_model.provenance_ = _stated_by_itself(released_model.provenance_, learned)
+        # Of a model that was released before: what holds whatever its training records were.
+        before = released_model.provenance_.get("fitted_steps", [])
+        stated = {"fitted_steps": [*before, *(set(learned) - {*before})]}
+        released_model.provenance_ = _about(
+            {**released_model.provenance_, **stated}, f"{TABLE}{_THEN}"
+        )
 
     def leaf(path: str, step: Any) -> Any:
         if step is model:
@@ -179,19 +520,15 @@ def _check_received(pipeline: Any, model: Any, X: Any, y: Any) -> None:
             "holds none. Release the pipeline that was fitted, or leave out `X`."
         )
     opens = isinstance(X, str | PathLike) or is_large_source(X)
-    raw = raw_frame(X) if opens and pipeline is not model and not is_large(X) else X
+    raw = Table.of(X).frame if opens and pipeline is not model and not is_large(X) else X
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of names that a changed step lacks
             same = model._trained_on(*received(pipeline, model, raw, y))
     except NotFittedError:
         raise
-    except (
-        ValueError,
-        TypeError,
-        LookupError,
-        RuntimeError,
-    ):  # other columns, or values of another kind
+    # Of other columns, or values of another kind.
+    except (ValueError, TypeError, LookupError, RuntimeError):
         same = False
     if not same:
         raise NoGuaranteeError(
@@ -200,12 +537,6 @@ def _check_received(pipeline: Any, model: Any, X: Any, y: Any) -> None:
             "or pass the raw records of the fit in their order. Without `X` a guarantee is about "
             "the table that the model received."
         )
-
-
-def _stated(provenance: dict[str, Any], learned: dict[str, Any], is_raw: bool) -> dict[str, Any]:
-    """State which steps were fitted, and of which table a guarantee speaks."""
-    stated = {**provenance, "fitted_steps": list(learned)}
-    return _about(stated, _RAW_TABLE) if is_raw else stated
 
 
 def _about(provenance: dict[str, Any], table: str) -> dict[str, Any]:
@@ -217,13 +548,6 @@ def _about(provenance: dict[str, Any], table: str) -> dict[str, Any]:
     named = next((each for each in (f"{TABLE}{_THEN}", TABLE, _RAW_TABLE) if each in about), table)
     about = about.replace(named, table, 1)
     return {**provenance, "differential_privacy": {**guarantee, "about": about}}
-
-
-def _stated_by_itself(provenance: dict[str, Any], learned: dict[str, Any]) -> dict[str, Any]:
-    """State of a model that was released before what holds whatever its training records were."""
-    before = provenance.get("fitted_steps", [])
-    steps = [*before, *(set(learned) - {*before})]
-    return _about({**provenance, "fitted_steps": steps}, f"{TABLE}{_THEN}")
 
 
 def _judge(
@@ -251,3 +575,37 @@ def _judge(
         PrivacyLeakWarning,
         stacklevel=3,
     )
+
+
+def from_json(text: "str | bytes") -> "ReleasedModel | ReleasedPipeline":
+    """Read a release that ``to_json`` wrote, of a model or of a pipeline.
+
+    Parameters
+    ----------
+    text : str or bytes
+        The document. It is data only: nothing in it is run.
+
+    Returns
+    -------
+    ReleasedModel or ReleasedPipeline
+        Predicts like the release that was written, to the last bit.
+
+    Raises
+    ------
+    ValueError
+        For a document of another kind or version, or a damaged one.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> import skleak
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> released = PrivateLinearRegression().fit(X, y).release()
+    >>> again = skleak.from_json(released.to_json())
+    >>> bool((again.predict(X) == released.predict(X)).all())
+    True
+    """
+    kind, _ = read_document(text)
+    reader = ReleasedPipeline if kind == ReleasedPipeline.__name__ else ReleasedModel
+    return reader.from_json(text)

@@ -1,14 +1,16 @@
-"""What several independent releases on the same records leak together."""
+"""Composition of mechanisms, and the curves they have."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from skleak.accounting._gaussian import gaussian_epsilon
+from skleak.accounting.gaussian import gaussian_epsilon
 from skleak.utils._arguments import as_result, check_real, check_scalar
+from skleak.utils._geometry import lower_hull
 from skleak.utils._typing import FloatArray
 
 _FRAME_NUMBERS = [
@@ -18,128 +20,6 @@ _FRAME_NUMBERS = [
     "composed_max_fisher_information_loss",
     "composed_mu",
 ]
-
-
-def _stack(values: npt.ArrayLike, name: str) -> FloatArray:
-    """Releases as one array, or an error that names the shapes that do not match."""
-    if isinstance(values, Sequence):
-        shapes = sorted({np.shape(value) for value in values})
-        if len(shapes) > 1:
-            raise ValueError(
-                f"`{name}` must hold releases on the same records, all of one shape; "
-                f"got shapes {', '.join(map(str, shapes))}. Compose data sets one by one."
-            )
-    array = check_real(name, values)
-    if array.ndim == 0:
-        raise ValueError(
-            f"`{name}` must hold one entry per release along `axis`; got a single number. "
-            "Pass a list."
-        )
-    return array
-
-
-def compose_fisher_information_loss(losses: npt.ArrayLike, axis: int = 0) -> Any:
-    """Fisher information loss of independent releases together, ``sqrt(sum eta^2)``.
-
-    [FIL21] section 3.1: Fisher information matrices add, so k releases of loss eta leak at most
-    sqrt(k) eta (the paper's first sentence says k eta, which is true but not tight). For the
-    spectral norm this is an upper bound, attained where all releases expose the same direction;
-    for the diagonal loss (the trace) it is exact.
-
-    Parameters
-    ----------
-    losses : array-like, for instance of shape (n_releases, n_records)
-        Loss of every release for every record, at least 0, in one over the unit of the data.
-    axis : int, default=0
-        The axis of the releases.
-
-    Returns
-    -------
-    float or ndarray
-        The losses without the axis of the releases; shape (n_records,) in the instance above.
-
-    Raises
-    ------
-    TypeError
-        For entries that are not numeric.
-    ValueError
-        For a negative loss, NaN, or releases on different numbers of records.
-
-    Notes
-    -----
-    Assumes that, given the data, the noise of the releases is independent, and that entry i is
-    the same record in every release.
-
-    Examples
-    --------
-    >>> compose_fisher_information_loss([[3.0, 1.0], [4.0, 0.0]])
-    array([5., 1.])
-    """
-    return as_result(np.asarray(np.hypot.reduce(_stack(losses, "losses"), axis=axis)))
-
-
-def compose_gdp(mus: npt.ArrayLike, axis: int = 0) -> Any:
-    """Return the mu of independent Gaussian releases together, ``sqrt(sum mu^2)``.
-
-    Dong, Roth and Su (2022), corollary 3.3; exact for Gaussian noise.
-
-    Parameters
-    ----------
-    mus : array-like, for instance of shape (n_releases,)
-        mu of every release, at least 0; infinity stands for no guarantee.
-    axis : int, default=0
-        The axis of the releases.
-
-    Returns
-    -------
-    float or ndarray
-        mu of all releases.
-
-    Raises
-    ------
-    TypeError
-        For entries that are not numeric.
-    ValueError
-        For a negative mu or NaN.
-
-    Examples
-    --------
-    >>> compose_gdp([0.3, 0.4])
-    0.5
-    """
-    return as_result(np.asarray(np.hypot.reduce(_stack(mus, "mus"), axis=axis)))
-
-
-def compose_rdp(epsilons: npt.ArrayLike, axis: int = 0) -> Any:
-    """Renyi epsilon of independent releases together: the sum, order by order.
-
-    Mironov (2017), proposition 1.
-
-    Parameters
-    ----------
-    epsilons : array-like, for instance of shape (n_releases, n_orders)
-        Divergence of every release at every order, at least 0, in nats; all at the same orders.
-    axis : int, default=0
-        The axis of the releases.
-
-    Returns
-    -------
-    float or ndarray
-        Divergence of all releases, at the same orders.
-
-    Raises
-    ------
-    TypeError
-        For entries that are not numeric.
-    ValueError
-        For a negative divergence, NaN, or releases with different numbers of orders.
-
-    Examples
-    --------
-    >>> compose_rdp([[0.25, 1.0], [0.5, 2.0]])
-    array([0.75, 3.  ])
-    """
-    return as_result(np.asarray(np.sum(_stack(epsilons, "epsilons"), axis=axis)))
 
 
 def _largest_eigenvalue(matrices: FloatArray) -> FloatArray:
@@ -319,3 +199,179 @@ def _total(matrices: FloatArray | None, norms: FloatArray | None) -> FloatArray:
         return np.asarray(norms).copy()
     exact = np.sqrt(_largest_eigenvalue(matrices))
     return exact if norms is None else np.hypot(exact, norms)
+
+
+def output_perturbation_sensitivity(
+    lipschitz: npt.ArrayLike,
+    data_norm: npt.ArrayLike,
+    n_samples: npt.ArrayLike,
+    alpha: npt.ArrayLike,
+) -> Any:
+    """Global L2 sensitivity of regularised empirical risk minimisation, [CMS11] corollary 8.
+
+    The minimiser of ``mean loss + alpha/2 ||w||^2`` moves by at most
+    ``2 * lipschitz * data_norm / (n_samples * alpha)`` when one record, its target included, is
+    replaced by any other.
+
+    Parameters
+    ----------
+    lipschitz : float or array-like, positive
+        Supremum of ``|dloss/da|`` over predictors and targets: 1 for the logistic loss, sqrt(2)
+        (a Euclidean norm) for that of several classes with one predictor each, infinite for the
+        squared and the Poisson loss.
+    data_norm : float or array-like, positive
+        Bound on the Euclidean norm of every record, with the constant 1 of an intercept counted.
+        It is promised beforehand and enforced by clipping; reading it off the data breaks the
+        guarantee.
+    n_samples : int or array-like, at least 1
+        Number of records; public under replacement.
+    alpha : float or array-like, positive
+        Strength of the L2 penalty, which is the strong convexity.
+
+    Returns
+    -------
+    float or ndarray
+        Sensitivity in units of the coefficients, broadcast over the arguments.
+
+    Raises
+    ------
+    TypeError
+        For an argument that is not numeric.
+    ValueError
+        Without a penalty or with an unbounded derivative of the loss, where no global
+        sensitivity exists, and for values out of range.
+
+    Notes
+    -----
+    Assumes a convex loss, every coordinate penalised (no free intercept), unit weights and the
+    exact minimiser: a solver that stops at gradient norm g adds 2 g / alpha.
+
+    Examples
+    --------
+    >>> output_perturbation_sensitivity(1.0, 1.0, 1000, 0.01)
+    0.2
+    """
+    penalty = check_real("alpha", alpha, finite=True)
+    if (penalty == 0.0).any():
+        raise ValueError(
+            "No global sensitivity exists: `alpha` must be positive; got 0. Without a penalty one "
+            "record can move the coefficients without bound. Set `alpha` above 0."
+        )
+    slope = check_real("lipschitz", lipschitz, low_open=True)
+    if np.isinf(slope).any():
+        raise ValueError(
+            "No global sensitivity exists: `lipschitz` must be finite; got inf. The derivative of "
+            "the squared and of the Poisson loss is unbounded. Use the logistic loss, or account "
+            "with Fisher information instead of differential privacy."
+        )
+    radius = check_real("data_norm", data_norm, low_open=True, finite=True)
+    count = check_real("n_samples", n_samples, low=1.0, finite=True)
+    return as_result(2.0 * slope * radius / (count * penalty))
+
+
+# Epsilons at which the curve is supported: finely where most tests lie, out to exp(-40), and near
+# zero, where those of releases that tell little lie.
+_EPSILONS = np.unique(
+    np.r_[np.geomspace(1e-5, 0.5, 400), np.arange(0.0, 10.0, 0.01), np.arange(10.0, 40.0, 0.05)]
+)
+# Deltas are raised by more than the rounding of transforms and sums takes from them.
+ROUND_UP = 1e-11
+
+
+def tradeoff_curve(guarantee: Any) -> tuple[FloatArray, FloatArray]:
+    """Bound the trade-off curve of a release from its privacy profile or privacy loss distribution.
+
+    A profile ``delta(epsilon)`` supports the curve f by the lines ``1 - delta - exp(epsilon)
+    alpha`` and their mirror images ``exp(-epsilon) (1 - delta - alpha)`` (Dong, Roth, Su 2022,
+    proposition 6). What is returned are the corners of the polygon that these lines bound. It is
+    nowhere above f, in either order of the two data sets, wherever delta is nowhere below the
+    truth, as it is for the pessimistic estimates of dp-accounting.
+
+    Parameters
+    ----------
+    guarantee : object
+        A ``PrivacyLossDistribution`` of dp-accounting; an accountant of dp-accounting, or anything
+        else with ``get_delta(epsilon)``; a ``CTDAccountant`` of riskcal, or anything else with
+        ``get_pld()``; or a function of epsilon, at least 0, that returns delta. It has to hold for
+        both orders of two data sets: one that is made of two laws needs ``symmetric=False``. Its
+        relation and its unit of privacy are those of the curve.
+
+    Returns
+    -------
+    alpha : ndarray of shape (n_corners,)
+        False-positive rates, ascending from 0 to 1 at most.
+    beta : ndarray of shape (n_corners,)
+        Least false-negative rates, descending to 0. Straight lines between the corners hold:
+        `bounds.curve_advantage(alpha, beta, prior, between="linear")`.
+
+    Raises
+    ------
+    TypeError
+        For any other object.
+    ValueError
+        For a negative delta, or NaN.
+
+    See Also
+    --------
+    skleak.neural.SGDGuarantee : Its ``curve`` is that of private stochastic gradient descent.
+    skleak.bounds.curve_advantage : What an attacker can guess at most, from a curve.
+
+    Examples
+    --------
+    The curve of (1, 0)-differential privacy has a corner, where both rates are 0.269:
+
+    >>> import math
+    >>> def delta(epsilon):
+    ...     return max(0.0, (math.e - math.exp(epsilon)) / (math.e + 1.0))
+    >>> alpha, beta = tradeoff_curve(delta)
+    >>> round(float(alpha[1]), 3), round(float(beta[1]), 3)
+    (0.269, 0.269)
+    """
+    delta = _profile(guarantee)
+    bad = ~(delta > -ROUND_UP)
+    if bad.any():
+        raise ValueError(
+            "`guarantee` must give a delta of at least 0 at every epsilon; got "
+            f"{delta[bad][0]:g} at epsilon {_EPSILONS[bad][0]:g}."
+        )
+    # The masses of a pessimistic distribution may sum up to a little more than one.
+    height = np.maximum(1.0 - np.maximum(delta, 0.0) - ROUND_UP, 0.0)
+    # A line of slope exp(epsilon), and its mirror image.
+    slopes = np.exp(np.r_[_EPSILONS, -_EPSILONS])
+    heights = np.r_[height, height * np.exp(-_EPSILONS)]
+    order = np.lexsort((heights, slopes))
+    return _corners(slopes[order], heights[order])
+
+
+def _profile(guarantee: Any) -> FloatArray:
+    """Deltas at the epsilons, (n,)."""
+    if hasattr(guarantee, "get_pld"):
+        guarantee = guarantee.get_pld()
+    if hasattr(guarantee, "get_delta_for_epsilon"):
+        return np.asarray(guarantee.get_delta_for_epsilon(_EPSILONS), dtype=np.float64)
+    delta: Callable[[Any], Any] = getattr(guarantee, "get_delta", guarantee)
+    if not callable(delta) or isinstance(delta, type):
+        raise TypeError(
+            "`guarantee` must be a privacy loss distribution or an accountant of dp-accounting, an "
+            "accountant of riskcal, or a function of epsilon that returns delta; got "
+            f"{type(guarantee).__name__}."
+        )
+    if hasattr(guarantee, "get_delta"):
+        # Some accountants take many epsilons at once, and are slow about them one by one.
+        with suppress(TypeError, ValueError):
+            found = np.asarray(delta(_EPSILONS), dtype=np.float64)
+            if found.shape == _EPSILONS.shape:
+                return found
+    return np.array([float(delta(epsilon)) for epsilon in _EPSILONS.tolist()])
+
+
+def _corners(slopes: FloatArray, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Corners of ``max(0, max_k heights_k - slopes_k alpha)``, slopes (n,) ascending, in [0, 1].
+
+    Lines that are the highest somewhere are, as points, corners of the hull of all.
+    """
+    m, depth = lower_hull(np.r_[0.0, slopes], -np.r_[0.0, heights])
+    h = -depth
+    alpha = np.diff(h) / np.diff(m)  # descending: steep lines are the highest on the left
+    beta = h[1:] - m[1:] * alpha
+    return np.r_[0.0, alpha[::-1]], np.maximum(np.r_[h[-1], beta[::-1]], 0.0)

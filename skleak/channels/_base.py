@@ -1,25 +1,225 @@
-"""What every channel shares: guesses, advantages and bounds from a few numbers of its own."""
+"""What all channels share."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.special import xlog1py
+from scipy.special import logsumexp, xlog1py
 
-from skleak.channels._bounds_table import (
-    RENYI_ORDERS,
-    Bound,
-    bounds_table,
-    divergence_bounds,
-    information_bound_bounds,
-    information_bounds,
+from skleak.bounds import (
+    closed_form_fano_advantage,
+    fano_advantage,
+    information_projection_advantage,
+    reconstruction_robustness_advantage,
+    renyi_fano_advantage,
+    renyi_projection_advantage,
 )
-from skleak.channels._divergence import pairwise_information
-from skleak.channels._validation import advantage_from_success, check_order, likeliest
-from skleak.utils._arguments import as_result, check_integers, check_prior, is_uniform
+from skleak.utils._arguments import as_result, check_count, check_integers, check_prior, is_uniform
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
+
+# Orders over which the Rényi bounds are minimised.
+RENYI_ORDERS = np.concatenate([[1.0], 1 + np.geomspace(0.01, 255.0, 28)])
+# Of a success probability.
+ROUND_OFF = 1e-14
+KNOWN = "channel and prior known"
+PAIRS = "Kullback-Leibler divergence of every two secrets"
+INFORMATION = "mutual information of this channel and prior"
+KULLBACK_LEIBLER = "largest Kullback-Leibler divergence between two secrets"
+DIVERGENCE = "largest Rényi divergence between two secrets"
+
+
+class Bound(NamedTuple):
+    """One upper bound on the advantage; `standard_error` as that of the Bayes value."""
+
+    name: str
+    advantage: Any
+    standard_error: Any = 0.0
+
+
+# What each bound assumes, and where it is from.
+SOURCES = {
+    "Bayes": (KNOWN, "[BIL23] theorem 1"),
+    "Fano, exact information": (INFORMATION, "[FANO23] algorithm 1"),
+    "information projection": (INFORMATION, "[BIL23] theorem 5"),
+    "closed-form Fano": (INFORMATION, "Salamatian et al. 2020"),
+    "Fano, pairwise information bound": (PAIRS, "[FANO23] theorem 2, pairwise form"),
+    "Fano, information bound": (KULLBACK_LEIBLER, "[FANO23] theorem 2"),
+    "Fano, order 1": (KULLBACK_LEIBLER, "[FANO23] theorem 1"),
+    "generalized Fano": (DIVERGENCE, "[FANO23] algorithm 2"),
+    "Rényi projection": (DIVERGENCE, "[BIL23] theorem 5, for Rényi divergences"),
+    "reconstruction robustness": (DIVERGENCE, "[BCH22]"),
+    "trade-off": ("distances of the encodings from one centre", "[HMB23]"),
+    "Gaussian differential privacy": ("largest distance of two encodings", "[HMB23]"),
+    "differential privacy": ("max divergence between two secrets", "[HMB23]"),
+}
+
+
+def common_bounds(
+    information: tuple[Any, Any], pairwise: Any, worst: Any, renyi: Any, prior: FloatArray | int
+) -> list[Bound]:
+    """Bounds that every channel has.
+
+    From the mutual information, given with its standard error, two upper bounds on it, and the
+    largest Rényi divergences, `RENYI_ORDERS` being their last axis.
+    """
+    value, error = information
+    exact = {
+        "Fano, exact information": fano_advantage,
+        "information projection": information_projection_advantage,
+        "closed-form Fano": closed_form_fano_advantage,
+    }
+    bounds = []
+    for name, function in exact.items():
+        advantage = function(value, prior)
+        spread = np.abs(function(value + error, prior) - advantage) if np.any(error) else 0.0
+        bounds.append(Bound(name, advantage, spread))
+    inner = renyi[..., 1:], RENYI_ORDERS[1:], prior
+    return [
+        *bounds,
+        Bound("Fano, pairwise information bound", fano_advantage(pairwise, prior)),
+        Bound("Fano, information bound", fano_advantage(worst, prior)),
+        Bound("Fano, order 1", renyi_fano_advantage(renyi[..., 0], 1.0, prior)),
+        Bound("generalized Fano", renyi_fano_advantage(renyi, RENYI_ORDERS, prior)),
+        Bound("Rényi projection", renyi_projection_advantage(renyi, RENYI_ORDERS, prior)),
+        Bound("reconstruction robustness", reconstruction_robustness_advantage(*inner)),
+    ]
+
+
+def bounds_table(bounds: list[Bound], top: FloatArray) -> pd.DataFrame:
+    """Put the Bayes value, which is the first, and its bounds in one table, sorted by record.
+
+    Shapes: ``top`` () or (n,); returns: columns as `Channel.advantage_bounds` documents them.
+    """
+    shape = np.broadcast_shapes(*(np.shape(row.advantage) for row in bounds))
+    advantage, error = (
+        np.stack([np.broadcast_to(value, shape) for value in values], axis=-1)
+        for values in ([row.advantage for row in bounds], [row.standard_error for row in bounds])
+    )
+    rest = 1 - top[..., None]
+    # A bound that equals Bayes up to round-off, as some do by theorem, is told as equal, and a
+    # stable sort puts it behind.
+    equal = np.abs(advantage - advantage[..., :1]) * rest < ROUND_OFF
+    advantage = np.where(equal, advantage[..., :1], advantage)
+    order = np.argsort(advantage, axis=-1, kind="stable")
+    texts = np.array([[row.name, *SOURCES[row.name]] for row in bounds], dtype=object)
+    values = {
+        "bound": texts[order, 0],
+        "advantage": np.take_along_axis(advantage, order, axis=-1),
+        "success": np.take_along_axis(1 - rest + advantage * rest, order, axis=-1),
+        "standard_error": np.take_along_axis(error, order, axis=-1),
+        "assumption": texts[order, 1],
+        "source": texts[order, 2],
+    }
+    table = pd.DataFrame({name: value.ravel() for name, value in values.items()})
+    if shape:
+        table.insert(0, "record", np.repeat(np.arange(shape[0]), len(bounds)))
+    return table
+
+
+def relative_entropy(difference: FloatArray, reference: FloatArray) -> FloatArray:
+    """Terms of ``KL(P || Q) = sum_y Q (1 + r) log(1 + r) - Q r`` with ``r = (P - Q) / Q``.
+
+    Subtracting ``Q r``, which sums to 0, leaves terms that are squares of r near 0: the sum then
+    vanishes as exactly as r does.
+
+    Returns: terms in nats, to be summed over y.
+    """
+    positive = reference > 0
+    ratio = difference / np.where(positive, reference, 1.0)
+    terms = reference * (xlog1py(1 + ratio, ratio) - ratio)
+    return np.where(positive, terms, np.where(difference > 0, np.inf, 0.0))
+
+
+def renyi_divergence(p: FloatArray, q: FloatArray, order: float) -> FloatArray:
+    """Rényi divergence D_order(P || Q) in nats, along the last axis.
+
+    Shapes: ``p``, ``q`` (..., K); returns (...).
+    """
+    p, q = np.broadcast_arrays(p, q)
+    if order == 1:
+        return np.maximum(relative_entropy(p - q, q).sum(axis=-1), 0.0)
+    with np.errstate(divide="ignore"):
+        log_ratio = np.where(p > 0, np.log(np.where(p > 0, p, 1.0)) - np.log(q), 0.0)
+    largest = np.where(p > 0, log_ratio, -np.inf).max(axis=-1)
+    if np.isinf(order):
+        return np.maximum(largest, 0.0)
+    # log sum_y p exp(exponent): by expm1, which keeps its distance from 0, unless that overflows.
+    exponent = (order - 1) * log_ratio
+    with np.errstate(divide="ignore", over="ignore"):
+        moment = np.maximum((p * np.expm1(exponent)).sum(axis=-1), -1.0)
+        log_moment = np.log1p(moment)
+    overflows = np.isinf(moment) & np.isfinite(largest)
+    if overflows.any():
+        log_moment = np.where(overflows, logsumexp(exponent, b=p, axis=-1), log_moment)
+    return np.maximum(log_moment / (order - 1), 0.0)
+
+
+def pairwise_information(
+    prior: FloatArray, divergences_from: Callable[[int], FloatArray]
+) -> FloatArray:
+    """``-sum_m p_m log sum_l p_l exp(-KL(P_m || P_l))``, (...), for a prior (..., M).
+
+    The Kullback-Leibler divergences of one secret's releases from those of all are asked for, (M,)
+    or (n, M).
+    """
+    total = np.zeros(())
+    for secret in range(prior.shape[-1]):
+        own = prior[..., secret]
+        overlap = (prior * np.expm1(-divergences_from(secret))).sum(axis=-1)
+        # A secret that is never drawn adds nothing, even if no other resembles it.
+        total = total - xlog1py(own, np.where(own > 0, overlap, 0.0))
+    return total
+
+
+def check_order(order: npt.ArrayLike) -> FloatArray:
+    """Validate the order of a Rényi divergence: positive, a number or a vector, or infinite."""
+    array = np.asarray(order, dtype=np.float64)
+    if array.ndim > 1:
+        raise ValueError(f"`order` must be a number or a vector; got shape {array.shape}.")
+    if not (array > 0).all():
+        raise ValueError(
+            f"`order` must be positive; got {order!r}. Order 1 is the Kullback-Leibler divergence, "
+            "order infinity the max divergence."
+        )
+    return array
+
+
+def likeliest(prior: npt.ArrayLike | None, n_values: int) -> FloatArray:
+    """Largest prior probability p*, shape () or (n,); nothing of size M for a uniform prior."""
+    if is_uniform(prior):
+        return np.asarray(1.0 / check_count(prior, n_values))
+    return check_prior(prior, n_values).max(axis=-1)
+
+
+def advantage_from_success(success: Array, top: FloatArray) -> FloatArray:
+    """Turn a success probability into an advantage over always guessing the likeliest value.
+
+    ``(success - p*) / (1 - p*)`` with ``p* = max(prior)``, [FANO23] eq. 1. A certain prior leaves
+    nothing to gain: its advantage is 0.
+    """
+    gain = np.asarray(success - top)
+    left = np.broadcast_to(1 - top, gain.shape)
+    return np.divide(gain, left, out=np.zeros_like(gain), where=left > 0)
+
+
+def record_priors(
+    prior: npt.ArrayLike | None, n_values: int, n_records: int | None
+) -> tuple[FloatArray, int]:
+    """Validate the prior of a channel of n records, or of one; return it and n.
+
+    Shapes: ``prior`` (M,) or (n, M); returns (M,) or (n, M), and n.
+    """
+    p = check_prior(prior, n_values)
+    n = len(np.atleast_2d(p)) if n_records is None else n_records
+    if p.ndim == 2 and len(p) != n:
+        raise ValueError(
+            f"`prior` must have one row for each of the {n} records, or be shared; got "
+            f"shape {p.shape}."
+        )
+    return p, n
 
 
 class Channel(ABC):
@@ -353,18 +553,15 @@ class Channel(ABC):
         # These are known without error: what bounds the best attack bounds an estimate of it too.
         for bound in own:
             bayes = np.minimum(bayes, bound.advantage)
-        information = self.mutual_information(prior, return_standard_error=True)
-        bounds = [
-            *information_bounds(information, p),
-            *information_bound_bounds(
-                self.mutual_information_bound(prior),
-                self.mutual_information_bound(prior, pairwise=False),
-                p,
-            ),
-            *divergence_bounds(self.renyi_divergence(RENYI_ORDERS), p),
-            *own,
-        ]
-        return bounds_table((bayes, error), bounds, likeliest(prior, self.n_values))
+        bounds = common_bounds(
+            self.mutual_information(prior, return_standard_error=True),
+            self.mutual_information_bound(prior),
+            self.mutual_information_bound(prior, pairwise=False),
+            self.renyi_divergence(RENYI_ORDERS),
+            p,
+        )
+        rows = [Bound("Bayes", bayes, error), *bounds, *own]
+        return bounds_table(rows, likeliest(prior, self.n_values))
 
     @abstractmethod
     def _own_bounds(self, prior: "FloatArray | int") -> list[Bound]:

@@ -1,5 +1,3 @@
 """The command line: ``skleak audit`` for data of your own, ``skleak demo`` for bundled data."""
 
-from skleak.cli._main import main
-
-__all__ = ["main"]
+from skleak.cli._main import main as main

@@ -1,11 +1,10 @@
 """Run a command, and turn what goes wrong into one line and an exit code."""
 
-import argparse
 from collections.abc import Sequence
 
-from skleak.cli._arguments import build_parser, data_file
-from skleak.cli._config import Config, parse
-from skleak.cli._terminal import complain, flush, one_line, say
+from skleak.cli._options import Audit, Demo, UsageError, parse
+from skleak.cli._reading import check_columns, check_file, read_names
+from skleak.cli._terminal import complain, one_line, say
 
 _UNUSABLE, _INTERRUPTED = 2, 130
 
@@ -21,8 +20,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 on success, 2 for arguments or data that cannot be used, 3 where ``--fail-above`` is
-        exceeded, 130 where the user interrupted.
+        0 on success, 2 for arguments or data that cannot be used, 3 where the limit of
+        ``--fail-above`` is not kept or nothing tells, 130 where the user interrupted.
 
     Examples
     --------
@@ -30,51 +29,36 @@ def main(argv: Sequence[str] | None = None) -> int:
     skleak ...
     0
     """
-    parser = build_parser()
     try:
-        arguments, config = parse(parser, argv)
+        command, options = parse(argv)
     except SystemExit as stop:
         return int(stop.code or 0)
-    except ValueError as error:
-        complain(f"skleak: error: {one_line(error)}")
+    except UsageError as error:
+        complain(error)
         return _UNUSABLE
-    if arguments.command is None:
-        say(parser.format_help().rstrip())
-        return 0
-    command = arguments.command
     try:
-        code = _run(arguments, config)
+        if not command:
+            say(options)
+            return 0
+        return _run(options)
     except KeyboardInterrupt as stop:
         complain(f"skleak {command}: {str(stop) or 'interrupted'}")
         return _INTERRUPTED
-    except (ValueError, TypeError, ArithmeticError, ImportError, OSError, MemoryError) as error:
-        complain(f"skleak {command}: error: {_told(error)}")
-        return _UNUSABLE
-    flush()
-    return code
+    except MemoryError:
+        complain(f"skleak {command}: error: not enough memory. Attack fewer with --max-records")
+    except (ValueError, TypeError, ArithmeticError, ImportError, OSError) as error:
+        complain(f"skleak {command}: error: {one_line(error) or type(error).__name__}")
+    return _UNUSABLE
 
 
-def _run(arguments: argparse.Namespace, config: Config | None) -> int:
-    # Here, as `--help` and `--version` need none of it.
-    other = ("command", "config")
-    options = {name: value for name, value in vars(arguments).items() if name not in other}
-    if arguments.command == "demo":
+def _run(options: Audit | Demo) -> int:
+    # Imported here: neither help nor mistakes should wait for what computes.
+    if not isinstance(options, Audit):
         from skleak.cli._demo import demo
 
-        return demo(**options)
-    data_file(arguments.data)  # told before anything takes seconds to import
-    from skleak.cli._audit import Options, audit
+        return demo(options)
+    file = check_file(options.data)
+    check_columns(read_names(file), options)
+    from skleak.cli._audit import audit
 
-    asked_in = None
-    if config is not None:
-        asked_in = (config.path, config.line_of("noise-scale", "sensitive", "membership", "target"))
-    return audit(Options(**options, asked_in=asked_in))
-
-
-def _told(error: Exception) -> str:
-    if isinstance(error, MemoryError):
-        return (
-            "not enough memory for this audit. Attack fewer records with --max-records, or take "
-            "fewer --n-jobs"
-        )
-    return one_line(error) or type(error).__name__
+    return audit(options, file)

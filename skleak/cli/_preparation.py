@@ -1,6 +1,5 @@
 """From a table as it was read to a model, its training records and what is secret in them."""
 
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,259 +7,203 @@ import numpy as np
 import pandas as pd
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import train_test_split
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.model_selection import GroupShuffleSplit, train_test_split
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skleak.adversary.knowledge import MAX_VALUES, find_secret
-from skleak.cli._columns import (
-    MAX_LEVELS,
-    Decisions,
-    choose,
-    missing_label,
-    row_counters,
-    text_of,
-    typed,
-)
-from skleak.cli._models import own_columns, predicts_classes
-from skleak.cli._reading import resolve_column
-from skleak.cli._targets import Target, read_target
-from skleak.plotting.labels import count, number, plural, shorten
+from skleak.adversary.knowledge import find_secret
+from skleak.cli._columns import MAX_LEVELS, Decisions, row_counters, text_of, typed, usable
+from skleak.cli._models import own_columns, predicts
+from skleak.cli._options import Audit
+from skleak.plotting.labels import plural
 from skleak.utils._typing import Array
 
-# More values than this are counted, not listed.
-_N_LISTED = 8
+_CALLED = {"linear": "linear regression", "logistic": "logistic regression"}
+_CALLED |= {"poisson": "Poisson regression"}
+# More classes than this are more likely names or numbers than classes.
+_MOST_CLASSES = 32
 
 
 @dataclass(frozen=True)
 class Prepared:
     """Model, table and target of an audit. Confidential."""
 
-    X: pd.DataFrame  # Training records and their targets, (n, n_columns)
+    # Training records and their targets, (n, n_columns) and (n,), and those held out, if any; the
+    # index is what records are called by.
+    X: pd.DataFrame
     y: Array
-    X_test: "pd.DataFrame | None"  # Records held out; None where there are none
+    X_test: "pd.DataFrame | None"
     y_test: "Array | None"
     # Unfitted; None where the model of the user takes the columns as they are
     preprocessing: "ColumnTransformer | None"
-    sensitive: str | None  # Column that attackers are after, or None
-    n_values: int  # Candidate values of it; 0 for a quantity or whole records
-    target: Target  # What is predicted
-    notes: tuple[str, ...]  # What the columns are taken for, a line each
-    decisions: tuple[str, ...]  # What was decided on them, a line each
+    model: str  # {"linear", "logistic", "poisson"}: which model predicts such a target
+    # Positions of the training records under attack; None where all are
+    attacked: "Array | None"
+    facts: dict[str, Any]  # What the columns are taken for
 
 
-def prepare(
-    frame: pd.DataFrame,
-    *,
-    target: str,
-    sensitive: str | None,
-    drop: Sequence[str],
-    nominal: Sequence[str],
-    model: str,
-    test_size: float,
-    seed: int,
-    membership: bool = False,
-    identity: str | None = None,
-    own: Any = None,
-) -> Prepared:
+def prepare(frame: pd.DataFrame, options: Audit, own: Any, decisions: Decisions) -> Prepared:
     """Choose a model, turn columns into what it can use, and hold out records.
 
-    Shapes: ``frame`` (n, n_columns). Tables keep in their index what records are called by. A model
-    of the user's, `own`, gets columns as they are read where it takes them by name or prepares them
-    itself.
+    Shapes: ``frame`` (n, n_columns). A model of the user's, `own`, gets columns as they are read
+    where it takes them by name or prepares them itself.
     """
-    frame = _named_records(frame, identity, target, sensitive)
-    target, sensitive, left_out, codes = _resolve(frame, target, sensitive, drop, nominal)
+    target, sensitive, person = options.target, options.sensitive, options.person
+    frame = _named_records(frame, options.id)
+    persons = None if person is None else _filled(frame.pop(person), "--person")
+    for name in (left_out := list(dict.fromkeys(options.drop))):
+        decisions.add(name, "left out, as --drop says", plain=True)
     frame = frame.drop(columns=left_out)
-    decisions, notes = Decisions(), []
-    for name in left_out:
-        decisions.add(name, "left out, as --drop says")
-    answer, rows = _target(frame.pop(target), target, model, own)
-    whole = sensitive is None and not membership
-    if whole and answer.classes and len(np.unique(answer.values)) > 2:
+    kind = options.model if own is None else predicts(own)
+    model, values, rows, facts = read_target(frame.pop(target), kind, own)
+    values, whole = values[rows], sensitive is None and not options.membership
+    if whole and model == "logistic" and len(pd.unique(values)) > 2:
         raise ValueError(
-            f"--sensitive: name a column. Whole records are reconstructed from models of numbers "
-            f"or of two classes, and {target!r} has more than two"
+            "--sensitive: name a column. Whole records are reconstructed from models of numbers or "
+            f"of two classes, and {target!r} has more than two"
         )
-    notes += [answer.note, *_dropped(len(frame), rows, target)]
+    codes = set(options.nominal) & set(frame.columns)
     raw = None if own is None else own_columns(own, frame, sensitive)
     if raw is not None and codes:
-        raise ValueError(
-            "--nominal is of columns that are prepared here; the model prepares its own. Leave it "
-            "out"
-        )
+        raise ValueError("--nominal: leave it out, as the model prepares its own columns")
     table = typed(frame, codes, decisions) if raw is None else frame[raw]
-    counters = row_counters(table)
-    table, values = table[rows], answer.values
-    if sensitive is not None:
-        kept = _kept(table[sensitive]) if raw is None else table[sensitive].notna().to_numpy()
-        notes += _dropped(len(table), kept, sensitive)
+    counters, table = row_counters(table), table[rows]
+    left = {target: int(np.sum(~rows))}
+    if sensitive is not None and (raw is not None or table[sensitive].dtype != object):
+        # Missing names are a value, missing numbers are not.
+        kept = table[sensitive].notna().to_numpy()
+        left[sensitive] = int(np.sum(~kept))
         table, values = table[kept], values[kept]
-    answer.check(values, target)
+    if len(values) < 2 or len(pd.unique(values)) < 2:
+        raise ValueError(
+            f"--target: {target!r} has a single value in all {len(values)} records that hold all "
+            "that is needed. Name another column"
+        )
     transformers = None
     if raw is None:
-        table, transformers = _usable(table, sensitive, counters, decisions)
-    else:
-        for name in raw:
-            decisions.add(name, "as it was read, for the model to prepare")
-    X, y, X_test, y_test = _split(table, values, answer.classes, test_size, seed)
-    n_values = 0
+        numeric, nominal = usable(table, sensitive, counters, decisions)
+        if not numeric + nominal:
+            raise ValueError(f"no column is left for the model: {'; '.join(decisions.lines())}")
+        table = table[numeric + nominal]
+        table = table.assign(**{name: table[name].fillna("missing") for name in nominal})
+        transformers = _transformers(numeric, nominal)
+    for name in raw or ():
+        decisions.add(name, "as it was read, for the model to prepare", plain=True)
+    if persons is not None:
+        table = table.assign(**{str(person): persons[table.index]})
+    train, test = _split(table, values, model, options)
+    X = table.iloc[train]
+    X_test, y_test = (table.iloc[test], values[test]) if len(test) else (None, None)
+    facts |= {"left_out": {name: n for name, n in left.items() if n}, "n": len(X)}
+    facts |= {"n_test": len(test), "sensitive": sensitive, "person": person}
     if sensitive is not None:
-        _check_varies(table[sensitive], X[sensitive])
-        n_values, note = _study(X, sensitive)
-        notes.append(note)
-    notes.append(_split_note(X, X_test))
-    messages = (tuple(notes), decisions.lines())
-    return Prepared(X, y, X_test, y_test, transformers, sensitive, n_values, answer, *messages)
+        column = X[sensitive]
+        if column.nunique() < 2:
+            raise ValueError(
+                f"--sensitive: {sensitive!r} has a single value in the training records: there is "
+                "nothing to infer. Name another column, or hold out fewer with --test-size"
+            )
+        facts["values"] = found = find_secret(X, sensitive).values
+        if found is None:
+            facts |= {"low": column.min(), "high": column.max()}
+    whose = X.index if person is None else X[person]
+    if person is not None:
+        facts |= {"n_persons": whose.nunique(), "most": whose.value_counts().max()}
+    attacked = _sample(np.asarray(whose), options)
+    y = values[train]
+    return Prepared(X, y, X_test, y_test, transformers, model, attacked, facts)
 
 
-def _named_records(
-    frame: pd.DataFrame, identity: str | None, target: str, sensitive: str | None
-) -> pd.DataFrame:
+def _named_records(frame: pd.DataFrame, identity: str | None) -> pd.DataFrame:
     """Put what records are called by into the index: a column, or their number in the file."""
     if identity is None:
         numbers = pd.RangeIndex(1, len(frame) + 1, name="number in the file, the first is 1")
         return frame.set_axis(numbers, axis=0)
-    name = resolve_column(frame, identity, "--id")
-    for option, other in (("--target", target), ("--sensitive", sensitive)):
-        if other is not None and resolve_column(frame, other, option) == name:
-            raise ValueError(f"--id and {option} name the same column, {name!r}. Take two columns")
-    labels = text_of(frame[name])
-    if missing := int(labels.isna().sum()):
-        raise ValueError(
-            f"--id: {name!r} is empty for {plural(missing, 'record')}. Name a column that tells "
-            "all records apart"
-        )
+    labels = _filled(frame[identity], "--id")
     if labels.duplicated().any():
         raise ValueError(
-            f"--id: {name!r} has {count(labels.nunique())} different values for "
-            f"{plural(len(frame), 'record')}. Name a column that tells all records apart"
+            f"--id: {identity!r} has {labels.nunique()} different values for {len(frame)} records. "
+            "Name a column that tells all records apart; what names persons is for --person"
         )
-    return frame.drop(columns=name).set_axis(pd.Index(labels, name=name), axis=0)
+    return frame.drop(columns=identity).set_axis(pd.Index(labels, name=identity), axis=0)
 
 
-def _target(column: "pd.Series[Any]", name: str, model: str, own: Any) -> tuple[Target, Array]:
-    """Read the target as a model of ours or of the user's takes it."""
-    if own is None:
-        return read_target(column, name, model)
-    kinds = {True: "logistic", False: "linear", None: "auto"}
-    return read_target(column, name, kinds[predicts_classes(own)], type(own).__name__)
-
-
-def _usable(
-    table: pd.DataFrame, sensitive: str | None, counters: Collection[str], decisions: Decisions
-) -> tuple[pd.DataFrame, ColumnTransformer]:
-    """Columns that a model can use, and what turns them into numbers."""
-    numeric, categories = choose(table, sensitive, counters, decisions)
-    if not numeric + categories:
-        why = "; ".join(decisions.lines())
-        raise ValueError(f"no column is left for the model to use ({why}). Add columns that vary")
-    chosen = _named_missing(table[numeric + categories], categories)
-    return chosen, _transformers(numeric, categories)
-
-
-def _resolve(
-    frame: pd.DataFrame,
-    target: str,
-    sensitive: str | None,
-    drop: Sequence[str],
-    nominal: Sequence[str],
-) -> tuple[str, str | None, list[str], set[str]]:
-    target = resolve_column(frame, target, "--target")
-    if sensitive is not None:
-        sensitive = resolve_column(frame, sensitive, "--sensitive")
-    left_out = list(dict.fromkeys(resolve_column(frame, name, "--drop") for name in drop))
-    codes = {resolve_column(frame, name, "--nominal") for name in nominal}
-    if target == sensitive:
+def _filled(column: "pd.Series[Any]", option: str) -> "pd.Series[Any]":
+    """Text of a column that names all records."""
+    labels = text_of(column)
+    if missing := int(labels.isna().sum()):
         raise ValueError(
-            f"--sensitive is the target itself, {target!r}. An attacker is taken to know the "
-            "target: name another column"
+            f"{option}: {column.name!r} is empty for {plural(missing, 'record')}. Fill it, or name "
+            "another column"
         )
-    for option, name in (("--target", target), ("--sensitive", sensitive)):
-        if name in left_out:
-            raise ValueError(f"--drop would leave out {name!r}, which {option} names")
-    return target, sensitive, left_out, codes - {target, *left_out}
+    return labels
 
 
-def _dropped(n: int, kept: Array, name: str) -> list[str]:
-    missing = n - int(np.sum(kept))
-    if not missing:
-        return []
-    return [f"Left out: {plural(missing, 'record')} without `{shorten(name, 40)}`."]
+def read_target(
+    column: "pd.Series[Any]", model: str, own: Any = None
+) -> tuple[str, Array, Array, dict[str, Any]]:
+    """Choose a model, and read the target as it takes it; `own` is one of the user's.
+
+    Shapes: ``column`` (n,); returns the name of the model, ``values`` (n,), ``kept`` (n,): records
+    that have one; and what was decided.
+    """
+    # A date has days, a text of numbers is numbers: as for any other column.
+    name, decisions = str(column.name), Decisions()
+    column = typed(column.to_frame(name), (), decisions)[name]
+    kept = column.notna().to_numpy()
+    text, distinct = column.dtype == object, column.nunique()
+    facts: dict[str, Any] = {"target": name, "why": "", "labels": [], "held": decisions.lines()}
+    if model == "auto":
+        if distinct < 2:
+            raise ValueError(f"--target: {name!r} has fewer than two values. Name another column")
+        model = "logistic" if text or distinct == 2 else "linear"
+        facts["why"] = "text" if text else f"{'two' if distinct == 2 else 'more than two'} values"
+    facts["what"] = what = _CALLED[model] if own is None else type(own).__name__
+    if model == "logistic":
+        if not 2 <= distinct <= _MOST_CLASSES:
+            raise ValueError(
+                f"--target: {what} takes a target of 2 to {_MOST_CLASSES} values; {name!r} has "
+                f"{distinct}. Take --model linear for numbers, or group them"
+            )
+        values = (text_of(column) if own is None else column).to_numpy()
+        facts["labels"] = np.unique(values[kept]).tolist()
+        return model, values, kept, facts
+    if text:
+        column = column.map({"False": 0.0, "True": 1.0})
+        if column.notna().sum() < kept.sum():
+            raise ValueError(
+                f"--target: {what} takes a target of numbers; {name!r} holds text. Name a numeric "
+                "column; text takes --model logistic"
+            )
+    return model, column.to_numpy(dtype=np.float64), kept, facts
 
 
-def _kept(column: "pd.Series[Any]") -> Array:
-    """Choose records by a sensitive column: missing names are a value, missing numbers are not."""
-    every = np.ones(len(column), dtype=bool)
-    return every if column.dtype == object else column.notna().to_numpy()
+def _sample(whose: Array, options: Audit) -> "Array | None":
+    """Draw the records, or the persons, that are attacked: positions of their rows."""
+    names = pd.unique(whose)
+    if options.max_records is None or options.max_records >= len(names):
+        return None
+    drawn = np.random.default_rng(options.seed).choice(names, options.max_records, replace=False)
+    return np.flatnonzero(np.isin(whose, drawn))
 
 
-def _named_missing(table: pd.DataFrame, nominal: Sequence[str]) -> pd.DataFrame:
-    table = table.copy()
-    for name in nominal:
-        column = table[name]
-        table[name] = column.where(column.notna(), missing_label(column)).astype(object)
-    return table
-
-
-def _split(
-    table: pd.DataFrame, values: Array, classes: bool, test_size: float, seed: int
-) -> tuple[pd.DataFrame, Array, "pd.DataFrame | None", "Array | None"]:
-    n_test = round(test_size * len(table))
+def _split(table: pd.DataFrame, values: Array, model: str, options: Audit) -> tuple[Array, Array]:
+    """Rows to train on, and rows held out; those of a person stay together."""
+    rows, seed = np.arange(len(table)), options.seed
+    n_test = round(options.test_size * len(table))
     if n_test < 2:
-        return table, values, None, None
-    counts = np.unique(values, return_counts=True)[1] if classes else np.zeros(1)
+        return rows, rows[:0]
+    if options.person is not None:
+        halves = GroupShuffleSplit(1, test_size=options.test_size, random_state=seed)
+        return next(halves.split(table, groups=table[options.person]))
+    counts = np.unique(values, return_counts=True)[1] if model == "logistic" else np.zeros(1)
     stratify = values if counts.min() >= 2 and n_test >= len(counts) else None
-    train, test = train_test_split(
-        np.arange(len(table)), test_size=n_test, random_state=seed, stratify=stratify
-    )
-    train, test = np.sort(train), np.sort(test)
-    return table.iloc[train], values[train], table.iloc[test], values[test]
-
-
-def _split_note(X: pd.DataFrame, X_test: "pd.DataFrame | None") -> str:
-    if X_test is None:
-        return f"Trained and audited on all {plural(len(X), 'record')}, and scored on them."
-    return (
-        f"Trained and audited on {plural(len(X), 'record')}; scored on "
-        f"{count(len(X_test))} held out at random."
-    )
-
-
-def _check_varies(column: "pd.Series[Any]", trained_on: "pd.Series[Any]") -> None:
-    """Refuse a sensitive column of one value, and say where it has but one."""
-    if trained_on.nunique() >= 2:
-        return
-    shown = f"--sensitive: {column.name!r} has a single value"
-    if column.nunique() < 2:
-        raise ValueError(f"{shown}: there is nothing to infer. Name another column")
-    raise ValueError(
-        f"{shown}, in the {count(len(trained_on))} training records, and others only in those held "
-        "out. Hold out fewer with --test-size, or another share with --seed"
-    )
-
-
-def _study(X: pd.DataFrame, sensitive: str) -> tuple[int, str]:
-    """Return the number of candidate values, and what the column is taken for."""
-    column, name = X[sensitive], shorten(sensitive, 40)
-    distinct = column.nunique()
-    if column.dtype == object and distinct > MAX_VALUES:
-        raise ValueError(
-            f"--sensitive: {sensitive!r} has {count(distinct)} different values; expected at most "
-            f"{MAX_VALUES}. Group rare ones in the file, or name another column"
-        )
-    values = find_secret(X, sensitive).values
-    if values is None:
-        low, high = (number(end) for end in (column.min(), column.max()))
-        return 0, f"Sensitive: `{name}`, a quantity from {low} to {high}."
-    shown = ", ".join(shorten(value, 20) for value in values[:_N_LISTED])
-    more = len(values) - _N_LISTED
-    shown += f" and {more} more" if more > 0 else ""
-    return len(values), f"Sensitive: `{name}`, {len(values)} values ({shown})."
+    train, test = train_test_split(rows, test_size=n_test, random_state=seed, stratify=stratify)
+    return np.sort(train), np.sort(test)
 
 
 def _transformers(numeric: list[str], nominal: list[str]) -> ColumnTransformer:
-    scale: Pipeline = make_pipeline(
+    scale: Any = make_pipeline(
         SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler()
     )
     encode = OneHotEncoder(

@@ -4,21 +4,17 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skleak.report import Report
+    from skleak.report.reports import Report
 
 _WIDTH = 88
 # Strings a terminal of an old code page cannot show, and what stands in for them.
-_ASCII = str.maketrans(
-    {"█": "#", "═": "=", "─": "-", "•": "*", "…": "~", "–": "-", "“": '"', "”": '"', "×": "x"}
-    | {"é": "e"}
-)
-_PLAIN_DIGITS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
-_EXPONENT = re.compile("[⁻⁰-⁹¹²³]+")
+_ASCII = str.maketrans("█═─•…–“”×é", '#=-*~-""xe')
+_DIGITS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 
 def say(*texts: str) -> None:
@@ -28,17 +24,15 @@ def say(*texts: str) -> None:
     """
     try:
         for text in texts:
-            print(_shown(text, getattr(sys.stdout, "encoding", None)), flush=True)
+            print(_shown(text, sys.stdout), flush=True)
     except BrokenPipeError:
-        _mute()
+        # The rest goes to nobody, also what the interpreter flushes when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def flush() -> None:
-    """Write out what is printed, if anybody reads it."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _mute()
+def complain(text: object) -> None:
+    """Print one line on standard error."""
+    print(_shown(one_line(text), sys.stderr), file=sys.stderr)
 
 
 def write(report: "Report", path: Path) -> None:
@@ -49,46 +43,24 @@ def write(report: "Report", path: Path) -> None:
         raise OSError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
-def complain(text: str) -> None:
-    """Print one line on standard error."""
-    print(_shown(one_line(text), getattr(sys.stderr, "encoding", None)), file=sys.stderr)
-
-
 def one_line(text: object) -> str:
-    r"""Put a message on one line."""
+    """Put a message on one line."""
     return " ".join(str(text).split())
 
 
-def section(title: str, text: str) -> str:
-    """Put a title above a text."""
-    return f"\n{title}\n{'─' * len(title)}\n{text}"
-
-
-def wrap(sentences: Sequence[str], bullet: str = "") -> str:
+def wrap(sentences: Iterable[str], indent: str = "") -> str:
     """Break sentences into lines that fit."""
-    return "\n".join(
-        textwrap.fill(
-            sentence,
-            _WIDTH,
-            initial_indent=bullet,
-            subsequent_indent=" " * len(bullet),
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        for sentence in sentences
+    wrapper = textwrap.TextWrapper(
+        _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
+    return "\n".join(map(wrapper.fill, sentences))
 
 
-def _mute() -> None:
-    """Send the rest to nobody, also what the interpreter flushes when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _shown(text: str, encoding: str | None) -> str:
-    encoding = encoding or "utf-8"
+def _shown(text: str, stream: object) -> str:
+    encoding = getattr(stream, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        text = _EXPONENT.sub(lambda found: "^" + found[0].translate(_PLAIN_DIGITS), text)
+        text = re.sub("[⁻⁰-⁹¹²³]+", lambda found: "^" + found[0].translate(_DIGITS), text)
         text = text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
     return text

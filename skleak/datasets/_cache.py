@@ -1,4 +1,4 @@
-"""The files of the data sets: found in a data home or downloaded once, and always checked."""
+"""The files of the data sets, found or downloaded once and always checked; and their bundles."""
 
 import gzip
 import hashlib
@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pooch
+from sklearn.utils import Bunch
 
 DATA_HOME_VARIABLE = "SKLEAK_DATA"
 DOWNLOAD_TIMEOUT = 60.0  # seconds without an answer, not for the whole file
@@ -41,6 +43,16 @@ class SourceFile:
         folder, slash, _ = self.name.rpartition("/")
         downloaded = folder + slash + self.url.rsplit("/", 1)[-1]
         return [self.name, downloaded, downloaded.removesuffix(".Z")]
+
+
+def _registry() -> dict[str, SourceFile]:
+    """Read the table of all files, by their names."""
+    lines = Path(__file__).with_name("registry.txt").read_text(encoding="utf-8").splitlines()
+    rows = [line.split() for line in lines if not line.startswith("#")]
+    return {name: SourceFile(name, url, sha, what == "file") for name, what, sha, url in rows}
+
+
+SOURCES = _registry()
 
 
 def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
@@ -84,9 +96,12 @@ def load_file(
             return _checked(source, path, remedy)
     if not download_if_missing:
         raise FileNotFoundError(_how_to_supply(source, home, "`download_if_missing` is False"))
+    name = source.names[1]
+    # No hash of the file as it is downloaded is known.
+    shelf = pooch.create(home, base_url="", registry={name: None}, urls={name: source.url})
     downloader = pooch.HTTPDownloader(timeout=DOWNLOAD_TIMEOUT)
     try:
-        path = Path(_shelf(source, home).fetch(source.names[1], downloader=downloader))
+        path = Path(shelf.fetch(name, downloader=downloader))
     except OSError as error:
         reason = f"it could not be downloaded ({type(error).__name__}: {error})"
         raise FileNotFoundError(_how_to_supply(source, home, reason)) from error
@@ -95,12 +110,6 @@ def load_file(
     except ValueError:
         path.unlink()
         raise
-
-
-def _shelf(source: SourceFile, home: Path) -> pooch.Pooch:
-    """Return the data home of one file as downloaded: no hash of that container is known."""
-    name = source.names[1]
-    return pooch.create(home, base_url="", registry={name: None}, urls={name: source.url})
 
 
 def _how_to_supply(source: SourceFile, home: Path, reason: str) -> str:
@@ -153,3 +162,35 @@ def _unpack(name: str, raw: bytes) -> bytes | dict[str, np.ndarray]:
         with np.load(io.BytesIO(raw), allow_pickle=False) as archive:
             return {key: archive[key] for key in archive.files}
     return raw
+
+
+def bundle(
+    name: str,
+    X: Any,
+    y: Any,
+    feature_names: list[str],
+    target_name: str,
+    as_frame: bool,
+    return_X_y: bool,
+    **details: Any,
+) -> Any:
+    """Return ``(X, y)``, or a Bunch with the fields of scikit-learn's ``fetch_openml``.
+
+    Frames, or writable arrays: of float64 where every column is numeric, else of objects.
+    """
+    if as_frame:
+        X, y = pd.DataFrame(X, columns=feature_names), pd.Series(y, name=target_name)
+    else:
+        X, y = (np.require(values, requirements=["O", "W"]) for values in (X, y))
+    if return_X_y:
+        return X, y
+    descr = Path(__file__).with_name("descr") / f"{name}.rst"
+    return Bunch(
+        data=X,
+        target=y,
+        frame=pd.concat([X, y], axis=1) if as_frame else None,
+        feature_names=feature_names,
+        target_names=[target_name],
+        DESCR=descr.read_text(encoding="utf-8"),
+        **details,
+    )

@@ -2,81 +2,20 @@
 
 import os
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skleak.datasets._cache import SourceFile, load_file
-from skleak.datasets._table import bundle_frame
+from skleak.datasets._cache import SOURCES, bundle, load_file
 from skleak.utils._arguments import check_choice
 from skleak.utils._typing import FloatArray, IntArray
 
-UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/pendigits"
-TRAIN = SourceFile(
-    name="pendigits-orig.tra.gz",
-    url=f"{UCI}/pendigits-orig.tra.Z",
-    sha256="a66225d68d7d68591e62944df1ad33b3f5aa608e2df2505844b41f5568a80da4",
-)
-TEST = SourceFile(
-    name="pendigits-orig.tes.gz",
-    url=f"{UCI}/pendigits-orig.tes.Z",
-    sha256="ddb1c19e277a56c7ffe682cc024d6ab73696f9adcc1643ef9ed5aa753007e081",
-)
 SUBSETS = ["train", "test", "all"]
 N_WRITERS, N_TRAIN_WRITERS, N_POINTS = 44, 30, 32
 WRITER, TARGET = "writer", "digit"
 SAMPLE = re.compile(rb'\.SEGMENT DIGIT +[\d-]+ \? "(\d)"\s+\.COMMENT +\d+ +(\d+)[^\n]*\n')
 PEN_DOWN, PEN_UP = b".PEN_DOWN", b".PEN_UP"
-
-DESCR = f"""\
-PenDigits: pen-based handwritten digits, with writers
-=====================================================
-
-10,992 digits that 44 persons wrote on a tablet, about 250 each: 7,494 of writers 1 to 30 (the
-training part) and 3,498 of writers 31 to 44 (the test part). The target is the digit. The writer is
-the sensitive column.
-
-Source: https://archive.ics.uci.edu/dataset/81, files pendigits-orig.tra and pendigits-orig.tes, in
-the UNIPEN format: for every digit the strokes of the pen, each a list of points, in pixels of the
-tablet. Alpaydin, E. and Alimoglu, F. (1996), Pen-Based Recognition of Handwritten Digits, UCI
-Machine Learning Repository, doi 10.24432/C5MG6K.
-Licence: CC BY 4.0.
-
-The test file counts its writers from 1 again; here they are 31 to 44. [BIL23] counts 11,990
-samples; the files hold 10,992.
-
-Columns
--------
-x_0 to x_{N_POINTS - 1}, y_0 to y_{N_POINTS - 1}
-            the movement of the pen, at {N_POINTS} points equidistant along its path. The strokes of
-            a digit are joined in the order of writing, the way of the raised pen being a straight
-            line. Shifted and scaled so that the box around the recorded points starts at 0 in both
-            directions and its larger side is 1; the aspect ratio is kept, y points up.
-strokes     number of strokes
-duration    number of recorded points. The tablet samples at a constant rate (100 milliseconds
-            according to the source); the time between strokes is not recorded.
-writer_1 to writer_{N_WRITERS}
-            with ``writers=True``: who wrote the digit, one-hot, no level dropped. A part has zeros
-            in the columns of the writers of the other one.
-"""
-
-
-class Samples(NamedTuple):
-    """Digits of one file; the points of a digit follow one another.
-
-    ``digit`` (ndarray of int of shape (n_samples,)): Labels, 0 to 9.
-    ``writer`` (ndarray of int of shape (n_samples,)): Writers, 1 to 44.
-    ``strokes`` (ndarray of int of shape (n_samples,)): number of strokes, at least 1.
-    ``duration`` (ndarray of int of shape (n_samples,)): number of points, at least 1.
-    ``points`` (n_points, 2): x and y of the points of all samples, in pixels of the tablet.
-    """
-
-    digit: IntArray
-    writer: IntArray
-    strokes: IntArray
-    duration: IntArray
-    points: FloatArray
 
 
 def fetch_pendigits(
@@ -145,28 +84,29 @@ def fetch_pendigits(
     """
     check_choice("subset", subset, SUBSETS)
     # Each file counts its writers from 1.
-    both = [(TRAIN, 0), (TEST, N_TRAIN_WRITERS)]
+    both = [("pendigits-orig.tra.gz", 0), ("pendigits-orig.tes.gz", N_TRAIN_WRITERS)]
     parts = [
-        _parse(load_file(source, data_home, download_if_missing), offset)
-        for source, offset in {"train": both[:1], "test": both[1:], "all": both}[subset]
+        _parse(load_file(SOURCES[name], data_home, download_if_missing), offset)
+        for name, offset in {"train": both[:1], "test": both[1:], "all": both}[subset]
     ]
-    writer = np.concatenate([part.writer for part in parts])
-    raw = pd.concat([_features(part) for part in parts], ignore_index=True)
-    y = pd.Series(np.concatenate([part.digit for part in parts]), name=TARGET)
-    X, blocks = raw, {}
+    samples = pd.concat([part for part, _ in parts], ignore_index=True)
+    raw = pd.concat([_features(*part) for part in parts], ignore_index=True)
+    X, y, blocks = raw, samples[TARGET], {}
     if writers:
-        column = pd.Categorical(writer, categories=np.arange(1, N_WRITERS + 1))
+        column = pd.Categorical(samples[WRITER], categories=np.arange(1, N_WRITERS + 1))
         indicators = pd.get_dummies(column, prefix=WRITER, dtype=np.float64)
         X, blocks = pd.concat([raw, indicators], axis=1), {WRITER: list(indicators)}
         raw = raw.assign(**{WRITER: column})
-    result = bundle_frame(
+    result = bundle(
+        "pendigits",
         X,
         y,
+        X.columns.tolist(),
+        TARGET,
         as_frame,
         return_X_y,
-        DESCR,
-        writer=writer,
-        points=np.concatenate([part.points for part in parts]),
+        writer=samples[WRITER].to_numpy(copy=True),
+        points=np.concatenate([points for _, points in parts]),
         categorical_features=list(blocks),
         one_hot_blocks=blocks,
         sensitive=list(blocks),
@@ -176,39 +116,33 @@ def fetch_pendigits(
     return result
 
 
-def _parse(content: bytes, offset: int) -> Samples:
-    """Return the samples of one UNIPEN file; ``offset`` is added to its writer numbers.
+def _parse(content: bytes, offset: int) -> tuple[pd.DataFrame, FloatArray]:
+    """Return the samples of one UNIPEN file and the points of all, (n_points, 2), in pixels.
 
     A sample is a line ``.SEGMENT DIGIT 3-4 ? "7"`` with its label, a line ``.COMMENT 7 12 224``
     with the label again, the writer and a counter, and then its strokes: lines ``x  y`` between
-    ``.PEN_DOWN`` and ``.PEN_UP``.
+    ``.PEN_DOWN`` and ``.PEN_UP``. ``offset`` is added to its writer numbers; ``duration`` is the
+    number of its points, which follow those of the sample before.
     """
     # Text before the first sample, then label, writer and strokes of each.
     pieces = SAMPLE.split(content)
-    strokes, lengths, coordinates = [], [], []
-    for piece in pieces[3::3]:
+    rows, coordinates = [], []
+    for digit, writer, piece in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
         drawn = [stroke.partition(PEN_UP)[0] for stroke in piece.split(PEN_DOWN)[1:]]
         numbers = b" ".join(drawn).split()
-        strokes.append(len(drawn))
-        lengths.append(len(numbers) // 2)
+        rows.append((int(digit), int(writer) + offset, len(drawn), len(numbers) // 2))
         coordinates += numbers
-    return Samples(
-        np.array(pieces[1::3], dtype=np.int64),
-        np.array(pieces[2::3], dtype=np.int64) + offset,
-        np.array(strokes, dtype=np.int64),
-        np.array(lengths, dtype=np.int64),
-        np.array(coordinates, dtype=np.float64).reshape(-1, 2),
-    )
+    samples = pd.DataFrame(rows, columns=[TARGET, WRITER, "strokes", "duration"], dtype=np.int64)
+    return samples, np.array(coordinates, dtype=np.float64).reshape(-1, 2)
 
 
-def _features(samples: Samples) -> pd.DataFrame:
+def _features(samples: pd.DataFrame, points: FloatArray) -> pd.DataFrame:
     """Movement of the pen, number of strokes and duration, all of float64."""
-    path = _resampled(_normalized(samples.points, samples.duration), samples.duration)
+    lengths = samples["duration"].to_numpy()
+    path = _resampled(_normalized(points, lengths), lengths)
     names = [f"{axis}_{k}" for axis in "xy" for k in range(N_POINTS)]
     table = pd.DataFrame(path.transpose(0, 2, 1).reshape(len(path), -1), columns=names)
-    return table.assign(
-        strokes=samples.strokes.astype(np.float64), duration=samples.duration.astype(np.float64)
-    )
+    return pd.concat([table, samples[["strokes", "duration"]].astype(np.float64)], axis=1)
 
 
 def _normalized(points: FloatArray, lengths: IntArray) -> FloatArray:

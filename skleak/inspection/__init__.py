@@ -2,15 +2,9 @@
 
 from skleak.inspection._attribute_leakage import attribute_leakage
 from skleak.inspection._leakage_report import leakage_report
-from skleak.inspection._raw_problem import RawProblem
-from skleak.inspection.scoring._frame import LeakageFrame
-from skleak.inspection.scoring._scorer import LeakageScorer, make_leakage_scorer
+from skleak.inspection.scoring import LeakageFrame, make_leakage_scorer
+from skleak.utils import announce as _announce
 
-__all__ = [
-    "LeakageFrame",
-    "LeakageScorer",
-    "RawProblem",
-    "attribute_leakage",
-    "leakage_report",
-    "make_leakage_scorer",
-]
+__all__ = ["LeakageFrame", "attribute_leakage", "leakage_report", "make_leakage_scorer"]
+
+_announce(__name__)

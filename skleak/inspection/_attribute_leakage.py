@@ -1,26 +1,245 @@
-"""What a fitted pipeline tells about each raw column of each training record."""
+"""Leakage of attributes.
+
+Leakage of raw columns, with and without what the preprocessing learned.
+
+What it learned is counted in closed form where that is known, which gives all records at once, and
+by refits of the whole pipeline elsewhere. Where nothing was learned, holding it fixed is exact.
+"""
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from time import process_time
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skleak.adversary.knowledge import as_table as as_raw_table
-from skleak.adversary.knowledge import column_names, resolve_records
+from skleak.adversary.knowledge import column_names, raw_column, resolve_records
 from skleak.exceptions import AttackNotApplicableError, CostWarning
 from skleak.influence.leakage import leakage_model
+from skleak.influence.refit import operations_each
 from skleak.influence.state import seen_through
-from skleak.inspection._counted import affordable, counted, held
+from skleak.inspection._columns import Cells, Unknown, describe, read, resolved
+from skleak.inspection._held import JUMP, KINK, MISSING, HeldBlock, held
+from skleak.inspection._large import some_records
+from skleak.inspection._learned import Learned, learns_nothing_of
 from skleak.inspection._pipeline import Inspected, inspected
-from skleak.inspection._selection import Unknown, read, resolved
-from skleak.inspection._table import as_table, record_labels
-from skleak.inspection.large import SomeRecords, some_records
-from skleak.utils._features import resolve_features
-from skleak.utils._records import values_withheld, withholding
+from skleak.inspection._slopes import person_blocks
+from skleak.inspection.refits import Refits, all_known, worst_along
+from skleak.utils._geometry import gained, success_even_odds, true_positives
+from skleak.utils._records import (
+    TARGET,
+    Persons,
+    is_single_feature,
+    named,
+    resolve_features,
+    row_labels,
+    values_withheld,
+    withholding,
+)
 from skleak.utils._typing import IntArray
 from skleak.utils.sources import is_large_source
+
+
+def record_labels(table: Any) -> pd.Index:
+    """Labels of the records in their index, or their positions."""
+    return table.index if isinstance(table, pd.DataFrame) else pd.RangeIndex(len(table))
+
+
+def _frame(unknown: Unknown, rows: IntArray, cells: Cells, index: pd.Index) -> pd.DataFrame:
+    """Rows of the table about some records (b,); ``index`` has the labels of all."""
+    with np.errstate(divide="ignore"):
+        error = 1.0 / cells.loss
+    columns = {
+        "record": index[rows].to_flat_index(),
+        "column": pd.Series([unknown.label] * len(rows)),
+        "kind": unknown.kind,
+        "fisher_information_loss": cells.loss,
+        "standard_error": error,
+        "sd": unknown.sd,
+        "step": unknown.step,
+        "n_values": unknown.n_values,
+        "share": unknown.shares[rows],
+        "distance": cells.distance,
+        "distance_from_own": cells.from_own,
+        "success_even_odds": success_even_odds(cells.distance),
+        "true_positives_at_1pct": true_positives(cells.distance),
+        "gain": gained(cells.distance),
+        "note": cells.notes,
+    }
+    return pd.DataFrame(columns)
+
+
+# Records that are refitted where none are named, and at least; fits for the slope of a number.
+_MOST_RECORDS, _LEAST_RECORDS, _FITS_SLOPE = 20, 2, 42
+# Multiplications and additions, and seconds of refits, that a call takes unasked: a few minutes.
+_MOST_WORK, _MOST_SECONDS = 2e11, 300.0
+# Records that are measured without refits whatever they take.
+_LEAST_MEASURED = 100
+CLOSED = "what was learned counts in closed form"
+NO_REFIT = "no distances: they need refits of the record, which has to be named in `records`"
+REFITTED = "by refits of the pipeline"
+
+
+def affordable(data: Inspected, unknown: Sequence[Unknown]) -> IntArray:
+    """Choose records to measure where none are named: all, or the most exposed and some more."""
+    n = len(data.y)
+    values = sum(3 if one.is_number else int(one.n_values) for one in unknown)
+    work = operations_each(data.state, n * values) * max(values, 1)
+    most = max(_LEAST_MEASURED, int(_MOST_WORK / work))
+    return _exposed_and_others(data, np.arange(n), most, unknown)
+
+
+def _exposed_and_others(
+    data: Inspected, rows: IntArray, most: int, unknown: Sequence[Unknown]
+) -> IntArray:
+    """At most so many of some records, half of them those of largest loss, others evenly spaced.
+
+    Of these, records that alone carry some value come first: without them a transformer that learns
+    the values of a column learns others.
+    """
+    if len(rows) <= most:
+        return rows
+    loss = np.nan_to_num(data.model.fisher_information_loss_[rows])
+    exposed = np.argsort(-loss, kind="stable")[: most // 2]
+    alone = np.zeros(len(rows), dtype=bool)
+    for one in unknown:
+        if not one.is_number:
+            alone |= one.shares[rows] * len(data.y) < 1.5
+    alone[exposed] = False
+    exposed = np.append(exposed, np.flatnonzero(alone)[: most - len(exposed)])
+    others = np.setdiff1d(np.arange(len(rows)), exposed)
+    spaced = np.linspace(0, len(others) - 1, most - len(exposed)).astype(int)
+    return rows[np.union1d(exposed, others[spaced])]
+
+
+def _to_refit(
+    data: Inspected, rows: IntArray, seconds: float, named: bool, unknown: Sequence[Unknown]
+) -> IntArray:
+    """Choose the records to refit: those named, or as many as can be afforded; say what it takes.
+
+    ``seconds``: what one record takes.
+    """
+    if named:
+        if seconds * len(rows) > _MOST_SECONDS:
+            warnings.warn(
+                f"The preprocessing is refitted for {len(rows)} records, which takes about "
+                f"{seconds * len(rows) / 60.0:.0f} minutes of one core. Name fewer `records`, or "
+                "fewer `columns`, where that is too long.",
+                CostWarning,
+                stacklevel=2,
+            )
+        return rows
+    most = _MOST_RECORDS
+    while most > _LEAST_RECORDS and seconds * most > _MOST_SECONDS:
+        most = max(most // 2, _LEAST_RECORDS)
+    some = _exposed_and_others(data, rows, most, unknown)
+    if most < min(_MOST_RECORDS, len(rows)):
+        warnings.warn(
+            f"What takes refits of the preprocessing is measured for {len(some)} of "
+            f"{len(data.y)} records: each takes about {seconds:.0f} seconds of one core. Name "
+            "others in `records`.",
+            CostWarning,
+            stacklevel=2,
+        )
+    return some
+
+
+def _fits(data: Inspected, one: Unknown, learned: Learned) -> int:
+    """Fits of the pipeline that one record takes."""
+    if _learns_nothing(data, one):
+        return 0
+    if not one.is_number:
+        return int(one.n_values)
+    if _closes(learned, one):
+        return 3
+    return 3 + _FITS_SLOPE * max(len(one.parts), 1)
+
+
+def _learns_nothing(data: Inspected, unknown: Unknown) -> bool:
+    if unknown.is_target:
+        return not data.looks_at_targets()
+    return learns_nothing_of(data, unknown.parts)
+
+
+def _closes(learned: Learned, unknown: Unknown) -> bool:
+    """Return True for numbers of which all that was learned is known in closed form."""
+    return unknown.is_number and not unknown.is_target and learned.covers(unknown.parts)
+
+
+def _refitted(
+    data: Inspected, unknown: Sequence[Unknown], rows: IntArray, named: bool
+) -> list[tuple[IntArray, Cells]]:
+    """Measure everything with what the transformers learned; by refits of all that were named."""
+    started = process_time()
+    Refits(data, rows).check()
+    each = process_time() - started
+    numbers = [part for one in unknown if one.is_number for part in one.parts]
+    learned = Learned.of(data, numbers)
+    fits = sum(_fits(data, one, learned) for one in unknown)
+    few = _to_refit(data, rows, each * fits, named, unknown)
+    found = []
+    for one in unknown:
+        if _learns_nothing(data, one):
+            found.append((rows, held(data, [one], Persons.single(rows), "")[0]))
+        elif _closes(learned, one):
+            found.append((rows, _closed(learned, one, rows, few)))
+        else:
+            found.append((few, Refits(data, few).cells(one).noted(REFITTED)))
+    return found
+
+
+def _closed(learned: Learned, unknown: Unknown, rows: IntArray, few: IntArray) -> Cells:
+    """Leakage of numbers, what was learned in closed form; distances of a few by refits."""
+    data, parts, cells = learned.data, unknown.parts, []
+    for some in person_blocks(data.state, Persons.single(rows), np.nan):
+        own = rows[some]
+        block, b = HeldBlock.of(data, Persons.single(own), ""), len(own)
+        known = all_known(parts, own)
+        slopes = [learned.slopes(column, block) for column in parts]
+        worst, kinks, jumps = worst_along(data.state, parts, slopes)
+        pair, from_own = np.full((2, b), np.nan)
+        apart = known & np.isin(own, few)
+        if np.any(apart):
+            refits = Refits(data, own[apart])
+            pair[apart], from_own[apart] = refits.distances(parts, worst.direction[apart])
+        notes = describe(
+            b,
+            (~known, MISSING),
+            (kinks & known, KINK),
+            (jumps & known, JUMP),
+            (known, CLOSED),
+            (known & ~apart, NO_REFIT),
+        )
+        cells.append(Cells(np.where(known, worst.loss, np.nan), pair, from_own, notes))
+    return Cells.of_all(cells, np.arange(len(rows)))
+
+
+@dataclass(frozen=True)
+class Question:
+    """Columns asked about in some records of a fitted pipeline. Confidential."""
+
+    data: Inspected
+    unknown: list[Unknown]
+    persons: Persons  # who is measured; without persons the records
+    n: int  # all records, or persons
+    refit: bool  # whether what the transformers learned counts
+    named: bool  # whether the records were named
+    unequal: str  # Why the noise differs under two values of a record; empty where it does not
+
+    @property
+    def rows(self) -> IntArray:
+        """Positions of the records, or of the first ones of persons, (b,)."""
+        return self.persons.first
+
+    def cells(self, unknown: Sequence[Unknown]) -> list[tuple[IntArray, Cells]]:
+        """Measure some of what is asked, each in the records at some positions."""
+        if self.refit:
+            return _refitted(self.data, unknown, self.rows, self.named)
+        found = held(self.data, unknown, self.persons, self.unequal)
+        return [(self.rows, cells) for cells in found]
 
 
 @withholding
@@ -68,8 +287,9 @@ def attribute_leakage(
         root of the number of records.
     refit_preprocessing : bool, default=False
         Hold the fitted transformers fixed, as public knowledge; or count what they learned from
-        the record as well: in closed form what scalers, imputers by mean or median and PCA learned
-        about numbers, alone or one after the other; by training the pipeline anew all else.
+        the record as well: in closed form what StandardScaler, and SimpleImputer by mean or median,
+        learned about numbers, alone, one after the other or in a ColumnTransformer; by training the
+        pipeline anew all else.
     queries : DataFrame or array-like of shape (k, n_columns), default=None
         Raw records: the attacker sees what the released pipeline predicts for these, as scores or
         probabilities, and not the model. Only with the transformers held fixed.
@@ -80,18 +300,21 @@ def attribute_leakage(
         One row for each record and column; without those of records that were not refitted where
         that takes refits. ``attrs`` states the assumptions. Confidential.
 
-        - ``record``, ``column``: label in the index of X and name, or positions.
+        - ``record``, ``column``: label in the index of X (of a person's first row) and name, or
+          positions.
         - ``kind``: "number", which is differentiated, "numbers", a block of them, or "values", a
           column, block or label of few values.
         - ``fisher_information_loss``: of a number, eta per unit of the raw column; of numbers, the
           largest over all directions, with each in standard deviations; infinite where the encoding
           jumps.
         - ``standard_error``: 1 / eta, the least of an unbiased attacker who knows all else.
-        - ``sd``, ``n_values``, ``share``: standard deviation of a number; number of values
-          distinguished, and share of the records that have the one of this record.
+        - ``sd``, ``step``, ``n_values``, ``share``: standard deviation of a number, and the one
+          that is left given the other columns; number of values distinguished, and share of the
+          records that have the one of this record.
         - ``distance``: largest between the noiseless models of two values, over the noise (for a
-          number of itself, one ``sd`` below and above, and the mean; for numbers, along the
-          direction in which most is told); ``distance_from_own``: the same from the model itself.
+          number of itself and one a ``step`` lower or higher; for numbers, along the direction in
+          which most is told, by one ``sd`` each); ``distance_from_own``: the same from the model
+          itself.
         - ``success_even_odds``: ``Phi(distance / 2)``, share of right guesses between the two.
         - ``true_positives_at_1pct``: ``Phi(Phi^-1(0.01) + distance)``, power at 1 % false alarms.
         - ``gain``: ``2 success_even_odds - 1``, in [0, 1], to compare columns of both kinds.
@@ -133,65 +356,89 @@ def attribute_leakage(
     >>> pipeline = make_pipeline(encoder, PrivateLinearRegression(0.1)).fit(X, y)
     >>> leakage = attribute_leakage(pipeline, X, y)
     >>> leakage.groupby("column")["gain"].max().round(2).to_dict()
-    {'(target)': 0.88, 'age': 0.96, 'ward': 0.34}
+    {'(target)': 0.35, 'age': 0.91, 'ward': 0.34}
     """
-    data, some = opened(pipeline, X, y, sample_weight, records, refit_preprocessing, queries)
-    items = resolved(columns, data)
-    codes = nominal_columns(nominal, data)
-    check(data, refit_preprocessing)
-    unknown = read(data, items, codes, refit=refit_preprocessing)
+    asked = ask(
+        pipeline, X, y, columns, sample_weight, records, nominal, refit_preprocessing, queries
+    )
+    data, rows, index = asked.data, asked.rows, record_labels(asked.data.table)
     if not refit_preprocessing:
-        _check_comparable(unknown, _why_unequal(data))
-    rows, n = chosen(data, unknown, records, some)
-    if records is None and len(rows) < n:
+        _check_comparable(asked.unknown, asked.unequal)
+    if records is None and len(rows) < asked.n:
         warnings.warn(
-            f"Measured for {len(rows)} of {n} records, half of them those of largest "
+            f"Measured for {len(rows)} of {asked.n} records, half of them those of largest "
             "information loss, the others evenly spaced: all would take long. Name others in "
             "`records`, or all by slice(None).",
             CostWarning,
             stacklevel=2,
         )
-    return leakage_table(data, unknown, rows, refit_preprocessing, records is not None)
+    found = asked.cells(asked.unknown)
+    pairs = zip(asked.unknown, found, strict=True)
+    table = pd.concat([_frame(one, *each, index) for one, each in pairs], ignore_index=True)
+    # All columns of a record, then those of the next one.
+    place = pd.Index(rows).get_indexer(np.concatenate([some for some, _ in found]))
+    table = table.iloc[np.argsort(place, kind="stable")].reset_index(drop=True)
+    everyone = all(len(some) == len(index) for some, _ in found)
+    table.attrs.update(
+        _assumptions(data, refit_preprocessing), records="all" if everyone else "some"
+    )
+    return table
 
 
-def opened(
-    pipeline: Any, X: Any, y: Any, sample_weight: Any, records: Any, refit: bool, queries: Any
-) -> tuple[Inspected, SomeRecords | None]:
-    """Take a pipeline apart; of a table outside memory, tell which records are in memory."""
-    some = None
+def ask(
+    pipeline: Any,
+    X: Any,
+    y: Any,
+    columns: Any,
+    sample_weight: Any,
+    records: Any,
+    nominal: Any,
+    refit: bool,
+    queries: Any,
+    persons: Any = None,
+) -> Question:
+    """Read the arguments of `attribute_leakage`, and of `leakage_report`."""
     if is_large_source(X):
-        some = some_records(pipeline, X, y, sample_weight, records, refit)
-    data = inspected(pipeline, X, y, sample_weight) if some is None else some.data
-    return data if queries is None else _through(data, queries, refit), some
-
-
-def chosen(
-    data: Inspected, unknown: Sequence[Unknown], records: Any, some: SomeRecords | None
-) -> tuple[IntArray, int]:
-    """Positions of the records to measure, (b,), of those in memory, and the number of all."""
-    if some is not None:
-        return some.rows, some.n
-    n = len(data.y)
-    return affordable(data, unknown) if records is None else resolve_records(records, n), n
-
-
-def check(data: Inspected, refit: bool) -> None:
-    """Raise for other records than the training data, or where refits have no exact answer."""
+        data, some, n = some_records(pipeline, X, y, sample_weight, records, refit)
+    else:
+        data = inspected(pipeline, X, y, sample_weight)
+        some, n = None, len(data.y)
+    if queries is not None:
+        data = _through(data, queries, refit)
+    names, n_columns = column_names(data.table), data.table.shape[1]
+    whose = data.state.persons
+    if persons is not None:
+        by_column = is_single_feature(persons)
+        if by_column:
+            place = int(resolve_features(persons, names, n_columns, "persons")[0])
+            if columns is None:
+                every = np.arange(n_columns) if names is None else names
+                columns = [*np.delete(every, place), TARGET]
+        given = raw_column(data.table, place) if by_column and data.facts is None else persons
+        whose = Persons.of(given, len(data.y), named(row_labels(data.table)))
+        data = data.with_state(replace(data.state, persons=whose))
+    items = resolved(columns, data)
+    codes = np.zeros(0, dtype=np.intp)
+    if not isinstance(nominal, Sequence) or len(nominal):
+        codes = resolve_features(nominal, names, n_columns, "nominal")
+    unequal = _why_unequal(data)
     if refit:
-        _check_refits(data, _why_unequal(data))
+        _check_refits(data, unequal)
     else:
         data.check_records()
-
-
-def leakage_table(
-    data: Inspected, unknown: Sequence[Unknown], rows: IntArray, refit: bool, named: bool
-) -> pd.DataFrame:
-    """Measure some records, of which few are refitted unless they were named."""
-    if refit:
-        measured = counted(data, unknown, rows, named)
-    else:
-        measured = held(data, unknown, rows, _why_unequal(data))
-    return as_table(measured, rows, record_labels(data.table), _assumptions(data, refit))
+    unknown = read(data, items, codes, refit=refit)
+    if whose is not None and (refit or some is not None):
+        raise AttackNotApplicableError(
+            "What several rows of a person tell together is known of tables in memory, with "
+            "the transformers held fixed. Pass `refit_preprocessing=False` and a table in "
+            "memory, or leave `persons` out to count rows."
+        )
+    if whose is not None:
+        n, some = len(whose), resolve_records(records, len(data.y))
+    elif some is None:
+        some = affordable(data, unknown) if records is None else resolve_records(records, n)
+    chosen = Persons.attacked(whose, some)
+    return Question(data, unknown, chosen, n, refit, records is not None, unequal)
 
 
 def _through(data: Inspected, queries: Any, refit: bool) -> Inspected:
@@ -204,14 +451,6 @@ def _through(data: Inspected, queries: Any, refit: bool) -> Inspected:
     with values_withheld(queries, None, "the queries"):
         encoded = data.encode(as_raw_table(queries))
     return data.with_state(seen_through(data.state, encoded))
-
-
-def nominal_columns(nominal: Any, data: Inspected) -> IntArray:
-    """Positions of the columns of codes, of shape (k,)."""
-    if isinstance(nominal, Sequence) and not len(nominal):
-        return np.zeros(0, dtype=np.intp)
-    table = data.table
-    return resolve_features(nominal, column_names(table), table.shape[1], "nominal")
 
 
 def _why_unequal(data: Inspected) -> str:

@@ -1,18 +1,23 @@
-"""Leakage of raw columns with the fitted transformers held fixed."""
+"""Leakage of raw columns, with the fitted transformers held fixed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from skleak.inspection._cells import Cells, describe
-from skleak.inspection._columns import STEP, RawColumn, with_numbers, with_value_of
-from skleak.inspection._derivatives import slopes
-from skleak.inspection._directions import Directions, Worst, directions
-from skleak.inspection._pipeline import Inspected
-from skleak.inspection._selection import RawBlock, Target, Unknown
-from skleak.inspection._separation import encodings, separations
-from skleak.inspection._target import target_cells
+from skleak.exceptions import AttackNotApplicableError
+from skleak.influence.leakage import check_persons
+from skleak.inspection._columns import (
+    Cells,
+    Unknown,
+    describe,
+    target_cells,
+    with_numbers,
+    with_value_of,
+)
+from skleak.inspection._pipeline import Inspected, encodings, separations
+from skleak.inspection._slopes import STEP, Movements, Worst, person_blocks, slopes
+from skleak.utils._records import Persons
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
 KINK = "the preprocessing has a kink at this value: the larger of both slopes is taken"
@@ -35,62 +40,76 @@ class Tangents:
 
 @dataclass(frozen=True)
 class HeldBlock:
-    """A block of training records, encoded by the fitted transformers."""
+    """Training records of some persons, encoded by the fitted transformers."""
 
     data: Inspected  # The pipeline with its training data
-    rows: IntArray  # Positions of the records, (b,)
+    persons: Persons  # whose rows they are: a number moves by as much in all rows of one
     own: FloatArray  # The records as the transformers encode them, (b, d)
-    prepared: Directions  # The records, prepared for directions
+    movements: Movements  # The model at these records
     unequal: str  # Why encodings cannot be held against each other; empty where they can
 
     @classmethod
-    def of(cls, data: Inspected, rows: IntArray, unequal: str) -> "HeldBlock":
-        """Encode some records and differentiate the model at them."""
-        own = data.encode(data.rows(rows))
-        return cls(data, rows, own, directions(data.state, rows), unequal)
+    def of(cls, data: Inspected, persons: Persons, unequal: str) -> "HeldBlock":
+        """Encode some records."""
+        if not persons.is_single:
+            check_persons(data.state)
+        own = data.encode(data.rows(persons.rows))
+        return cls(data, persons, own, Movements(data.state, persons), unequal)
+
+    @property
+    def rows(self) -> IntArray:
+        """Positions of the records, (b,)."""
+        return self.persons.rows
 
     def cells(self, unknown: Unknown) -> Cells:
-        """Leakage of a column, a block of columns or the target of these records."""
-        if isinstance(unknown, Target):
-            return target_cells(self.data.state, unknown, self.rows, self.unequal)
-        return self._numbers(unknown) if unknown.is_number else self._values(unknown)
-
-    def encodings(self, unknown: RawColumn | RawBlock) -> FloatArray:
-        """Minimisers with each of the values of few in these records, of shape (b, n_values, p)."""
-        candidates = [
-            with_value_of(self.data, unknown.parts, self.rows, one)
-            for one in unknown.carriers.tolist()
-        ]
-        return encodings(self.data.state, self.rows, self.own, candidates)
-
-    def _values(self, unknown: RawColumn | RawBlock) -> Cells:
+        """Leakage of a column, a block of columns or the target of these persons."""
+        if unknown.is_target:
+            return target_cells(self.data.state, unknown, self.persons, self.unequal)
+        if unknown.is_number:
+            return self._numbers(unknown)
         apart = separations(self.data.state, self.encodings(unknown))
         return Cells.of_values(*apart, unknown.note)
 
-    def _numbers(self, unknown: RawColumn | RawBlock) -> Cells:
+    def encodings(self, unknown: Unknown) -> FloatArray:
+        """Minimizers with each of the values of few, of shape (n_persons, n_values, p)."""
+        carriers = unknown.carriers.tolist()
+        candidates = [with_value_of(self.data, unknown.parts, self.rows, one) for one in carriers]
+        return encodings(self.data.state, self.persons, self.own, candidates)
+
+    def _numbers(self, unknown: Unknown) -> Cells:
+        if unknown.columns and not self.persons.is_single:
+            raise AttackNotApplicableError(
+                "Blocks of numbers are not measured for persons with several rows: name the "
+                "columns one by one."
+            )
         found = self.tangents(unknown)
-        worst = self.prepared.worst(found.columns, found.right)
+        worst = self.movements.worst(found.columns, found.right)
         loss = worst.loss
         if np.any(found.kinks):
-            loss = np.fmax(loss, self.prepared.worst(found.columns, found.left).loss)
+            loss = np.fmax(loss, self.movements.worst(found.columns, found.left).loss)
         present = self.data.state.objective.sample_weight[self.rows] > 0.0
-        loss = np.where(found.jumps & present, np.inf, loss)
-        loss[~found.known] = np.nan
-        pair, from_own, outside = self._one_deviation(unknown, worst, found.known)
+        loss = np.where(self._any(found.jumps & present), np.inf, loss)
+        missing = self._any(~found.known)
+        loss[missing] = np.nan
+        pair, from_own, outside = self._one_deviation(unknown, worst, np.flatnonzero(~missing))
         notes = describe(
-            len(self.rows),
-            (~found.known, MISSING),
-            (found.kinks & found.known, KINK),
-            (found.jumps & found.known, JUMP),
+            len(self.persons),
+            (missing, MISSING),
+            (self._any(found.kinks & found.known), KINK),
+            (self._any(found.jumps & found.known), JUMP),
             (outside, OUTSIDE),
             (True, self.unequal),
         )
         return Cells(loss, pair, from_own, notes)
 
-    def tangents(self, unknown: RawColumn | RawBlock) -> Tangents:
+    def _any(self, mask: BoolArray) -> BoolArray:
+        """Mask of the persons with some of the records of a mask (b,), (n_persons,)."""
+        return np.asarray(np.logical_or.reduceat(mask, self.persons.starts[:-1]))
+
+    def tangents(self, unknown: Unknown) -> Tangents:
         """Differentiate the encoding of these records: a block of columns per deviation of each."""
         parts = [self._along(column) for column in unknown.parts]
-        if len(parts) == 1 and isinstance(unknown, RawColumn):
+        if not unknown.columns:
             return parts[0]
         columns = np.unique(np.concatenate([part.columns for part in parts]))
         sides = np.zeros((2, len(self.rows), len(columns), len(parts)))
@@ -104,7 +123,7 @@ class HeldBlock:
         )
         return Tangents(columns, sides[0], sides[1], known, kinks & ~jumps, jumps)
 
-    def _along(self, column: RawColumn) -> Tangents:
+    def _along(self, column: Unknown) -> Tangents:
         """Differentiate the encoding of these records along one number."""
         b, x = len(self.rows), column.floats[self.rows]
         there = np.flatnonzero(np.isfinite(x))
@@ -122,7 +141,7 @@ class HeldBlock:
             kinks[there], jumps[there] = found.kinks & ~found.jumps, found.jumps
         return Tangents(columns, sides[0], sides[1], np.isfinite(x), kinks, jumps)
 
-    def _moving(self, column: RawColumn, there: IntArray) -> IntArray:
+    def _moving(self, column: Unknown, there: IntArray) -> IntArray:
         """Return the encoded columns that some number moves, of shape (k,)."""
         rows, own = self.rows[there], self.own[there]
         steps = STEP * column.sd * np.array([1.0, -1.0, 2.0**-9, -(2.0**-9)])
@@ -131,20 +150,23 @@ class HeldBlock:
         return np.flatnonzero(np.any(table.reshape(len(steps), *own.shape) != own, axis=(0, 1)))
 
     def _one_deviation(
-        self, unknown: RawColumn | RawBlock, worst: Worst, known: BoolArray
+        self, unknown: Unknown, worst: Worst, there: IntArray
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Distances to one deviation off and to the mean, and where one lies outside."""
-        b, state = len(self.rows), self.data.state
-        distances, outside = np.full((2, b), np.nan), np.zeros(b, dtype=bool)
-        there = np.flatnonzero(known)
+        """Distances to a step off, and where one lies outside, (n_persons,) each.
+
+        Shapes: ``there`` (m,), the persons of whom all numbers are known.
+        """
+        distances = np.full((2, len(self.persons)), np.nan)
+        outside = np.zeros(len(self.persons), dtype=bool)
         if self.unequal or not len(there):
             return distances[0], distances[1], outside
-        rows, candidates, parts = self.rows[there], [], unknown.parts
-        # Beyond where numbers are clipped, one deviation changes nothing, but the mean does.
-        for wanted in one_deviation(parts, rows, worst.direction[there]):
+        some, parts = self.persons.take(there), unknown.parts
+        rows, own = some.rows, self.own[np.isin(self.persons.codes, there)]
+        limited, candidates = np.zeros(len(rows), dtype=bool), []
+        for wanted in one_deviation(parts, rows, worst.direction[there][some.codes]):
             encoded = with_numbers(self.data, parts, rows, wanted)
             undefined = ~np.all(np.isfinite(encoded), axis=1)
-            limited = undefined.copy()
+            limited |= undefined
             if np.any(undefined):
                 other = [
                     np.where(undefined, np.clip(x, *column.range), x)
@@ -152,28 +174,41 @@ class HeldBlock:
                 ]
                 encoded = with_numbers(self.data, parts, rows, other)
                 defined = np.all(np.isfinite(encoded), axis=1, keepdims=True)
-                encoded = np.where(defined, encoded, self.own[there])
+                encoded = np.where(defined, encoded, own)
             for x, column in zip(wanted, parts, strict=True):
                 limited |= np.clip(x, *column.limits) != x
-            outside[there] |= limited
             candidates.append(encoded)
-        points = encodings(state, rows, self.own[there], candidates)
-        distances[:, there] = separations(state, points)
+        points = encodings(self.data.state, some, own, candidates)
+        distances[:, there] = separations(self.data.state, points, number=True)
+        outside[there] = np.logical_or.reduceat(limited, some.starts[:-1])
         return distances[0], distances[1], outside
 
 
 def one_deviation(
-    parts: Sequence[RawColumn], rows: IntArray, direction: FloatArray
+    parts: Sequence[Unknown], rows: IntArray, direction: FloatArray
 ) -> list[list[FloatArray]]:
-    """Numbers of some records one deviation below and above, and the means, for each column.
+    """Numbers of some records a step below and above, for each column.
 
-    Shapes: ``rows`` (b,); ``direction`` (b, m): of several columns, along it.
+    Shapes: ``rows`` (b,); ``direction`` (b, m): of several columns, along it, each in its standard
+    deviation.
     """
-    below, above, middle = [], [], []
-    for m, column in enumerate(parts):
-        x, step = column.floats[rows], column.sd * np.abs(direction[:, m])
-        step = np.copysign(step, direction[:, m]) if len(parts) > 1 else step
-        below.append(x - step)
-        above.append(x + step)
-        middle.append(np.full_like(x, column.mean))
-    return [below, above, middle]
+    own = [column.floats[rows] for column in parts]
+    if len(parts) == 1:
+        steps = [np.full(len(rows), parts[0].step)]
+    else:
+        steps = [column.sd * direction[:, m] for m, column in enumerate(parts)]
+    return [[x + sign * step for x, step in zip(own, steps, strict=True)] for sign in (-1.0, 1.0)]
+
+
+def held(
+    data: Inspected, unknown: Sequence[Unknown], persons: Persons, unequal: str
+) -> list[Cells]:
+    """Measure everything that is asked about with the transformers held fixed."""
+    most = np.nanmax([2.0, *(one.n_values for one in unknown)])
+    cells, order = [], []
+    for which in person_blocks(data.state, persons, most):
+        block = HeldBlock.of(data, persons.take(which), unequal)
+        cells.append([block.cells(one) for one in unknown])
+        order.append(which)
+    place = np.argsort(np.concatenate(order))
+    return [Cells.of_all(parts, place) for parts in zip(*cells, strict=True)]

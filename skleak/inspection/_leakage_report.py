@@ -1,6 +1,6 @@
 """A leakage report about the raw columns of a pipeline."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -8,35 +8,34 @@ import pandas as pd
 
 from skleak.adversary.knowledge import column_names, raw_column
 from skleak.influence.refit import whitened
-from skleak.inspection._attribute_leakage import (
-    check,
-    chosen,
-    leakage_table,
-    nominal_columns,
-    opened,
-)
-from skleak.inspection._columns import RawColumn, with_numbers
-from skleak.inspection._counted import NO_REFIT, held
-from skleak.inspection._pipeline import Inspected
-from skleak.inspection._selection import Target, Unknown, read, resolved
-from skleak.inspection._separation import encodings
-from skleak.inspection._table import record_labels
-from skleak.inspection.large import SomeRecords
+from skleak.influence.state import FitState, RecordBatch
+from skleak.inspection._attribute_leakage import NO_REFIT, Question, ask, record_labels
+from skleak.inspection._columns import Cells, Unknown, with_numbers
+from skleak.inspection._held import held
+from skleak.inspection._large import own_labels
+from skleak.inspection._pipeline import Inspected, encodings
 from skleak.report import LeakageReport
-from skleak.report.in_memory import MeasuredTable, build_leakage_report
+from skleak.report.leakage import MeasuredTable, build_leakage_report
 from skleak.report.measures import (
     GOAL,
     Separation,
     Separator,
     averaged_information,
-    loss_table,
     prior_ends,
     target,
 )
 from skleak.report.measures import Unknown as UnknownTarget
-from skleak.utils._features import is_single_feature, resolve_features
-from skleak.utils._records import checked_labels, named, row_labels, withholding
-from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
+from skleak.utils._records import (
+    Persons,
+    checked_labels,
+    is_single_feature,
+    named,
+    resolve_features,
+    row_labels,
+    withholding,
+)
+from skleak.utils._summaries import Moments
+from skleak.utils._typing import Array, FloatArray, IntArray
 
 # Records of which the information about a number is averaged over what it might be.
 _MOST_AVERAGED = 2
@@ -57,6 +56,7 @@ def leakage_report(
     nominal: Any = (),
     refit_preprocessing: bool = False,
     queries: Any = None,
+    persons: Any = None,
 ) -> LeakageReport:
     """Report what a release of a fitted pipeline leaks about the columns that a person has.
 
@@ -88,18 +88,24 @@ def leakage_report(
     queries : DataFrame or array-like of shape (k, n_columns), default=None
         Raw records for which the attacker sees predictions, and not the model, as in
         `attribute_leakage`.
+    persons : array-like of shape (n,), str or int, default=None
+        Whose row each is, or the raw column that says so, which is then not reported on; a Series
+        is read by the index of X. Results are about persons: of values that they share, all of
+        their rows have each in turn, and a number moves by as much in all of them. None takes what
+        the model was fitted with, else each row for a person.
 
     Returns
     -------
     LeakageReport
-        Confidential. Records go by their labels in the index of X.
+        Confidential. Records go by their labels in the index of X, and persons by their own.
 
     Raises
     ------
     ValueError, TypeError, NotFittedError
         As `attribute_leakage`; and for ``groups`` of another length.
     AttackNotApplicableError
-        For ``refit_preprocessing`` where there is no exact answer.
+        For ``refit_preprocessing`` where there is no exact answer; with persons of several rows
+        for that, blocks of numbers, and tables outside memory.
 
     See Also
     --------
@@ -122,18 +128,19 @@ def leakage_report(
     >>> report = leakage_report(pipeline, X, y)
     >>> sorted(report.features.index)
     ['(target)', 'age', 'ward']
-    >>> report.person(17).columns["gain"].between(0.0, 1.0).all()
+    >>> report.person(17).columns["advantage_any_prior"].between(0.0, 1.0).all()
     np.True_
     """
-    data, some = opened(pipeline, X, y, sample_weight, records, refit_preprocessing, queries)
-    found = _Asked(data, columns, nominal, records, refit_preprocessing, some)
-    separations, losses = found.measured()
-    state, rows = data.state, found.rows
-    labels = record_labels(data.table)[rows]
+    how = records, nominal, refit_preprocessing, queries, persons
+    asked = ask(pipeline, X, y, columns, sample_weight, *how)
+    data, rows, whose = asked.data, asked.rows, asked.data.state.persons
+    found = _Separations.of(asked)
+    everyone = record_labels(data.table) if whose is None else pd.Index(whose.labels)
+    labels = everyone[rows if whose is None else np.searchsorted(whose.first, rows)]
     return build_leakage_report(
-        state,
-        state.objective.X[rows],
-        state.objective.y[rows],
+        data.state,
+        data.state.objective.X[rows],
+        data.state.objective.y[rows],
         blocks=[],
         labels=[],
         promises=data.model._terms,
@@ -141,8 +148,8 @@ def leakage_report(
         estimator=type(data.model).__name__,
         index=labels,
         rows=rows,
-        table_index=record_labels(data.table),
-        raw=MeasuredTable(separations, losses, found.assumptions()),
+        table_index=everyone,
+        raw=MeasuredTable(*found.measured(), found.assumptions()),
     )
 
 
@@ -150,63 +157,65 @@ def _groups(groups: Any, data: Inspected, rows: IntArray) -> Array:
     """Group label of each of some records, (b,)."""
     n, n_columns = data.table.shape
     if data.facts is not None:
-        groups = data.facts.own(groups)
+        groups = own_labels(groups, data.facts.positions)
     if is_single_feature(groups):
         names = column_names(data.table)
         groups = raw_column(data.table, int(resolve_features(groups, names, n_columns)[0]))
     return checked_labels(groups, n, named(row_labels(data.table)))[rows]
 
 
-class _Asked:
-    """Items asked about some records, and the way to measure them."""
+@dataclass(frozen=True)
+class _Separations:
+    """Distances between the values of what is asked about, for a report."""
 
-    def __init__(
-        self,
-        data: Inspected,
-        columns: Any,
-        nominal: Any,
-        asked: Any,
-        refit: bool,
-        some: SomeRecords | None = None,
-    ) -> None:
-        self.data, self.refit = data, refit
-        self._items = resolved(columns, data)
-        codes = nominal_columns(nominal, data)
-        check(data, refit)
-        self._unknown = read(data, self._items, codes, refit=refit)
-        self._unasked = asked is None
-        self.rows, self._n = chosen(data, self._unknown, asked, some)
-        self._refitted = len(self.rows)
-        self._goal = data.model._terms.noise_goal is not None
-        self._present = data.state.objective.sample_weight[self.rows] > 0.0
+    asked: Question
+    batch: RecordBatch  # records, or persons, that are asked about
+    # What was measured of each, in records at some positions; None where there is no answer
+    cells: list[tuple[IntArray, Cells] | None]
+
+    @classmethod
+    def of(cls, asked: Question) -> "_Separations":
+        """Measure all that has an answer, exact or to first order."""
+        state = asked.data.state
+        batch = state.training.take(asked.rows)
+        batch = batch if state.persons is None else state.by_person(asked.persons)
+        unequal = _has_goal(asked) or state.noise.reads_data
+        some = [one for one in asked.unknown if not unequal or one.is_number or one.n_values == 1]
+        found = iter(asked.cells(some) if some else ())
+        return cls(asked, batch, [next(found) if one in some else None for one in asked.unknown])
+
+    @property
+    def _state(self) -> FitState:
+        return self.asked.data.state
 
     def assumptions(self) -> tuple[str, ...]:
         """Of which records the columns are known, and what became of the transformers."""
-        n, some = self._n, []
-        if (seen := self.data.state.noise.seen) is not None:
+        n, rows, some = self.asked.n, self.asked.rows, []
+        if (seen := self._state.noise.seen) is not None:
             some.append(
                 "The attacker sees predictions for some queries, and not the model: of its "
                 f"{seen.shape[0]} parameters {seen.shape[1]} combinations. Whoever asks more "
                 "learns more."
             )
-        if self._unasked and len(self.rows) < n:
+        if not self.asked.named and len(rows) < n:
             some.append(
-                f"All is about {len(self.rows)} of {n} records, half of them those of largest "
+                f"All is about {len(rows)} of {n} records, half of them those of largest "
                 "information loss, the others evenly spaced: all would take long. Name others, or "
                 "all, in `records`."
             )
-        if not self.refit:
+        if not self.asked.refit:
             return (
                 *some,
                 "Columns are raw ones, followed through the fitted transformers, which are held "
                 "fixed and count as public: what they learned from the records is not counted.",
             )
-        if self._unasked and self._refitted < len(self.rows):
+        notes = [one[1].notes for one in self.cells if one]
+        fewest = min((sum(NO_REFIT not in note for note in some) for some in notes), default=n)
+        if not self.asked.named and fewest < len(rows):
             some.append(
                 "What takes refits of the preprocessing is known of few records alone, half of "
-                f"them those of largest information loss, the others evenly spaced: "
-                f"{self._refitted}. Of others more may be learned; name them in "
-                "`records`."
+                f"them those of largest information loss, the others evenly spaced: {fewest}. "
+                "Of others more may be learned; name them in `records`."
             )
         return (
             *some,
@@ -214,128 +223,110 @@ class _Asked:
             "moves the model.",
         )
 
-    def measured(self) -> tuple[list[Separation], pd.DataFrame]:
-        """Separations of all items, and statistics of their losses."""
-        table = self._table()
-        if self.refit and len(table):
-            there = table[~table["note"].str.contains(NO_REFIT)]
-            self._refitted = int(there.groupby("column").size().min())
+    def measured(self) -> tuple[list[Separation], list[Moments]]:
+        """Separations of all that is asked about, and statistics of their losses."""
         separations, losses = [], []
-        for k, (unknown, (_, label)) in enumerate(zip(self._unknown, self._items, strict=True)):
-            loss, separation = self._one(unknown, str(label), table[table["column"] == k])
+        for unknown, cells in zip(self.asked.unknown, self.cells, strict=True):
+            loss, separation = self._one(unknown, cells)
             separations.append(separation)
-            scale = np.array([unknown.sd if unknown.kind == "number" else np.nan])
-            seen = self._present & ~np.isnan(loss)
-            some = loss[seen] if np.any(seen) else np.full(1, np.nan)
-            losses.append(loss_table(some[:, None], scale, [separation.name]))
-        return separations, pd.concat(losses)
-
-    def _table(self) -> pd.DataFrame:
-        """Table of `attribute_leakage`, records by position and items by number."""
-        asked = [
-            replace(unknown, label=k)
-            for k, unknown in enumerate(self._unknown)
-            if self._comparable(unknown)
-        ]
-        if not asked:
-            return pd.DataFrame({"column": []})
-        data = self.data
-        if isinstance(data.table, pd.DataFrame):
-            by_position = data.table.set_axis(pd.RangeIndex(len(data.table)))
-            data = replace(data, table=by_position)
-        return leakage_table(data, asked, self.rows, self.refit, not self._unasked)
-
-    def _comparable(self, unknown: Unknown) -> bool:
-        """Return True if there is an answer, exact or to first order."""
-        unequal = self._goal or self.data.state.noise.reads_data
-        return not unequal or unknown.is_number or unknown.n_values == 1
+            seen = self.batch.present & ~np.isnan(loss)
+            losses.append(Moments.of((loss[seen] if np.any(seen) else np.full(1, np.nan))[:, None]))
+        return separations, losses
 
     def _one(
-        self, unknown: Unknown, name: str, cells: pd.DataFrame
+        self, unknown: Unknown, cells: tuple[IntArray, Cells] | None
     ) -> tuple[FloatArray, Separation]:
         """Losses of all records, and distances."""
-        n = len(self.rows)
-        loss, distance, from_own = np.full((3, n), np.nan)
+        rows, goal = self.asked.rows, _has_goal(self.asked)
+        loss, distance, from_own = np.full((3, len(rows)), np.nan)
         notes: list[str] = []
-        if len(cells):
-            # Records that were not refitted are not in the table.
-            place = pd.Index(self.rows).get_indexer(pd.Index(cells["record"]))
-            loss[place], distance[place] = cells["fisher_information_loss"], cells["distance"]
-            from_own[place] = cells["distance_from_own"]
-            notes = [note for note in cells["note"].unique() if note]
+        if cells is not None:
+            # Records that were not refitted are not among them.
+            place, found = pd.Index(rows).get_indexer(cells[0]), cells[1]
+            loss[place], distance[place] = found.loss, found.distance
+            from_own[place] = found.from_own
+            notes = [note for note in pd.unique(found.notes) if note]
         exact = ~np.isnan(distance)
-        if isinstance(unknown, Target) and not np.any(exact):
-            return loss, self._target_alone(unknown, name)
-        if self._goal:
+        if unknown.is_target and not np.any(exact):
+            return loss, self._target_alone(unknown)
+        if goal:
             distance, from_own, notes = self._at_this_scale(unknown)
             exact = ~np.isnan(distance)
-        elif not unknown.is_number and not len(cells):
+        elif cells is None:
             notes = [_UNKNOWN]
         elif unknown.is_number and not np.any(exact):
-            distance, from_own = 2.0 * unknown.sd * loss, unknown.sd * loss
+            step = unknown.sd if unknown.kind == "numbers" else unknown.step
+            distance = from_own = step * loss
             notes = [*notes, _FIRST_ORDER]
+        single = unknown.kind == "number"
         return loss, Separation(
-            name,
+            str(unknown.label),
             unknown.kind,
             unknown.n_values,
             distance,
             from_own,
-            unknown.shares[self.rows],
+            unknown.shares[rows],
             exact,
             "; ".join(notes[:3]),
-            float(unknown.sd) if unknown.kind == "number" else np.nan,
-            self._information(unknown, loss) if unknown.kind == "number" else np.nan,
+            unknown.sd if single else np.nan,
+            unknown.step,
+            self._information(unknown, loss) if single else np.nan,
+            column_std=unknown.sd if single else np.nan,
         )
 
-    def _target_alone(self, unknown: Target, name: str) -> Separation:
+    def _target_alone(self, unknown: Unknown) -> Separation:
         """Return the target as the model received it, where the pipeline tells nothing of it."""
-        state = self.data.state
-        found = Separator(state, state.training.take(self.rows), self.rows).measure(self._target())
-        note = GOAL if self._goal else found.note
-        return replace(found, name=name, kind=unknown.kind, note=note)
+        found = self._separator.measure(self._target)
+        note = GOAL if _has_goal(self.asked) else found.note
+        return replace(found, name=str(unknown.label), kind=unknown.kind, note=note)
 
+    @property
+    def _separator(self) -> Separator:
+        return Separator(self._state, self.batch, self.asked.rows)
+
+    @property
     def _target(self) -> UnknownTarget:
         """Return the target as the model received it."""
-        facts = self.data.facts
-        return target(self.data.state) if facts is None else facts.encoded_target(self.data)
+        facts = self.asked.data.facts
+        return target(self._state) if facts is None else facts.target
 
     def _at_this_scale(self, unknown: Unknown) -> tuple[FloatArray, FloatArray, list[str]]:
         """Distances at the noise of this fit, (b,) each, where it is a function of the records."""
-        if self.data.state.noise.reads_data:
-            return *np.full((2, len(self.rows)), np.nan), [_UNKNOWN]
-        cells = held(self.data, [unknown], self.rows, "")[0].cells
+        if self._state.noise.reads_data:
+            return *np.full((2, len(self.asked.rows)), np.nan), [_UNKNOWN]
+        cells = held(self.asked.data, [unknown], self.asked.persons, "")[0]
         return cells.distance, cells.from_own, [GOAL]
 
     def _information(self, unknown: Unknown, loss: FloatArray) -> float:
         """Information about a number, averaged over its prior for the most exposed records."""
-        state = self.data.state
-        known = np.where(self._present, np.nan_to_num(loss, nan=0.0, posinf=np.inf), 0.0)
+        state = self._state
+        known = np.where(self.batch.present, np.nan_to_num(loss, nan=0.0, posinf=np.inf), 0.0)
         if not unknown.sd > 0.0:
             return 0.0
         most = float(known.max(initial=0.0))
-        if isinstance(unknown, Target):
-            batch = state.training.take(self.rows)
-            return Separator(state, batch, self.rows).information(self._target())
-        fixed = not self.refit and not state.noise.reads_data and state.balanced is None
-        if not fixed or not np.isfinite(most) or not isinstance(unknown, RawColumn):
+        if unknown.is_target:
+            return self._separator.information(self._target)
+        fixed = not self.asked.refit and not state.noise.reads_data and state.balanced is None
+        if not fixed or state.persons is not None or not np.isfinite(most):
             return most**2
-        some = self.rows[np.argsort(-known, kind="stable")[:_MOST_AVERAGED]]
+        some = self.asked.rows[np.argsort(-known, kind="stable")[:_MOST_AVERAGED]]
         averaged = self._averaged(unknown, some)
         return most**2 if averaged is None else averaged
 
-    def _averaged(self, column: RawColumn, rows: IntArray) -> float | None:
+    def _averaged(self, column: Unknown, rows: IntArray) -> float | None:
         """Largest average of some records; None where the encoding is undefined somewhere."""
-        state, noise = self.data.state, self.data.state.noise_scale
-        own = self.data.encode(self.data.rows(rows))
+        data, state, noise = self.asked.data, self._state, self._state.noise_scale
+        own = data.encode(data.rows(rows))
         ends = prior_ends(column.mean, column.sd)
-        candidates = [
-            with_numbers(self.data, [column], rows, [np.full(len(rows), end)]) for end in ends
-        ]
-        defined: BoolArray = np.array([np.all(np.isfinite(each)) for each in candidates])
-        if not np.all(defined):
+        candidates = [with_numbers(data, [column], rows, [np.full(len(rows), end)]) for end in ends]
+        if not np.all([np.all(np.isfinite(each)) for each in candidates]):
             return None
-        points = whitened(state, encodings(state, rows, own, candidates))
+        points = whitened(state, encodings(state, Persons.single(rows), own, candidates))
         squares = averaged_information(points, column.sd)
         if noise == 0.0:
             return float(np.inf) if np.any(squares > 0.0) else 0.0
         return float(squares.max()) / noise**2
+
+
+def _has_goal(asked: Question) -> bool:
+    return asked.data.model._terms.noise_goal is not None

@@ -1,23 +1,38 @@
-"""A fitted pipeline taken apart: transformers, the private model, and the training data."""
+"""Pipelines and their raw columns as the measures see them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skleak.adversary.hypotheses import dense_table, plain_table
-from skleak.adversary.knowledge import as_column, as_table, take_rows
+from skleak.adversary.knowledge import as_column, as_table, spread_left, take_rows
+from skleak.influence import candidate_encodings
 from skleak.influence.state import FitState
-from skleak.utils._blocks import dense_rows, row_blocks
+from skleak.report.measures import ColumnFacts
+from skleak.report.measures import Unknown as Encoded
+from skleak.utils._blocks import dense, dense_rows, row_blocks
 from skleak.utils._confidential import without_ledger
-from skleak.utils._records import row_label, values_withheld
+from skleak.utils._records import Persons, row_label, values_withheld
 from skleak.utils._sklearn_compat import check_sample_weight
-from skleak.utils._typing import Array, Data, FloatArray, IntArray
+from skleak.utils._typing import Array, BoolArray, Data, FloatArray, IntArray
 
 # Relative to the largest entry of a column, encoded records that differ by less are the same:
 # `fit_transform` and `transform` of a decomposition differ by rounding.
 _ROUNDING = 1e-8
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """Facts of the columns and the target of all records, for those in memory."""
+
+    columns: list[ColumnFacts]  # ``first`` are positions of records in memory
+    target: Encoded  # as the model has it
+    positions: IntArray  # of the records in memory, among all, ascending, (m,)
+    left: FloatArray  # share of the spread of each that is left given the others, (n_columns,)
 
 
 @dataclass(frozen=True)
@@ -30,13 +45,25 @@ class Inspected:
     table: Any  # Raw training records, (n, n_columns)
     y: Array  # Their targets, (n,)
     # Of some records of a table outside memory, what is known of the columns of all
-    facts: Any = None
+    facts: "TableFacts | None" = None
 
     @property
     def state(self) -> FitState:
         """Return what the model keeps of its fit."""
         state: FitState = self.model._confidential_state()
         return state
+
+    @cached_property
+    def left(self) -> FloatArray:
+        """Share of the spread of each column that is left given the others, (n_columns,)."""
+        if self.facts is not None:
+            return self.facts.left
+        return spread_left(take_rows(self.table, np.flatnonzero(self.counted)))
+
+    @cached_property
+    def counted(self) -> BoolArray:
+        """Mask of the records with a weight: others are in no statistic, (n,)."""
+        return np.asarray(self.state.objective.weights > 0.0)
 
     def with_state(self, state: FitState) -> "Inspected":
         """Return the same pipeline as if the model had kept another state of its fit."""
@@ -203,3 +230,55 @@ def other_rows(rows: Data, X: Data) -> IntArray:
         gap = np.abs(dense_rows(rows, some) - dense_rows(X, some))
         other[some] = ~np.all(gap <= _ROUNDING * size, axis=1)
     return np.flatnonzero(other)
+
+
+def encodings(
+    state: FitState, persons: Persons, own: FloatArray, candidates: Sequence[FloatArray]
+) -> FloatArray:
+    """Minimizers with the rows of persons encoded as each of the candidates.
+
+    Shapes: ``own`` (b, d), the rows by the fitted transformers; ``candidates`` (b, d) likewise;
+    returns (n_persons, n_values, p).
+    """
+    moved = [np.any(each != own, axis=0) for each in candidates]
+    columns = np.flatnonzero(np.any(moved, axis=0))
+    if not len(columns):
+        return np.tile(state.factor.coefficients, (len(persons), len(candidates), 1))
+    X, y = state.objective.X[persons.rows], state.objective.y[persons.rows]
+    # What the model was fitted on differs from what `transform` gives by rounding.
+    gap = dense(X)[:, columns] - own[:, columns]
+    values = np.stack([each[:, columns] + gap for each in candidates], axis=1)
+    return candidate_encodings(state, X, y, columns, values, rows=persons)
+
+
+def separations(
+    state: FitState, points: FloatArray, *, number: bool = False
+) -> tuple[FloatArray, FloatArray]:
+    """Largest distance over the noise of two encodings, and of one from the fit itself.
+
+    A number is held against its own: both are the same.
+
+    Shapes: ``points`` (b, n_values, p), NaN where no minimiser is reached, and the distance
+    infinite; returns (b,) each.
+    """
+    own = np.broadcast_to(state.factor.coefficients, (len(points), 1, points.shape[2]))
+    white = state.noise.whitened(np.concatenate([own, points], axis=1))
+    largest = [_furthest(white[:, m + 1 :], white[:, [m]]) for m in range(white.shape[1] - 1)]
+    from_own = largest[0]
+    pair = from_own if number else np.max(largest, axis=0)
+    return over_noise(state, pair), over_noise(state, from_own)
+
+
+def over_noise(state: FitState, lengths: FloatArray) -> FloatArray:
+    """Lengths (b,) in units of the noise; NaN where the fit did not converge."""
+    if not state.converged:
+        return np.full_like(lengths, np.nan)
+    if state.noise_scale > 0.0:
+        return lengths / state.noise_scale
+    return np.where(lengths > 0.0, np.inf, 0.0)
+
+
+def _furthest(points: FloatArray, other: FloatArray) -> FloatArray:
+    distances = np.linalg.norm(points - other, axis=2)
+    distances = np.where(np.isnan(distances), np.inf, distances)
+    return np.asarray(distances.max(axis=1))

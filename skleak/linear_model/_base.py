@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -9,10 +10,15 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from skleak._released import LinearPredictionMixin
-from skleak.influence.state import FitState
-from skleak.linear_model._fitting import solve, solve_reweighted, weight_rule
+from skleak.influence.jacobian import Columns
+from skleak.influence.state import FitState, WeightRule
+from skleak.linear_model._fitting import (
+    noise_shape,
+    refusing_overflow,
+    solve,
+    solve_reweighted,
+)
 from skleak.linear_model._large import large_objective
-from skleak.linear_model._noise import noise_shape
 from skleak.linear_model._releasing import ReleasableModel
 from skleak.linear_model.goals import (
     RungCheck,
@@ -21,17 +27,23 @@ from skleak.linear_model.goals import (
     problem_of,
     warn_of_partial_blocks,
 )
-from skleak.mechanisms import (
-    NoiseGoal,
-    PublicNoiseGoal,
-    as_reweighting,
-    ladder_rung,
-    resolve_goal,
-)
-from skleak.report.guarantee import Promises, output_perturbation_guarantee
+from skleak.losses import SoftmaxLoss
+from skleak.mechanisms import NoiseGoal, PublicNoiseGoal
+from skleak.mechanisms.calibration import ladder_rung
+from skleak.mechanisms.goals import resolve_goal
+from skleak.mechanisms.grids import EvenTotal, as_reweighting
+from skleak.report.guarantee import Promises
 from skleak.solvers import MultinomialObjective, Objective
+from skleak.utils._blocks import counted_passes, is_large
 from skleak.utils._confidential import leaves_whole
-from skleak.utils._records import check_magnitudes, row_label, row_labels, values_withheld
+from skleak.utils._records import (
+    Persons,
+    check_sizes,
+    named,
+    row_label,
+    row_labels,
+    values_withheld,
+)
 from skleak.utils._sklearn_compat import (
     Task,
     check_sample_weight,
@@ -41,8 +53,6 @@ from skleak.utils._sklearn_compat import (
     validate_data,
 )
 from skleak.utils._typing import FloatArray
-from skleak.utils.blocks._dask import is_large
-from skleak.utils.blocks._passes import Passes, counted_passes
 from skleak.utils.sources import is_large_source
 
 # Rows of the Hessian, of whose size a fit holds a handful of matrices: 3.2 GB each.
@@ -59,8 +69,12 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
 
     @fit_context(prefer_skip_nested_validation=True)
     @leaves_whole
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the model, measure what it leaks, and add noise to the coefficients.
+    @refusing_overflow()
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, persons: Any = None) -> Self:
+        """Fit the model, and add noise to the coefficients.
+
+        What it leaks is measured when it is first asked for; here, where a noise goal, a
+        reweighting or a ledger needs it.
 
         Parameters
         ----------
@@ -72,6 +86,11 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         sample_weight : array-like of shape (n_samples,) or str, default=None
             How many times each record counts; for the fit a weight of 2 means the record twice.
             A row is one person all the same: what it leaks is that of its whole weight.
+        persons : array-like of shape (n_samples,), default=None
+            Whose row each is; a Series is read by the index of X. The fit is the same; what is
+            said of leakage, and what a noise goal limits, is about persons, all rows of whom change
+            or leave together: ``fisher_information_loss_`` has one for each, in the order of their
+            first rows (see `skleak.influence.leakage.person_losses`). By default each row is one.
 
         Returns
         -------
@@ -83,7 +102,9 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
             For invalid data, targets out of range, a singular Hessian (``alpha=0`` with
             collinear columns), rows longer than ``data_norm``, or a ``noise_covariance`` that is
             no covariance or comes with a reweighting or more than two classes; for numbers whose
-            squares overflow; and for more than 20,000 parameters, classes times columns.
+            squares overflow; and for more than 20,000 parameters, classes times columns. For
+            persons that are missing or of another length, and with a reweighting, noise whose
+            covariance follows the records, or records outside memory.
         LeakageBudgetError
             Where the release would pass a ceiling of the ledger; no noise is drawn then.
 
@@ -98,28 +119,20 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
             without a ledger ``fisher_information_loss_`` says it when first asked for.
         """
         self._weighted = sample_weight is not None
-        try:
-            with (
-                np.errstate(over="raise", divide="raise", invalid="raise"),
-                counted_passes(bool(self.verbose)) as passes,
-                fit_task(self, 3) as task,
-            ):
-                objective, labels = self._objective_of(X, y, sample_weight)
-                noise = noise_shape(self, objective)
-                state = replace(self._solve(objective, task), noise=noise, row_labels=labels)
-                with task.part("calibration"):
-                    state = self._calibrated(state)
-                with task.part("leakage"):
-                    leakage = self._measure(state)
-                guarantee = output_perturbation_guarantee(state, self._promises())
-                self._enter_in_ledger(state, leakage, guarantee)
-                self._publish(state, leakage, guarantee)
-                self._note_passes(objective, passes)
-        except FloatingPointError as error:
-            raise ValueError(
-                f"Numbers overflow in the fit ({error}). Scale columns, target and sample weights, "
-                "or raise `alpha`."
-            ) from error
+        with counted_passes(bool(self.verbose)) as passes, fit_task(self, 3) as task:
+            objective, labels = self._objective_of(X, y, sample_weight)
+            noise = noise_shape(self, objective)
+            whose = None if persons is None else self._persons(persons, objective, labels)
+            state = replace(self._solve(objective, task), noise=noise, row_labels=labels)
+            state = replace(state, persons=whose)
+            with task.part("calibration"):
+                state = self._calibrated(state)
+            self._keep(state)
+            with task.part("leakage"):
+                self._enter_in_ledger(state)
+            self._publish(state)
+        if is_large(objective.X):
+            self.n_passes_ = passes.n
         return self
 
     def _objective_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Objective, Any]:
@@ -141,11 +154,21 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
             return self._validated_objective(X, y, sample_weight), row_labels(X)
         return large_objective(self, X, y, sample_weight)
 
-    def _note_passes(self, objective: Objective, passes: Passes) -> None:
-        """Say how often records outside memory were walked through."""
-        self.__dict__.pop("n_passes_", None)
-        if is_large(objective.X):
-            self.n_passes_ = passes.n
+    def _persons(self, persons: Any, objective: Objective, labels: Any) -> Persons:
+        """Read whose rows are whose, where it is known what they leak together."""
+        by_name = isinstance(self.noise_covariance, str)
+        if is_large(objective.X) or (by_name and self.noise_covariance != "isotropic"):
+            what = "of records outside memory" if is_large(objective.X) else "of such noise"
+            raise ValueError(
+                f"What persons with several rows leak together is not known {what}. Use isotropic "
+                "noise on records in memory, or leave `persons` out to count rows."
+            )
+        if self.reweighting is not None:
+            raise ValueError(
+                "A reweighting evens what rows leak, and not persons. Drop it, or leave `persons` "
+                "out to count rows."
+            )
+        return Persons.of(persons, len(objective.y), named(labels))
 
     def _validated_objective(self, X: Any, y: Any, sample_weight: Any) -> Objective:
         passed = X
@@ -168,13 +191,17 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
             )
         self._check_any_weight(bool(np.any(sample_weight > 0.0)))
-        check_magnitudes(X, y, sample_weight, getattr(self, "feature_names_in_", None))
+        given = float(self.alpha), self.fit_intercept, sample_weight, np.ones(len(y))
+        objective = Objective(X, y, self._loss, *given)
+        if self._n_predictors > 1:
+            objective = MultinomialObjective(X, y, SoftmaxLoss(), *given, self._n_predictors)
+        with np.errstate(over="ignore"):
+            total = objective.total
+        names = getattr(self, "feature_names_in_", None)
+        check_sizes(total, objective.largest, float(np.abs(y).max()), names)
         self._check_targets(self._target_masses(y, sample_weight))
         self._check_data_norm(X, passed)
-        ones = np.ones(len(y))
-        return Objective(
-            X, y, self._loss, float(self.alpha), self.fit_intercept, sample_weight, ones
-        )
+        return objective
 
     @property
     def _n_predictors(self) -> int:
@@ -211,8 +238,10 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
             )
         reweighting.check()
         names = getattr(self, "feature_names_in_", None)
-        columns = reweighting.columns(names, objective.X.shape[1])
-        rule = weight_rule(reweighting, columns, self.private_target)
+        indices = reweighting.columns(names, objective.X.shape[1])
+        columns = Columns(target=self.private_target) if indices is None else Columns(indices)
+        kind = WeightRule.total if isinstance(reweighting, EvenTotal) else WeightRule
+        rule = kind(columns, reweighting.norm)
         with task.part("reweighting", reweighting.max_iter + 1) as search:
             found = solve_reweighted(self, objective, rule, reweighting, search)
         state, self.n_iter_, history = found
@@ -235,13 +264,14 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
             return state.at_noise(resolve_goal(goal, problem))
         search = as_reweighting(self.reweighting)
         search_tol = 0.0 if search is None else search.tol
-        check = RungCheck(goal, problem, self._needed_noise, search_tol)
+        needed = partial(self._needed_noise, persons=state.persons)
+        check = RungCheck(goal, problem, needed, search_tol)
         check.foresee()
         rung = ladder_rung(resolve_goal(goal, problem))
         check.run(rung)
         return state.at_noise(rung)
 
-    def _needed_noise(self, objective: Objective) -> float:
+    def _needed_noise(self, objective: Objective, persons: Persons | None = None) -> float:
         """Noise scale that the goal needs on other records, by a whole fit."""
         assert isinstance(self.noise_scale, NoiseGoal)
         twin = object.__new__(type(self))  # a fit leaves attributes, which are not of this one
@@ -249,6 +279,7 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             state = replace(twin._solve(objective, no_task()), noise=noise_shape(twin, objective))
+            state = replace(state, persons=persons)
             return float(resolve_goal(self.noise_scale, problem_of(state, self._promises())))
 
     def _target_masses(self, y: FloatArray, sample_weight: FloatArray) -> FloatArray:

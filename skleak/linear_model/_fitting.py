@@ -1,19 +1,25 @@
-"""From an objective to the state of a fit, with or without reweighting."""
+"""Fit, and the parameters of private estimators."""
 
 import warnings
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from numbers import Real
-from typing import Any
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
+from skleak._released import ReleasedModel
+from skleak.accounting import LeakageLedger
 from skleak.exceptions import UnevenLeakageWarning
-from skleak.influence.jacobian import Columns
 from skleak.influence.leakage import leakage_model
+from skleak.influence.noise import noise_root
 from skleak.influence.reweighting import (
     FitSearch,
     RecordSearch,
@@ -21,16 +27,37 @@ from skleak.influence.reweighting import (
     reaches_fixed_point,
     relative_spread,
 )
-from skleak.influence.state import FitState, WeightRule
-from skleak.mechanisms import EvenTotal, Reweighting
-from skleak.solvers import Minimum, Objective, minimize
-from skleak.utils._sklearn_compat import Task, no_task
-from skleak.utils._typing import FloatArray, IntArray
-from skleak.utils._warnings import outer_stacklevel
-from skleak.utils.blocks._dask import is_large
+from skleak.influence.state import FitState, NoiseShape, WeightRule
+from skleak.mechanisms import NoiseGoal, NoiseKind, Reweighting, release_on_grid
+from skleak.mechanisms.grids import GridRelease
+from skleak.solvers import Minimum, MultinomialObjective, Objective, minimize
+from skleak.utils._blocks import is_large
+from skleak.utils._sklearn_compat import (
+    CallbackSupportMixin,
+    Interval,
+    ShownAttributesMixin,
+    StrOptions,
+    Task,
+    no_task,
+    outer_stacklevel,
+)
+from skleak.utils._typing import RandomState
 
 # Relative spread of the total leakage up to which it counts as equal.
 _EVEN = 1e-6
+
+
+@contextmanager
+def refusing_overflow() -> Iterator[None]:
+    """Raise an error that says what to do where numbers overflow."""
+    try:
+        with np.errstate(over="raise", divide="raise", invalid="raise"):
+            yield
+    except FloatingPointError as error:
+        raise ValueError(
+            f"Numbers overflow in the fit, or in what it leaks ({error}). Scale columns, target "
+            "and sample weights, or raise `alpha`."
+        ) from error
 
 
 def solve(estimator: Any, objective: Objective) -> tuple[FitState, int]:
@@ -60,12 +87,15 @@ def solve_reweighted(
     fit_it = partial(minimize, max_iter=estimator.max_iter, tol=estimator.tol)
     kind = FitSearch if is_large(objective.X) else RecordSearch
     history: list[float] = []
-    with (
-        tqdm(total=reweighting.max_iter + 1, desc="reweighting", unit="fit")
-        if estimator.verbose
-        else nullcontext()
-    ) as progress:
-        note = partial(_note, history, progress, task or no_task())
+    bar = {"desc": "reweighting", "unit": "fit", "disable": not estimator.verbose}
+    with tqdm(total=reweighting.max_iter + 1, **bar) as progress:
+
+        def note(spread: float) -> None:
+            history.append(spread)
+            (task or no_task()).done("refit")
+            progress.set_postfix(spread=f"{spread:.1e}")
+            progress.update()
+
         effort = reweighting.method, reweighting.max_iter, reweighting.tol
         search = kind(objective, rule, *effort, fit_it, note)
         search.run()
@@ -82,38 +112,14 @@ def solve_reweighted(
     return state, best.minimum.n_iter, history
 
 
-def _note(history: list[float], progress: Any, task: Task, spread: float) -> None:
-    history.append(spread)
-    task.done("refit")
-    if progress is not None:
-        progress.set_postfix(spread=f"{spread:.1e}")
-        progress.update()
-
-
-def weight_rule(
-    reweighting: Reweighting, indices: IntArray | None, private_target: bool
-) -> WeightRule:
-    """State what a reweighting balances, and how."""
-    columns = Columns(target=private_target) if indices is None else Columns(indices)
-    if isinstance(reweighting, EvenTotal):
-        return WeightRule.total(columns, reweighting.norm)
-    return WeightRule(columns, reweighting.norm)
-
-
-def warn_if_uneven(state: FitState, losses: FloatArray) -> None:
-    """Say how far the total leakage is from equal, where a reweighting was to even it.
-
-    Shapes: ``losses`` (n,).
-    """
+def warn_if_uneven(state: FitState) -> None:
+    """Say how far the total leakage is from equal, where a reweighting was to even it."""
     rule, objective = state.balanced, state.objective
     if not state.converged:
         return  # what it leaks is not known
-    if rule is None or rule.name != "total" or state.noise_scale == 0.0 or is_large(losses):
+    if rule is None or rule.name != "total" or state.noise_scale == 0.0 or is_large(objective.X):
         return  # outside memory nothing is computed before somebody asks for a number
-    columns = rule.columns
-    is_whole = columns.indices is None and columns.target == state.private_target
-    if rule.norm != "spectral" or not is_whole:
-        losses = leakage_model(state).record_loss(state.training, columns, rule.norm)
+    losses = leakage_model(state).record_loss(state.training, rule.columns, rule.norm)
     s = objective.sample_weight
     spread = relative_spread(np.divide(losses, s, out=np.zeros_like(s), where=s > 0.0), s)
     if spread > _EVEN:
@@ -180,3 +186,109 @@ def _warn_not_equalized(
         ConvergenceWarning,
         stacklevel=outer_stacklevel(),
     )
+
+
+NoiseCovariance: TypeAlias = (
+    Literal["isotropic", "curvature", "minimax"] | npt.ArrayLike | NoiseKind
+)
+
+
+class LinearModelParameters(ShownAttributesMixin, CallbackSupportMixin, BaseEstimator):
+    """Parameters and their constraints, as scikit-learn wants them."""
+
+    # The leakage of records is no more for the screen than for a release.
+    _shown_attributes: ClassVar[tuple[str, ...]] = ReleasedModel._published
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "noise_scale": [Interval(Real, 0, None, closed="left"), NoiseGoal],
+        "noise_covariance": [str, "array-like", NoiseKind],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "fit_intercept": ["boolean"],
+        "private_target": ["boolean"],
+        "reweighting": [StrOptions({"irfil", "total"}), Reweighting, None],
+        "data_norm": [Interval(Real, 0, None, closed="neither"), None],
+        "public": ["array-like", str],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "random_state": ["random_state", np.random.Generator],
+        "ledger": [str, PathLike, LeakageLedger, None],
+        "ledger_dataset": [str],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        noise_scale: float | NoiseGoal = 0.01,
+        *,
+        noise_covariance: NoiseCovariance = "isotropic",
+        alpha: float = 1e-2,
+        fit_intercept: bool = True,
+        private_target: bool = True,
+        reweighting: Literal["irfil", "total"] | Reweighting | None = None,
+        data_norm: float | None = None,
+        public: "str | Sequence[str]" = (),
+        max_iter: int = 100,
+        tol: float = 1e-10,
+        random_state: RandomState = None,
+        ledger: "str | PathLike[str] | LeakageLedger | None" = None,
+        ledger_dataset: str = "default",
+        verbose: int = 0,
+    ) -> None:
+        self.noise_scale = noise_scale
+        self.noise_covariance = noise_covariance
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.private_target = private_target
+        self.reweighting = reweighting
+        self.data_norm = data_norm
+        self.public = public
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.ledger = ledger
+        self.ledger_dataset = ledger_dataset
+        self.verbose = verbose
+
+
+# Parameters beyond which the third derivatives of the objective, p^3 numbers, take over 500 MB;
+# "minimax" needs four tables of that size.
+_MOST_SHAPED = 400
+
+
+def noise_shape(estimator: Any, objective: Objective) -> NoiseShape:
+    """Shape of the noise of an estimator, before anything is solved."""
+    value = estimator.noise_covariance
+    n_parameters = objective.X.shape[1] + objective.fit_intercept
+    try:
+        shape = NoiseShape.of(value, n_parameters)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"Invalid `noise_covariance`. {error}") from error
+    if shape.name == "isotropic":
+        return shape
+    if isinstance(objective, MultinomialObjective):
+        raise ValueError(
+            "Only binary classification is supported with a `noise_covariance` other than "
+            f"'isotropic'; got {objective.n_classes} classes. Make the target binary (one class "
+            "against the others), or use isotropic noise."
+        )
+    if estimator.reweighting is not None:
+        raise ValueError(
+            "What a reweighted fit leaks in total is known for isotropic noise only: got "
+            f"`reweighting={estimator.reweighting!r}` with a `noise_covariance` of its own. Drop "
+            "one of the two."
+        )
+    # The curvature of the squared loss does not move with the minimiser; its residuals do.
+    third = shape.name == "minimax" or (shape.reads_data and not objective.loss.quadratic)
+    if third and n_parameters > _MOST_SHAPED:
+        raise ValueError(
+            f"`noise_covariance={shape.name!r}` needs third derivatives, the cube of "
+            f"{n_parameters} numbers, for what the covariance leaks; at most {_MOST_SHAPED} "
+            "parameters are supported. Reduce the columns, or use isotropic noise."
+        )
+    return shape
+
+
+def draw_release(state: FitState, random_state: Any) -> GridRelease:
+    """Draw the release: the minimiser plus ``sigma L z`` with ``L L^T = S``, on the public grid."""
+    root = None if state.noise.is_identity else noise_root(state)
+    return release_on_grid(state.factor.coefficients, state.noise_scale, random_state, root)

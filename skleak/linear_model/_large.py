@@ -8,18 +8,30 @@ import pandas as pd
 
 from skleak.influence.state import same_table
 from skleak.losses import SoftmaxLoss
-from skleak.report import Promises
-from skleak.solvers import LargeMultinomialObjective, LargeObjective, Moments, Objective
-from skleak.utils._blocks import Blocks
-from skleak.utils._features import feature_labels
+from skleak.report.guarantee import Promises
+from skleak.solvers import (
+    LargeMultinomialObjective,
+    LargeObjective,
+    LargeSums,
+    Moments,
+    Objective,
+    Template,
+    block_sums,
+)
+from skleak.utils._arguments import dask_module
+from skleak.utils._blocks import Blocks, positions_of
 from skleak.utils._linalg import clear_constants, largest_entries
-from skleak.utils._optional import dask_module
-from skleak.utils._records import check_sizes
+from skleak.utils._records import check_sizes, feature_labels
 from skleak.utils._sklearn_compat import validate_data
 from skleak.utils._typing import Array, FloatArray
-from skleak.utils.sources import LargeRecords, only_finite, open_records, opened
-from skleak.utils.sources._classes import find_classes
-from skleak.utils.sources._targets import codes_of, expect_labels, float_targets, label_array
+from skleak.utils.sources import only_finite, open_records, opened
+from skleak.utils.sources._open import (
+    codes_of,
+    expect_labels,
+    find_classes,
+    float_targets,
+    label_array,
+)
 
 # Distinct targets beyond which they are no classes.
 _MOST_CLASSES = 10_000
@@ -45,7 +57,14 @@ def large_objective(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple
     array = dask_module("dask.array")
     ones = array.ones(records.X.shape[0], chunks=(records.X.chunks[0],))
     s = ones if records.sample_weight is None else records.sample_weight
-    looked = _look(estimator, records, s)
+    if estimator._numeric_targets:
+        estimator._check_size(records.X.shape[1] + estimator.fit_intercept)
+    template = None
+    if estimator._loss.quadratic:  # whose sums at one place are all that its fit asks for
+        template = Template(estimator._loss, estimator.alpha, estimator.fit_intercept, None, 2)
+    blocks = Blocks.of(records.X, records.y, s, positions_of(records.X))
+    small = estimator._numeric_targets, estimator.data_norm, template
+    looked = blocks.map_reduce(_looked, _Looked.plus, *small)
     _check(estimator, looked)
     y, masses = _targets(estimator, records.y, looked)
     estimator._check_size(records.X.shape[1] + estimator.fit_intercept)
@@ -54,7 +73,8 @@ def large_objective(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple
     moments = looked.moments(masses[1:] if len(masses) == 2 else masses)
     given = records.X, y, estimator._loss, float(estimator.alpha), estimator.fit_intercept, s, ones
     if len(masses) <= 2:
-        return LargeObjective(*given, moments=moments), records.labels
+        start = None if looked.start is None else ((records.X, y, s, ones), looked.start)
+        return LargeObjective(*given, moments=moments, start=start), records.labels
     given = *given[:2], SoftmaxLoss(), *given[3:]
     return LargeMultinomialObjective(*given, len(masses), moments=moments), records.labels
 
@@ -72,15 +92,6 @@ def large_records(model: Any, X: Any, y: Any) -> tuple[Any, Any]:
     if same_table(table.X, targets, objective):
         return objective.X, objective.y
     return only_finite(table.X, "X", table.names), only_finite(targets, "y")
-
-
-def _look(estimator: Any, records: LargeRecords, s: Any) -> "_Looked":
-    array = dask_module("dask.array")
-    n, chunks = records.X.shape[0], records.X.chunks[0]
-    positions = array.arange(n, chunks=(chunks,))
-    blocks = Blocks.of(records.X, records.y, s, positions)
-    numeric = estimator._numeric_targets
-    return blocks.map_reduce(_looked, _Looked.plus, numeric, estimator.data_norm)
 
 
 @dataclass(frozen=True)
@@ -111,6 +122,7 @@ class _Looked:
     target_sum: float
     labels: dict[Any, tuple[float, _Problem]]  # weight and records of every label
     problems: dict[str, _Problem]  # by what is wrong
+    start: LargeSums | None = None  # at parameters of zero, where that is asked for
 
     def plus(self, other: "_Looked") -> "_Looked":
         """Join these records and others."""
@@ -119,6 +131,9 @@ class _Looked:
         apart = other.mean - self.mean
         with np.errstate(over="ignore", invalid="ignore"):  # as those of a block
             spread = self.spread + other.spread + self.total * share * apart**2
+            start = self.start if other.start is None else other.start
+            if self.start is not None and other.start is not None:
+                start = self.start.plus(other.start)
         labels = dict(self.labels)
         for label, (weight, those) in other.labels.items():
             mine = labels.get(label)
@@ -141,6 +156,7 @@ class _Looked:
             self.target_sum + other.target_sum,
             labels,
             problems,
+            start,
         )
 
     def moments(self, target_sums: FloatArray) -> Moments:
@@ -153,7 +169,13 @@ class _Looked:
 
 
 def _looked(
-    X: FloatArray, y: Array, s: FloatArray, position: Array, numeric: bool, data_norm: float | None
+    X: FloatArray,
+    y: Array,
+    s: FloatArray,
+    position: Array,
+    numeric: bool,
+    data_norm: float | None,
+    template: Template | None,
 ) -> _Looked:
     """Look at one block."""
     n, d = X.shape
@@ -183,6 +205,10 @@ def _looked(
         total = float(s.sum())
         mean = s @ X / total if total > 0.0 else zeros
         spread = s @ (X - mean) ** 2
+        start = None
+        if template is not None:
+            zero = np.zeros(d + template.fit_intercept)
+            start = block_sums(X, target, s, np.ones(n), template, zero, None, True)
     return replace(
         found,
         total=total,
@@ -193,6 +219,7 @@ def _looked(
         spread=spread,
         largest_target=float(np.abs(target).max()),
         target_sum=float(s @ target),
+        start=start,
     )
 
 

@@ -1,13 +1,30 @@
-"""Private linear regression."""
+"""Private linear, logistic, and Poisson regression."""
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
+from sklearn.utils import Tags, column_or_1d
 
-from skleak._released import LinearRegressionMixin, ReleasedLinearRegression, ReleasedModel
+from skleak._released import (
+    ClassificationMixin,
+    CountRegressionMixin,
+    LinearRegressionMixin,
+    ReleasedLinearRegression,
+    ReleasedLogisticRegression,
+    ReleasedModel,
+    ReleasedPoissonRegressor,
+)
+from skleak.accounting import LeakageLedger
 from skleak.linear_model._base import PrivateLinearModel
-from skleak.losses import PointwiseLoss, SquaredLoss
-from skleak.utils._typing import Array, FloatArray
+from skleak.linear_model._fitting import NoiseCovariance
+from skleak.losses import LogisticLoss, PointwiseLoss, PoissonLoss, SoftmaxLoss, SquaredLoss
+from skleak.mechanisms import NoiseGoal, Reweighting
+from skleak.utils._records import row_label
+from skleak.utils._typing import Array, FloatArray, RandomState
+from skleak.utils.sources._open import block_codes, check_known_labels, find_classes
 
 
 class PrivateLinearRegression(LinearRegressionMixin, PrivateLinearModel):
@@ -70,7 +87,8 @@ class PrivateLinearRegression(LinearRegressionMixin, PrivateLinearModel):
         Root mean square of the noise; step of its grid, a power of two; how it was drawn.
     fisher_information_loss_, diagonal_fisher_information_loss_ : ndarray of shape (n_samples,)
         Loss of each training record in 1 / (unit of the columns), and its root mean square over
-        the unknowns ([DRA22] 7.1). NaN if not converged; total under a reweighting. Confidential.
+        the unknowns ([DRA22] 7.1), each computed on first access. NaN if not converged; total
+        under a reweighting. Confidential.
     conditional_fisher_information_loss_, sample_reweights_ : ndarray of shape (n_samples,)
         Under a reweighting: the loss if its factors omega were fixed ([FIL21] eq. 29), less than
         most records leak; and these factors, ``sum s omega = N``. Confidential.
@@ -95,3 +113,308 @@ class PrivateLinearRegression(LinearRegressionMixin, PrivateLinearModel):
 
     def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
         return np.array(y, dtype=np.float64).ravel()  # a copy: targets are kept
+
+
+class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
+    """Logistic regression with output perturbation that measures its leakage.
+
+    Minimise ``-sum_i s_i omega_i log p_i / N + alpha / 2 ||w||^2`` with p_i the probability of the
+    label: logistic in ``x_i.w + b`` for two classes, softmax of ``W x_i + b`` for more; s_i are
+    sample weights of sum N, omega_i the factors of a reweighting. Measure by Fisher information
+    what every record leaks ([FIL21]), and add Gaussian noise to all parameters. A guarantee of
+    differential privacy ([CMS11]) needs ``data_norm``, ``classes``, ``public``, ``alpha > 0`` and
+    ``fit_intercept=False``, and no reweighting, seed, or noise that reads the data; the report
+    says what is missing. Only ``release()`` may be published. See docs/theory/leakage.md.
+
+    Parameters
+    ----------
+    noise_scale : float or NoiseGoal, default=0.01
+        Standard deviation of the noise on each parameter, in its units, or a goal of
+        `skleak.mechanisms`, which ``fit`` resolves to the smallest noise that reaches it (rounded
+        up, or refused, where the goal reads the data). At 0 leakage is infinite.
+    noise_covariance : str, array-like or NoiseKind, default="isotropic"
+        Shape S of the noise ``N(0, noise_scale^2 S)``, ``tr S = p``: "isotropic"; a public (p, p)
+        matrix, intercept last, or rule; or, from the data, "curvature" or "minimax", whose leakage
+        by the covariance is counted. Only "isotropic" goes with a reweighting or many classes.
+    alpha : float, default=1e-2
+        Penalty relative to the *mean* loss: scikit-learn's ``C=1 / (N * alpha)``.
+    fit_intercept : bool, default=True
+        Fit an intercept, which is not penalised.
+    classes : array-like of shape (n_classes,) or None, default=None
+        Class labels as public knowledge; None reads them off the labels. A class without records
+        needs ``alpha > 0`` and ``fit_intercept=False``.
+    private_target : bool, default=True
+        Count the target as unknown to the attacker ([FIL21]); with False it is public ([DRA22]).
+    reweighting : {"irfil", "total"}, IRFIL, EvenTotal or None, default=None
+        Weight the records to even their leakage, either with these weights held fixed ([FIL21]
+        algorithm 1) or in total. Neither makes it equal, and the largest loss may rise.
+    data_norm : float or None, default=None
+        Public upper bound on the Euclidean norm of a row of X; a longer row is an error.
+    public : str or sequence of str, default=()
+        Which of "n_samples" and "sample_weight" are public knowledge.
+    max_iter : int, default=100
+        Largest number of Newton steps of a fit.
+    tol : float, default=1e-10
+        Gradient norm at which a fit stops, or rounding noise where that is larger.
+    random_state : None, int, RandomState or Generator, default=None
+        None draws noise from the operating system's cryptographic randomness. All else can be
+        replayed, and is for experiments: no guarantee holds, and a ledger enters infinity.
+    ledger : str, Path, LeakageLedger or None, default=None
+        A `skleak.accounting.LeakageLedger` or the path of an existing one. Each fit, also of a
+        clone, charges every record its largest loss before noise is drawn, or is refused.
+    ledger_dataset : str, default="default"
+        Name of this data set in the ledger.
+    verbose : int, default=0
+        Above 0, progress bars under a reweighting.
+
+    Attributes
+    ----------
+    coef_, intercept_ : ndarray of shape (1 or K, n_features), ndarray of shape (1 or K,)
+        Noisy parameters; an intercept of zero without one.
+    coef_noise_scale_, intercept_noise_scale_ : ndarrays or None
+        Standard errors that the noise adds; None where they depend on the records.
+    noise_scale_, noise_step_, noise_sampler_ : float, float, str
+        Root mean square of the noise; step of its grid, a power of two; how it was drawn.
+    fisher_information_loss_, diagonal_fisher_information_loss_ : ndarray of shape (n_samples,)
+        Loss of each training record in 1 / (unit of the columns), and its root mean square over
+        the unknowns ([DRA22] 7.1), each computed on first access. NaN if not converged; total
+        under a reweighting. Confidential.
+    conditional_fisher_information_loss_, sample_reweights_ : ndarray of shape (n_samples,)
+        Under a reweighting: the loss if its factors omega were fixed ([FIL21] eq. 29), less than
+        most records leak; and these factors, ``sum s omega = N``. Confidential.
+    reweighting_history_, n_reweighting_iter_ : ndarray of shape (n_fits,), int
+        Under a reweighting: relative spread of the balanced leakage at each fit; refits.
+    n_iter_, n_features_in_, feature_names_in_ : int, int, ndarray of str
+        Newton steps; number of columns, and their names where X has them.
+    n_passes_ : int
+        Passes over records that lie outside memory, of all that ``fit`` did.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, ascending.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> PrivateLogisticRegression(noise_scale=0.05, random_state=0).fit(X, y).coef_.shape
+    (3, 4)
+    """
+
+    _loss: ClassVar[PointwiseLoss] = LogisticLoss()
+    _released: ClassVar[type[ReleasedModel]] = ReleasedLogisticRegression
+    _numeric_targets: ClassVar[bool] = False
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **PrivateLinearModel._parameter_constraints,
+        "classes": ["array-like", None],
+    }
+
+    def __init__(
+        self,
+        noise_scale: float | NoiseGoal = 0.01,
+        *,
+        noise_covariance: NoiseCovariance = "isotropic",
+        alpha: float = 1e-2,
+        fit_intercept: bool = True,
+        classes: npt.ArrayLike | None = None,
+        private_target: bool = True,
+        reweighting: Literal["irfil", "total"] | Reweighting | None = None,
+        data_norm: float | None = None,
+        public: "str | Sequence[str]" = (),
+        max_iter: int = 100,
+        tol: float = 1e-10,
+        random_state: RandomState = None,
+        ledger: "str | PathLike[str] | LeakageLedger | None" = None,
+        ledger_dataset: str = "default",
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            noise_scale,
+            noise_covariance=noise_covariance,
+            alpha=alpha,
+            fit_intercept=fit_intercept,
+            private_target=private_target,
+            reweighting=reweighting,
+            data_norm=data_norm,
+            public=public,
+            max_iter=max_iter,
+            tol=tol,
+            random_state=random_state,
+            ledger=ledger,
+            ledger_dataset=ledger_dataset,
+            verbose=verbose,
+        )
+        self.classes = classes
+
+    def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
+        if fitted:
+            check_known_labels(y, self.classes_, records)
+        else:
+            y = column_or_1d(y, warn=True)
+            self.classes_ = find_classes(y, self.classes, records, type(self).__name__)
+        return block_codes(y, self.classes_)
+
+    @property
+    def _declares_classes(self) -> bool:
+        return self.classes is not None
+
+    @property
+    def _n_predictors(self) -> int:
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
+
+    def _provenance(self) -> dict[str, Any]:
+        made = super()._provenance()
+        return made if len(self.classes_) == 2 else made | {"loss": SoftmaxLoss.name}
+
+    def _target_masses(self, y: FloatArray, sample_weight: FloatArray) -> FloatArray:
+        masses = np.bincount(y.astype(np.intp), sample_weight, len(self.classes_))
+        return masses.astype(np.float64)
+
+    def _check_targets(self, masses: FloatArray) -> None:
+        present = np.flatnonzero(masses > 0.0)
+        if self.classes is not None:
+            self._check_absent(present)
+            return
+        if len(present) < 2:
+            raise ValueError(
+                "Only one class has records of positive sample weight. PrivateLogisticRegression "
+                "needs two classes."
+            )
+        if len(present) < len(self.classes_):
+            absent = len(self.classes_) - len(present)
+            raise ValueError(
+                f"No record of positive sample weight has the labels of {absent} classes: "
+                "their probability cannot be estimated. Drop the records of these classes, or "
+                "give them weight."
+            )
+
+    def _check_absent(self, present: Array) -> None:
+        """Raise where a declared class has no record and the minimiser would not be finite."""
+        absent = len(self.classes_) - len(present)
+        if absent and (self.alpha == 0.0 or self.fit_intercept):
+            raise ValueError(
+                f"{absent} of the {len(self.classes_)} declared classes have no record of positive "
+                "weight: nothing but a penalty keeps their parameters finite, and the intercept "
+                "has none. Use `alpha > 0` and `fit_intercept=False`."
+            )
+
+    def _shaped(self, parameters: FloatArray, size: int) -> "tuple[FloatArray, float | FloatArray]":
+        rows = 1 if len(self.classes_) == 2 else len(self.classes_)
+        intercept = parameters[size:] if len(parameters) > size else np.zeros(rows)
+        return parameters[:size].reshape(rows, -1), intercept
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn what takes two classes only."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = self.reweighting is None and (
+            isinstance(self.noise_covariance, str) and self.noise_covariance == "isotropic"
+        )
+        return tags
+
+
+class PrivatePoissonRegressor(CountRegressionMixin, PrivateLinearModel):
+    """Poisson regression with log link and output perturbation that measures its leakage.
+
+    Minimise, with ``a_i = x_i.w + b``,
+
+        sum_i s_i omega_i (exp(a_i) - y_i a_i) / N + alpha / 2 ||w||^2
+
+    with sample weights s_i of sum N and factors omega_i of a reweighting; measure by Fisher
+    information what every record leaks ([FIL21]); and add Gaussian noise to all parameters. The
+    Poisson loss has no bounded derivative, and so no differential-privacy guarantee.
+    Only ``release()`` may be published. See the user guide, docs/theory/leakage.md.
+
+    Parameters
+    ----------
+    noise_scale : float or NoiseGoal, default=0.01
+        Standard deviation of the noise on each parameter, in its units, or a goal of
+        `skleak.mechanisms`, which ``fit`` resolves to the smallest noise that reaches it (rounded
+        up, or refused, where the goal reads the data). At 0 leakage is infinite.
+    noise_covariance : str, array-like or NoiseKind, default="isotropic"
+        Shape S of the noise ``N(0, noise_scale^2 S)``, ``tr S = p``: "isotropic"; a public (p, p)
+        matrix, intercept last, or rule; or, from the data, "curvature" or "minimax", whose leakage
+        by the covariance is counted. Only "isotropic" goes with a reweighting.
+    alpha : float, default=1e-2
+        Penalty relative to the *mean* loss: scikit-learn's ``PoissonRegressor(alpha=alpha)``.
+    fit_intercept : bool, default=True
+        Fit an intercept, which is not penalised.
+    private_target : bool, default=True
+        Count the target as unknown to the attacker ([FIL21]); with False it is public ([DRA22]).
+    reweighting : {"irfil", "total"}, IRFIL, EvenTotal or None, default=None
+        Weight the records to even their leakage, either with these weights held fixed ([FIL21]
+        algorithm 1) or in total. Neither makes it equal, and the largest loss may rise.
+    data_norm : float or None, default=None
+        Public upper bound on the Euclidean norm of a row of X; a longer row is an error.
+    public : str or sequence of str, default=()
+        Which of "n_samples" and "sample_weight" are public knowledge.
+    max_iter : int, default=100
+        Largest number of Newton steps of a fit.
+    tol : float, default=1e-10
+        Gradient norm at which a fit stops, or rounding noise where that is larger.
+    random_state : None, int, RandomState or Generator, default=None
+        None draws noise from the operating system's cryptographic randomness. All else can be
+        replayed, and is for experiments: no guarantee holds, and a ledger enters infinity.
+    ledger : str, Path, LeakageLedger or None, default=None
+        A `skleak.accounting.LeakageLedger` or the path of an existing one. Each fit, also of a
+        clone, charges every record its largest loss before noise is drawn, or is refused.
+    ledger_dataset : str, default="default"
+        Name of this data set in the ledger.
+    verbose : int, default=0
+        Above 0, progress bars under a reweighting.
+
+    Attributes
+    ----------
+    coef_, intercept_ : ndarray of shape (n_features,), float
+        Noisy parameters; an intercept of zero without one.
+    coef_noise_scale_, intercept_noise_scale_ : ndarray, float or None
+        Standard errors that the noise adds; None where they depend on the records.
+    noise_scale_, noise_step_, noise_sampler_ : float, float, str
+        Root mean square of the noise; step of its grid, a power of two; how it was drawn.
+    fisher_information_loss_, diagonal_fisher_information_loss_ : ndarray of shape (n_samples,)
+        Loss of each training record in 1 / (unit of the columns), and its root mean square over
+        the unknowns ([DRA22] 7.1), each computed on first access. NaN if not converged; total
+        under a reweighting. Confidential.
+    conditional_fisher_information_loss_, sample_reweights_ : ndarray of shape (n_samples,)
+        Under a reweighting: the loss if its factors omega were fixed ([FIL21] eq. 29), less than
+        most records leak; and these factors, ``sum s omega = N``. Confidential.
+    reweighting_history_, n_reweighting_iter_ : ndarray of shape (n_fits,), int
+        Under a reweighting: relative spread of the balanced leakage at each fit; refits.
+    n_iter_, n_features_in_, feature_names_in_ : int, int, ndarray of str
+        Newton steps; number of columns, and their names where X has them.
+    n_passes_ : int
+        Passes over records that lie outside memory, of all that ``fit`` did.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> y = rng.poisson(np.exp(0.5 * X[:, 0] + 1.0))
+    >>> model = PrivatePoissonRegressor(noise_scale=0.02, random_state=0).fit(X, y)
+    >>> bool(abs(model.coef_[0] - 0.5) < 0.15)
+    True
+    """
+
+    _loss: ClassVar[PointwiseLoss] = PoissonLoss()
+    _released: ClassVar[type[ReleasedModel]] = ReleasedPoissonRegressor
+
+    def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
+        y = np.array(y, dtype=np.float64).ravel()  # a copy: targets are kept
+        negative = np.flatnonzero(y < 0.0)
+        if len(negative):
+            self._refuse_negative(len(negative), row_label(records, int(negative[0])))
+        return y
+
+    @staticmethod
+    def _refuse_negative(count: int, label: str) -> None:
+        raise ValueError(
+            f"Counts must not be negative; got {count} negative targets, the first of "
+            f"them in {label}. PrivatePoissonRegressor models "
+            "counts: for other targets use PrivateLinearRegression."
+        )
+
+    def _check_targets(self, masses: FloatArray) -> None:
+        if self.fit_intercept and masses[0] == 0.0:
+            raise ValueError(
+                "All counts with a positive weight are zero: the intercept has no finite "
+                "minimiser. Pass at least one positive count, or set `fit_intercept=False`."
+            )

@@ -1,7 +1,8 @@
-"""What a private linear model says of its own leakage."""
+"""What a fit measures."""
 
 from abc import abstractmethod
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
@@ -15,13 +16,11 @@ from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from skleak.influence.jacobian import Columns
-from skleak.influence.leakage import leakage_model
-from skleak.influence.state import FitState, same_table, seen_through
-from skleak.inspection import RawProblem
-from skleak.linear_model._fitting import warn_if_uneven
-from skleak.linear_model._grains import Query, feature_blocks, group_labels, leakage
+from skleak.influence.leakage import leakage_model, person_losses
+from skleak.influence.state import FitState, seen_through
+from skleak.inspection.refits import RawProblem
+from skleak.linear_model._fitting import LinearModelParameters, refusing_overflow, warn_if_uneven
 from skleak.linear_model._large import large_records
-from skleak.linear_model._parameters import LinearModelParameters
 from skleak.linear_model.goals import (
     LinearModelProblem,
     RungMoves,
@@ -29,20 +28,120 @@ from skleak.linear_model.goals import (
     problem_of,
     unchecked_moves,
 )
-from skleak.mechanisms import NoiseGoal, resolve_goal
-from skleak.report import LeakageReport, Promises
-from skleak.report.blockwise import build_blockwise_report
-from skleak.report.in_memory import build_leakage_report
-from skleak.utils._blocks import Blocks, dense
-from skleak.utils._records import same_numbers, values_withheld
+from skleak.mechanisms import NoiseGoal
+from skleak.mechanisms.goals import resolve_goal
+from skleak.report import LeakageReport
+from skleak.report.guarantee import Promises
+from skleak.report.leakage import build_leakage_report
+from skleak.utils._blocks import Blocks, aligned_chunks, dense, is_large
+from skleak.utils._records import (
+    checked_labels,
+    feature_labels,
+    is_single_feature,
+    label_array,
+    named,
+    resolve_features,
+    same_numbers,
+    values_withheld,
+)
 from skleak.utils._sklearn_compat import validate_data
 from skleak.utils._typing import Array, FloatArray
-from skleak.utils.blocks._dask import is_large
-from skleak.utils.sources import index_labels, is_large_source, opened, write_table
+from skleak.utils.sources import index_labels, is_large_source, opened, series_array, write_table
 
 Norm = Literal["spectral", "trace"]
+_GRAINS = ("record", "feature", "dataset", "group")
 
-# Attributes that `fit` leaves to first use where they are costly: under a reweighting.
+
+def feature_blocks(
+    features: Any, names: Array | None, n_features: int
+) -> tuple[list[Columns], list[str]]:
+    """Blocks of a table of columns, and their labels.
+
+    Returns ``blocks``: one per column of the table; ``labels``: the column's name, or the names of
+    a block joined by " + ".
+    """
+    items: list[Any]
+    if features is None:
+        items = [[j] for j in range(n_features)]
+    elif _is_list_of_references(features):
+        items = [
+            resolve_features(item, names, n_features)
+            for item in (features.tolist() if hasattr(features, "tolist") else features)
+        ]
+    else:  # one reference, or an error that says what is wrong with it
+        items = [[j] for j in resolve_features(features, names, n_features)]
+    known = feature_labels(names, n_features)
+    blocks = [Columns(np.asarray(item)) for item in items]
+    return blocks, [" + ".join(known[j] for j in item) for item in items]
+
+
+def group_labels(groups: Any, X: Any, names: Array | None, index: pd.Index | None = None) -> Array:
+    """Group label of each record; ``index`` has the labels of the records.
+
+    Shapes: ``groups`` (n,); ``X`` (n, d); returns (n,).
+    """
+    if groups is None:
+        raise ValueError(
+            "`per='group'` needs `groups`: one label per record, or the column that holds it."
+        )
+    if is_large(X):
+        return _large_labels(groups, X, names)
+    if is_single_feature(groups):
+        column = X[:, [resolve_features(groups, names, X.shape[1], "groups")[0]]]
+        groups = np.ravel(column.toarray() if sparse.issparse(column) else column)
+    elif is_large_source(groups):
+        raise TypeError(
+            "`groups` lie outside memory, and the records do not. Pass one array of labels."
+        )
+    return checked_labels(groups, X.shape[0], named(index))
+
+
+def _large_labels(groups: Any, X: Any, names: Array | None) -> Any:
+    """Group label of each record outside memory, (n,), in the chunks of these."""
+    if is_single_feature(groups):
+        return X[:, int(resolve_features(groups, names, X.shape[1], "groups")[0])]
+    if not is_large(groups) and not hasattr(groups, "to_dask_array"):
+        groups = label_array(groups)
+    elif not is_large(groups):
+        groups = series_array(groups, "groups")
+    if groups.ndim != 1 or groups.shape[0] != X.shape[0]:
+        raise ValueError(
+            f"`groups` must hold one label per record: expected {X.shape[0]}, got shape "
+            f"{groups.shape}. Call `groups.compute_chunk_sizes()` where sizes are not known."
+        )
+    return aligned_chunks(X, [groups])[1]
+
+
+def _is_list_of_references(features: Any) -> bool:
+    """Return True if an object lists columns and blocks: no name, index, slice or mask."""
+    if is_single_feature(features) or not hasattr(features, "__len__"):
+        return False
+    listed = list(features)
+    return bool(listed) and not all(isinstance(item, bool | np.bool_) for item in listed)
+
+
+def _constrained(columns: Columns, X: Any, names: Array | None) -> Columns:
+    """Put a one-hot block on the tangent of the simplex, after a look at whether it is one."""
+    if columns.indices is None or len(columns.indices) < 2:
+        raise ValueError(
+            "`constrained=True` measures a one-hot block of at least two columns on the tangent "
+            "of the simplex. Pass all columns of the block as a list in `features`."
+        )
+    indices = columns.indices
+    worst = Blocks.of(X).map_reduce(
+        lambda X: float(np.max(np.abs(X[:, indices].sum(axis=1) - 1.0), initial=0.0)), max
+    )
+    if worst > 1e-6:
+        known = feature_labels(names, X.shape[1])
+        raise ValueError(
+            "`constrained=True` needs columns that sum to one in every record, but "
+            f"{[known[j] for j in columns.indices]} miss it by up to {worst:.3g}. Pass the whole "
+            "one-hot block, encoded without `drop`."
+        )
+    return Columns(columns.indices, constrained=True)
+
+
+# Attributes that `fit` leaves to first use.
 COMPUTED_ON_DEMAND = ("fisher_information_loss_", "diagonal_fisher_information_loss_")
 
 
@@ -57,25 +156,12 @@ class MeasuredModel(LinearModelParameters):
     def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
         """Map targets of records to the numbers of the loss; ``fitted`` by classes of the fit."""
 
-    def _measure(self, state: FitState) -> dict[str, FloatArray]:
-        """Loss of every record; of a reweighted fit that which is cheap, the rest on demand."""
-        if state.balanced is None and is_large(state.objective.X):
-            return {}  # lazy: whoever asks for it pays for the pass
-        if state.balanced is None:
-            return {
-                "fisher_information_loss_": training_loss(state),
-                "diagonal_fisher_information_loss_": training_loss(state, "trace"),
-            }
-        conditional = training_loss(state, conditional=True)
-        return {"conditional_fisher_information_loss_": conditional}
-
     @cached_property
     def fisher_information_loss_(self) -> FloatArray:
         """Fisher information loss of each training record. Confidential."""
         state = self._confidential_state()
-        loss = training_loss(state)
-        warn_if_uneven(state, loss)
-        return loss
+        state.once(warn_if_uneven)
+        return training_loss(state)
 
     @cached_property
     def diagonal_fisher_information_loss_(self) -> FloatArray:
@@ -182,6 +268,7 @@ class MeasuredModel(LinearModelParameters):
             Records to measure, of any kind that ``fit`` takes; by default the training records.
             What is outside memory is measured lazily, as a Dask array. Training records carry their
             weights of the fit; others are measured as if they took part with a weight of one.
+            Those of a model that was fitted with ``persons`` are measured by person.
         y : array-like of shape (n,), default=None
             Their targets.
         per : {"record", "feature", "dataset", "group"}, default="record"
@@ -236,7 +323,8 @@ class MeasuredModel(LinearModelParameters):
         -----
         A row is one person. One of sample weight s moves the model s times as far as a record of
         weight 1, and that is its loss; the same for joint losses, in which the squares of the
-        weights count. Whoever has several rows is a group: ask for ``per="group"``.
+        weights count. Whoever has several rows is a person of ``fit(..., persons=...)``, in whom
+        all rows of a column move alike, or a group, of which each row counts by itself.
         With a ``reweighting`` the loss is the total one: the weights are functions of the data,
         and the whole algorithm is differentiated at its fixed point, at a cost of O(n p^3). It is
         not equal for all records, and can be larger or smaller than the conditional one. What a
@@ -248,24 +336,35 @@ class MeasuredModel(LinearModelParameters):
         a millionth of their noise: the coefficients lie on a grid, and digits far below it may
         show several of them at once.
         """
-        state = self._seen_state(queries)
+        if per not in _GRAINS:
+            raise ValueError(f"`per` must be one of {list(_GRAINS)}; got {per!r}.")
+        if norm not in ("spectral", "trace"):
+            raise ValueError(f"`norm` must be 'spectral' or 'trace'; got {norm!r}.")
         if out is not None and per not in ("record", "feature"):
             raise ValueError(
                 f"`out` takes the losses of records, one row each; got per={per!r}. Pass "
                 '`per="record"` or `per="feature"`, or leave `out` away.'
             )
-        index = state.row_labels if X is None else index_labels(X)
-        X, y = self._records(X, y)
-        names = getattr(self, "feature_names_in_", None)
-        query = Query(names, features, norm, constrained, conditional)
-        labels = group_labels(groups, X, names, index) if per == "group" else None
-        found: Any = leakage(state, X, y, per, query, labels)
-        if out is None:
-            return found
-        columns = ["fisher_information_loss"]
+        state, X, y, index, labels = self._measured(X, y, queries, groups, per == "group")
+        persons, names = state.persons, getattr(self, "feature_names_in_", None)
+        batch = state.batch(X, y) if persons is None else state.by_person(persons)
+        model = leakage_model(state).conditional if conditional else leakage_model(state)
+        blocks, written = [state.whole_record], ["fisher_information_loss"]
         if per == "feature":
-            columns = feature_blocks(features, names, state.n_features)[1]
-        return write_table(out, found if per == "feature" else found[:, None], columns, index)
+            blocks, written = feature_blocks(features, names, state.n_features)
+        elif features is not None:
+            blocks = [Columns(resolve_features(features, names, state.n_features))]
+        if constrained:
+            blocks = [_constrained(block, X, names) for block in blocks]
+        if per == "dataset":
+            return model.joint_loss(batch, blocks[0], norm)
+        if per == "group":
+            return model.group_loss(batch, labels, blocks[0], norm)
+        found = model.feature_loss(batch, blocks, norm)
+        if out is not None:
+            index = index if persons is None else pd.Index(persons.labels, name="person")
+            return write_table(out, found, written, index)
+        return found if per == "feature" else found[:, 0]
 
     def leakage_report(
         self, X: Any = None, y: Any = None, *, features: Any = None, groups: Any = None
@@ -287,27 +386,43 @@ class MeasuredModel(LinearModelParameters):
         -------
         LeakageReport
             Confidential, as it holds the leakage of every record. Records go by their labels in
-            the DataFrame that was fitted or passed, or by position.
+            the DataFrame that was fitted or passed, or by position; of a model that was fitted with
+            ``persons`` the training records are persons, by their labels.
 
         See Also
         --------
         skleak.inspection.leakage_report : The same for a pipeline, about the columns that a
             person has before they are encoded.
         """
-        state = self._confidential_state()
-        index = state.row_labels if X is None else index_labels(X)
-        X, y = self._records(X, y)
+        state, X, y, index, groups = self._measured(X, y, None, groups, groups is not None)
         names = getattr(self, "feature_names_in_", None)
-        if groups is not None:
-            groups = group_labels(groups, X, names, index)
         blocks, labels = feature_blocks(features, names, state.n_features)
-        given: dict[str, Any] = {"blocks": blocks, "labels": labels, "groups": groups}
-        given |= {"estimator": type(self).__name__, "promises": self._terms, "index": index}
-        given["rung_moves"] = self._rung_moves()
-        if is_large(X) or is_large(state.objective.X):
-            trained = X is state.objective.X or same_table(X, y, state.objective)
-            return build_blockwise_report(state, state.batch(X, y), trained=trained, **given)
-        return build_leakage_report(state, X, y, **given)
+        return build_leakage_report(
+            state,
+            X,
+            y,
+            blocks=blocks,
+            labels=labels,
+            promises=self._terms,
+            groups=groups,
+            estimator=type(self).__name__,
+            rung_moves=self._rung_moves(),
+            index=index,
+        )
+
+    def _measured(
+        self, X: Any, y: Any, queries: Any, groups: Any, grouped: bool
+    ) -> tuple[FitState, Any, FloatArray, Any, Any]:
+        """Return the fit as seen through queries, records to measure with labels, and groups."""
+        state = self._seen_state(queries)
+        index = state.row_labels if X is None else index_labels(X)
+        if X is not None and state.persons is not None:
+            state = replace(state, persons=None)
+        X, y = self._records(X, y)
+        if grouped:
+            groups = group_labels(groups, X, getattr(self, "feature_names_in_", None), index)
+            groups = groups if state.persons is None else groups[state.persons.first]
+        return state, X, y, index, groups
 
     def _fitted_problem(self) -> LinearModelProblem:
         """Return this fit as a noise goal sees it."""
@@ -333,6 +448,7 @@ class MeasuredModel(LinearModelParameters):
         return RawProblem.of(pipeline, X, y, sample_weight)
 
 
+@refusing_overflow()
 def training_loss(
     state: FitState,
     norm: Norm = "spectral",
@@ -340,13 +456,10 @@ def training_loss(
     conditional: bool = False,
     columns: Columns | None = None,
 ) -> FloatArray:
-    """Return the loss of every training record, of shape (n,)."""
+    """Return the loss of every training record, of shape (n,), or of every person."""
+    if state.persons is not None:
+        block = state.whole_record if columns is None else columns
+        return person_losses(state, state.persons, [block], norm)[:, 0]
     model = leakage_model(state)
     model = model.conditional if conditional else model
     return model.record_loss(state.training, columns, norm)
-
-
-def largest(losses: FloatArray) -> FloatArray:
-    """Return the largest of some losses, (1,); one pass over those outside memory."""
-    blocks = Blocks.of(losses, width=1)
-    return blocks.map_reduce(lambda losses: losses.max(keepdims=True, initial=0.0), np.maximum)

@@ -1,30 +1,266 @@
-"""How a private linear model becomes public: ledger, noise, release, pickle."""
+"""Release, and guarantees of single records."""
 
 import warnings
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from skleak._released import TABLE, ReleasedModel, warn_of_release
 from skleak.accounting import LeakageLedger
-from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning, UnprotectedValueWarning
+from skleak.exceptions import (
+    AttackNotApplicableError,
+    NoGuaranteeError,
+    PrivacyLeakWarning,
+    UnprotectedValueWarning,
+)
 from skleak.influence.jacobian import Columns
-from skleak.influence.state import FitState
-from skleak.linear_model._fitting import warn_if_uneven
-from skleak.linear_model._individual import IndividuallyMeasuredModel
-from skleak.linear_model._measured import COMPUTED_ON_DEMAND, largest, training_loss
-from skleak.linear_model._noise import draw_release, noise_standard_errors
+from skleak.influence.noise import noise_covariance
+from skleak.influence.removal import (
+    distances_without,
+    removal_bounds,
+    removal_distances,
+    secret_distances,
+)
+from skleak.influence.state import FitState, without_records
+from skleak.linear_model._fitting import (
+    draw_release,
+    refusing_overflow,
+    warn_if_uneven,
+)
+from skleak.linear_model._measured import COMPUTED_ON_DEMAND, MeasuredModel, training_loss
 from skleak.losses import PointwiseLoss
-from skleak.mechanisms import CalibratedNoise, NoiseGoal, PublicNoiseGoal, as_reweighting
-from skleak.report import DifferentialPrivacy, Promises
+from skleak.mechanisms import NoiseGoal, PublicNoiseGoal
+from skleak.mechanisms.goals import MOST_VALUES
+from skleak.mechanisms.grids import as_reweighting
+from skleak.report.guarantee import (
+    DifferentialPrivacy,
+    Promises,
+    individual_obstacle,
+    individual_privacy,
+    output_perturbation_guarantee,
+)
 from skleak.report.measures import unprotected_column
-from skleak.utils._blocks import Blocks
-from skleak.utils._features import feature_labels
-from skleak.utils._typing import FloatArray, RandomState
-from skleak.utils._warnings import outer_stacklevel
-from skleak.utils.blocks._dask import is_large
+from skleak.utils._arguments import check_scalar
+from skleak.utils._blocks import Blocks, is_large
+from skleak.utils._confidential import CalibratedNoise
+from skleak.utils._predictions import label_positions
+from skleak.utils._records import TARGET, Persons, feature_labels, is_target, resolve_features
+from skleak.utils._sklearn_compat import outer_stacklevel
+from skleak.utils._summaries import fetched
+from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
+
+
+class IndividuallyMeasuredModel(MeasuredModel):
+    """Privacy of every training record of a fitted model, for the data that there are."""
+
+    @property
+    def individual_privacy_(self) -> pd.DataFrame:
+        """Privacy of each training record, as `individual_privacy` gives it. Confidential."""
+        return self.individual_privacy()
+
+    def individual_privacy(
+        self,
+        *,
+        delta: float = 1e-6,
+        baseline: float = 1e-3,
+        features: Any = None,
+        values: npt.ArrayLike | None = None,
+        queries: Any = None,
+        records: npt.ArrayLike | None = None,
+    ) -> pd.DataFrame:
+        """Privacy of each training record: what its presence makes possible at most.
+
+        The release is compared with that of the same fit without the record, all other records
+        being what they are. Whatever an attack tries, if it is right with probability b on a model
+        without this person, it is right with at most ``Phi(Phi^-1(b) + mu)`` on the model with
+        them. Nobody else is covered: the numbers depend on the data, and are confidential.
+
+        Parameters
+        ----------
+        delta : float in [0, 1], default=1e-6
+            Delta at which epsilon is stated.
+        baseline : float in (0, 1), default=1e-3
+            Probability b that an attack is right on a model without the record.
+        features : str, int, slice, mask or list, default=None
+            Column or block of columns, or "(target)", that the attack is to guess from a prior:
+            ``mu`` is then the largest over all values that the record might have in it. By default
+            the record has the values that it has: a bound for attacks on membership.
+        values : array-like of shape (n_values,) or (n_values, k), default=None
+            Values that the block of k columns might have. By default those that occur, of which
+            there may be at most 64.
+        queries : array-like or sparse matrix of shape (k, n_features), default=None
+            What an attacker sees are predictions for these records, and not the coefficients: see
+            `fisher_information_loss`.
+        records : array-like of int of shape (m,), default=None
+            Positions of the training records to state it of, or of whoever has them; by default
+            all.
+
+        Returns
+        -------
+        DataFrame
+            One row for each training record, by the index of the training data where they had one
+            (else by position), or for each person, by their labels; in its ``attrs`` the ``delta``
+            and the ``baseline``. Of all records outside memory a Dask array, (n,), with these names
+            as its fields: exact for the squared loss, an upper bound for others (``epsilon`` too;
+            ``once_in`` is a lower one).
+
+            - ``mu``: distance of the noiseless parameters with and without the record over the
+              noise. Infinite without noise, for a record without which there is no model, and for
+              the only one of its class, where ``classes`` were not declared; else 0 for one of
+              weight zero. A row is one person: it leaves with all of its weight.
+            - ``epsilon``: at ``delta``, the rounding to the grid of the noise counted.
+            - ``true_positives_at_1pct``: ``Phi(Phi^-1(0.01) + mu)``, share of releases with the
+              record that the best test of membership finds at 1 % false alarms.
+            - ``success_at_baseline``: ``Phi(Phi^-1(baseline) + mu)``.
+            - ``once_in``: its inverse. An attack that is right once in ``1 / baseline`` on a model
+              without this person is right at most once in this many on the model with them.
+
+        Raises
+        ------
+        AttackNotApplicableError
+            Where there is no exact answer: with noise whose scale or covariance is a function of
+            the records, a reweighting, or a fit that did not converge. For all records outside
+            memory with ``features``, or of several classes: name some by ``records``.
+        NotFittedError
+            Before ``fit``, and after unpickling, which drops what is confidential.
+        ValueError
+            For arguments out of range, unknown columns, or too many values.
+
+        Notes
+        -----
+        Kulynych et al. (2025), arXiv:2507.06969. Noise from a seed or a generator can be drawn
+        again, and protects nobody, whatever is stated here. Of the squared loss all records cost
+        O(n p^2); of others up to O(n^2 p), as matrix products.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from skleak.linear_model import PrivateLinearRegression
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> model = PrivateLinearRegression(noise_scale=20.0).fit(X, y)
+        >>> privacy = model.individual_privacy(baseline=0.001)
+        >>> privacy.loc[privacy["mu"].idxmax(), ["mu", "once_in"]].round(1).tolist()
+        [0.3, 381.9]
+        """
+        state = self._seen_state(queries)
+        limits = {
+            "delta": check_scalar("delta", delta, high=1.0),
+            "baseline": check_scalar("baseline", baseline, low_open=True, high=1.0, high_open=True),
+        }
+        obstacle = individual_obstacle(state, self._terms)
+        if obstacle:
+            raise AttackNotApplicableError(
+                f"The privacy of one record has no exact answer here: {obstacle}. Fit with a "
+                "number as `noise_scale`, isotropic noise or a matrix, and no reweighting; or "
+                "measure attacks with MembershipAuditor."
+            )
+        if features is None and values is not None:
+            raise ValueError("`values` are those of `features`: name the columns as well.")
+        if records is None and is_large(state.objective.X):
+            return self._lazily_private(state, features, limits)
+        rows: Any = None
+        if records is not None:
+            rows = _positions(records, state.objective.n_records)
+            if state.persons is not None:
+                rows = Persons.attacked(state.persons, rows)
+        if features is not None:
+            distances = secret_distances(state, *self._secret(features, values), rows)
+        elif rows is None:
+            distances = state.once(removal_distances)
+        else:
+            distances = distances_without(state, rows)
+        table = individual_privacy(distances, state, **limits)
+        table.index = self._row_index(rows)
+        table.attrs.update(limits)
+        return table
+
+    @staticmethod
+    def _lazily_private(state: FitState, features: Any, limits: dict[str, float]) -> Any:
+        """Privacy of all records outside memory, (n,), lazily."""
+        if features is not None:
+            raise AttackNotApplicableError(
+                "What an attack on a secret finds out is solved for record by record, and these "
+                "lie outside memory. Name those that it is about by `records`."
+            )
+        distances = Blocks.of(removal_bounds(state), width=1)
+        return distances.map(_as_fields, without_records(state), limits)
+
+    def _row_index(self, rows: "IntArray | Persons | None") -> pd.Index:
+        """Index of training records, of all for None, or of persons."""
+        state = self._confidential_state()
+        if state.persons is not None or isinstance(rows, Persons):
+            persons = rows if isinstance(rows, Persons) else state.persons
+            assert persons is not None
+            return pd.Index(persons.labels, name="person")
+        labels = state.row_labels
+        if labels is None:
+            every = pd.RangeIndex(state.objective.n_records, name="record")
+            return every if rows is None else every[rows]
+        if is_large(labels):
+            assert rows is not None  # those of all stay where they are
+            labels = pd.Index(fetched(rows, labels)[0])
+        elif rows is not None:
+            labels = labels[rows]
+        unnamed = labels.nlevels == 1 and labels.name is None
+        return labels.rename("record") if unnamed else labels
+
+    def _secret(
+        self, features: Any, values: npt.ArrayLike | None
+    ) -> tuple[IntArray | None, FloatArray]:
+        """Columns of a secret, (k,), and the values that it may have, (n_values, k)."""
+        state, columns = self._confidential_state(), None
+        if not is_target(features, state.feature_names):
+            columns = resolve_features(features, state.feature_names, state.n_features)
+        if values is None:
+            found = self._fitted_problem().block(TARGET if columns is None else columns).values
+            if len(found) > MOST_VALUES:
+                raise ValueError(
+                    f"`features` has {len(found)} distinct values, more than {MOST_VALUES}. Pass "
+                    "those that a record might have as `values`."
+                )
+            return columns, found
+        given = np.asarray(values)
+        if columns is None:
+            given, classes = np.ravel(given), getattr(self, "classes_", None)
+            codes = given if classes is None else label_positions(given, classes)
+            if classes is not None and np.any(codes < 0):
+                raise ValueError(
+                    f"`values` must be classes of the model, {np.asarray(classes).tolist()[:10]}; "
+                    f"got {given[codes < 0].tolist()[:5]}."
+                )
+            return None, codes.astype(float)[:, None]
+        given = given.astype(float)
+        return columns, given[:, None] if given.ndim == 1 and len(columns) == 1 else given
+
+
+def _positions(records: npt.ArrayLike, n: int) -> IntArray:
+    """Positions of chosen records, (m,)."""
+    rows = np.asarray(records)
+    valid = rows.ndim == 1 and rows.dtype.kind in "iu" and len(rows) > 0
+    if not valid or rows.min() < 0 or rows.max() >= n:
+        raise ValueError(
+            f"`records` must be positions of training records, whole numbers from 0 to {n - 1}; "
+            f"got {records!r}. Pass a list of positions."
+        )
+    return rows.astype(np.intp)
+
+
+def _as_fields(distances: FloatArray, state: FitState, limits: dict[str, float]) -> Array:
+    """Privacy of the records of a block, (b,), a field for each number."""
+    table = individual_privacy(distances, state, **limits)
+    fields = np.empty(len(table), dtype=[(name, np.float64) for name in table])
+    for name in table:
+        fields[name] = table[name]
+    return fields
+
+
+# What is there, or is found, of one fit only.
+_OF_ONE_FIT = ("conditional_fisher_information_loss_", "n_passes_", "_guarantee")
 
 
 class ReleasableModel(IndividuallyMeasuredModel):
@@ -81,9 +317,22 @@ class ReleasableModel(IndividuallyMeasuredModel):
             "noise_goal": repr(self.noise_scale) if self._noise_reads_data else None,
         }
 
-    def _enter_in_ledger(
-        self, state: FitState, leakage: dict[str, FloatArray], guarantee: DifferentialPrivacy
-    ) -> None:
+    def _keep(self, state: FitState) -> None:
+        """Hold the confidential state of a fit, and forget what was read off the one before."""
+        for name in (*_OF_ONE_FIT, *COMPUTED_ON_DEMAND):
+            self.__dict__.pop(name, None)
+        # A release and a report tell how the fit was made, whatever becomes of the parameters.
+        self._state, self._terms = state, self._promises()
+        if state.balanced is not None:
+            self.conditional_fisher_information_loss_ = training_loss(state, conditional=True)
+
+    @cached_property
+    @refusing_overflow()
+    def _guarantee(self) -> DifferentialPrivacy:
+        """Differential privacy of the release."""
+        return output_perturbation_guarantee(self._state, self._terms)
+
+    def _enter_in_ledger(self, state: FitState) -> None:
         """Charge the data set before any noise is drawn; a refusal leaves nothing released."""
         if self.ledger is None:
             return
@@ -96,14 +345,14 @@ class ReleasableModel(IndividuallyMeasuredModel):
                 f"unknown leakage. {state.remedy}"
             )
         units = ledger.units
-        losses = self._charged(state, ledger, leakage)
+        losses = self._charged(state, ledger)
         if self.random_state is not None:
             # Noise from a seed or a generator can be drawn again, and then there is none.
             losses = np.full_like(losses, np.inf)
         ledger.record(
             self.ledger_dataset,
             losses,
-            mu=guarantee.composed_mu if guarantee.holds else None,
+            mu=self._guarantee.composed_mu if self._guarantee.holds else None,
             description={
                 **self._provenance(),
                 "noise_scale": state.noise_scale,
@@ -115,9 +364,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
             units=units or {},
         )
 
-    def _charged(
-        self, state: FitState, ledger: LeakageLedger, leakage: dict[str, FloatArray]
-    ) -> FloatArray:
+    def _charged(self, state: FitState, ledger: LeakageLedger) -> FloatArray:
         """Losses in the units of a ledger, the target counted; of many records the largest."""
         objective, large = state.objective, is_large(state.objective.X)
         blocks = Blocks.of(objective.X, objective.y, objective.sample_weight)
@@ -128,52 +375,40 @@ class ReleasableModel(IndividuallyMeasuredModel):
             data_norm=self.data_norm,
             classifies=is_classifier(self),
         )
-        if state.balanced is not None and not large:
-            leakage["fisher_information_loss_"] = training_loss(state)
-            warn_if_uneven(state, leakage["fisher_information_loss_"])
+        if widths is None and state.private_target and not large:
+            return self.fisher_information_loss_
         columns = Columns(target=True)
         if widths is not None:
             columns = Columns(target=True, units=widths[:-1], target_unit=float(widths[-1]))
-        elif state.private_target and "fisher_information_loss_" in leakage:
-            return leakage["fisher_information_loss_"]
+        state.once(warn_if_uneven)
         losses = training_loss(state, columns=columns)
-        return largest(losses) if large else losses
+        return Blocks.of(losses, width=1).map_reduce(_largest, np.maximum) if large else losses
 
-    def _publish(
-        self, state: FitState, leakage: dict[str, FloatArray], guarantee: DifferentialPrivacy
-    ) -> None:
+    def _publish(self, state: FitState) -> None:
         """Draw the noise and set the fitted attributes."""
         self.noise_scale_ = state.noise_scale
         if self._noise_reads_data or isinstance(self.noise_scale, CalibratedNoise):
             self.noise_scale_ = CalibratedNoise(state.noise_scale)
-        for name in (*COMPUTED_ON_DEMAND, "conditional_fisher_information_loss_"):
-            self.__dict__.pop(name, None)
-        self.__dict__.update(leakage)
-        self._state = state
-        # A release and a report tell how the fit was made, whatever becomes of the parameters.
-        self._terms, self._guarantee = self._promises(), guarantee
         self._goal = clone(self.noise_scale) if self._noise_reads_data else None
         self._made_as = {
             **self._provenance(),
             # That there were weights is public; what they were is not stated.
             "sample_weight": self._weighted,
             **({} if state.balanced is None else {"at_fixed_point": state.converged}),
-            "differential_privacy": _stated(guarantee),
         }
-        drawn, errors = draw_release(state, self.random_state), noise_standard_errors(state)
-        self.noise_step_, self.noise_sampler_ = drawn.step, drawn.sampler
-        size = state.factor.weights.size
-        self.coef_, self.intercept_ = self._shaped(drawn.parameters, size)
-        if errors is None:
-            self.coef_noise_scale_ = self.intercept_noise_scale_ = None
-        else:
+        self._redraw(self.random_state)
+        self.coef_noise_scale_ = self.intercept_noise_scale_ = None
+        if not state.noise.reads_data:
+            errors = state.noise_scale * np.sqrt(np.diag(noise_covariance(state)))
+            size = state.factor.weights.size
             self.coef_noise_scale_, self.intercept_noise_scale_ = self._shaped(errors, size)
 
     def _redraw(self, random_state: RandomState) -> None:
-        """Replace the release by another one of this very fit, as a fit with that seed draws it."""
-        state = self._confidential_state()
-        drawn = draw_release(state, random_state).parameters
-        self.coef_, self.intercept_ = self._shaped(drawn, state.factor.weights.size)
+        """Draw the release of this very fit, or another one, as a fit with that seed draws it."""
+        state = self._state
+        drawn = draw_release(state, random_state)
+        self.noise_step_, self.noise_sampler_ = drawn.step, drawn.sampler
+        self.coef_, self.intercept_ = self._shaped(drawn.parameters, state.factor.weights.size)
 
     def _shaped(self, parameters: FloatArray, size: int) -> "tuple[FloatArray, float | FloatArray]":
         """Split parameters into coefficients, the first ``size`` of them, and the intercept."""
@@ -228,7 +463,8 @@ class ReleasableModel(IndividuallyMeasuredModel):
             seeded=self._terms.seeded, noise_scale=self.noise_scale_, step=self.noise_step_
         )
         self._warn_if_unprotected()
-        return self._released.of(self, self._made_as)
+        made_as = {**self._made_as, "differential_privacy": _stated(self._guarantee)}
+        return self._released.of(self, made_as)
 
     def _warn_if_unprotected(self) -> None:
         """Say to whoever releases, and nowhere else, that the noise does not hide some value."""
@@ -258,8 +494,12 @@ class ReleasableModel(IndividuallyMeasuredModel):
 
     def __getstate__(self) -> dict[str, Any]:
         """Drop what is confidential: a pickle travels."""
-        state = dict(super().__getstate__())
-        if state.pop("_state", None) is not None:
+        fit = self.__dict__.get("_state")
+        if fit is not None:
+            _ = self._guarantee
+            if fit.balanced is None and not is_large(fit.objective.X):
+                # A copy cannot compute its losses: they travel with it, unless they are costly.
+                _ = self.fisher_information_loss_, self.diagonal_fisher_information_loss_
             warnings.warn(
                 f"Pickling (or copying) an unreleased {type(self).__name__}: its noiseless "
                 "coefficients, Hessian and training records are dropped, but the leakage of "
@@ -269,7 +509,12 @@ class ReleasableModel(IndividuallyMeasuredModel):
                 stacklevel=2,
             )
         # A lazy array would take along what reads the records, and the Hessian.
-        return {name: value for name, value in state.items() if not is_large(value)}
+        kept: dict[str, Any] = super().__getstate__()
+        return {n: value for n, value in kept.items() if n != "_state" and not is_large(value)}
+
+
+def _largest(losses: FloatArray) -> FloatArray:
+    return losses.max(keepdims=True, initial=0.0)
 
 
 def _extremes(X: FloatArray, y: FloatArray, s: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -152,10 +152,10 @@ class LogisticLoss(PointwiseLoss):
 
     def mean_change(self, a: FloatArray, t: FloatArray) -> FloatArray:
         """Change of the probability, ``expm1(t) s(a) s(-a - t)``, as ``t`` is added to ``a``."""
+        rises, there = t > 0.0, a + t
         size = -np.expm1(-np.abs(t))  # and not of t, which might overflow
-        rises = t > 0.0
-        there = a + t
-        return np.where(rises, size * expit(there) * expit(-a), -size * expit(a) * expit(-there))
+        size *= expit(np.where(rises, there, -there))
+        return np.where(rises, expit(-a), -expit(a)) * size
 
     def curvature(self, a: FloatArray) -> FloatArray:
         """Second derivative, ``s(a) s(-a)``: accurate far into both tails."""

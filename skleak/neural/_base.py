@@ -1,7 +1,6 @@
-"""What the estimators trained by private stochastic gradient descent share."""
+"""The base of private networks."""
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -10,12 +9,15 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
-from skleak.neural._plan import Plan, Run, accounting_of
+from skleak.neural._plan import Plan, accounting_of
 from skleak.neural._releasing import ReleasableSGD
-from skleak.neural.gradients import Gradients
-from skleak.neural.training import Source, make_sources
+from skleak.neural.gradients import Clipping, Gradients
+from skleak.neural.information import Observer
+from skleak.neural.training import Source, Training, make_sources
+from skleak.utils._arguments import import_optional
 from skleak.utils._confidential import leaves_whole
-from skleak.utils._records import check_magnitudes, same_numbers, values_withheld, withholding
+from skleak.utils._linalg import largest_entries
+from skleak.utils._records import check_sizes, same_numbers, values_withheld, withholding
 from skleak.utils._sklearn_compat import fit_context, validate_data
 from skleak.utils._typing import Array, FloatArray
 
@@ -72,19 +74,19 @@ class PrivateSGD(ReleasableSGD):
             self._check_same_records(X, y)
         n_steps = int(np.ceil(1.0 / self._plan.mechanism.sampling_rate))
         if self._plan.is_limit:
-            left = self._plan.n_steps - self._runs[0].training.n_steps
+            left = self._plan.n_steps - self._runs[0].n_steps
             if left == 0:
                 raise ValueError(
                     f"All {self._plan.n_steps} steps that `noise_multiplier` or `epsilon_budget` "
                     "allow were taken. Raise `max_steps` or the budget, and fit again."
                 )
             n_steps = min(n_steps, left)
-        states = [run.training.state() for run in self._runs]
+        states = [run.state() for run in self._runs]
         try:
             self._advance(n_steps)
         except BaseException:
             for run, state in zip(self._runs, states, strict=True):
-                run.training.restore(state)
+                run.restore(state)
             raise
         return self
 
@@ -93,13 +95,18 @@ class PrivateSGD(ReleasableSGD):
         X, y = self._validated(X, y)
         y = self._encode_targets(y, records, classes)
         n = int(X.shape[0])
-        self._plan = Plan.of(self, n)
+        self._plan = plan = Plan.of(self, n)
         self._check_ledger(n)
         self._runs, self._charged, self._charged_steps = [], 0.0, 0
         for source in make_sources(self.random_state, int(self.n_runs)):
-            gradients = self._make_gradients(X, self._plan, source)
+            gradients = self._make_gradients(X, plan, source)
+            rules = plan.learning_rate, plan.momentum, plan.grid
+            training = Training(gradients, plan.mechanism, source, X, y, *rules)
             accounting = accounting_of(self, gradients, n)
-            self._runs.append(Run.begin(self._plan, gradients, source, X, y, accounting))
+            if accounting is not None and plan.mechanism.noise_multiplier > 0.0:
+                parts = (gradients, plan.mechanism, accounting, X, y, source.generator)
+                training.observer = Observer(*parts)
+            self._runs.append(training)
 
     def _advance(self, n_steps: int) -> None:
         total = n_steps * len(self._runs)
@@ -110,7 +117,13 @@ class PrivateSGD(ReleasableSGD):
                 bar.update()
 
             for run in self._runs:
-                _take_steps(run, n_steps, notice)
+                try:
+                    run.run(n_steps, notice)
+                except FloatingPointError as error:
+                    raise ValueError(
+                        f"The training broke down after {run.n_steps} steps: {error}. Scale the "
+                        "columns, or lower `learning_rate`."
+                    ) from error
         self._publish()
 
     def _validated(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Array]:
@@ -130,14 +143,13 @@ class PrivateSGD(ReleasableSGD):
             )
         X = sparse.csr_array(X) if sparse.issparse(X) else X
         if linear:
-            numbers = y if self._numeric_targets else np.zeros(len(y))
-            names = getattr(self, "feature_names_in_", None)
-            check_magnitudes(X, numbers, np.ones(len(y)), names)
+            top = float(np.abs(y).max()) if self._numeric_targets else 0.0
+            check_sizes(len(y), largest_entries(X), top, getattr(self, "feature_names_in_", None))
         return X, y
 
     def _trained_on(self, X: Any, y: Any = None) -> bool:
         """Return True for the records of the fit, in their order; (n, ...) and (n,) or None."""
-        training, records = self._confidential_runs()[0].training, X
+        training, records = self._confidential_runs()[0], X
         if y is None:
             return same_numbers(self._validated_records(X), training.X)
         X, y = self._validated(X, y, reset=False)
@@ -179,11 +191,22 @@ class PrivateSGD(ReleasableSGD):
         return tags
 
 
-def _take_steps(run: Run, n_steps: int, notice: Callable[[float], Any]) -> None:
-    try:
-        run.training.run(n_steps, run.observer, notice)
-    except FloatingPointError as error:
-        raise ValueError(
-            f"The training broke down after {run.training.n_steps} steps: {error}. Scale the "
-            "columns, or lower `learning_rate`."
-        ) from error
+def torch_gradients_of(
+    estimator: Any, X: Any, clipping: Clipping, n_classes: int | None, source: Source
+) -> Gradients:
+    """Gradients of the module of an estimator, for records (n, ...)."""
+    import_optional("torch", "torch", "A `module`")
+    neural = import_optional("skleak.neural.torch", "torch", "A `module`")
+    accounted = estimator.accounting is not None and clipping.smooth
+    made: Gradients = neural.torch_gradients(
+        estimator.module,
+        clipping,
+        record_shape=tuple(X.shape[1:]),
+        n_classes=n_classes,
+        rng=source.generator,
+        loss=estimator.loss,
+        max_batch=estimator.max_batch,
+        device=estimator.device,
+        differentiable=accounted,
+    )
+    return made

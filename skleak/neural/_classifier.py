@@ -1,27 +1,24 @@
-"""A classifier trained by private stochastic gradient descent."""
+"""Private networks."""
 
-from collections.abc import Callable, Sequence
-from os import PathLike
-from typing import Any, ClassVar, Literal, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import column_or_1d
 
-from skleak._released import ReleasedLogisticRegression, ReleasedModel
-from skleak.accounting import LeakageLedger
-from skleak.losses import LogisticLoss, SoftmaxLoss
-from skleak.mechanisms import NoiseGoal
-from skleak.neural._base import PrivateSGD
+from skleak._released import ReleasedLinearRegression, ReleasedLogisticRegression, ReleasedModel
+from skleak.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
+from skleak.neural._base import PrivateSGD, torch_gradients_of
 from skleak.neural._plan import Plan
-from skleak.neural._predictions import ClassPredictionMixin
-from skleak.neural._torch import torch_gradients_of
+from skleak.neural._releasing import ClassPredictionMixin, NumberPredictionMixin
 from skleak.neural.gradients import Gradients, LinearGradients
 from skleak.neural.training import Source
-from skleak.utils._typing import Array, RandomState
-from skleak.utils.sources._classes import check_known_labels, find_classes
+from skleak.utils._typing import Array, FloatArray
+from skleak.utils.sources._open import check_known_labels, find_classes
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PrivateSGDClassifier(ClassPredictionMixin, PrivateSGD):
     """Classifier trained by private stochastic gradient descent that measures its leakage.
 
@@ -125,64 +122,7 @@ class PrivateSGDClassifier(ClassPredictionMixin, PrivateSGD):
         "classes": ["array-like", None],
     }
 
-    def __init__(
-        self,
-        module: "Callable[..., Any] | None" = None,
-        *,
-        noise_multiplier: float | NoiseGoal = 1.0,
-        max_grad_norm: float = 1.0,
-        clipping: Literal["smooth", "hard"] = "smooth",
-        learning_rate: float = 0.1,
-        momentum: float = 0.5,
-        sampling: Literal["poisson", "fixed"] = "poisson",
-        sampling_rate: float = 0.01,
-        max_steps: int = 1000,
-        classes: npt.ArrayLike | None = None,
-        private_target: bool = True,
-        public: "str | Sequence[str]" = (),
-        accounting: Literal["exact", "probes"] | None = "exact",
-        n_probes: int = 10,
-        account_every: int = 1,
-        account_records: Literal["all", "batch"] | npt.ArrayLike | None = None,
-        n_runs: int = 1,
-        delta: float = 1e-6,
-        epsilon_budget: float | None = None,
-        max_batch: int | None = None,
-        loss: "Callable[..., Any] | None" = None,
-        device: str = "auto",
-        ledger: "str | PathLike[str] | LeakageLedger | None" = None,
-        ledger_dataset: str = "default",
-        random_state: RandomState = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            module,
-            noise_multiplier=noise_multiplier,
-            max_grad_norm=max_grad_norm,
-            clipping=clipping,
-            learning_rate=learning_rate,
-            momentum=momentum,
-            sampling=sampling,
-            sampling_rate=sampling_rate,
-            max_steps=max_steps,
-            private_target=private_target,
-            public=public,
-            accounting=accounting,
-            n_probes=n_probes,
-            account_every=account_every,
-            account_records=account_records,
-            n_runs=n_runs,
-            delta=delta,
-            epsilon_budget=epsilon_budget,
-            max_batch=max_batch,
-            loss=loss,
-            device=device,
-            ledger=ledger,
-            ledger_dataset=ledger_dataset,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.classes = classes
+    classes: npt.ArrayLike | None = None
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Train on for one pass over the records in expectation, ``1 / sampling_rate`` steps.
@@ -245,3 +185,134 @@ class PrivateSGDClassifier(ClassPredictionMixin, PrivateSGD):
         if self.loss is not None and self.module is not None:
             return "given"
         return LogisticLoss.name if len(self.classes_) == 2 else SoftmaxLoss.name
+
+
+class PrivateSGDRegressor(NumberPredictionMixin, PrivateSGD):
+    """Regressor trained by private stochastic gradient descent that measures its leakage.
+
+    The squared loss has gradients of any length: clipping at ``max_grad_norm`` bounds what a record
+    adds, so that the guarantee holds for any target. Scale the target to the order of one. See
+    `PrivateSGDClassifier` for how training and accounting work; only ``release()`` may be
+    published.
+
+    Parameters
+    ----------
+    module : callable or None, default=None
+        Builds a ``torch.nn.Module`` with one output; needs the extra ``torch``. None is a linear
+        model with intercept, which starts at zero and needs no torch.
+    noise_multiplier : float or NoiseGoal, default=1.0
+        Standard deviation of the noise on the sum over ``max_grad_norm``; or `EpsilonDelta` (at its
+        own delta) or `GaussianDP` (up to ``delta``) over ``max_steps``, under replacement. 0 makes
+        an ordinary regressor, of infinite leakage.
+    max_grad_norm : float, default=1.0
+        C, where clipping sets in.
+    clipping : {"smooth", "hard"}, default="smooth"
+        Smooth clipping lets norms up to 1.11524 C pass. "hard" has no Fisher information.
+    learning_rate, momentum : float, default=0.1, 0.5
+        Step along the noisy mean gradient, and share of the step before.
+    sampling : {"poisson", "fixed"}, default="poisson"
+        Batches of every record by itself, or of a fixed number; afresh in each step.
+    sampling_rate : float in (0, 1], default=0.01
+        Probability of a record to be in a batch.
+    max_steps : int, default=1000
+        Number of steps.
+    private_target : bool, default=True
+        Count the target as unknown to the attacker.
+    public : str or sequence of str, default=()
+        "n_samples" where the number of records is public knowledge, which a guarantee of
+        differential privacy needs.
+    accounting : {"exact", "probes"} or None, default="exact"
+        Traces by the exact Jacobian or by random probes (the default module is always exact).
+    n_probes : int, default=10
+        Probes for each record and step.
+    account_every : int, default=1
+        Count every so many steps, as many times, from a random one on: unbiased, no upper bound.
+    account_records : {"all", "batch"}, array-like or None, default=None
+        Whom to follow: all or some rows at every step, or the members of each batch, which is
+        unbiased for all. None is "all" for the default module, else "batch".
+    n_runs : int, default=1
+        Runs that the leakage is the mean of; the first is kept.
+    delta : float, default=1e-6
+        Failure probability of the guarantee.
+    epsilon_budget : float or None, default=None
+        Stop before epsilon at ``delta`` passes this, a number of steps known beforehand.
+    max_batch : int or None, default=None
+        Most gradients in memory at once.
+    loss : callable or None, default=None
+        ``loss(outputs, targets)`` for a module; None is half the squared error.
+    device : str, default="auto"
+        Device of torch.
+    ledger : str, Path, LeakageLedger or None, default=None
+        Charged with the largest loss, and with mu, before anything is published. mu is that of the
+        steps up to which they are Gaussian private: ``sqrt(max_steps)`` over the noise for Poisson
+        sampling at a rate of at most 1/2, twice that else; sampling does not lower it further.
+    ledger_dataset : str, default="default"
+        Name of the data set in the ledger.
+    random_state : None, int, RandomState or Generator, default=None
+        None takes noise and batches from the operating system's cryptographic randomness. All else
+        can be replayed: no guarantee holds.
+    verbose : int, default=0
+        Above 0, a progress bar.
+
+    Attributes
+    ----------
+    coef_, intercept_, module_ : ndarray, float, torch.nn.Module
+        The trained model: the first two of the default module, else the last.
+    n_steps_, noise_multiplier_, leakage_scope_, history_ : int, float, str, dict
+        As in `PrivateSGDClassifier`.
+    fisher_information_loss_, diagonal_fisher_information_loss_ : ndarray of shape (n_samples,)
+        Loss of each record, and its root mean square over the unknowns. Confidential.
+    fisher_information_loss_error_, diagonal_fisher_information_loss_error_ : ndarray
+        Their standard errors.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = PrivateSGDRegressor(max_steps=200, sampling_rate=0.1, random_state=0)
+    >>> model.fit(scale(X), scale(y)).score(scale(X), scale(y)) > 0.4
+    True
+    """
+
+    _numeric_targets: ClassVar[bool] = True
+    _released: ClassVar[type[ReleasedModel]] = ReleasedLinearRegression
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Train on for one pass over the records in expectation, ``1 / sampling_rate`` steps.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training records, the same at each call: what they leak is added up row by row.
+        y : array-like of shape (n_samples,)
+            Targets.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For other records than before, and where the goal or the budget is used up.
+        """
+        return self._continue(X, y, None)
+
+    def _encode_targets(
+        self, y: Array, records: Any, classes: Any = None, *, fitted: bool = False
+    ) -> Array:
+        return np.array(y, dtype=np.float64).ravel()
+
+    def _make_gradients(self, X: Any, plan: Plan, source: Source) -> Gradients:
+        clipping = plan.mechanism.clipping
+        if self.module is not None:
+            return torch_gradients_of(self, X, clipping, None, source)
+        return LinearGradients(SquaredLoss(), clipping, X.shape[1])
+
+    @property
+    def _loss_name(self) -> str:
+        return "given" if self.loss is not None and self.module is not None else SquaredLoss.name
+
+    def _shaped(self, weights: FloatArray, intercept: FloatArray) -> tuple[Any, Any]:
+        return weights[0], float(intercept[0])

@@ -1,4 +1,4 @@
-"""What is decided before a run, from public numbers, and the runs themselves."""
+"""What is decided before a run, from public numbers."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -6,20 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from skleak.accounting import discrete_gaussian_cover, discretized_epsilon, subsampled_gaussian_mu
-from skleak.mechanisms import CalibratedNoise, NoiseGoal
+from skleak.accounting.discrete import discrete_gaussian_cover, discretized_epsilon
+from skleak.accounting.subsampled import subsampled_gaussian_mu
+from skleak.mechanisms import NoiseGoal
 from skleak.neural.gradients import Gradients, SumGrid, make_clipping
-from skleak.neural.information import Accounting, Observer, StepMechanism
-from skleak.neural.training import (
-    Descent,
-    Source,
-    Training,
-    affordable_steps,
-    epsilon_of,
-    resolve_noise,
-)
+from skleak.neural.information import Accounting, StepMechanism
+from skleak.neural.training import affordable_steps, resolve_noise
 from skleak.report.guarantee import Promises, undeclared
-from skleak.utils._typing import Array, FloatArray, IntArray
+from skleak.utils._confidential import CalibratedNoise
+from skleak.utils._typing import IntArray
 
 
 @dataclass(frozen=True)
@@ -30,8 +25,8 @@ class Plan:
     ----------
     mechanism : StepMechanism
         Clipping, sampling and noise of a step.
-    descent : Descent
-        Learning rate and momentum.
+    learning_rate, momentum : float
+        Step along the noisy mean gradient, and share of the step before.
     n_steps : int
         Steps that ``fit`` takes.
     is_limit : bool
@@ -51,7 +46,8 @@ class Plan:
     """
 
     mechanism: StepMechanism
-    descent: Descent
+    learning_rate: float
+    momentum: float
     n_steps: int
     is_limit: bool
     delta: float
@@ -83,14 +79,16 @@ class Plan:
             noise = sigma * clipping.sensitivity / clipping.max_grad_norm
         mechanism = StepMechanism(float(noise), clipping, sampling, rate)
         if estimator.epsilon_budget is not None:
-            n_steps = _within_budget(estimator, mechanism, n_steps)
+            budget = float(estimator.epsilon_budget)
+            n_steps = _within_budget(budget, mechanism, n_steps, delta)
         public = frozenset(
             [estimator.public] if isinstance(estimator.public, str) else estimator.public
         )
         promises = Promises(public=public, declares_classes=estimator._declares_classes)
         return cls(
             mechanism,
-            Descent(float(estimator.learning_rate), float(estimator.momentum)),
+            float(estimator.learning_rate),
+            float(estimator.momentum),
             n_steps,
             goal is not None or estimator.epsilon_budget is not None,
             delta,
@@ -103,11 +101,9 @@ class Plan:
 
     def epsilon(self, n_steps: int) -> float:
         """Epsilon at ``delta`` of so many steps, under replacement of one record."""
-        m = self.mechanism
-        if m.noise_multiplier == 0.0:
+        if self.mechanism.noise_multiplier == 0.0:
             return float("inf")
-        sigma = m.effective_noise_multiplier
-        return epsilon_of(sigma, m.sampling_rate, n_steps, self.delta, m.sampling)
+        return self.mechanism.guarantee(n_steps, self.delta).epsilon
 
     def gaussian_mu(
         self, n_steps: int, n_parameters: int, mu_delta: float = 0.0
@@ -157,10 +153,8 @@ class Plan:
         """Return that epsilon with what discrete noise adds to it, about 1e-20 a step."""
         if self.grid is None:
             return self.epsilon(n_steps)
-        m = self.mechanism
-        steps = m.effective_noise_multiplier, m.sampling_rate, n_steps
         return discretized_epsilon(
-            lambda delta: epsilon_of(*steps, delta, m.sampling),
+            lambda delta: self.mechanism.guarantee(n_steps, delta).epsilon,
             self.delta,
             n_parameters=n_parameters,
             n_steps=n_steps,
@@ -168,12 +162,10 @@ class Plan:
         )
 
 
-def _within_budget(estimator: Any, mechanism: StepMechanism, n_steps: int) -> int:
-    budget, delta = float(estimator.epsilon_budget), float(estimator.delta)
+def _within_budget(budget: float, mechanism: StepMechanism, n_steps: int, delta: float) -> int:
     steps = 0
     if mechanism.noise_multiplier > 0.0:
-        sigma, rate = mechanism.effective_noise_multiplier, mechanism.sampling_rate
-        steps = affordable_steps(budget, n_steps, sigma, rate, mechanism.sampling, delta)
+        steps = affordable_steps(budget, mechanism.guarantee(n_steps, delta))
     if steps == 0:
         raise ValueError(
             f"`epsilon_budget={budget:g}` does not pay for a single step at "
@@ -220,47 +212,3 @@ def _rows(wanted: Any, n: int) -> IntArray:
             f"`account_records` must name rows from 0 to {n - 1}; got {rows.min()} to {rows.max()}."
         )
     return np.unique(rows % n)
-
-
-@dataclass
-class Run:
-    """A training, and what it reveals; None where that is not followed."""
-
-    training: Training
-    observer: Observer | None
-
-    @classmethod
-    def begin(
-        cls,
-        plan: Plan,
-        gradients: Gradients,
-        source: Source,
-        X: Any,
-        y: Array,
-        accounting: Accounting | None,
-    ) -> "Run":
-        """Begin a run at the parameters that the gradients have."""
-        training = Training(gradients, plan.mechanism, plan.descent, source, X, y, plan.grid)
-        if accounting is None or plan.mechanism.noise_multiplier == 0.0:
-            return cls(training, None)
-        parts = (gradients, plan.mechanism, accounting, X, y, source.generator)
-        return cls(training, Observer(*parts))
-
-    def matrix(self, row: int, private_target: bool) -> FloatArray:
-        """Fisher information of this run about one record over all steps, (u, u), from the path."""
-        training, mechanism = self.training, self.training.mechanism
-        if training.path is None:
-            raise ValueError(
-                "The parameters of all steps are needed, which are kept for the default module "
-                "only, up to 256 MB. Ask for `norm='trace'`, or read `fisher_information_loss_`."
-            )
-        rows = slice(row, row + 1)
-        found = training.gradients.summed_information(
-            training.X[rows],
-            training.y[rows],
-            np.stack(training.path),
-            mechanism.weigh,
-            parts=("matrix",),
-            private_target=private_target,
-        )
-        return mechanism.scale * found["matrix"][0]

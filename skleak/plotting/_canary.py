@@ -6,20 +6,21 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from skleak.bounds import success_to_advantage
-from skleak.plotting._attacks import Scale, attack_styles, label_of
-from skleak.plotting._curves import (
-    ADVANTAGE,
+from skleak.bounds.priors import success_to_advantage
+from skleak.plotting.attacks import (
     BAYES,
+    BOUND_STYLES,
+    OTHER_BOUNDS,
+    Display,
+    Scale,
+    attack_styles,
     check_some,
-    curve_styles,
-    finish,
+    label_of,
     new_axes,
     plain_ticks,
+    styled,
 )
-from skleak.plotting.labels import BOUNDS, bound_label
-from skleak.plotting.palette import WHITE
-from skleak.utils._typing import FloatArray
+from skleak.plotting.labels import BOUNDS, WHITE, bound_label
 
 _NEEDED = ("epsilon", "attack", "advantage", "advantage_low", "advantage_high", "baseline")
 # Below this share of the smallest bound that is drawn nothing is shown: advantages there are those
@@ -30,7 +31,7 @@ _SHIFT = 1.04
 _MOST_TICKS = 8
 
 
-class CanaryDisplay:
+class CanaryDisplay(Display):
     """Plot of attacks on a secret token, with intervals, below their bounds, on two log scales.
 
     Parameters
@@ -67,9 +68,6 @@ class CanaryDisplay:
     >>> CanaryDisplay(pd.DataFrame([row])).bounds["trade-off"].round(4).to_dict()
     {6.0: 0.011}
     """
-
-    ax_: Any
-    figure_: Any
 
     def __init__(self, results: pd.DataFrame, *, name: str | None = None) -> None:
         missing = [column for column in _NEEDED if column not in results]
@@ -121,7 +119,7 @@ class CanaryDisplay:
         """
         curves = self.bounds[check_some("bounds", bounds, self.bounds.columns)]
         ax = new_axes(ax, (8.0, 4.4))
-        for bound, (color, stroke) in reversed(curve_styles(curves).items()):
+        for bound, (color, stroke) in styled(curves, BOUND_STYLES, OTHER_BOUNDS).items():
             width = 3.4 if bound == BAYES else 1.7
             ax.plot(curves[bound], color=color, ls=stroke, lw=width, marker=".", label=bound)
         scale = Scale(_DEPTH * float(curves.min().min()), 1.0)
@@ -129,25 +127,15 @@ class CanaryDisplay:
         for place, (attack, mark) in enumerate(marks.items()):
             rows = self.results[self.results["attack"] == attack]
             # Side by side, so that intervals do not hide each other.
-            shift = _SHIFT ** (place - 0.5 * (len(marks) - 1))
-            rows = rows.assign(epsilon=rows["epsilon"] * shift)
-            _draw_attack(ax, rows, scale, color=mark.color, marker=mark.marker, name=attack)
-        ax.set(xscale="log", yscale="log", ylim=(scale.low, 1.2), ylabel=ADVANTAGE)
+            epsilon = rows["epsilon"] * _SHIFT ** (place - 0.5 * (len(marks) - 1))
+            low, high = (scale.squeeze(rows[f"advantage_{end}"]) for end in ("low", "high"))
+            values = rows["advantage"].where(rows["advantage"] >= scale.low).clip(upper=1.0)
+            ax.vlines(epsilon, low, high, color=mark.color, lw=1.2, zorder=4.0)
+            style = {"color": mark.color, "marker": mark.marker, "mec": WHITE, "ms": 6.0}
+            ax.plot(epsilon, values, ls="", label=label_of(attack), zorder=5.0, **style)
+        ax.set(xscale="log", yscale="log", ylim=(scale.low, 1.2), ylabel="advantage over guessing")
         plain_ticks(ax.xaxis)
         if len(curves) <= _MOST_TICKS:
             ax.set_xticks(curves.index)
         ax.set_xlabel("epsilon, divergence of two tokens (nats)")
-        finish(self, ax, self.name)
-        return self
-
-
-def _draw_attack(
-    ax: Any, rows: pd.DataFrame, scale: Scale, *, color: str, marker: str, name: str
-) -> None:
-    values, low, high = (
-        scale.squeeze(rows[column]) for column in ("advantage", "advantage_low", "advantage_high")
-    )
-    found: FloatArray = np.where(rows["advantage"] >= scale.low, values, np.nan)
-    style = {"color": color, "marker": marker, "mec": WHITE, "ms": 6.0, "zorder": 5.0}
-    ax.vlines(rows["epsilon"], low, high, color=color, lw=1.2, zorder=4.0)
-    ax.plot(rows["epsilon"], found, ls="", label=label_of(name), **style)
+        return self._finish(ax, self.name)

@@ -1,14 +1,14 @@
 """How leakage is distributed over records, columns and groups."""
 
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from skleak.plotting._curves import new_axes
-from skleak.plotting.labels import number, percent, shorten
-from skleak.plotting.palette import BLUE, INK, ORANGE, PALE, WHITE
+from skleak.plotting.attacks import Display, new_axes
+from skleak.plotting.labels import BLUE, INK, ORANGE, PALE, WHITE, number, percent, shorten
 from skleak.plotting.results import counted_quantiles, leakage_histogram
 
 Kind = Literal["histogram", "features", "groups"]
@@ -17,10 +17,11 @@ _LOSS = "Fisher information loss of a record"
 _N_ROWS = 30
 _NAME_WIDTH = 30
 _ABOVE_LEGEND = 30.0  # points
-_WIDTH, _HEIGHT = 7.0, 4.0
+# Title, what draws, and the names of the rows, where there are any.
+_Drawing = tuple[str, Callable[[Any], None], Sequence[Any] | None]
 
 
-class LeakageDisplay:
+class LeakageDisplay(Display):
     """Plot of what a private model leaks.
 
     Use `from_estimator` or `from_report` to create one.
@@ -65,9 +66,6 @@ class LeakageDisplay:
     (442, 'PrivateLinearRegression')
     """
 
-    ax_: Any
-    figure_: Any
-
     def __init__(
         self,
         loss: npt.ArrayLike,
@@ -84,19 +82,16 @@ class LeakageDisplay:
                 "`loss` must hold one number per record; got an array of shape "
                 f"{self.loss.shape}. Pass the `fisher_information_loss_` of a fitted model."
             )
-        ones = np.ones(len(self.loss), dtype=np.intp)
-        self.counts = ones if counts is None else np.asarray(counts, dtype=np.intp)
-        self.mean = float(np.average(self.loss, weights=self.counts))
-        if mean is not None:
-            self.mean = float(mean)
+        self.counts = np.asarray(np.ones(len(self.loss)) if counts is None else counts, np.intp)
+        own = np.average(self.loss, weights=self.counts)
+        self.mean = float(own if mean is None else mean)
         self.groups = None if groups is None else np.asarray(groups)
         if self.groups is not None and self.groups.shape != self.loss.shape:
             raise ValueError(
                 f"`groups` must have one label per record, shape {self.loss.shape}; got shape "
                 f"{self.groups.shape}. Pass the labels of the very records of `loss`."
             )
-        self.gain = gain
-        self.name = name
+        self.gain, self.name = gain, name
 
     @classmethod
     def from_report(cls, report: Any) -> Self:
@@ -111,17 +106,14 @@ class LeakageDisplay:
         -------
         LeakageDisplay
         """
-        told = {"mean": report.dataset["mean_loss"], "gain": report.features["gain"]}
+        told = {"mean": report.dataset["mean_loss"], "gain": report.features["advantage_any_prior"]}
         told["name"] = report.estimator
         if report.losses is not None:
             values, counts, groups = report.losses.bins()
             return cls(values, counts=counts, groups=groups, **told)
         records = report.records[report.records["sample_weight"] > 0.0]
-        return cls(
-            records["fisher_information_loss"].to_numpy(),
-            groups=records["group"].to_numpy() if "group" in records else None,
-            **told,
-        )
+        groups = records["group"].to_numpy() if "group" in records else None
+        return cls(records["fisher_information_loss"].to_numpy(), groups=groups, **told)
 
     @classmethod
     def from_estimator(
@@ -200,118 +192,93 @@ class LeakageDisplay:
             raise ValueError(
                 "Nothing to plot: no record has a finite loss. Fit with `noise_scale > 0`."
             )
-        draw = getattr(self, f"_plot_{kind}")
-        rows = self._rows(kind)
-        height = _HEIGHT if rows is None else max(2.4, 1.4 + 0.3 * len(rows))
-        ax = new_axes(ax, (_WIDTH, height))
-        draw(ax, rows)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        title, draw, rows = getattr(self, f"_{kind}")()
+        width, height = self._layout[1]
+        height = height if rows is None else max(2.4, 1.4 + 0.3 * len(rows))
+        ax = new_axes(ax, (width, height))
+        draw(ax)
+        if rows is not None:  # a dollar sign in a name is no formula
+            labels = [shorten(name, _NAME_WIDTH) for name in rows]
+            ax.set_yticks(np.arange(len(labels)), labels=labels, parse_math=False)
+            ax.set_ylim(len(labels) - 0.4, -0.6)
+        above = ax.get_legend_handles_labels()[0]
+        if above:
+            ax.legend(frameon=False, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+        title = title if self.name is None else f"{title}: {shorten(self.name, _NAME_WIDTH)}"
+        pad = _ABOVE_LEGEND if above else None
+        ax.set_title(title, fontsize="medium", pad=pad, parse_math=False)
+        ax.spines[["top", "right"]].set_visible(False)
+        return self._keep(ax)
 
-    @property
-    def _layout(self) -> tuple[tuple[int, int], tuple[float, float], dict[str, Any]]:
-        """Rows and columns of the Axes of `plot`, size of the figure, and further options."""
-        return (1, 1), (_WIDTH, _HEIGHT), {}
+    def _histogram(self) -> _Drawing:
+        bins = leakage_histogram(self.loss, counts=self.counts)
+        largest = float(np.max(self.loss[np.isfinite(self.loss)]))
 
-    def _rows(self, kind: Kind) -> "pd.Series | dict[Any, tuple[np.ndarray, np.ndarray]] | None":
-        """Return the rows of the figure: one, the columns by name, or the groups by label."""
-        if kind == "histogram":
-            return None
-        if kind == "features":
-            if self.gain is None:
-                raise ValueError(
-                    '`kind="features"` needs `gain`, which is None. Create the display from a '
-                    "report or an estimator."
-                )
-            shown = self.gain.astype(float).dropna().sort_values(ascending=False, kind="stable")
-            if not len(shown):
-                raise ValueError(
-                    "Nothing to plot: of no column it is known what an attacker gains. See the "
-                    "`note` of each in the table `features` of the report."
-                )
-            return shown.iloc[:_N_ROWS]
+        def draw(ax: Any) -> None:
+            if bins is None:
+                return
+            style = {"color": BLUE, "edgecolor": WHITE}
+            ax.hist(bins.edges[:-1], bins=bins.edges, weights=bins.counts, **style)
+            for value, name, stroke in ((self.mean, "mean", "--"), (largest, "max", ":")):
+                if np.isfinite(value):
+                    ax.axvline(value, color=INK, linestyle=stroke, label=f"{name} {number(value)}")
+            if bins.logarithmic:
+                ax.set_xscale("log")
+            if bins.logarithmic or bins.constant:
+                ax.set_xticks(bins.ticks, labels=[number(tick) for tick in bins.ticks])
+                ax.minorticks_off()
+            ax.set(xlabel=_LOSS, ylabel="records")
+
+        return "Leakage over records", draw, None
+
+    def _features(self) -> _Drawing:
+        if self.gain is None:
+            raise ValueError(
+                '`kind="features"` needs `gain`, which is None. Create the display from a report '
+                "or an estimator."
+            )
+        rows = (
+            self.gain.astype(float).dropna().sort_values(ascending=False, kind="stable")[:_N_ROWS]
+        )
+        if not len(rows):
+            raise ValueError(
+                "Nothing to plot: of no column it is known what an attacker gains. See the `note` "
+                "of each in the table `features` of the report."
+            )
+
+        def draw(ax: Any) -> None:
+            places = np.arange(len(rows))
+            ax.hlines(places, 0.0, rows, color=PALE, linewidth=2.0)
+            ax.scatter(rows, places, c=np.where(rows > 0.5, ORANGE, BLUE), s=36, zorder=3)
+            ax.set_xlim(-0.02, 1.02)
+            ax.set_xticks(np.linspace(0.0, 1.0, 6), labels=[percent(k / 5) for k in range(6)])
+            ax.set_xlabel("gained over guessing at even odds, knowing all else")
+
+        return "Most exposed record by column", draw, rows.index
+
+    def _groups(self) -> _Drawing:
         if self.groups is None:
             raise ValueError(
-                '`kind="groups"` needs a group for each record, but there are none. Pass '
-                "`groups` to `leakage_report` or `from_estimator`."
+                '`kind="groups"` needs a group for each record, but there are none. Pass `groups` '
+                "to `leakage_report` or `from_estimator`."
             )
         there = np.flatnonzero(np.isfinite(self.loss))
-        rows = pd.Series(there).groupby(self.groups[there], sort=True)
-        members = {
-            label: (self.loss[part], self.counts[part])
-            for label, part in ((label, own.to_numpy()) for label, own in rows)
-        }
-        order = sorted(members, key=lambda label: -_mean(*members[label]))
-        return {label: members[label] for label in order[:_N_ROWS]}
+        found = []
+        for label, own in pd.Series(there).groupby(self.groups[there], sort=True):
+            loss, counts = self.loss[own], self.counts[own]
+            quantiles = counted_quantiles(loss, counts, np.linspace(0.0, 1.0, 5))
+            mean = float(np.average(loss, weights=counts))
+            found.append((mean, quantiles, f"{label} (n={counts.sum()})"))
+        found = sorted(found, key=lambda row: -row[0])[:_N_ROWS]
 
-    def _plot_histogram(self, ax: Any, _: None) -> None:
-        bins = leakage_histogram(self.loss, counts=self.counts)
-        if bins is None:
-            return
-        ax.hist(bins.edges[:-1], bins=bins.edges, weights=bins.counts, color=BLUE, edgecolor=WHITE)
-        largest = float(np.max(self.loss[np.isfinite(self.loss)]))
-        for value, name, style in ((self.mean, "mean", "--"), (largest, "max", ":")):
-            if np.isfinite(value):
-                ax.axvline(value, color=INK, linestyle=style, label=f"{name} {number(value)}")
-        if bins.logarithmic:
-            ax.set_xscale("log")
-        if bins.logarithmic or bins.constant:
-            _number_ticks(ax, bins.ticks)
-        _legend_above(ax)
-        ax.set(xlabel=_LOSS, ylabel="records")
-        self._title(ax, "Leakage over records", pad=_ABOVE_LEGEND)
-        _tidy(ax)
+        def draw(ax: Any) -> None:
+            places, marks = np.arange(len(found)), np.array([row[1] for row in found])
+            ax.hlines(places, marks[:, 0], marks[:, 4], color=PALE, linewidth=2.0, label="range")
+            middle = {"color": BLUE, "linewidth": 8.0, "label": "middle half"}
+            ax.hlines(places, marks[:, 1], marks[:, 3], **middle)
+            ax.scatter(marks[:, 2], places, c=WHITE, edgecolors=BLUE, zorder=3, label="median")
+            means = [row[0] for row in found]
+            ax.scatter(means, places, c=ORANGE, marker="D", s=24, zorder=3, label="mean")
+            ax.set_xlabel(_LOSS)
 
-    def _plot_features(self, ax: Any, rows: pd.Series) -> None:
-        places = np.arange(len(rows))
-        colors = np.where(rows > 0.5, ORANGE, BLUE)
-        ax.hlines(places, 0.0, rows, color=PALE, linewidth=2.0)
-        ax.scatter(rows, places, c=colors, s=36, zorder=3)
-        ax.set_xlim(-0.02, 1.02)
-        ax.set_xticks(np.linspace(0.0, 1.0, 6), labels=[percent(k / 5) for k in range(6)])
-        _name_rows(ax, rows.index)
-        ax.set_xlabel("gained over guessing at even odds, knowing all else")
-        self._title(ax, "Most exposed record by column")
-        _tidy(ax)
-
-    def _plot_groups(self, ax: Any, rows: dict[Any, tuple[np.ndarray, np.ndarray]]) -> None:
-        places, levels = np.arange(len(rows)), np.linspace(0.0, 1.0, 5)
-        marks = np.array([counted_quantiles(*part, levels) for part in rows.values()])
-        ax.hlines(places, marks[:, 0], marks[:, 4], color=PALE, linewidth=2.0, label="range")
-        ax.hlines(places, marks[:, 1], marks[:, 3], color=BLUE, linewidth=8.0, label="middle half")
-        ax.scatter(marks[:, 2], places, c=WHITE, edgecolors=BLUE, zorder=3, label="median")
-        means = [_mean(*part) for part in rows.values()]
-        ax.scatter(means, places, c=ORANGE, marker="D", s=24, zorder=3, label="mean")
-        _legend_above(ax)
-        _name_rows(ax, (f"{label} (n={part[1].sum()})" for label, part in rows.items()))
-        ax.set_xlabel(_LOSS)
-        self._title(ax, "Leakage by group", pad=_ABOVE_LEGEND)
-        _tidy(ax)
-
-    def _title(self, ax: Any, what: str, pad: float | None = None) -> None:
-        title = what if self.name is None else f"{what}: {shorten(self.name, _NAME_WIDTH)}"
-        ax.set_title(title, fontsize="medium", pad=pad, parse_math=False)
-
-
-def _mean(loss: np.ndarray, counts: np.ndarray) -> float:
-    return float(np.average(loss, weights=counts))
-
-
-def _name_rows(ax: Any, names: Any) -> None:
-    # A dollar sign in a name is no formula.
-    labels = [shorten(name, _NAME_WIDTH) for name in names]
-    ax.set_yticks(np.arange(len(labels)), labels=labels, parse_math=False)
-    ax.set_ylim(len(labels) - 0.4, -0.6)
-
-
-def _legend_above(ax: Any) -> None:
-    ax.legend(frameon=False, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-
-
-def _number_ticks(ax: Any, ticks: np.ndarray) -> None:
-    ax.set_xticks(ticks, labels=[number(tick) for tick in ticks])
-    ax.minorticks_off()
-
-
-def _tidy(ax: Any) -> None:
-    ax.spines[["top", "right"]].set_visible(False)
+        return "Leakage by group", draw, [row[2] for row in found]

@@ -1,27 +1,20 @@
 """Reconstructed records: their errors against the bound, and what they look like."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from skleak.adversary.hypotheses import count_releases
-from skleak.plotting._curves import legend_of_names, new_axes, panels, tidy_axes
-from skleak.plotting._reconstruction_checks import (
-    check_count,
-    check_image_shape,
-    check_list,
-    check_shown,
-)
-from skleak.plotting.labels import count, number
-from skleak.plotting.palette import BLUE, INK
-from skleak.utils._typing import Array, FloatArray, IntArray
+from skleak.adversary.models import count_releases
+from skleak.plotting.attacks import Display, legend_of_names, new_axes, panels
+from skleak.plotting.labels import BLUE, INK, count, number
+from skleak.utils._typing import FloatArray, IntArray
 
 _SHOWN = 8
 
 
-class ReconstructionDisplay:
+class ReconstructionDisplay(Display):
     """Plot of the error of reconstructed records against its bound, and of the records themselves.
 
     Use `from_attack` to create one. Confidential: it holds true records.
@@ -77,10 +70,6 @@ class ReconstructionDisplay:
     1
     """
 
-    ax_: Any
-    axes_: Array
-    figure_: Any
-
     def __init__(
         self,
         originals: npt.ArrayLike,
@@ -93,26 +82,30 @@ class ReconstructionDisplay:
         n_images: int = _SHOWN,
         name: str | None = None,
     ) -> None:
-        self.errors = check_list("errors", errors)
-        self.bounds = check_list("bounds", bounds)
-        if self.errors.shape != self.bounds.shape:
-            raise ValueError(
-                f"`bounds` must have one number for each of the {len(self.errors)} errors; got "
-                f"{len(self.bounds)}."
-            )
+        self.errors, self.bounds = _squares("errors", errors), _squares("bounds", bounds)
+        n = len(self.errors)
+        _require(
+            len(self.bounds) == n,
+            f"`bounds` must have one number for each of the {n} errors; got {len(self.bounds)}.",
+        )
         true, guessed = np.asarray(originals, dtype=float), np.asarray(reconstructions, dtype=float)
-        if true.ndim != 2 or true.shape != guessed.shape:
-            raise ValueError(
-                "`originals` and `reconstructions` must have the same shape (n_shown, d); got "
-                f"{true.shape} and {guessed.shape}."
-            )
-        self.shown = check_shown(shown, len(true), len(self.errors))
-        kept = np.arange(len(true))
+        _require(
+            true.ndim == 2 and true.shape == guessed.shape,
+            "`originals` and `reconstructions` must have the same shape (n_shown, d); got "
+            f"{true.shape} and {guessed.shape}.",
+        )
         if shown is None:
-            self.shown = kept = _extremes(self.bounds, check_count(n_images))
+            _require(
+                len(true) == n,
+                f"`originals` must hold all {n} records; got {len(true)}. Say by `shown` which of "
+                "them they are.",
+            )
+            self.shown = kept = _extremes(self.bounds, _counted(n_images))
+        else:
+            self.shown, kept = _positions(shown, len(true), n), np.arange(len(true))
         # Indexing by positions copies: no other true record stays in memory.
         self.originals, self.reconstructions = true[kept], guessed[kept]
-        self.image_shape = check_image_shape(image_shape, self.originals.shape[1])
+        self.image_shape = _sizes(image_shape, self.originals.shape[1])
         self.name = name
 
     @classmethod
@@ -172,29 +165,29 @@ class ReconstructionDisplay:
         >>> display.errors.shape, display.originals.shape
         ((50,), (16, 3))
         """
-        truth, limits = np.asarray(X, dtype=float), check_list("bounds", bounds)
-        if truth.ndim != 2 or len(truth) != len(limits):
-            raise ValueError(
-                "`X` must hold the records of the targets and `bounds` one number for each; got "
-                f"shapes {truth.shape} and {limits.shape}."
-            )
-        shown = _extremes(limits, check_count(n_images))
+        truth, limits = np.asarray(X, dtype=float), _squares("bounds", bounds)
+        _require(
+            truth.ndim == 2 and len(truth) == len(limits),
+            "`X` must hold the records of the targets and `bounds` one number for each; got shapes "
+            f"{truth.shape} and {limits.shape}.",
+        )
+        shown = _extremes(limits, _counted(n_images))
         total, n_releases, first = np.zeros(len(truth)), 0, np.empty(0)
-        for release in _each(released):
+        # One release after the other: tables of all records are large.
+        for release in [released] if count_releases(released) is None else released:
             guesses = np.asarray(attack.predict(release), dtype=float)
             guesses = guesses[0] if guesses.ndim == 3 and len(guesses) == 1 else guesses
-            if guesses.shape != truth.shape:
-                raise ValueError(
-                    f"`X` must hold the records of the targets as the model sees them, of shape "
-                    f"{guesses.shape}; got {truth.shape}."
-                )
+            _require(
+                guesses.shape == truth.shape,
+                "`X` must hold the records of the targets as the model sees them, of shape "
+                f"{guesses.shape}; got {truth.shape}.",
+            )
             # A record that hardly takes part is reconstructed far off, or not at all.
             with np.errstate(over="ignore", invalid="ignore"):
                 total += np.mean((guesses - truth) ** 2, axis=1)
             first = guesses[shown] if not n_releases else first
             n_releases += 1
-        if not n_releases:
-            raise ValueError("`released` must hold at least one release; got none.")
+        _require(n_releases, "`released` must hold at least one release; got none.")
         errors = np.nan_to_num(total / n_releases, nan=np.inf, posinf=np.inf)
         return cls(
             truth[shown], first, errors, limits, image_shape=image_shape, shown=shown, name=name
@@ -238,10 +231,7 @@ class ReconstructionDisplay:
         share = f"{100.0 * self.n_below / n:.1f}%"
         note = f"{count(self.n_below)} of {count(n)} records ({share}) below the bound"
         title = note if self.name is None else f"{self.name}\n{note}"
-        ax.set_title(title, fontsize="medium", parse_math=False)
-        tidy_axes(ax)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._finish(ax, title, legend=False)
 
     def plot_images(self, n_images: int = _SHOWN, *, ax: Any = None) -> Self:
         """Show the records of the smallest and of the largest bounds, and what the attack saw.
@@ -263,65 +253,46 @@ class ReconstructionDisplay:
         ValueError
             Where the records are no images, or more are asked for than were kept.
         """
-        if self.image_shape is None:
-            raise ValueError(
-                "The records are no images: `image_shape` is None. Pass the height and width of "
-                "the images, for instance `image_shape=(28, 28)`, where records are their pixels."
-            )
-        asked = check_count(n_images)
-        kept = (len(self.shown) + 1) // 2
-        if asked > kept and len(self.shown) < len(self.errors):
-            raise ValueError(
-                f"`n_images` must be at most the {kept} records that were kept of each kind; got "
-                f"{n_images}. Pass `n_images={n_images}` when the display is made."
-            )
+        _require(
+            self.image_shape is not None,
+            "The records are no images: `image_shape` is None. Pass the height and width of the "
+            "images, for instance `image_shape=(28, 28)`, where records are their pixels.",
+        )
+        asked, kept = _counted(n_images), (len(self.shown) + 1) // 2
+        _require(
+            asked <= kept or len(self.shown) == len(self.errors),
+            f"`n_images` must be at most the {kept} records that were kept of each kind; got "
+            f"{n_images}. Pass `n_images={n_images}` when the display is made.",
+        )
         order = _extremes(self.bounds[self.shown], asked)
         half = (len(order) + 1) // 2
-        blocks = [("smallest bounds", order[:half]), ("largest bounds", order[half:])]
-        blocks = [block for block in blocks if len(block[1])]
-        axes = self._image_axes(ax, len(blocks), half)
+        blocks = {"smallest bounds": order[:half], "largest bounds": order[half:]}
+        blocks = {title: records for title, records in blocks.items() if len(records)}
+        shape = (2 * len(blocks), half)
+        made = new_axes(ax, (1.1 * half + 0.6, 2.7 * len(blocks)), shape, squeeze=False)
+        what = f"{shape[0] * half} Axes, {half} in each of {shape[0]} rows"
+        axes = np.array(panels(made, (shape[0] * half,), what), dtype=object).reshape(shape)
+        for each in axes.ravel():
+            each.set(xticks=[], yticks=[])
+            each.spines[:].set_visible(False)
         drawn = self.originals[order]
         span = float(drawn.min()), float(max(drawn.max(), drawn.min() + 1e-12))
-        for k, (title, records) in enumerate(blocks):
-            for j in range(half):
-                self._draw_pair(axes[2 * k : 2 * k + 2, j], records[j : j + 1], span)
-            for row, what in zip(axes[2 * k : 2 * k + 2, 0], ("record", "guess"), strict=True):
-                row.set_ylabel(what, fontsize="small")
+        sources = {"record": self.originals, "guess": self.reconstructions}
+        for k, (title, records) in enumerate(blocks.items()):
             axes[2 * k, 0].set_title(title, fontsize="small", loc="left")
-        self.axes_, self.ax_, self.figure_ = axes, axes[0, 0], axes[0, 0].figure
-        return self
-
-    def _image_axes(self, ax: Any, n_blocks: int, n_columns: int) -> Array:
-        n_axes = 2 * n_blocks * n_columns
-        size = (1.1 * n_columns + 0.6, 2.7 * n_blocks)
-        ax = new_axes(ax, size, (2 * n_blocks, n_columns), squeeze=False)
-        what = f"{n_axes} Axes, {n_columns} in each of {2 * n_blocks} rows"
-        flat = panels(ax, (n_axes,), what)
-        axes: Array = np.array(flat, dtype=object).reshape(2 * n_blocks, n_columns)
-        return axes
-
-    def _draw_pair(self, pair: Array, record: IntArray, span: tuple[float, float]) -> None:
-        for each in pair:
-            each.set_xticks([])
-            each.set_yticks([])
-            each.spines[:].set_visible(False)
-        for each, source in zip(pair, (self.originals, self.reconstructions), strict=True):
-            for position in record:
-                image = np.clip(np.nan_to_num(source[position]), *span).reshape(self.image_shape)
-                if image.ndim == 3:
-                    image = (image - span[0]) / (span[1] - span[0])
-                each.imshow(image, cmap="gray", vmin=span[0], vmax=span[1])
-        for position in record:
-            error = self.errors[self.shown[position]]
-            pair[1].set_xlabel(f"error\n{number(error)}", fontsize="x-small", labelpad=2.0)
-
-
-def _each(released: Any) -> Iterator[Any]:
-    """One release after the other: tables of all records are large."""
-    if count_releases(released) is None:
-        yield released
-    else:
-        yield from released
+            for row, (what, source) in zip(axes[2 * k : 2 * k + 2], sources.items(), strict=True):
+                row[0].set_ylabel(what, fontsize="small")
+                for each, position in zip(row, records, strict=False):
+                    image = np.clip(np.nan_to_num(source[position]), *span)
+                    image = image.reshape(self.image_shape)
+                    if image.ndim == 3:
+                        image = (image - span[0]) / (span[1] - span[0])
+                    each.imshow(image, cmap="gray", vmin=span[0], vmax=span[1])
+            for each, position in zip(axes[2 * k + 1], records, strict=False):
+                error = f"error\n{number(self.errors[self.shown[position]])}"
+                each.set_xlabel(error, fontsize="x-small", labelpad=2.0)
+        self.axes_ = axes
+        return self._keep(axes[0, 0])
 
 
 def _extremes(bounds: FloatArray, n: int) -> IntArray:
@@ -342,3 +313,53 @@ def _range(values: FloatArray) -> tuple[float, float]:
     low, high = max(usable.min(), middle - room), min(usable.max(), middle + room)
     pad = 0.05 * max(high - low, 0.5)
     return 10.0 ** (low - pad), 10.0 ** (high + pad)
+
+
+def _require(met: Any, message: str) -> None:
+    if not met:
+        raise ValueError(message)
+
+
+def _squares(name: str, values: npt.ArrayLike) -> FloatArray:
+    """Squared errors as a copy, or say what is wrong with them."""
+    array = np.array(values, dtype=float)
+    shape = f"`{name}` must hold one number per record; got shape {array.shape}."
+    _require(array.ndim == 1 and len(array), shape)
+    wrong = f"`{name}` must be mean squared errors, not negative and not NaN; got {array.min():g}."
+    _require(np.all(array >= 0.0), wrong)
+    return array
+
+
+def _positions(shown: npt.ArrayLike, n_shown: int, n_records: int) -> IntArray:
+    """Positions of the records that are kept, or say what is wrong with them."""
+    found = np.array(shown)
+    _require(
+        found.shape == (n_shown,) and found.dtype.kind in "iu",
+        f"`shown` must be the positions of the {n_shown} records of `originals`; got shape "
+        f"{found.shape} of type {found.dtype}.",
+    )
+    low, high = found.min(initial=n_records - 1), found.max(initial=0)
+    below = f"`shown` must be positions below {n_records}; got {low} to {high}."
+    _require(low >= 0 and high < n_records, below)
+    return found.astype(np.intp)
+
+
+def _sizes(shape: Sequence[int] | None, d: int) -> tuple[int, ...] | None:
+    """Sizes of an image of d values, or say what is wrong with them."""
+    if shape is None:
+        return None
+    sizes = tuple(int(size) for size in shape)
+    colored = len(sizes) == 3 and sizes[2] in (3, 4)
+    _require(
+        (len(sizes) == 2 or colored) and np.prod(sizes) == d,
+        "`image_shape` must be (height, width) or (height, width, 3) of images of "
+        f"{d} values; got {sizes}. Pass None where records are no images.",
+    )
+    return sizes
+
+
+def _counted(n_images: int) -> int:
+    """Check a number of images, or say what is wrong with it."""
+    whole = not isinstance(n_images, bool) and int(n_images) == n_images and n_images >= 1
+    _require(whole, f"`n_images` must be a whole number of at least 1; got {n_images!r}.")
+    return int(n_images)

@@ -1,8 +1,9 @@
-"""How numbers and names appear in reports: three significant digits, and no name that misleads."""
+"""Labels and colors of figures."""
 
 import math
 import unicodedata
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ _ATTACKS = {
     "black_box": "black box",
     "black_box_proba": "black box, probabilities",
     "black_box_margin": "black box, margins",
+    "combined": "combined",
     "posterior_mean": "posterior mean",
     "informed": "informed",
     "exact": "exact test",
@@ -83,11 +85,6 @@ def numbers(values: Iterable[float]) -> tuple[str, ...]:
     return tuple(map(number, values))
 
 
-def percents(values: Iterable[float], up: bool = False) -> tuple[str, ...]:
-    """Write the shares of a column; bounds are rounded upward."""
-    return tuple(percent(value, up=up) for value in values)
-
-
 def count(value: int) -> str:
     """Write a whole number with separators."""
     return f"{int(value):,}"
@@ -130,12 +127,8 @@ def _letter_width(letter: str) -> int:
 
 def _fitting(text: str, width: int) -> str:
     """Return the longest beginning that fits."""
-    used = 0
-    for position, letter in enumerate(text):
-        used += _letter_width(letter)
-        if used > width:
-            return text[:position]
-    return text
+    used = accumulate(map(_letter_width, text))
+    return text[: sum(columns <= width for columns in used)]
 
 
 def percent(share: float, up: bool = False, within: float = math.nan) -> str:
@@ -172,18 +165,6 @@ def limit_text(limit: float) -> str:
     return f"{100.0 * limit:.10g}%"
 
 
-def beside_limit(share: float, limit: float, *, up: bool = False, within: float = math.nan) -> str:
-    """Write a share, with digits enough to read as above a limit, or as within it, as it is."""
-    text = percent(share, up=up, within=within)
-    rounding = math.ceil if up else round
-    for digits in range(1, 9):
-        read = float(text.strip("<>%").replace(",", "")) if share > 0.0 else 0.0
-        if (read > 100.0 * limit) == (share > limit) or not math.isfinite(share):
-            break
-        text = f"{rounding(100.0 * share * 10.0**digits) / 10.0**digits:,.{digits}f}%"
-    return text
-
-
 def attack_label(name: Any) -> str:
     """Name of an attack for people; a user's own name as it is."""
     return _ATTACKS.get(str(name), str(name))
@@ -202,3 +183,34 @@ def code(name: Any) -> str:
 def root(error: Any) -> str:
     """Write the root of a mean squared error, which rounding may leave below zero."""
     return number(float(np.sqrt(np.maximum(error, 0.0))))
+
+
+INK, GRAY, WHITE = "#1b2430", "#8a8f98", "#ffffff"
+# Bounds (Okabe and Ito: told apart by colour-blind readers).
+GREEN, DEEP_BLUE, SKY, YELLOW = "#009e73", "#0072b2", "#56b4e9", "#e69f00"
+VERMILION, PURPLE = "#d55e00", "#b8578f"
+# Attacks, those of users last.
+RUST, INDIGO, FOREST, BROWN, SLATE = "#a3260f", "#3f4fb0", "#0b6e4f", "#8a5a00", "#6b7280"
+SPARE = ("#7b2d8e", "#1f7a8c", PURPLE, "#5b7f1d")
+# Leakage, and what stands out.
+BLUE, PALE, ORANGE, CRIMSON = "#3f6fb0", "#a9bfdc", "#b4480c", "#e4002b"
+ON_DARK = {
+    INK: "#e8ebf0",
+    WHITE: "#1b2027",
+    DEEP_BLUE: "#5aa9e0",
+    GREEN: "#3fc79f",
+    PURPLE: "#e592c3",
+    VERMILION: "#f0955a",
+    RUST: "#f08a72",
+    INDIGO: "#9aa8f5",
+    FOREST: "#4fc9a1",
+    BROWN: "#dcb45f",
+    SLATE: "#a7b1be",
+    SPARE[0]: "#d49be3",
+    SPARE[1]: "#6cc7da",
+    SPARE[3]: "#abd066",
+    BLUE: "#78a6e6",
+    PALE: "#48678f",
+    ORANGE: "#f39a63",
+    CRIMSON: "#ff6b81",
+}

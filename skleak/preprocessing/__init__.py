@@ -7,10 +7,13 @@ itself: tables that differ in one raw record differ in one transformed row, of b
 """
 
 from skleak.preprocessing._blockwise import BlockwiseTransformer
-from skleak.preprocessing._clipping import RowNormClipper
 from skleak.preprocessing._encoding import PublicOneHotEncoder
-from skleak.preprocessing._imputation import PublicImputer
-from skleak.preprocessing._scaling import PublicScaler, PublicTargetScaler
+from skleak.preprocessing._scaling import (
+    PublicImputer,
+    PublicScaler,
+    PublicTargetScaler,
+    RowNormClipper,
+)
 
 __all__ = [
     "BlockwiseTransformer",

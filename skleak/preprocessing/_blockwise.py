@@ -1,6 +1,9 @@
-"""Transformers of rows applied to tables outside memory, block by block."""
+"""Transform records outside memory."""
 
-from collections.abc import Sequence
+import copy
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -8,22 +11,256 @@ import pandas as pd
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import get_tags
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.preprocessing._columns import PublicTransformer
-from skleak.preprocessing._large import (
-    dense_of,
-    first_rows,
-    named,
-    transform_large,
-)
+from skleak.utils._blocks import is_large
 from skleak.utils._predictions import select_columns
 from skleak.utils._records import withholding
-from skleak.utils._sklearn_compat import clone_parametrized, copy_attributes, fit_context
+from skleak.utils._sklearn_compat import (
+    clone_parametrized,
+    copy_attributes,
+    fit_context,
+    output_container,
+    validate_data,
+)
 from skleak.utils._typing import Array
-from skleak.utils.blocks._dask import is_large
 from skleak.utils.sources import is_large_source, refuse_path
+from skleak.utils.sources._stored import Table, check_columns, head_of
+
+
+def takes_large(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let `fit` or `transform` of a public transformer take tables outside memory."""
+
+    @wraps(method)
+    def wrapped(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        if method.__name__ != "fit":
+            check_is_fitted(self)
+        if method.__name__ == "inverse_transform" or not is_large_source(X):
+            return method(self, X, *args, **kwargs)
+        if method.__name__ == "transform":
+            refuse_path(X, "transform")
+            return transform_large(self, X)
+        y = args[0] if args else kwargs.get("y")
+        fitted = method(self, first_rows(X, named(y)), None)
+        if not is_large(X) and output_container(self) is None:
+            # Columns of tables outside memory keep their names, and so do others from then on.
+            self.set_output(transform="pandas")
+        return fitted
+
+    return wrapped
+
+
+def keeps_target(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let `fit_transform` hand on the column of the target of a table outside memory."""
+
+    @wraps(method)
+    def wrapped(self: Any, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        if is_large_source(X) and not is_large(X):
+            return transform_large(self.fit(X, y), X, named(y))
+        return method(self, X, y, **fit_params)
+
+    return wrapped
+
+
+def transform_large(transformer: Any, X: Any, keep: Sequence[str] = ()) -> Any:
+    """Transform a table outside memory, lazily; columns to keep follow as they are."""
+    transformer = copy.deepcopy(transformer)  # what is changed later does not change these rows
+    if is_large(X):
+        return _transformed_array(transformer, X)
+    frame = Table.of(X).frame
+    rows = head_of(X, 2)
+    meta = _transformed(rows, transformer, tuple(keep)).iloc[:0]
+    return frame.map_partitions(_transformed, transformer, tuple(keep), meta=meta)
+
+
+def _transformed_array(transformer: Any, X: Any) -> Any:
+    X = X.rechunk({1: -1})
+    own = dense_of(transformer.transform(X[:2].compute()))
+    chunks = (X.chunks[0], (own.shape[1],))
+    return X.map_blocks(
+        _transformed_block, transformer, own.shape[1], chunks=chunks, dtype=own.dtype, meta=own[:0]
+    )
+
+
+def _transformed_block(block: Any, transformer: Any, width: int) -> Array:
+    return dense_of(transformer.transform(block)) if len(block) else np.empty((0, width))
+
+
+def _transformed(part: pd.DataFrame, transformer: Any, keep: tuple[str, ...]) -> pd.DataFrame:
+    """Encode the rows of a partition, and append columns to keep."""
+    if not len(part):
+        # Few transformers take no rows.
+        width = len(transformer.get_feature_names_out())
+        encoded: Any = np.empty((0, width))
+    else:
+        encoded = transformer.transform(select_columns(transformer, part.drop(columns=list(keep))))
+    names = [str(name) for name in transformer.get_feature_names_out()]
+    clashing = [name for name in names if name in keep]
+    if clashing:
+        raise ValueError(
+            f"The transformer makes columns of the names {clashing}, which columns that are handed "
+            "on have, too. Rename the columns of the target or the weights."
+        )
+    found = pd.DataFrame(dense_of(encoded), columns=names, index=part.index)
+    return found.assign(**{name: part[name] for name in keep})
+
+
+def first_rows(X: Any, without: Sequence[str]) -> Any:
+    """Return a few rows in memory, without some columns."""
+    if is_large(X):
+        return X[:64].compute()
+    if not is_large_source(X):
+        return X
+    rows = head_of(X)
+    check_columns(rows, without, what="`y` names")
+    return rows.drop(columns=list(without))
+
+
+def named(y: Any) -> list[str]:
+    """Return the name of the target's column, in a list; none where the target comes on its own."""
+    return [y] if isinstance(y, str) else []
+
+
+def dense_of(encoded: Any) -> Array:
+    """Return the encoded rows as an array."""
+    if sparse.issparse(encoded):
+        return np.asarray(encoded.toarray())
+    return encoded.to_numpy() if hasattr(encoded, "to_numpy") else np.asarray(encoded)
+
+
+class PublicTransformer(TransformerMixin, BaseEstimator):
+    """A transformer that is made from its parameters and the names of the columns alone."""
+
+    # What scikit-learn is told of the tables that it takes, beside its defaults.
+    _input_tags: ClassVar[dict[str, bool]] = {}
+    n_features_in_: int
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Let `fit` and `transform` take tables outside memory, around what scikit-learn adds."""
+        super().__init_subclass__(**kwargs)
+        for name in {"fit", "transform", "inverse_transform"} & cls.__dict__.keys():
+            method = withholding(cls.__dict__[name])
+            if name == "fit":
+                method = fit_context(prefer_skip_nested_validation=True)(method)
+            setattr(cls, name, takes_large(method))
+        cls.fit_transform = keeps_target(TransformerMixin.fit_transform)
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn which tables are taken."""
+        tags = super().__sklearn_tags__()
+        for name, value in self._input_tags.items():
+            setattr(tags.input_tags, name, value)
+        return tags
+
+    def _prepare(self) -> Self:
+        """Make what `transform` needs, from the parameters and the columns."""
+        return self
+
+    @abstractmethod
+    def _used_parameters(self) -> dict[str, Any]:
+        """Parameters as `transform` uses them, column by column in plain values."""
+
+    @abstractmethod
+    def to_sklearn(self) -> BaseEstimator:
+        """Return scikit-learn's own transformer, fitted."""
+
+    def on_columns(self, n_features: int, names: Array | None = None) -> Self:
+        """Make a transformer for a table of these columns, without seeing any record.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns.
+        names : ndarray of str, default=None
+            Their names.
+
+        Returns
+        -------
+        PublicTransformer
+            A copy, fitted.
+        """
+        made = clone(self)
+        made.n_features_in_ = int(n_features)
+        if names is not None:
+            made.feature_names_in_ = np.array(names, dtype=object)
+        return made._prepare()
+
+    def public_copy(self) -> Self:
+        """Copy a fitted transformer, from its parameters and the names of its columns alone.
+
+        Returns
+        -------
+        PublicTransformer
+            Transforms alike, with its parameters column by column.
+        """
+        check_is_fitted(self)
+        made = clone(self).set_params(**self._used_parameters())
+        return made.on_columns(self.n_features_in_, getattr(self, "feature_names_in_", None))
+
+
+def by_column(estimator: Any, parameter: str, shared: bool) -> Sequence[Any]:
+    """Return the value of a parameter for each column that a transformer was fitted with."""
+    value, n_features = getattr(estimator, parameter), estimator.n_features_in_
+    if isinstance(value, Mapping):
+        return _by_name(parameter, value, getattr(estimator, "feature_names_in_", None))
+    if shared:
+        return [value] * n_features
+    if len(value) != n_features:
+        raise ValueError(
+            f"`{parameter}` must hold one entry for each of the {n_features} columns of X; got "
+            f"{len(value)}. Give them in the order of the columns, or as a mapping from names."
+        )
+    return list(value)
+
+
+def _by_name(parameter: str, value: Mapping[Any, Any], names: Array | None) -> list[Any]:
+    if names is None:
+        raise ValueError(
+            f"`{parameter}` is a mapping from column names, but X has none. Pass a DataFrame with "
+            "names that are strings (steps of a pipeline that come before hand over names after "
+            "`pipeline.set_output(transform='pandas')`), or a list in the order of the columns."
+        )
+    missing = [name for name in names if name not in value]
+    unknown = [name for name in value if name not in set(names)]
+    if missing or unknown:
+        raise ValueError(
+            f"`{parameter}` must name the columns of X; it lacks {missing}, and names {unknown}, "
+            "which X does not have. Choose columns with a ColumnTransformer where a transformer is "
+            "for some of them only."
+        )
+    return [value[name] for name in names]
+
+
+def column_label(estimator: Any, index: int) -> str:
+    """Name a column in a message."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return f"column {index}" if names is None else f"column {names[index]!r}"
+
+
+def read_table(estimator: Any, X: Any, *, reset: bool) -> Array:
+    """Validate a table of anything, shape (n, d); what is missing is NaN."""
+    if isinstance(X, pd.DataFrame):
+        X = X.astype(object)  # in one array with floats, large integers would be rounded
+    elif isinstance(X, list | tuple):
+        # An array of its own choice would make text of numbers next to text.
+        validate_data(estimator, X, dtype=None, ensure_all_finite=False, reset=reset)
+        X = np.asarray(X, dtype=object)
+    table = validate_data(estimator, X, dtype=None, ensure_all_finite=False, reset=reset)
+    if table.dtype != object:
+        return table
+    return np.where(pd.isna(table), np.nan, table)
+
+
+def read_records(estimator: Any, X: Any, *, reset: bool, **checks: Any) -> Any:
+    """Validate a table of numbers, shape (n, d), as doubles whatever type they come in.
+
+    A type is often a function of the records (a whole number among fractions), and must not
+    decide on the rounding of every row.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn sums them to find infinity
+        return validate_data(estimator, X, dtype=np.float64, reset=reset, **checks)
+
 
 # Relative to the largest entry, rows that differ by less are encoded alike.
 _ROUNDING = 1e-8
@@ -252,17 +489,17 @@ def _is_fitted(transformer: Any) -> bool:
 
 
 def _check_learns_nothing(transformer: Any) -> None:
-    learning = [type(one).__name__ for one in _leaves(transformer) if not _is_stateless(one)]
+    learning = [
+        type(one).__name__
+        for one in _leaves(transformer)
+        if get_tags(one).requires_fit and not isinstance(one, PublicTransformer)
+    ]
     if learning:
         raise ValueError(
             f"The transformer is not fitted, and {learning} would learn from the records: that "
             "takes all of them, and is not covered by a guarantee. Fit it on public data or a "
             "sample, and pass it fitted; or use the transformers of `skleak.preprocessing`."
         )
-
-
-def _is_stateless(transformer: Any) -> bool:
-    return isinstance(transformer, PublicTransformer) or not get_tags(transformer).requires_fit
 
 
 def _leaves(transformer: Any) -> list[Any]:

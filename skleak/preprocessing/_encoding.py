@@ -11,8 +11,13 @@ from sklearn.base import clone
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.preprocessing._columns import PublicTransformer, by_column, column_label, read_table
-from skleak.utils._sklearn_compat import StrOptions, fit_context, output_container, with_columns_of
+from skleak.preprocessing._blockwise import (
+    PublicTransformer,
+    by_column,
+    column_label,
+    read_table,
+)
+from skleak.utils._sklearn_compat import StrOptions, output_container, with_columns_of
 from skleak.utils._typing import Array
 
 
@@ -94,7 +99,6 @@ class PublicOneHotEncoder(PublicTransformer):
         self.handle_unknown = handle_unknown
         self.sparse_output = sparse_output
 
-    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the names and the number of the columns, and check the categories against them.
 
@@ -162,7 +166,6 @@ class PublicOneHotEncoder(PublicTransformer):
         ValueError
             For unknown values with ``handle_unknown="error"``.
         """
-        check_is_fitted(self)
         return self.encoder_.transform(self._read(X, reset=False))
 
     def inverse_transform(self, X: Any) -> Array:
@@ -178,7 +181,6 @@ class PublicOneHotEncoder(PublicTransformer):
         ndarray of shape (n_samples, n_features)
             None for a row of zeros, NaN where missing is a category.
         """
-        check_is_fitted(self)
         return self.encoder_.inverse_transform(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:

@@ -1,18 +1,226 @@
-"""The regularised empirical risk of a linear predictor and its derivatives."""
+"""Objectives of generalized linear models with one predictor."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from scipy import sparse
 
 from skleak.losses import PointwiseLoss
-from skleak.solvers._hessian import CurvatureSums, FactorizedHessian, HessianSums
-from skleak.solvers._point import Point
 from skleak.utils._blocks import Blocks, add, positions_of
-from skleak.utils._linalg import largest_entries, product, transpose_product
+from skleak.utils._linalg import (
+    ScaledCholesky,
+    SingularMatrixError,
+    centered_gram,
+    clear_constants,
+    largest_entries,
+    product,
+    transpose_product,
+    weighted_gram,
+)
 from skleak.utils._typing import Data, FloatArray, IntArray
+
+
+class FactorizedHessian(Protocol):
+    """Factorized Hessian, for Newton steps."""
+
+    def solve(self, b: FloatArray) -> FloatArray:
+        """Solve ``H x = b`` for one right-hand side of shape (p,)."""
+
+    def inverse(self) -> FloatArray:
+        """Inverse matrix ``A``, exactly symmetric, of shape (p, p)."""
+
+
+class HessianSums(Protocol):
+    """Sums over records of which a Hessian is made."""
+
+    def plus(self, other: Any) -> Self:
+        """Return those of these records and others."""
+
+    def factor(self, ridge: float) -> FactorizedHessian:
+        """Factorise the Hessian, whose penalty is ``ridge``."""
+
+
+@dataclass(frozen=True)
+class CurvatureSums:
+    """Sums over records of which a Hessian is made: ``sum_i v_i (x_i - m)(x_i - m)^T``."""
+
+    gram: FloatArray  # of the (centred) columns, (d, d)
+    mean: FloatArray | None  # ``m`` under the weights ``v``; None without an intercept, (d,)
+    total: float  # sum of the weights ``v``
+
+    @classmethod
+    def of(cls, X: Data, weights: FloatArray, fit_intercept: bool) -> "CurvatureSums":
+        """Of some records.
+
+        Shapes: ``X`` (n, d); ``weights`` (n,).
+        """
+        total = float(weights.sum())
+        if fit_intercept:
+            return cls(*centered_gram(X, weights), total)
+        return cls(weighted_gram(X, weights), None, total)
+
+    def plus(self, other: "CurvatureSums") -> "CurvatureSums":
+        """Of these records and others (Chan, Golub, LeVeque, Technical Report 222, Yale 1983)."""
+        total = self.total + other.total
+        gram = self.gram + other.gram
+        if self.mean is None or other.mean is None:
+            return CurvatureSums(gram, None, total)
+        if not total > 0.0:
+            return self
+        share, apart = other.total / total, other.mean - self.mean
+        mean = self.mean + share * apart
+        gram += self.total * share * np.outer(apart, apart)
+        clear_constants(gram, mean, total)
+        return CurvatureSums(gram, mean, total)
+
+    def factor(self, ridge: float) -> "HessianFactor":
+        """Factorise the Hessian, whose penalty is ``ridge``."""
+        if self.mean is not None and not self.total > 0.0:
+            raise SingularMatrixError("no record has curvature")
+        gram = self.gram.copy()
+        gram[np.diag_indices_from(gram)] += ridge
+        return HessianFactor(ScaledCholesky.of(gram), self.mean, self.total)
+
+
+@dataclass(frozen=True)
+class HessianFactor:
+    """Factor of ``H = sum_i v_i x~_i x~_i^T + ridge P``, where P leaves out the intercept.
+
+    With an intercept, centring the columns at their mean ``m`` under the weights ``v`` makes
+    ``H`` block-diagonal: the centred matrix and the sum of the weights.
+    """
+
+    columns: ScaledCholesky  # factor of the (centred) matrix of the columns, of shape (d, d)
+    mean: FloatArray | None  # ``m``; None without an intercept, (d,)
+    total: float  # sum of the weights ``v``
+
+    @classmethod
+    def of(cls, X: Data, weights: FloatArray, ridge: float, fit_intercept: bool) -> "HessianFactor":
+        """Factorise.
+
+        Shapes: ``X`` (n, d); ``weights`` (n,).
+        """
+        return CurvatureSums.of(X, weights, fit_intercept).factor(ridge)
+
+    def solve(self, b: FloatArray) -> FloatArray:
+        """Solve ``H x = b`` for one right-hand side of shape (p,)."""
+        if self.mean is None:
+            return self.columns.solve(b)
+        columns = self.columns.solve(b[:-1] - self.mean * b[-1])
+        return np.append(columns, b[-1] / self.total - self.mean @ columns)
+
+    def inverse(self) -> FloatArray:
+        """Inverse matrix ``A``, exactly symmetric, of shape (p, p)."""
+        columns = self.columns.inverse()
+        if self.mean is None:
+            return columns
+        edge = -columns @ self.mean
+        corner = 1.0 / self.total - self.mean @ edge
+        return np.block([[columns, edge[:, None]], [edge[None, :], np.array([[corner]])]])
+
+
+class PointSums(Protocol):
+    """All that is asked of records at one vector of parameters, wherever they lie."""
+
+    @property
+    def loss(self) -> float:
+        """Weighted sum of the losses; infinite where they overflow."""
+
+    @property
+    def size(self) -> float:
+        """Largest absolute predictor."""
+
+    @property
+    def move(self) -> float:
+        """Largest absolute change of a predictor by the step that led here."""
+
+    @property
+    def value_noise(self) -> float:
+        """Weighted sum of the sizes of residuals and targets."""
+
+    @property
+    def gradient(self) -> FloatArray:
+        """Weighted sum of the gradients, of shape (p,)."""
+
+    @property
+    def gradient_noise(self) -> FloatArray:
+        """Weighted sum of the sizes of what gradients are computed from, of shape (p,)."""
+
+    @property
+    def curvature(self) -> HessianSums:
+        """Sums of which the Hessian is made."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """An objective at one vector of parameters."""
+
+    objective: "Objective"
+    w: FloatArray  # (p,)
+    sums: PointSums
+
+    @cached_property
+    def value(self) -> float:
+        """Objective; infinite where the loss overflows."""
+        return self.objective.penalized(self.w, self.sums.loss)
+
+    @cached_property
+    def gradient(self) -> FloatArray:
+        """Gradient, of shape (p,)."""
+        return self.sums.gradient / self.objective.total + self.objective.penalty * self.w
+
+    @property
+    def hessian(self) -> FactorizedHessian:
+        """Factor of the unnormalised Hessian."""
+        return self.sums.curvature.factor(self.objective.total * self.objective.alpha)
+
+    @property
+    def value_round_off(self) -> float:
+        """Difference of objectives below which it is only rounding noise."""
+        reach = self.objective.reach(self.w)
+        noise = (1.0 + reach) * self.sums.value_noise / self.objective.total + abs(self.value)
+        return float(16.0 * np.finfo(float).eps * noise)
+
+    @property
+    def gradient_round_off(self) -> float:
+        """Norm below which a computed gradient is only rounding noise."""
+        floor = self.sums.gradient_noise / self.objective.total
+        floor = floor + self.objective.penalty * np.abs(self.w)
+        return float(16.0 * np.finfo(float).eps * np.linalg.norm(floor))
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """Result of a minimisation.
+
+    Parameters
+    ----------
+    coefficients : ndarray of shape (p,)
+        The minimiser, the intercept last.
+    inverse_hessian : ndarray of shape (p, p)
+        ``A = H^-1`` of the unnormalised Hessian there.
+    gradient_norm : float
+        Norm of the gradient of the normalised objective.
+    n_iter : int
+        Newton steps taken.
+    converged : bool
+        Whether the gradient norm passed the tolerance (or rounding noise) at a finite minimiser.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Minimum(np.array([2.0]), np.eye(1), 0.0, 1, True).converged
+    True
+    """
+
+    coefficients: FloatArray
+    inverse_hessian: FloatArray
+    gradient_norm: float
+    n_iter: int
+    converged: bool
+
 
 # Entries of one block of a table of predictors: 32 MB.
 _TABLE_ELEMENTS = 1 << 22
@@ -115,14 +323,18 @@ class Objective:
         """Return the same objective on a few of the records, held in memory."""
         return self.take(rows)
 
-    def without(self, row: int) -> Self:
-        """Return the same objective without one of the records."""
+    def without(self, row: int | IntArray) -> Self:
+        """Return the same objective without one of the records, or some."""
         return self.take(np.delete(np.arange(len(self.y)), row))
 
-    def with_record(self, row: int, x: FloatArray, y: float | None = None) -> Self:
-        """Return the same objective with other entries, of shape (d,), in one row."""
+    def with_record(
+        self, row: int | IntArray, x: FloatArray, y: float | FloatArray | None = None
+    ) -> Self:
+        """Return the same objective with other entries, (d,) or (k, d), in one row, or some."""
         if sparse.issparse(self.X):
-            X = sparse.vstack([self.X[:row], _row(x), self.X[row + 1 :]], format="csr")
+            order = np.arange(len(self.y))
+            order[np.atleast_1d(row)] = len(order) + np.arange(np.size(row))
+            X = sparse.vstack([self.X, sparse.csr_array(np.atleast_2d(x))], format="csr")[order]
         else:
             X = self.X.copy()
             X[row] = x
@@ -132,10 +344,10 @@ class Objective:
         targets[row] = y
         return replace(self, X=X, y=targets)
 
-    def with_more(self, x: FloatArray, y: float, weight: float) -> Self:
-        """Return the same objective with one record more, of entries (d,) and of this weight."""
+    def with_more(self, x: FloatArray, y: float | FloatArray, weight: float | FloatArray) -> Self:
+        """Return the same objective with one record more, of entries (d,), or some, (k, d)."""
         if sparse.issparse(self.X):
-            X = sparse.vstack([self.X, _row(x)], format="csr")
+            X = sparse.vstack([self.X, sparse.csr_array(np.atleast_2d(x))], format="csr")
         else:
             X = np.vstack([self.X, x])
         return replace(
@@ -143,7 +355,7 @@ class Objective:
             X=X,
             y=np.append(self.y, y),
             sample_weight=np.append(self.sample_weight, weight),
-            reweights=np.append(self.reweights, 1.0),
+            reweights=np.append(self.reweights, np.ones(np.size(y))),
         )
 
     def initial(self) -> FloatArray:
@@ -168,12 +380,17 @@ class Objective:
 
     def at(self, w: FloatArray, step: FloatArray | None = None) -> "Point":
         """Return the objective at ``w``, to which ``step`` led; both of shape (p,)."""
-        return MemoryPoint(self, w, step)
+        return Point(self, w, MemorySums(self, w, step))
 
     def value(self, w: FloatArray, a: FloatArray) -> float:
         """Objective at ``w``, whose predictor is ``a``; infinite where the loss overflows."""
         with np.errstate(over="ignore", invalid="ignore"):
-            value = self.loss_sum(a) / self.total + 0.5 * float(self.penalty @ w**2)
+            return self.penalized(w, self.loss_sum(a))
+
+    def penalized(self, w: FloatArray, loss: float) -> float:
+        """Objective at ``w``, where the losses have such a sum; infinite where they overflow."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = loss / self.total + 0.5 * float(self.penalty @ w**2)
         return value if np.isfinite(value) else np.inf
 
     def loss_sum(self, a: FloatArray) -> float:
@@ -202,9 +419,9 @@ class Objective:
             Parameters.
         steps : ndarray of shape (b, p)
             Steps from there.
-        without : ndarray of int of shape (b,), default=None
-            Record to leave out for each. Its part is never added, and not subtracted again: far
-            from the fit it may be larger than all else by far.
+        without : ndarray of int of shape (b,) or (b, k), default=None
+            Records to leave out for each, -1 for none. Their part is never added, and not
+            subtracted again: far from the fit it may be larger than all else by far.
         """
         by_column = np.moveaxis(steps[:, self.layout], 1, 0)  # (d~, b, ...)
         blocks = Blocks.of(
@@ -296,8 +513,9 @@ class Objective:
         table = self.loss.mean_change(a[:, None], table)
         table *= weights.reshape(-1, *[1] * len(shape))
         if without is not None:
-            here = np.flatnonzero(np.isin(without, position))
-            table[np.searchsorted(position, without[here]), here] = 0.0
+            without = without.reshape(table.shape[1], -1)
+            here = np.nonzero(np.isin(without, position))
+            table[np.searchsorted(position, without[here]), here[0]] = 0.0
         sums = np.empty_like(steps)
         sums[:d] = (X.T @ table.reshape(len(weights), -1)).reshape(d, *shape)
         if self.fit_intercept:
@@ -312,24 +530,16 @@ class Objective:
         """Return the sums of which the Hessian at predictor ``a`` is made."""
         return CurvatureSums.of(self.X, self.weights * self.loss.curvature(a), self.fit_intercept)
 
-    def value_round_off(self, w: FloatArray, a: FloatArray) -> float:
-        """Difference of objectives below which it is only rounding noise."""
-        return self._value_floor(w, self.value(w, a), self.value_noise(a))
-
     def value_noise(self, a: FloatArray) -> float:
         """Weighted sum of the sizes of residuals and targets at predictor ``a``."""
         residuals = np.abs(self.loss.residual(a, self.y)).reshape(len(a), -1).sum(axis=1)
         return float(self.weights @ (residuals + self._target_sizes))
 
-    def _value_floor(self, w: FloatArray, value: float, sizes: float) -> float:
+    def reach(self, w: FloatArray) -> float:
+        """Bound what any record's predictor is at parameters ``w``, or moves by such a step."""
         by_column, d = np.abs(w[self.layout]), self.X.shape[1]
-        reach = by_column[:d].T @ self._largest + (by_column[d] if self.fit_intercept else 0.0)
-        noise = (1.0 + float(np.max(reach))) * sizes / self.total + abs(value)
-        return float(16.0 * np.finfo(float).eps * noise)
-
-    def gradient_round_off(self, w: FloatArray, a: FloatArray) -> float:
-        """Norm below which a computed gradient is only rounding noise."""
-        return self._gradient_floor(w, self.gradient_noise(w, a))
+        reach = by_column[:d].T @ self.largest + (by_column[d] if self.fit_intercept else 0.0)
+        return float(np.max(reach))
 
     def gradient_noise(self, w: FloatArray, a: FloatArray) -> FloatArray:
         """Weighted sum of the sizes of what gradients are computed from, of shape (p,)."""
@@ -341,10 +551,6 @@ class Objective:
         values = _scaled(self._residual_sizes(a, terms), self.weights)
         blocks = Blocks.of(self.X, values, keep_sparse=True)
         return self._parameters(blocks.map_reduce(lambda X, v: abs(X).T @ v, add), values)
-
-    def _gradient_floor(self, w: FloatArray, sizes: FloatArray) -> float:
-        floor = sizes / self.total + self.penalty * np.abs(w)
-        return float(16.0 * np.finfo(float).eps * np.linalg.norm(floor))
 
     @property
     def _target_sizes(self) -> FloatArray:
@@ -358,7 +564,8 @@ class Objective:
         )
 
     @cached_property
-    def _largest(self) -> FloatArray:
+    def largest(self) -> FloatArray:
+        """Largest absolute entry of every column, of shape (d,)."""
         return largest_entries(self.X)
 
     def _parameters(self, sums: FloatArray, values: FloatArray) -> FloatArray:
@@ -377,18 +584,14 @@ def _squares(X: Data, values: FloatArray) -> FloatArray:
     return squares
 
 
-def _row(x: FloatArray) -> Data:
-    return sparse.csr_array(x[None])
-
-
 def _scaled(values: FloatArray, weights: FloatArray) -> FloatArray:
     """Multiply the values of every record, (n,) or (n, K), by its weight."""
     return (values.T * weights).T
 
 
 @dataclass(frozen=True)
-class MemoryPoint:
-    """An objective at one vector of parameters, its records in memory; see `Point`."""
+class MemorySums:
+    """Sums over records in memory, each found when it is asked for; see `PointSums`."""
 
     objective: Objective
     w: FloatArray  # (p,)
@@ -400,19 +603,11 @@ class MemoryPoint:
         return self.objective.predictor(self.w)
 
     @cached_property
-    def value(self) -> float:
-        """Objective; infinite where the loss overflows."""
-        return self.objective.value(self.w, self.predictor)
-
-    @cached_property
-    def gradient(self) -> FloatArray:
-        """Gradient, of shape (p,)."""
-        return self.objective.gradient(self.w, self.predictor)
-
-    @property
-    def hessian(self) -> FactorizedHessian:
-        """Factor of the unnormalised Hessian."""
-        return self.objective.hessian(self.predictor)
+    def loss(self) -> float:
+        """Weighted sum of the losses; infinite where they overflow."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            loss = self.objective.loss_sum(self.predictor)
+        return loss if np.isfinite(loss) else np.inf
 
     @property
     def size(self) -> float:
@@ -422,15 +617,26 @@ class MemoryPoint:
     @cached_property
     def move(self) -> float:
         """Largest absolute change of a predictor by the step that led here."""
-        assert self.step is not None
+        if self.step is None:
+            return 0.0
         return float(np.max(np.abs(self.objective.predictor(self.step)), initial=0.0))
 
     @property
-    def value_round_off(self) -> float:
-        """Difference of objectives below which it is only rounding noise."""
-        return self.objective.value_round_off(self.w, self.predictor)
+    def value_noise(self) -> float:
+        """Weighted sum of the sizes of residuals and targets."""
+        return self.objective.value_noise(self.predictor)
 
     @property
-    def gradient_round_off(self) -> float:
-        """Norm below which a computed gradient is only rounding noise."""
-        return self.objective.gradient_round_off(self.w, self.predictor)
+    def gradient(self) -> FloatArray:
+        """Weighted sum of the gradients, of shape (p,)."""
+        return self.objective.gradient_sum(self.predictor)
+
+    @property
+    def gradient_noise(self) -> FloatArray:
+        """Weighted sum of the sizes of what gradients are computed from, of shape (p,)."""
+        return self.objective.gradient_noise(self.w, self.predictor)
+
+    @property
+    def curvature(self) -> HessianSums:
+        """Sums of which the Hessian is made."""
+        return self.objective.curvature_sums(self.predictor)

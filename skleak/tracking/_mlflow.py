@@ -3,8 +3,8 @@
 from typing import Any
 
 from skleak._version import __version__
-from skleak.report import SharedReport
-from skleak.utils._optional import import_optional
+from skleak.report.reports import SharedReport
+from skleak.utils._arguments import import_optional
 
 ARTIFACT = "skleak-overview.md"
 

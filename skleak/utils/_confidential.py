@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from sklearn.base import clone
 
 from skleak.exceptions import PrivacyLeakWarning
-from skleak.utils._random import deep_names
+from skleak.utils._arguments import deep_names
 from skleak.utils._sklearn_compat import (
     ShownAttributesMixin,
     forget_callbacks,
@@ -62,7 +62,10 @@ class ConfidentialMixin(ShownAttributesMixin):
 
 
 def leaves_whole(fit: F) -> F:
-    """Wrap a ``fit`` that is interrupted, or raises, to leave the fit before as it was."""
+    """Wrap a ``fit`` that is interrupted, or raises, to leave the fit before as it was.
+
+    What it has finished by then stays beside it, as ``partial_results_``.
+    """
 
     @wraps(fit)
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -70,7 +73,8 @@ def leaves_whole(fit: F) -> F:
         try:
             return fit(self, *args, **kwargs)
         except BaseException:
-            before |= kept_for_teardown(self)
+            finished = {n: v for n, v in vars(self).items() if n == "partial_results_"}
+            before |= finished | kept_for_teardown(self)
             self.__dict__.clear()
             self.__dict__.update(before)
             raise

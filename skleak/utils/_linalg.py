@@ -6,11 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, sparse
 
-from skleak.utils._blocks import Blocks, add
+from skleak.utils._blocks import BLOCK_ELEMENTS, Blocks, add, is_large
 from skleak.utils._typing import Data, FloatArray
 
-# Entries of one block of a Gram product: 32 MB, large enough for BLAS-3 to run at full speed.
-_GRAM_ELEMENTS = 1 << 22
 # Relative size of a standard deviation that is only rounding.
 _ROUND_OFF = 1e-14
 # Share of its second moment below which the variance of a sparse column is not what is left of it
@@ -47,6 +45,8 @@ def each_or_nan(function: Callable[..., FloatArray], *stacks: FloatArray) -> Flo
 
 def product(X: Data, w: FloatArray) -> FloatArray:
     """``X w`` for w of shape (d,) or (d, k)."""
+    if not (is_large(X) or np.any(w)):  # as where a fit starts
+        return np.zeros((X.shape[0], *w.shape[1:]))
     return Blocks.of(X, width=0, keep_sparse=True).map(lambda X, w: X @ w, w)
 
 
@@ -65,7 +65,8 @@ def largest_entries(X: Data) -> FloatArray:
             low, high = np.ravel(low.toarray()), np.ravel(high.toarray())
         return np.maximum(np.abs(low), np.abs(high))
 
-    return Blocks.of(X, width=0, keep_sparse=True).map_reduce(largest, np.maximum)
+    width = 0 if sparse.issparse(X) else X.shape[1]
+    return Blocks.of(X, width=width, keep_sparse=True).map_reduce(largest, np.maximum)
 
 
 def weighted_gram(X: Data, weights: FloatArray) -> FloatArray:
@@ -121,11 +122,14 @@ def _shifted_gram(X: Data, weights: FloatArray, shift: FloatArray) -> tuple[Floa
         # The square root keeps the product symmetric, which halves its cost.
         root = np.sqrt(weights)
         scaled = X - shift
-        scaled *= root[:, None]
+        if np.any(root != 1.0):
+            scaled *= root[:, None]
         return scaled.T @ scaled, scaled.T @ root
 
     width = 0 if sparse.issparse(X) else X.shape[1]
-    blocks = Blocks.of(X, weights, width=width, elements=_GRAM_ELEMENTS, keep_sparse=True)
+    # In the cache, but of several times as many rows as the product has, or adding it would cost.
+    elements = max(BLOCK_ELEMENTS, 4 * width**2)
+    blocks = Blocks.of(X, weights, width=width, elements=elements, keep_sparse=True)
     return blocks.map_reduce(sums, add, shift)
 
 
@@ -142,7 +146,7 @@ def _shift_columns(
         scaled = shifted * weights[:, None]
         return X.T @ scaled, shifted.T @ scaled, scaled.sum(axis=0)
 
-    blocks = Blocks.of(X, weights, width=len(columns), elements=_GRAM_ELEMENTS, keep_sparse=True)
+    blocks = Blocks.of(X, weights, width=len(columns), elements=BLOCK_ELEMENTS, keep_sparse=True)
     gram[:, columns], own, edge[columns] = blocks.map_reduce(sums, add, shift[columns])
     gram[columns] = gram[:, columns].T
     gram[np.ix_(columns, columns)] = own

@@ -1,22 +1,127 @@
-"""Checks of records whose messages name row and column, never a value: values are confidential."""
+"""Records of a table: rows, persons, names of columns."""
 
 import dis
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime
+from difflib import get_close_matches
 from functools import wraps
+from numbers import Integral
 from os import PathLike
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from skleak.utils._features import feature_labels
-from skleak.utils._linalg import largest_entries
+from skleak.utils._blocks import Blocks, is_frame, is_large
 from skleak.utils._typing import Array, Data, FloatArray, IntArray
-from skleak.utils.blocks._dask import is_frame, is_large
+
+# What a reference to the target is called among references to columns.
+TARGET = "(target)"
+
+
+def is_target(reference: Any, names: Array | None) -> bool:
+    """Return True if a reference means the target, and no column of that name."""
+    return (
+        isinstance(reference, str)
+        and reference == TARGET
+        and (names is None or TARGET not in names)
+    )
+
+
+def is_single_feature(feature: Any) -> bool:
+    """Return True if a reference names one column rather than a block of them."""
+    return isinstance(feature, str | Integral) and not isinstance(feature, bool | np.bool_)
+
+
+def feature_labels(names: Array | None, n_features: int) -> list[str]:
+    """Names of the columns, made up as ``x0, x1, ...`` where the data had none."""
+    return [f"x{j}" for j in range(n_features)] if names is None else [str(name) for name in names]
+
+
+def resolve_features(
+    features: Any, names: Array | None, n_features: int, parameter: str = "features"
+) -> IntArray:
+    """Return the indices of the columns that a reference means.
+
+    Returns (k,): in the order of the reference.
+    """
+    if isinstance(features, slice):
+        indices = np.arange(n_features)[features]
+    elif is_single_feature(features):
+        indices = np.array([_index(features, names, n_features, parameter)])
+    else:
+        listed = _as_list(features, parameter)
+        if listed and all(isinstance(item, bool | np.bool_) for item in listed):
+            indices = _from_mask(listed, n_features, parameter)
+        else:
+            indices = np.array(
+                [_index(item, names, n_features, parameter) for item in listed], dtype=np.intp
+            )
+    if len(indices) == 0:
+        raise ValueError(f"`{parameter}` selects no column. Pass at least one name or index.")
+    unique, counts = np.unique(indices, return_counts=True)
+    if np.any(counts > 1):
+        twice = [feature_labels(names, n_features)[j] for j in unique[counts > 1]]
+        raise ValueError(f"`{parameter}` names a column twice: {twice}. Name each once.")
+    return indices
+
+
+def _as_list(features: Any, parameter: str) -> list[Any]:
+    if isinstance(features, Sequence) or (hasattr(features, "tolist") and np.ndim(features) > 0):
+        return list(features)
+    raise TypeError(
+        f"`{parameter}` must be a name, an index, a slice, a boolean mask or a list of names or "
+        f"indices; got {type(features).__name__}."
+    )
+
+
+def _from_mask(mask: list[Any], n_features: int, parameter: str) -> IntArray:
+    if len(mask) != n_features:
+        raise ValueError(
+            f"`{parameter}` is a boolean mask of length {len(mask)}, but there are {n_features} "
+            "columns. Pass one entry per column."
+        )
+    return np.flatnonzero(mask)
+
+
+def _index(feature: Any, names: Array | None, n_features: int, parameter: str) -> int:
+    if isinstance(feature, str):
+        return _index_of_name(feature, names, parameter)
+    if isinstance(feature, Integral) and not isinstance(feature, bool | np.bool_):
+        feature = int(feature)
+        if not -n_features <= feature < n_features:
+            raise ValueError(
+                f"`{parameter}` has the index {feature}, but there are {n_features} columns: "
+                f"expected {-n_features} to {n_features - 1}."
+            )
+        return feature % n_features
+    raise TypeError(
+        f"`{parameter}` must hold column names or indices; got {feature!r} of type "
+        f"{type(feature).__name__}."
+    )
+
+
+def _index_of_name(name: str, names: Array | None, parameter: str) -> int:
+    if names is None:
+        raise ValueError(
+            f"`{parameter}` names the column {name!r}, but the model was fitted on data without "
+            "column names. Pass indices, or fit on a DataFrame; inside a Pipeline, call "
+            '`set_output(transform="pandas")` on it first.'
+        )
+    matches = np.flatnonzero(np.asarray(names, dtype=object) == name)
+    if len(matches) == 0:
+        listed = [str(known) for known in names]
+        close = get_close_matches(name, listed, n=3, cutoff=0.4) or listed[:10]
+        raise ValueError(
+            f"`{parameter}` names the unknown column {name!r}. Expected one of the "
+            f"{len(listed)} columns the model was fitted on, for instance {close}."
+        )
+    return int(matches[0])
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 # Largest number whose square, over all records, is still far from overflow.
@@ -49,6 +154,13 @@ def label_array(groups: Any) -> Array:
     return labels
 
 
+def flat_labels(labels: Array) -> Array:
+    """Return labels, (n,), those of several levels joined."""
+    if len(labels) and isinstance(labels[0], tuple):
+        return np.array([", ".join(map(str, label)) for label in labels], dtype=object)
+    return labels
+
+
 def named(index: pd.Index | None) -> pd.Index | None:
     """Return the labels of rows, or None where they are their positions and name nobody."""
     positions = index is None or index.equals(pd.RangeIndex(len(index)))
@@ -56,7 +168,11 @@ def named(index: pd.Index | None) -> pd.Index | None:
 
 
 def checked_labels(
-    groups: Any, n: int, index: pd.Index | None = None, rows: IntArray | None = None
+    groups: Any,
+    n: int,
+    index: pd.Index | None = None,
+    rows: IntArray | None = None,
+    name: str = "groups",
 ) -> Array:
     """Return a group label for each of n records, or for those at some rows; none is missing.
 
@@ -67,33 +183,31 @@ def checked_labels(
     own, labels = row_labels(groups), label_array(groups)
     if labels.ndim != 1 or (own is None and len(labels) != n):
         raise ValueError(
-            f"`groups` must hold one label per record: expected {n}, or the name of a column; got "
+            f"`{name}` must hold one label per record: expected {n}, or the name of a column; got "
             f"shape {labels.shape}."
         )
-    place = _places(own, n, index, rows)
+    place = _places(own, n, index, rows, name)
     missing = int(pd.isna(labels[place]).sum())
     if missing:
-        raise ValueError(
-            f"`groups` has {missing} missing labels. Give those records a label of their own, for "
-            "instance 'unknown'."
-        )
+        whose = "each a label of its own" if name == "persons" else "a label, such as 'unknown'"
+        raise ValueError(f"`{name}` has {missing} missing labels. Give those records {whose}.")
     return np.asarray(labels[place])
 
 
 def _places(
-    own: pd.Index | None, n: int, index: pd.Index | None, rows: IntArray | None
+    own: pd.Index | None, n: int, index: pd.Index | None, rows: IntArray | None, name: str
 ) -> IntArray:
     """Return where in a Series with labels ``own`` the label of each record stands."""
     positions = np.arange(n) if rows is None else rows
     if own is None:
         return positions
     own, in_order = own.to_flat_index(), own.equals(pd.RangeIndex(n))
-    array = "Pass an array (`groups.to_numpy()`) if it is in the order of the records."
+    array = f"Pass an array (`{name}.to_numpy()`) if it is in the order of the records."
     if index is None:
         if in_order:
             return positions
         raise ValueError(
-            f"`groups` is a Series of {len(own)} labels whose index is not that of the records: "
+            f"`{name}` is a Series of {len(own)} labels whose index is not that of the records: "
             f"these are known by their positions, 0 to {n - 1}, alone, as their table had no index "
             f"of its own, or a step of a pipeline returned an array. {array}"
         )
@@ -104,13 +218,13 @@ def _places(
         return positions
     if not own.is_unique:
         raise ValueError(
-            "`groups` is a Series whose index holds a label more than once: whose group is meant "
+            f"`{name}` is a Series whose index holds a label more than once: whose is meant "
             f"is not clear. {array}"
         )
     absent = int((~index.isin(own)).sum())
     if absent:
         raise ValueError(
-            f"`groups` has no label for {absent} of {len(index)} records. Its index must hold the "
+            f"`{name}` has no label for {absent} of {len(index)} records. Its index must hold the "
             f"labels of the records. {array}"
         )
     return np.asarray(own.get_indexer(index))
@@ -125,18 +239,6 @@ def same_numbers(X: Any, Z: Any) -> bool:
     if sparse.issparse(X) or sparse.issparse(Z):
         return bool((sparse.csr_array(X) - sparse.csr_array(Z)).count_nonzero() == 0)
     return np.array_equal(X, Z)
-
-
-def check_magnitudes(
-    X: Data, y: FloatArray, sample_weight: FloatArray, names: Array | None
-) -> None:
-    """Refuse numbers whose sums of squares overflow.
-
-    Shapes: ``X`` (n, d); ``y`` (n,); ``sample_weight`` (n,).
-    """
-    with np.errstate(over="ignore"):
-        total = float(sample_weight.sum())
-    check_sizes(total, largest_entries(X), float(np.abs(y).max()), names)
 
 
 def check_sizes(total: float, largest: FloatArray, largest_target: float, names: Any) -> None:
@@ -354,3 +456,161 @@ def _first_text(table: Any, name: str | None = None) -> str | None:
                 f"{len(bad):,} such in {len(frame):,}"
             )
     return None
+
+
+def same_rows(X: Data, other: Data) -> bool:
+    """Return True if two tables are the same, row by row; a dense one is no CSR one.
+
+    Shapes: ``X``, ``other`` (n, d).
+    """
+    if X is other:
+        return True
+    if X.shape != other.shape or sparse.issparse(X) != sparse.issparse(other):
+        return False
+    return (other != X).nnz == 0 if sparse.issparse(X) else np.array_equal(X, other)
+
+
+def row_keys(X: Data, y: FloatArray) -> Array:
+    """Return a 64-bit key of every record, equal for equal records.
+
+    Shapes: ``X`` (n, d); ``y`` (n,); returns (n,).
+    """
+
+    def hashed(X: FloatArray, y: FloatArray) -> Array:
+        # Adding zero turns -0.0 into 0.0, which is equal but has other bits.
+        table = pd.DataFrame(np.column_stack([X, y]) + 0.0)
+        return pd.util.hash_pandas_object(table, index=False).to_numpy()
+
+    return Blocks.of(X, y).map(hashed)
+
+
+# Labels that a column must have, and one more, to name persons, and no groups.
+_MOST_GROUPS = 10
+
+
+@dataclass(frozen=True)
+class Persons:
+    """Rows of a table, person by person: each has at least one."""
+
+    rows: IntArray  # positions, those of one person after those of another, (n_rows,)
+    starts: IntArray  # where the rows of each begin, and where the last end, (n_persons + 1,)
+    labels: Array | None = None  # (n_persons,)
+
+    @classmethod
+    def of(cls, persons: Any, n: int, index: pd.Index | None = None) -> Self:
+        """Read the person of each of n rows, in the order of their first rows.
+
+        A Series is read by the labels of the rows, ``index``; anything else by position.
+        """
+        if isinstance(persons, cls):
+            return persons
+        codes, labels = pd.factorize(checked_labels(persons, n, index, name="persons"))
+        starts = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(labels)))])
+        return cls(np.argsort(codes, kind="stable"), starts, np.asarray(labels))
+
+    @classmethod
+    def single(cls, rows: IntArray) -> Self:
+        """Take each row for a person of its own."""
+        return cls(rows, np.arange(len(rows) + 1))
+
+    @classmethod
+    def attacked(cls, persons: "Persons | None", rows: IntArray) -> "Persons":
+        """Return whoever has some of the rows, with all of theirs; without persons the rows."""
+        return cls.single(rows) if persons is None else persons.take(persons.having(rows))
+
+    @property
+    def is_single(self) -> bool:
+        """True if each has one row."""
+        return len(self.rows) == len(self)
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def sizes(self) -> IntArray:
+        """Number of rows of each, (n_persons,)."""
+        return np.diff(self.starts)
+
+    @property
+    def first(self) -> IntArray:
+        """First row of each, (n_persons,)."""
+        return self.rows[self.starts[:-1]]
+
+    @property
+    def codes(self) -> IntArray:
+        """Position of the person of each of `rows`, (n_rows,)."""
+        return np.repeat(np.arange(len(self)), self.sizes)
+
+    def places(self, which: IntArray) -> IntArray:
+        """Return where in `rows` those of some stand, (b, k), -1 where one has fewer."""
+        sizes = self.sizes[which][:, None]
+        steps = np.arange(sizes.max(initial=0))
+        return np.where(steps < sizes, self.starts[which][:, None] + steps, -1)
+
+    def take(self, which: IntArray) -> Self:
+        """Return some of them, by position."""
+        places = self.places(which)
+        starts = np.concatenate([[0], np.cumsum(self.sizes[which])])
+        labels = None if self.labels is None else self.labels[which]
+        return replace(self, rows=self.rows[places[places >= 0]], starts=starts, labels=labels)
+
+    def having(self, rows: IntArray) -> IntArray:
+        """Return the positions of those who have some of the rows, ascending."""
+        return np.unique(self.codes[np.isin(self.rows, rows)])
+
+    def among(self, rows: IntArray) -> Self:
+        """Return those that have some of the rows, with these, by their positions in ``rows``."""
+        place = np.full(max(self.rows.max(initial=-1), rows.max(initial=-1)) + 1, -1)
+        place[rows] = np.arange(len(rows))
+        inside = place[self.rows] >= 0
+        kept = np.unique(self.codes[inside])
+        sizes = np.bincount(self.codes[inside], minlength=len(self))[kept]
+        labels = None if self.labels is None else self.labels[kept]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        return replace(self, rows=place[self.rows[inside]], starts=starts, labels=labels)
+
+    def sums(self, values: FloatArray) -> FloatArray:
+        """Sum over the rows of each what is given of `rows`, (n_rows, ...); (n_persons, ...)."""
+        return np.add.reduceat(values, self.starts[:-1], axis=0)
+
+    def blocks(self, width: int, elements: int) -> Iterator[IntArray]:
+        """Yield some at a time, of like sizes, with tables of at most so many entries.
+
+        ``width`` are the entries for each row. Whoever has more is alone.
+        """
+        order = np.argsort(self.sizes, kind="stable")
+        sizes, start = self.sizes[order], 0
+        while start < len(order):
+            stop = int(np.searchsorted(sizes, 2 * sizes[start], side="right"))
+            stop = min(stop, start + max(1, elements // max(1, 2 * int(sizes[start]) * width)))
+            yield np.sort(order[start:stop])
+            start = stop
+
+
+# How a column is called whose values name persons, or cases of theirs.
+IDENTIFIER = r"(?i:(?:^|.*[\W_])(?:id|identifier|person|patient|subject|customer|user))|.*[a-z]ID"
+
+
+def repeated_rows(table: Any, y: Any) -> dict[str, Any]:
+    """Count rows that may be of persons with several: of one identifier, or equal ones.
+
+    An identifier is a column that is called one, or the index, if it has many different labels.
+
+    Shapes: ``table`` (n, n_columns); ``y`` (n,); returns ``rows``, how many occur more than once,
+    ``by`` a column, "index" or "equal rows"; empty where there are none.
+    """
+    frame = pd.DataFrame(table)
+    names = [name for name in frame.columns if re.fullmatch(IDENTIFIER, str(name))]
+    labels = [(str(name), frame[name].dropna()) for name in names]
+    labels.append((str(frame.index.name or "index"), pd.Series(frame.index.to_flat_index())))
+    for name, own in labels:
+        rows = int(own.duplicated(keep=False).sum())
+        if rows and own.nunique() > _MOST_GROUPS:
+            return {"rows": rows, "by": name}
+    frame = frame.set_axis(range(frame.shape[1]), axis=1).reset_index(drop=True)
+    frame[frame.shape[1]] = np.asarray(y)
+    try:
+        rows = int(frame.duplicated(keep=False).sum())
+    except TypeError:  # values that cannot be compared
+        return {}
+    return {"rows": rows, "by": "equal rows"} if rows else {}

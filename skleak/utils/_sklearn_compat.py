@@ -1,10 +1,15 @@
-"""The only file that touches scikit-learn's private names."""
+"""What the library relies on beyond scikit-learn's public interface."""
 
+import contextlib
+import functools
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import sklearn
 from sklearn.base import _fit_context as fit_context
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import Tags
@@ -46,7 +51,6 @@ __all__ = [
     "validate_data",
     "with_columns_of",
 ]
-
 # What a fitted ColumnTransformer knows of the table: names, numbers and places of columns.
 COLUMN_TRANSFORMER_SCHEMA = (
     "n_features_in_",
@@ -197,3 +201,21 @@ def forget_callbacks(estimator: Any) -> None:
     for part in parts:
         if "_skl_callbacks" in getattr(part, "__dict__", {}):
             del part._skl_callbacks
+
+
+# skleak itself, and what stands between it and whoever called it.
+_PACKAGES = [str(Path(__file__).parent.parent), *sklearn.__path__]
+_INNER = (*_PACKAGES, contextlib.__file__, functools.__file__)
+
+
+def outer_stacklevel() -> int:
+    """``stacklevel`` under which a warning names the line that called skleak.
+
+    What is computed on first use can be asked for at any depth, so that no fixed number does.
+
+    Returns: for a call of `warnings.warn` in the function that asks.
+    """
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_INNER):
+        level, frame = level + 1, frame.f_back
+    return level

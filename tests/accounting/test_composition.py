@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from skleak.accounting import (
-    FisherAccountant,
-    compose_fisher_information_loss,
-    compose_gdp,
-    compose_rdp,
-    gaussian_delta,
-    gaussian_epsilon,
-    rdp,
-)
+from skleak.accounting import FisherAccountant, gaussian_delta, gaussian_epsilon, rdp
+
+
+def _composed(losses):
+    """Totals of an accountant that is told losses, or mus, of one release after the other."""
+    accountant = FisherAccountant()
+    for loss in losses:
+        accountant.add(loss)
+    return accountant.fisher_information_loss_
 
 
 @pytest.fixture
@@ -31,17 +31,17 @@ def _spectral(jacobians):
 def test_equal_releases_cost_the_square_root_of_their_number():
     # [FIL21] 3.1 first says k eta; the tight value is sqrt(k) eta.
     eta = np.array([0.2, 1.5])
-    np.testing.assert_allclose(compose_fisher_information_loss([eta] * 9), 3 * eta, rtol=1e-15)
+    np.testing.assert_allclose(_composed([eta] * 9), 3 * eta, rtol=1e-15)
 
 
 def test_losses_bound_the_loss_of_the_joint_release(releases):
     joint = _spectral(np.concatenate(releases, axis=1))
-    bound = compose_fisher_information_loss([_spectral(j) for j in releases])
+    bound = _composed([_spectral(j) for j in releases])
     assert (bound >= joint).all()
     assert (bound > joint * 1.01).any()  # different directions: a bound, not an equality
     same = [releases[0], 2 * releases[0]]
     np.testing.assert_allclose(
-        compose_fisher_information_loss([_spectral(j) for j in same]),
+        _composed([_spectral(j) for j in same]),
         _spectral(np.concatenate(same, axis=1)),
         rtol=1e-12,
     )
@@ -50,31 +50,35 @@ def test_losses_bound_the_loss_of_the_joint_release(releases):
 def test_traces_compose_exactly(releases):
     parts = [np.linalg.norm(j, axis=(1, 2)) for j in releases]
     whole = np.linalg.norm(np.concatenate(releases, axis=1), axis=(1, 2))
-    np.testing.assert_allclose(compose_fisher_information_loss(parts), whole, rtol=1e-12)
+    np.testing.assert_allclose(_composed(parts), whole, rtol=1e-12)
 
 
-def test_axis_and_extreme_sizes():
-    table = np.array([[3.0, 4.0], [1e-200, 0.0], [1e200, 1e200], [np.inf, 1.0]])
+def test_extreme_sizes():
+    table = np.array([[3.0, 1e-200, 1e200, np.inf], [4.0, 0.0, 1e200, 1.0]])
     np.testing.assert_allclose(
-        compose_fisher_information_loss(table, axis=1),
-        [5.0, 1e-200, np.sqrt(2) * 1e200, np.inf],
-        rtol=1e-15,
+        _composed(table), [5.0, 1e-200, np.sqrt(2) * 1e200, np.inf], rtol=1e-15
     )
-    assert compose_fisher_information_loss([]) == 0.0
-    np.testing.assert_allclose(compose_gdp(table, axis=1), np.hypot(*table.T), rtol=1e-15)
-    assert compose_gdp([[3.0, 1.0], [4.0, 0.0]]).tolist() == [5.0, 1.0]
+
+
+def _composed_mu(mus):
+    accountant = FisherAccountant()
+    for mu in mus:
+        accountant.add([1.0], mu)
+    return accountant.mu_
 
 
 def test_gdp_composes_as_one_gaussian_of_the_joint_distance(rng):
     mus = rng.uniform(0.1, 1.0, 4)
-    assert compose_gdp(mus) == pytest.approx(np.linalg.norm(mus), rel=1e-15)
+    assert _composed_mu(mus) == pytest.approx(np.linalg.norm(mus), rel=1e-15)
     # and the joint channel agrees: privacy loss of N(mus, I) against N(0, I), by simulation
     z = rng.standard_normal((400_000, 4)) + mus
     loss = z @ mus - 0.5 * mus @ mus
     shortfall = np.where(loss > 0.5, -np.expm1(0.5 - loss), 0.0)
     error = shortfall.std() / np.sqrt(len(z))
-    assert shortfall.mean() == pytest.approx(gaussian_delta(compose_gdp(mus), 0.5), abs=4.5 * error)
-    assert compose_gdp([0.1, np.inf]) == np.inf
+    assert shortfall.mean() == pytest.approx(
+        gaussian_delta(_composed_mu(mus), 0.5), abs=4.5 * error
+    )
+    assert _composed_mu([0.1, np.inf]) == np.inf
 
 
 @pytest.mark.slow
@@ -87,37 +91,11 @@ def test_agrees_with_dp_accounting():
     for multiplier in multipliers:
         exact.compose(dp.GaussianDpEvent(multiplier))
         bound.compose(dp.GaussianDpEvent(multiplier))
-    mu = compose_gdp([1 / multiplier for multiplier in multipliers])
+    mu = _composed_mu([1 / multiplier for multiplier in multipliers])
     assert exact.get_epsilon(1e-6) == pytest.approx(gaussian_epsilon(mu, 1e-6), rel=1e-3)
-    composed = compose_rdp([rdp(1 / multiplier, orders) for multiplier in multipliers])
+    composed = np.sum([rdp(1 / multiplier, orders) for multiplier in multipliers], axis=0)
     np.testing.assert_allclose(composed, bound.rdp, rtol=1e-12)
     np.testing.assert_allclose(composed, rdp(mu, orders), rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        (
-            lambda: compose_fisher_information_loss([np.ones(3), np.ones(4)]),
-            r"`losses` must hold releases on the same records, all of one shape; got shapes \(3,\)",
-        ),
-        (lambda: compose_fisher_information_loss([[1, -1]]), "`losses` must be at least 0; got -1"),
-        (
-            lambda: compose_fisher_information_loss([[np.nan]]),
-            "`losses` must be at least 0; got nan",
-        ),
-        (lambda: compose_gdp(0.3), "`mus` must hold one entry per release along `axis`"),
-        (lambda: compose_gdp([0.3, -0.1]), "`mus` must be at least 0; got -0.1"),
-        (lambda: compose_rdp([[0.1, -2.0]]), "`epsilons` must be at least 0; got -2"),
-        (
-            lambda: compose_rdp([[0.1], [0.1, 0.2]]),
-            r"`epsilons` must hold releases.*\(1,\), \(2,\)",
-        ),
-    ],
-)
-def test_bad_values_are_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
 
 
 def test_accountant_of_matrices_is_exact(releases):
@@ -133,9 +111,7 @@ def test_accountant_of_losses_composes_them(releases):
     accountant = FisherAccountant()
     for loss in losses:
         accountant.add(loss)
-    np.testing.assert_allclose(
-        accountant.fisher_information_loss_, compose_fisher_information_loss(losses), rtol=1e-14
-    )
+    np.testing.assert_allclose(accountant.fisher_information_loss_, _composed(losses), rtol=1e-14)
     assert accountant.n_releases_ == 3
 
 
@@ -143,7 +119,7 @@ def test_accountant_of_both_lies_between_the_truth_and_the_bound(releases):
     accountant = FisherAccountant().add(_spectral(releases[0]))
     accountant.add(_fisher(releases[1])).add(_fisher(releases[2]))
     joint = _spectral(np.concatenate(releases, axis=1))
-    bound = compose_fisher_information_loss([_spectral(j) for j in releases])
+    bound = _composed([_spectral(j) for j in releases])
     assert (accountant.fisher_information_loss_ >= joint).all()
     assert (accountant.fisher_information_loss_ <= bound * (1 + 1e-12)).all()
 

@@ -10,16 +10,14 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from skleak.accounting import (
+from skleak.accounting import discrete_gaussian_epsilon, gaussian_delta, gaussian_epsilon
+from skleak.accounting.discrete import (
     discrete_gaussian_cover,
     discrete_gaussian_delta,
-    discrete_gaussian_epsilon,
     discrete_gaussian_mu,
     discrete_gaussian_rho,
     discrete_gaussian_total_variation,
     discretized_epsilon,
-    gaussian_delta,
-    gaussian_epsilon,
     rounded_sensitivity,
 )
 

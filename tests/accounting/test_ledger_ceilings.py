@@ -6,12 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from skleak.accounting import (
-    LeakageLedger,
-    gaussian_delta,
-    gaussian_epsilon,
-    mu_from_epsilon_delta,
-)
+from skleak.accounting import LeakageLedger, gaussian_delta, gaussian_epsilon
+from skleak.accounting.gaussian import mu_from_epsilon_delta
 from skleak.accounting.ledger._rows import _CEILING, _digest
 from skleak.exceptions import LeakageBudgetError
 

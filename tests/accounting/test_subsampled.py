@@ -12,9 +12,11 @@ from skleak.accounting import (
     LeakageLedger,
     gaussian_delta,
     gaussian_epsilon,
+    subsampled_gaussian_rdp,
+)
+from skleak.accounting.subsampled import (
     subsampled_gaussian_epsilon,
     subsampled_gaussian_mu,
-    subsampled_gaussian_rdp,
     subsampled_gaussian_tradeoff,
 )
 

@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
-from skleak.accounting import subsampled_fisher_factors
+from skleak.accounting.subsampled import subsampled_fisher_factors
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 TIMES = (np.linspace(-20.0, 20.0, 801)[:-1, None] + 0.025 * (NODES + 1.0)).ravel()

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from skleak.accounting import rdp, subsampled_gaussian_rdp
-from skleak.accounting._subsampled_fixed import fixed_size_profile
+from skleak.accounting.subsampled import fixed_size_profile
 
 CASES = [(1.0, 0.01, 2.0), (2.0, 0.01, 2.0), (0.5, 0.3, 2.0), (0.7, 0.05, 8.0), (3.0, 0.5, 1.5)]
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from skleak.accounting import gaussian_delta, subsampled_gaussian_tradeoff, tradeoff_curve
+from skleak.accounting import gaussian_delta, tradeoff_curve
+from skleak.accounting.subsampled import subsampled_gaussian_tradeoff
 from skleak.bounds import curve_advantage, dp_advantage, gdp_advantage
 
 RATES = np.array([1e-6, 1e-3, 0.01, 0.1, 0.3, 0.5, 0.9])

@@ -19,7 +19,7 @@ def test_prior_attack_guesses_the_most_frequent_value(make_table, monkeypatch):
     assert attack.score(None, X["gene"]) == np.mean(X["gene"] == top)
     np.testing.assert_allclose(attack.predict_proba(), attack.prior_)
     assert attack.predict(np.zeros((3, 7))).shape == (3, len(X))
-    monkeypatch.setattr("skleak.attacks.attribute._base._TABLE_ELEMENTS", 400)  # two at a time
+    monkeypatch.setattr("skleak.attacks._attribute._TABLE_ELEMENTS", 400)  # two at a time
     assert attack.predict(np.zeros((7, 1))).shape == (7, len(X))
 
 

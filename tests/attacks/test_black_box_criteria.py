@@ -21,13 +21,14 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from skleak.attacks import BlackBoxAttributeInference
-from skleak.attacks.attribute._criteria import classifies, log_likelihoods, ties_by_prior
+from skleak.attacks._black_box import log_likelihoods, ties_by_prior
 from skleak.exceptions import AttackNotApplicableError
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
+from skleak.utils._predictions import classifies
 
 CRITERIA = ["performance", "proba", "likelihood", "loss", "accuracy", "gradient"]
 PRIOR = np.array([0.5, 0.3, 0.2])

@@ -228,3 +228,27 @@ def test_targets_of_a_regression_in_any_coding(kind, make_table, make_pipe):
         np.testing.assert_array_equal(
             attack.fit(X, pd.Series(y).astype(kind)).predict(pipe), expected
         )
+
+
+@pytest.mark.parametrize("criterion", ["performance", "margin", "proba"])
+def test_of_many_records_evenly_spaced_ones_are_compared(criterion, rng, monkeypatch):
+    X = np.column_stack([rng.integers(0, 3, 400), rng.normal(size=(400, 2))]).astype(float)
+    y, model = X[:, 0] + X[:, 1] + rng.normal(size=400), LinearRegression()
+    if criterion != "proba":
+        y, model = np.where(y > np.median(y), "high", "low"), LogisticRegression()
+    model.fit(X, y)
+    parameters = np.append(np.ravel(model.coef_), model.intercept_) + rng.normal(size=(3, 12, 4))
+    targets = np.sort(rng.permutation(400)[:12])
+    some = np.union1d(targets, np.linspace(0, 399, 90).astype(int))
+    guesses = []
+    for judges, rows, records in [
+        (90, np.arange(400), targets),
+        (400, some, np.searchsorted(some, targets)),
+    ]:
+        monkeypatch.setattr("skleak.attacks._black_box._JUDGES", judges)
+        attack = BlackBoxAttributeInference(
+            model, 0, criterion=criterion, values=[0.0, 1.0, 2.0], prior="uniform", records=records
+        ).fit(X[rows], y[rows])
+        guesses.append((attack.predict(parameters[0]), attack.predict_each(parameters)))
+    for found, expected in zip(*guesses, strict=True):
+        np.testing.assert_array_equal(found, expected)

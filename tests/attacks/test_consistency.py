@@ -8,7 +8,7 @@ from scipy import stats
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skleak.adversary.hypotheses._consistency import release_consistency
+from skleak.adversary.hypotheses import release_consistency
 from skleak.attacks import LikelihoodRatioMembership, WhiteBoxAttributeInference
 from skleak.exceptions import ReleaseMismatchWarning
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression

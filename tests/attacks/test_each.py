@@ -89,7 +89,7 @@ def test_many_targets_and_releases_in_blocks(make_table, make_pipe, rng, monkeyp
     whole = attack.predict_each(released)
     few = np.concatenate([attack.predict_each(released[k : k + 7]) for k in range(0, 1200, 7)])
     np.testing.assert_array_equal(few, whole)
-    monkeypatch.setattr("skleak.attacks.attribute._base._TABLE_ELEMENTS", 2 * 60 * 3)
+    monkeypatch.setattr("skleak.attacks._attribute._TABLE_ELEMENTS", 2 * 60 * 3)
     np.testing.assert_array_equal(attack.predict_each(released), whole)
 
 

@@ -7,8 +7,13 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
-from skleak.attacks.membership.shadow._evidence import _features, _fit_weights, fit_evidence
-from skleak.attacks.membership.shadow._laws import fit_laws, ratios_from_others
+from skleak.adversary.shadow import (
+    _features,
+    _fit_weights,
+    fit_evidence,
+    fit_laws,
+    ratios_from_others,
+)
 
 
 def alone(n):

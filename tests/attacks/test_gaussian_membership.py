@@ -11,8 +11,7 @@ from scipy.stats import multivariate_normal, norm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from skleak.attacks.membership._gaussian import GaussianLinearMembership
-from skleak.attacks.membership._gaussian_rates import leverages, member_rates
+from skleak.attacks._gaussian import GaussianLinearMembership, leverages, member_rates
 from skleak.metrics import binomial_interval
 
 # The lower bound of [BIL23] figure 3, d = 20 and sigma = 1, before the maximum with the prior.

@@ -24,7 +24,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skleak.adversary.membership._gradient_norms import gradient_norms
+from skleak.adversary.membership import gradient_norms
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
 from skleak.linear_model import (
     PrivateLinearRegression,
@@ -166,7 +166,7 @@ def test_blocks_of_a_wide_network_agree(rng, monkeypatch):
     model = MLPClassifier((5,), random_state=0, max_iter=500, tol=1e-2).fit(X, y)
     whole = gradient_norms(model, X, y)
     monkeypatch.setattr(
-        "skleak.adversary.membership._gradient_norms.row_blocks",
+        "skleak.adversary.membership.row_blocks",
         lambda n, width: [slice(i, i + 7) for i in range(0, n, 7)],
     )
     np.testing.assert_allclose(gradient_norms(model, X, y), whole, rtol=1e-12)

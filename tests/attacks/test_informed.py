@@ -116,7 +116,7 @@ def test_each_is_the_guess_about_that_target(
     released = own + 1e-3 * rng.normal(size=(6, 10, len(own)))
     expected = [[attack.predict(released[r, i])[i] for i in range(10)] for r in range(6)]
     np.testing.assert_array_equal(attack.predict_each(released, 0.1), expected)
-    monkeypatch.setattr("skleak.attacks.attribute._informed._PREDICTIONS", 7 * 60)
+    monkeypatch.setattr("skleak.attacks._informed._PREDICTIONS", 7 * 60)
     np.testing.assert_array_equal(attack.predict_each(released), expected)
 
 

@@ -5,12 +5,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from skleak.adversary.knowledge._knowledge import (
-    as_table,
-    find_secret,
-    resolve_records,
-    with_attribute,
-)
+from skleak.adversary.knowledge import as_table, find_secret, resolve_records, with_attribute
 
 
 @pytest.mark.parametrize(

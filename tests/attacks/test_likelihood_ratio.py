@@ -10,19 +10,15 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 
 from skleak.accounting import gaussian_delta, output_perturbation_sensitivity
-from skleak.adversary.membership._removals import removal_obstacle
-from skleak.attacks.membership._likelihood_ratio import LikelihoodRatioMembership
-from skleak.bounds import (
-    advantage_to_success,
-    dp_advantage,
-    gdp_advantage,
-    membership_advantage_dp,
-)
+from skleak.adversary.membership import removal_obstacle
+from skleak.attacks._likelihood_ratio import LikelihoodRatioMembership
+from skleak.bounds import dp_advantage, gdp_advantage
+from skleak.bounds.priors import advantage_to_success
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence.refit import _chord
-from skleak.influence.removal import _removals, removal_steps
-from skleak.influence.removal._neighbors import Neighbors
-from skleak.influence.removal._third_order import contraction, error_bound, second_order_change
+from skleak.influence import removal as _removals
+from skleak.influence.refit import _changes
+from skleak.influence.refit._changes import Change
+from skleak.influence.removal import contraction, error_bound, removal_steps, second_order_change
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -61,7 +57,7 @@ def way(request, monkeypatch):
         monkeypatch.setattr(_removals, "tensor_pays", lambda *_: False)
         monkeypatch.setattr(_removals, "_TOLERANCE", 1e-10)
     if request.param == "refits":
-        monkeypatch.setattr(_chord, "_MAX_STEPS", 0)
+        monkeypatch.setattr(_changes, "_MAX_STEPS", 0)
     return 1e-6 if request.param == "tensor" else 1e-8
 
 
@@ -146,7 +142,7 @@ def test_the_bound_on_the_error_holds(estimator, units, rng, monkeypatch):
     w, rows = state.factor.coefficients, np.arange(300)
     monkeypatch.setattr(_removals, "_TOLERANCE", 1e-11)
     exact = removal_steps(state.objective, w, rows)
-    removal = Neighbors.without(state.objective, w, rows)
+    removal = Change.without(state.objective, w, rows[:, None])
     steps = removal.first_steps()
     factor = contraction(removal, steps)
     assert np.median(factor) < 0.1
@@ -319,7 +315,7 @@ def test_random_problems_stay_below_the_models_own_guarantee(rng):
         assert success <= advantage_to_success(gdp_advantage(mu, odds), odds) + 1e-12
         even = attack.set_params(prior=0.5).fit(X, y)
         advantage = 2.0 * even.expected_score().max() - 1.0
-        assert np.all(advantage <= membership_advantage_dp(epsilon, delta) + 1e-12)
+        assert np.all(advantage <= dp_advantage(epsilon, delta, 2) + 1e-12)
         rates = np.linspace(0.0, 1.0, 51)
         power = even.expected_true_positive_rate(rates).max(axis=0)
         assert np.all(power <= norm.cdf(norm.ppf(rates) + mu) + 1e-12)
@@ -363,7 +359,7 @@ def test_no_test_beats_the_guarantee(alpha, scale, rng):
     power = attack.expected_true_positive_rate(rates)
     for epsilon in (0.0, 0.1, 0.5, 1.0, 2.0, 5.0):
         delta = gaussian_delta(1.0 / scale, epsilon)
-        assert advantage.max() <= membership_advantage_dp(epsilon, delta) + 1e-12
+        assert advantage.max() <= dp_advantage(epsilon, delta, 2) + 1e-12
         assert np.all(power <= np.exp(epsilon) * rates + delta + 1e-12)
 
 
@@ -538,5 +534,5 @@ def test_the_guarantee_on_adult(adult):
         stated = model.leakage_report().differential_privacy
         attack = LikelihoodRatioMembership(model).fit(X, y)
         advantage = 2.0 * attack.expected_score().max() - 1.0
-        assert 0.0 < advantage <= membership_advantage_dp(stated.epsilon, stated.delta)
+        assert 0.0 < advantage <= dp_advantage(stated.epsilon, stated.delta, 2)
         assert attack.distances_.max() <= stated.mu * model.noise_scale_

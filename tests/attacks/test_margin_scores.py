@@ -5,7 +5,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skleak.attacks.attribute._criteria import folds, margin_scores
+from skleak.adversary.knowledge import folds
+from skleak.attacks._black_box import margin_scores
 
 
 def test_a_target_is_scored_by_the_records_of_other_folds(rng):

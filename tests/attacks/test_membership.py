@@ -21,8 +21,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from skleak.attacks.membership._base import MembershipAttack
-from skleak.attacks.membership._inference import MembershipInference
+from skleak.attacks._membership import MembershipAttack, MembershipInference
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 
@@ -372,7 +371,7 @@ def test_data_frames_go_by_name(make_table, rng):
         MembershipInference().fit(X[["dose"]], y).decision_function(model)
     with pytest.raises(ValueError, match="by name"):
         MembershipInference().fit(X, y, X.rename(columns={"age": "old"}), y)
-    with pytest.raises(ValueError, match="columns of `X_candidates`"):
+    with pytest.raises(ValueError, match="columns of `X`"):
         MembershipInference().fit(X, y, X[["age"]], y)
 
 
@@ -479,7 +478,7 @@ def test_wrong_records(rng):
     attack = MembershipInference()
     with pytest.raises(NotFittedError):
         attack.predict(LogisticRegression())
-    with pytest.raises(ValueError, match="`y_candidates` is needed"):
+    with pytest.raises(ValueError, match="`y` is needed"):
         attack.fit(X, None)
     with pytest.raises(ValueError, match="each of the 10 records; got 9"):
         attack.fit(X, y[:9])

@@ -6,9 +6,8 @@ from helpers import flat
 from scipy.optimize import brentq
 from scipy.special import expit, lambertw
 
-from skleak.adversary.hypotheses._encodings import PublicModel, fit_public_model
-from skleak.adversary.reconstruction._likeliest import reconstruct_roots
-from skleak.adversary.reconstruction._missing import MissingGradient, objective_of
+from skleak.adversary.hypotheses import PublicModel, fit_public_model
+from skleak.adversary.reconstruction import MissingGradient, objective_of, reconstruct_roots
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,

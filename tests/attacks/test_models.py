@@ -5,8 +5,8 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from skleak.adversary.hypotheses._encodings import fit_public_model, model_parameters
-from skleak.adversary.hypotheses._models import fit_shell, models_with
+from skleak.adversary.hypotheses import fit_public_model, model_parameters
+from skleak.adversary.models import fit_shell, models_with
 from skleak.exceptions import AttackNotApplicableError
 from skleak.linear_model import (
     PrivateLinearRegression,

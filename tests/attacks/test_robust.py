@@ -13,12 +13,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeRegressor
 
+from skleak.adversary.shadow import dominated_shares, interpolation_of, usual_likelihoods
 from skleak.attacks import LikelihoodRatioMembership, RobustMembershipInference
-from skleak.attacks.membership.shadow._relative import (
-    dominated_shares,
-    interpolation_of,
-    usual_likelihoods,
-)
 from skleak.exceptions import AttackNotApplicableError
 
 
@@ -44,7 +40,7 @@ def test_scores_of_classifiers_by_brute_force(gamma, reference, rng):
     asked = np.r_[records, np.arange(80, 120) if reference else np.arange(80)]
     right = model.predict_proba(X)[np.arange(120), y][asked]
     # Each record is in half of the models, so that the mean over all is that in equal parts.
-    usual = expit(attack._models.scores).mean(axis=0)
+    usual = expit(attack._shadows[0]).mean(axis=0)
     np.testing.assert_allclose(attack.usual_likelihoods_, usual[:3])
     found = attack.decision_function(model)
     for k in range(3):
@@ -65,7 +61,7 @@ def test_likelihoods_of_regressors_are_those_of_residuals(offline, rng):
     method = "offline" if offline else "online"
     attack = robust(Ridge(), method=method, interpolation=0.3, gamma=2.0)
     attack.fit(X[:50], y[:50], X[50:], y[50:])
-    scores, inside = attack._models.scores, attack._models.trained_on
+    scores, inside = attack._shadows
     assert inside[:, :50].any() != offline
     scale = np.sqrt(np.mean(scores[~inside] ** 2))
     p = np.exp(-0.5 * (scores / scale) ** 2)

@@ -267,8 +267,10 @@ def test_weights_of_reference_records(problem):
     attack.fit(X, y, X + 1.0, y, sample_weight=weights, reference_sample_weight=weights)
     with pytest.raises(ValueError, match=r"[Ww]eight"):
         attack.fit(X, y, X[:3], y[:3], reference_sample_weight=weights)
-    with pytest.raises(ValueError, match="is for reference records"):
-        attack.fit(X, y, reference_sample_weight=weights)
+    with pytest.raises(ValueError, match="got no `sample_weight`"):
+        attack.fit(X, y, X[:3], y[:3], reference_sample_weight=weights[:3])
+    with pytest.raises(ValueError, match="got no such records"):
+        attack.fit(X, y, sample_weight=weights, reference_sample_weight=weights)
 
 
 def test_what_cannot_be_told_weights_says_so(problem):

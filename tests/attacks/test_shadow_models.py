@@ -14,16 +14,13 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.tree import DecisionTreeClassifier
 
 from skleak.accounting import LeakageLedger
+from skleak.adversary.records import Records
 from skleak.attacks import LikelihoodRatioMembership
-from skleak.attacks.membership.shadow._models import (
-    balanced_halves,
-    shadow_scores,
-    shadow_template,
-)
-from skleak.attacks.membership.shadow._records import Records
+from skleak.attacks._membership import balanced_halves, shadow_scores
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
-from skleak.utils._random import seeded
+from skleak.utils._arguments import seeded
+from skleak.utils._confidential import without_ledger
 
 
 class Memory(RegressorMixin, BaseEstimator):
@@ -199,7 +196,7 @@ def test_released_models_cannot_be_trained_anew(rng):
     with pytest.warns(PrivacyLeakWarning):
         released = PrivateLogisticRegression(0.1, random_state=0).fit(X, y).release()
     with pytest.raises(AttackNotApplicableError, match="released model"):
-        shadow_template(make_pipeline(StandardScaler(), released))
+        LikelihoodRatioMembership(make_pipeline(StandardScaler(), released)).fit(X, y)
 
 
 def test_frozen_preprocessing_is_used_as_it_is(rng):
@@ -207,7 +204,7 @@ def test_frozen_preprocessing_is_used_as_it_is(rng):
     scaler = StandardScaler().fit(X + 5.0)
     frozen = make_pipeline(FrozenEstimator(scaler), LogisticRegression())
     np.testing.assert_allclose(
-        scores_of(shadow_template(frozen), X, y),
+        scores_of(without_ledger(frozen), X, y),
         scores_of(LogisticRegression(), scaler.transform(X), y),
         atol=1e-6,
     )

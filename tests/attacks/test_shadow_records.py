@@ -7,14 +7,11 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
+from sklearn.naive_bayes import GaussianNB
 
-from skleak.attacks.membership.shadow._records import (
-    check_apart,
-    check_labels,
-    pick,
-    stack_records,
-    stack_targets,
-)
+from skleak.adversary.knowledge import take_rows
+from skleak.adversary.records import Records, check_apart, stack_records, stack_targets
+from skleak.attacks import LikelihoodRatioMembership
 
 KINDS = {
     "array": np.asarray,
@@ -23,6 +20,12 @@ KINDS = {
     "sparse": sparse.csr_array,
     "matrix": sparse.csr_matrix,
 }
+
+
+def apart(X, y, X_reference, y_reference):
+    """Check that candidates are not among reference records."""
+    everyone = Records(X, y).and_others(Records(X_reference, y_reference))
+    check_apart(everyone, np.arange(len(y)), np.arange(len(y), len(everyone.y)))
 
 
 def plain(X):
@@ -36,15 +39,15 @@ def test_stacking_and_picking(kind, rng):
     assert isinstance(both, type(KINDS[kind](X))) or kind == "matrix"
     np.testing.assert_array_equal(plain(both), np.vstack([X, other]))
     rows = np.array([6, 0, 3])
-    np.testing.assert_array_equal(plain(pick(both, rows)), np.vstack([X, other])[rows])
+    np.testing.assert_array_equal(plain(take_rows(both, rows)), np.vstack([X, other])[rows])
 
 
 def test_rows_go_by_place_not_by_index(rng):
     X = pd.DataFrame({"a": [1.0, 2.0, 3.0]}, index=[2, 1, 0])
-    assert pick(X, np.array([0]))["a"].tolist() == [1.0]
-    assert pick(X["a"], np.array([0])).tolist() == [1.0]
+    assert take_rows(X, np.array([0]))["a"].tolist() == [1.0]
+    assert take_rows(X["a"], np.array([0])).tolist() == [1.0]
     both = stack_records(X, X + 10.0)
-    assert pick(both, np.array([0, 3]))["a"].tolist() == [1.0, 11.0]
+    assert take_rows(both, np.array([0, 3]))["a"].tolist() == [1.0, 11.0]
 
 
 def test_mixed_kinds(rng):
@@ -82,10 +85,13 @@ def test_targets_in_one_coding():
 
 
 def test_labels_in_common():
-    check_labels(np.array([1, 1]), np.array([True, False]))
-    check_labels(np.array(["a"]), np.array(["a", "b"]))
+    X, model = np.arange(16.0)[:, None], GaussianNB()
+    attack = LikelihoodRatioMembership(model, n_shadow_models=4, random_state=0)
+    y = np.arange(8) % 2
+    attack.fit(X[:8], np.ones(8, int), X[8:], y == 1)
+    attack.fit(X[:8], np.array(["a"] * 8), X[8:], np.array(["a", "b"])[y])
     with pytest.raises(ValueError, match="no label in common"):
-        check_labels(np.array(["yes", "no"]), np.array(["Yes", "No"]))
+        attack.fit(X[:8], np.array(["yes", "no"])[y], X[8:], np.array(["Yes", "No"])[y])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -93,37 +99,37 @@ def test_candidates_among_the_references(kind, rng):
     X, other = rng.normal(size=(8, 2)), rng.normal(size=(20, 2))
     y, y_other = np.arange(8) % 2, np.arange(20) % 2
     make = KINDS[kind]
-    check_apart(make(X), y, make(other), y_other)
+    apart(make(X), y, make(other), y_other)
     other[3] = X[5]
     y_other[3] = 1 - y[5]
-    check_apart(make(X), y, make(other), y_other)  # another target: another record
+    apart(make(X), y, make(other), y_other)  # another target: another record
     y_other[3] = y[5]
     with pytest.warns(UserWarning, match="1 of 8 candidates equal a reference record"):
-        check_apart(make(X), y, make(other), y_other)
+        apart(make(X), y, make(other), y_other)
     with pytest.raises(ValueError, match="8 of 8 candidates are among the reference records"):
-        check_apart(make(X), y, make(np.vstack([other, X])), np.append(y_other, y))
+        apart(make(X), y, make(np.vstack([other, X])), np.append(y_other, y))
 
 
 def test_records_are_compared_by_value():
     number = np.array([[0.0, 1.0], [2.0, np.nan]])
     frame = pd.DataFrame({"a": [-0.0, 2.0], "b": [1.0, np.nan]})
     with pytest.raises(ValueError, match="2 of 2"):
-        check_apart(frame, np.array([0, 1]), number, np.array([False, True]))
+        apart(frame, np.array([0, 1]), frame.abs(), np.array([False, True]))
     # Another NaN than that of NumPy, as hardware makes it of 0 / 0.
     number[1, 1] = -np.nan
     for form in (np.asarray, sparse.csr_array):
         with pytest.raises(ValueError, match="2 of 2"):
-            check_apart(form(frame.to_numpy()), np.array([0, 1]), form(number), np.array([0, 1]))
+            apart(form(frame.to_numpy()), np.array([0, 1]), form(number), np.array([0, 1]))
     whole = pd.DataFrame({"a": np.array([1, 2], dtype=np.int8), "c": ["x", "y"]})
     other = pd.DataFrame({"a": [1.0, 2.0], "c": pd.Categorical(["x", "y"])})
     with pytest.raises(ValueError, match="2 of 2"):
-        check_apart(whole, np.array(["a", "b"]), other, np.array(["a", "b"], dtype=object))
+        apart(whole, np.array(["a", "b"]), other, np.array(["a", "b"], dtype=object))
     stored = sparse.csr_array((np.array([0.0, 3.0]), (np.array([0, 0]), np.array([0, 1]))), (1, 2))
     with pytest.raises(ValueError, match="1 of 1"):
-        check_apart(stored, np.array([1.0]), sparse.csr_array([[0.0, 3.0]]), np.array([1]))
+        apart(stored, np.array([1.0]), sparse.csr_array([[0.0, 3.0]]), np.array([1]))
 
 
 def test_columns_are_not_interchangeable():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        check_apart(np.array([[1.0, 2.0]]), np.array([0]), np.array([[2.0, 1.0]]), np.array([0]))
+        apart(np.array([[1.0, 2.0]]), np.array([0]), np.array([[2.0, 1.0]]), np.array([0]))

@@ -9,8 +9,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from skleak.attacks.membership.shadow._laws import fit_laws
-from skleak.attacks.membership.shadow._scores import record_scores, score_limit
+from skleak.adversary.membership import record_scores, score_limit
+from skleak.adversary.shadow import fit_laws
 from skleak.exceptions import AttackNotApplicableError
 
 

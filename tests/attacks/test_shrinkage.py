@@ -8,15 +8,16 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 
-from skleak.attacks import LikelihoodRatioMembership
-from skleak.attacks.membership.shadow._evidence import choose_pooling, fit_evidence
-from skleak.attacks.membership.shadow._laws import fit_laws
-from skleak.attacks.membership.shadow._shrinkage import (
+from skleak.adversary.shadow import (
     Pooling,
+    choose_pooling,
+    fit_evidence,
+    fit_laws,
     shrink_means,
     shrink_variances,
     soften,
 )
+from skleak.attacks import LikelihoodRatioMembership
 
 # What means of records are drawn from: without the record and with it.
 CENTER = np.array([1.0, 3.0])

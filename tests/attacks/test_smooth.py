@@ -3,12 +3,7 @@
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from skleak.adversary.hypotheses._smooth import (
-    N_NODES,
-    chebyshev_nodes,
-    interpolation_matrix,
-    maximize,
-)
+from skleak.adversary.numbers import N_NODES, chebyshev_nodes, interpolation_matrix, maximize
 
 
 def test_interpolation_is_spectrally_accurate(rng):

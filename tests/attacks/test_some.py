@@ -9,14 +9,9 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skleak.adversary.hypotheses import (
-    fit_public_model,
-    fit_shell,
-    models_on,
-    models_with,
-    rows_for,
-)
+from skleak.adversary.hypotheses import fit_public_model
 from skleak.adversary.knowledge import take_rows
+from skleak.adversary.models import fit_shell, models_on, models_with, rows_for
 from skleak.attacks import BlackBoxAttributeInference, InformedAttributeInference
 from skleak.linear_model import (
     PrivateLinearRegression,
@@ -126,7 +121,7 @@ def test_models_on_their_tables_answer_as_models_on_the_records(model, rng, monk
     parameters = rng.normal(size=(7, shell.n_parameters))
     # Beyond all doubles: only the model itself can say what it makes of that.
     parameters[3] = 1e308
-    monkeypatch.setattr("skleak.adversary.hypotheses._models._PREDICTORS", 2 * 3 * 50)
+    monkeypatch.setattr("skleak.adversary.models._PREDICTORS", 2 * 3 * 50)
     pairs = list(models_on(shell, X, parameters))
     whole = list(models_with(shell, parameters))
     assert len(pairs) == len(whole) == 7

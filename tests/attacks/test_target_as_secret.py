@@ -120,7 +120,7 @@ def test_audits_of_labels(secrets, rng):
         PrivateLogisticRegression(0.05, alpha=0.1), "(target)", prior="uniform"
     ).fit(X, y)
     np.testing.assert_allclose(near["bayes"], exact.expected_score().mean(), rtol=1e-6)
-    assert "(target)" in auditor.report_.to_text()
+    assert "(target)" in auditor.report_.to_text(full=True)
     with pytest.raises(ValueError, match="black_box"):
         LeakageAuditor(PrivateLogisticRegression(0.1), "(target)", attacks="black_box").fit(X, y)
 

@@ -596,7 +596,7 @@ def test_shaped_noise_that_is_not_attacked(make_table, make_pipe, rng, monkeypat
     given = make_pipe(PrivateLinearRegression(0.1, noise_covariance=_shape(rng, 8)))
     refit = WhiteBoxAttributeInference(given, "gene", refit_preprocessing=True, records=[0, 1])
     assert refit.fit(X, y).channel().encodings.shape == (2, 3, 8)
-    monkeypatch.setattr("skleak.adversary.hypotheses._shaped._MOST_ENTRIES", 10 * 3 * 64)
+    monkeypatch.setattr("skleak.adversary.models._MOST_ENTRIES", 10 * 3 * 64)
     with pytest.raises(AttackNotApplicableError, match="at most 10 `records`"):
         WhiteBoxAttributeInference(curvature, "gene").fit(X, y)
     few = WhiteBoxAttributeInference(curvature, "gene", records=np.arange(10)).fit(X, y)

@@ -102,7 +102,7 @@ def test_worker_processes(make_table, make_pipe, rng):
 
 def test_refits_of_many_records_are_made_one_after_the_other(monkeypatch, rng):
     """Where blocks of records may have threads: whoever fits may do anything, and joblib is one."""
-    monkeypatch.setattr("skleak.utils.blocks._threads._blas_threads", lambda: 2)
+    monkeypatch.setattr("skleak.utils._blocks._blas_threads", lambda: 2)
     X = np.column_stack([rng.integers(0, 2, 600), rng.normal(size=600)]).astype(float)
     attack = WhiteBoxAttributeInference(LinearRegression(), 0).fit(X, X.sum(axis=1))
     assert attack.encodings_.shape == (600, 2, 3)

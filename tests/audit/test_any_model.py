@@ -87,11 +87,11 @@ def audited(model, X, y, attribute="sex", **options):
 
 
 LABELS, PROBA, MARGINS = (
-    {"black_box": "labels"},
-    {"black_box": "labels", "black_box_proba": "probabilities"},
-    {"black_box": "labels", "black_box_margin": "margins"},
+    {"black_box": "labels", "combined": "labels"},
+    {"black_box": "labels", "black_box_proba": "probabilities", "combined": "probabilities"},
+    {"black_box": "labels", "black_box_margin": "margins", "combined": "margins"},
 )
-PREDICTIONS = {"black_box": "predictions"}
+PREDICTIONS = {"black_box": "predictions", "combined": "predictions"}
 CLASSIFIERS = [
     (KNeighborsClassifier(1), PROBA),
     (piped(SVC()), MARGINS),
@@ -145,7 +145,7 @@ def check_unbounded(auditor, outputs):
     assert report.unbounded.startswith("no bound")
     assert report.records[["bayes", "eta"]].isna().all(axis=None)
     assert (report.results["verdict"] == "bound vacuous").all()
-    text = report.to_text()
+    text = report.to_text(full=True)
     # The page takes a figure, and the time that it takes to draw.
     for said in [text, report.to_html()] if "black_box_margin" in outputs else [text]:
         assert "protect" not in said.lower()
@@ -316,7 +316,7 @@ def test_numbers_are_estimated_from_predictions_of_numbers():
     X, y, labels = table(40)
     report = audited(piped(RandomForestRegressor(3)), X, y, "age", records=slice(0, 10)).report_
     assert report.kind == "numeric"
-    assert report.results["attack"].tolist() == ["prior", "imputation", "black_box"]
+    assert report.results["attack"].tolist() == ["prior", "imputation", "black_box", "combined"]
     assert report.results["cramer_rao"].isna().all()
     assert np.isfinite(report.results["mse"]).all()
     report.to_html()
@@ -368,7 +368,7 @@ def test_what_no_such_audit_can_tell_is_refused():
     with pytest.raises(TypeError, match="got the class SVC"):
         audited(SVC, X, labels)
     quiet = audited(piped(SVC()), X, labels, noise_scales=0.0)
-    assert quiet.results_["noise_scale"].tolist() == [0.0] * 4
+    assert quiet.results_["noise_scale"].tolist() == [0.0] * 5
 
 
 def test_margins_by_hand():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skleak.audit.games._bounds import BOUNDS, check_bounds, success_bounds
+from skleak.audit.games._secret import BOUNDS, check_bounds, success_bounds
 from skleak.channels import GaussianChannel
 
 
@@ -72,7 +72,7 @@ def test_certain_priors_and_no_noise_leave_nothing_to_bound(channel):
 def test_blocks_do_not_matter(channel, monkeypatch):
     encodings, prior = channel
     whole = success_bounds(encodings, prior, 0.7, list(BOUNDS))
-    monkeypatch.setattr("skleak.audit.games._bounds._ROWS", 40)
+    monkeypatch.setattr("skleak.audit.games._secret._ROWS", 40)
     for name, values in success_bounds(encodings, prior, 0.7, list(BOUNDS)).items():
         np.testing.assert_allclose(values, whole[name], atol=1e-9)
 

@@ -11,12 +11,11 @@ from skleak.audit import check_noise
 from skleak.audit.noise._checks import (
     LEVEL,
     POWER,
+    SHARES,
     _evidence_of_share,
     _log_odds_of_any_law,
     _log_ratio,
     _mixtures,
-    _smallest_correlation,
-    _smallest_spread,
     fits_needed,
     smallest_faults,
 )
@@ -111,13 +110,19 @@ def test_honest_mechanisms_are_accused_as_rarely_as_stated(law, known, rng):
         assert alarms <= stats.binom.isf(1e-6, 200, 100.0 * LEVEL)
 
 
+def _spread(n, n_tails):
+    """Smallest fault of the scale where so many tails share one in a thousand."""
+    level = 1e-3 * 4 * (n_tails // 4) / n_tails / SHARES["spread"]
+    return smallest_faults(n, n_tails // 4, 0, level)["spread"]
+
+
 def test_the_number_of_fits_is_the_smallest_of_that_power(rng):
     """Half of the noise on one parameter alone: exact, and by brute force."""
     for p, n in zip(SIZES, (45, 50, 54, 59), strict=True):
         # Two sides of each parameter share one in a thousand, of n draws about a known center.
-        assert _smallest_spread(n + 1, 2 * p, 1e-3) >= 0.5 > _smallest_spread(n, 2 * p, 1e-3)
-    n, tails = 30, 50
-    share = _smallest_spread(n, tails, 1e-3)
+        assert _spread(n + 1, 2 * p) >= 0.5 > _spread(n, 2 * p)
+    n, tails = 30, 52
+    share = _spread(n, tails)
     spreads = share * rng.normal(size=(20_000, n)).std(axis=1, ddof=1)
     found = stats.chi2.cdf((n - 1) * spreads**2, n - 1) <= 1e-3 / tails
     assert abs(found.mean() - POWER) < 6.0 * np.sqrt(POWER * (1.0 - POWER) / 20_000)
@@ -143,7 +148,7 @@ def test_one_fit_less_is_not_enough(p, n_directions):
 @pytest.mark.slow
 def test_correlations_of_the_size_stated_are_found_as_often_as_stated(rng):
     n, p, level = 60, 20, 1e-4
-    size = _smallest_correlation(n, p, level)
+    size = smallest_faults(n, p, 0, level / SHARES["covariance"])["covariance"]
     first, second = rng.normal(size=(2, 20_000, n))
     second = size * first + np.sqrt(1.0 - size**2) * second
     first, second = (x - x.mean(axis=1, keepdims=True) for x in (first, second))

@@ -12,7 +12,7 @@ from helpers import mostly_slow
 
 from skleak.attacks import WhiteBoxAttributeInference
 from skleak.audit import LeakageAuditor
-from skleak.audit.run._checkpoint import Checkpoint
+from skleak.audit._run import Checkpoint
 from skleak.exceptions import CheckpointWarning, IncompleteAuditWarning
 from skleak.linear_model import PrivateLinearRegression
 
@@ -133,7 +133,7 @@ def test_a_checkpoint_goes_on(random_state, error, data, tmp_path, monkeypatch):
     assert set(attack.log.calls) == {*NOISE} - done
     # As if it had never stopped, from the entropy that the file holds.
     header = _header(path)
-    Checkpoint(tmp_path / "b.npz", header["fingerprint"]).save({}, header["entropy"])
+    save(tmp_path / "b.npz", {}, header["entropy"], header["fingerprint"])
     other = make(attack, tmp_path / "b.npz", random_state).fit(*data)
     pd.testing.assert_frame_equal(table, other.results_)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["audit.npz", "b.npz"]
@@ -142,6 +142,13 @@ def test_a_checkpoint_goes_on(random_state, error, data, tmp_path, monkeypatch):
 def _without_failure(self, released, noise_scale=None):
     self.log.calls.append(float(noise_scale))
     return self.attack_.predict(released, noise_scale)
+
+
+def save(path, cells, entropy, fingerprint):
+    store = Checkpoint(path, entropy, fingerprint)
+    store.cells, store.behind = cells, True
+    store.write()
+    return store
 
 
 def _header(path):
@@ -182,6 +189,7 @@ OTHERS = {
     "bounds": {"bounds": ["bayes", "gdp"]},
     "values": {"values": [0.0, 1.0, 2.0]},
     "records": {"records": [0, 1]},
+    "rare_value": {"rare_value": 1.0},
     "random_state": {"random_state": 1},
     "attacks": {"attack": WhiteBoxAttributeInference(PrivateLinearRegression(), 0)},
 }
@@ -196,6 +204,14 @@ def test_checkpoints_of_other_audits_are_refused(data, tmp_path):
         with pytest.raises(ValueError, match=f"is of another audit: its {name} differs"):
             make(path=path, **options).fit(*data)
         assert path.read_bytes() == before
+
+
+def test_a_column_named_as_a_position_is_another_one(data, tmp_path):
+    X, y = data
+    X = pd.DataFrame(X, columns=["1", *map(str, range(2, X.shape[1] + 1))])
+    auditor = make(path=tmp_path / "audit.npz").set_params(attribute="1").fit(X, y)
+    with pytest.raises(ValueError, match="its attribute differs"):
+        auditor.set_params(attribute=1).fit(X, y)
 
 
 @pytest.mark.slow
@@ -277,17 +293,18 @@ def test_places_that_do_not_exist_are_refused(data, tmp_path):
 
 def test_a_write_that_fails_leaves_the_old_file(data, tmp_path, monkeypatch):
     path = tmp_path / "audit.npz"
-    store = Checkpoint(path, {"a": "b"})
-    store.save({"0.1|x": {"hits": np.array(3)}}, [1, 2])
+    store = save(path, {"0.1|x": {"hits": np.array(3)}}, [1, 2], {"a": "b"})
     before = path.read_bytes()
 
     def broken(file, **arrays):
         file.write(b"half")
         raise OSError("disk full")
 
-    monkeypatch.setattr(np, "savez_compressed", broken)
-    with pytest.raises(OSError, match="disk full"):
-        store.save({}, [3])
+    monkeypatch.setattr(np, "savez", broken)
+    store.behind = True
+    with pytest.warns(CheckpointWarning, match="disk full"):
+        store.write()
+    assert store.behind
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["audit.npz"]
 
@@ -322,7 +339,7 @@ def test_a_full_disk_does_not_end_the_audit(data, tmp_path, monkeypatch):
 
     path = tmp_path / "audit.npz"
     with monkeypatch.context() as patch:
-        patch.setattr(np, "savez_compressed", full)
+        patch.setattr(np, "savez", full)
         with pytest.warns(CheckpointWarning, match="No space left on device"):
             auditor = make(path=path).fit(*data)
     assert len(auditor.results_) == 2 * len(NOISE)
@@ -333,7 +350,7 @@ def test_what_is_not_in_the_file_is_not_promised(data, tmp_path, monkeypatch):
     def full(file, **arrays):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(np, "savez_compressed", full)
+    monkeypatch.setattr(np, "savez", full)
     with (
         pytest.warns((CheckpointWarning, IncompleteAuditWarning)) as caught,
         pytest.raises(ValueError, match="guess"),
@@ -344,15 +361,14 @@ def test_what_is_not_in_the_file_is_not_promised(data, tmp_path, monkeypatch):
 
 
 def test_round_trip(tmp_path):
-    store = Checkpoint(tmp_path / "a", {"a": "b"})
-    assert store.load() == ({}, None)
     cells = {
         "0.1|a/b": {"hits": np.array(3), "shares": np.array([0.5])},
         "0.0|é": {"games": np.array(4)},
     }
-    store.save(cells, [1, 2**32 - 1])
-    loaded, entropy = store.load()
-    assert entropy == [1, 2**32 - 1]
+    save(tmp_path / "a", cells, [1, 2**32 - 1], {"a": "b"})
+    store = Checkpoint(tmp_path / "a", [5], {"a": "b"})
+    loaded = store.cells
+    assert store.entropy == [1, 2**32 - 1]
     assert loaded.keys() == cells.keys()
     for key, outcome in cells.items():
         for name, array in outcome.items():

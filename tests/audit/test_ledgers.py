@@ -20,12 +20,12 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skleak.accounting import LeakageLedger
-from skleak.adversary.hypotheses._encodings import fit_public_model
+from skleak.adversary.hypotheses import fit_public_model
 from skleak.attacks import ImputationAttack, LikelihoodRatioMembership, WhiteBoxAttributeInference
 from skleak.audit import LeakageAuditor, MembershipAuditor
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+from skleak.utils._arguments import seeded
 from skleak.utils._confidential import without_ledger
-from skleak.utils._random import seeded
 
 
 class Wrapped(MetaEstimatorMixin, RegressorMixin, BaseEstimator):

@@ -13,18 +13,19 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skleak.adversary.hypotheses._encodings import model_parameters
+from skleak.adversary.hypotheses import model_parameters
 from skleak.audit import LeakageAuditor, MembershipAuditor
 from skleak.audit.noise._checks import fits_needed
-from skleak.audit.noise._mechanism import measured_noise
+from skleak.audit.noise._mechanism import Trained, measured_noise
 from skleak.cli import main
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
+from skleak.influence.state import NoiseShape
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
-from skleak.metrics import CONSISTENT, EXCEEDED
+from skleak.metrics.verdicts import CONSISTENT, EXCEEDED
 
 
 class Planted(PrivateLinearRegression):
@@ -115,8 +116,13 @@ def audit(model, X, y, **options):
 def measure(model, X, y, scale, seed=0):
     exact = type(model)(0.0).fit(X, y)
     noiseless = np.append(exact.coef_, exact.intercept_)
-    found = measured_noise(model, X, y, noiseless, scale, np.random.SeedSequence(seed))
-    return found.noise, found.as_stated
+    known = trained(model, X, y, noiseless)
+    noise, checks = measured_noise(known, scale, np.random.SeedSequence(seed))
+    return noise, all(check["passed"] for check in checks)
+
+
+def trained(model, X, y, noiseless):
+    return Trained(model=model, X=X, y=y, weights=None, noiseless=noiseless, noise=NoiseShape())
 
 
 @pytest.mark.slow
@@ -166,10 +172,10 @@ def test_irfil_passes(rng):
 
 def test_others_are_taken_at_their_word(rng):
     X, y = make_data(rng)
-    found = measured_noise(Ridge(), X, y, np.zeros(4), 0.3, np.random.SeedSequence(0))
-    assert found.as_stated
-    assert not found.checks
-    assert (found.noise == 0.3).all()
+    known = trained(Ridge(), X, y, np.zeros(4))
+    noise, checks = measured_noise(known, 0.3, np.random.SeedSequence(0))
+    assert not checks
+    assert (noise == 0.3).all()
     noise, as_stated = measure(Half(), X, y, 0.0)
     assert as_stated
     assert (noise == 0.0).all()
@@ -247,7 +253,7 @@ def test_planted_faults_are_named_in_the_report(estimator, name, rng):
         row for row in report.to_dict()["checks"] if row["check"] == name
     ).items()
     said = "The estimator does not add the noise that it states."
-    for text in (report.to_text(), report.to_html(), report.to_json()):
+    for text in (report.to_text(full=True), report.to_html(), report.to_json()):
         assert said in " ".join(text.split())
 
 
@@ -266,7 +272,7 @@ def test_one_sentence_where_all_is_well(rng):
         "shape_by_parameter",
         "hypotheses",
     ]
-    for text in (report.to_text(), report.to_html(), report.to_json()):
+    for text in (report.to_text(full=True), report.to_html(), report.to_json()):
         assert "The estimator adds the noise that it states" in " ".join(text.split())
 
 
@@ -371,7 +377,7 @@ def test_the_command_line_fails_where_the_noise_is_not_as_stated(tmp_path, rng, 
     options = [
         *("audit", str(tmp_path / "data.csv"), "--target", "y", "--sensitive", "x0"),
         *("--noise-scale", "30", "--max-records", "5", "--n-releases", "20", "--quiet"),
-        *("--fail-above", "0.9", "--out", str(tmp_path / "audit.json")),
+        *("--fail-above", "0.9", "--of", "0.5", "--out", str(tmp_path / "audit.json")),
     ]
     assert main([*options, "--model", "anothers:none"]) == 0
     for fault in ("tenth", "coin"):

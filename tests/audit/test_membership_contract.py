@@ -17,7 +17,6 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from skleak.attacks import MembershipInference
 from skleak.audit import LeakageAuditor, MembershipAuditor
-from skleak.audit.report._findings import facts
 from skleak.exceptions import AttackNotApplicableError, IncompleteAuditWarning
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 from skleak.plotting import AuditDisplay
@@ -100,8 +99,12 @@ def test_a_number_is_no_prior_of_an_attribute(data):
     [
         (DecisionTreeClassifier(), {"secrets": "drawn"}, "Pass `secrets='actual'`"),
         (DecisionTreeClassifier(), {"attacks": "exact"}, "'likelihood_ratio' takes any estimator"),
-        (LinearSVC(), {}, "Wrap it in CalibratedClassifierCV"),
-        (Ridge(), {"attacks": "modified_entropy"}, "Ridge is a regressor"),
+        (LinearSVC(), {}, "Wrap a classifier in CalibratedClassifierCV"),
+        (
+            Ridge(),
+            {"attacks": "modified_entropy"},
+            "Ridge has no `predict_proba`.*attack a regressor",
+        ),
     ],
 )
 def test_attacks_that_do_not_apply(model, options, message, data):
@@ -157,12 +160,17 @@ def test_a_training_that_fails_says_what_it_was_trained_on(data):
 def test_tables(secrets, data):
     auditor = make(secrets=secrets).fit(*data)
     assert list(auditor.results_.columns)[: len(COLUMNS)] == COLUMNS
-    assert list(auditor.results_.columns)[-len(STRICT) :] == STRICT
+    assert set(STRICT) <= set(auditor.results_.columns)
     attacks = ["exact"] if secrets == "drawn" else ["loss", "likelihood_ratio", "exact"]
     assert list(auditor.results_["attack"]) == attacks * 2
     pd.testing.assert_frame_equal(auditor.results_, auditor.partial_results_)
     assert len(auditor.records_) == 80
     assert list(auditor.attacks_) == attacks
+    decided = ["distance", "advantage_any_prior", "found_at_1pct", "exposure"]
+    for noise, at in auditor.results_.groupby("noise_scale"):
+        own = auditor.records_[auditor.records_["noise_scale"] == noise]
+        assert (at[decided] == own[decided].max()).all(axis=None)
+        assert (at["n_above"] == (own["exposure"] > 0.05).sum()).all()
     assert auditor.n_features_in_ == 3
     expected = 9 * 40 if secrets == "drawn" else 9 * 30
     assert (auditor.results_["n_games"] == expected).all()
@@ -207,9 +215,13 @@ def test_bounds_are_chosen(data):
     assert actual.report_.settings["bounds"] == ("bayes",)
     none = make(bounds=[], **options).fit(*data)
     assert (none.results_["verdict"] == "bound vacuous").all()
-    assert "No bound was computed." in none.report_.to_text()
+    assert none.report_.settings["bounds"] == ()
+    # The decision rests on no bound for a prior.
+    assert none.report_.decision()["largest"] == actual.report_.decision()["largest"] > 0.0
 
 
+# Threads share the filters of warnings, and one may end where another still relies on them.
+@pytest.mark.filterwarnings("ignore::skleak.exceptions.PrivacyLeakWarning")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "secrets"),
@@ -305,7 +317,7 @@ def test_each_auditor_has_its_own_parameters():
     """What does not concern membership is no parameter of its audit."""
     other = LeakageAuditor(PrivateLinearRegression()).get_params(deep=False)
     own = make().get_params(deep=False)
-    assert set(other) - set(own) == {"attribute", "releases", "values"}
+    assert set(other) - set(own) == {"attribute", "rare_value", "releases", "values"}
     assert set(own) - set(other) == {"groups"}
 
 
@@ -344,7 +356,7 @@ def test_reports_in_every_form(form, data, read_page):
     assert whole["settings"]["membership_prior"] in (0.5, 0.9)
     assert {"record", "n_games", "distance", "bayes", "prior"} <= set(whole["records"][0])
     assert set(COLUMNS) <= set(whole["results"][0])
-    text = report.to_text()
+    text = report.to_text(full=True)
     assert "CONFIDENTIAL" in text
     assert max(map(len, text.splitlines())) <= 88
     page = read_page(report.to_html())
@@ -361,30 +373,36 @@ def test_reports_in_every_form(form, data, read_page):
 
 
 @pytest.mark.slow
-def test_the_summary_says_it_in_plain_words(data):
-    X, y = data
-    report = make(DecisionTreeClassifier(), attacks="loss").fit(X, y).report_
-    choice = report.to_dict()["decision"]
-    assert (choice["status"], choice["best"]["attack"]) == ("exceeds", "loss")
-    for part in ("`loss`", "50%", "accuracy"):
-        assert part in report.findings[0]
-    exact = make(noise_scales=0.2, attacks="exact").fit(X, y).report_
-    choice = exact.to_dict()["decision"]
-    assert (choice["noise"], choice["best"]["attack"]) == (0.2, "exact")
-    assert "whatsoever" not in exact.findings[0]
+def test_attacks_refute_and_releases_decide(data):
+    """Of a model that is only attacked little is known; of one with noise what nobody exceeds."""
+    tree = make(DecisionTreeClassifier(), attacks="loss").fit(*data).report_.decision()
+    level = tree["levels"][0]
+    assert (tree["verdict"], tree["passes"], level["attack"]) == ("not_kept", False, "loss")
+    assert level["attack_value"] >= level["attack_low"] > tree["limit"]
+    assert np.isnan(tree["largest"])
+    auditor = make(noise_scales=0.2, attacks="exact").fit(*data)
+    choice, records = auditor.report_.decision(), auditor.records_
+    assert (choice["noise"], choice["levels"][0]["attack"]) == (0.2, "exact")
+    np.testing.assert_allclose(
+        records["exposure"], 2.0 * stats.norm.cdf(records["distance"] / 2) - 1
+    )
+    over = records[records["exposure"] > choice["limit"]]
+    assert choice["n_above"] == len(over) > 0
+    order = over.sort_values("exposure", ascending=False, kind="stable")
+    assert choice["labels"] == order["label"].tolist()
+    assert choice["largest"] == records["exposure"].max()
 
 
 @pytest.mark.slow
 def test_most_exposed_records_are_named_with_care(data):
-    """Among many records some are told apart by chance, and the report says so."""
+    """Among many records some are told apart by chance: those are not named."""
     X, y = data
     report = make(LogisticRegression(C=1e-3), n_releases=12).fit(X, y).report_
-    last = report.findings[-1]
-    assert "most exposed records are" in last
-    assert "that may be chance" in last
+    choice = report.decision()
+    assert (choice["verdict"], choice["labels"]) == ("not_known", [])
     heavy = np.r_[[[50.0, 0.0, 0.0]], X[1:]]
     report = make(noise_scales=0.3, secrets="drawn").fit(heavy, np.r_[0, y[1:]]).report_
-    assert "the most exposed records are 0," in report.findings[-1]
+    assert report.decision()["labels"][0] == 0
 
 
 @pytest.mark.slow
@@ -393,7 +411,7 @@ def test_reports_hold_no_records(data):
     X = X + 1234.5
     for options in ({"attacks": "loss"}, {"secrets": "drawn"}):
         report = make(noise_scales=0.3, **options).fit(X, y).report_
-        for form in (report.to_json(), report.to_html(), report.to_text()):
+        for form in (report.to_json(), report.to_html(), report.to_text(full=True)):
             for number in np.unique(X)[:20]:
                 assert f"{number:.4f}" not in form
                 assert repr(float(number)) not in form
@@ -408,7 +426,7 @@ def test_names_of_attacks_are_not_trusted(data, evil_names, read_page):
     report = make(DecisionTreeClassifier(), attacks=attacks).fit(X, y).report_
     page = read_page(report.to_html())
     assert "script" not in page.tags
-    assert "\x1b" not in report.to_text()
+    assert "\x1b" not in report.to_text(full=True)
     report.plot().figure_.canvas.draw()
 
 
@@ -456,13 +474,8 @@ def test_a_rare_class_is_tested_by_itself():
     assert table.loc[("class", "common"), "p_value"] > 0.05
     assert table.loc[("group", "south"), "p_value"] > 0.05
     assert table["p_value"].between(0.0, 1.0).all()
-    found = next(each for each in facts(report) if each.topic == "groups")
-    assert found["rows"][0]["group"] == "rare"
-    assert "common" not in [each["group"] for each in found["rows"]]
-    said = next(line for line in report.findings if line.startswith("Told apart"))
-    assert f"{rare['n_right']} of 48 games" in said
     assert report.to_dict()["groups"][0]["kind"] == "class"
-    assert "By class, group and copies" in report.to_text()
+    assert "By class, group and copies" in report.to_text(full=True)
 
 
 def test_copies_of_a_record_are_a_group():
@@ -493,13 +506,8 @@ def test_as_many_are_above_the_limit_as_is_shown_and_not_as_tests_reject(data):
         row = report.results.iloc[0]
         if n_releases == 3:
             assert np.isnan(row["records_above"])
-            said = f"3 releases cannot tell for single records; {choice['enough_releases']} can"
         else:
             assert row["records_above"] == choice["n_above"]
-            said = f"at least {choice['n_above']:.0f} of 120 people are above 5%"
-        for told in (report.findings[0], str(report.to_dossier("dpia").to_dict()["criteria"])):
-            assert said in told
-            assert " 0 of 120" not in told
     assert counted[3] is None
     assert 60 <= counted[6] <= 120
     # Who always guesses the same is always right about some: of values nobody knows how many.

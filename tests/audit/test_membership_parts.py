@@ -12,29 +12,31 @@ from sklearn.base import clone
 from sklearn.metrics import roc_auc_score, roc_curve
 from sklearn.neighbors import KNeighborsClassifier
 
-from skleak.adversary.hypotheses._encodings import model_parameters
+from skleak.adversary.hypotheses import model_parameters
+from skleak.adversary.membership import score_limit
+from skleak.adversary.shadow import choose_pooling, fit_evidence
 from skleak.attacks import LikelihoodRatioMembership
-from skleak.attacks.membership.shadow._evidence import choose_pooling, fit_evidence
-from skleak.attacks.membership.shadow._scores import score_limit
 from skleak.audit import MembershipAuditor
-from skleak.audit.games.membership._exact import pair_test
-from skleak.audit.games.membership._subject import normalized_losses
-from skleak.audit.tables._membership import surely_reached
-from skleak.audit.tables._rates import best_rate, rates, share_interval
-from skleak.audit.tables._shadows import (
+from skleak.audit.games.membership._release import normalized_losses, pair_test
+from skleak.audit.tables._membership import (
+    best_rate,
     learned_guesses,
     likelihood_ratios,
+    rates,
     robust_shares,
+    surely_reached,
 )
-from skleak.bounds import membership_advantage_gdp
+from skleak.audit.tables._rates import share_interval
+from skleak.bounds import gdp_advantage
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
-from skleak.metrics import Interval
-from skleak.plotting.results import best_rows, failed_rows
-from skleak.utils.geometry._pairs import pair_success
+from skleak.metrics.intervals import Interval
+from skleak.report.audit._results import best_rows, failed_rows
+from skleak.utils._geometry import pair_success
+from skleak.utils._records import Persons
 
 MODELS = [PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegressor]
 
@@ -59,7 +61,7 @@ def test_with_and_without_are_refits(model, fit_intercept, rng):
     X, y = problem(rng, model)
     estimator = model(alpha=0.05, fit_intercept=fit_intercept, noise_scale=0.0)
     rows = np.sort(rng.choice(40, 22, replace=False))
-    test = pair_test(full_objective(estimator, X, y), rows, np.arange(40))
+    test = pair_test(full_objective(estimator, X, y), rows, Persons.single(np.arange(40)))
     assert np.array_equal(test.member, np.isin(np.arange(40), rows))
 
     def refit(rows):
@@ -75,7 +77,9 @@ def test_with_and_without_are_refits(model, fit_intercept, rng):
 def test_a_dominating_record_is_added_right(model, rng):
     X, y = problem(rng, model, heavy=100.0)
     estimator = model(alpha=0.01, noise_scale=0.0)
-    test = pair_test(full_objective(estimator, X, y), np.arange(2, 40), np.arange(2))
+    test = pair_test(
+        full_objective(estimator, X, y), np.arange(2, 40), Persons.single(np.arange(2))
+    )
     for i in range(2):
         with_it = np.r_[np.arange(2, 40), i]
         step = test.own - model_parameters(clone(estimator).fit(X[with_it], y[with_it]))
@@ -85,7 +89,11 @@ def test_a_dominating_record_is_added_right(model, rng):
 def test_a_record_without_which_nothing_can_be_trained_gives_itself_away(rng):
     X = rng.normal(size=(12, 2))
     y = np.r_[1, np.zeros(11, dtype=int)]
-    test = pair_test(full_objective(PrivateLogisticRegression(), X, y), np.arange(8), np.arange(12))
+    test = pair_test(
+        full_objective(PrivateLogisticRegression(), X, y),
+        np.arange(8),
+        Persons.single(np.arange(12)),
+    )
     assert np.array_equal(np.isinf(test.distances), np.arange(12) == 0)
     odds = test.log_odds(test.own, 1.0, 0.5)
     assert odds[0] == np.inf
@@ -97,7 +105,9 @@ def test_a_record_without_which_nothing_can_be_trained_gives_itself_away(rng):
 def test_log_odds_are_those_of_the_densities(rng):
     X, y = problem(rng, PrivateLogisticRegression)
     rows = np.arange(0, 40, 2)
-    test = pair_test(full_objective(PrivateLogisticRegression(), X, y), rows, np.arange(40))
+    test = pair_test(
+        full_objective(PrivateLogisticRegression(), X, y), rows, Persons.single(np.arange(40))
+    )
     released, noise, prior = test.own + 0.1 * rng.normal(size=4), 0.3, 0.2
     odds = test.log_odds(released, noise, prior)
     for i in range(40):
@@ -129,7 +139,8 @@ def test_pair_success_is_that_of_the_better_guess(rng):
     prior, distance = np.array([0.001, 0.4, 0.5, 0.9]), np.array([[1e-9], [0.3], [5.0]])
     guess = np.maximum(prior, 1.0 - prior)
     stated = (pair_success(distance, prior) - guess) / (1.0 - guess)
-    np.testing.assert_allclose(stated, membership_advantage_gdp(distance, prior), atol=1e-12)
+    table = np.stack([prior, 1.0 - prior], axis=-1)
+    np.testing.assert_allclose(stated, gdp_advantage(distance, table), atol=1e-12)
     ends = pair_success(np.array([0.0, 5e-324, np.inf, np.nan]), 0.2)
     np.testing.assert_array_equal(ends, [0.8, 0.8, 1.0, np.nan])
     np.testing.assert_array_equal(pair_success(np.array([0.0, 1.0]), np.array([0.0, 1.0])), 1.0)
@@ -187,22 +198,22 @@ def test_the_area_and_its_interval(rng):
         return np.mean((own > others) + 0.5 * (own == others))
 
     found = rates(scores, member, attacked, 0.95, 4)
-    assert np.isclose(found.auc, area(slice(None)))
+    assert np.isclose(found["auc"], area(slice(None)))
     without = np.array([area(np.arange(n) != r) for r in range(n)])
     error = np.sqrt((n - 1) / n * np.sum((without - without.mean()) ** 2))
     half = stats.t.isf(0.025, n - 1) * error
-    assert np.isclose(found.auc_high - found.auc_low, 2.0 * half, rtol=0.1)
+    assert np.isclose(found["auc_high"] - found["auc_low"], 2.0 * half, rtol=0.1)
     # One of four lower limits has a fourth of the level.
-    least = found.auc - stats.t.isf(0.0125, n - 1) * error
-    assert np.isclose(found.auc_least, least, atol=0.1 * half)
+    least = found["auc"] - stats.t.isf(0.0125, n - 1) * error
+    assert np.isclose(found["auc_least"], least, atol=0.1 * half)
     one = rates(scores, member, attacked, 0.95)
-    assert one.auc_least == one.auc_low > found.auc_least
+    assert one["auc_least"] == one["auc_low"] > found["auc_least"]
     # Without scores the limits are those of guesses, and there is no curve.
     guesses = scores > 0.5
     blind = rates(np.full(shape, np.nan), member, attacked, 0.95, guesses=guesses)
-    assert np.isnan(blind.auc)
-    assert blind.auc_least == rates(guesses.astype(float), member, attacked, 0.95).auc_least
-    assert np.isnan(rates(np.full(shape, np.nan), member, attacked, 0.95).auc_least)
+    assert np.isnan(blind["auc"])
+    assert blind["auc_least"] == rates(guesses.astype(float), member, attacked, 0.95)["auc_least"]
+    assert np.isnan(rates(np.full(shape, np.nan), member, attacked, 0.95)["auc_least"])
 
 
 def test_where_all_are_right_games_count_less_what_few_releases_do_not_tell():
@@ -274,7 +285,7 @@ def test_infinite_odds_hide_no_finite_ones(rng):
     odds[rng.random((40, 60)) < 0.2] = np.inf
     for table in (odds, np.clip(odds, -37.0, 37.0)):
         found = rates(likelihood_ratios(table, member, 0.5), member, np.ones_like(member), 0.95)
-        assert found.auc > 0.88
+        assert found["auc"] > 0.88
 
 
 @pytest.mark.parametrize("residuals", [False, True])
@@ -306,8 +317,8 @@ def test_noise_is_no_evidence(rng):
         odds = likelihood_ratios(rng.normal(size=(40, 100)), member, 0.5)
         found = rates(odds, member, everyone, 0.95)
         right.append(np.mean((odds > 0.0) == member))
-        areas.append(found.auc)
-        tpr.append(found.tpr)
+        areas.append(found["auc"])
+        tpr.append(found["tpr_at_1pct_fpr"])
     # Five standard errors of 24,000 guesses, and of six areas of 2,000 members and others each.
     assert abs(np.mean(right) - 0.5) < 5 * 0.5 / np.sqrt(24_000)
     assert abs(np.mean(areas) - 0.5) < 5 * np.sqrt(1.0 / (6.0 * 2_000) / 6.0)
@@ -320,9 +331,9 @@ def test_rates_are_scikit_learns(rng):
     found = rates(scores, member, attacked, 0.95)
     truth, values = member[attacked], scores[attacked]
     fpr, tpr, _ = roc_curve(truth, values, drop_intermediate=False)
-    assert np.isclose(found.tpr, tpr[fpr <= 0.01].max())
-    assert np.isclose(found.auc, roc_auc_score(truth, values))
-    assert found.tpr_low <= found.tpr <= found.tpr_high
+    assert np.isclose(found["tpr_at_1pct_fpr"], tpr[fpr <= 0.01].max())
+    assert np.isclose(found["auc"], roc_auc_score(truth, values))
+    assert found["tpr_at_1pct_fpr_low"] <= found["tpr_at_1pct_fpr"] <= found["tpr_at_1pct_fpr_high"]
 
 
 def test_one_false_alarm_in_a_thousand_takes_a_thousand_non_members(rng):
@@ -332,20 +343,23 @@ def test_one_false_alarm_in_a_thousand_takes_a_thousand_non_members(rng):
         shape = (50, -1) if n == 2500 else (1, -1)
         tables = [a.reshape(shape) for a in (scores, member, np.ones(len(member), dtype=bool))]
         found = rates(*tables, 0.95)
-        assert np.isnan([found.strict, found.strict_low, found.strict_high]).all() != known
+        strict, *ends = (found[f"tpr_at_0.1pct_fpr{end}"] for end in ("", "_low", "_high"))
+        assert np.isnan([strict, *ends]).all() != known
         if known:
             fpr, tpr, _ = roc_curve(member, scores, drop_intermediate=False)
-            assert np.isclose(found.strict, tpr[fpr <= 0.001].max())
-            assert 0.0 <= found.strict_low <= found.strict <= found.strict_high <= 1.0
-            assert found.strict <= found.tpr
+            assert np.isclose(strict, tpr[fpr <= 0.001].max())
+            assert 0.0 <= ends[0] <= strict <= ends[1] <= 1.0
+            assert strict <= found["tpr_at_1pct_fpr"]
 
 
 def test_rates_of_scores_that_all_tie(rng):
     member = rng.random((20, 200)) < 0.5
     found = rates(np.zeros((20, 200)), member, np.ones_like(member), 0.95)
-    assert found.tpr == found.strict == found.tpr_low == found.strict_low == 0.0
+    names = [f"tpr_at_{rate}_fpr{end}" for rate in ("1pct", "0.1pct") for end in ("", "_low")]
+    assert [found[name] for name in names] == [0.0] * 4
     sure = rates(1.0 * member, member, np.ones_like(member), 0.95)
-    assert sure.tpr == sure.strict == sure.tpr_high == sure.auc == 1.0
+    names = ("tpr_at_1pct_fpr", "tpr_at_1pct_fpr_high", "tpr_at_0.1pct_fpr", "auc")
+    assert [sure[name] for name in names] == [1.0] * 4
 
 
 @pytest.mark.parametrize("rate", mostly_slow([0.001, 0.01, 0.3], 1))
@@ -376,8 +390,9 @@ def test_the_best_rate_is_that_of_the_best_test(rate, rng):
 
 def test_rates_without_scores_or_members_are_not_known():
     everyone = np.ones((2, 3), dtype=bool)
-    assert np.isnan(rates(np.full((2, 3), np.nan), everyone, everyone, 0.95)).all()
-    assert np.isnan(rates(np.zeros((2, 3)), everyone, everyone, 0.95)).all()
+    for scores in (np.full((2, 3), np.nan), np.zeros((2, 3))):
+        found = rates(scores, everyone, everyone, 0.95)
+        assert np.isnan(list(found.values())).all()
 
 
 @pytest.mark.slow
@@ -397,9 +412,9 @@ def test_intervals_of_rates_cover(rng):
             found = rates(scores, member, np.ones(member.shape, dtype=bool), 0.95)
             ends = np.array(
                 [
-                    (found.tpr_low, found.tpr_high),
-                    (found.strict_low, found.strict_high),
-                    (found.auc_low, found.auc_high),
+                    (found["tpr_at_1pct_fpr_low"], found["tpr_at_1pct_fpr_high"]),
+                    (found["tpr_at_0.1pct_fpr_low"], found["tpr_at_0.1pct_fpr_high"]),
+                    (found["auc_low"], found["auc_high"]),
                 ]
             )
             covered += (ends[:, 0] <= true) & (true <= ends[:, 1])
@@ -496,7 +511,7 @@ def ranked(rows):
     )
     for end in ("", "_low", "_high"):
         table[f"advantage{end}"] = 2.0 * table[f"success{end}"] - 1.0
-    return SimpleNamespace(kind="membership", results=table, settings={})
+    return SimpleNamespace(kind="membership", results=table, settings={"secrets": "actual"})
 
 
 def test_the_best_attack_surely_finds_the_most_members():
@@ -518,14 +533,13 @@ def test_the_best_attack_surely_finds_the_most_members():
     )
     expected = ["likelihood_ratio", "likelihood_ratio", "loss", "loss"]
     assert found["attack"].tolist() == expected
-    assert not {"first", "second"} & set(found.columns)
 
 
 def test_an_attack_that_finds_members_has_not_failed():
     """A bad threshold makes guesses worse than none; its scores may tell members all the same."""
     rows = [(0.0, "loss", 0.3, 0.0, 0.45), (0.0, "robust", 0.3, 0.05, 0.45)]
     audit = ranked([*rows, (0.0, "likelihood_ratio", 0.3, 0.0, 0.55)])
-    assert failed_rows(audit)["attack"].tolist() == ["loss"]
+    assert audit.results["attack"][failed_rows(audit)].tolist() == ["loss"]
     best = best_rows(audit).iloc[0]
     assert best["attack"] == "robust"
     assert not best["failed"]

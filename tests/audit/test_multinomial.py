@@ -10,7 +10,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from skleak.audit import LeakageAuditor
 from skleak.exceptions import AttackNotApplicableError
 from skleak.linear_model import PrivateLogisticRegression
-from skleak.metrics._verdict import EXCEEDED
+from skleak.metrics.verdicts import EXCEEDED
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_an_attribute_from_no_noise_to_much(trees):
     assert white["success"].iloc[1] == pytest.approx(white["baseline"].iloc[1], abs=0.05)
     assert set(table["attack"]) >= {"white_box", "black_box", "prior", "imputation"}
     assert np.all(report.records["eta"] > 0.0)
-    assert "gene" in report.to_text()
+    assert "gene" in report.to_text(full=True)
     assert "<html" in report.to_html().lower()
 
 

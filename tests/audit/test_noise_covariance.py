@@ -1,5 +1,7 @@
 """Audits of noise with a covariance that was given: games, bounds and losses of the same noise."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from helpers import HalfNoise, mostly_slow
@@ -7,8 +9,9 @@ from numpy.testing import assert_allclose
 
 from skleak.attacks import BlackBoxAttributeInference, WhiteBoxAttributeInference
 from skleak.audit import LeakageAuditor
-from skleak.audit.noise._mechanism import colored, measured_noise
+from skleak.audit.noise._mechanism import Trained, colored, measured_noise
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
+from skleak.influence.state import NoiseShape
 from skleak.linear_model import PrivateLinearRegression
 
 
@@ -45,7 +48,7 @@ def test_games_are_played_with_the_covariance(secrets, table, shape):
             row = auditor.results_.query("noise_scale == @scale and attack == 'white_box'")
             assert abs(float(row["success"].iloc[0]) - bayes.mean()) < 5 * np.sqrt(0.25 / 24_000)
     assert auditor.report_.settings["noise_covariance"] == "given"
-    assert "covariance that was given" in auditor.report_.to_text().replace("\n  ", " ")
+    assert "covariance that was given" in auditor.report_.to_text(full=True).replace("\n  ", " ")
 
 
 @pytest.mark.slow
@@ -65,16 +68,18 @@ def test_the_noise_is_measured(table, shape):
     noiseless = PrivateLinearRegression(0.0).fit(X, y)
     w = np.append(noiseless.coef_, noiseless.intercept_)
     root = np.linalg.cholesky(shape * 4 / np.trace(shape))
+    noise = NoiseShape("given", root @ root.T)
+    trained = Trained(model=model, X=X, y=y, weights=None, noiseless=w, noise=noise)
     for seed in range(5):
-        found = measured_noise(model, X, y, w, 0.3, np.random.SeedSequence(seed), root=root)
-        assert found.as_stated
-        assert_allclose(found.noise @ found.noise.T, 0.09 * root @ root.T)
+        measured, checks = measured_noise(trained, 0.3, np.random.SeedSequence(seed))
+        assert all(check["passed"] for check in checks)
+        assert_allclose(measured @ measured.T, 0.09 * root @ root.T)
     # One that adds isotropic noise instead, of the same mean square, is found out.
     plain = PrivateLinearRegression(0.3)
-    found = measured_noise(plain, X, y, w, 0.3, np.random.SeedSequence(0), root=root)
-    assert not found.as_stated
+    measured, checks = measured_noise(replace(trained, model=plain), 0.3, np.random.SeedSequence(0))
+    assert not all(check["passed"] for check in checks)
     # The games are played with what it adds.
-    assert_allclose(found.noise @ found.noise.T, 0.09 * np.eye(4), atol=0.05)
+    assert_allclose(measured @ measured.T, 0.09 * np.eye(4), atol=0.05)
     draws = np.random.default_rng(0).normal(size=(20_000, 4))
     assert_allclose(np.cov(colored(root, draws).T), root @ root.T, atol=0.1)
 

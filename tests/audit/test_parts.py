@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import Ridge
 
-from skleak.adversary.hypotheses import _refits
-from skleak.audit import LeakageAuditor
-from skleak.audit.run import _parts
-from skleak.audit.run._checkpoint import Checkpoint, stored_entropy
+from skleak.adversary import hypotheses as _refits
+from skleak.audit import LeakageAuditor, _run
+from skleak.audit._run import Checkpoint
 from skleak.exceptions import CheckpointWarning
-from skleak.influence.refit import _candidates, _reweighted
+from skleak.influence.refit import _candidates
+from skleak.influence.refit import _candidates as _reweighted
 from skleak.linear_model import PrivateLogisticRegression
 
 # Each computes its encodings in blocks by one function, which is called for every block.
@@ -35,11 +35,11 @@ def data(rng):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(_candidates, "TABLE_ELEMENTS", 400)
-    monkeypatch.setattr(_reweighted, "_ELEMENTS", 100)
+    monkeypatch.setattr(_candidates, "TABLE_ELEMENTS", 100)
+    monkeypatch.setattr(_reweighted, "_TABLE_ELEMENTS", 100)
     monkeypatch.setattr(_refits, "_BLOCK", 4)
     # What is finished is written at once.
-    monkeypatch.setattr(_parts, "SHARE_OF_TIME", np.inf)
+    monkeypatch.setattr(_run, "SHARE_OF_TIME", np.inf)
 
 
 def make(model, path=None, **options):
@@ -110,7 +110,7 @@ def test_parts_of_another_audit_are_not_taken(data, tmp_path, monkeypatch):
 
 
 def test_what_is_too_large_is_said(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(_parts, "_MOST", 100)
+    monkeypatch.setattr(_run, "_MOST", 100)
     with pytest.warns(CheckpointWarning, match="more than a checkpoint keeps"):
         auditor = make(CASES["closed form"][0], tmp_path / "a.npz").fit(*data)
     with np.load(tmp_path / "a.npz") as file:
@@ -118,28 +118,28 @@ def test_what_is_too_large_is_said(data, tmp_path, monkeypatch):
     assert len(auditor.results_) == 1
 
 
+def saved(store):
+    store.behind = True
+    store.write()
+
+
 def test_cells_and_parts_are_kept_side_by_side(tmp_path):
-    path = tmp_path / "a.npz"
-    store = Checkpoint(path, {}, "who")
-    assert store.load_parts()
+    path, own = tmp_path / "a.npz", {"a": "b"}
+    store = Checkpoint(path, [3, 4], own)
     store.parts = {"encodings 1": np.arange(6.0).reshape(3, 2)}
-    store.save_parts([3, 4])
-    assert Checkpoint(path, {"a": "b"}, "who").load() == ({}, None)
-    assert stored_entropy(path) == [3, 4]
-    for foreign in (Checkpoint(path, {"a": "b"}, "else"), Checkpoint(path, {"a": "b"})):
-        assert not foreign.load_parts()
-        with pytest.raises(ValueError, match="another audit"):
-            foreign.load()
-    store.fingerprint = {"a": "b"}
-    store.save({"0.1|x": {"hits": np.array(3)}}, [1, 2])
-    again = Checkpoint(path, {}, "who")
-    assert again.load_parts()
+    saved(store)
+    early = Checkpoint(path, [1, 2], own)
+    assert (early.cells, early.entropy) == ({}, [3, 4])
+    for other, name in (({"a": "c"}, "a"), ({}, "a"), (own | {"d": "e"}, "d")):
+        with pytest.raises(ValueError, match=f"another audit: its {name} differs"):
+            Checkpoint(path, [1, 2], other)
+    early.cells["0.1|x"] = {"hits": np.array(3)}
+    saved(early)
+    again = Checkpoint(path, [1, 2], own)
     again.parts["encodings 1"] = np.arange(8.0).reshape(4, 2)
-    again.save_parts([3, 4])
-    last = Checkpoint(path, {"a": "b"}, "who")
-    cells, entropy = last.load()
-    assert (cells["0.1|x"]["hits"], entropy) == (3, [1, 2])
-    assert last.load_parts()
+    saved(again)
+    last = Checkpoint(path, [1, 2], own)
+    assert (last.cells["0.1|x"]["hits"], last.entropy) == (3, [3, 4])
     np.testing.assert_array_equal(last.parts["encodings 1"], again.parts["encodings 1"])
 
 
@@ -150,6 +150,5 @@ def test_progress_names_its_phases_and_counts_records(data, capfd):
     assert "40/40" in shown
     for phase in ("bounds", "attacks", "utility"):
         assert f"{phase}:" in shown
-    assert "bounds: of 40 records at 1 noise scales; at most about" in shown
     make(CASES["closed form"][0]).fit(*data)
     assert capfd.readouterr().err == ""

@@ -10,9 +10,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skleak.audit import LeakageAuditor, MembershipAuditor
-from skleak.audit.games._private_sgd import membership_success, with_public_size
+from skleak.audit.games._levels import membership_success, with_public_size
 from skleak.exceptions import AttackNotApplicableError
-from skleak.metrics._verdict import EXCEEDED, INCOMPARABLE
+from skleak.metrics.verdicts import EXCEEDED, INCOMPARABLE
 from skleak.neural import PrivateSGDClassifier, PrivateSGDRegressor, SGDGuarantee
 
 

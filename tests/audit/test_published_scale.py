@@ -6,11 +6,14 @@ import pytest
 from scipy.stats import binom, norm
 
 from skleak.audit import LeakageAuditor, MembershipAuditor
-from skleak.audit.games._scale import PublishedScale, in_one_channel
-from skleak.audit.tables._shadows import scale_odds
+from skleak.audit.games._levels import PublishedScale, in_one_channel
+from skleak.audit.tables._membership import scale_odds
 from skleak.channels import GaussianChannel
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
-from skleak.mechanisms import CalibratedNoise, GaussianDP, MaxLeakage, NoiseGoal, ladder_rung
+from skleak.mechanisms import GaussianDP, MaxLeakage, NoiseGoal
+from skleak.mechanisms.calibration import ladder_rung
+from skleak.utils._confidential import CalibratedNoise
+from skleak.utils._records import Persons
 
 GOAL = MaxLeakage(0.5)
 
@@ -22,6 +25,12 @@ def outlier(rng):
     y = X @ [1.0, -1.0] + rng.normal(size=24)
     y[0] += 60.0
     return X, y
+
+
+def lead(auditor):
+    """Return what a report says first, before any table."""
+    document = auditor.report_._document(figures=False)
+    return f"{document.summary} {document.rest}"
 
 
 def _model(goal=GOAL, **parameters):
@@ -40,7 +49,7 @@ def test_the_scale_with_and_without_each_record_is_that_of_a_fit(outlier):
     for target in targets:
         other = np.setxor1d(rows, [target])
         expected.append(_model().fit(X[other], y[other]).noise_scale_)
-    np.testing.assert_array_equal(scale.without(rows, targets), expected)
+    np.testing.assert_array_equal(scale.without(rows, Persons.single(targets)), expected)
     assert len(set(expected)) > 1  # the outlier needs more noise
 
 
@@ -67,10 +76,10 @@ def test_membership_that_the_scale_decides_is_within_the_bound(outlier, secrets)
     fixed = _model(float(auditor.results_["noise_scale"].iloc[0]))
     known = MembershipAuditor(fixed, n_releases=n, secrets=secrets, random_state=0).fit(X, y)
     assert known.records_.set_index("record").loc[0, "bayes"] < 1.0 - 1e-6
-    first = auditor.report_.findings[0]
-    assert first.startswith("The noise scale follows the records (MaxLeakage")
+    first = lead(auditor)
+    assert "The noise scale follows the records (MaxLeakage" in first
     assert "attackers see it, and the bounds count it" in first
-    assert "noise scale follows" not in known.report_.findings[0]
+    assert "noise scale follows" not in lead(known)
 
 
 def test_releases_have_the_scale_of_their_own_members(outlier):
@@ -121,7 +130,7 @@ def test_a_public_scale_is_played_as_before(model, noise_scales, outlier):
     auditor = MembershipAuditor(model, **given).fit(X, y)
     assert "scale" not in set(auditor.results_["attack"])
     assert auditor.results_["bayes"].notna().all()
-    first = auditor.report_.findings[0]
+    first = lead(auditor)
     assert ("what its own tells is not counted" in first) == (noise_scales is not None)
     with pytest.raises(ValueError, match="The attack 'scale' reads a noise scale that follows"):
         MembershipAuditor(model, attacks="scale", **given).fit(X, y)
@@ -150,14 +159,18 @@ def test_where_no_bound_counts_the_scale_none_is_printed(case, why, outlier, mon
         "reweighting": _model(reweighting="irfil"),
     }[case]
     if case == "many":
-        monkeypatch.setattr("skleak.audit.games._scale._MOST_FITS", 3)
+        monkeypatch.setattr("skleak.audit.games._levels._MOST_FITS", 3)
     auditor = MembershipAuditor(model, n_releases=8, attacks="loss", random_state=0).fit(X, y)
     assert not {"bayes", "dp"} & set(auditor.results_.columns)
     assert auditor.records_["bayes"].isna().all()
-    first = auditor.report_.findings[0]
-    assert first.startswith("The noise scale follows the records")
+    first = lead(auditor)
+    assert "The noise scale follows the records" in first
     assert why in first
-    for text in (auditor.report_.to_text(), auditor.report_.to_html(), auditor.report_.to_json()):
+    for text in (
+        auditor.report_.to_text(full=True),
+        auditor.report_.to_html(),
+        auditor.report_.to_json(),
+    ):
         assert "No attack exceeds" not in text
 
 
@@ -235,7 +248,7 @@ def test_a_value_that_the_scale_gives_away_is_within_the_bound(patients, secrets
     assert (known.records_["bayes"][moved] < 1.0 - 1e-6).all()
     rest = ~moved
     np.testing.assert_allclose(records["bayes"][rest], known.records_["bayes"][rest], atol=1e-3)
-    assert "the bounds count it" in auditor.report_.findings[0]
+    assert "the bounds count it" in lead(auditor)
 
 
 def test_labels_that_the_scale_gives_away_are_within_the_bound(rng):
@@ -263,7 +276,7 @@ def test_bounds_with_a_prior_of_a_number_are_not_printed(attribute, patients):
     auditor = LeakageAuditor(model, attribute, n_releases=20, random_state=0).fit(X, y)
     assert "share_at_most" not in auditor.results_
     assert auditor.results_["cramer_rao"].notna().all()
-    assert "as it jumps as a number moves" in auditor.report_.findings[0]
+    assert "as it jumps as a number moves" in lead(auditor)
     assert auditor.report_.to_html()
     if attribute is not None:
         with pytest.raises(ValueError, match="not played for a number where the noise scale"):
@@ -276,7 +289,7 @@ def test_a_number_that_was_read_off_records_has_no_bound_on_guesses(patients):
     auditor = LeakageAuditor(model, "sex", n_releases=20, random_state=0).fit(X, y)
     assert not {"bayes", "fano"} & set(auditor.results_.columns)
     assert auditor.records_["bayes"].isna().all()
-    assert "pass `float(noise_scale)`" in auditor.report_.findings[0]
+    assert "pass `float(noise_scale)`" in lead(auditor)
     plain = PrivateLinearRegression(0.1, alpha=0.05)
     known = LeakageAuditor(plain, "sex", n_releases=20, random_state=0).fit(X, y)
     assert known.results_["bayes"].notna().all()
@@ -291,4 +304,4 @@ def test_outside_memory_no_bound_is_printed(patients, tmp_path):
     auditor.fit(tmp_path / "table.parquet", "y")
     assert not {"bayes", "fano"} & set(auditor.results_.columns)
     assert auditor.records_["bayes"].isna().all()
-    assert "records outside memory" in auditor.report_.findings[0]
+    assert "records outside memory" in lead(auditor)

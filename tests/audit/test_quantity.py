@@ -8,11 +8,10 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
-from skleak.adversary.hypotheses._encodings import model_parameters
-from skleak.adversary.hypotheses._smooth import N_NODES
+from skleak.adversary.hypotheses import model_parameters
+from skleak.adversary.numbers import N_NODES, at_truth, slope_at_truth
 from skleak.audit import LeakageAuditor
 from skleak.audit.games._game import Task
-from skleak.audit.games.attribute._quantity import at_truth, slope_at_truth
 from skleak.audit.games.attribute._subject import study
 from skleak.linear_model import (
     PrivateLinearRegression,

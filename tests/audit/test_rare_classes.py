@@ -8,7 +8,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skleak.audit import MembershipAuditor
 from skleak.linear_model import PrivateLogisticRegression
-from skleak.metrics import EXCEEDED
+from skleak.metrics.verdicts import EXCEEDED
 
 ALONE = pytest.mark.filterwarnings("ignore:Records .* the only one of a class:UserWarning")
 

@@ -8,15 +8,16 @@ from scipy import sparse
 
 from skleak.attacks import InformedReconstruction
 from skleak.audit import LeakageAuditor
-from skleak.audit.games.records._bound import record_mse
 from skleak.bounds import cramer_rao_mse
 from skleak.influence.noise import noise_covariance
+from skleak.influence.records import record_mse
 from skleak.linear_model import (
+    IRFIL,
+    EvenTotal,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
-from skleak.mechanisms import IRFIL, EvenTotal
 
 ESTIMATORS = [PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegressor]
 

@@ -1,3 +1,5 @@
+"""Forms of reports of audits: frames, JSON, text and figures hold the same numbers."""
+
 import dataclasses
 import json
 import math
@@ -7,20 +9,21 @@ import numpy as np
 import pandas as pd
 import pytest
 from helpers import mostly_slow
+from sklearn.tree import DecisionTreeRegressor
 
-from skleak.audit.report._assumptions import assumptions
-from skleak.audit.report._report import AuditReport
-from skleak.audit.report._sentences import findings
-from skleak.metrics._verdict import VACUOUS
+from skleak.audit import LeakageAuditor
+from skleak.metrics.verdicts import VACUOUS
 from skleak.plotting import AuditDisplay
-from skleak.plotting.results._results import points
+from skleak.report import AuditReport
+
+KINDS = ("categorical", "numeric", "record")
 
 
 def _reject(name):
     raise AssertionError(f"not strict JSON: {name}")
 
 
-@pytest.mark.parametrize("kind", ["categorical", "numeric", "record"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_json_is_strict_and_loses_no_digit(make_audit, kind):
     report = make_audit(kind, noise=(0.0, 1e-3))
     loaded = json.loads(report.to_json(), parse_constant=_reject)
@@ -30,6 +33,9 @@ def test_json_is_strict_and_loses_no_digit(make_audit, kind):
     assert loaded["kind"] == kind
     assert loaded["findings"] == list(report.findings)
     assert loaded["settings"]["bounds"] == list(report.settings["bounds"])
+    found = report.decision()
+    for name in ("verdict", "passes", "n_above", "labels", "largest"):
+        assert loaded["decision"][name] == found[name]
     for name in ("results", "records"):
         table = getattr(report, name)
         assert len(loaded[name]) == len(table)
@@ -63,52 +69,25 @@ def test_the_frame_is_a_copy(make_audit):
         report.kind = "numeric"
 
 
-def test_bounds_as_advantages(make_audit):
-    report = make_audit()
-    table = report.advantages()
-    assert table.index.name == "noise_scale"
-    assert table.index.tolist() == [1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
-    assert tuple(table.columns) == report.settings["bounds"]
-    results = report.results[report.results["attack"] == "white_box"]
-    expected = (results["fano"] - 0.37) / 0.63
-    np.testing.assert_allclose(table["fano"], expected, rtol=1e-12)
-    certain = dataclasses.replace(report, results=report.results.assign(baseline=1.0))
-    assert certain.advantages().isna().all(axis=None)
-    assert make_audit(bounds=()).advantages().shape == (5, 0)
-
-
-def test_bounds_on_errors_as_advantages(make_audit):
-    report = make_audit("numeric")
-    bound = report.results.drop_duplicates("noise_scale")["cramer_rao"]
-    table = report.advantages()
-    np.testing.assert_allclose(table["cramer_rao"], 1.0 - bound / 101.0, rtol=1e-9)
-    # An attack at the bound has the bound's advantage.
-    row = report.results[(report.results["attack"] == "prior")].iloc[0]
-    error = points(report)["value"].to_numpy()[0]
-    np.testing.assert_allclose(error, row["mse"] / 101.0)
-    infinite = dataclasses.replace(report, results=report.results.assign(cramer_rao=np.inf))
-    assert (infinite.advantages()["cramer_rao"] == -np.inf).all()
-
-
 @pytest.mark.slow
-def test_text_says_everything_and_fits_a_terminal(make_audit):
-    for kind in ("categorical", "numeric", "record"):
-        report = make_audit(kind)
-        text = report.to_text()
-        assert repr(report) == text
-        joined = " ".join(text.split())
-        for sentence in (*report.findings, *report.assumptions):
-            assert sentence in joined
-        assert "CONFIDENTIAL" in text
-        assert max(map(len, text.split("\n"))) <= 88
-        assert "nan" not in text.split()
-        for attack in ("prior guess", "imputation", "black box", "white box"):
-            assert attack in text
+@pytest.mark.parametrize("kind", KINDS)
+def test_text_says_everything_and_fits_a_terminal(make_audit, kind):
+    report = make_audit(kind)
+    text = report.to_text(full=True)
+    assert repr(report) == report.to_text()
+    joined = " ".join(text.split())
+    for sentence in (*report.findings, *report.assumptions):
+        assert sentence in joined
+    assert "CONFIDENTIAL" in text
+    assert max(map(len, text.split("\n"))) <= 88
+    assert "nan" not in text.split()
+    for attack in ("prior guess", "imputation", "black box", "white box"):
+        assert attack in text
 
 
 def test_text_of_many_rows_is_capped(make_audit):
     report = make_audit(noise=tuple(np.geomspace(1e-5, 1.0, 40)))
-    assert "… and 100 more rows" in report.to_text()
+    assert "… and 100 more rows" in report.to_text(full=True)
 
 
 @pytest.mark.slow
@@ -117,9 +96,7 @@ def test_text_steers_no_terminal(make_audit, evil_names):
         report = make_audit(
             attribute=name, estimator=name, attacks=("prior", name.replace("\ud800", ""))
         )
-        report = dataclasses.replace(report, findings=evil_names, assumptions=evil_names)
-        lines = report.to_text().split("\n")
-        for line in lines:
+        for line in report.to_text(full=True).split("\n"):
             assert all(letter.isprintable() for letter in line)
             assert len(line) <= 110
         json.loads(report.to_json(), parse_constant=_reject)
@@ -187,19 +164,36 @@ OPTIONS = [
 @pytest.mark.parametrize("options", mostly_slow(OPTIONS, 0), ids=str)
 @pytest.mark.parametrize("k", range(len(CHANGES)))
 def test_every_form_copes_with_any_numbers(make_audit, read_page, k, options):
-    for j, kind in enumerate(("categorical", "numeric", "record")):
+    for j, kind in enumerate(KINDS):
         report = CHANGES[k](make_audit(kind, **options))
-        report = dataclasses.replace(
-            report, findings=findings(report), assumptions=assumptions(report)
-        )
-        assert "nan" not in report.to_text().lower().split()
+        assert "nan" not in report.to_text(full=True).lower().split()
         json.loads(report.to_json(), parse_constant=_reject)
-        report.advantages()
         if (j + k) % 3 == OPTIONS.index(options):  # drawing takes time
             page = read_page(report.to_html())
             assert "nan" not in page.words.lower().split()
             drawn = [v for tag, name, v in page.attributes if name in {"d", "x", "y", "transform"}]
             assert not [value for value in drawn if "nan" in value or "inf" in value]
+
+
+def test_a_model_without_a_prior_of_numbers_is_reported_on(people):
+    tree = DecisionTreeRegressor(max_depth=2, random_state=0)
+    report = LeakageAuditor(tree, "bmi", random_state=0).fit(*people).report_
+    assert "share_removed_low" not in report.results
+    np.testing.assert_allclose(report.results["share_removed"], report.results["advantage"])
+    (level,) = report.decision()["levels"]
+    at = report.results.set_index("attack").loc[level["attack"]]
+    for end in ("low", "high"):
+        np.testing.assert_array_equal(level[f"attack_{end}"], at[f"advantage_{end}"])
+    assert "nan" not in report.to_text(full=True).lower().split()
+    assert "– to –" not in report.to_html()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_known_is_never_kept(make_audit, kind):
+    found = _nothing_known(make_audit(kind)).decision()
+    assert (found["verdict"], found["passes"]) == ("not_known", False)
+    assert np.isnan(found["n_above"])
+    assert np.isnan(found["largest"])
 
 
 def test_plot_draws_the_report_where_it_is_told(make_audit):
@@ -208,7 +202,7 @@ def test_plot_draws_the_report_where_it_is_told(make_audit):
     display = report.plot(ax=ax)
     assert isinstance(display, AuditDisplay)
     assert display.ax_ is ax
-    pd.testing.assert_frame_equal(display.results[list(report.results)], report.results)
+    pd.testing.assert_frame_equal(display.levels, pd.DataFrame(report.decision()["levels"]))
 
 
 def test_reports_hold_only_what_they_are_given(make_audit):
@@ -224,7 +218,5 @@ def test_reports_hold_only_what_they_are_given(make_audit):
         "reproducibility",
         "checks",
         "groups",
-        "findings",
-        "assumptions",
     ]
     assert len(report.to_frame()) == 20

@@ -15,13 +15,14 @@ from sklearn.preprocessing import StandardScaler
 
 from skleak.attacks import WhiteBoxAttributeInference
 from skleak.audit import LeakageAuditor, MembershipAuditor, attribute_gain
-from skleak.audit.games.membership._exact import pair_test
+from skleak.audit.games.membership._release import pair_test
 from skleak.exceptions import AttackNotApplicableError
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
+from skleak.utils._records import Persons
 
 AUDITORS = {
     "attribute": LeakageAuditor(PrivateLinearRegression(0.1), 0, n_releases=8, random_state=0),
@@ -132,7 +133,7 @@ def test_membership_with_and_without_are_fits_with_copies(model, fit_intercept, 
     state = clone(quiet).fit(X, y, sample_weight=weights)._confidential_state()
     members = np.setdiff1d(np.arange(40), [1, 2, 5, 8])
     targets = np.array([1, 2, 3, 5, 6, 8])
-    test = pair_test(state.objective, members, targets)
+    test = pair_test(state.objective, members, Persons.single(targets))
 
     def refitted(rows):
         who = np.repeat(rows, weights[rows].astype(int))
@@ -151,7 +152,7 @@ def test_pair_test_of_equal_weights_is_that_of_none(problem):
     X, y, _ = problem
     objective = PrivateLogisticRegression(0.0).fit(X, y > 0.0)._confidential_state().objective
     sevenfold = replace(objective, sample_weight=7.0 * objective.sample_weight)
-    members, targets = np.arange(30), np.arange(20, 40)
+    members, targets = np.arange(30), Persons.single(np.arange(20, 40))
     one, other = (pair_test(each, members, targets) for each in (objective, sevenfold))
     assert_allclose(one.steps, other.steps, rtol=1e-5, atol=1e-9)
 
@@ -249,7 +250,7 @@ def test_gain_with_weights(problem, rng):
         attribute_gain(attack, model, X, y, *known, control_sample_weight=np.ones(30))
     told = {"sample_weight": weights, "control_sample_weight": rng.uniform(1.0, 3.0, 30)}
     gain = attribute_gain(attack, model, X, y, *known, **told, **settings)
-    assert gain.training.estimate == 1.0
-    assert gain.leakage.low > 0.2
+    assert gain.estimate["training"] == 1.0
+    assert gain.low["leakage"] > 0.2
     exchanged = attribute_gain(attack, model, X, y, *known, imputation=None, **told)
-    assert exchanged.training.estimate == 1.0
+    assert exchanged.estimate["training"] == 1.0

@@ -16,13 +16,13 @@ from skleak.attacks import (
     WhiteBoxAttributeInference,
 )
 from skleak.audit import LeakageAuditor
-from skleak.audit.games._bounds import BOUNDS, check_bounds, success_bounds
+from skleak.audit.games._secret import BOUNDS, check_bounds, success_bounds
 from skleak.audit.games._trials import play_drawn
-from skleak.audit.games.attribute._information import ShapedInformation
-from skleak.audit.noise._shaped import ShapedNoise
+from skleak.audit.noise._mechanism import ShapedNoise
 from skleak.channels import UnequalGaussianChannel
 from skleak.datasets import fetch_iwpc
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
+from skleak.influence.leakage import ShapedInformation
 from skleak.influence.noise import noise_covariance
 from skleak.linear_model import (
     PrivateLinearRegression,
@@ -71,7 +71,7 @@ def test_noise_has_the_covariance_of_every_secret(rng):
     shapes, inner = random_shapes(rng, 3, 2, 2), np.array([[0.5, 0.0], [0.2, 1.5]])
     noise, n = ShapedNoise(shapes, inner), 40_000
     secrets = rng.integers(0, 2, size=(n, 3))
-    drawn = noise.of_each(secrets, rng.normal(size=(n, 3, 2)))
+    drawn = noise.color(np.arange(3), secrets, rng.normal(size=(n, 3, 2)))
     for i in range(3):
         for m in range(2):
             root = np.linalg.cholesky(shapes[i, m]) @ inner
@@ -79,20 +79,10 @@ def test_noise_has_the_covariance_of_every_secret(rng):
             white = np.linalg.solve(root, own.T)
             assert_allclose(white @ white.T / len(own), np.eye(2), atol=0.05)
     draws = rng.normal(size=(n, 3, 2))
-    each = noise.of_each(secrets, draws)
+    each = noise.color(np.arange(3), secrets, draws)
     for i in range(3):
-        some = noise.of_some(np.full(n, i), secrets[:, i], draws[:, i])
+        some = noise.color(np.full(n, i), secrets[:, i], draws[:, i])
         assert_allclose(some, each[:, i], atol=1e-12)
-
-
-def test_blocks_of_noise_do_not_matter(rng, monkeypatch):
-    shapes, secrets = random_shapes(rng, 5, 3, 4), rng.integers(0, 3, size=(7, 5))
-    noise, draws = ShapedNoise(shapes, np.eye(4)), rng.normal(size=(7, 5, 4))
-    targets, drawn = np.arange(5), secrets[0]
-    whole = noise.of_each(secrets, draws), noise.of_some(targets, drawn, draws[0])
-    monkeypatch.setattr("skleak.audit.noise._shaped._ELEMENTS", 20)
-    assert_allclose(noise.of_each(secrets, draws), whole[0], rtol=1e-12)
-    assert_allclose(noise.of_some(targets, drawn, draws[0]), whole[1], rtol=1e-12)
 
 
 @pytest.mark.parametrize("measured", [np.array([2.0, 1.0]), np.array([[2.0, 0.0], [3.0, 1.0]])])
@@ -101,7 +91,7 @@ def test_what_was_measured_on_the_data_is_played_everywhere(rng, measured):
     root = np.linalg.cholesky(shapes[0, 1])
     noise = ShapedNoise.of(shapes, root, measured)
     draws = rng.normal(size=(6, 1, 2))
-    own = noise.of_each(np.ones((6, 1), dtype=int), draws)
+    own = noise.color(np.arange(1), np.ones((6, 1), dtype=int), draws)
     whole = np.diag(measured) if measured.ndim == 1 else measured
     assert_allclose(own[:, 0], draws[:, 0] @ whole.T)
 
@@ -140,7 +130,7 @@ def test_blocks_of_bounds_do_not_matter(rng, monkeypatch):
     encodings, prior = rng.normal(size=(5, 2, 2)), np.full((5, 2), 0.5)
     shapes, names = random_shapes(rng, 5, 2, 2), ["bayes", "fano", "generalized_fano"]
     whole = success_bounds(encodings, prior, 0.7, names, shapes)
-    monkeypatch.setattr("skleak.audit.games._bounds._MAPS", 1)
+    monkeypatch.setattr("skleak.audit.games._secret._MAPS", 1)
     for name, values in success_bounds(encodings, prior, 0.7, names, shapes).items():
         assert_allclose(values, whole[name], atol=1e-9)
     without = success_bounds(encodings, prior, 0.0, ["bayes", "gdp"], shapes)
@@ -239,7 +229,7 @@ def test_the_report_says_what_noise_it_is(table):
     model = PrivateLinearRegression(0.3, noise_covariance="minimax")
     options = {"records": [1], "bounds": "bayes", "n_releases": 2}
     auditor = LeakageAuditor(model, 0, attacks="white_box", **options).fit(X, y)
-    assert "covariance of the noise follows the data" in auditor.report_.to_text().replace(
+    assert "covariance of the noise follows the data" in auditor.report_.to_text(full=True).replace(
         "\n  ", " "
     )
     assert "covariance of the noise follows the data" in auditor.report_.to_html()
@@ -309,7 +299,13 @@ def test_strings_and_booleans(secrets, patients):
         auditor = LeakageAuditor(
             pipeline, attribute, n_releases=40, secrets=secrets, bounds="bayes", **options
         ).fit(X, y)
-        assert list(auditor.attacks_) == ["prior", "imputation", "white_box", "black_box"]
+        assert list(auditor.attacks_) == [
+            "prior",
+            "imputation",
+            "white_box",
+            "black_box",
+            "combined",
+        ]
         assert auditor.attacks_["white_box"].values_.shape == (n_values,)
         assert not (auditor.results_["verdict"] == "bound exceeded").any()
 
@@ -350,6 +346,7 @@ def test_quantities_have_the_bound_of_both_terms(shape, table):
         "white_box",
         "black_box",
         "posterior_mean",
+        "combined",
     ]
     records = auditor.records_
     for scale in (0.001, 0.5):

@@ -13,7 +13,7 @@ from skleak.linear_model import (
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
-from skleak.metrics._verdict import EXCEEDED
+from skleak.metrics.verdicts import EXCEEDED
 
 MODELS = (PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegressor)
 # What is secret, and whether it is drawn anew for every game.

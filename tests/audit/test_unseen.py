@@ -3,16 +3,16 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import make_column_transformer
-from sklearn.feature_selection import SelectKBest, f_regression
+from sklearn.feature_selection import SelectKBest, VarianceThreshold, f_regression
 from sklearn.linear_model import Lasso, LinearRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from sklearn.tree import DecisionTreeRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from skleak.audit import LeakageAuditor
-from skleak.audit.games._bounds import success_bounds
+from skleak.audit.games._secret import success_bounds
 from skleak.exceptions import AttackNotApplicableError
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 
@@ -129,6 +129,17 @@ def test_a_model_that_is_only_asked(data):
 
     found = audit(make_pipeline(ScaledByDose(), tree), X, y, "dose")
     assert "Nothing of" not in first_sentence(found)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_column_that_a_selection_would_see_is_not_left_out_of_a_tree(rng):
+    y, tree = np.arange(40) % 2, DecisionTreeClassifier(max_depth=2, random_state=0)
+    X = pd.DataFrame({"a": rng.normal(size=40) + y, "sex": 1 * (np.arange(40) < 4)})
+    # With a fifth carrier the threshold is passed; and the rarer value says nothing of the target.
+    for select in (VarianceThreshold(0.1), SelectKBest(k=1)):
+        pipe = make_pipeline(select, tree)
+        assert clone(select).fit(X, y).get_support().tolist() == [True, False]
+        assert "Nothing of" not in first_sentence(audit(pipe, X, y, records=None)), select
 
 
 def test_without_noise_values_of_one_encoding_are_not_told_apart(rng):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from skleak.audit.tables._verdicts import error_verdict, record_verdicts, success_verdict
+from skleak.audit.tables._rates import error_verdict, record_verdicts, success_verdict
 from skleak.metrics import binomial_interval
-from skleak.metrics._verdict import BIASED, CONSISTENT, EXCEEDED, VACUOUS
+from skleak.metrics.verdicts import BIASED, CONSISTENT, EXCEEDED, VACUOUS
 
 
 @pytest.mark.parametrize(

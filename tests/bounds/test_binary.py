@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import rel_entr
 
-from skleak.bounds._binary import (
+from skleak.bounds._fano import (
     bernoulli_divergence,
     divergence_from_uniform,
     largest_advantage,

@@ -1,11 +1,8 @@
 import numpy as np
 import pytest
 
-from skleak.bounds import (
-    cramer_rao_mse,
-    fisher_information_loss_mse,
-    hammersley_chapman_robbins_mse,
-)
+from skleak.bounds import cramer_rao_mse, hammersley_chapman_robbins_mse
+from skleak.bounds.errors import fisher_information_loss_mse
 
 
 def linear_release(rng, n=6, d=3, scale=0.7):

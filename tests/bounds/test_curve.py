@@ -5,13 +5,9 @@ import pytest
 from scipy.optimize import linprog
 from scipy.special import ndtr, ndtri
 
-from skleak.accounting import subsampled_gaussian_tradeoff
-from skleak.bounds import (
-    advantage_to_success,
-    curve_advantage,
-    dp_advantage,
-    gdp_advantage,
-)
+from skleak.accounting.subsampled import subsampled_gaussian_tradeoff
+from skleak.bounds import curve_advantage, dp_advantage, gdp_advantage
+from skleak.bounds.priors import advantage_to_success
 
 PRIORS = (2, 10, [0.7, 0.2, 0.1], [0.4, 0.3, 0.3], [0.5, 0.5, 0.0])
 
@@ -70,7 +66,7 @@ def test_limits():
 
 def test_two_values_need_no_program(rng, monkeypatch):
     """Of a curve that is its own inverse the best corner decides."""
-    from skleak.bounds.neighbors import _curve
+    from skleak.bounds import _neighbors as _curve
 
     for mu in (0.2, 1.0, 3.0):
         curve = gaussian_curve(mu, 301)

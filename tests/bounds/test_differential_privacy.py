@@ -5,15 +5,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 from scipy.special import ndtr, ndtri
 
-from skleak.bounds import (
-    advantage_to_success,
-    dp_advantage,
-    gaussian_tradeoff_advantage,
-    gdp_advantage,
-    membership_advantage_dp,
-    membership_advantage_gdp,
-    success_to_advantage,
-)
+from skleak.bounds import dp_advantage, gaussian_tradeoff_advantage, gdp_advantage
+from skleak.bounds.priors import advantage_to_success, success_to_advantage
 from skleak.channels import GaussianChannel
 
 
@@ -85,9 +78,9 @@ def test_dp_landmarks():
 def test_membership_advantage_is_the_tight_formula(rng):
     epsilon, delta = rng.uniform(0, 5, 50), rng.uniform(0, 1, 50)
     expected = (np.expm1(epsilon) + 2 * delta) / (np.exp(epsilon) + 1)
-    np.testing.assert_allclose(membership_advantage_dp(epsilon, delta), expected, atol=1e-14)
-    assert membership_advantage_dp(np.inf, 0.0) == 1.0
-    assert membership_advantage_dp(0.0, 0.0) == 0.0
+    np.testing.assert_allclose(dp_advantage(epsilon, delta, 2), expected, atol=1e-14)
+    assert dp_advantage(np.inf, 0.0, 2) == 1.0
+    assert dp_advantage(0.0, 0.0, 2) == 0.0
 
 
 def test_gdp_is_exact_for_two_equally_likely_values():
@@ -205,13 +198,13 @@ def test_membership_under_gdp_is_the_best_test_of_two_gaussians(rng):
     mu, prior = rng.uniform(0.01, 5.0, 100), rng.uniform(0.01, 0.99, 100)
     odds = np.log(prior / (1 - prior)) / mu
     bayes = prior * ndtr(mu / 2 + odds) + (1 - prior) * ndtr(mu / 2 - odds)
-    found = membership_advantage_gdp(mu, prior)
     table = np.stack([prior, 1 - prior], axis=-1)
+    found = gdp_advantage(mu, table)
     np.testing.assert_allclose(advantage_to_success(found, table), bayes, atol=1e-13)
     variation = 2.0 * ndtr(0.5 * mu) - 1.0
-    np.testing.assert_allclose(membership_advantage_gdp(mu), variation, rtol=1e-12)
+    np.testing.assert_allclose(gdp_advantage(mu, 2), variation, rtol=1e-12)
     assert np.all(found <= variation + 1e-14)
-    assert membership_advantage_gdp([0.0, np.inf], 0.3).tolist() == [0.0, 1.0]
+    assert gdp_advantage([0.0, np.inf], [0.3, 0.7]).tolist() == [0.0, 1.0]
 
 
 @settings(max_examples=80, deadline=None)
@@ -249,13 +242,11 @@ def test_batches_broadcast(rng):
         (lambda: dp_advantage(1.0, -0.1, 2), r"`delta` must lie in \[0, 1\]; got -0.1"),
         (lambda: dp_advantage(np.nan, 0.0, 2), "`epsilon` must not hold NaN"),
         (lambda: dp_advantage([1.0] * 3, 0.0, [[0.5, 0.5]] * 2), "Shapes do not broadcast"),
-        (lambda: membership_advantage_dp(1.0, 2.0), r"`delta` must lie in \[0, 1\]"),
+        (lambda: dp_advantage(1.0, 2.0, 2), r"`delta` must lie in \[0, 1\]"),
         (lambda: gdp_advantage(-1.0, 2), "`mu` must be non-negative; got -1"),
         (lambda: gdp_advantage([1.0] * 3, [[0.5, 0.5]] * 2), "Shapes do not broadcast"),
         (lambda: gdp_advantage(1.0, 2, -1.0), "`reference_mu` must be non-negative; got -1"),
         (lambda: gdp_advantage([1.0] * 3, 2, [1.0] * 2), "Shapes do not broadcast"),
-        (lambda: membership_advantage_gdp(1.0, 1.0), r"must lie in \(0, 1\), ends excluded"),
-        (lambda: membership_advantage_gdp(-1.0), "`mu` must be non-negative; got -1"),
     ],
 )
 def test_input_errors(call, message):

@@ -7,8 +7,8 @@ from skleak.bounds import (
     membership_lower_bound_bounded,
     membership_lower_bound_exponential,
     membership_lower_bound_subgaussian,
-    success_to_advantage,
 )
+from skleak.bounds.priors import success_to_advantage
 
 
 def best_advantage(members, others, prior):

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from skleak.bounds import advantage_to_success, fano_advantage, success_to_advantage
-from skleak.bounds._prior import parse_prior
+from skleak.bounds import fano_advantage
+from skleak.bounds.priors import advantage_to_success, parse_prior, success_to_advantage
 
 
 def test_conversions_invert_each_other(rng):

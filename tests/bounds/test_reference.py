@@ -8,8 +8,8 @@ from skleak.bounds import (
     renyi_fano_advantage,
     renyi_projection_advantage,
 )
-from skleak.bounds._prior import parse_prior
-from skleak.bounds._reference import arimoto_information, reference_divergence
+from skleak.bounds._fano import arimoto_information, reference_divergence
+from skleak.bounds.priors import parse_prior
 
 
 def random_channel(rng):

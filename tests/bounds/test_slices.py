@@ -4,8 +4,9 @@ from helpers import bayes_on_a_line
 from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
-from skleak.bounds import _slices, tradeoff_advantage
-from skleak.bounds._slices import flattened, planar_advantage, slice_advantage
+from skleak.bounds import _tradeoff as _slices
+from skleak.bounds import tradeoff_advantage
+from skleak.bounds._tradeoff import flattened, planar_advantage, slice_advantage
 
 
 def bayes_in_a_plane(positions, prior):

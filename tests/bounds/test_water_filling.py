@@ -3,8 +3,8 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import ndtr, ndtri, softmax
 
-from skleak.bounds import advantage_to_success, gaussian_tradeoff_advantage
-from skleak.bounds._water_filling import water_filling
+from skleak.bounds import gaussian_tradeoff_advantage
+from skleak.bounds.priors import advantage_to_success, water_filling
 
 
 def primal(distances, prior):

@@ -11,8 +11,7 @@ from skleak.channels.gaussian._cells import (
     equidistant_success,
     interval_success,
 )
-from skleak.utils.geometry._half_spaces import half_spaces
-from skleak.utils.geometry._polygons import planar_success, polygon_measure
+from skleak.utils._geometry import half_spaces, planar_success, polygon_measure
 
 
 def turned(points, angle):

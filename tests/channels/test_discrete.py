@@ -6,7 +6,7 @@ from helpers import every
 
 from skleak.bounds import fano_advantage
 from skleak.channels import DiscreteChannel, RandomizedResponse
-from skleak.channels._divergence import relative_entropy, renyi_divergence
+from skleak.channels._base import relative_entropy, renyi_divergence
 
 ORDERS = (0.3, 0.999999, 1.0, 1.000001, 2.0, 30.0, 1e4, np.inf)
 

@@ -9,7 +9,7 @@ from scipy.special import entr, ndtr
 from scipy.stats import multivariate_normal, norm
 
 from skleak.channels import GaussianChannel
-from skleak.utils._random import make_generator
+from skleak.utils._arguments import make_generator
 
 
 def play(channel, prior, n, rng):

@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
-from skleak.channels.gaussian._hull import equal_distance, hull_coordinates, squared_distances_from
+from skleak.channels.gaussian._cells import (
+    equal_distance,
+    hull_coordinates,
+    squared_distances_from,
+)
 
 
 @pytest.mark.parametrize("shape", [(3, 2, 50), (2, 5, 3), (4, 6, 6), (1, 3, 1)])
@@ -54,7 +58,7 @@ def test_blocks_change_nothing(rng, monkeypatch):
     encodings, scale = rng.normal(size=(50, 3, 20)), np.ones(50)
     whole, _ = hull_coordinates(encodings, scale)
     monkeypatch.setattr(
-        "skleak.channels.gaussian._hull.row_blocks",
+        "skleak.channels.gaussian._cells.row_blocks",
         lambda n, columns: (slice(i, i + 7) for i in range(0, n, 7)),
     )
     np.testing.assert_array_equal(hull_coordinates(encodings, scale)[0], whole)

@@ -8,18 +8,27 @@ from helpers import mostly_slow
 from scipy.special import ndtr, ndtri
 
 from skleak.channels import GaussianChannel
-from skleak.channels.gaussian._cells import equidistant_success, interval_success
+from skleak.channels.gaussian._cells import (
+    Sampling,
+    equidistant_success,
+    expected_information,
+    expected_top_posterior,
+    interval_success,
+    normal_lattice,
+    sampled_integral,
+    sobol_points,
+)
 from skleak.channels.gaussian._integrals import (
     _bracket,
     _information_bracket,
+    _turn,
+    cell_success,
+    failure_bound,
     gaussian_success,
+    spatial_success,
+    unseen_failures,
 )
-from skleak.channels.gaussian._mixture import expected_information, expected_top_posterior
-from skleak.channels.gaussian._orthants import cell_success, failure_bound, unseen_failures
-from skleak.channels.gaussian._quadrature import normal_lattice, sobol_points
-from skleak.channels.gaussian._sampling import Sampling, sampled_integral
-from skleak.channels.gaussian._slices import _turn, spatial_success
-from skleak.utils.geometry._polygons import planar_success
+from skleak.utils._geometry import planar_success
 
 FINE = Sampling(tolerance=1e-5, max_points=2**16, random_state=1)
 

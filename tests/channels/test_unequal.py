@@ -7,7 +7,12 @@ from numpy.testing import assert_allclose
 from scipy import integrate, stats
 
 from skleak.channels import GaussianChannel
-from skleak.channels.gaussian._reduction import Hypotheses, interval_success
+from skleak.channels.gaussian._integrals import (
+    Hypotheses,
+)
+from skleak.channels.gaussian._integrals import (
+    unequal_interval_success as interval_success,
+)
 from skleak.channels.gaussian._unequal import UnequalGaussianChannel
 
 
@@ -143,7 +148,7 @@ def test_the_difference_to_equal_covariances_is_the_same_value(rng, n_values, mo
                 channel.mutual_information(prior, return_standard_error=True),
             ]
         )
-        monkeypatch.setattr("skleak.channels.gaussian._reduction.NEARLY", -1.0)
+        monkeypatch.setattr("skleak.channels.gaussian._integrals.NEARLY", -1.0)
     for (fast, error), (plain, plain_error) in zip(*values, strict=True):
         assert abs(fast - plain) <= 4.0 * np.hypot(error, plain_error) + 1e-9
         assert error <= 5e-4

@@ -14,12 +14,6 @@ def test_an_audit_of_membership(secrets, data, tmp_path, run):
     arguments = ("audit", data, "--target", "cost", "--membership", "--secrets", secrets)
     code, text, err = run(*arguments, "--out", out, *QUICK)
     assert (code, err) == (0, "")
-    assert "membership, 4" in text
-    words = " ".join(text.split())
-    assert "tells members from non-members" in words.replace("non- members", "non-members")
-    assert ("drawn anew, and on all others" in words) == (secrets == "actual")
-    assert ("try --secrets drawn" in words) == (secrets == "actual")
-    assert "irfil" not in text
     assert "whole records" not in text
     assert max(map(len, text.replace(str(out), "").split("\n"))) <= 88
     told = json.loads(out.read_text())
@@ -33,10 +27,9 @@ def test_an_audit_of_membership(secrets, data, tmp_path, run):
 @pytest.mark.slow
 def test_a_limit_on_membership(data, tmp_path, run):
     arguments = ("audit", data, "--target", "cost", "--membership", "--out", tmp_path / "r.html")
-    code, text, _ = run(*arguments, *QUICK, "--fail-above", "0.0001")
+    code, text, _ = run(*arguments, *QUICK, "--fail-above", "0.0001", "--of", "everyone")
     assert code == 3
-    assert "EXCEEDED" in text
-    assert "bound for unbiased attacks" not in text
+    assert "NOT KEPT" in text
 
 
 @pytest.mark.parametrize(

@@ -79,13 +79,25 @@ def test_what_is_shared_tells_of_no_person(unusual, tmp_path, run):
     shared = (tmp_path / "out.sarif", tmp_path / "summary.md")
     shared[1].write_text("# before\n")
     code, text, err = run(
-        *("audit", "--config", config, "--sensitive", "smoker?", "--fail-above", "0.001"),
+        *(
+            "audit",
+            "--config",
+            config,
+            "--sensitive",
+            "smoker?",
+            "--fail-above",
+            "0.001",
+            "--of",
+            "99%",
+        ),
         *("--sarif", shared[0], "--summary", shared[1], "--out", tmp_path, "--brief", *QUICK),
     )
     assert code == 3
     summary = shared[1].read_text()
     assert summary.startswith("# before\n# Leakage audit, overview")
-    assert text.strip() in summary
+    overview, _, line = text.strip().rpartition("\n")
+    assert overview.strip() in summary
+    assert "NOT KEPT" in line
     log = json.loads(shared[0].read_text())
     check_sarif(log)
     result = log["runs"][0]["results"][0]
@@ -239,7 +251,7 @@ def test_the_action_fails_above_the_limit_and_shares_no_person(action, unusual, 
     assert played.returncode == 3, played.stderr
     told = Path(runner["GITHUB_OUTPUT"]).read_text().split()
     sarif = Path(runner["RUNNER_TEMP"], "skleak.sarif")
-    assert told == ["status=exceeded", f"sarif={sarif}"]
+    assert told == ["status=not-kept", f"sarif={sarif}"]
     log = json.loads(sarif.read_text())
     check_sarif(log)
     place = log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
@@ -262,6 +274,7 @@ def test_the_action_passes_below_the_limit_and_runs_no_input(action, people, run
         "target": "cost",
         "sensitive": "smoker?",
         "fail-above": "0.5",
+        "of": "99%",
         "arguments": "--noise-scale\n100\n--n-releases\n5",
     }
     (_, env, audit) = list(_steps(action, inputs, runner))[1]

@@ -37,12 +37,13 @@ def network(monkeypatch):
 
 @pytest.fixture
 def stand_in(monkeypatch, tmp_path):
-    """Put a file into a data home and make a module expect its content."""
+    """Put a file into a data home and make the fetchers expect its content."""
 
-    def put(module, constant, raw):
-        source = getattr(module, constant)
+    def put(name, raw):
+        source = _cache.SOURCES[name]
         content = raw if source.packed else _cache._unpack(source.name, raw)
-        monkeypatch.setattr(module, constant, replace(source, sha256=content_hash(content)))
+        fake = replace(source, sha256=content_hash(content))
+        monkeypatch.setitem(_cache.SOURCES, name, fake)
         (tmp_path / source.name).parent.mkdir(exist_ok=True)
         (tmp_path / source.name).write_bytes(raw)
         return tmp_path

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skleak.datasets import _adult, fetch_adult
+from skleak.datasets import _tables, fetch_adult
+from skleak.datasets._cache import SOURCES
 
 TRAIN = b"""\
 39, State-gov, 100, Bachelors, 13, Never-married, Sales, Not-in-family, White, Male, 0, 0, 40, Cuba, <=50K
@@ -27,14 +28,14 @@ TEST = b"""\
 
 @pytest.fixture
 def home(stand_in):
-    stand_in(_adult, "TRAIN", gzip.compress(TRAIN))
-    return stand_in(_adult, "TEST", gzip.compress(TEST))
+    stand_in("adult.data.gz", gzip.compress(TRAIN))
+    return stand_in("adult.test.gz", gzip.compress(TEST))
 
 
 class TestSmallRaw:
     def test_train(self, home):
         bunch = fetch_adult(data_home=home)
-        assert bunch.feature_names == [*_adult.COLUMNS[:-1], "married"]
+        assert bunch.feature_names == [*_tables.COLUMNS[:-1], "married"]
         assert list(bunch.data["age"]) == [39, 50, 20, 31, 60]
         assert list(bunch.data["married"]) == [0, 1, 1, 1, 0]
         assert list(bunch.target) == ["<=50K", ">50K", ">50K", "<=50K", "<=50K"]
@@ -82,7 +83,7 @@ class TestSmallRaw:
 
 class TestSmallEncoded:
     NAMES = (
-        *_adult.NUMERIC,
+        *_tables.NUMERIC,
         "married",
         "workclass_Private",
         "workclass_State-gov",
@@ -105,8 +106,8 @@ class TestSmallEncoded:
         X, y = fetch_adult(encoded=True, return_X_y=True, data_home=home)
         expected = [[0, 0, 1, 0, 0, 1, 1, 1, 0], [1, 1, 0, 1, 0, 1, 0, 1, 0]]
         np.testing.assert_array_equal(X.iloc[:2, 6:], expected)
-        np.testing.assert_allclose(X[_adult.NUMERIC].mean(), 0, atol=1e-12)
-        np.testing.assert_allclose(X[_adult.NUMERIC].std(ddof=0), 1, rtol=1e-12)
+        np.testing.assert_allclose(X[_tables.NUMERIC].mean(), 0, atol=1e-12)
+        np.testing.assert_allclose(X[_tables.NUMERIC].std(ddof=0), 1, rtol=1e-12)
         assert y.tolist() == [0, 1, 1, 0, 0]
 
     def test_test_part_has_training_moments(self, home):
@@ -144,7 +145,7 @@ def test_unknown_subset():
 def test_missing(tmp_path, network):
     with pytest.raises(FileNotFoundError, match=r"adult\.data\.gz is not in .* as adult\.data,"):
         fetch_adult(data_home=tmp_path)
-    assert network.asked[0][0] == _adult.TRAIN.url
+    assert network.asked[0][0] == SOURCES["adult.data.gz"].url
 
 
 def test_description(home):
@@ -170,10 +171,10 @@ class TestReal:
         raw = fetch_adult(download_if_missing=False).data
         raw_test = fetch_adult(subset="test", download_if_missing=False).data
         nominal = list(fetch_adult(download_if_missing=False).one_hot_blocks)
-        scaler = StandardScaler().fit(raw[_adult.NUMERIC])
+        scaler = StandardScaler().fit(raw[_tables.NUMERIC])
         encoder = OneHotEncoder(drop="first", sparse_output=False).fit(raw[nominal])
         for source, X in [(raw, adult.X_train), (raw_test, adult.X_test)]:
-            expected = scaler.transform(source[_adult.NUMERIC])
+            expected = scaler.transform(source[_tables.NUMERIC])
             np.testing.assert_allclose(X.iloc[:, :6], expected, atol=1e-10)
             np.testing.assert_array_equal(X["married"], source["married"])
             np.testing.assert_array_equal(X.iloc[:, 7:], encoder.transform(source[nominal]))

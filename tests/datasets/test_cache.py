@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 from requests.exceptions import ChunkedEncodingError, ConnectTimeout
 
-from skleak.datasets._adult import TEST, TRAIN
-from skleak.datasets._cache import SourceFile, content_hash, get_data_home, load_file
-from skleak.datasets._cifar10 import CIFAR10
-from skleak.datasets._fashion_mnist import TEST_IMAGES, TEST_LABELS, TRAIN_IMAGES, TRAIN_LABELS
-from skleak.datasets._iwpc import IWPC
-from skleak.datasets._mnist import MNIST
+from skleak.datasets._cache import SOURCES, SourceFile, content_hash, get_data_home, load_file
 
 TEXT = b"race,dose\nwhite,1.5\nasian,0.5\n"
 PLAIN = SourceFile("plain.csv", "https://example.org/plain.csv", hashlib.sha256(TEXT).hexdigest())
@@ -251,11 +246,12 @@ class TestPacked:
 
 
 def test_sources():
-    fashion = [TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS]
-    sources = [IWPC, TRAIN, TEST, MNIST, CIFAR10, *fashion]
-    names = ["iwpc-scaled.csv", "adult.data.gz", "adult.test.gz", "mnist.npz"]
-    names += ["cifar-10-binary.tar.gz"]
-    assert [source.name for source in sources[:5]] == names
-    assert len({source.name for source in sources}) == len(sources)
-    assert all(source.url.startswith("https://") for source in sources)
-    assert all(len(bytes.fromhex(source.sha256)) == 32 for source in sources)
+    names = {"iwpc-scaled.csv", "adult.data.gz", "adult.test.gz", "mnist.npz"}
+    names |= {"pendigits-orig.tra.gz", "pendigits-orig.tes.gz", "cifar-10-binary.tar.gz"}
+    fashion = {name for name in SOURCES if name.startswith("fashion-mnist/")}
+    assert len(fashion) == 4
+    assert set(SOURCES) == names | fashion
+    assert all(source.url.startswith("https://") for source in SOURCES.values())
+    assert all(len(bytes.fromhex(source.sha256)) == 32 for source in SOURCES.values())
+    packed = {name for name, source in SOURCES.items() if source.packed}
+    assert packed == {"cifar-10-binary.tar.gz", *fashion}

@@ -8,7 +8,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from skleak.datasets import _cifar10, _fashion_mnist, fetch_cifar10, fetch_fashion_mnist
+from skleak.datasets import fetch_cifar10, fetch_fashion_mnist
 
 
 def idx(array):
@@ -20,12 +20,12 @@ def idx(array):
 def fashion(stand_in, rng):
     """Two parts of small images, and the data home that holds them."""
     arrays = {}
-    for part, n_images in {"TRAIN": 30, "TEST": 12}.items():
+    for part, name, n_images in (("train", "train", 30), ("test", "t10k", 12)):
         images = rng.integers(0, 256, (n_images, 28, 28)).astype(np.uint8)
         labels = rng.integers(0, 10, n_images).astype(np.uint8)
-        home = stand_in(_fashion_mnist, f"{part}_IMAGES", idx(images))
-        stand_in(_fashion_mnist, f"{part}_LABELS", idx(labels))
-        arrays[part.lower()] = images.reshape(n_images, -1) / 255, labels
+        home = stand_in(f"fashion-mnist/{name}-images-idx3-ubyte.gz", idx(images))
+        stand_in(f"fashion-mnist/{name}-labels-idx1-ubyte.gz", idx(labels))
+        arrays[part] = images.reshape(n_images, -1) / 255, labels
     return home, arrays
 
 
@@ -50,7 +50,7 @@ def cifar(stand_in, rng):
     for part, batches in arrays.items():
         records = np.concatenate([each for name, each in sorted(batches) if "batch" in name])
         stacked[part] = records[:, 1:] / 255, records[:, 0]
-    return stand_in(_cifar10, "CIFAR10", buffer.getvalue()), stacked
+    return stand_in("cifar-10-binary.tar.gz", buffer.getvalue()), stacked
 
 
 @pytest.mark.parametrize(

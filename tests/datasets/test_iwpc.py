@@ -3,7 +3,8 @@ import pandas as pd
 import pytest
 from sklearn.preprocessing import OneHotEncoder
 
-from skleak.datasets import _iwpc, fetch_iwpc
+from skleak.datasets import fetch_iwpc
+from skleak.datasets._cache import SOURCES
 
 SMALL = b"""\
 race,age,height,weight,amiodarone,decr,cyp2c9,vkorc1,dose
@@ -16,7 +17,7 @@ white,0.0,-1.5,-0.5,0,0,22,CT,2.0
 
 @pytest.fixture
 def home(stand_in):
-    return stand_in(_iwpc, "IWPC", SMALL)
+    return stand_in("iwpc-scaled.csv", SMALL)
 
 
 class TestSmall:
@@ -71,7 +72,7 @@ class TestSmall:
 def test_missing(tmp_path, network):
     with pytest.raises(FileNotFoundError, match=r"iwpc-scaled.csv is not in .*ml-privacy-csf18"):
         fetch_iwpc(data_home=tmp_path)
-    assert network.asked[0][0] == _iwpc.IWPC.url
+    assert network.asked[0][0] == SOURCES["iwpc-scaled.csv"].url
 
 
 @pytest.mark.data

@@ -3,7 +3,8 @@ import io
 import numpy as np
 import pytest
 
-from skleak.datasets import _mnist, fetch_mnist
+from skleak.datasets import fetch_mnist
+from skleak.datasets._cache import SOURCES
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def arrays(rng):
 def home(stand_in, arrays):
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
-    return stand_in(_mnist, "MNIST", buffer.getvalue())
+    return stand_in("mnist.npz", buffer.getvalue())
 
 
 class TestSmall:
@@ -111,7 +112,7 @@ def test_unknown_options():
 def test_missing(tmp_path, network):
     with pytest.raises(FileNotFoundError, match=r"mnist\.npz is not in .*tf-keras-datasets"):
         fetch_mnist(data_home=tmp_path)
-    assert network.asked[0][0] == _mnist.MNIST.url
+    assert network.asked[0][0] == SOURCES["mnist.npz"].url
 
 
 @pytest.mark.data

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skleak.datasets import _pendigits, fetch_pendigits
+from skleak.datasets import fetch_pendigits
 
 X_NAMES = [f"x_{k}" for k in range(32)]
 Y_NAMES = [f"y_{k}" for k in range(32)]
@@ -39,8 +39,8 @@ TEST = [(9, 14, [STAR[:3], STAR[3:]]), (8, 1, [STAR[::-1]])]
 
 @pytest.fixture
 def home(stand_in):
-    stand_in(_pendigits, "TRAIN", gzip.compress(unipen(TRAIN)))
-    return stand_in(_pendigits, "TEST", gzip.compress(unipen(TEST)))
+    stand_in("pendigits-orig.tra.gz", gzip.compress(unipen(TRAIN)))
+    return stand_in("pendigits-orig.tes.gz", gzip.compress(unipen(TEST)))
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def path_of(stand_in):
     """Resampled movement, (32, 2), of one sample."""
 
     def fetch(strokes):
-        home = stand_in(_pendigits, "TRAIN", gzip.compress(unipen([(0, 1, strokes)])))
+        home = stand_in("pendigits-orig.tra.gz", gzip.compress(unipen([(0, 1, strokes)])))
         row = fetch_pendigits(subset="train", data_home=home).data.iloc[0]
         return np.column_stack([row[X_NAMES], row[Y_NAMES]])
 

@@ -2,7 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skleak.datasets._table import bundle, bundle_frame, one_hot, one_hot_blocks
+from skleak.datasets._cache import bundle
+from skleak.datasets._tables import one_hot, one_hot_blocks
 from skleak.utils._arguments import check_choice
 
 
@@ -27,22 +28,27 @@ def test_blocks_name_the_columns(frame):
 
 
 def test_arrays_are_writable_and_own_their_data(frame):
-    X, y = bundle_frame(one_hot(frame), frame["age"], False, True, "Words.")
+    encoded, age = one_hot(frame), frame["age"]
+    X, y = bundle("iwpc", encoded, age, list(encoded), "age", False, True)
     assert X.dtype == np.float64
     X[:], y[:] = 0, 0
     assert frame["age"].tolist() == [30, 40, 50]
-    assert bundle_frame(frame, frame["gene"], False, True, "Words.")[0].dtype == object
+    assert encoded.to_numpy().any()
+    assert bundle("iwpc", frame, age, list(frame), "age", False, True)[0].dtype == object
 
 
 def test_bundle(frame):
     y = pd.Series([1.0, 2.0, 3.0], name="dose")
-    options = {"feature_names": list(frame), "target_name": "dose", "descr": "Words."}
-    bunch = bundle(frame, y, return_X_y=False, sensitive=["gene"], **options)
+    about = list(frame), "dose"
+    bunch = bundle("iwpc", frame, y, *about, True, False, sensitive=["gene"])
     assert list(bunch.frame) == ["gene", "age", "sex", "dose"]
     assert bunch.target_names == ["dose"]
     assert bunch.sensitive == ["gene"]
-    assert bundle(np.eye(3), y, return_X_y=False, **options).frame is None
-    assert bundle(frame, y, return_X_y=True, **options) == (frame, y)
+    assert bunch.DESCR.startswith("IWPC")
+    assert bundle("iwpc", np.eye(3), y, *about, False, False).frame is None
+    X, target = bundle("iwpc", frame, y, *about, True, True)
+    pd.testing.assert_frame_equal(X, frame)
+    pd.testing.assert_series_equal(target, y)
 
 
 @pytest.mark.parametrize("value", ["Train", None, 1, ["train"]])

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from pathlib import Path
 
@@ -22,12 +23,13 @@ def load(name, folder="_ext"):
 
 
 def test_every_public_object_has_a_page():
-    found = load("public_objects").public_objects()
+    objects = load("public_objects")
+    found = objects.public_objects()
     import skleak
 
     packages = [path.parent.name for path in Path(skleak.__file__).parent.glob("*/__init__.py")]
     for package in packages:
-        if package in ("_release", "adversary", "utils"):
+        if package in objects.INTERNAL:
             continue
         module = f"skleak.{package}"
         names = getattr(importlib.import_module(module), "__all__", [])
@@ -35,6 +37,19 @@ def test_every_public_object_has_a_page():
     assert {name for name, _ in found["skleak"]} == {"__version__", "from_json", "release"}
     assert "CostWarning" in dict(found["skleak.exceptions"])
     assert "ReleasedLogisticRegression" in dict(found["skleak._released"])
+
+
+def test_what_is_returned_has_a_page_and_is_no_public_name():
+    objects = load("public_objects")
+    for package in objects.RETURNED:
+        for _, name, thing in objects.returned_objects(package):
+            assert inspect.getdoc(thing)
+            assert name not in importlib.import_module(package).__all__
+
+
+def test_limits_are_read_off_the_code():
+    limits = load("limits_tables")
+    assert limits.constants().count("\n") == 2 + len(limits.CONSTANTS)
 
 
 def test_methods_of_skleak_are_listed_and_no_others():

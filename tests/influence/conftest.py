@@ -8,7 +8,7 @@ from scipy import optimize
 from scipy.special import expit, softmax
 
 from skleak.influence.jacobian import FitFactor, MultinomialFactor
-from skleak.influence.jacobian._multinomial_factor import label_directions
+from skleak.influence.jacobian._multinomial import label_directions
 from skleak.losses import LogisticLoss, PoissonLoss, SoftmaxLoss, SquaredLoss
 from skleak.solvers import MultinomialObjective, Objective, by_class, minimize
 

@@ -8,15 +8,14 @@ from helpers import mostly_slow
 
 from skleak.influence import candidate_encodings
 from skleak.influence.jacobian import Columns
-from skleak.influence.noise._fixed import fixed_losses
+from skleak.influence.noise._noise import fixed_losses
 from skleak.influence.refit import (
     distance_brackets,
     largest_distances,
     loss_brackets,
     target_encodings,
 )
-from skleak.influence.refit._distances import _crossing
-from skleak.influence.refit._reach import Reach
+from skleak.influence.refit._distances import Reach, _crossing
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 
 

@@ -9,12 +9,10 @@ from numpy.testing import assert_allclose
 
 from skleak.influence.jacobian import Columns, feature_norms, joint_norm, record_norms
 from skleak.influence.noise import noise_covariance
-from skleak.influence.noise._covariance import (
-    inverse_hessian_root,
-)
-from skleak.influence.noise._curvature import CurvatureNoise
+from skleak.influence.noise._data_shape import CurvatureNoise
+from skleak.influence.noise._minimax_shape import inverse_hessian_root
 from skleak.influence.state import FitState
-from skleak.influence.state._shape import NoiseShape, given_shape
+from skleak.influence.state._state import NoiseShape, given_shape
 
 KINDS = ["squared", "logistic", "poisson"]
 

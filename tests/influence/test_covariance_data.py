@@ -9,11 +9,10 @@ from scipy import linalg
 
 from skleak.influence.jacobian import Columns, record_norms
 from skleak.influence.noise import noise_covariance
-from skleak.influence.noise._curvature import CurvatureNoise
-from skleak.influence.noise._minimax import MinimaxNoise
+from skleak.influence.noise._data_shape import CurvatureNoise, MinimaxNoise
 from skleak.influence.noise._minimax_shape import minimax_shape
 from skleak.influence.noise._terms import covariance_losses
-from skleak.influence.state._shape import NoiseShape
+from skleak.influence.state._state import NoiseShape
 from skleak.linear_model import PrivateLinearRegression
 from skleak.solvers import minimize
 

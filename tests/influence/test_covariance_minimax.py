@@ -10,10 +10,9 @@ from scipy import optimize, sparse
 
 from skleak.influence.jacobian import Columns
 from skleak.influence.noise import noise_covariance
-from skleak.influence.noise._design import enclosing_design
-from skleak.influence.noise._minimax_shape import minimax_shape
+from skleak.influence.noise._minimax_shape import enclosing_design, minimax_shape
 from skleak.influence.state import FitState
-from skleak.influence.state._shape import NoiseShape
+from skleak.influence.state._state import NoiseShape
 
 KINDS = ["squared", "logistic", "poisson"]
 

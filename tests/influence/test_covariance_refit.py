@@ -9,8 +9,7 @@ from scipy import sparse
 
 from skleak.channels.gaussian._unequal import UnequalGaussianChannel
 from skleak.influence import candidate_encodings
-from skleak.influence.refit._candidates import Candidates
-from skleak.influence.refit._hessians import inverse_hessians
+from skleak.influence.refit._candidates import Candidates, inverse_hessians
 from skleak.influence.state import FitState
 from skleak.solvers import minimize
 

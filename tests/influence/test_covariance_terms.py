@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from skleak.influence.jacobian import Columns, feature_norms
-from skleak.influence.noise._curvature import CurvatureNoise
+from skleak.influence.noise._data_shape import CurvatureNoise
 from skleak.influence.noise._terms import covariance_losses
 from skleak.influence.state import FitState
 
@@ -20,10 +20,17 @@ def _state(problem, noise_scale=1.0):
     return FitState(problem.objective, problem.factor, noise_scale, True)
 
 
-def _matrices(state, X, y, columns, **options):
-    noise = CurvatureNoise.of(state, **options)
+def _matrices(state, X, y, columns):
+    noise = CurvatureNoise.of(state)
     frame = noise.frame(columns)
     return noise.records(X, y).information(frame)
+
+
+def _second_before_normalization(state, X, y, columns):
+    """The second term, were the noise not scaled by the trace of its covariance."""
+    noise = CurvatureNoise.of(state)
+    records, frame = noise.records(X, y), noise.frame(columns)
+    return 0.5 * records.gram(frame, records.own(frame))
 
 
 def curvature_losses(state, *arguments):
@@ -86,11 +93,10 @@ def test_both_terms_are_those_of_refits(make_problem, kind, fit_intercept, weigh
         kind, n=15, d=3, fit_intercept=fit_intercept, weighted=weighted, alpha=2e-2
     )
     state = _state(problem)
-    first, second = _matrices(
-        state, problem.X, problem.y, Columns(target=True), normalized=normalized
-    )
+    first, second = _matrices(state, problem.X, problem.y, Columns(target=True))
     if not normalized:  # C = A here, and sigma^2 p A / tr A there
         first *= len(problem.start) / np.trace(state.factor.inverse_hessian)
+        second = _second_before_normalization(state, problem.X, problem.y, Columns(target=True))
     for i in (0, 4, 9):
         _, C, dw, dC = _differences(problem, i, normalized)
         factor = problem.omega[i] ** 2
@@ -160,7 +166,7 @@ def test_the_information_is_the_variance_of_the_score(make_problem, rng, kind, n
 def test_closed_form_of_the_squared_loss_before_normalisation(make_problem):
     problem = make_problem("squared", n=20, d=4)
     state = _state(problem)
-    _, second = _matrices(state, problem.X, problem.y, Columns(), normalized=False)
+    second = _second_before_normalization(state, problem.X, problem.y, Columns())
     A = state.factor.inverse_hessian
     x = np.column_stack([problem.X, np.ones(20)])
     u = x @ A
@@ -210,14 +216,14 @@ def test_units_of_the_columns(make_problem, rng, kind):
     scaled = replace(scaled, X=X * scale)
     columns = Columns(target=True)
     units = np.append(scale, 1.0)
-    pairs = [
-        _matrices(_state(each), each.X, each.y, columns, normalized=False)
+    expected, found = (
+        _second_before_normalization(_state(each), each.X, each.y, columns)
         for each in (problem, scaled)
-    ]
+    )
     # What does not depend on the scale of the noise does not depend on units either.
-    found = pairs[1][1] * np.outer(units, units)
-    sizes = np.sqrt(np.einsum("ijj->ij", pairs[0][1]))
-    assert np.all(np.abs(found - pairs[0][1]) <= 1e-8 * sizes[:, :, None] * sizes[:, None, :])
+    found = found * np.outer(units, units)
+    sizes = np.sqrt(np.einsum("ijj->ij", expected))
+    assert np.all(np.abs(found - expected) <= 1e-8 * sizes[:, :, None] * sizes[:, None, :])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -228,7 +234,7 @@ def test_columns_far_from_zero(make_problem, rng, kind):
     moved = replace(problem, X=X + np.array([1e4, 0.0, -1e3]))
     columns = Columns(target=True)
     found, expected = (
-        _matrices(_state(each), each.X, each.y, columns, normalized=False)[1]
+        _second_before_normalization(_state(each), each.X, each.y, columns)
         for each in (moved, problem)
     )
     # Without the normalisation an intercept takes up any shift of the columns.
@@ -243,7 +249,7 @@ def test_blocks_and_sparse_records(make_problem, kind, monkeypatch):
     batch = state.batch(problem.X, problem.y)
     blocks = [Columns(target=True), Columns(np.array([0]))]
     expected = curvature_losses(state, batch, blocks).total
-    for module in ("_curvature", "_terms"):
+    for module in ("_data_shape", "_terms"):
         monkeypatch.setattr(f"skleak.influence.noise.{module}._ELEMENTS", 100)
     X = sparse.csr_array(problem.X)
     sparse_state = replace(state, objective=replace(problem.objective, X=X))

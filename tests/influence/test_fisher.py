@@ -11,9 +11,9 @@ from scipy import sparse
 from skleak.influence.jacobian import (
     Columns,
     FitFactor,
-    StackedParts,
     feature_norms,
     joint_norm,
+    norms_of_fits,
     record_norms,
 )
 from skleak.losses import LogisticLoss, SquaredLoss
@@ -329,13 +329,11 @@ def test_many_fits_at_once(make_problem, columns, norm, rng):
     w[1] = 0.0  # nothing but its residual tells of a record
     roots = rng.normal(size=(3, p, p))
     inverse = factor.inverse_hessian + roots @ roots.transpose(0, 2, 1)
-    fits = [replace(factor, coefficients=w[k], inverse_hessian=inverse[k]) for k in range(3)]
-    x = fits[0].derivatives(X, y)[0]
-    r, c, q = (
-        np.column_stack(each) for each in zip(*(f.derivatives(X, y)[1:] for f in fits), strict=True)
-    )
-    parts = StackedParts.of(w, inverse, columns, factor.n_features)
-    expected = np.column_stack([record_norms(fit, X, y, columns, norm) for fit in fits])
-    assert_allclose(parts.norms(x, r, c, q, norm), expected, rtol=1e-12)
-    own = np.repeat(x[:, None], 3, axis=1)  # records of each fit's own
-    assert_allclose(parts.norms(own, r, c, q, norm), expected, rtol=1e-12)
+    # Records of each fit's own.
+    fits = [
+        (replace(factor, coefficients=w[k], inverse_hessian=inverse[k]), X + k, np.roll(y, k))
+        for k in range(3)
+    ]
+    expected = [record_norms(*fit, columns, norm) for fit in fits]
+    assert_allclose(norms_of_fits(fits, columns, norm), expected, rtol=1e-12)
+    assert_allclose(norms_of_fits(fits[2:], columns, norm)[0], expected[2])

@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 from skleak.influence.jacobian import Columns, FitFactor
 from skleak.influence.reweighting import equalize, newton_direction, relative_spread
 from skleak.influence.reweighting._acceleration import accelerated
-from skleak.influence.reweighting._fit_equation import Coordinates, FitEquation
-from skleak.influence.reweighting._record_sums import Moments, level_of, losses_under
+from skleak.influence.reweighting._search import Coordinates, FitEquation
+from skleak.influence.reweighting._total_system import Moments, level_of, losses_under
 from skleak.influence.state import WeightRule
 from skleak.losses import LogisticLoss, SquaredLoss
 from skleak.solvers import Objective, minimize

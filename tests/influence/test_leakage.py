@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skleak.influence.jacobian import Columns, record_norms
 from skleak.influence.leakage import FittedNoise, FixedNoise, Reweighted, leakage_model
 from skleak.influence.noise import fitted_noise
-from skleak.influence.noise._fixed import fixed_joint_loss, fixed_losses
+from skleak.influence.noise._noise import fixed_joint_loss, fixed_losses
 from skleak.influence.state import FitState, NoiseShape
 from skleak.linear_model import PrivateLinearRegression
 

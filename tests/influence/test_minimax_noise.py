@@ -9,9 +9,8 @@ from numpy.testing import assert_allclose
 from scipy import linalg, optimize, sparse
 
 from skleak.influence.jacobian import Columns, feature_norms
-from skleak.influence.noise._curvature import CurvatureNoise
-from skleak.influence.noise._joint import covariance_joint_loss
-from skleak.influence.noise._minimax import MinimaxNoise
+from skleak.influence.noise._data_shape import CurvatureNoise, MinimaxNoise, ShapedJoint
+from skleak.influence.noise._noise import covariance_joint_loss
 from skleak.influence.noise._terms import covariance_losses, noise_scales
 from skleak.influence.state import FitState
 
@@ -236,7 +235,7 @@ def test_joint_loss_of_dense_rows(make, kind, columns):
     state = _state(problem, sigma)
     p, (X, y) = len(noise.axes), (problem.X, problem.y)
     batch = state.batch(X, y)
-    operator = noise.joint(batch, columns, sigma)
+    operator = ShapedJoint(noise.frame(columns), sigma)
     # On vectors and symmetric matrices alone, as an orthonormal basis of them.
     basis = np.zeros((p + p * (p + 1) // 2, p + p * p))
     basis[:p, :p] = np.eye(p)
@@ -244,7 +243,7 @@ def test_joint_loss_of_dense_rows(make, kind, columns):
         matrix = np.zeros((p, p))
         matrix[k, m] = matrix[m, k] = 1.0 if k == m else np.sqrt(0.5)
         row[p:] = matrix.ravel()
-    dense = basis @ np.array([operator.product(row) for row in basis]).T
+    dense = basis @ np.array([operator.product(row, batch) for row in basis]).T
     assert_allclose(dense, dense.T, atol=1e-9 * np.abs(dense).max())
     largest = np.sqrt(np.linalg.eigvalsh(dense)[-1])
     found = covariance_joint_loss(state, batch, columns, noise=noise)
@@ -255,8 +254,8 @@ def test_joint_loss_of_dense_rows(make, kind, columns):
     assert np.trace(dense) == pytest.approx(expected, rel=1e-9)
     spectral = covariance_losses(state, batch, [columns], noise=noise).total[:, 0]
     for i in (0, 5):
-        one = noise.joint(batch.take([i]), columns, sigma)
-        rows = basis @ np.array([one.product(row) for row in basis]).T
+        one = batch.take([i])
+        rows = basis @ np.array([operator.product(row, one) for row in basis]).T
         assert np.sqrt(np.linalg.eigvalsh(rows)[-1]) == pytest.approx(spectral[i], rel=1e-8)
 
 
@@ -304,8 +303,7 @@ def test_columns_far_from_zero(make, rng, kind):
         noise = MinimaxNoise.of(_state(each))
         frame = noise.frame(Columns())
         records = noise.records(each.X, each.y)
-        own, _ = records._own(False)
-        pair.append((noise.axes, records._between(frame, own, *records.partners())))
+        pair.append((noise.axes, records.gram(frame, records.own(frame))))
     for found, expected in zip(*pair, strict=True):
         assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
 
@@ -318,7 +316,7 @@ def test_blocks_and_sparse_records(make, kind, monkeypatch):
     batch = state.batch(problem.X, problem.y)
     blocks = [WHOLE, Columns(np.array([0]))]
     expected = covariance_losses(state, batch, blocks, noise=MinimaxNoise.of(state))
-    for module in ("_terms", "_minimax_coordinates"):
+    for module in ("_data_shape", "_terms"):
         monkeypatch.setattr(f"skleak.influence.noise.{module}._ELEMENTS", 100)
     X = sparse.csr_array(problem.X)
     thin = replace(state, objective=replace(problem.objective, X=X))

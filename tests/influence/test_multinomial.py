@@ -17,7 +17,7 @@ from skleak.influence.jacobian import (
     joint_norm,
     record_norms,
 )
-from skleak.influence.jacobian._multinomial_factor import label_directions
+from skleak.influence.jacobian._multinomial import label_directions
 from skleak.losses import LogisticLoss, SoftmaxLoss
 from skleak.solvers import Objective, by_class, minimize
 

@@ -1,5 +1,7 @@
 """Newton's method for the weights of IRFIL: its direction, its steps, and when it takes over."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from helpers import every, mostly_slow
@@ -7,13 +9,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from skleak.influence.jacobian import Columns, FitFactor
-from skleak.influence.reweighting import _newton as module
+from skleak.influence.reweighting import _search as module
 from skleak.influence.reweighting import equalize, newton_direction
-from skleak.influence.reweighting._total_gradient import Balance
+from skleak.influence.reweighting._total_system import Balance
 from skleak.influence.state import WeightRule
 from skleak.losses import LogisticLoss, PoissonLoss, SquaredLoss
 from skleak.solvers import Objective, minimize
-from skleak.utils._blocks import row_blocks
+from skleak.utils._blocks import Blocks
 
 LOSSES = {"squared": SquaredLoss(), "logistic": LogisticLoss(), "poisson": PoissonLoss()}
 WHOLE = Columns(target=True)
@@ -149,9 +151,11 @@ def test_blocks_tables_and_sparse_records_change_nothing(make_problem, monkeypat
     expected = change(problem.X)
     assert_allclose(change(sparse.csr_array(problem.X)), expected, rtol=1e-9, atol=1e-11)
     for size in (7, 2):
-        monkeypatch.setattr(
-            module, "row_blocks", lambda n, p, size=size: row_blocks(n, p, size * p)
-        )
+
+        def cut(*records, width, size=size, **options):
+            return Blocks.of(*records, width=width, elements=size * width, **options)
+
+        monkeypatch.setattr(module, "Blocks", SimpleNamespace(of=cut))
         assert_allclose(change(problem.X), expected, rtol=1e-9, atol=1e-11)
     monkeypatch.setattr(module, "_KEPT_ELEMENTS", 0)  # as where there is no room for the tables
     assert_allclose(change(problem.X), expected, rtol=1e-9, atol=1e-11)

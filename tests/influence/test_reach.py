@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import linalg
 
-from skleak.influence.refit._reach import Reach
+from skleak.influence.refit._distances import Reach
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 from skleak.utils._linalg import augment
 

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from skleak.influence import candidate_encodings
-from skleak.influence.refit import _reweighted as _reweighted_refit
+from skleak.influence.refit import _candidates as _reweighted_refit
 from skleak.influence.reweighting import _closed_system as closed_system
 from skleak.influence.reweighting._closed_system import ClosedSystem
 from skleak.linear_model import (
@@ -171,9 +171,8 @@ def test_few_passes_in_large_data(reweighting, rng, monkeypatch):
 def test_candidates_at_once_are_those_of_one_at_a_time(balanced, rng, monkeypatch):
     X, y, weights = make_data(PrivatePoissonRegressor, rng, n=20)
     model = loose(PrivatePoissonRegressor, X, y, weights, **balanced)
-    # Several blocks of candidates, and of records; one of the values is too far for chord steps.
-    monkeypatch.setattr(closed_system, "_ELEMENTS", 100)
-    monkeypatch.setattr(closed_system, "_FEWEST", 5)
+    # Several blocks of candidates; one of the values is too far for chord steps.
+    monkeypatch.setattr(closed_system, "_ELEMENTS", 2 * X.size)
     values = np.array([[0.0, 0.3], [1.0, -2.0], [1.0, 4.0]])
     found = candidate_encodings(model, X[:2], y[:2], [0, 1], values)
     for i in range(2):

@@ -14,7 +14,7 @@ from skleak.influence.jacobian import FitFactor
 from skleak.influence.noise import noise_covariance
 from skleak.influence.refit import candidate_shapes
 from skleak.influence.state import FitState
-from skleak.influence.state._shape import NoiseShape
+from skleak.influence.state._state import NoiseShape
 from skleak.solvers import minimize
 
 KINDS = ["squared", "logistic", "poisson"]
@@ -57,7 +57,7 @@ def test_against_refits(make, kind, fit_intercept, block, shape, monkeypatch):
     X, y = problem.X[some], problem.y[some]
     found = candidate_shapes(state, X, y, columns, values, shape)
     given = candidate_encodings(state, X, y, columns, values)
-    monkeypatch.setattr("skleak.influence.refit._shapes._ELEMENTS", 100)  # many blocks
+    monkeypatch.setattr("skleak.influence.refit._distances._ELEMENTS", 100)  # many blocks
     again = candidate_shapes(state, X, y, columns, values, shape, encodings=given)
     assert_allclose(again, found, rtol=1e-9)
     for i, row in enumerate(some):

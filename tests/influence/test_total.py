@@ -13,11 +13,11 @@ from sklearn.exceptions import ConvergenceWarning
 from skleak.influence.jacobian import Columns
 from skleak.influence.leakage import leakage_model
 from skleak.influence.reweighting._total import (
+    total_derivative,
     total_feature_norms,
     total_jacobian,
     total_joint_norm,
 )
-from skleak.influence.reweighting._total_derivative import total_derivative
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,

@@ -8,8 +8,7 @@ from helpers import flat, mostly_slow, total_norms
 from sklearn.base import clone
 
 from skleak.influence import candidate_encodings
-from skleak.influence.reweighting._total import total_jacobian
-from skleak.influence.reweighting._total_derivative import total_derivative
+from skleak.influence.reweighting._total import total_derivative, total_jacobian
 from skleak.linear_model import PrivateLinearRegression
 from skleak.linear_model._fitting import solve_reweighted
 

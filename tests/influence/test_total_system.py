@@ -11,8 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skleak.influence.jacobian import Columns, FitFactor
 from skleak.influence.reweighting._total import total_jacobian
-from skleak.influence.reweighting._total_gradient import Balance, hessian_root
-from skleak.influence.reweighting._total_system import Adjoint, AdjointSystem
+from skleak.influence.reweighting._total_system import Adjoint, AdjointSystem, Balance, hessian_root
 from skleak.influence.state import WeightRule
 from skleak.linear_model import (
     PrivateLinearRegression,

@@ -11,8 +11,8 @@ from skleak.exceptions import AttackNotApplicableError, NoMinimizerWarning
 from skleak.influence import candidate_encodings
 from skleak.influence.refit import _chord, distance_brackets, target_encodings
 from skleak.influence.refit._candidates import encoded
-from skleak.influence.refit._changes import Change, TargetChange
-from skleak.influence.removal._persons import secret_distances
+from skleak.influence.refit._changes import Change, changed_columns
+from skleak.influence.removal import secret_distances
 from skleak.inspection import attribute_leakage
 from skleak.linear_model import PrivateLogisticRegression, PrivatePoissonRegressor
 from skleak.mechanisms import MaxAdvantage
@@ -110,10 +110,10 @@ def test_many_at_once_are_minimised_like_each_alone(estimator, fit_intercept, rn
     model = estimator(0.1, alpha=1e-8, fit_intercept=fit_intercept, random_state=0)
     state = model.fit(X, y, sample_weight=weight)._confidential_state()
     rows, far = np.arange(50), X.mean(axis=0) + np.outer([-3.0, 3.0, 8.0], X.std(axis=0))
-    objective = state.objective
+    objective, labels = state.objective, np.array([[0.0], [1.0]])
     for change in (
         Change.of(state, objective.X, objective.y, rows, np.arange(3), far),
-        TargetChange.to(state, objective.X, objective.y, rows, np.array([0.0, 1.0])),
+        Change.of(state, objective.X, objective.y, rows, *changed_columns(None, labels)),
     ):
         everything = np.flatnonzero(change.moves)
         found = change.newton_steps(everything)

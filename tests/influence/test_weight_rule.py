@@ -9,7 +9,7 @@ from scipy.optimize import fsolve
 from skleak.influence.jacobian import Columns
 from skleak.influence.reweighting import relative_spread
 from skleak.influence.state import WeightRule
-from skleak.influence.state._rule import _LARGEST_MEAN
+from skleak.influence.state._state import _LARGEST_MEAN
 
 RULES = {
     "irfil": WeightRule(),

@@ -50,17 +50,18 @@ def test_the_table_is_that_of_attribute_leakage(clinic):
         pipeline = _pipeline(model).fit(X[::4], target[::4])
         leakage = attribute_leakage(pipeline, X[::4], target[::4])
         report = leakage_report(pipeline, X[::4], target[::4], groups="ward")
-        assert report.features["gain"].is_monotonic_decreasing
+        assert report.features["advantage_any_prior"].is_monotonic_decreasing
         for name, cells in leakage.groupby("column"):
             row, worst = report.features.loc[name], cells.loc[cells["distance"].idxmax()]
             assert row["most_exposed_record"] == worst["record"]
-            for same in ("gain", "distance", "success_even_odds", "true_positives_at_1pct"):
-                assert row[same] == pytest.approx(worst[same])
+            named = {"advantage_any_prior": "gain", "found_at_1pct": "true_positives_at_1pct"}
+            for own in ("distance", "success_even_odds", *named):
+                assert row[own] == pytest.approx(worst[named.get(own, own)])
             assert row["kind"] == worst["kind"]
         label = X.index[8]
         person, own = report.person(label), leakage[leakage["record"] == label]
         own = own.set_index("column")["gain"]
-        assert person.columns["gain"].to_dict() == pytest.approx(own.to_dict())
+        assert person.columns["advantage_any_prior"].to_dict() == pytest.approx(own.to_dict())
         mu = model.individual_privacy_.loc[2, "mu"]  # the model saw no labels
         assert person.membership["distance"].tolist() == [pytest.approx(mu)]
         assert set(report.groups.index) == set(X["ward"])
@@ -70,13 +71,13 @@ def test_carriers_of_a_rare_value_are_named_everywhere(clinic):
     X, y, carriers = clinic
     model = PrivateLinearRegression(0.02, alpha=1e-3, private_target=False)
     report = leakage_report(_pipeline(model).fit(X, y), X, y)
-    answer = report.facts[0].facts
-    assert answer["feature"] == report.features.index[0] == "diagnosis"
-    assert set(answer["carriers"]) == carriers
-    assert answer["gain"] > 0.99
+    answer, found = report.facts["most"], report.facts["carriers"][0]
+    assert answer["column"] == found["column"] == report.features.index[0] == "diagnosis"
+    assert set(found["records"]) == carriers
+    assert answer["advantage_any_prior"] > 0.99
     loaded = json.loads(report.to_json())
     assert {row["record"] for row in loaded["carriers"]} == carriers
-    for form in (report.findings[0], report.to_html(), report.to_text()):
+    for form in (" ".join(report.lead), report.to_html(), report.to_text(full=True)):
         for label in carriers:
             assert label in " ".join(form.split())
     assert report.records.index.equals(X.index)
@@ -85,13 +86,12 @@ def test_carriers_of_a_rare_value_are_named_everywhere(clinic):
 def test_what_tells_little_is_reported_with_its_figure(clinic):
     X, y, _ = clinic
     report = leakage_report(_pipeline(PrivateLinearRegression(30.0)).fit(X, y), X, y)
-    told = next(finding for finding in report.facts if finding.topic == "telling")
-    assert told["n_telling"] == 0
-    gains = report.features["gain"]
-    assert dict(zip(told["little"], told["little_gains"], strict=True)) == gains.to_dict()
-    assert gains.max() <= 0.02
+    assert report.facts["above"] == []
+    assert (
+        report.facts["most"]["advantage_any_prior"] == report.features["advantage_any_prior"].max()
+    )
+    assert report.features["advantage_any_prior"].max() <= report.facts["limit"]
     assert not report.carriers.size
-    assert report.findings[0].startswith("No column tells much")
 
 
 def test_shares_removed_are_those_of_a_linear_release(clinic):
@@ -128,7 +128,7 @@ def test_labels_that_are_unknown_or_occur_twice(clinic):
     twice = report.person("a")
     assert sorted(twice.membership.index) == [0, 39]
     assert len(twice.columns) == 2 * len(report.features)
-    for form in (twice.to_html(), twice.to_text(), twice.to_json()):
+    for form in (twice.to_html(), twice.to_text(full=True), twice.to_json()):
         assert "a" in form
     for wrong in ("nobody", 3, ("a", "b"), [1]):
         with pytest.raises(KeyError, match="No record is labelled"):
@@ -144,13 +144,13 @@ def test_some_records_weights_and_noise_without_an_exact_answer(clinic):
     pipeline.fit(X, y, privatelinearregression__sample_weight=weight)
     some = leakage_report(pipeline, X, y, sample_weight=weight, records=[5, 3])
     assert list(some.records.index) == ["patient 5", "patient 3"]
-    assert some.person("patient 5").columns["gain"].max() == 0.0
+    assert some.person("patient 5").columns["advantage_any_prior"].max() == 0.0
     assert (some.features["most_exposed_record"] == "patient 3").all()
     shaped = _pipeline(PrivateLinearRegression(0.1, noise_covariance="curvature")).fit(X, y)
     features = leakage_report(shaped, X, y).features
     assert not features["exact"].any()
     assert features.loc[["ward", "diagnosis", "age"], "note"].str.contains("covariance").all()
-    assert features.loc["age", "gain"] > 0.0
+    assert features.loc["age", "advantage_any_prior"] > 0.0
 
 
 def test_the_model_reports_the_same_distances_by_its_own_labels(clinic):
@@ -174,15 +174,13 @@ def test_the_model_reports_the_same_distances_by_its_own_labels(clinic):
         ]
         distance = np.linalg.norm(ends[1] - ends[0]) / model.noise_scale
         assert row["distance"] == pytest.approx(distance, rel=1e-6)
-        assert row["true_positives_at_1pct"] == pytest.approx(
-            norm.cdf(norm.ppf(0.01) + distance), rel=1e-5
-        )
+        assert row["found_at_1pct"] == pytest.approx(norm.cdf(norm.ppf(0.01) + distance), rel=1e-5)
 
 
 def test_of_too_many_records_the_most_exposed_and_some_others_are_reported(clinic, monkeypatch):
     X, y, _ = clinic
     pipeline = _pipeline(PrivateLogisticRegression(0.2, alpha=1e-2)).fit(X, y > 1.0)
-    monkeypatch.setattr("skleak.inspection._counted._MOST_WORK", 1.0)
+    monkeypatch.setattr("skleak.inspection._attribute_leakage._MOST_WORK", 1.0)
     some = leakage_report(pipeline, X, y > 1.0, columns=["age", "ward"])
     assert 90 <= len(some.records) <= 100
     loss = pd.Series(pipeline[-1].fisher_information_loss_, index=X.index)
@@ -203,16 +201,16 @@ def test_of_costly_preprocessing_few_records_are_refitted_and_said_so(clinic, mo
     bins = KBinsDiscretizer(3, encode="onehot-dense", strategy="uniform")
     columns = make_column_transformer((bins, ["age"]), ("passthrough", ["diagnosis"]))
     pipeline = make_pipeline(columns, PrivateLinearRegression(0.1)).fit(X, y)
-    monkeypatch.setattr("skleak.inspection._counted._MOST_SECONDS", 1e-9)
+    monkeypatch.setattr("skleak.inspection._attribute_leakage._MOST_SECONDS", 1e-9)
     with pytest.warns(CostWarning, match=f"for 2 of {len(X)} records"):
         report = leakage_report(pipeline, X, y, ["age"], refit_preprocessing=True)
     loss = pipeline[-1].fisher_information_loss_
-    assert not np.isnan(report.person(X.index[np.argmax(loss)]).columns["gain"].iloc[0])
-    assert (report.persons.distance[:, 0] >= 0.0).sum() == 2
+    assert report.person(X.index[np.argmax(loss)]).columns["distance"].notna().iloc[0]
+    assert (report.persons[0].distance >= 0.0).sum() == 2
     assert any("few records alone" in line for line in report.assumptions)
     # Nobody is said to be found whose models were not compared.
     rare = report.carriers
-    told = next(fact.facts for fact in report.facts if fact.topic == "answer")
+    (told,) = report.facts["carriers"]
     assert told["n_carriers"] == rare["distance"].notna().sum()
     assert told["n_unmeasured"] == rare["distance"].isna().sum()
     with pytest.warns(CostWarning, match="refitted for 3 records"):

@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PowerTransformer
 
 from skleak.inspection import attribute_leakage
-from skleak.inspection._derivatives import slopes
+from skleak.inspection._slopes import slopes
 from skleak.linear_model import PrivateLinearRegression
 
 

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from helpers import mostly_slow
-from scipy.spatial.distance import pdist
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.decomposition import PCA
@@ -17,6 +16,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
+from skleak.adversary.knowledge import spread_left
 from skleak.inspection import attribute_leakage
 from skleak.linear_model import (
     PrivateLinearRegression,
@@ -62,12 +62,11 @@ def _check(brute, pipeline, columns, rows):
             if X[column].min() < X[column].iloc[row] < X[column].max():
                 found = losses.loc[X.index[row], column]
                 assert found == pytest.approx(expected, rel=1e-5, abs=1e-9)
-            x, mean = X[column].iloc[row], X[column].mean()
-            points = np.stack([brute.parameters(row, column, v) for v in (x - sd, x + sd, mean)])
+            x, step = X[column].iloc[row], sd * spread_left(X)[X.columns.get_loc(column)]
+            points = np.stack([brute.parameters(row, column, v) for v in (x - step, x + step)])
             away = np.linalg.norm(points - own, axis=1).max() / sigma
-            expected = max(away, pdist(points).max() / sigma)
             near = {"rel": 1e-7, "abs": settled}
-            assert pairs.loc[X.index[row], column] == pytest.approx(expected, **near)
+            assert pairs.loc[X.index[row], column] == pytest.approx(away, **near)
             assert from_own.loc[X.index[row], column] == pytest.approx(away, **near)
 
 
@@ -188,7 +187,9 @@ def test_clipped_numbers_have_no_slope_and_a_distance(patients):
     outside = (table[:, 0] < low) | (table[:, 0] > high)
     np.testing.assert_array_equal(leakage["fisher_information_loss"] == 0.0, outside)
     assert np.isinf(leakage.loc[outside, "standard_error"]).all()
-    assert (leakage["distance"] > 0.0).all()
+    # A step from far outside ends outside, too.
+    assert (leakage.loc[~outside, "distance"] > 0.0).all()
+    assert (leakage.loc[outside, "distance"] == 0.0).any()
 
 
 def test_nested_pipelines_labels_and_zero_weights(patients):

@@ -27,7 +27,7 @@ from sklearn.preprocessing import (
 
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.inspection import make_leakage_scorer
-from skleak.inspection.scoring._dependence import dependence
+from skleak.inspection.scoring import dependence
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 
 

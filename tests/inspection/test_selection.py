@@ -10,6 +10,7 @@ from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 
+from skleak.adversary.knowledge import spread_left
 from skleak.exceptions import AttackNotApplicableError
 from skleak.inspection import attribute_leakage
 from skleak.linear_model import (
@@ -44,7 +45,7 @@ def test_targets_of_regressors_are_numbers(patients, rng):
             pipeline, X, target, ["(target)", "bmi"], sample_weight=weight, records=[3, 8]
         )
         assert leakage["column"].tolist() == ["(target)", "bmi"] * 2
-        sd, mean = np.std(target), np.mean(target)
+        step = np.std(target) * spread_left(X, target)[-1]
         for row, cell in zip((3, 8), leakage.iloc[::2].itertuples(), strict=True):
             assert cell.kind == "number"
             gaps = [
@@ -54,14 +55,13 @@ def test_targets_of_regressors_are_numbers(patients, rng):
             ]
             slope = np.linalg.norm(8.0 * gaps[0] - gaps[1]) / 12e-3
             assert cell.fisher_information_loss == pytest.approx(slope / 0.1, rel=1e-6)
-            ends = [target[row] - sd, target[row] + sd, mean]
+            ends = [target[row] - step, target[row] + step]
             # Counts are not negative.
             ends = np.maximum(ends, 0.0 if target is counts else -np.inf)
             points = [_parameters(pipeline, X, target, row, each, weight) for each in ends]
             own = _parameters(pipeline, X, target, row, target[row], weight)
             away = cdist([own], points).max() / 0.1
-            expected = max(away, pdist(points).max() / 0.1)
-            assert cell.distance == pytest.approx(expected, rel=1e-8)
+            assert cell.distance == pytest.approx(away, rel=1e-8)
             assert cell.distance_from_own == pytest.approx(away, rel=1e-8)
 
 
@@ -125,14 +125,16 @@ def test_numbers_of_a_block_leak_together(patients, trained_anew):
         assert cell.fisher_information_loss == pytest.approx(expected, rel=1e-6)
         assert (cell.kind, cell.sd) == ("numbers", 1.0)
         axis = np.linalg.svd(np.column_stack(slopes))[2][0]
+        own = X[names].iloc[row]
         points = []
-        for end in (X[names].iloc[row] - axis * sd[names], X[names].iloc[row] + axis * sd[names]):
+        for end in (own, own - axis * sd[names], own + axis * sd[names]):
             one = X.iloc[[row]].assign(**end.to_dict())
             encoded = brute.encoded.copy()
             encoded[row] = brute.encode(one)[0]
             model = clone(pipeline[-1]).set_params(noise_scale=0.0, tol=1e-13)
             points.append(model.fit(encoded, y > 0)._confidential_state().factor.coefficients)
-        assert cell.distance >= pdist(points)[0] / 0.1 * (1.0 - 1e-6)
+        expected = max(pdist(points)[:2]) / 0.1
+        assert cell.distance == pytest.approx(expected, rel=1e-5)
     listed = attribute_leakage(pipeline, X, y > 0, [names, "age"], records=[6, 7])
     assert listed["column"].tolist() == ["bmi + bp + s5", "age"] * 2
     np.testing.assert_array_equal(listed["gain"], leakage["gain"])

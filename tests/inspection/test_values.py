@@ -84,7 +84,7 @@ def test_the_common_scale_is_what_an_attacker_gains(patients):
     tiny = X.assign(bmi=X["bmi"].mean() + 1e-6 * (X["bmi"] - X["bmi"].mean()))
     model = make_pipeline(FunctionTransformer(), PrivateLinearRegression(0.02)).fit(tiny, y)
     leakage = attribute_leakage(model, tiny, y, ["bmi"])
-    first_order = leakage["fisher_information_loss"] * leakage["sd"]
+    first_order = leakage["fisher_information_loss"] * leakage["step"]
     np.testing.assert_array_less(0.999 * first_order, leakage["distance_from_own"])
 
 

@@ -1,4 +1,4 @@
-"""Audits of records outside memory: the numbers that an audit in memory has, block by block."""
+"""Audits of records outside memory: the numbers that an audit in memory has."""
 
 import json
 import os
@@ -20,10 +20,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from skleak.audit import LeakageAuditor, MembershipAuditor
-from skleak.audit.games.attribute import _block, _blocks
-from skleak.audit.run import _run
-from skleak.exceptions import AttackNotApplicableError, IncompleteAuditWarning
+from skleak.audit import LeakageAuditor, MembershipAuditor, _auditors, _run
+from skleak.audit.games._trials import play_drawn
+from skleak.audit.games.attribute import _game, _outside
+from skleak.exceptions import AttackNotApplicableError
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -31,6 +31,7 @@ from skleak.linear_model import (
 )
 from skleak.metrics import mean_interval
 from skleak.preprocessing import BlockwiseTransformer
+from skleak.utils._confidential import to_own_workers
 from skleak.utils.sources import RawRecords
 
 frames = pytest.importorskip("dask.dataframe")
@@ -61,8 +62,7 @@ def table(rng):
 @pytest.fixture
 def parquet(table, tmp_path, monkeypatch):
     """The table in a file of several blocks; without text, and with it."""
-    for module in ("_tables", "_parquet"):
-        monkeypatch.setattr(f"skleak.utils.sources.{module}.BLOCK_ELEMENTS", 80)
+    monkeypatch.setattr("skleak.utils.sources._stored.BLOCK_ELEMENTS", 80)
     paths = tmp_path / "numbers.parquet", tmp_path / "all.parquet"
     table.drop(columns="ward").to_parquet(paths[0], row_group_size=13)
     table.to_parquet(paths[1], row_group_size=13)
@@ -142,7 +142,7 @@ def test_priors_are_those_of_memory(prior, table, parquet):
 
 
 @pytest.mark.parametrize("attribute", mostly_slow(["ward", "sex"], 1))
-def test_a_pipeline_whose_blocks_are_encoded_where_they_are_played(attribute, table, parquet):
+def test_a_pipeline_whose_blocks_are_encoded_as_they_are_read(attribute, table, parquet):
     raw = table[["ward", "sex", "age"]]
     encoder = make_column_transformer((OneHotEncoder(), ["ward"]), remainder="passthrough")
     encoder.fit(raw)
@@ -154,40 +154,39 @@ def test_a_pipeline_whose_blocks_are_encoded_where_they_are_played(attribute, ta
     expect_same(found, auditor(small, **options).fit(raw, table["dose"], sample_weight=table["w"]))
 
 
-@pytest.mark.slow
-def test_blocks_have_the_bounds_of_memory_and_encode_few_at_once(table, parquet, monkeypatch):
-    monkeypatch.setattr(_blocks, "_MOST_OF_BLOCK", 25)
-    seen, encode = [], _block.encode
+def test_few_are_encoded_at_once_and_the_tables_are_those_of_memory(table, parquet, monkeypatch):
+    width = 2 * 3
+    monkeypatch.setattr(_outside, "_ELEMENTS", 25 * width)
+    seen, encode = [], _outside.closed_form_encodings
 
     def watched(*args):
         found = encode(*args)
-        seen.append(found[0].shape)
+        seen.append(found.shape[0])
         return found
 
-    monkeypatch.setattr(_block, "encode", watched)
+    monkeypatch.setattr(_outside, "closed_form_encodings", watched)
     found = auditor().fit(parquet[0], "dose", sample_weight="w")
-    assert [shape[0] for shape in seen] == [25, 25, 10]
-    expected = in_memory(table)
-    played = [name for name in expected.records_ if name.startswith("success_")]
-    for one, other in ((found.records_, expected.records_), (found.results_, expected.results_)):
-        drawn = [c for c in one if c.startswith(("success", "advantage", "verdict", "detectable"))]
-        left = one.drop(columns=drawn), other.drop(columns=drawn)
-        pd.testing.assert_frame_equal(*left, rtol=1e-9, check_dtype=False)
-    # The first block has the draws of an audit without blocks of its own records, too.
-    first = in_memory(table, records=slice(0, 25)).records_
-    own = found.records_[found.records_["record"] < 25].reset_index(drop=True)
-    pd.testing.assert_frame_equal(own[played], first[played])
+    assert seen == [25, 25, 10]
+    expect_same(found, in_memory(table))
+
+
+def test_more_than_memory_holds_is_refused_with_what_fits(parquet, monkeypatch):
+    monkeypatch.setattr(_outside, "_MOST_ELEMENTS", 6 * 20)
+    with pytest.raises(AttackNotApplicableError, match="Name at most 20 `records`"):
+        auditor(records=slice(0, 21)).fit(parquet[0], "dose", sample_weight="w")
+    found = auditor().fit(parquet[0], "dose", sample_weight="w")
+    assert (found.report_.settings["n_targets"], found.report_.settings["sampled"]) == (20, True)
 
 
 @pytest.mark.slow
 def test_a_random_sample_is_told_first_and_its_intervals_are_of_all(parquet, table, monkeypatch):
-    monkeypatch.setattr(_blocks, "_MOST", 24)
+    monkeypatch.setattr(_outside, "_MOST", 24)
     found = auditor(n_releases=50).fit(parquet[0], "dose", sample_weight="w")
     report, whole = found.report_, in_memory(table, n_releases=50)
     assert report.settings["sampled"]
     assert report.settings["n_targets"] == 24
-    assert report.findings[0].startswith("24 of 60 records, drawn at random, were attacked")
-    for text in (report.to_text(), report.to_html()):
+    assert "of 24 people sampled" in report.findings[0]
+    for text in (report.to_text(full=True), report.to_html()):
         assert "drawn at random" in text
     assert json.loads(report.to_json())["settings"]["sampled"]
     rows, of_all = found.results_, whole.results_
@@ -210,7 +209,7 @@ def test_a_category_that_a_partition_does_not_know_is_told(table):
     encoder = make_column_transformer((OneHotEncoder(), ["sex"]), remainder="passthrough")
     encoder.fit(table[columns[:2]].assign(sex=np.where(table["sex"] > 0, "a", "b")))
     model = make_pipeline(BlockwiseTransformer(encoder), MODEL)
-    with pytest.warns(IncompleteAuditWarning), pytest.raises(ValueError, match="categories"):
+    with pytest.raises(ValueError, match="categories"):
         auditor(model, records=slice(0, 10)).fit(X, "dose")
 
 
@@ -227,55 +226,68 @@ def test_intervals_of_samples_hold_for_all_records(rng):
     assert missed <= 22  # 10 expected at most; beyond 22 with probability below 1e-3
 
 
+def test_carriers_are_found_as_in_memory(table, tmp_path):
+    table = pd.concat([table.drop(columns="ward")] * 5, ignore_index=True)
+    table["age"] += np.linspace(0.0, 1.0, len(table))
+    table["sex"] = (np.arange(len(table)) % 12 == 0).astype(int)
+    table.to_parquet(tmp_path / "more.parquet", row_group_size=70)
+    options = {"n_releases": 10, "noise_scales": [0.001, 0.1]}
+    found = auditor(**options).fit(tmp_path / "more.parquet", "dose", sample_weight="w")
+    expected = in_memory(table, **options)
+    assert expected.results_["tpr_at_1pct_fpr"].notna().all()
+    expect_same(found, expected)
+
+
 def test_imputation_learns_from_a_sample(parquet, monkeypatch):
-    monkeypatch.setattr(_blocks, "_LEARNT", 30)
+    monkeypatch.setattr(_outside, "_LEARNT", 30)
     found = auditor().fit(parquet[0], "dose", sample_weight="w")
     assert found.report_.settings["utility_data"] == "a random sample of the training records"
     assert found.results_["imputation"].between(0.0, 1.0).all()
 
 
-@pytest.mark.slow
 def test_a_checkpoint_goes_on_block_by_block(table, parquet, tmp_path, monkeypatch):
-    monkeypatch.setattr(_blocks, "_MOST_OF_BLOCK", 10)
+    monkeypatch.setattr(_outside, "_ELEMENTS", 10 * 6)
     some = {"records": slice(0, 30)}
     expected = auditor(**some).fit(parquet[0], "dose", sample_weight="w")
-    path, played = tmp_path / "audit.npz", []
-    play = _blocks.play_block
+    path, read, losses = tmp_path / "audit.npz", [], _outside.columns_loss
 
-    def broken(known, place, positions, prior, block):
-        if block == 2:
+    def broken(part, *args):
+        if len(read) == 2:
             raise RuntimeError("down")
-        return counted(known, place, positions, prior, block)
+        return counted(part, *args)
 
-    def counted(*args):
-        played.append(args[-1])
-        return play(*args)
+    def counted(part, *args):
+        read.append(len(part.training.y))
+        return losses(part, *args)
 
     monkeypatch.setattr(_run, "SHARE_OF_TIME", np.inf)
-    monkeypatch.setattr(_blocks, "play_block", broken)
-    with pytest.warns(IncompleteAuditWarning), pytest.raises(RuntimeError, match="down"):
+    monkeypatch.setattr(_outside, "columns_loss", broken)
+    with pytest.raises(RuntimeError, match="down"):
         auditor(checkpoint=path, **some).fit(parquet[0], "dose", sample_weight="w")
-    assert played == [0, 1]
-    monkeypatch.setattr(_blocks, "play_block", counted)
+    assert read == [10, 10]
+    monkeypatch.setattr(_outside, "columns_loss", counted)
     found = auditor(checkpoint=path, **some).fit(parquet[0], "dose", sample_weight="w")
-    assert played == [0, 1, 2]
+    assert read == [10, 10, 10]
     expect_same(found, expected)
     table.assign(age=-table["age"]).drop(columns="ward").to_parquet(parquet[0], row_group_size=13)
     with pytest.raises(ValueError, match="data"):
         auditor(checkpoint=path, **some).fit(parquet[0], "dose", sample_weight="w")
 
 
-def test_a_cell_holds_no_row(table, parquet, monkeypatch):
-    """Only how its block is read."""
+def test_a_cell_of_a_game_holds_no_row(table, parquet, monkeypatch):
+    """Only parameters, and what is known of the attacked column."""
     cells = {}
-    monkeypatch.setattr(_run.Run, "_play_open", lambda self, all_cells, *_: cells.update(all_cells))
+    monkeypatch.setattr(_auditors, "play", lambda game, *_, **__: cells.update(game.cells()))
     with pytest.raises((KeyError, AttributeError)):
         auditor().fit(parquet[0], "dose", sample_weight="w")
-    known, place, *_ = cells["block 0"][1]
-    for part in (place, known.state):
-        raw = cloudpickle.dumps(part)
+    played = {
+        key: cell for key, cell in cells.items() if not key.endswith(("utility", "noiseless"))
+    }
+    assert len(played) == 4
+    for _, arguments in played.values():
+        with to_own_workers():
+            raw = cloudpickle.dumps(arguments)
         assert not any(value.tobytes() in raw for value in table["age"].to_numpy())
-    assert table["age"].to_numpy()[:1].tobytes() in cloudpickle.dumps(place())
 
 
 def test_rows_come_in_the_order_that_is_asked(table, parquet):
@@ -353,32 +365,32 @@ def deadly_part(armed, path, partition):
 
 
 def deadly_play(armed, *given):
-    """The games of a block; in the midst of them the worker of one is killed."""
-    found = _block.play_block(*given)
-    if given[-1] == 2:
-        kill_once(armed)
+    """The games of an attack; in the midst of them the worker of one is killed."""
+    found = play_drawn(*given)
+    kill_once(armed)
     return found
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["path", "frame"])
 def test_a_worker_killed_during_an_audit(kind, client, table, parquet, tmp_path, monkeypatch):
-    monkeypatch.setattr(_blocks, "_MOST_OF_BLOCK", 15)
     expected = auditor().fit(parquet[0], "dose", sample_weight="w")
-    armed, X = tmp_path / "armed", parquet[0]
+    armed, X, step = tmp_path / "armed", parquet[0], (_auditors, "play")
     if kind == "path":
-        monkeypatch.setattr(_blocks, "play_block", partial(deadly_play, str(armed)))
+        monkeypatch.setattr(_game, "play_drawn", partial(deadly_play, str(armed)))
     else:
         read = partial(deadly_part, str(armed), str(parquet[0]))
         X = frames.from_map(read, range(4), meta=table.drop(columns="ward").iloc[:0])
-    play, killed = _run.Run._play_open, []
+        step = (_outside, "_known")
+    own, killed = getattr(*step), []
 
-    def arm(*args):
+    def arm(*args, **options):
         armed.write_text("")
-        play(*args)
+        found = own(*args, **options)
         killed.append(not armed.exists())
+        return found
 
-    monkeypatch.setattr(_run.Run, "_play_open", arm)
+    monkeypatch.setattr(*step, arm)
     before = set(client.run(os.getpid).values())
     with joblib.parallel_config(backend="dask"):
         found = auditor().fit(X, y="dose", sample_weight="w")

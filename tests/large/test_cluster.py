@@ -11,7 +11,8 @@ import pytest
 from large_tables import MODELS, table
 from numpy.testing import assert_allclose
 
-from skleak.mechanisms import MaxAdvantage, MaxLeakage, ladder_rung
+from skleak.mechanisms import MaxAdvantage, MaxLeakage
+from skleak.mechanisms.calibration import ladder_rung
 
 CLUSTER = """
 import sys

@@ -136,7 +136,9 @@ def test_mixed_types(records, tmp_path):
         PrivateLinearRegression().fit(*arrays(records[0].astype(str), records[1]))
     folder, *rest = outside("folder", frame, y, weight, tmp_path)
     frame[:20].assign(y=y, w=weight[:20], age="old").to_parquet(f"{folder}/part-1.parquet")
-    with pytest.raises(TypeError, match="types of column 'age' are mixed: double in"):
+    with pytest.raises(
+        TypeError, match="types of column 'age' are mixed between partitions: expected float64"
+    ):
         PrivateLinearRegression().fit(folder, *rest)
     frame[:20].assign(y=y).to_parquet(f"{folder}/part-1.parquet")
     with pytest.raises(ValueError, match=r"different columns.*differ by \['w'\]"):

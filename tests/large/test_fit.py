@@ -38,9 +38,14 @@ def test_every_kind_of_table_gives_the_fit_of_memory(kind, where, tmp_path):
     assert_allclose(found.fisher_information_loss_.compute(), losses, rtol=1e-9)
     assert_allclose(found.diagonal_fisher_information_loss_.compute(), diagonal, rtol=1e-9)
     assert found.n_iter_ == inside.n_iter_
-    # One look at the records, the start, and one pass for every step; the last is not taken. The
-    # rows of partitions are counted.
-    assert found.n_passes_ == found.n_iter_ + 3 + (where == "frame")
+    # One look at the records, the start, and one pass for every step; of the last one none where
+    # it is small whatever the records. The look is the start of a linear regression. The rows of
+    # partitions are counted.
+    counted = where == "frame"
+    if kind == "squared":
+        assert found.n_passes_ == 2 + counted
+    else:
+        assert found.n_iter_ + 2 <= found.n_passes_ - counted <= found.n_iter_ + 3
     if where == "arrays":
         assert not hasattr(found, "feature_names_in_")
     else:
@@ -114,6 +119,6 @@ def test_a_bar_for_every_pass_where_it_is_wanted(capsys):
     X = da.from_array(frame.to_numpy(), chunks=20)
     PrivateLinearRegression(verbose=1).fit(X, y.to_numpy())
     shown = capsys.readouterr().err
-    assert all(f"pass {k}" in shown for k in (1, 2, 3, 4))
+    assert all(f"pass {k}" in shown for k in (1, 2))
     PrivateLinearRegression().fit(X, y.to_numpy())
     assert not capsys.readouterr().err

@@ -85,7 +85,7 @@ def test_groups(kind):
 
 def test_groups_in_several_passes(monkeypatch):
     inside, found, _ = both("squared")
-    monkeypatch.setattr("skleak.influence.noise._groups._ELEMENTS", 32)
+    monkeypatch.setattr("skleak.influence.noise._noise._GROUP_ELEMENTS", 32)
     groups = np.arange(N) % 7
     expected = inside.fisher_information_loss(per="group", groups=groups)
     assert_allclose(found.fisher_information_loss(per="group", groups=groups), expected, rtol=1e-9)

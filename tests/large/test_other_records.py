@@ -6,8 +6,7 @@ import pytest
 from helpers import mostly_slow
 from numpy.testing import assert_allclose
 
-from skleak.linear_model import PrivateLinearRegression
-from skleak.mechanisms import IRFIL
+from skleak.linear_model import IRFIL, PrivateLinearRegression
 
 CASES = [(None, False), (IRFIL(), True), (None, True), (IRFIL(), False)]
 

@@ -8,8 +8,7 @@ from helpers import mostly_slow
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
-from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
-from skleak.mechanisms import IRFIL, EvenTotal
+from skleak.linear_model import IRFIL, EvenTotal, PrivateLinearRegression, PrivateLogisticRegression
 
 # Ten times the tolerance of the searches.
 TOL = 1e-6
@@ -87,7 +86,7 @@ def test_no_record_travels_with_the_functions(rng, monkeypatch):
     """What is sent to the records is as large as a fit, whatever the number of records."""
     import cloudpickle
 
-    from skleak.utils.blocks import _dask
+    from skleak.utils import _blocks as _dask
 
     sizes, kernel = {}, _dask.DaskBlocks._kernel
     for n in (64, 1024):

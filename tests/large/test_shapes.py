@@ -73,7 +73,7 @@ def test_a_file_and_other_records(shape, tmp_path):
 def test_a_report(shape):
     inside, found = both("logistic", shape)
     expected, report = inside.leakage_report(), found.leakage_report()
-    names = ["max_loss", "mean_loss", "min_loss", "distance", "gain"]
+    names = ["max_loss", "mean_loss", "min_loss", "distance", "advantage_any_prior"]
     columns = expected.features.loc[report.features.index]
     assert_allclose(report.features[names], columns[names], rtol=1e-6)
     for name in ("max_loss", "joint_loss", "through_mean_mean_loss", "through_covariance_max_loss"):

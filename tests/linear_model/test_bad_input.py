@@ -232,11 +232,10 @@ def test_only_the_noise_scale_is_positional(estimator_class):
 @every(
     "wrong, expected",
     [
-        ({"norm": "column"}, "one of ['spectral', 'trace']"),
-        ({"method": "fast"}, "one of ['accelerated', 'newton', 'plain']"),
-        ({"max_iter": 0}, "an int of at least 1"),
-        ({"max_iter": True}, "an int of at least 1"),
-        ({"tol": 0.0}, "a positive number"),
+        ({"norm": "column"}, "a str among"),
+        ({"method": "fast"}, "a str among"),
+        ({"max_iter": 0}, "an int in the range [1, inf)"),
+        ({"tol": 0.0}, "a float in the range (0.0, inf)"),
     ],
 )
 @every("kind", [IRFIL, EvenTotal])

@@ -8,8 +8,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from skleak.accounting import LeakageLedger
-from skleak.linear_model import PrivateLinearRegression
-from skleak.mechanisms import IRFIL, MaxLeakage
+from skleak.linear_model import IRFIL, PrivateLinearRegression
+from skleak.mechanisms import MaxLeakage
 
 UNITS = {"(columns)": 1.0, "(target)": 1.0}
 TIGHT = IRFIL(tol=1e-11, max_iter=200)

@@ -258,7 +258,7 @@ def test_a_report_in_every_form(trees, tmp_path):
     # A class number has no spread to compare with.
     assert np.isnan(report.features.loc["(target)", "column_std"])
     assert set(report.groups.index) == set(TREES)
-    assert "PrivateLogisticRegression" in report.to_text()
+    assert "PrivateLogisticRegression" in report.to_text(full=True)
     assert "<html" in report.to_html().lower()
     assert json.loads(report.to_json())["dataset"]["n_records"] == 60
     assert report.records["fisher_information_loss"].max() == pytest.approx(

@@ -25,7 +25,7 @@ from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
 from skleak.influence import candidate_encodings, minimax_shape
 from skleak.influence.jacobian import Columns
 from skleak.influence.noise import fitted_noise, noise_covariance
-from skleak.influence.noise._joint import covariance_joint_loss
+from skleak.influence.noise._noise import covariance_joint_loss
 from skleak.influence.noise._terms import covariance_losses
 from skleak.linear_model import (
     PrivateLinearRegression,
@@ -271,7 +271,7 @@ def test_without_noise_all_is_known(numbers):
         model = PrivateLinearRegression(0.0, noise_covariance=value).fit(numbers.X, numbers.y)
         assert np.all(np.isinf(model.fisher_information_loss_))
         assert np.isinf(model.fisher_information_loss(per="dataset"))
-        assert "infinite" in model.leakage_report().to_text()
+        assert "infinite" in model.leakage_report().to_text(full=True)
 
 
 def test_a_given_shape_has_no_scale(classes, rng):
@@ -373,7 +373,7 @@ def test_reports_state_both_terms(numbers, kind):
     assert data["through_covariance_max_loss"] == losses.covariance.max()
     assert data["through_covariance_mean_loss"] == pytest.approx(losses.covariance.mean())
     assert data["joint_loss"] == model.fisher_information_loss(per="dataset")
-    text, page = report.to_text(), report.to_html()
+    text, page = report.to_text(full=True), report.to_html()
     for form in (" ".join(text.split()), page):
         assert "Through the mean of the release" in form
         assert "through its covariance" in form
@@ -391,10 +391,10 @@ def test_reports_state_a_given_covariance(numbers, rng):
     assert report.dataset["noise_covariance"] == "given"
     assert report.dataset["through_mean_max_loss"] is None
     assert any("counts as public" in line for line in report.assumptions)
-    assert "a given covariance" in report.to_text()
+    assert "a given covariance" in report.to_text(full=True)
     assert "a given covariance" in report.to_html()
     plain = PrivateLinearRegression(0.5).fit(numbers.X, numbers.y).leakage_report()
-    assert "covariance" not in plain.to_text()
+    assert "covariance" not in plain.to_text(full=True)
     assert "equal variance in all directions" in plain.to_html()
 
 

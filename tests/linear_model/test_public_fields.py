@@ -34,8 +34,9 @@ from skleak.linear_model import (
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
-from skleak.linear_model._noise import draw_release
-from skleak.mechanisms import EpsilonDelta, GaussianDP, MaxAdvantage, MaxLeakage, ladder_rung
+from skleak.linear_model._fitting import draw_release
+from skleak.mechanisms import EpsilonDelta, GaussianDP, MaxAdvantage, MaxLeakage
+from skleak.mechanisms.calibration import ladder_rung
 from skleak.preprocessing import PublicScaler
 from skleak.solvers import minimize
 

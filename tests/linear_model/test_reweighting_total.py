@@ -17,7 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 from skleak.accounting import LeakageLedger
 from skleak.exceptions import PrivacyLeakWarning, UnevenLeakageWarning
 from skleak.influence.leakage import leakage_model
-from skleak.influence.reweighting import _total_derivative, total_jacobian
+from skleak.influence.reweighting import _total as _total_derivative
+from skleak.influence.reweighting import total_jacobian
 from skleak.linear_model import (
     EvenTotal,
     PrivateLinearRegression,

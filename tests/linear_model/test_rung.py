@@ -13,9 +13,10 @@ from skleak.linear_model import (
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
-from skleak.linear_model.goals import _rung
-from skleak.linear_model.goals._rung import within_rung
-from skleak.mechanisms import MaxAdvantage, MaxLeakage, ladder_rung
+from skleak.linear_model.goals import _large_problem as _rung
+from skleak.linear_model.goals._large_problem import within_rung
+from skleak.mechanisms import MaxAdvantage, MaxLeakage
+from skleak.mechanisms.calibration import ladder_rung
 
 # What noise was added to: that these may differ is what the channel accounts for.
 NOISY = {"coef_", "intercept_"}
@@ -222,7 +223,7 @@ def test_brackets_hold_the_noise_of_whole_refits(kind, weighted, shaped, rng):
             if found is None:
                 continue
             model.noise_scale = goal
-            own = problem._entries_of(secret.columns)
+            own = problem._entries_of(secret.columns, problem.participants)
             for i in (0, 30):
                 for m in np.flatnonzero(np.any(secret.values != own[i], axis=1))[[0, -1]]:
                     exact = model._needed_noise(problem.with_value(i, secret, secret.values[m]))
@@ -270,7 +271,7 @@ def test_the_report_counts_records_whose_other_entries_may_move_the_rung():
     report = model.leakage_report()
     moves = report.dataset["n_records_moving_rung"]
     assert list(moves) == [*X.columns, "the target"]  # the goal is about a numeric column
-    for form in (report.to_text(), report.to_html(), report.to_json()):
+    for form in (report.to_text(full=True), report.to_html(), report.to_json()):
         assert f"{moves['bmi']} by bmi" in " ".join(form.split())
     # Whoever moves it is counted: no other record does, at the ends of the range.
     for label in ("bmi", "sex", "the target"):
@@ -302,7 +303,7 @@ def test_the_report_says_what_it_did_not_count(options, goal, rng):
     moves = report.dataset["n_records_moving_rung"]
     assert set(moves.values()) == {None}
     assert set(moves) == {"a", "b", "c", "the target"} - {getattr(goal, "attribute", None)}
-    for form in (report.to_text(), report.to_html(), report.to_json()):
+    for form in (report.to_text(full=True), report.to_html(), report.to_json()):
         form = " ".join(form.split())
         assert f"How many could by {', '.join(moves)} was not counted" in form
     assert '"n_records_moving_rung": {' in report.to_json()

@@ -1,17 +1,30 @@
-"""Total leakage of reweighted estimators: computed on first use, counted wherever it matters."""
+"""Leakage of fitted estimators: computed on first use, counted wherever it matters."""
 
+import copy
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import KFold, cross_validate
 from sklearn.utils import estimator_html_repr
 
 from skleak.accounting import LeakageLedger
 from skleak.exceptions import PrivacyLeakWarning
-from skleak.influence.reweighting import _total_derivative
-from skleak.linear_model import IRFIL, PrivateLinearRegression, PrivateLogisticRegression
+from skleak.influence.reweighting import _total as _total_derivative
+from skleak.linear_model import (
+    IRFIL,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    _measured,
+    _releasing,
+)
+from skleak.linear_model._measured import training_loss
 from skleak.mechanisms import MaxLeakage
 
 NAMES = ["fisher_information_loss_", "diagonal_fisher_information_loss_"]
@@ -51,13 +64,110 @@ def test_it_is_computed_once_on_first_use(numbers, solved):
     assert np.all(np.abs(first / model.conditional_fisher_information_loss_ - 1.0) > 1e-6)
 
 
-def test_a_plain_fit_has_it_at_once(numbers, solved):
-    model = PrivateLinearRegression(0.1).fit(numbers.X, numbers.y)
-    assert all(name in vars(model) for name in NAMES)
-    assert_array_equal(
-        model.fisher_information_loss(conditional=True), model.fisher_information_loss_
-    )
+KINDS = [PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegressor]
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """How often the loss of all training records was computed."""
+    calls = []
+
+    def counted(state, norm="spectral", **options):
+        calls.append(norm)
+        return training_loss(state, norm, **options)
+
+    for module in (_measured, _releasing):
+        monkeypatch.setattr(module, "training_loss", counted)
+    return calls
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_plain_fit_computes_it_on_first_use(kind, numbers, solved, measured):
+    y = (numbers.y > 0.0).astype(float)
+    model = kind(0.1, random_state=0).fit(numbers.X, y)
+    assert not any(name in vars(model) or name in dir(model) for name in NAMES)
+    assert not hasattr(model, "conditional_fisher_information_loss_")
+    estimator_html_repr(model)
+    clone(model)
+    model.predict(numbers.X)
+    with pytest.warns(PrivacyLeakWarning):
+        model.release()
+    assert measured == []
+    assert all(hasattr(model, name) for name in NAMES)  # Python asks by computing
+    assert measured == ["spectral", "trace"]
+    first = [getattr(model, name) for name in NAMES]
+    assert all(getattr(model, name) is one for name, one in zip(NAMES, first, strict=True))
+    assert_array_equal(first[0], model.fisher_information_loss())
+    assert_array_equal(first[1], model.fisher_information_loss(norm="trace"))
+    assert_array_equal(first[0], model.fisher_information_loss(conditional=True))
+    assert all(name in dir(model) for name in NAMES)
+    assert measured == ["spectral", "trace"]
     assert solved == []
+
+
+def test_a_copy_of_a_plain_fit_holds_both(numbers):
+    model = PrivateLinearRegression(0.1).fit(numbers.X, numbers.y)
+    with pytest.warns(PrivacyLeakWarning):
+        copies = [pickle.loads(pickle.dumps(model)), copy.copy(model), copy.deepcopy(model)]
+    for name in NAMES:
+        assert all(name in vars(one) and name in dir(one) for one in copies)
+        for one in copies:
+            assert_array_equal(getattr(one, name), getattr(model, name))
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.filterwarnings("ignore::skleak.exceptions.PrivacyLeakWarning")
+def test_so_do_the_fits_of_workers(numbers, n_jobs):
+    X, y, model = numbers.X, numbers.y, PrivateLinearRegression(0.1)
+    folds = list(KFold(3).split(X))
+    fits = cross_validate(model, X, y, cv=folds, return_estimator=True, n_jobs=n_jobs)["estimator"]
+    for (train, _), fit in zip(folds, fits, strict=True):
+        own = clone(model).fit(X[train], y[train])
+        for name in NAMES:
+            assert_allclose(getattr(fit, name), getattr(own, name), rtol=1e-12)
+
+
+LAYOUTS = {
+    "rows": np.ascontiguousarray,
+    "columns": np.asfortranarray,
+    "single": lambda X: X.astype(np.float32),
+    "sparse": sparse.csr_array,
+    "table": pd.DataFrame,
+}
+
+
+def overwrite(table):
+    if isinstance(table, pd.DataFrame):
+        table.iloc[:, :] = -7.0
+    elif sparse.issparse(table):
+        table.data[:] = -7.0
+    else:
+        table[...] = -7.0
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_later_edits_of_the_records_do_not_reach_it(kind, layout, numbers):
+    X, y = LAYOUTS[layout](numbers.X), (numbers.y > 0.0).astype(float)
+    weights, shape = numbers.weights.copy(), np.diag([1.0, 2.0, 3.0, 4.0, 5.0])
+    model = kind(0.1, noise_covariance=shape)
+    model.fit(X, y, sample_weight=weights)
+    expected = [
+        model.fisher_information_loss(per="record", norm=norm) for norm in ("spectral", "trace")
+    ]
+    for given in (X, y, weights, shape):
+        overwrite(given)
+    model.set_params(noise_scale=7.0, private_target=False, alpha=3.0)
+    for name, losses in zip(NAMES, expected, strict=True):
+        assert_array_equal(getattr(model, name), losses)
+
+
+def test_numbers_that_overflow_are_refused_when_it_is_asked_for(numbers):
+    model = PrivateLinearRegression(1e-200).fit(numbers.X, 1e135 * numbers.y)
+    for name in NAMES:
+        with pytest.raises(ValueError, match=r"Numbers overflow.*Scale columns") as caught:
+            getattr(model, name)
+        assert isinstance(caught.value.__cause__, FloatingPointError)
 
 
 def test_a_refit_forgets_it(model, numbers):
@@ -142,12 +252,12 @@ def test_progress_is_shown_where_it_is_wanted(numbers, capsys):
 def test_too_many_parameters(rng, monkeypatch):
     X, y = rng.normal(size=(40, 8)), rng.integers(0, 2, 40)
     model = PrivateLogisticRegression(0.1, **OPTIONS).fit(X, y)
-    monkeypatch.setattr("skleak.influence.reweighting._total_derivative._LARGEST", 8)
+    monkeypatch.setattr("skleak.influence.reweighting._total._LARGEST", 8)
     with pytest.raises(ValueError, match=r"40 records with 9 parameters.*at most 8.*PCA"):
         _ = model.fisher_information_loss_
     assert model.conditional_fisher_information_loss_.shape == (40,)
     estimator_html_repr(model)
-    monkeypatch.setattr("skleak.influence.reweighting._total_derivative._LARGEST", 300)
-    monkeypatch.setattr("skleak.influence.reweighting._total_derivative._MOST_WORK", 40 * 5.5**3)
+    monkeypatch.setattr("skleak.influence.reweighting._total._LARGEST", 300)
+    monkeypatch.setattr("skleak.influence.reweighting._total._MOST_WORK", 40 * 5.5**3)
     with pytest.raises(ValueError, match="at most 5 parameters"):
         model.leakage_report()

@@ -14,17 +14,12 @@ from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardSca
 
 from skleak.channels import GaussianChannel
 from skleak.exceptions import PartialBlockWarning, PrivacyLeakWarning
-from skleak.inspection import RawProblem, attribute_leakage
+from skleak.inspection import attribute_leakage
+from skleak.inspection.refits import RawProblem
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
-from skleak.mechanisms import (
-    CalibratedNoise,
-    EpsilonDelta,
-    GaussianDP,
-    MaxAdvantage,
-    MaxLeakage,
-    calibrate,
-    ladder_rung,
-)
+from skleak.mechanisms import EpsilonDelta, GaussianDP, MaxAdvantage, MaxLeakage, calibrate
+from skleak.mechanisms.calibration import ladder_rung
+from skleak.utils._confidential import CalibratedNoise
 
 N = 80
 

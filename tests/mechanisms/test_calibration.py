@@ -16,8 +16,8 @@ from skleak.linear_model import (
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
-from skleak.mechanisms import EpsilonDelta, GaussianDP, MaxAdvantage, MaxLeakage, ladder_rung
-from skleak.mechanisms._advantage import _noise_for_advantage
+from skleak.mechanisms import EpsilonDelta, GaussianDP, MaxAdvantage, MaxLeakage
+from skleak.mechanisms.calibration import _noise_for_advantage, ladder_rung
 
 X_DIABETES, Y_DIABETES = load_diabetes(return_X_y=True)
 

@@ -9,7 +9,8 @@ import pytest
 from opendp.mod import GLOBAL_FEATURES
 from scipy.stats import binomtest, chisquare, kstest, norm
 
-from skleak.mechanisms import _discrete_gaussian, discrete_gaussian, dyadic_discrete_gaussian
+from skleak.mechanisms import grids as _discrete_gaussian
+from skleak.mechanisms.grids import discrete_gaussian, dyadic_discrete_gaussian
 
 # So small that no run of the suite fails by chance.
 LEVEL = 1e-6

@@ -15,7 +15,8 @@ from scipy.stats import binom, norm
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import Ridge
 
-from skleak.mechanisms import Grid, release_on_grid
+from skleak.mechanisms import release_on_grid
+from skleak.mechanisms.grids import Grid
 
 N_LAYERS = 256
 # Neighbours of y - c, and of t / sigma, that are tried.

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kstest, norm
 
-from skleak.mechanisms import Grid, release_on_grid
-from skleak.mechanisms import _grid as module
+from skleak.mechanisms import grids as module
+from skleak.mechanisms import release_on_grid
+from skleak.mechanisms.grids import Grid
 
 SOURCES = [None, 0]
 

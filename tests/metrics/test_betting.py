@@ -7,14 +7,14 @@ import pytest
 from helpers import mostly_slow
 from scipy import stats
 
-from skleak.metrics import (
-    binomial_interval,
-    clustered_interval,
+from skleak.metrics import binomial_interval, clustered_interval, mean_interval, verdict
+from skleak.metrics.intervals import (
+    N_ORDERS,
     detectable_excess,
-    mean_interval,
-    verdict,
+    log_capital,
+    lower_limit,
+    stakes,
 )
-from skleak.metrics._betting import N_ORDERS, log_capital, lower_limit, stakes
 
 TAIL = 0.05
 SHARES = {

@@ -11,8 +11,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from skleak.metrics import mean_interval
-from skleak.metrics._generalization import GeneralizationGap, generalization_gap
-from skleak.metrics._record_losses import record_losses
+from skleak.metrics.scores import GeneralizationGap, generalization_gap, record_losses
 from skleak.utils._predictions import complements, log_probabilities
 
 

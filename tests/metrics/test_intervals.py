@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skleak.metrics import Interval, binomial_interval, clustered_interval, mean_interval
-from skleak.metrics._bounded_mean import upper_limit
+from skleak.metrics import binomial_interval, clustered_interval, mean_interval
+from skleak.metrics.intervals import Interval, upper_limit
 
 LEVELS = [0.5, 0.9, 0.95, 0.999]
 

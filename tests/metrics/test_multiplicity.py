@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skleak.metrics import (
-    binomial_interval,
+from skleak.metrics import binomial_interval
+from skleak.metrics.verdicts import (
     multiplicity_correction,
     p_value_exceeds,
     simultaneous_confidence_level,

@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skleak.metrics import binomial_interval, group_p_value, records_above
-from skleak.metrics._records_above import _by_tests, _own_capital, _shared_capital, _split
+from skleak.metrics import binomial_interval, records_above
+from skleak.metrics.verdicts import (
+    _by_tests,
+    _own_capital,
+    _shared_capital,
+    _split,
+    group_p_value,
+)
 
 LIMIT = 0.525  # success at an advantage of 0.05 over a coin
 

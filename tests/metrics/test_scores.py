@@ -2,13 +2,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skleak.metrics import (
-    Interval,
-    attack_advantage,
+from skleak.metrics import error_decomposition
+from skleak.metrics.scores import (
     attack_success,
-    binomial_interval,
-    error_decomposition,
-    prior_success,
     squared_errors,
 )
 
@@ -71,89 +67,6 @@ def test_objects_are_compared_by_equality():
     days = pd.to_datetime(["2020-01-01", "2021-01-01"])
     found = attack_success(np.array(days), np.array(list(days), dtype=object))
     assert found.tolist() == [[True, True]]
-
-
-def test_prior_success():
-    assert prior_success([0.25, 0.75]) == 0.75
-    assert prior_success(5) == 0.2
-    assert prior_success(np.full(5, 0.2)) == 0.2
-    assert prior_success([1.0]) == prior_success(1) == 1.0
-    np.testing.assert_array_equal(prior_success([[0.5, 0.5, 0.0], [0.2, 0.1, 0.7]]), [0.5, 0.7])
-
-
-@pytest.mark.parametrize(
-    "prior, error, message",
-    [
-        ([0.5, 0.4], ValueError, "`prior` must sum to 1; got 0.9"),
-        ([[0.5, 0.5], [3.0, 5.0]], ValueError, r"`prior` must lie in \[0, 1\]; got 3"),
-        ([1.5, -0.5], ValueError, r"`prior` must lie in \[0, 1\]"),
-        ([np.nan, 1.0], ValueError, "`prior` must not hold NaN"),
-        ([], ValueError, "`prior` is empty"),
-        (0, ValueError, "must be at least 1; got 0"),
-        (0.5, TypeError, "`prior` must be an integer M"),
-        (True, TypeError, "`prior` must be an integer M"),
-    ],
-)
-def test_bad_priors(prior, error, message):
-    with pytest.raises(error, match=message):
-        prior_success(prior)
-
-
-def test_advantage_limits():
-    baseline = np.array([0.0, 0.3, 0.9])
-    np.testing.assert_array_equal(attack_advantage(baseline, baseline), 0.0)
-    np.testing.assert_array_equal(attack_advantage(1.0, baseline), 1.0)
-    assert attack_advantage(0.0, 0.5) == -1.0
-    np.testing.assert_allclose(attack_advantage(0.49, 0.367), 0.123 / 0.633)
-
-
-def test_advantage_of_intervals_is_the_range_over_the_box():
-    success = binomial_interval([60, 75, 90], 100)
-    baseline = binomial_interval([35, 40, 97], 100)
-    found = attack_advantage(success, baseline)
-    for i in range(3):
-        s = np.linspace(success.low[i], success.high[i], 101)[:, np.newaxis]
-        b = np.linspace(baseline.low[i], baseline.high[i], 101)
-        table = (s - b) / (1.0 - b)
-        np.testing.assert_allclose([found.low[i], found.high[i]], [table.min(), table.max()])
-    np.testing.assert_allclose(
-        found.estimate, attack_advantage(success.estimate, baseline.estimate)
-    )
-
-
-def test_advantage_over_a_known_baseline_is_affine():
-    success = binomial_interval([60, 75], 100)
-    found = attack_advantage(success, 0.2)
-    assert isinstance(found, Interval)
-    np.testing.assert_allclose(found, (np.array(success) - 0.2) / 0.8)
-    # A certain success over an uncertain baseline.
-    over = attack_advantage(0.6, Interval(0.5, 0.4, 0.55))
-    np.testing.assert_allclose(over, [0.2, 0.05 / 0.45, 0.2 / 0.6])
-
-
-def test_baseline_that_may_be_certain():
-    found = attack_advantage(Interval(0.9, 0.8, 1.0), Interval(0.95, 0.9, 1.0))
-    np.testing.assert_allclose(found, [-1.0, -np.inf, 1.0])
-
-
-@pytest.mark.parametrize("baseline", [1.0, [0.5, 1.0], Interval(1.0, 0.9, 1.0)])
-def test_baseline_of_one(baseline):
-    with pytest.raises(ValueError, match="`baseline` must be below 1; got 1"):
-        attack_advantage(1.0, baseline)
-
-
-@pytest.mark.parametrize(
-    "success, baseline, message",
-    [
-        (1.2, 0.5, r"`success` must lie in \[0, 1\]; got 1.2"),
-        (0.5, -0.1, r"`baseline` must lie in \[0, 1\]; got -0.1"),
-        (np.nan, 0.5, "`success` must not hold NaN"),
-        ([0.1, 0.2], [0.1, 0.2, 0.3], "Shapes do not broadcast"),
-    ],
-)
-def test_bad_advantages(success, baseline, message):
-    with pytest.raises(ValueError, match=message):
-        attack_advantage(success, baseline)
 
 
 def test_squared_errors(rng):

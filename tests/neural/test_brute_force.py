@@ -11,7 +11,7 @@ from scipy.special import expit, ndtr
 from skleak.losses import LogisticLoss
 from skleak.neural.gradients import LinearGradients, make_clipping
 from skleak.neural.information import Accounting, Observer, StepMechanism, mean_totals
-from skleak.neural.training import Descent, Training, make_sources
+from skleak.neural.training import Training, make_sources
 
 X = np.array([[1.3], [-0.8], [2.0]])
 Y = np.array([1, 0, 1])
@@ -111,8 +111,7 @@ def _run(s, n, sampling, accounting, source, n_steps, learning_rate=LEARNING_RAT
     gradients.parameters = np.array([0.3])
     x, y = X[:n], Y[:n]
     observer = Observer(gradients, mechanism, accounting, x, y, source.generator)
-    descent = Descent(learning_rate, 0.0)
-    Training(gradients, mechanism, descent, source, x, y).run(n_steps, observer)
+    Training(gradients, mechanism, source, x, y, learning_rate, observer=observer).run(n_steps)
     return observer.totals()
 
 

@@ -18,7 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skleak
-from skleak.accounting import LeakageLedger, subsampled_gaussian_tradeoff
+from skleak.accounting import LeakageLedger
+from skleak.accounting.subsampled import subsampled_gaussian_tradeoff
 from skleak.exceptions import LeakageBudgetError, NoGuaranteeError, PrivacyLeakWarning
 from skleak.mechanisms import EpsilonDelta, GaussianDP, MaxLeakage
 from skleak.neural import PrivateSGDClassifier, PrivateSGDRegressor
@@ -149,7 +150,7 @@ def test_who_is_followed(data):
     assert 10 < never.sum() < 60
     assert rare.fisher_information_loss_error_[never].min() > 0.0  # nobody is shown not to leak
     several = _model(n_runs=4).fit(X, y)
-    runs = np.array([[run.matrix(i, True) for i in range(3)] for run in several._runs])
+    runs = np.array([[run.information(i, True) for i in range(3)] for run in several._runs])
     means = runs.mean(axis=0)
     np.testing.assert_allclose(several.fisher_information(2), means[2], rtol=1e-12)
     exact = several.fisher_information_loss([0, 1, 2])
@@ -360,7 +361,7 @@ def test_a_refused_step_leaves_nothing(data, tmp_path):
     else:
         raise AssertionError("no ceiling")
     np.testing.assert_array_equal(model.predict_proba(X), before)
-    assert model.n_steps_ == steps == model._runs[0].training.n_steps
+    assert model.n_steps_ == steps == model._runs[0].n_steps
     refused = _model(random_state=None, ledger=ledger, noise_multiplier=1e-3)
     with pytest.raises(LeakageBudgetError):
         refused.fit(X, y)
@@ -490,5 +491,5 @@ def test_what_a_guarantee_rests_on_goes_wherever_it_goes():
         assert "number of rows and class labels are public" in stated["about"]
         assert "kept secret" in form.provenance_["assumes"]
     report = model.leakage_report()
-    for text in (" ".join(report.findings), report.to_text(), report.to_html()):
+    for text in (" ".join(report.findings), report.to_text(full=True), report.to_html()):
         assert "number of rows and class labels are public" in " ".join(text.split())

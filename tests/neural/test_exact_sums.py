@@ -8,7 +8,7 @@ from scipy import sparse
 
 from skleak.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skleak.neural.gradients import LinearGradients, SumGrid, make_clipping
-from skleak.neural.gradients._exact import IntegerRows
+from skleak.neural.gradients._base import IntegerRows
 from skleak.neural.information import StepMechanism
 
 LOSSES = {1: LogisticLoss(), 3: SoftmaxLoss(), 11: SoftmaxLoss()}

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skleak.accounting import subsampled_fisher_factors
+from skleak.accounting.subsampled import subsampled_fisher_factors
 from skleak.losses import SquaredLoss
 from skleak.neural import PrivateSGDClassifier
 from skleak.neural._plan import Plan
 from skleak.neural.gradients import LinearGradients, make_clipping
 from skleak.neural.information import StepMechanism
-from skleak.neural.training import Descent, SecretSource, Source, Training, make_sources
+from skleak.neural.training import SecretSource, Source, Training, make_sources
 
 LEVEL = 1e-9  # of each test of chance below
 
@@ -20,8 +20,8 @@ def _training(source, X, y, **changes):
     clipping = make_clipping("smooth", 1.0)
     gradients = LinearGradients(SquaredLoss(), clipping, X.shape[1])
     mechanism = StepMechanism(options["sigma"], clipping, options["sampling"], options["rate"])
-    descent = Descent(options["learning_rate"], options.get("momentum", 0.0))
-    return Training(gradients, mechanism, descent, source, X, y)
+    rules = options["learning_rate"], options.get("momentum", 0.0)
+    return Training(gradients, mechanism, source, X, y, *rules)
 
 
 def test_noise_is_normal_and_batches_are_drawn_independently():

@@ -2,8 +2,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skleak.bounds import gdp_advantage, success_to_advantage
-from skleak.neural.canary._bounds import success_bounds
+from skleak.bounds import gdp_advantage
+from skleak.bounds.priors import success_to_advantage
+from skleak.neural.canary._results import success_bounds
 from skleak.neural.gradients import make_clipping
 from skleak.plotting import CanaryDisplay
 

@@ -8,7 +8,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skleak.linear_model import PrivateLinearRegression
-from skleak.plotting import LeakageDisplay, inline_svg
+from skleak.plotting import LeakageDisplay
+from skleak.plotting.attacks import inline_svg
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def test_from_report_holds_the_numbers_and_draws_nothing(model, data):
     np.testing.assert_array_equal(display.loss, model.fisher_information_loss_)
     np.testing.assert_array_equal(display.groups, data[2])
     assert display.mean == report.dataset["mean_loss"]
-    assert display.gain.equals(report.features["gain"])
+    assert display.gain.equals(report.features["advantage_any_prior"])
     assert not hasattr(display, "ax_")
     assert plt.get_fignums() == []
 
@@ -70,7 +71,7 @@ def test_features_are_drawn_most_exposed_first(model):
     report = model.leakage_report()
     display = LeakageDisplay.from_report(report).plot(kind="features")
     points = display.ax_.collections[-1].get_offsets()
-    gain = report.features["gain"].sort_values(ascending=False, kind="stable")
+    gain = report.features["advantage_any_prior"].sort_values(ascending=False, kind="stable")
     np.testing.assert_array_equal(points[:, 0], gain)
     np.testing.assert_array_equal(points[:, 1], np.arange(4))
     assert [text.get_text() for text in display.ax_.get_yticklabels()] == gain.index.tolist()

@@ -4,7 +4,7 @@ import pytest
 from helpers import mostly_slow
 
 from skleak.attacks import InformedReconstruction
-from skleak.bounds import fisher_information_loss_mse
+from skleak.bounds.errors import fisher_information_loss_mse
 from skleak.linear_model import PrivateLinearRegression
 from skleak.plotting import ReconstructionDisplay
 

@@ -10,7 +10,7 @@ from sklearn.preprocessing import OneHotEncoder
 from skleak.audit import LeakageAuditor
 from skleak.datasets import fetch_iwpc
 from skleak.linear_model import PrivateLinearRegression
-from skleak.metrics._verdict import EXCEEDED
+from skleak.metrics.verdicts import EXCEEDED
 
 pytestmark = [pytest.mark.data, pytest.mark.slow]
 

@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 
 from skleak.linear_model import PrivateLinearRegression
-from skleak.report import DifferentialPrivacy, LeakageReport
+from skleak.report import LeakageReport
+from skleak.report.guarantee import DifferentialPrivacy
+from skleak.report.leakage._report import CARRIERS, decision
 
 
 @pytest.fixture
@@ -34,6 +36,9 @@ def _make_report(loss, *, features=("age", "bmi"), groups=None, copies=None):
                 "fisher_information_loss": loss,
                 "diagonal_fisher_information_loss": loss / 2.0,
                 "standard_error": 1.0 / loss,
+                "mu": loss,
+                "advantage_any_prior": 0.5,
+                "most_telling": features[0],
             },
             index=pd.RangeIndex(len(loss), name="record"),
         )
@@ -44,16 +49,20 @@ def _make_report(loss, *, features=("age", "bmi"), groups=None, copies=None):
         table = pd.DataFrame(
             {
                 "kind": "number",
-                "gain": 0.8 * shares,
+                "advantage_any_prior": 0.8 * shares,
                 "distance": 3.0 * shares,
                 "success_even_odds": 0.5 + 0.4 * shares,
                 "success_prior": np.nan,
-                "true_positives_at_1pct": 0.5 * shares,
+                "found_at_1pct": 0.5 * shares,
+                "step": 2.0,
                 "share_removed": 0.25 * shares,
                 "van_trees_error": bound / 2.0,
                 "n_values": np.nan,
+                "fewest": np.nan,
                 "share": np.nan,
-                "median_gain": 0.1 * shares,
+                "median_advantage": 0.1 * shares,
+                "n_above": 1,
+                "n_known": len(loss),
                 "exact": True,
                 "note": "",
                 "max_loss": shares * loss.max(),
@@ -102,7 +111,11 @@ def _make_report(loss, *, features=("age", "bmi"), groups=None, copies=None):
         "through_covariance_max_loss": None,
         "joint_loss": 3.0 * float(loss.max()),
         "raw_columns": False,
-        "membership_obstacle": "",
+        "individual_privacy": {"missing": "", "delta": 1e-6, "baseline": 1e-3},
+        "n_rows": len(loss),
+        "labels": "position",
+        "unequal_weights": False,
+        "n_records_moving_rung": None,
         "group_spread": np.nan if groups is None else 0.25,
         "most_exposed_records": np.argsort(-loss, kind="stable")[:10].tolist(),
     }
@@ -113,6 +126,15 @@ def _make_report(loss, *, features=("age", "bmi"), groups=None, copies=None):
         groups=by_group.rename_axis("group"),
         dataset=dataset,
         differential_privacy=DifferentialPrivacy(False, ("no `data_norm` was given",)),
-        findings=("The first finding.", "The second, with `code`."),
-        assumptions=("The only assumption.",),
+        facts=decision(
+            table,
+            dataset,
+            [],
+            (0, 2.0),
+            total=dataset["n_records"],
+            weighted=False,
+            doubts=[],
+            conditions=[],
+        ),
+        carriers=pd.DataFrame(columns=list(CARRIERS)),
     )

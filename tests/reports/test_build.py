@@ -11,7 +11,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from skleak import inspection
 from skleak.accounting import LeakageLedger
 from skleak.exceptions import NoGuaranteeError, UnevenLeakageWarning
 from skleak.linear_model import (
@@ -22,7 +25,7 @@ from skleak.linear_model import (
     PrivatePoissonRegressor,
 )
 from skleak.mechanisms import MaxLeakage
-from skleak.report import DifferentialPrivacy
+from skleak.report.guarantee import DifferentialPrivacy
 
 NAMES = ["age", "bmi", "bp"]
 
@@ -97,7 +100,7 @@ def test_features(model, report, frame, weights):
         std = frame[name].to_numpy()[weights > 0.0].std()
         assert row["column_std"] == pytest.approx(std)
         assert weights[row["most_exposed_record"]] > 0.0
-    assert features["gain"].round(3).is_monotonic_decreasing
+    assert features["advantage_any_prior"].round(3).is_monotonic_decreasing
 
 
 def test_the_target_is_a_column_where_it_is_private(model, report, frame, weights):
@@ -118,7 +121,7 @@ def test_the_target_is_a_column_where_it_is_private(model, report, frame, weight
 def test_the_table_of_features_is_made_in_blocks_of_rows(model, report, monkeypatch):
     whole = report.features
     monkeypatch.setattr(
-        "skleak.report.measures._losses.row_blocks",
+        "skleak.report.leakage._build.row_blocks",
         lambda n, *_: (slice(i, min(i + 7, n)) for i in range(0, n, 7)),
     )
     pd.testing.assert_frame_equal(model.leakage_report().features, whole, rtol=1e-9)
@@ -233,33 +236,70 @@ def test_a_report_is_frozen(report):
 # Sentences
 
 
-def _found(report, topic):
-    return next(finding.facts for finding in report.facts if finding.topic == topic)
-
-
 def test_the_answer_is_the_first_row_of_the_table(report):
-    found, row = _found(report, "answer"), report.features.iloc[0]
-    assert report.facts[0].topic == "answer"
-    assert found["feature"] == report.features.index[0]
+    found, row = report.facts["most"], report.features.iloc[0]
+    assert report.facts["state"] == "known"
+    assert found["column"] == report.features.index[0]
     assert found["record"] == row["most_exposed_record"]
-    for name in ("gain", "distance", "success_even_odds", "kind"):
+    for name in ("advantage_any_prior", "distance", "found_at_1pct", "kind", "n_known"):
         assert found[name] == row[name]
-    assert report.findings[0].startswith(f"Most exposed column, {found['feature']}: ")
-    number = _found(report, "number")
-    removed = report.features["share_removed"]
+    assert found["advantage_any_prior"] == pytest.approx(2.0 * norm.cdf(row["distance"] / 2) - 1.0)
+    assert found["found_at_1pct"] == pytest.approx(norm.cdf(norm.ppf(0.01) + row["distance"]))
+    number, removed = report.facts["number"], report.features["share_removed"]
     assert number["share_removed"] == removed.max()
-    assert number["feature"] == removed.idxmax()
+    assert number["column"] == removed.idxmax()
+
+
+def test_who_shows_most_is_the_first_of_the_records(report):
+    found, mu = report.facts["membership"], report.records["mu"]
+    assert found["record"] == mu.idxmax()
+    assert found["distance"] == mu.max()
+    assert found["advantage_any_prior"] == pytest.approx(2.0 * norm.cdf(mu.max() / 2) - 1.0)
 
 
 def test_the_verdict_turns_with_the_noise(frame):
     y = frame["age"] + 1.0
-    quiet = PrivateLinearRegression(1e-4).fit(frame, y).leakage_report()
+    quiet = PrivateLinearRegression(1e-6).fit(frame, y).leakage_report()
     loud = PrivateLinearRegression(1e4).fit(frame, y).leakage_report()
-    assert _found(quiet, "telling")["n_telling"] == 4
-    assert _found(quiet, "answer")["gain"] > 0.99
-    told = _found(loud, "telling")
-    assert (told["n_telling"], told["little"]) == (0, loud.features.index.tolist())
-    assert told["little_gains"] == loud.features["gain"].tolist()
+    assert len(quiet.facts["above"]) == 4
+    assert quiet.facts["most"]["advantage_any_prior"] > 0.99
+    assert loud.facts["above"] == []
+    assert (quiet.features["n_above"] >= 27).all()
+    assert (loud.features["n_above"] == 0).all()
+
+
+# Words of those who compute, not of those who decide.
+JARGON = ("prior", "game", "encoding", "drawn", "vacuous", "noise unit", "distance", "nan", "None")
+
+
+def test_the_first_sentence_decides_in_forty_words(frame, report):
+    """Whatever is found: the name of a column, and a number with its unit, count as one."""
+    y = frame["age"] + 1.0
+    rare = frame.assign(rare=np.arange(50.0) < 1.0)
+    some = [PrivateLinearRegression(noise).fit(frame, y) for noise in (0.0, 1e-4, 1e4)]
+    some.append(PrivateLinearRegression(0.1).fit(rare, y))
+    some.append(PrivateLinearRegression(0.1, reweighting="irfil").fit(frame, y))
+    some.append(PrivateLinearRegression(0.1, noise_covariance="curvature").fit(rare, y))
+    some.append(PrivateLinearRegression(0.1, private_target=False).fit(frame, np.zeros(50)))
+    reports = [report, *(model.leakage_report() for model in some)]
+    for found in reports:
+        first = found.findings[0]
+        assert first.count(". ") == 0
+        assert len(first.split()) <= 40
+        assert not [word for word in JARGON if word in first.replace("(target)", "")]
+    assert len({found.findings[0] for found in reports}) == len(reports)
+
+
+def test_nobody_is_said_to_be_safe_who_was_not_measured(frame):
+    """A few records of a table stand for themselves alone."""
+    X = frame.assign(sex=(np.arange(50) % 3 == 0).astype(float))
+    model = make_pipeline(StandardScaler(), PrivateLinearRegression(1e3)).fit(X, X["age"])
+    every = inspection.leakage_report(model, X, X["age"])
+    some = inspection.leakage_report(model, X, X["age"], records=[3, 4, 5])
+    assert every.facts["most"]["n_known"] == every.facts["total"] == 50
+    assert (some.facts["most"]["n_known"], some.facts["total"]) == (3, 50)
+    assert "of no record" in every.findings[0]
+    assert "of no record" not in some.findings[0]
 
 
 def test_the_most_exposed_records(report):
@@ -270,7 +310,7 @@ def test_the_most_exposed_records(report):
 
 def test_without_noise_there_is_one_thing_to_say(frame):
     report = PrivateLinearRegression(0).fit(frame, frame["age"]).leakage_report()
-    assert [one.topic for one in report.facts] == ["no_noise"]
+    assert report.facts["state"] == "no_noise"
     assert not any("nan" in line for line in report.findings)
     assert report.dataset["max_loss"] == np.inf
     assert_array_equal(report.records["standard_error"], 0.0)
@@ -382,7 +422,7 @@ def test_nothing_leaks(frame):
     report = model.leakage_report()
     assert report.dataset["max_loss"] == 0.0
     assert any("standard error of at least infinity" in line for line in report.findings)
-    assert report.facts[0].topic == "nothing"
+    assert report.facts["state"] == "nothing"
 
 
 # The guarantee
@@ -533,10 +573,12 @@ def test_no_guarantee_without_a_minimiser(rng):
     assert not guarantee.holds
     assert any("did not reach the minimiser" in reason for reason in guarantee.reasons)
     report = stopped.leakage_report()
-    assert [one.topic for one in report.facts] == ["unknown"]
+    assert report.facts["state"] == "not_converged"
     assert not report.dataset["converged"]
-    assert "nan" not in report.to_text().lower().replace("unan", "")
-    assert report.to_text().index("did not converge") < report.to_text().index("Assumptions")
+    assert "nan" not in report.to_text(full=True).lower().replace("unan", "")
+    assert report.to_text(full=True).index("did not converge") < report.to_text(full=True).index(
+        "Assumptions"
+    )
     assert report.to_html().index("did not converge") < report.to_html().index("<dl")
     assert report.to_dict()["dataset"]["max_loss"] is None
     for table in (report.records, report.features):

@@ -33,7 +33,7 @@ def test_losses_are_those_at_unit_noise_over_the_noise(case, noise_scale):
         model.fit(X, y)
         warnings.simplefilter("error")
         report = model.leakage_report()
-        report.to_text()
+        report.to_text(full=True)
     for name in LOSSES:
         expected = unit.dataset[name] / noise_scale
         assert report.dataset[name] == pytest.approx(expected, rel=1e-9)
@@ -51,7 +51,7 @@ def test_outside_memory_the_same_record_shows_most(case):
     found = []
     for data in ((X, y), (da.from_array(X, chunks=25), da.from_array(y, chunks=25))):
         report = model.fit(*data).leakage_report()
-        (fact,) = [each for each in report.facts if each.topic == "membership"]
+        fact = report.facts["membership"]
         found.append((fact["record"], fact["distance"]))
     assert found[0][0] == found[1][0]
     assert found[0][1] == pytest.approx(found[1][1], rel=1e-5)

@@ -13,6 +13,8 @@ from helpers import Page
 from skleak.linear_model import IRFIL, PrivateLinearRegression, PrivateLogisticRegression
 from skleak.plotting import LeakageDisplay
 from skleak.plotting.labels import number, percent
+from skleak.report.document import Bullets, Document, Section
+from skleak.report.rendering import to_html
 
 
 def _counts(html):
@@ -61,13 +63,13 @@ def test_html_says_what_an_officer_needs(fitted):
     for heading in (
         "Confidential",
         "Leakage report",
-        "What the numbers say",
-        "Exposed columns",
+        "Columns",
         "Groups",
+        "What else the numbers say",
         "Most exposed records",
         "Differential privacy",
         "Assumptions",
-        "Glossary",
+        "What the words mean",
         "Cramér–Rao bound",
         "How it was made",
     ):
@@ -76,14 +78,24 @@ def test_html_says_what_an_officer_needs(fitted):
         assert " ".join(sentence.replace("`", "").split()) in words
     cells = re.findall(r'<td class="number">(?:<span[^>]*>)?([^<]+)', html)
     top = report.features.iloc[0]
-    assert cells[:2] == [percent(top["gain"], up=True), number(top["distance"])]
+    assert cells[:4] == [
+        percent(top["advantage_any_prior"], up=True),
+        percent(top["found_at_1pct"]),
+        str(top["n_above"]),
+        number(top["distance"]),
+    ]
     for position in report.dataset["most_exposed_records"]:
         assert f'scope="row"><bdi>{position}</bdi></th>' in html
 
 
 def test_html_shows_no_record(fitted):
     X, y, report = fitted
-    for html in (report.to_html(), report._repr_html_(), report.to_text(), report.to_json()):
+    for html in (
+        report.to_html(),
+        report._repr_html_(),
+        report.to_text(full=True),
+        report.to_json(),
+    ):
         for value in (*X.to_numpy().ravel(), *y):
             assert f"{value:.6f}".rstrip("0") not in html
 
@@ -104,9 +116,7 @@ def test_html_histogram_counts_every_record_once(fitted):
 def test_html_escapes_names(make_report, rng, evil_names):
     groups = rng.permutation(np.array(list(evil_names[:3]) * 4, dtype=object))
     report = make_report(rng.exponential(size=12), features=evil_names, groups=groups)
-    report = dataclasses.replace(
-        report, estimator="<i>x</i>", findings=evil_names, assumptions=evil_names
-    )
+    report = dataclasses.replace(report, estimator="<i>x</i>")
     for html in (report.to_html(), report._repr_html_()):
         page = Page(html)
         assert not {"script", "img", "i"} & set(page.tags)
@@ -118,11 +128,9 @@ def test_html_escapes_names(make_report, rng, evil_names):
     json.loads(report.to_json())
 
 
-def test_findings_set_code_but_trust_no_markup(make_report):
-    report = dataclasses.replace(
-        make_report([1.0, 2.0]), findings=("pass `a < b` now", "a lone ` of <b>`a`</b> name")
-    )
-    html = report.to_html()
+def test_sentences_set_code_but_trust_no_markup():
+    said = ("pass `a < b` now", "a lone ` of <b>`a`</b> name")
+    html = to_html(Document("Report", "x", "made", sections=(Section("s", (Bullets(said),)),)))
     assert "pass <code>a &lt; b</code> now" in html
     assert "a lone ` of &lt;b&gt;`a`&lt;/b&gt; name" in html
 
@@ -155,7 +163,7 @@ def test_every_form_copes_with_any_losses(make_report):
         assert not [value for value in shapes if "nan" in value or "inf" in value]
         assert sum(_counts(html)) == drawn
         assert "nan" not in page.words.split()
-        assert "nan" not in report.to_text().split()
+        assert "nan" not in report.to_text(full=True).split()
         json.loads(report.to_json())
 
 
@@ -172,9 +180,9 @@ def test_what_the_weights_reveal_is_said_to_be_counted(rng):
     report = model.leakage_report()
     words = Page(report.to_html()).words
     assert "what the weights reveal is counted" in words
-    assert "the largest loss would be" in words
-    assert "what the weights reveal is counted" in report.to_text()
-    assert "All records leak the same" not in report.to_text()
+    assert "With the weights held fixed" in words
+    assert "what the weights reveal is counted" in report.to_text(full=True)
+    assert "All records leak the same" not in report.to_text(full=True)
     assert "All records leak the same" not in words
 
 
@@ -182,7 +190,7 @@ def test_how_even_the_total_leakage_is_is_said(rng):
     X = rng.normal(size=(40, 3))
     y = X @ [1.0, 2.0, 3.0] + rng.normal(size=40)
     report = PrivateLinearRegression(reweighting="total").fit(X, y).leakage_report()
-    words, text = Page(report.to_html()).words, " ".join(report.to_text().split())
+    words, text = Page(report.to_html()).words, " ".join(report.to_text(full=True).split())
     spread = f"its relative spread is {report.dataset['spread']:.3g}"
     for told in (words, text):
         assert "The reweighting evens what records leak with its weights counted" in told
@@ -195,17 +203,17 @@ def test_how_even_the_total_leakage_is_is_said(rng):
 
 def test_noise_read_off_the_data_is_said_to_be(make_report):
     report = make_report([1.0, 2.0])
-    assert "calibrated" not in Page(report.to_html()).words + report.to_text()
+    assert "calibrated" not in Page(report.to_html()).words + report.to_text(full=True)
     dataset = {**report.dataset, "noise_goal": "max_loss <= 2"}
     report = dataclasses.replace(report, dataset=dataset)
-    for text in (Page(report.to_html()).words, " ".join(report.to_text().split())):
+    for text in (Page(report.to_html()).words, " ".join(report.to_text(full=True).split())):
         assert "calibrated to the training records (max_loss <= 2)" in text
 
 
 def test_no_groups_no_group_table(make_report):
     report = make_report([1.0, 2.0])
     assert "Groups" not in Page(report.to_html()).words
-    assert "Groups" not in report.to_text()
+    assert "Groups" not in report.to_text(full=True)
     assert report.to_dict()["groups"] == []
 
 
@@ -216,25 +224,25 @@ def test_hundreds_of_columns_are_capped_with_a_note(make_report):
     rows = re.findall(r"<bdi>(column_\d+)</bdi></th>", html)
     assert rows == [f"column_{j:03}" for j in range(30)] * 2  # and of unbiased attackers
     assert "270 more columns" in html
-    assert "292 more columns" in report.to_text()
+    assert "292 more columns" in report.to_text(full=True)
     assert len(report.to_dict()["features"]) == 300
 
 
 def test_groups_are_shown_most_exposed_first(make_report, rng):
     labels = rng.permutation(np.repeat(np.arange(50), 2))
     report = make_report(rng.exponential(size=100), groups=labels)
-    html = report.to_html().partition("Most exposed records")[0]
+    html = report.to_html().partition("Most exposed records")[0].partition("<h2>Groups")[2]
     shown = [int(label) for label in re.findall(r"<bdi>(\d+)</bdi></th>", html)]
     expected = report.groups["mean_loss"].sort_values(ascending=False).index[:30]
     assert shown == expected.tolist()
     assert "20 more groups" in report.to_html()
-    assert "42 more groups" in report.to_text()
+    assert "42 more groups" in report.to_text(full=True)
 
 
 def test_records_of_weight_zero_are_not_counted(make_report):
     report = make_report([1.0, 2.0, 3.0, 40.0], copies=[1.0, 2.0, 0.5, 0.0])
     assert sum(_counts(report.to_html())) == 3
-    bars = re.findall(r"█ (\d+)$", report.to_text(), re.MULTILINE)
+    bars = re.findall(r"█ (\d+)$", report.to_text(full=True), re.MULTILINE)
     assert sum(map(int, bars)) == 3
 
 
@@ -273,7 +281,7 @@ def test_a_hundred_thousand_records_take_a_moment(make_report, rng):
     report = make_report(rng.exponential(size=100_000), groups=rng.integers(0, 5, 100_000))
     report.to_html()
     start = time.process_time()
-    html, text = report.to_html(), report.to_text()
+    html, text = report.to_html(), report.to_text(full=True)
     assert time.process_time() - start < 3.0
     assert len(html) < 60_000
     assert len(text) < 10_000

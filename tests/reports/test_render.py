@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skleak.report import _report as render
+from skleak.report import reports as render
 
 
 def reject_constant(name):

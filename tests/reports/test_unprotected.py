@@ -84,7 +84,7 @@ def test_what_cannot_be_computed_is_not_warned_of(people, monkeypatch):
             warnings.warn("overflow", RuntimeWarning, stacklevel=1)
             raise failure
 
-        for part in ("measure", "estimates"):
+        for part in ("measure", "estimate"):
             with monkeypatch.context() as patch:
                 patch.setattr(Separator, part, fail)
                 model = PrivateLinearRegression(1e-3, alpha=1e-3).fit(X, y)

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
 from skleak.losses import LogisticLoss, PoissonLoss, SoftmaxLoss, SquaredLoss
 from skleak.solvers import MultinomialObjective, Objective, SingularHessianError, minimize
-from skleak.solvers._hessian import HessianFactor
+from skleak.solvers._objective import HessianFactor
 
 LOSSES = {"squared": SquaredLoss(), "logistic": LogisticLoss(), "poisson": PoissonLoss()}
 KINDS = list(LOSSES)

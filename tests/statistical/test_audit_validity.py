@@ -5,7 +5,7 @@ import pytest
 
 from skleak.audit import LeakageAuditor
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
-from skleak.metrics._verdict import EXCEEDED
+from skleak.metrics.verdicts import EXCEEDED
 
 N_AUDITS = 200
 

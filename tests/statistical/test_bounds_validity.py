@@ -6,7 +6,6 @@ from helpers import bayes_on_a_line
 from scipy.special import logsumexp, ndtr, xlogy
 
 from skleak.bounds import (
-    advantage_to_success,
     closed_form_fano_advantage,
     dp_advantage,
     fano_advantage,
@@ -18,6 +17,7 @@ from skleak.bounds import (
     renyi_projection_advantage,
     tradeoff_advantage,
 )
+from skleak.bounds.priors import advantage_to_success
 
 pytestmark = pytest.mark.slow
 

@@ -6,9 +6,8 @@ from scipy.special import stdtrit
 from scipy.stats import binom
 
 from skleak.channels import DiscreteChannel, GaussianChannel, RandomizedResponse
-from skleak.channels.gaussian._orthants import cell_success, unseen_failures
-from skleak.channels.gaussian._sampling import Sampling, sampled_integral
-from skleak.channels.gaussian._slices import spatial_success
+from skleak.channels.gaussian._cells import Sampling, sampled_integral
+from skleak.channels.gaussian._integrals import cell_success, spatial_success, unseen_failures
 
 pytestmark = pytest.mark.slow
 

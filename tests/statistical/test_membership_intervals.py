@@ -22,9 +22,9 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from skleak.audit.games._game import Task
 from skleak.audit.games.membership._game import membership_game
-from skleak.audit.tables import _membership, _rates
-from skleak.audit.tables._design import release_key
+from skleak.audit.tables import _membership
 from skleak.audit.tables._membership import membership_results
+from skleak.audit.tables._rates import release_key
 
 pytestmark = pytest.mark.slow
 
@@ -107,7 +107,7 @@ def misses(attack, sizes, column, wider=True):
 @pytest.fixture(autouse=True)
 def _without_rates(monkeypatch):
     """Resamples are for rates at few false alarms, which other tests are about."""
-    monkeypatch.setattr(_rates, "_N_RESAMPLES", 2)
+    monkeypatch.setattr(_membership, "_N_RESAMPLES", 2)
 
 
 @pytest.mark.parametrize("column", ["success", "auc"])
@@ -123,6 +123,6 @@ def test_intervals_hold_what_further_audits_find(attack, sizes, column):
 @pytest.mark.parametrize("attack", ["loss", "robust"])
 def test_releases_that_teach_each_other_are_not_independent(attack, monkeypatch):
     """The interval that takes their shares for independent misses far more often than it says."""
-    monkeypatch.setattr(_membership, "_wider", lambda shares, pseudo: shares)
+    monkeypatch.setattr(_membership, "_error", lambda shares: 0.0)
     n_missed, n_audits = misses(attack, SIZES, "success", wider=False)
     assert stats.binom.sf(n_missed - 1, n_audits, 0.05) < 1e-3

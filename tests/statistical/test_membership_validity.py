@@ -8,18 +8,17 @@ from scipy.special import xlogy
 from scipy.stats import chi2, norm, skewnorm
 
 from skleak.attacks import GaussianLinearMembership
-from skleak.attacks.membership._gaussian_rates import member_rates
+from skleak.attacks._gaussian import member_rates
 from skleak.bounds import (
-    advantage_to_success,
     dp_advantage,
     fano_advantage,
     gdp_advantage,
     information_projection_advantage,
-    membership_advantage_dp,
     membership_lower_bound_bounded,
     membership_lower_bound_exponential,
     membership_lower_bound_subgaussian,
 )
+from skleak.bounds.priors import advantage_to_success
 from skleak.channels import DiscreteChannel
 from skleak.metrics import binomial_interval
 
@@ -185,7 +184,7 @@ def test_finite_worlds(rng):
             ceiling = success_from(dp_advantage(*stated, odds_of(prior)), prior)
             assert exact <= ceiling + ROUND_OFF
             even = 2.0 * best_success(members, others, 0.5) - 1.0
-            assert even <= membership_advantage_dp(*stated) + ROUND_OFF
+            assert even <= dp_advantage(*stated, 2) + ROUND_OFF
         informative.append([floor > 1e-3, min(uppers) < 0.999])
     assert np.all(np.mean(informative, axis=0) > 0.15)
 
@@ -240,7 +239,7 @@ def test_the_ceiling_of_differential_privacy_is_reached():
             members = np.array([[truth, other, delta, 0.0]])
             others = np.array([[other, truth, 0.0, delta]])
             even = 2.0 * best_success(members, others, 0.5) - 1.0
-            assert even == pytest.approx(membership_advantage_dp(epsilon, delta), abs=1e-12)
+            assert even == pytest.approx(dp_advantage(epsilon, delta, 2), abs=1e-12)
 
 
 def test_gaussian_releases_of_a_finite_world(rng):

@@ -1,12 +1,14 @@
 """The number of records above a limit is not above the truth, more often than is allowed."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from skleak.audit.tables._membership import _extra, _Guessed
-from skleak.audit.tables._shadows import learned_guesses
-from skleak.metrics import group_p_value, records_above
+from skleak.audit.tables._membership import _played
+from skleak.metrics import records_above
+from skleak.metrics.verdicts import group_p_value
 
 N_RECORDS = 400
 RELEASES = (5, 7, 10, 30, 100)
@@ -84,10 +86,13 @@ def test_thresholds_that_are_learned_from_other_releases_are_allowed_for(n_relea
     for _ in range(n):
         scores = np.broadcast_to(rng.normal(size=200), (n_releases, 200))
         member, attacked = rng.random((n_releases, 200)) < 0.5, np.ones((n_releases, 200), bool)
-        guesses, pseudo = learned_guesses(scores, member, attacked)
-        right = (guesses == member).astype(float)
-        extra = _extra(_Guessed(scores, guesses, right, pseudo))
-        p_values = [group_p_value(right[:, :size], extra_variance=extra) for size in sizes]
+        done = {"member": member, "attacked": attacked, "scores": scores[:, None, None]}
+        done["guesses"] = np.full((n_releases, 1, 1, 200), -1)
+        found = _played(SimpleNamespace(attacks={"loss": "score"}, classifies=True), done, 0)[
+            "loss"
+        ]
+        right, extra = found.right, {"extra_variance": found.extra}
+        p_values = [group_p_value(right[:, :size], **extra) for size in sizes]
         wrong += np.array(p_values) <= level
-        counted += records_above(right, 0.05, extra_variance=extra).at_least > 0
+        counted += records_above(right, 0.05, **extra).at_least > 0
     assert stats.binom.sf(max(wrong.max(), counted) - 1, n, level) > 1e-4

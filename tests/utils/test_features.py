@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from numpy.testing import assert_array_equal
 
-from skleak.utils._features import feature_labels, is_single_feature, resolve_features
+from skleak.utils._records import feature_labels, is_single_feature, resolve_features
 
 NAMES = np.array(["age", "bmi", "sex", "dose"], dtype=object)
 

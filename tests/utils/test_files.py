@@ -6,8 +6,8 @@ import stat
 import numpy as np
 import pytest
 
-from skleak.audit.run._checkpoint import Checkpoint
-from skleak.report import _report as _render
+from skleak.audit._run import Checkpoint
+from skleak.report import reports as _render
 from skleak.utils._files import write_confidential
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
@@ -30,7 +30,9 @@ def by_render(path):
 
 
 def by_checkpoint(path):
-    Checkpoint(path, {"a": "b"}).save({"0.1|x": {"hits": np.array(3)}}, [1])
+    store = Checkpoint(path.with_name("new"), [1])
+    store.path, store.cells["0.1|x"] = path, {"hits": np.array(3)}
+    store.keep()
 
 
 WRITERS = pytest.mark.parametrize("write", [by_render, by_checkpoint])

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skleak.utils.geometry._gaps import without_wide_gaps
+from skleak.utils._geometry import without_wide_gaps
 
 
 def test_near_points_keep_their_differences_and_far_ones_stay_far(rng):

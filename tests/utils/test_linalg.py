@@ -20,7 +20,7 @@ from skleak.utils._linalg import (
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(_linalg, "_GRAM_ELEMENTS", 8)
+    monkeypatch.setattr(_linalg, "BLOCK_ELEMENTS", 8)
 
 
 @pytest.mark.parametrize("form", [np.array, np.asfortranarray, sparse.csr_array, sparse.csr_matrix])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from skleak.utils._random import make_generator, spawn_generators
+from skleak.utils._arguments import make_generator, spawn_generators
 
 
 def _draws(generator, n=5):

@@ -6,8 +6,8 @@ import pytest
 from helpers import mostly_slow
 from numpy.testing import assert_array_equal
 
-from skleak.utils.summaries import _selection
-from skleak.utils.summaries._selection import around_quantile
+from skleak.utils import _summaries as _selection
+from skleak.utils._summaries import around_quantile
 
 
 def neighbors(values, q, reach):

@@ -5,10 +5,7 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from skleak.utils.summaries._groups import Groups, merged
-from skleak.utils.summaries._largest import Largest
-from skleak.utils.summaries._moments import Moments
-from skleak.utils.summaries._quantiles import Quantiles
+from skleak.utils._summaries import Groups, Largest, Moments, Quantiles, merged
 
 LEVELS = np.linspace(0.0, 1.0, 101)
 

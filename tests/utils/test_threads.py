@@ -10,9 +10,9 @@ from numpy.testing import assert_array_equal
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skleak.linear_model import PrivateLogisticRegression
-from skleak.utils._blocks import Blocks, add
-from skleak.utils.blocks import _memory, _threads
-from skleak.utils.blocks._threads import in_order
+from skleak.utils import _blocks as _memory
+from skleak.utils import _blocks as _threads
+from skleak.utils._blocks import Blocks, add, in_order
 
 
 @pytest.fixture

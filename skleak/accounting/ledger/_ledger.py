@@ -1,44 +1,165 @@
-"""A ledger of everything released, in a file that copies and crashes cannot forget."""
+"""The ledger of what was released."""
 
 import json
 import os
 import pickle
 import sqlite3
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from skleak.accounting.ledger._arguments import (
-    check_ceilings,
-    check_delta,
-    check_name,
-    check_path,
-    check_same_records,
-    check_squared,
-    to_json,
-)
+from skleak.accounting.gaussian import gaussian_epsilon, mu_from_epsilon_delta
 from skleak.accounting.ledger._rows import (
     HISTORY_TYPES,
     RESERVED,
     Ceilings,
     Totals,
+    added_units,
+    check_units,
     insert_ceilings,
     insert_release,
     insert_units,
+    no_units,
     read_ceilings,
     read_history,
     read_totals,
     read_units,
+    widths_of,
 )
 from skleak.accounting.ledger._store import MEMORY, LedgerStore
-from skleak.accounting.ledger._total import LeakageTotal, epsilon_at
-from skleak.accounting.ledger._units import added_units, check_units, no_units, widths_of
 from skleak.exceptions import LeakageBudgetError
-from skleak.utils._arguments import check_scalar
+from skleak.utils._arguments import check_real, check_scalar
 from skleak.utils._typing import FloatArray
+
+
+def check_ceilings(max_leakage: Any, max_epsilon: Any, delta: Any) -> Ceilings:
+    """Ceilings as numbers, with the mu that the one on epsilon allows; infinite for None."""
+    leakage, epsilon, mu = np.inf, np.inf, np.inf
+    if max_leakage is not None:
+        leakage = check_scalar("max_leakage", max_leakage, low_open=True, finite=True)
+    if max_epsilon is not None:
+        epsilon = check_scalar("max_epsilon", max_epsilon, finite=True)
+    delta = check_delta(delta)
+    if max_epsilon is not None:
+        mu = float(mu_from_epsilon_delta(epsilon, (1.0 - RESERVED) * delta))
+    return Ceilings.of(leakage, mu, epsilon, delta)
+
+
+def check_delta(delta: Any) -> float:
+    """Return delta as a float strictly between 0 and 1."""
+    return check_scalar("delta", delta, low_open=True, high=1.0, high_open=True)
+
+
+def check_path(path: Any) -> str:
+    """Absolute path, so that a worker in another folder finds the same file."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(
+            f"`path` must be a string or a path; got {type(path).__name__}. Pass the file of "
+            "the ledger, or ':memory:'."
+        )
+    name = os.fsdecode(path)
+    return name if name == MEMORY else os.path.abspath(os.path.expanduser(name))
+
+
+def check_name(dataset: Any) -> str:
+    """Name of a data set in the one form in which it is kept."""
+    if not isinstance(dataset, str):
+        raise TypeError(f"`dataset` must be a string; got {type(dataset).__name__}.")
+    name = str(unicodedata.normalize("NFC", dataset).strip())
+    if not name:
+        raise ValueError("`dataset` must not be empty. Name the data set.")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"`dataset` must be Unicode text; got {name!r}.") from error
+    return name
+
+
+def check_squared(losses: Any) -> FloatArray:
+    """Return the squares of known losses, of shape (n_records,)."""
+    hint = (
+        "NaN is a loss that is not known, as after a fit that did not converge: nothing is "
+        "recorded, so release nothing. Let the fit converge, for instance with a larger `max_iter`."
+    )
+    array = check_real("fisher_information_loss", losses, hint=hint)
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(
+            f"`fisher_information_loss` must have shape (n_records,); got {array.shape}. "
+            "Pass one number per record."
+        )
+    with np.errstate(over="ignore"):
+        return array**2
+
+
+def to_json(description: Any) -> str:
+    """Write a description of a release as JSON: names and numbers, no data."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, np.generic):
+            return value.item()
+        raise TypeError(
+            f"`description` must be made of JSON values; got a {type(value).__name__}. "
+            "Pass names and numbers; no data."
+        )
+
+    return json.dumps(description, default=plain)
+
+
+@dataclass(frozen=True, eq=False)
+class LeakageTotal:
+    """Leakage of all recorded releases on one data set together. Confidential.
+
+    Attributes
+    ----------
+    dataset : str
+        Name of the data set.
+    n_releases : int
+        Number of releases.
+    fisher_information_loss : ndarray of shape (n_records,)
+        Bound on the composed Fisher information loss of each record, ``sqrt(sum eta^2)``; of
+        shape (1,), one bound for all records, where every release was unaligned.
+    mu : float
+        mu of the composed mu-GDP guarantee; infinite once a release had none.
+    mu_delta : float
+        Delta up to which that holds: no test has a power above that of mu-GDP by more.
+    delta : float
+        The delta at which :attr:`epsilon` states the same guarantee; that of the ledger.
+    max_leakage, max_mu, max_mu_delta : float
+        The strictest ceilings of the ledger, infinite where there is none; a ceiling on epsilon
+        is held as the mu it allows at nine tenths of its delta, and the rest for `mu_delta`.
+
+    Examples
+    --------
+    >>> from skleak.accounting import LeakageLedger
+    >>> ledger = LeakageLedger(":memory:")
+    >>> ledger.record("clinic", [3.0, 1.0], mu=0.3).n_releases
+    1
+    """
+
+    dataset: str
+    n_releases: int
+    fisher_information_loss: FloatArray
+    mu: float
+    mu_delta: float
+    delta: float
+    max_leakage: float
+    max_mu: float
+    max_mu_delta: float
+
+    @property
+    def epsilon(self) -> float:
+        """The guarantee as epsilon at ``delta``, in nats; infinite where `mu_delta` passes that."""
+        return epsilon_at(self.mu, self.mu_delta, self.delta)
+
+
+def epsilon_at(mu: float, mu_delta: float, delta: float) -> float:
+    """Epsilon at delta of what is mu-GDP up to `mu_delta`."""
+    return float("inf") if mu_delta > delta else float(gaussian_epsilon(mu, delta - mu_delta))
 
 
 class LeakageLedger:
@@ -161,15 +282,14 @@ class LeakageLedger:
 
         self._attach(path, timeout, fill=fill)
         # Read first: a ledger that may only be read can be named with what it has.
-        is_stricter = ceilings.is_stricter_than(self._ceilings())
-        if is_stricter or added_units(self.units, widths or {}):
+        kept, known = self._store.read(lambda c: (read_ceilings(c), read_units(c)))
+        if ceilings.is_stricter_than(kept) or added_units(known, widths or {}):
             with self._store.transaction(write=True) as connection:
                 insert_units(connection, widths or {})
-                if is_stricter:
+                if ceilings.is_stricter_than(kept):
                     insert_ceilings(connection, ceilings)
                 self._check_units(connection)
-        with self._store.transaction(write=False) as connection:
-            self._check_units(connection)
+        self._store.read(self._check_units)
 
     @classmethod
     def open(
@@ -219,8 +339,7 @@ class LeakageLedger:
         stated = None if delta is None else check_delta(delta)
         ledger = cls.__new__(cls)
         ledger._attach(path, timeout, fill=None)
-        with ledger._store.transaction(write=False) as connection:
-            ledger._check_units(connection)
+        ledger._store.read(ledger._check_units)
         ledger.delta = ledger._ceilings().delta if stated is None else stated
         return ledger
 
@@ -242,8 +361,8 @@ class LeakageLedger:
     @property
     def units(self) -> "dict[str, float | str] | None":
         """Widths of the columns by name, in which losses are measured, or None."""
-        with self._store.transaction(write=False) as connection:
-            return read_units(connection)
+        units: dict[str, float | str] | None = self._store.read(read_units)
+        return units
 
     def widths(
         self,
@@ -391,8 +510,12 @@ class LeakageLedger:
                     "is recorded, so release nothing. Fit again."
                 )
             before = read_totals(connection, dataset)
-            if aligned and before.squared is not None:
-                check_same_records(dataset, before.squared.size, squared.size)
+            expected = squared.size if before.squared is None else before.squared.size
+            if aligned and squared.size != expected:
+                raise ValueError(
+                    f"Data set {dataset!r} has {expected} records; got {squared.size}. Use another "
+                    "name for other records, or `aligned=False` for a part or a resample of these."
+                )
             after = before.plus(squared, release_mu, aligned, up_to)
             refusal = read_ceilings(connection).refusal(dataset, before, after)
             if refusal is None:
@@ -485,29 +608,20 @@ class LeakageLedger:
         """
         if dataset is not None:
             dataset = check_name(dataset)
-        with self._store.transaction(write=False) as connection:
-            rows = read_history(connection, dataset)
+        rows = self._store.read(read_history, dataset)
         frame = pd.DataFrame(rows, columns=list(HISTORY_TYPES)).astype(HISTORY_TYPES)
         frame["time"] = pd.to_datetime(frame["time"], utc=True, format="ISO8601")
         frame["description"] = frame["description"].map(json.loads)
         return frame
 
     def _ceilings(self) -> Ceilings:
-        with self._store.transaction(write=False) as connection:
-            return read_ceilings(connection)
+        ceilings: Ceilings = self._store.read(read_ceilings)
+        return ceilings
 
     def _present(
         self, connection: sqlite3.Connection, dataset: str, totals: Totals
     ) -> LeakageTotal:
         ceilings = read_ceilings(connection)
-        return LeakageTotal(
-            dataset=dataset,
-            n_releases=totals.number,
-            fisher_information_loss=totals.losses,
-            mu=totals.mu,
-            mu_delta=totals.mu_delta,
-            delta=self.delta,
-            max_leakage=ceilings.max_leakage,
-            max_mu=ceilings.max_mu,
-            max_mu_delta=ceilings.max_mu_delta,
-        )
+        spent = totals.number, totals.losses, totals.mu, totals.mu_delta, self.delta
+        limits = ceilings.max_leakage, ceilings.max_mu, ceilings.max_mu_delta
+        return LeakageTotal(dataset, *spent, *limits)

@@ -10,11 +10,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from skleak.accounting.ledger._errors import explain, lost, never_made, not_a_ledger
-from skleak.accounting.ledger._schema import (
+from skleak.accounting.ledger._rows import (
     create_file,
     create_tables,
-    has_units,
+    explain,
+    has_column,
+    lost,
+    never_made,
+    not_a_ledger,
     read_identity,
 )
 
@@ -97,6 +100,11 @@ class LedgerStore:
             raise explain(error, self.path, self.timeout, write) from error
         self._n_rows = max(self._n_rows, n_rows)
 
+    def read(self, f: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what a function of a connection, and of arguments, reads in one transaction."""
+        with self.transaction(write=False) as connection:
+            return f(connection, *arguments)
+
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
         if self._memory is not None:
@@ -155,6 +163,6 @@ class LedgerStore:
 def _count_rows(connection: sqlite3.Connection) -> int:
     """Return the number of entries of all kinds, which never falls."""
     query = "SELECT (SELECT COUNT(*) FROM release) + (SELECT COUNT(*) FROM ceiling)"
-    if has_units(connection):
+    if has_column(connection, "unit", "widths"):
         query += " + (SELECT COUNT(*) FROM unit)"
     return connection.execute(query).fetchone()[0]

@@ -1,32 +1,203 @@
-"""A game of an audit: what is secret, who attacks it, and what comes of it."""
+"""What a game of an audit needs."""
 
 import copy
+import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from scipy.special import erfinv
 from sklearn.base import clone
 
-from skleak.adversary.hypotheses import (
-    Learner,
-    adds_noise,
-    attack_weights,
-    find_learner,
-    last_step,
-)
-from skleak.audit.games._outside import Outside
+from skleak.adversary.hypotheses import adds_noise, attack_weights, last_step
+from skleak.adversary.knowledge import MAX_VALUES, column_names, raw_column, resolve_records
+from skleak.adversary.models import Learner, find_learner
 from skleak.audit.noise._mechanism import is_ours
-from skleak.audit.tables._design import Design, Outcome
+from skleak.audit.tables._rates import Design, Outcome, over_noise
 from skleak.exceptions import AttackNotApplicableError
-from skleak.utils._typing import Array, FloatArray
+from skleak.report.measures import ColumnFacts
+from skleak.utils._geometry import gained, true_positives
+from skleak.utils._records import Persons, is_single_feature, is_target, resolve_features
+from skleak.utils._typing import Array, FloatArray, IntArray
+from skleak.utils.sources import RawRecords, RawRows
+
+COLUMNS = ("distance", "advantage_any_prior", "found_at_1pct", "exposure")
+FALSE_ALARMS = 0.01  # at which ``found_at_1pct`` is the power
+ABOVE = 1.0 + 1e-9  # a limit is met up to round-off
+# Noise scales beyond which none is looked for, relative to the first, and how well it is found.
+_FARTHEST, _STEP, _PRECISION = 1e9, 2.0, 1e-3
+
+
+def columns_of(distances: FloatArray) -> dict[str, FloatArray]:
+    """Return columns of `records_` from largest distances in noise units, (n,)."""
+    power = true_positives(distances, FALSE_ALARMS)
+    return unequal_columns(gained(distances), power) | {"distance": distances}
+
+
+def unequal_columns(gain: FloatArray, power: FloatArray) -> dict[str, FloatArray]:
+    """Return columns of a channel that is not Gaussian of one covariance: it has no distance."""
+    unknown = np.full(len(gain), np.nan)
+    return dict(zip(COLUMNS, (unknown, gain, power, gain), strict=True))
+
+
+def least_noise(unit_distance: float, limit: float) -> float:
+    """Return the smallest noise scale at which a distance at unit noise keeps a limit."""
+    if unit_distance == 0.0:
+        return 0.0
+    allowed = np.sqrt(8.0) * float(erfinv(limit))
+    return float(unit_distance / allowed) if allowed > 0.0 else np.inf
+
+
+def search_noise(largest: Callable[[float], float], limit: float, start: float) -> float:
+    """Find the smallest noise scale at which the largest exposure keeps a limit, rounded up.
+
+    Infinite where none does, NaN where it is not known.
+    """
+
+    def kept(noise: float) -> bool:
+        return largest(noise) <= limit * ABOVE
+
+    if np.isnan(largest(start)):
+        return np.nan
+    low = high = start
+    if kept(start):
+        while kept(low):
+            low, high = low / _STEP, low
+            if low < start / _FARTHEST:
+                return high
+    while not kept(high):
+        low, high = high, high * _STEP
+        if high > start * _FARTHEST:
+            return np.inf
+    while high / low > 1.0 + _PRECISION:
+        middle = float(np.sqrt(low * high))
+        low, high = (low, middle) if kept(middle) else (middle, high)
+    return high
+
+
+_SAMPLE = "Draw a random sample of some thousands of records, and audit it as a DataFrame."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outside:
+    """Raw records outside memory, of which one column is secret. Confidential."""
+
+    given: tuple[Any, Any, Any]  # table, targets and weights, as `fit` takes them
+    records: RawRecords
+    columns: Array | None  # names of the raw columns
+    n_columns: int
+    index: int  # of the secret column
+    values: Array  # its candidate values, ascending, (M,)
+    counts: FloatArray  # records that have each, (M,)
+    digest: str  # of all records
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @classmethod
+    def open(
+        cls, X: Any, y: Any, sample_weight: Any, attribute: Any, values: Any = None
+    ) -> "Outside":
+        """Look at all records once: at the values of the secret column, and at what tells them."""
+        records = RawRecords.of(X, y, sample_weight)
+        if len(records) < 2:
+            raise ValueError(f"`X` must hold at least 2 records; got {len(records)}.")
+        first = int(np.flatnonzero(np.diff(records.starts))[0])
+        head = records.blocks[first]().table
+        names = column_names(head)
+        if is_target(attribute, names):
+            raise AttackNotApplicableError(
+                f"The target of the model is audited in memory only; got {attribute!r} for records "
+                f"outside of it. {_SAMPLE}"
+            )
+        if not is_single_feature(attribute):
+            raise TypeError(
+                "`attribute` must be the name or the position of one column of the raw data; got "
+                f"{attribute!r}."
+            )
+        index = int(resolve_features(attribute, names, head.shape[1], "attribute")[0])
+        looks = records.each(partial(_look, index))
+        total = hashlib.sha256(repr([names, len(records)]).encode())
+        for _, own in looks:
+            total.update(own)
+        facts: list[Any] = [found for found, _ in looks if found is not None]
+        secret = _candidates(reduce(ColumnFacts.merged, facts), attribute, values)
+        return cls(
+            given=(X, y, sample_weight),
+            records=records,
+            columns=names,
+            n_columns=head.shape[1],
+            index=index,
+            values=secret[0],
+            counts=secret[1],
+            digest=total.hexdigest(),
+        )
+
+
+def codes_of(table: Any, index: int, values: Array) -> IntArray:
+    """Position of the value of each record (n,) among the candidates."""
+    found = pd.Index(values).get_indexer(pd.Index(raw_column(table, index)))
+    return np.asarray(found, dtype=np.intp)
+
+
+def _look(index: int, rows: RawRows) -> tuple[ColumnFacts | None, bytes]:
+    """Facts of the secret column of a block, and a hash of all of it."""
+    frame = pd.DataFrame(rows.table)
+    columns = [frame.iloc[:, j] for j in range(frame.shape[1])] + [pd.Series(rows.y)]
+    if rows.sample_weight is not None:
+        columns.append(pd.Series(rows.sample_weight))
+    own = hashlib.sha256()
+    for column in columns:
+        own.update(pd.util.hash_pandas_object(column, index=False).to_numpy().tobytes())
+    facts = ColumnFacts.of_series(frame.iloc[:, index], 0) if len(frame) else None
+    return facts, own.digest()
+
+
+def _candidates(facts: ColumnFacts, attribute: Any, values: Any) -> tuple[Array, FloatArray]:
+    """Candidate values of a column, ascending, and how many records have each, (M,)."""
+    if facts.values is None and facts.moments is None:
+        raise ValueError(
+            f"The attribute {attribute!r} has too many values: expected at most {MAX_VALUES} "
+            "categories. Group rare ones, or convert numbers stored as text to a numeric column."
+        )
+    if facts.values is None or (values is None and facts.is_quantity):
+        raise AttackNotApplicableError(
+            f"The attribute {attribute!r} is a quantity, which is audited in memory only. Pass the "
+            f"`values` to choose from, if they are few (at most {MAX_VALUES}). {_SAMPLE}"
+        )
+    missing = np.asarray(pd.isna(facts.values))
+    if missing.any():
+        raise ValueError(
+            f"The attribute {attribute!r} has {int(facts.counts[missing].sum())} missing values of "
+            f"{facts.n}. Drop those records, or give missing text a name of its own, such as "
+            "'unknown'."
+        )
+    known = np.array(facts.values.tolist())
+    known = known.astype(object) if known.dtype.kind == "U" else known
+    candidates = np.unique(known if values is None else np.asarray(values).ravel())
+    if len(candidates) < 2:
+        raise ValueError(
+            f"The attribute {attribute!r} must have at least 2 values; got {candidates.tolist()}. "
+            "Pass the values it may take in `values`."
+        )
+    places = pd.Index(candidates).get_indexer(pd.Index(known))
+    if np.any(places < 0):
+        raise ValueError(
+            f"`values` does not contain {int(facts.counts[places < 0].sum())} records' values of "
+            f"{attribute!r}. Add them, or drop those records."
+        )
+    counts = np.zeros(len(candidates))
+    np.add.at(counts, places, facts.counts)
+    return candidates, counts
+
 
 # A function of a module and its arguments: it travels to another process.
 Cell = tuple[Callable[..., Outcome], tuple[Any, ...]]
-
 # Keys of cells that are no attacks.
 RESERVED = ("bounds", "noiseless", "utility")
 # Stream of the seeds of a training that was left to chance, beside those of the games.
@@ -53,6 +224,7 @@ class Task:
     releases: str = "auto"
     prior: Any = "marginal"
     max_advantage: float = 0.05
+    rare_value: Any = None
     groups: Any = None  # column by which records are grouped
     confidence_level: float = 0.95
     bounds: Any = "all"
@@ -61,17 +233,28 @@ class Task:
     n_jobs: int | None = None
     outside: Outside | None = None  # records outside memory; of these `table` then holds some
     learner: Learner | None = None  # what the estimator is without searches and the like
+    persons: Persons | None = None  # whose rows are whose; each row is a person's by default
 
-    def settled(self, *, drawn: bool) -> "Task":
-        """Return the task with drawn or actual secrets where that was left to the game."""
-        if self.secrets != "auto":
-            return self
-        return replace(self, secrets="drawn" if drawn else "actual")
+    def settled(self, *, drawn: bool, prior: str = "marginal") -> "Task":
+        """Return the task with secrets drawn or not, and a prior, where that was left to a game."""
+        secrets = self.secrets
+        if secrets == "auto":
+            secrets = "drawn" if drawn else "actual"
+        if not (isinstance(self.prior, str) and self.prior == "auto"):
+            prior = self.prior
+        return replace(self, secrets=secrets, prior=prior)
 
     @property
     def n_records(self) -> int:
-        """Number of training records."""
+        """Number of training records, or of the persons that these are of."""
+        if self.persons is not None:
+            return len(self.persons)
         return len(self.y) if self.outside is None else len(self.outside)
+
+    @property
+    def attacked(self) -> Persons:
+        """Who is under attack: persons with all of their rows, or else records."""
+        return Persons.attacked(self.persons, resolve_records(self.records, len(self.y)))
 
     @property
     def fitted(self) -> bool:
@@ -109,49 +292,43 @@ class Task:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Facts:
-    """Settings of a game as its report states them."""
-
-    n_records: int
-    n_columns: int
-    n_targets: int
-    n_releases: int
-    secrets: str
-    prior: str
-    values: list[Any]
-    confidence_level: float
-    verdict_level: float
-    bounds: tuple[str, ...]
-    attacks: tuple[str, ...]
-    utility_data: str
-    noiseless_utility: float
-    noise_covariance: str
+# Settings of a game as its report states them, and those of a game that knows no better.
+Facts = dict[str, Any]
+DEFAULTS: Facts = {
     # Success of imputation with the secrets of the data, as they are.
-    imputed: float = math.nan
+    "imputed": math.nan,
     # Other columns that determine the secret one, and those that it determines, with the share of
     # what a guess gets wrong that they get right.
-    determined_by: Mapping[str, float] = field(default_factory=dict)
-    determines: Mapping[str, float] = field(default_factory=dict)
-    target_counts: bool = False  # whether an attack guesses the target of the model as well
-    has_noise: bool = True  # whether the model adds noise of its own
-    wrappers: tuple[str, ...] = ()  # searches and target transformers that were taken off
-    chosen: Mapping[str, str] = field(default_factory=dict)  # parameters that searches chose
-    transformed: bool = False  # whether the model is of a function of the targets
-    seeded: tuple[str, ...] = ()  # parameters left to chance that got seeds
-    releases: str = "simulated"  # or "fitted", those of real fits
-    n_fitted: int = (
-        0  # games of each record in which a model was fitted; 0 where secrets are actual
-    )
-    outputs: Mapping[str, str] = field(default_factory=dict)  # what each attack was shown
-    sampled: bool = False  # whether the records under attack are a random sample of all
-    scale: str = ""  # what became of a noise scale that follows the records, in a sentence
-    uncounted: str = ""  # why no bound counts what such a scale tells
-    private_sgd: bool = False  # whether noise scales are noise multipliers of private SGD
+    "determined_by": {},
+    "determines": {},
+    "target_counts": False,  # whether an attack guesses the target of the model as well
+    "has_noise": True,  # whether the model adds noise of its own
+    # Searches and target transformers that were taken off, parameters that searches chose, whether
+    # the model is of a function of the targets, and parameters left to chance that got seeds.
+    "wrappers": (),
+    "chosen": {},
+    "transformed": False,
+    "seeded": (),
+    # Releases may be "fitted", in so many games of each record with drawn secrets.
+    "releases": "simulated",
+    "n_fitted": 0,
+    "outputs": {},  # what each attack was shown
+    "sampled": False,  # whether the records under attack are a random sample of all
+    # What became of a noise scale that follows the records, in a sentence, and why no bound counts
+    # what such a scale tells.
+    "scale": "",
+    "uncounted": "",
+    "private_sgd": False,  # whether noise scales are noise multipliers of private SGD
+    # Smallest noise scale at which all attacked keep the limit, and the score there; that of the
+    # best constant on the same data; and by `noise` the share of people `above` the limit and the
+    # `largest` exposure.
+    **dict.fromkeys(("smallest_noise", "smallest_noise_utility", "constant_utility"), math.nan),
+    "curve": {},
+}
 
 
 class Game(ABC):
-    """One game of an audit, which `skleak.audit.run` plays.
+    """One game of an audit, which `skleak.audit._run` plays.
 
     The constructor learns what is under attack, refuses what cannot be audited, and sets `design`.
     Then come `prepare`, the cells, which are played in any order and in any process, and the tables
@@ -161,7 +338,14 @@ class Game(ABC):
     kind: str  # what is secret, in the words of the report
     design: Design
     attacks: Mapping[str, Any]  # by name, fitted where one fit serves all releases
+    # Noise scales of a curve, and how far beyond those of the audit and the smallest they reach.
+    n_curve, beyond = 60, 4.0
+    # Largest distance between releases under two values of each secret, at unit noise,
+    # (n_targets,): None where the noise has no fixed shape, and where it is not known (yet).
+    unit_distances: FloatArray | None = None
     unseen: bool = False  # whether the model is the same, bit for bit, whatever the secret is
+
+    _entropy: list[int]  # of all seeds
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -176,12 +360,82 @@ class Game(ABC):
         """Return what is to be played, by keys that stay the same in a checkpoint."""
 
     @abstractmethod
-    def results(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+    def attack_rows(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
         """One row for each noise level and attack, of what is finished."""
 
     @abstractmethod
+    def record_rows(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+        """One row for each noise level and record under attack."""
+
+    def any_prior(self, noise: float) -> dict[str, Any] | None:
+        """Columns of `records_` that hold for every attacker, at any noise scale.
+
+        None where the channel is not known; at least those of `COLUMNS`, (n_targets,) each.
+        """
+        distances = self.unit_distances
+        return None if distances is None else columns_of(over_noise(distances, noise))
+
+    def exposures(self, noise: float) -> FloatArray | None:
+        """Return the exposure of every target at any noise scale, (n_targets,); None if unknown."""
+        columns = self.any_prior(noise)
+        return None if columns is None else np.asarray(columns["exposure"])
+
+    def smallest_noise(self) -> float:
+        """Smallest noise scale at which all targets keep the limit; infinite if none, NaN unknown.
+
+        In closed form where the noise has a fixed shape, else searched for and rounded up.
+        """
+        limit, distances = float(self.task.max_advantage), self.unit_distances
+        if distances is not None:
+            return least_noise(float(distances.max()), limit)
+        start = max(self.design.noise_scales) or 1.0
+
+        def largest(noise: float) -> float:
+            found = self.exposures(noise)
+            return math.nan if found is None else float(found.max())
+
+        return search_noise(largest, limit, start)
+
+    def utility_at(self, noise: float) -> float:
+        """Score of released models at any noise scale; NaN where it is not known."""
+        return math.nan
+
+    def constant_utility(self) -> float:
+        """Score of the best constant on what utility is measured on; NaN where it is not known."""
+        return math.nan
+
+    def results(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+        """One row for each noise level and attack, of what is finished."""
+        table = self.attack_rows(outcomes)
+        if table.empty:
+            return table
+        largest = {}
+        for noise in self.design.noise_scales:
+            columns = self._judged(noise, outcomes)
+            exposure, limit = columns["exposure"], float(self.task.max_advantage)
+            n_above = float((exposure > limit * ABOVE).sum())
+            largest[noise] = {name: float(np.max(columns[name])) for name in COLUMNS}
+            largest[noise]["n_above"] = math.nan if np.isnan(exposure).any() else n_above
+        return table.join(pd.DataFrame(largest).T, on="noise_scale")
+
     def records(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
         """One row for each noise level and record under attack."""
+        table = self.record_rows(outcomes)
+        parts = [self._judged(noise, outcomes) for noise in self.design.noise_scales]
+        return table.assign(
+            **{name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        )
+
+    def _judged(self, noise: float, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
+        """Columns that hold for every attacker; NaN where the noise is not as stated."""
+        columns = self.any_prior(noise)
+        if columns is None or not self._as_stated(outcomes):
+            return dict.fromkeys(COLUMNS, np.full(len(self.design.targets), math.nan))
+        return columns
+
+    def _as_stated(self, outcomes: Mapping[str, Outcome]) -> bool:
+        checks = self.checks(outcomes)
+        return checks.empty or bool(checks["passed"].astype(bool).all())
 
     @abstractmethod
     def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
@@ -201,14 +455,34 @@ class Game(ABC):
         known = {"bounds": "bounds", "utility": "utility", "noiseless": "utility"}
         return known.get(name.partition("/")[0], "attacks"), len(self.design.targets)
 
-    def outlook(self) -> list[str]:
-        """Return what is known of the cost before the cells are played."""
-        return []
+    def noise_facts(self, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
+        """Return the smallest noise that keeps the limit, what it costs, and a curve over noise."""
+        constant = {"constant_utility": self.constant_utility()}
+        if not self._as_stated(outcomes) or math.isnan(smallest := self.smallest_noise()):
+            return constant
+        limit, utility = float(self.task.max_advantage) * ABOVE, math.nan
+        if math.isfinite(smallest):
+            utility = self.utility_at(smallest)
+        around = [s for s in (*self.design.noise_scales, smallest) if 0.0 < s < math.inf]
+        curve: dict[str, list[float]] = {}
+        if around:
+            grid = np.geomspace(min(around) / self.beyond, max(around) * self.beyond, self.n_curve)
+            found = [np.asarray(self.exposures(noise)) for noise in grid.tolist()]
+            above = [float((each > limit).mean()) for each in found]
+            largest = [float(each.max()) for each in found]
+            curve = {"noise": grid.tolist(), "above": above, "largest": largest}
+        known = {"smallest_noise": smallest, "smallest_noise_utility": utility}
+        return constant | known | {"curve": curve}
 
-    def shared_facts(self) -> dict[str, Any]:
+    def shared_facts(self, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
         """Return the facts that the task and the design tell of any game."""
-        task, design = self.task, self.design
-        return {
+        task, design, learner = self.task, self.design, self.task.learner
+        trained: Facts = {}
+        if learner is not None:
+            chosen = {name: repr(value) for name, value in learner.chosen.items()}
+            trained = {"wrappers": learner.wrappers, "chosen": chosen, "seeded": learner.seeds}
+            trained["transformed"] = learner.transformed
+        return self.noise_facts(outcomes) | {
             "n_records": task.n_records,
             "n_columns": task.table.shape[1],
             "n_targets": len(design.targets),
@@ -217,20 +491,9 @@ class Game(ABC):
             "confidence_level": float(design.confidence_level),
             "verdict_level": float(design.verdict_level),
             "attacks": tuple(design.attacks),
-            **learner_facts(task.learner),
+            "n_rows": 0 if task.persons is None else len(task.y),
+            **trained,
         }
-
-
-def learner_facts(learner: Learner | None) -> dict[str, Any]:
-    """Return what a report says of how the model was trained."""
-    if learner is None:
-        return {}
-    return {
-        "wrappers": learner.wrappers,
-        "chosen": {name: repr(value) for name, value in learner.chosen.items()},
-        "transformed": learner.transformed,
-        "seeded": learner.seeds,
-    }
 
 
 def named_attacks(
@@ -254,7 +517,11 @@ def named_attacks(
         chosen = {}
         for attack in [attacks] if single else list(attacks):
             own = names.get(type(attack), type(attack).__name__)
-            chosen[_free_name(attack if isinstance(attack, str) else own, chosen)] = attack
+            name = free = attack if isinstance(attack, str) else own
+            k = 2
+            while free in chosen:
+                free, k = f"{name}-{k}", k + 1
+            chosen[free] = attack
     if not chosen:
         raise ValueError("`attacks` must hold at least one attack; got none. Pass 'default'.")
     for name, attack in chosen.items():
@@ -278,11 +545,14 @@ def named_attacks(
     return chosen
 
 
-def _free_name(name: str, taken: Mapping[str, Any]) -> str:
-    free, k = name, 2
-    while free in taken:
-        free, k = f"{name}-{k}", k + 1
-    return free
+def check_by_row(task: Task, attacks: Mapping[str, Any]) -> None:
+    """Refuse attacks that were passed, which guess rows, where persons are attacked."""
+    passed = [name for name, attack in attacks.items() if not isinstance(attack, str)]
+    if passed and task.persons is not None:
+        raise AttackNotApplicableError(
+            f"With `persons` attacks guess once for each person; the attack {passed[0]!r} that was "
+            "passed guesses rows. Name attacks of the library, or leave `persons` out."
+        )
 
 
 def own_copy(attack: Any) -> Any:

@@ -1,24 +1,162 @@
-"""Cells of games in which noise of every level is added to parameters that are known."""
+"""Releases at every noise scale.
 
+What a noise scale tells that follows the records and is published.
+
+The scale of a noise goal is a rung of a public ladder, and an attacker who knows all but one secret
+computes it under every hypothesis: of those whose rung is not the one released, none is left. Given
+the rung, the release is the Gaussian channel of those that have it. So the whole is one Gaussian
+channel, in which a further coordinate, far beyond the noise, tells the rungs apart.
+"""
+
+import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Self
 
 import numpy as np
+from scipy import sparse, stats
 from sklearn.base import clone
+from sklearn.metrics import d2_tweedie_score, r2_score
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from skleak.adversary.hypotheses import Shell, last_step, models_on, weight_argument
-from skleak.adversary.knowledge import as_table
-from skleak.audit.games._game import Cell
-from skleak.audit.games._private_sgd import is_private_sgd, noise_multiplier
+from skleak.adversary.hypotheses import last_step, weight_argument
+from skleak.adversary.knowledge import as_table, take_rows
+from skleak.adversary.models import Shell, models_on
+from skleak.audit.games._game import FALSE_ALARMS, Cell, Game, unequal_columns
 from skleak.audit.noise._mechanism import colored
-from skleak.audit.tables._design import Design, Outcome, cell_key
-from skleak.utils._predictions import utility_of
-from skleak.utils._typing import Array, FloatArray
+from skleak.audit.tables._rates import Outcome, cell_key
+from skleak.bounds.priors import advantage_to_success
+from skleak.mechanisms import NoiseGoal, PublicNoiseGoal
+from skleak.mechanisms.calibration import ladder_rung
+from skleak.neural import PrivateSGDClassifier, PrivateSGDRegressor, SGDGuarantee
+from skleak.neural.gradients import make_clipping
+from skleak.report.rendering import sentences
+from skleak.solvers import Objective
+from skleak.utils._confidential import CalibratedNoise, without_ledger
+from skleak.utils._predictions import classifies, utility_of
+from skleak.utils._records import Persons
+from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
+
+# Probability with which a training set is smaller than is accounted for; added to the bound.
+_UNLIKELY = 1e-9
+
+
+def is_private_sgd(estimator: Any) -> bool:
+    """Return True if a model, or the last step of a pipeline, is trained by private SGD."""
+    return isinstance(last_step(estimator), PrivateSGDClassifier | PrivateSGDRegressor)
+
+
+def noise_multiplier(estimator: Any, X: Any, y: Any) -> float:
+    """Noise multiplier of a model, unfitted, which may have a goal instead."""
+    own = last_step(estimator).noise_multiplier
+    if isinstance(own, int | float | np.number):
+        return float(own)
+    fitted = clone(estimator)
+    quick(last_step(fitted))
+    return float(last_step(fitted.fit(X, y)).noise_multiplier_)
+
+
+def quick(model: Any) -> Any:
+    """Set an unfitted model to what an audit needs: one training, and no account of leakage."""
+    return model.set_params(accounting=None, n_runs=1, ledger=None, verbose=0)
+
+
+def with_public_size(model: Any, n: int, usual: float) -> Any:
+    """Set an unfitted model to divide its sums by a number that does not depend on its members.
+
+    Batches have the size that they have with the usual number of records: in expectation they grow
+    with n under Poisson sampling, and what they are divided by does not.
+    """
+    if model.sampling == "fixed":
+        size = _batch_size(model, usual)
+        return model.set_params(sampling_rate=min(1.0, size / n))
+    return model.set_params(learning_rate=model.learning_rate * n / usual)
+
+
+def membership_success(model: Any, multiplier: float, prior: float, *sizes: Any) -> float:
+    """Bound the success of telling one member, of trainings on random members at this noise.
+
+    ``sizes`` as those of `membership_rate`.
+    """
+    rate, slack = membership_rate(model, prior, *sizes)
+    guarantee = _guarantee(model, multiplier, rate)
+    if guarantee is None:
+        return 1.0
+    success = advantage_to_success(guarantee.membership_advantage(prior), [prior, 1.0 - prior])
+    return float(min(1.0, success + slack))
+
+
+def membership_rate(
+    model: Any, prior: float, usual: float, others: int, candidates: int
+) -> tuple[float, float]:
+    """Return the share of a batch that a member is, at most, and how likely it is larger.
+
+    ``others`` records are always trained on, each of the ``candidates`` with probability `prior`.
+    """
+    if model.sampling != "fixed":
+        return float(model.sampling_rate), 0.0
+    # The share of a batch is largest in the smallest training set.
+    fewest = others + int(stats.binom.ppf(_UNLIKELY, candidates, prior))
+    return min(1.0, _batch_size(model, usual) / max(fewest, 1)), _UNLIKELY
+
+
+def attribute_rate(model: Any, n: int) -> float:
+    """Return the share of a batch that a record is, of n."""
+    return _batch_size(model, n) / n if model.sampling == "fixed" else float(model.sampling_rate)
+
+
+def curve_columns(
+    model: Any, multiplier: float, rate: float, slack: float, n: int, *, membership: bool
+) -> dict[str, FloatArray]:
+    """Columns that hold for every attacker and each of n records alike, from a trade-off curve.
+
+    There is no distance, as the channel is not Gaussian.
+    """
+    guarantee, gain, found = _guarantee(model, multiplier, rate), 1.0, 1.0
+    if guarantee is not None:
+        alpha, beta = guarantee.membership_curve if membership else guarantee.curve
+        gain = min(1.0, max(0.0, float(np.max(1.0 - alpha - beta))) + slack)
+        power = float(guarantee.true_positives(FALSE_ALARMS, membership=membership))
+        found = min(1.0, power + slack)
+    return unequal_columns(np.full(n, gain), np.full(n, found))
+
+
+def attribute_success(model: Any, multiplier: float, prior: FloatArray, n: int) -> FloatArray:
+    """Bound the success of guessing a secret of each of some records; prior (n_targets, M)."""
+    guarantee = _guarantee(model, multiplier, attribute_rate(model, n))
+    if guarantee is None:
+        return np.ones(len(prior))
+    different, place = np.unique(prior, axis=0, return_inverse=True)
+    certain = different.max(axis=1) >= 1.0 - 1e-12
+    success = np.ones(len(different))
+    if not certain.all():
+        known = different[~certain]
+        success[~certain] = advantage_to_success(guarantee.advantage(known), known)
+    return np.asarray(success[place.ravel()])
+
+
+def _batch_size(model: Any, n: float) -> int:
+    return max(1, round(float(model.sampling_rate) * n))
+
+
+def _guarantee(model: Any, multiplier: float, rate: float) -> SGDGuarantee | None:
+    """Guarantee of a training; None without noise."""
+    if multiplier == 0.0:
+        return None
+    over = make_clipping(model.clipping, 1.0).sensitivity
+    return _kept(multiplier / over, rate, int(model.max_steps), model.sampling)
+
+
+@functools.lru_cache(maxsize=64)
+def _kept(multiplier: float, rate: float, n_steps: int, sampling: str) -> SGDGuarantee:
+    return SGDGuarantee(multiplier, rate, n_steps, sampling)
+
 
 # Streams of seeds at every noise level; 2 are the checks of the noise, and a sample is that of all.
-GAMES, UTILITY, GAP, SAMPLE, FITS = 0, 1, 3, 4, 5
+GAMES, UTILITY, GAP, SAMPLE, FITS, SMALLEST, RECORDS = 0, 1, 3, 4, 5, 6, 7
+# Trainings in which the utility at a noise scale is measured that is no level.
+MOST_TRAININGS = 20
 
 
 def seed_of(entropy: list[int], level: int, stream: int) -> np.random.SeedSequence:
@@ -27,7 +165,12 @@ def seed_of(entropy: list[int], level: int, stream: int) -> np.random.SeedSequen
 
 
 def noise_levels(
-    noise_scales: Any, model: Any, X: Any, y: Array, sample_weight: FloatArray | None
+    noise_scales: Any,
+    model: Any,
+    X: Any,
+    y: Array,
+    sample_weight: FloatArray | None,
+    persons: Any = None,
 ) -> tuple[float, ...]:
     """Noise levels of an audit, ascending; by default that of the model, 0 where it adds none."""
     if noise_scales is None:
@@ -36,7 +179,7 @@ def noise_levels(
         if is_private_sgd(model):
             noise_scales = noise_multiplier(model, X, y)
         if not np.isscalar(noise_scales):
-            fitted = clone(model).fit(X, y, **weight_argument(model, sample_weight))
+            fitted = clone(model).fit(X, y, **weight_argument(model, sample_weight, persons))
             noise_scales = last_step(fitted).noise_scale_
     levels = np.unique(np.asarray(noise_scales, dtype=np.float64))
     if not levels.size or not np.all((levels >= 0.0) & np.isfinite(levels)):
@@ -66,32 +209,73 @@ class Releases:
     noiseless: FloatArray  # (p,)
     noise: Mapping[float, FloatArray]  # by noise level, (p,) or (p, p)
     where: tuple[Any, Array]
+    trained_on: Array  # targets, coded as those of `where`
 
 
-def level_cells(
-    design: Design,
-    releases: Releases,
-    entropy: list[int],
-    games: Callable[[int, float, FloatArray], Mapping[str, Cell]],
-) -> dict[str, Cell]:
-    """All cells by key: the games of every noise level, and the utility with and without noise."""
-    cells: dict[str, Cell] = {}
-    own, n_releases = (releases.shell, releases.noiseless), design.n_releases
-    for k, scale in enumerate(design.noise_scales):
-        noise = releases.noise[scale]
-        for name, cell in games(k, scale, noise).items():
-            cells[cell_key(scale, name)] = cell
-        seed = seed_of(entropy, k, UTILITY)
-        played = (*own, noise, n_releases, seed, *releases.where)
-        cells[cell_key(scale, "utility")] = (utility, played)
-    quiet = np.zeros(len(releases.noiseless))
-    cells[cell_key(0.0, "noiseless")] = (utility, (*own, quiet, 1, seed, *releases.where))
-    return cells
+def constant_score(model: Any, y: Array, where: Array) -> float:
+    """Score on some targets of the constant that fits others best, by the measure of a model.
+
+    Shapes: ``y`` (n,), learned from; ``where`` (m,).
+    """
+    if classifies(model, y):
+        labels, counts = np.unique(y, return_counts=True)
+        return float(np.mean(where == labels[counts.argmax()]))
+    constant = np.full(len(where), np.mean(y, dtype=float))
+    if "Poisson" in type(last_step(model)).__name__:
+        if np.ptp(where) == 0 or not constant[0] > 0.0:
+            return np.nan  # no deviance to explain, or no positive rate to explain it by
+        return float(d2_tweedie_score(where, constant, power=1))
+    return float(r2_score(where, constant))
 
 
-def noiseless_utility(outcomes: Mapping[str, Outcome]) -> float:
-    """Score of the model without noise, of which every game with noise levels has a cell."""
-    return float(outcomes[cell_key(0.0, "noiseless")]["utility"].mean())
+class LeveledGame(Game):
+    """A game of releases with noise of every level, whose utility is measured on some records."""
+
+    subject: Any  # with the shape of the noise
+    releases: Releases
+
+    # By noise level what games are played with in place of that noise, where fits are.
+    _fits: Mapping[float, Any] = {}
+
+    def games(self, scale: float, noise: Any, seed: np.random.SeedSequence) -> Mapping[str, Cell]:
+        """Return the cells of one noise level: all attacks, and bounds where there are any.
+
+        ``noise`` (p,) or (p, p), or the releases that the games are played with.
+        """
+        return {}
+
+    def cells(self) -> dict[str, Cell]:
+        """All cells by key: the games of every level, and the utility with and without noise."""
+        cells: dict[str, Cell] = {}
+        releases, n_releases = self.releases, self.design.n_releases
+        own, where = (releases.shell, releases.noiseless), releases.where
+        for k, scale in enumerate(self.design.noise_scales):
+            noise = releases.noise[scale]
+            played, seed = self._fits.get(scale, noise), seed_of(self._entropy, k, GAMES)
+            for name, cell in self.games(scale, played, seed).items():
+                cells[cell_key(scale, name)] = cell
+            seed = seed_of(self._entropy, k, UTILITY)
+            cells[cell_key(scale, "utility")] = (utility, (*own, noise, n_releases, seed, *where))
+        quiet = np.zeros(len(releases.noiseless))
+        cells[cell_key(0.0, "noiseless")] = (utility, (*own, quiet, 1, seed, *where))
+        return cells
+
+    def utility_at(self, noise: float) -> float:
+        """Mean score at any noise scale, with noise as it is stated."""
+        own, shape = self.releases, self.subject.noise
+        unit = np.ones(len(own.noiseless)) if shape.is_identity else shape.matrix_root
+        known = (own.shell, own.noiseless, noise * unit, self.design.n_releases)
+        played = utility(*known, seed_of(self._entropy, 0, SMALLEST), *own.where)
+        return float(played["utility"].mean())
+
+    def constant_utility(self) -> float:
+        """Score of the best constant learned on the training targets."""
+        own = self.releases
+        return constant_score(own.shell.model, own.trained_on, own.where[1])
+
+    def noiseless_utility(self, outcomes: Mapping[str, Outcome]) -> float:
+        """Mean score of the model without noise."""
+        return float(outcomes[cell_key(0.0, "noiseless")]["utility"].mean())
 
 
 def utility(
@@ -111,3 +295,151 @@ def utility(
     draws = np.random.default_rng(seed).normal(size=(n_releases, len(noiseless)))
     models = models_on(shell, X, noiseless + colored(noise, draws))
     return {"utility": np.array([utility_of(model, table, y) for model, table in models])}
+
+
+# Whole fits that are made to find the scale under every hypothesis, and their work, in entries of
+# a table of records times parameters.
+_MOST_FITS = 20_000
+_MOST_WORK = 3e11
+# Noise units between hypotheses of different rungs: a test that errs with probability 0 in doubles.
+_FAR = 100.0
+
+
+def goal_of(estimator: Any, noise_scales: Any) -> "NoiseGoal | CalibratedNoise | None":
+    """Return what makes the noise scale of an audit a function of the records, if anything does."""
+    own = last_step(estimator)
+    own = own.get_params(deep=False).get("noise_scale") if hasattr(own, "get_params") else None
+    given = own if noise_scales is None else noise_scales
+    reads = isinstance(given, NoiseGoal) and not isinstance(given, PublicNoiseGoal)
+    return given if reads or isinstance(given, CalibratedNoise) else None
+
+
+def asked_goal(task: Any) -> "NoiseGoal | CalibratedNoise | None":
+    """Return what makes the noise scale of the estimator itself a function of the records."""
+    return goal_of(task.estimator, None)
+
+
+def scale_sentence(goal: Any, missing: str, *, asked: Any = None) -> str:
+    """Say first of all what became of a published scale in an audit; empty where it is public."""
+    # Levels given by hand stand for the goal of the estimator, which has a scale of its own.
+    if goal is None and asked is None:
+        return ""
+    what = "that was read off records" if isinstance(goal, CalibratedNoise) else repr(goal)
+    facts = {"goal": "" if goal is None else what, "asked": repr(asked), "missing": missing}
+    return " ".join(sentences("audit_scale", facts))
+
+
+CALIBRATED = (
+    "how the number was found is not known; pass `float(noise_scale)` if the records that it was "
+    "read off are public"
+)
+UNCOUNTED_OUTSIDE = (
+    "it is not found anew for each value of records outside memory: games have the one of all "
+    "records"
+)
+UNCOUNTED_NUMBERS = (
+    "it jumps as a number moves, which the bounds on errors with a prior do not know; that of "
+    "Cramér and Rao holds between its jumps"
+)
+
+
+@dataclass(frozen=True)
+class PublishedScale:
+    """The scale of a noise goal on any records, by whole fits. Confidential."""
+
+    model: Any  # fitted, at unit noise but for the goal that its noise scale is
+    objective: Objective  # of the fit on all records
+    persons: Persons | None  # whose rows are whose there
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        goal: NoiseGoal,
+        X: Any,
+        y: Array,
+        weights: FloatArray | None,
+        persons: Persons | None = None,
+    ) -> Self:
+        """Of an estimator that is the last step of a pipeline."""
+        fitted = without_ledger(model).set_params(noise_scale=1.0, random_state=None)
+        fitted = fitted.fit(X, y, **weight_argument(fitted, weights, persons))
+        fitted.noise_scale = goal
+        state = fitted._confidential_state()
+        return cls(fitted, state.objective, state.persons)
+
+    def missing(self, n_hypotheses: int) -> str:
+        """Why the scale is not found under so many hypotheses; empty where it is."""
+        objective = self.objective
+        work = float(n_hypotheses) * objective.n_records * objective.n_parameters**2
+        if n_hypotheses <= _MOST_FITS and work <= _MOST_WORK:
+            return ""
+        return (
+            f"it would take {n_hypotheses} whole fits to find it under every hypothesis, more than "
+            f"are made ({_MOST_FITS}, and fewer of large tables); attack fewer `records`"
+        )
+
+    def rung(self, objective: Objective, persons: Persons | None = None) -> float:
+        """Scale on other records; nan where `fit` would raise, and nothing be released."""
+        try:
+            return ladder_rung(self.model._needed_noise(objective, persons))
+        except ValueError:
+            return np.nan
+
+    def without(self, rows: IntArray, targets: Persons) -> FloatArray:
+        """Scales on some rows of all, with each target left out, or added where it is absent."""
+        objective, persons, found = self.objective, self.persons, np.empty(len(targets))
+        for k, (start, stop) in enumerate(pairwise(targets.starts)):
+            own = targets.rows[start:stop]
+            inside = np.isin(own, rows).all()
+            other = np.setdiff1d(rows, own) if inside else np.union1d(rows, own)
+            left = None if persons is None else persons.among(other)
+            found[k] = self.rung(objective.take(other), left)
+        return found
+
+    def with_values(
+        self, targets: Persons, values: Callable[[Objective, slice, int], Objective], n_values: int
+    ) -> FloatArray:
+        """Scales with each value of each target, (n_targets, n_values)."""
+        objective, found = self.objective, np.empty((len(targets), n_values))
+        for k, ends in enumerate(pairwise(targets.starts)):
+            for m in range(n_values):
+                found[k, m] = self.rung(values(objective, slice(*ends), m), self.persons)
+        return found
+
+
+def replaced_target(objective: Objective, rows: IntArray, value: float) -> Objective:
+    """Return the objective with another target of some records."""
+    y = objective.y.copy()
+    y[rows] = value
+    return replace(objective, y=y, reweights=np.ones(len(y)))
+
+
+def in_one_channel(
+    encodings: FloatArray, scales: FloatArray, noise_scale: float
+) -> tuple[FloatArray, BoolArray]:
+    """Return encodings whose channel at one noise scale tells what release and scale tell.
+
+    Shapes: ``encodings`` (n_targets, n_values, p); ``scales`` (n_targets, n_values), that of each
+    hypothesis; returns (n_targets, n_values, p + 1), the further coordinate being 0 where the scale
+    is ``noise_scale``; and whether it is, (n_targets, n_values).
+    """
+    same = scales == noise_scale
+    # One that no release has is as far from all others.
+    rungs = np.nan_to_num(2.0 * np.log2(np.maximum(scales, np.finfo(float).tiny)), nan=1e4)
+    steps = np.where(same, 0.0, np.rint(rungs - 2.0 * np.log2(noise_scale)))
+    ratio = np.where(np.isnan(scales) | (scales == 0.0), 1.0, noise_scale / scales)
+    apart = (_FAR * noise_scale * steps)[:, :, None]
+    return np.concatenate([encodings * ratio[:, :, None], apart], axis=2), same
+
+
+def rows_with(tables: Any, rows: IntArray) -> Callable[..., Objective]:
+    """Return what puts some rows of the m-th of some tables in their places, ``rows``, of all."""
+
+    def change(objective: Objective, places: slice, m: int) -> Objective:
+        new = take_rows(tables[m], np.arange(places.start, places.stop))
+        dense = new.toarray() if sparse.issparse(new) else np.asarray(new, dtype=float)
+        ones = np.ones(len(objective.y))
+        return replace(objective.with_record(rows[places], dense), reweights=ones)
+
+    return change

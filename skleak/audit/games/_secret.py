@@ -1,23 +1,25 @@
-"""Games about a secret of every record, against noise on the parameters of a linear model."""
+"""Games about secrets."""
 
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.base import clone, is_classifier
 
 from skleak.adversary.hypotheses import (
     PublicModel,
     adds_noise,
     fit_public_model,
-    fit_shell,
     last_step,
     weight_argument,
 )
+from skleak.adversary.knowledge import TARGET_INDEX, raw_column, with_attribute
+from skleak.adversary.models import fit_shell
 from skleak.attacks import (
     BlackBoxAttributeInference,
+    CombinedAttributeInference,
     ImputationAttack,
     InformedAttributeInference,
     InformedReconstruction,
@@ -25,165 +27,447 @@ from skleak.attacks import (
     PriorAttack,
     WhiteBoxAttributeInference,
 )
-from skleak.audit.games._bounds import check_bounds
-from skleak.audit.games._fitted import ChangedRecords, FittedReleases, games_each
-from skleak.audit.games._game import Cell, Facts, Task, fit_copy, named_attacks
+from skleak.audit.games._game import Facts, Game, Task, check_by_row, fit_copy, named_attacks
 from skleak.audit.games._levels import (
     FITS,
-    GAMES,
+    LeveledGame,
     Releases,
-    level_cells,
+    asked_goal,
+    goal_of,
     noise_levels,
-    noiseless_utility,
     reference_records,
+    scale_sentence,
     seed_of,
 )
-from skleak.audit.games._scale import asked_goal, scale_sentence
-from skleak.audit.games._tabled import TabledGame
+from skleak.audit.games._trials import FittedReleases
 from skleak.audit.noise._mechanism import Trained, fitted_releases, noise_of_levels
-from skleak.audit.tables._design import Outcome
-from skleak.audit.tables._rows import over_noise
+from skleak.audit.tables._rates import (
+    KnownSecret,
+    Outcome,
+    SecretDesign,
+    over_noise,
+    secret_records,
+    secret_results,
+)
+from skleak.bounds import gdp_advantage, tradeoff_advantage
+from skleak.channels import GaussianChannel, UnequalGaussianChannel
 from skleak.exceptions import AttackNotApplicableError
+from skleak.influence.refit import largest_distances
 from skleak.influence.state import FitState, NoiseShape
-from skleak.utils._typing import Array, FloatArray, IntArray
+from skleak.metrics.verdicts import simultaneous_confidence_level
+from skleak.plotting.labels import BOUNDS
+from skleak.utils._blocks import row_blocks
+from skleak.utils._geometry import pair_success
+from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 
-_NAMES = {
-    PriorAttack: "prior",
-    ImputationAttack: "imputation",
-    WhiteBoxAttributeInference: "white_box",
-    PosteriorMeanReconstruction: "posterior_mean",
-    BlackBoxAttributeInference: "black_box",
-    InformedAttributeInference: "informed",
-    InformedReconstruction: "informed",
+NAME = "bounds"  # of the cell
+# They read distances in units of one noise, and do not exist where every value has its own.
+_OF_EQUAL_NOISE = ("tradeoff", "gdp")
+# Rows of a table of bounds that are held at once.
+_ROWS = 1 << 17
+# Entries of the maps between the covariances of one block of records: 32 MB.
+_MAPS = 1 << 22
+# Standard error of quasi Monte Carlo for a single record; the mean over n needs less of each.
+_TOLERANCE, _MOST_TOLERANCE = 2e-5, 1e-3
+# Distances and chances of the rarer value that are tabulated: nodes by factor e of either, where
+# they are many, and the ends of the table. Beyond the last one nothing is hidden in doubles.
+_STEPS, _PRIOR_STEPS, _MOST_PRIORS = 64, 32, 64
+_NEAREST, _FARTHEST, _ROUND_OFF = 1e-6, 40.0, 1e-9
+# Seconds of one core that the bounds of one noise scale may take unasked.
+BUDGET = 60.0
+# Steps towards the center of the trade-off bound then.
+_N_STEPS = 4
+# Nothing is left to bound where the prior is this certain.
+_CERTAIN = 1.0 - 1e-12
+
+
+def check_bounds(
+    bounds: "str | Sequence[str]", *, equal_noise: bool = True, seconds: float = 0.0
+) -> tuple[str, ...]:
+    """Names of the bounds to compute, in the order of the results.
+
+    Of all bounds only those that take no integral, where others take too many `seconds` of a core.
+    """
+    known = [name for name in BOUNDS if equal_noise or name not in _OF_EQUAL_NOISE]
+    if isinstance(bounds, str):
+        swift = [name for name in known if name in _OF_EQUAL_NOISE]
+        bounds = [bounds] if bounds != "all" else swift if seconds > BUDGET else known
+    unknown = [name for name in bounds if name not in BOUNDS]
+    if unknown:
+        raise ValueError(
+            f"`bounds` must be 'all' or name some of {', '.join(map(repr, BOUNDS))}; got "
+            f"{unknown[0]!r}."
+        )
+    unequal = [name for name in bounds if name not in known]
+    if unequal:
+        raise AttackNotApplicableError(
+            f"The bound {unequal[0]!r} supposes noise of the same covariance under every value of "
+            "the secret; that of `estimator` depends on the data (`noise_covariance`). Pass "
+            f"`bounds='all'`, or name some of {', '.join(map(repr, known))}."
+        )
+    return tuple(name for name in known if name in bounds)
+
+
+def seconds_of(n: int, n_values: int, width: int, *, shaped: bool) -> float:
+    """Seconds of one core for all bounds of n records, by measurements on a plain computer."""
+    if shaped:
+        return 2.5e-3 * n * n_values**2 * float(np.sqrt(width))
+    return 0.0 if n_values == 2 else 4e-4 * n * n_values**2
+
+
+def success_bounds(
+    encodings: FloatArray,
+    prior: FloatArray,
+    noise_scale: float,
+    names: Sequence[str],
+    shapes: FloatArray | None = None,
+    gain: FloatArray | None = None,
+) -> dict[str, FloatArray]:
+    """Upper bounds on the success probability of any attack on each record.
+
+    Shapes: ``encodings`` (n, M, p); ``prior`` (n, M); ``shapes`` (n, M, p, p), covariance of the
+    noise under every value, at unit noise scale; None is isotropic; ``gain`` (n,), the
+    largest advantage under any prior, stands in for the Bayes success where no integral is to be
+    taken; returns: arrays of shape (n,) by name, and ``standard_error`` of the Bayes success. NaN
+    for a bound that supposes equal covariances, where they are not.
+    """
+    n = len(encodings)
+    if shapes is None and encodings.shape[1] == 2 and noise_scale > 0.0:
+        return _of_two(largest_distances(encodings) / noise_scale, prior, names)
+    names = [name for name in BOUNDS if name in names or (name == "bayes" and gain is None)]
+    result = {name: np.ones(n) for name in names} | {"standard_error": np.zeros(n)}
+    if shapes is not None:
+        unequal = [name for name in names if name in _OF_EQUAL_NOISE]
+        names = [name for name in names if name not in unequal]
+        result |= {name: np.full(n, np.nan) for name in unequal}
+    # A prior that is certain leaves nothing to gain: all bounds are 1 there.
+    open_rows = np.flatnonzero(is_open(prior))
+    if not len(open_rows):
+        return result
+    if noise_scale == 0.0:
+        success = _without_noise(encodings, prior)
+        return result | dict.fromkeys(names, success)
+    tolerance = min(_TOLERANCE * np.sqrt(len(open_rows)), _MOST_TOLERANCE)
+    for rows in _blocks(open_rows, encodings.shape, shapes is not None) if names else ():
+        points = encodings[rows]
+        channel: GaussianChannel | UnequalGaussianChannel
+        if shapes is None:
+            channel = GaussianChannel(points, noise_scale, tolerance=tolerance)
+        else:
+            covariances = noise_scale**2 * shapes[rows]
+            channel = UnequalGaussianChannel(points, covariances, tolerance=tolerance)
+        for name, values in _of_channel(channel, prior[rows], names).items():
+            result[name][rows] = values
+    if gain is not None:
+        top = prior.max(axis=1)
+        result["bayes"] = result.get("tradeoff", top + gain * (1.0 - top))
+    return result
+
+
+def _of_two(distance: FloatArray, prior: FloatArray, names: Sequence[str]) -> dict[str, FloatArray]:
+    """Bounds where two values are some noise units apart, (n,), with a prior (n, 2).
+
+    That of Bayes, the trade-off bound and that of Gaussian differential privacy are the same; no
+    other is below. The others are computed on a grid of distances and priors, rounded up: farther
+    apart, or with a larger prior, no best attack succeeds less often.
+    """
+    top = prior.max(axis=1)
+    exact = pair_success(distance, top)
+    result = {name: exact for name in ("bayes", *_OF_EQUAL_NOISE) if name in (*names, "bayes")}
+    rest = [name for name in BOUNDS if name in names and name not in result]
+    if rest:
+        near = np.clip(distance, _NEAREST, _FARTHEST)
+        steps = np.ceil(_STEPS * np.log(near) - _ROUND_OFF) / _STEPS
+        left = np.maximum(1.0 - top, 1.0 - _CERTAIN)
+        if len(np.unique(left)) > _MOST_PRIORS:
+            left = np.exp(np.floor(_PRIOR_STEPS * np.log(left)) / _PRIOR_STEPS)
+        # NumPy 2.0 has an axis too many in the inverse.
+        nodes, place = np.unique(np.stack([steps, left]), axis=1, return_inverse=True)
+        points = np.stack([np.zeros(len(nodes[0])), np.exp(nodes[0])], axis=1)[:, :, None]
+        odds = np.stack([1.0 - nodes[1], nodes[1]], axis=1)
+        found = _of_channel(GaussianChannel(points, 1.0), odds, rest)
+        sure = (distance > _FARTHEST) | ~is_open(prior)
+        result |= {n: np.where(sure, 1.0, np.maximum(found[n][place.ravel()], exact)) for n in rest}
+    return result | {"standard_error": np.zeros(len(top))}
+
+
+def _without_noise(encodings: FloatArray, prior: FloatArray) -> FloatArray:
+    """Success of guessing the likeliest of the values that have the encoding released, (n,).
+
+    Encodings that differ in a single bit are told apart; those that are equal, by nothing. Records
+    whose values all differ have 1, as the prior is then of no use.
+
+    Shapes: ``encodings`` (n, M, p); ``prior`` (n, M).
+    """
+    n, n_values, p = encodings.shape
+    success = np.ones(n)
+    # Equal rows have equal sums: only records that have some are looked at.
+    sums = np.sort((encodings * np.sqrt(np.arange(1.0, p + 1.0))).sum(axis=2), axis=1)
+    rows = np.flatnonzero((np.diff(sums, axis=1) == 0.0).any(axis=1))
+    points, odds = encodings[rows], prior[rows]
+    guessed = np.ones(odds.shape, dtype=bool)
+    for m in range(n_values):
+        same = (points == points[:, [m]]).all(axis=2)
+        same[:, m] = False
+        better = (odds > odds[:, [m]]) | ((odds == odds[:, [m]]) & (np.arange(n_values) < m))
+        guessed[:, m] = ~(same & better).any(axis=1)
+    some = ~guessed.all(axis=1)
+    success[rows[some]] = (odds * guessed).sum(axis=1)[some]
+    return success
+
+
+def is_open(prior: FloatArray) -> BoolArray:
+    """Tell the records (n,) about which their prior (n, M) leaves something to learn."""
+    return np.asarray(prior.max(axis=1) < _CERTAIN)
+
+
+def _blocks(rows: IntArray, shape: tuple[int, ...], shaped: bool) -> Iterator[IntArray]:
+    """Yield some records at a time, so that tables and covariances stay small."""
+    _, n_values, p = shape
+    some = _ROWS // (len(BOUNDS) * n_values)
+    if shaped:
+        some = min(some, _MAPS // (n_values * p) ** 2)
+    for block in row_blocks(len(rows), 1, max(some, 1)):
+        yield rows[block]
+
+
+def _of_channel(
+    channel: GaussianChannel | UnequalGaussianChannel, prior: FloatArray, names: Sequence[str]
+) -> dict[str, FloatArray]:
+    if set(names) <= set(_OF_EQUAL_NOISE) and isinstance(channel, GaussianChannel):
+        top = prior.max(axis=1)
+        known = (channel.encodings, channel.noise_scale)
+        apart = largest_distances(known[0]) / known[1]
+        gains = {
+            "tradeoff": lambda: tradeoff_advantage(*known, prior, refine=False, max_iter=_N_STEPS),
+            "gdp": lambda: gdp_advantage(apart, prior),
+        }
+        return {name: top + gains[name]() * (1.0 - top) for name in names}
+    if set(names) <= {"bayes", "tradeoff"}:
+        success, error = channel.bayes_success(prior, return_standard_error=True)
+        result = {"bayes": success, "standard_error": error}
+        if "tradeoff" in names and isinstance(channel, GaussianChannel):
+            top = prior.max(axis=1)
+            advantage = tradeoff_advantage(channel.encodings, channel.noise_scale, prior)
+            result["tradeoff"] = np.maximum(top + advantage * (1.0 - top), success)
+        return result
+    table = channel.advantage_bounds(prior)
+    found = table.pivot(index="record", columns="bound", values=["success", "standard_error"])
+    result = {name: found["success", BOUNDS[name]].to_numpy() for name in names}
+    # Of the advantage there, and here of the success.
+    error = found["standard_error", BOUNDS["bayes"]].to_numpy()
+    return result | {"standard_error": error * (1.0 - prior.max(axis=1))}
+
+
+# Attacks of ours on a secret, in the order of the tables: their class, and what each is shown.
+ATTACKS: dict[str, tuple[type, str]] = {
+    "prior": (PriorAttack, "nothing"),
+    "imputation": (ImputationAttack, "nothing"),
+    "white_box": (WhiteBoxAttributeInference, "parameters"),
+    "black_box": (BlackBoxAttributeInference, "labels"),
+    "posterior_mean": (PosteriorMeanReconstruction, "parameters"),
+    "black_box_proba": (BlackBoxAttributeInference, "probabilities"),
+    "black_box_margin": (BlackBoxAttributeInference, "margins"),
+    "combined": (CombinedAttributeInference, "labels"),
+    "informed": (InformedAttributeInference, "parameters"),
 }
-_BASELINES = (PriorAttack, ImputationAttack)
+# Names of attacks that are passed, by their class: of several the first.
+NAMES = {InformedReconstruction: "informed"} | {
+    kind: name for name, (kind, _) in reversed(ATTACKS.items())
+}
+# Games of a level in which a secret is drawn, at least where each target has as many.
+_FITTED_GAMES = 1000
+
+
+def _is(attack: Any, *kinds: type) -> bool:
+    """Return True if an attack, or the one of that name, is of some of our classes."""
+    return issubclass(ATTACKS[attack][0] if isinstance(attack, str) else type(attack), kinds)
+
+
+class TabledGame(Game):
+    """A game that guesses values, or estimates numbers."""
+
+    design: SecretDesign
+    subject: Any  # what is known of the secret
+    estimates: bool = False  # numbers, whose errors are measured
+    # Names of attacks that are passed, by their class, and what messages about them begin with.
+    _named: Mapping[type, str] = NAMES
+    _about = ""
+    _chosen: Mapping[str, Any]  # attacks by name, those of ours as strings
+
+    def _choose(
+        self, task: Task, known: Sequence[str], default: Sequence[str]
+    ) -> Mapping[str, Any]:
+        words: dict[str, Any] = {"names": self._named, "kind": self.kind, "about": self._about}
+        chosen = named_attacks(task.attacks, lambda: default, known=known, **words)
+        check_by_row(task, chosen)
+        return chosen
+
+    def _designed(
+        self, known: "Known", noise_scales: tuple[float, ...], *, compared: bool = True, **rest: Any
+    ) -> SecretDesign:
+        """Plan a game; `rest` are the other fields of its design."""
+        self.subject = known
+        task, attacks, level = self.task, self._chosen, self.task.confidence_level
+        incomparable = [name for name in attacks if compared and uses_more(attacks[name], task)]
+        n_verdicts = max(len(attacks) - len(incomparable), 1) * len(noise_scales)
+        return SecretDesign(
+            attacks=tuple(attacks),
+            incomparable=frozenset(incomparable),
+            # The other columns of a record tell nothing of a secret that is drawn.
+            stacked=frozenset(n for n in attacks if _is(attacks[n], CombinedAttributeInference)),
+            noise_scales=noise_scales,
+            drawn=task.drawn,
+            confidence_level=level,
+            verdict_level=simultaneous_confidence_level(level, n_verdicts),
+            targets=known.targets,
+            **{each.name: getattr(known, each.name) for each in fields(KnownSecret)},
+            **rest,
+        )
+
+    def made(self, name: str) -> Any:
+        """Return an attack of ours, fitted or not; its name where it is made as it is played."""
+        return name
+
+    def _fitted(self, name: str) -> Any:
+        attack, task = self._chosen[name], self.task
+        if isinstance(attack, str):
+            attack = self.made(attack)
+            # The encodings of the white box are those of the bounds, and were computed with them.
+            if isinstance(attack, str) or hasattr(attack, "records_"):
+                return attack
+        return fit_copy(attack, task.table, task.y, sample_weight=task.sample_weight)
+
+    def attack_rows(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+        return secret_results(self.design, self.joined(outcomes), numbers=self.estimates)
+
+    def record_rows(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+        return secret_records(self.design, self.joined(outcomes), numbers=self.estimates)
+
+    def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
+        """Return the outcomes by noise level and attack, where they were played otherwise."""
+        return outcomes
+
+    def shared_facts(self, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
+        """Return the facts that the task and the design tell of any game about a secret."""
+        prior = self.task.prior
+        own = {
+            "prior": prior if isinstance(prior, str) else "given",
+            "utility_data": "training records" if self.task.X_test is None else "test records",
+            "imputed": self.subject.imputed,
+        }
+        return super().shared_facts(outcomes) | own | dict(self.subject.related)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SecretSubject(Trained):
-    """A model as it is trained, what is secret of its records, and what is known of it."""
+class Known(KnownSecret):
+    """Secrets of records, and what is known of them whatever is released. Confidential."""
 
-    public: PublicModel
     targets: IntArray  # positions of the records under attack, (n_targets,)
     secrets: Array  # true values, (n_targets,) or (n_targets, d)
-    # Fisher information loss at unit noise, (n_targets,): NaN where it is not known, and where the
-    # covariance of the noise follows the data: there it is no multiple of the noise, see `eta`.
-    unit_eta: FloatArray
-    baseline: float  # success of the prior
-    imputation: float  # success of imputation without the model
-    # Largest prior probability, or squared error of the mean of the others, (n_targets,).
-    prior_score: FloatArray
     imputed: float = np.nan  # success of imputation with the secrets of the data
     # Columns that determine the secret, and those that it determines, with how well.
     related: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    spread: float = 1.0  # variance of the numbers that are guessed; 1 for categories
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecretSubject(Trained, Known):
+    """A model as it is trained, what is secret of its records, and what is known of it."""
+
+    public: PublicModel
+    # Fisher information loss at unit noise, (n_targets,): NaN where it is not known, and where the
+    # covariance of the noise follows the data: there it is no multiple of the noise, see `eta`.
+    unit_eta: FloatArray
     goal: Any = None  # what makes the noise scale a function of the records
     uncounted: str = ""  # why no bound counts what it tells
 
     @property
-    def prior_variance(self) -> FloatArray | None:
-        """Variance of the prior of every number, (n_targets,); None without one."""
-        return None
+    def own_records(self) -> tuple[Any, Array]:
+        """Training records on which utility is measured, and their targets."""
+        return self.X, self.y
 
     def eta(self, noise_scale: float) -> FloatArray:
         """Fisher information loss at a noise scale, of shape (n_targets,); NaN if not known."""
         return over_noise(self.unit_eta, noise_scale)
 
 
-class SecretGame(TabledGame):
+class SecretGame(LeveledGame, TabledGame):
     """A game that guesses values, or estimates numbers, from releases with noise of every level."""
+
+    _seconds = 0.0  # of one core, that all bounds at one noise scale take
 
     def __init__(
         self, task: Task, subject: SecretSubject, known: Sequence[str], default: Sequence[str]
     ) -> None:
         super().__init__(task)
-        self._subject = subject
-        self._chosen = named_attacks(
-            task.attacks,
-            lambda: default,
-            known=sorted(known),
-            names=_NAMES,
-            kind=self.kind,
-        )
-        bounds = check_bounds(task.bounds, equal_noise=not subject.noise.reads_data)
+        self._chosen = self._choose(task, known, default)
+        equal = not subject.noise.reads_data
+        bounds = check_bounds(task.bounds, equal_noise=equal, seconds=self._seconds)
         trained = (subject.model, subject.X, subject.y, subject.weights)
-        scales = noise_levels(task.noise_scales, *trained)
-        incomparable = frozenset(
-            name for name, attack in self._chosen.items() if uses_more(attack, task)
-        )
+        scales = noise_levels(task.noise_scales, *trained, task.persons)
+        n_releases = int(task.n_releases)
+        # Games of each target with drawn secrets, where each takes a fit.
+        most = -(-_FITTED_GAMES // len(subject.targets))
+        n_fitted = min(n_releases, most) if task.fitted and task.drawn else 0
         self.design = self._designed(
-            self._chosen,
-            incomparable,
+            subject,
             scales,
-            targets=subject.targets,
             bounds=() if self.estimates or subject.uncounted else bounds,
-            n_releases=int(task.n_releases),
-            n_fitted=self._n_fitted(),
+            n_releases=n_releases,
+            n_fitted=n_fitted,
             etas={scale: subject.eta(scale) for scale in scales},
-            prior_score=subject.prior_score,
-            baseline=subject.baseline,
-            imputation=subject.imputation,
-            spread=subject.spread,
-            prior_variance=subject.prior_variance,
         )
-
-    @abstractmethod
-    def made(self, name: str) -> Any:
-        """Return an attack of ours, fitted or not."""
-
-    @abstractmethod
-    def games(
-        self, scale: float, noise: FloatArray | FittedReleases, seed: np.random.SeedSequence
-    ) -> Mapping[str, Cell]:
-        """Return the cells of one noise level: all attacks, and bounds where there are any.
-
-        ``noise`` (p,) or (p, p), or the releases that the games are played with.
-        """
 
     def drawn(self, targets: IntArray, generator: np.random.Generator) -> tuple[int, Array, Array]:
         """Draw secrets of targets: their column, what the games know of each, and its value."""
         raise NotImplementedError
 
     def prepare(self, entropy: list[int]) -> None:
-        subject, task = self._subject, self.task
+        subject, task = self.subject, self.task
         self._entropy = entropy
+        for name, attack in self._chosen.items():
+            _check_covariance(name, attack, subject)
         self.attacks = {name: self._fitted(name) for name in self._chosen}
         scales = self.design.noise_scales
         self._noise, self._checks = noise_of_levels(subject, scales, entropy, task.n_jobs)
-        self._fits: dict[float, FittedReleases] = {}
         if task.fitted:
             positive = [(k, scale) for k, scale in enumerate(scales) if scale > 0.0]
             self._fits = {scale: self._fit_games(k, scale) for k, scale in positive}
         test = reference_records(task.X_test, task.y_test)
-        self._where = (subject.X, subject.y)
+        self._where = subject.own_records
         if test is not None:
             self._where = subject.public.transform(test[0]), test[1]
-
-    def _n_fitted(self) -> int:
-        """Return the games of each target with drawn secrets, where each takes a fit."""
-        if not (self.task.fitted and self.task.drawn):
-            return 0
-        return games_each(len(self._subject.targets), int(self.task.n_releases))
+        self.releases = self._measured()
 
     def _fit_games(self, k: int, scale: float) -> FittedReleases:
         """Fit and release once for each game of a noise level, on the records of that game."""
-        subject, task, each = self._subject, self.task, self.design.n_fitted
+        subject, task, n_games = self.subject, self.task, self.task.n_releases
         noise, secret = seed_of(self._entropy, k, FITS).spawn(2)
-        whole = task.refit_preprocessing
-        n_games, data = task.n_releases, None
-        targets, secrets = np.empty(0, dtype=np.intp), np.empty(0)
-        if task.drawn:
-            targets = np.tile(np.arange(len(subject.targets)), each)
+        table, y, whole, public = task.table, task.y, task.refit_preprocessing, subject.public
+        same = (table, y) if whole else (subject.X, subject.y)
+        targets, secrets, drawn = np.empty(0, dtype=np.intp), np.empty(0), task.drawn
+        if drawn:
+            targets = np.tile(np.arange(len(subject.targets)), self.design.n_fitted)
             index, secrets, values = self.drawn(targets, np.random.default_rng(secret))
-            public = None if whole else subject.public
-            rows = subject.targets[targets]
-            data = ChangedRecords(task.table, task.y, index, rows, values, public)
+            members = np.split(task.attacked.rows, task.attacked.starts[1:-1])
             n_games = len(targets)
-        same = (task.table, task.y) if whole else (subject.X, subject.y)
+
+        def data(game: int) -> tuple[Any, Array]:
+            """Return the records of a game as the estimator takes them, with one value changed."""
+            if not drawn:
+                return same
+            old = y if index == TARGET_INDEX else raw_column(table, index)
+            column = old.astype(np.result_type(old.dtype, np.asarray(values[game]).dtype))
+            column[members[targets[game]]] = values[game]
+            if index == TARGET_INDEX:
+                return (table if whole else public.transform(table)), column
+            changed = with_attribute(table, index, column)
+            return (changed if whole else public.transform(changed)), y
+
         parameters = fitted_releases(
             f"fits at noise scale {scale:g}",
             task.estimator if whole else subject.model,
-            (lambda _: same) if data is None else data,
+            data,
             scale,
             noise.generate_state(n_games).astype(np.int64),
             len(subject.noiseless),
@@ -192,20 +476,9 @@ class SecretGame(TabledGame):
         )
         return FittedReleases(parameters, targets, secrets)
 
-    def _fitted(self, name: str) -> Any:
-        attack, subject, task = self._chosen[name], self._subject, self.task
-        if not isinstance(attack, str):
-            _check_covariance(name, attack, subject)
-        else:
-            attack = self.made(attack)
-            # The encodings of the white box are those of the bounds, and were computed with them.
-            if hasattr(attack, "records_"):
-                return attack
-        return fit_copy(attack, task.table, task.y, sample_weight=subject.weights)
-
-    def cells(self) -> dict[str, Cell]:
-        """All attacks, the bounds and the utility at every noise level."""
-        subject = self._subject
+    def _measured(self) -> Releases:
+        """Return what utility is measured by."""
+        subject = self.subject
         X, y = self._where
         labels = subject.y
         if is_classifier(subject.model):
@@ -213,46 +486,25 @@ class SecretGame(TabledGame):
             _, codes = np.unique(np.concatenate([labels, y]), return_inverse=True)
             labels, y = codes[: len(labels)], codes[len(labels) :]
         shell = fit_shell(subject.public, subject.X, labels, subject.weights)
-        releases = Releases(shell, subject.noiseless, self._noise, (X, y))
-
-        def games(k: int, scale: float, noise: FloatArray) -> Mapping[str, Cell]:
-            played = self._fits.get(scale, noise)
-            return self.games(scale, played, seed_of(self._entropy, k, GAMES))
-
-        return level_cells(self.design, releases, self._entropy, games)
+        return Releases(shell, subject.noiseless, self._noise, (X, y), labels)
 
     def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
+        subject = self.subject
+        # Columns of lower bounds on errors.
+        with_prior = () if self.design.prior_variance is None else ("bayes_mse", "van_trees")
+        bounds = (*with_prior, "cramer_rao")
         return Facts(
-            **(self.shared_facts() | dict(self._subject.related)),
-            values=getattr(self._subject, "values", np.empty(0)).tolist(),
-            bounds=self._error_bounds() if self.estimates else self.design.bounds,
-            utility_data="training records" if self.task.X_test is None else "test records",
-            noiseless_utility=noiseless_utility(outcomes),
-            noise_covariance=self._subject.noise.name,
-            imputed=self._subject.imputed,
-            target_counts=self._guesses_target(),
-            has_noise=adds_noise(self._subject.model),
-            outputs=self._outputs(),
-            scale=scale_sentence(
-                self._subject.goal, self._subject.uncounted, asked=asked_goal(self.task)
-            ),
-            uncounted=self._subject.uncounted,
+            **self.shared_facts(outcomes),
+            values=getattr(subject, "values", np.empty(0)).tolist(),
+            bounds=bounds if self.estimates else self.design.bounds,
+            noiseless_utility=self.noiseless_utility(outcomes),
+            noise_covariance=subject.noise.name,
+            has_noise=adds_noise(subject.model),
+            scale=scale_sentence(subject.goal, subject.uncounted, asked=asked_goal(self.task)),
+            uncounted=subject.uncounted,
             releases="fitted" if self._fits else "simulated",
             n_fitted=self.design.n_fitted,
         )
-
-    def _error_bounds(self) -> tuple[str, ...]:
-        """Columns of lower bounds on errors."""
-        with_prior = () if self.design.prior_variance is None else ("bayes_mse", "van_trees")
-        return (*with_prior, "cramer_rao")
-
-    def _outputs(self) -> Mapping[str, str]:
-        """Say what of a release each attack is shown; nothing where all are shown all."""
-        return {}
-
-    def _guesses_target(self) -> bool:
-        """Return True if an attack on whole records reconstructs the targets of the model too."""
-        return False
 
 
 def uses_more(attack: Any, task: Task) -> bool:
@@ -263,20 +515,22 @@ def uses_more(attack: Any, task: Task) -> bool:
     (and its guesses of a number with those of others): of secrets as they are, that tells what the
     other columns do, even where noise hides all of the model.
     """
+    if _is(attack, CombinedAttributeInference):
+        return True  # it learns from the other records what is not in any stated prior
     if isinstance(task.prior, str) and task.prior == "conditional":
         return False
-    named, own = isinstance(attack, str), getattr(attack, "prior", None)
-    if attack in ("prior", "imputation") if named else isinstance(attack, _BASELINES):
+    if _is(attack, PriorAttack, ImputationAttack):
         return True
-    black_box = BlackBoxAttributeInference
-    asks = attack.startswith("black_box") if named else isinstance(attack, black_box)
+    own = getattr(attack, "prior", None)
+    asks = _is(attack, BlackBoxAttributeInference)
     return not task.drawn and (asks or (isinstance(own, str) and own == "conditional"))
 
 
 def _check_covariance(name: str, attack: Any, subject: SecretSubject) -> None:
     """Refuse an attack that supposes noise of another covariance than the games have."""
-    estimator = getattr(attack, "estimator", None)
-    if estimator is None or isinstance(attack, BlackBoxAttributeInference):  # predictions only
+    estimator = getattr(attack, "estimator", None)  # a name has none
+    asking = (BlackBoxAttributeInference, CombinedAttributeInference)
+    if estimator is None or isinstance(attack, asking):  # predictions only
         return
     p, own = len(subject.noiseless), subject.noise
     supposed = NoiseShape.of(getattr(last_step(estimator), "noise_covariance", "isotropic"), p)
@@ -295,12 +549,20 @@ def _check_covariance(name: str, attack: Any, subject: SecretSubject) -> None:
         )
 
 
-def fit_quietly(task: Task) -> tuple[PublicModel, Any, Any]:
-    """Training as the adversary knows it, the preprocessed records, and the model without noise."""
+def fit_quietly(task: Task) -> tuple[Any, dict[str, Any]]:
+    """Fit the model without noise, and return it beside what any subject holds of its training."""
     public = fit_public_model(task.estimator, task.table, task.y, any_covariance=True)
     X = public.transform(task.table)
     weights = weight_argument(public.template, task.sample_weight)
-    return public, X, clone(public.template).fit(X, task.y, **weights)
+    fitted = clone(public.template).fit(X, task.y, **weights)
+    return fitted, {
+        "model": last_step(task.estimator),
+        "public": public,
+        "X": X,
+        "y": task.y,
+        "weights": task.sample_weight,
+        "goal": goal_of(task.estimator, task.noise_scales),
+    }
 
 
 def unit_state(fitted: Any, noise: NoiseShape | None = None) -> FitState:

@@ -1,30 +1,38 @@
 """One seeded trial of an attack: draw releases, let it guess, count what it got right."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from skleak.adversary.hypotheses import ignoring_mismatches
-from skleak.adversary.knowledge import NumberPrior
-from skleak.adversary.reconstruction import NumberEncodings
+from skleak.adversary.numbers import NumberEncodings
 from skleak.attacks import (
-    BlackBoxAttributeInference,
+    CombinedAttributeInference,
     ImputationAttack,
-    InformedAttributeInference,
-    PosteriorMeanReconstruction,
     PriorAttack,
-    WhiteBoxAttributeInference,
 )
-from skleak.audit.games._fitted import FittedReleases
-from skleak.audit.noise._mechanism import colored
-from skleak.audit.noise._shaped import ShapedNoise
-from skleak.audit.tables._design import Outcome
+from skleak.audit.noise._mechanism import ShapedNoise, colored
+from skleak.audit.tables._rates import Found, Outcome
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import Array, FloatArray, IntArray
 
-_BASELINES = (PriorAttack, ImputationAttack)
+
+@dataclass(frozen=True)
+class FittedReleases:
+    """Releases of real fits at one noise level, one for each game. Confidential."""
+
+    parameters: FloatArray  # (n_games, p)
+    # Whose secret was drawn in each game, and what: the position of a value, or a number. Of shape
+    # (n_games,) each; empty with the records as they are.
+    targets: IntArray
+    secrets: Array
+
+
+# Releases of a noise level whose answers are stacked, each with weights of its own, at most.
+STACKED = 5
 # Entries of one block of releases or of guesses: 64 MB.
 _ELEMENTS = 1 << 23
 # Games of an attack that must read a release whole, at least: all targets take turns.
@@ -44,27 +52,47 @@ def play_actual(
     noise_scale: float,
     n_releases: int,
     seed: np.random.SeedSequence,
+    rare: Any = None,
 ) -> Outcome:
     """Attack the data as they are: every release is about all records at once.
 
     Shapes: ``noiseless`` (p,); ``secrets`` (n_targets,); ``noise`` (p,) or (p, p), or the releases;
     returns ``shares``, of right guesses in each release; ``counts``, over releases, of each target;
     ``hits`` and ``games``; ``exact``, whether the releases make no difference, as the attack
-    ignores them or there is no noise, so that its success on these records is a fact.
+    ignores them or there is no noise, so that its success on these records is a fact; of carriers
+    of the `rare` value, those whom the attack finds at one false alarm in a hundred; ``alone``,
+    what imputation guesses right without the model, of an attack that stacks it.
     """
     generator = np.random.default_rng(seed)
     shares, counts = [], np.zeros(len(secrets), dtype=np.int64)
+    found = Found(len(secrets))
+    n_releases = _played(attack, noise, n_releases)
     for rows in row_blocks(n_releases, len(secrets), _ELEMENTS):
         releases = _released(noiseless, noise, rows, generator)
-        right = _guess(attack, releases, noise_scale, len(secrets)) == secrets
+        guesses, odds = _guessed(attack, releases, noise_scale, len(secrets), rare)
+        right = guesses == secrets
         shares.append(right.mean(axis=1))
         counts += right.sum(axis=0)
+        found.count(odds, np.broadcast_to(secrets == rare, right.shape))
     return {
-        "shares": np.concatenate(shares),
+        **found.outcome(),
+        **alone(attack, secrets),
+        **guessed_outcome(
+            np.concatenate(shares),
+            counts,
+            _ignores_releases(attack) or _is_constant(attack, noise, shares),
+        ),
+    }
+
+
+def guessed_outcome(shares: FloatArray, counts: IntArray, exact: bool) -> Outcome:
+    """Outcome of guesses about all targets from every release; see `play_actual`."""
+    return {
+        "shares": shares,
         "counts": counts,
         "hits": np.array(counts.sum()),
-        "games": np.array(n_releases * len(secrets)),
-        "exact": np.array(_ignores_releases(attack) or _is_constant(noise, shares)),
+        "games": np.array(len(shares) * len(counts)),
+        "exact": np.array(exact),
     }
 
 
@@ -77,6 +105,7 @@ def play_drawn(
     noise_scale: float,
     n_releases: int,
     seed: np.random.SeedSequence,
+    rare: Any = None,
 ) -> Outcome:
     """Play the game of [FANO23] figure 1: the secret of one record is drawn from its prior.
 
@@ -89,44 +118,105 @@ def play_drawn(
     n_values); ``noise`` (p,) or (p, p), or the releases of games that were fitted; returns ``hits``
     and ``games``, and ``counts`` of each target where each plays its own games.
     """
-    generator = np.random.default_rng(seed)
-    n_targets, _, p = encodings.shape
-    if isinstance(noise, FittedReleases):
-        right = _guess_fitted(attack, noise, noise_scale, n_targets) == values[noise.secrets]
-        counts = np.bincount(noise.targets[right], minlength=n_targets)
-        return {"counts": counts, "hits": np.array(right.sum()), "games": np.array(len(right))}
-    if plays_each(attack):
-        everyone, counts = np.arange(n_targets), np.zeros(n_targets, dtype=np.int64)
-        for rows in row_blocks(n_releases, n_targets * p, _ELEMENTS):
-            secrets = draw_secrets(prior, _length(rows), generator)
-            if _ignores_releases(attack):
-                releases = np.broadcast_to(encodings[:, 0], (_length(rows), n_targets, p))
-            else:
-                draws = generator.normal(size=(_length(rows), n_targets, p))
-                if isinstance(noise, ShapedNoise):
-                    releases = noise.of_each(secrets, draws)
-                else:
-                    releases = colored(noise, draws)
-                releases += encodings[everyone, secrets]
-            guesses = attack.predict_each(releases, noise_scale)
-            counts += (guesses == values[secrets]).sum(axis=0)
-        played = np.array(n_releases * n_targets)
-        return {"counts": counts, "hits": np.array(counts.sum()), "games": played}
-    games = max(n_releases, min(SINGLE_GAMES, n_releases * n_targets))
-    targets = generator.integers(n_targets, size=games)
-    width = p if _answers_some(attack) else n_targets
-    secrets = draw_secrets(prior[targets], 1, generator)[0]
-    hits = 0
-    for rows in row_blocks(games, width, _ELEMENTS):
-        drawn = targets[rows], secrets[rows]
-        draws = generator.normal(size=(_length(rows), p))
-        if isinstance(noise, ShapedNoise):
-            releases = encodings[drawn] + noise.of_some(*drawn, draws)
+    counts, hits, games = np.zeros(len(prior), dtype=np.int64), 0, 0
+    found, ranked, rest = Found(len(prior)), [], (noise, noise_scale, n_releases, seed, rare)
+    for targets, secrets, guesses, odds in _drawn_games(attack, (encodings, prior), *rest):
+        right = guesses == values[secrets]
+        hits, games = hits + int(right.sum()), games + right.size
+        if right.ndim == 2:
+            counts += right.sum(axis=0)
+            found.count(odds, values[secrets] == rare)
         else:
-            releases = encodings[drawn] + colored(noise, draws)
-        own = _guess_some(attack, releases, targets[rows], noise_scale, n_targets)
-        hits += int(np.sum(own == values[secrets[rows]]))
-    return {"hits": np.array(hits), "games": np.array(games)}
+            counts += np.bincount(targets[right], minlength=len(prior))
+            ranked += [] if odds is None else [(odds, values[secrets][None] == rare)]
+    if ranked:
+        # The games of all blocks have one threshold.
+        found = Found(games)
+        found.count(*(np.concatenate(parts, axis=1) for parts in zip(*ranked, strict=True)))
+    outcome = {"hits": np.array(hits), "games": np.array(games), **found.outcome()}
+    own_games = played_by(attack) == "each" or isinstance(noise, FittedReleases)
+    return {"counts": counts, **outcome} if own_games else outcome
+
+
+def _drawn_games(
+    attack: Any,
+    known: tuple[FloatArray, FloatArray] | NumberEncodings,
+    noise: FloatArray | ShapedNoise | FittedReleases | None,
+    noise_scale: float,
+    n_releases: int,
+    seed: np.random.SeedSequence,
+    rare: Any = None,
+) -> Iterator[tuple[IntArray, Array, Array, FloatArray | None]]:
+    """Play games about secrets that are drawn, and yield some at a time.
+
+    Yields targets and secrets as `drawn_releases`, guesses, and log-odds of the rare value.
+    """
+    n_targets, p = _points(known).shape[::2]
+    fits, width = isinstance(noise, FittedReleases), None
+    each = played_by(attack) == "each" and not fits
+    if not each:
+        width = p if played_by(attack) == "some" else n_targets
+    if not fits and _ignores_releases(attack):
+        noise = None
+    for about, secrets, releases in drawn_releases(known, noise, n_releases, seed, width):
+        asked = (attack, releases, noise_scale, n_targets, None if fits else rare)
+        yield about, secrets, *_guessed(*asked, None if each else about)
+
+
+def _points(known: tuple[FloatArray, FloatArray] | NumberEncodings) -> FloatArray:
+    return known.points if isinstance(known, NumberEncodings) else known[0]
+
+
+def drawn_releases(
+    known: tuple[FloatArray, FloatArray] | NumberEncodings,
+    noise: FloatArray | ShapedNoise | FittedReleases | None,
+    n_releases: int,
+    seed: np.random.SeedSequence,
+    width: int | None = None,
+) -> Iterator[tuple[IntArray, Array, FloatArray]]:
+    """Draw secrets and what is released of them, and yield some at a time.
+
+    What is ``known`` are encodings and priors, of values or of numbers. Yields targets, secrets
+    and releases (..., p): secrets are (n_games, n_targets) where each target plays its own games,
+    else (n_games,), as the targets are, of whom each game is about one drawn at random; ``width``
+    is then what a game takes of memory. Without noise to draw, releases are all zero.
+    """
+    points = _points(known)
+    (n_targets, _, p), generator = points.shape, np.random.default_rng(seed)
+
+    def draw(targets: IntArray, n: int) -> Array:
+        if isinstance(known, NumberEncodings):
+            return known.prior.take(targets).draw(n, generator)
+        return draw_secrets(known[1][targets], n, generator)
+
+    about, games, each = np.arange(n_targets), n_releases, width is None
+    if isinstance(noise, FittedReleases):
+        everyone, own = noise.targets, noise.secrets
+        games = len(everyone)
+    elif not each:
+        games = max(n_releases, min(SINGLE_GAMES, n_releases * n_targets))
+        everyone = generator.integers(n_targets, size=games)
+        own = draw(everyone, 1)[0]
+    for rows in row_blocks(games, width or n_targets * p, _ELEMENTS):
+        if each:
+            secrets = draw(about, rows.stop - rows.start)
+        else:
+            about, secrets = everyone[rows], own[rows]
+        if isinstance(noise, FittedReleases):
+            releases = noise.parameters[rows]
+        elif noise is None:
+            releases = np.broadcast_to(0.0, (*secrets.shape, p))
+        else:
+            draws = generator.normal(size=(*secrets.shape, p))
+            if isinstance(noise, ShapedNoise):
+                releases = noise.color(about, secrets, draws)
+            else:
+                releases = colored(noise, draws)
+            if isinstance(known, NumberEncodings):
+                releases += known.take(about).at(np.atleast_2d(secrets)).reshape(draws.shape)
+            else:
+                releases += points[about, secrets]
+        yield about, secrets, releases
 
 
 def draw_secrets(prior: FloatArray, n_draws: int, generator: np.random.Generator) -> IntArray:
@@ -154,24 +244,27 @@ def play_errors(
     noise_scale: float,
     n_releases: int,
     seed: np.random.SeedSequence,
+    units: FloatArray | float = 1.0,
 ) -> Outcome:
     """Let an attack estimate numbers, and measure how far off it is.
 
     Shapes: ``noiseless`` (p,); ``truth`` (n_targets, d); ``bound`` (n_targets,); ``noise`` (p,) or
-    (p, p), or the releases; returns ``mse_by_release``, mean over targets; ``mse``, ``variance``
-    and ``squared_bias`` of each target; ``bound``; ``games``; ``exact``, as in `play_actual`; and
-    over the targets whose bound is sharp (at most a tenth of the spread) ``ratio``, median of the
-    error over the bound; ``ratio_by_release``, mean of it in each release; ``bias_over_noise``,
-    median of the squared mean error over the variance of a mean of so many releases.
+    (p, p), or the releases; ``units`` (d,), in which errors are measured; returns
+    ``mse_by_release``, mean over targets; ``mse``, ``variance`` and ``squared_bias`` of each
+    target; ``bound``; ``games``; ``exact``, as in `play_actual`; and over the targets whose bound
+    is sharp (at most a tenth of the spread) ``ratio``, median of the error over the bound;
+    ``ratio_by_release``, mean of it in each release; ``bias_over_noise``, median of the squared
+    mean error over the variance of a mean of so many releases.
     """
     generator = np.random.default_rng(seed)
+    n_releases = _played(attack, noise, n_releases)
     usable = (bound > 0.0) & (bound <= _SHARP * spread)
     by_release, ratios = [], []
     total, squares = np.zeros(truth.shape), np.zeros(len(truth))
     for rows in row_blocks(n_releases, truth.size, _ELEMENTS):
         releases = _released(noiseless, noise, rows, generator)
         guesses = _guess(attack, releases, noise_scale, len(truth))
-        error = _finite(guesses.reshape(-1, *truth.shape) - truth)
+        error = _finite((guesses.reshape(-1, *truth.shape) - truth) / units)
         square = (error**2).mean(axis=2)
         total += error.sum(axis=0)
         squares += square.sum(axis=0)
@@ -182,18 +275,33 @@ def play_errors(
     variance = np.full(len(truth), np.nan)
     if n_releases > 1:
         variance = np.maximum(mse - raw, 0.0) * (n_releases / (n_releases - 1))
+    ignores = _ignores_releases(attack)
+    exact, games = ignores or _is_constant(attack, noise, by_release), n_releases * len(truth)
     return {
-        "mse_by_release": np.concatenate(by_release),
+        **errors_outcome(np.concatenate(by_release), mse, variance, games, exact=exact),
         "ratio_by_release": np.concatenate(ratios),
-        "mse": mse,
-        "variance": variance,
-        "squared_bias": mse - variance,
         "bound": bound,
         "ratio": _median_ratio(mse, bound, usable),
         "bias_over_noise": _median_ratio(raw, variance / n_releases, usable),
-        "games": np.array(n_releases * len(truth)),
-        "exact": np.array(_ignores_releases(attack) or _is_constant(noise, by_release)),
-        "ignores": np.array(_ignores_releases(attack)),
+        "ignores": np.array(ignores),
+        **alone(attack, truth),
+    }
+
+
+def errors_outcome(
+    by_release: FloatArray, mse: FloatArray, variance: FloatArray, games: int, *, exact: Any
+) -> Outcome:
+    """Outcome of estimates of numbers, of which no bound is known; see `play_errors`."""
+    return {
+        "mse_by_release": by_release,
+        "ratio_by_release": np.full(len(by_release), np.nan),
+        "mse": mse,
+        "variance": variance,
+        "squared_bias": mse - variance,
+        "bound": np.full(len(mse), np.nan),
+        **dict.fromkeys(("ratio", "bias_over_noise"), np.array(np.nan)),
+        "games": np.array(games),
+        "exact": np.array(exact),
     }
 
 
@@ -214,72 +322,89 @@ def play_drawn_errors(
     the squared error of the mean of the prior, of that error less the variance, their squares and
     products.
     """
-    generator = np.random.default_rng(seed)
-    n_targets, _, p = numbers.points.shape
-    nothing, sums = np.full(n_targets, np.nan), np.zeros(6)
-    found = []
+    n_targets, sums, found = len(numbers.points), np.zeros(6), []
+    rest = noise, noise_scale, n_releases, seed
+    for targets, drawn, guesses, _ in _drawn_games(attack, numbers, *rest):
+        found.append(_finite(guesses - drawn) ** 2)
+        own = numbers.prior.take(targets)
+        guessed = (drawn - own.mean) ** 2
+        y, x = (guessed - found[-1]).ravel(), (guessed - own.variance).ravel()
+        sums += [y.size, y.sum(), x.sum(), y @ y, x @ x, y @ x]
+    squares, mse = np.concatenate(found), np.full(n_targets, np.nan)
     if isinstance(noise, FittedReleases):
-        guesses = _guess_fitted(attack, noise, noise_scale, n_targets)
-        by_release = _finite(guesses - noise.secrets) ** 2
-        sums = _removed(by_release, noise.secrets, numbers.prior.take(noise.targets))
         played = np.bincount(noise.targets, minlength=n_targets)
-        mse = np.bincount(noise.targets, by_release, n_targets) / played
-        games = len(by_release)
-    elif plays_each(attack):
-        for rows in row_blocks(n_releases, n_targets * p, _ELEMENTS):
-            drawn = numbers.prior.draw(_length(rows), generator)
-            draws = generator.normal(size=(*drawn.shape, p))
-            guesses = attack.predict_each(numbers.at(drawn) + colored(noise, draws), noise_scale)
-            found.append(_finite(guesses - drawn) ** 2)
-            sums += _removed(found[-1], drawn, numbers.prior)
-        squares = np.concatenate(found)
-        by_release, mse, games = squares.mean(axis=1), squares.mean(axis=0), squares.size
-    else:
-        games = max(n_releases, min(SINGLE_GAMES, n_releases * n_targets))
-        targets = generator.integers(n_targets, size=games)
-        width = p if _answers_some(attack) else n_targets
-        for rows in row_blocks(games, width, _ELEMENTS):
-            own = numbers.take(targets[rows])
-            drawn = own.prior.draw(1, generator)
-            releases = own.at(drawn)[0] + colored(noise, generator.normal(size=(_length(rows), p)))
-            guesses = _guess_some(attack, releases, targets[rows], noise_scale, n_targets)
-            found.append(_finite(guesses - drawn[0]) ** 2)
-            sums += _removed(found[-1], drawn[0], own.prior)
-        by_release, mse = np.concatenate(found), nothing
-    unknown = dict.fromkeys(("variance", "squared_bias", "bound"), nothing)
-    unknown |= dict.fromkeys(("ratio", "bias_over_noise"), np.array(np.nan))
-    shown = {"mse_by_release": by_release, "mse": mse, "games": np.array(games), "removed": sums}
-    facts = {"exact": np.array(False), "ignores": np.array(_ignores_releases(attack))}
-    return shown | unknown | facts
+        mse = np.bincount(noise.targets, squares, n_targets) / played
+    elif played_by(attack) == "each":
+        mse = squares.mean(axis=0)
+    nothing, by_release = np.full(n_targets, np.nan), squares.reshape(len(squares), -1).mean(axis=1)
+    return {
+        **errors_outcome(by_release, mse, nothing, squares.size, exact=False),
+        "removed": sums,
+        "ignores": np.array(_ignores_releases(attack)),
+    }
 
 
-def _removed(squares: FloatArray, drawn: FloatArray, prior: NumberPrior) -> FloatArray:
-    """Sum over games what is removed from the error of the mean of the prior, (6,).
+def played_by(attack: Any) -> str | None:
+    """Return how games ask an attack of ours; None of any other one, a subclass included.
 
-    Shapes: ``squares``, ``drawn`` (..., n_targets), errors of an attack and the numbers.
+    Only the library's own attacks are trusted to answer there as in `predict`.
     """
-    guessed = (drawn - prior.mean) ** 2
-    y, x = (guessed - squares).ravel(), (guessed - prior.variance).ravel()
-    return np.array([y.size, y.sum(), x.sum(), y @ y, x @ x, y @ x])
+    return vars(type(attack)).get("_games")
 
 
-def plays_each(attack: Any) -> bool:
-    """Return True if an attack is asked about one target a release, which is cheap for these.
+def ranks_value(attack: Any, rare: Any) -> bool:
+    """Return True for an attack of ours that says how likely the rare value is, if there is one."""
+    return rare is not None and played_by(attack) is not None and hasattr(attack, "predict_proba")
 
-    Only the library's own attacks are trusted to answer there as in `predict`: a subclass may
-    have changed it.
+
+def _guessed(
+    attack: Any,
+    releases: FloatArray,
+    noise_scale: float,
+    n_targets: int,
+    rare: Any = None,
+    targets: IntArray | None = None,
+) -> tuple[Array, FloatArray | None]:
+    """Guess, and say the log-odds of the rare value where an attack of ours has any.
+
+    Shapes: ``releases`` (n_releases, p), or (n_releases, n_targets, p), of every target its own;
+    returns (n_releases, n_targets) each; or about one of the ``targets`` (n_releases,) of each
+    release, (n_releases,) and (1, n_releases): about all where there is no choice.
     """
-    informed = (WhiteBoxAttributeInference, PosteriorMeanReconstruction)
-    return type(attack) in (*_BASELINES, *informed)
+    if targets is not None and played_by(attack) == "some":
+        one = attack._about(targets)
+        (guess,), odds = _guessed(one, releases[None], noise_scale, len(targets), rare)
+        return guess, odds
+    each = releases.ndim == 3
+    with ignoring_mismatches():
+        if targets is None and ranks_value(attack, rare):
+            ranked: tuple[Array, FloatArray] = attack._ranked(
+                releases, noise_scale, rare, each=each
+            )
+            return ranked
+        if each:
+            return attack.predict_each(releases, noise_scale), None
+    guesses = _guess(attack, releases, noise_scale, n_targets)
+    return guesses if targets is None else guesses[np.arange(len(targets)), targets], None
 
 
-def _answers_some(attack: Any) -> bool:
-    """Return True if an attack guesses one target of a release at less cost than all; as above."""
-    return type(attack) in (BlackBoxAttributeInference, InformedAttributeInference)
+def _played(attack: Any, noise: FloatArray | FittedReleases, n_releases: int) -> int:
+    """Releases that an attack is played on: few where each has weights of its own, one of one."""
+    if type(attack) is not CombinedAttributeInference:
+        return n_releases
+    return min(n_releases, STACKED if isinstance(noise, FittedReleases) or noise.any() else 1)
+
+
+def alone(attack: Any, truth: Array) -> Outcome:
+    """Say what imputation gets right without the model, of an attack that stacks it."""
+    if type(attack) is not CombinedAttributeInference:
+        return {}
+    error = (attack.imputed_ - truth.ravel()) ** 2 if attack.numeric_ else attack.imputed_ == truth
+    return {"alone": error}
 
 
 def _ignores_releases(attack: Any) -> bool:
-    return type(attack) in _BASELINES
+    return type(attack) in (PriorAttack, ImputationAttack)
 
 
 def _released(
@@ -291,26 +416,21 @@ def _released(
     """Releases of some games about the records as they are, (n_rows, p)."""
     if isinstance(noise, FittedReleases):
         return noise.parameters[rows]
-    draws = generator.normal(size=(_length(rows), len(noiseless)))
+    draws = generator.normal(size=(rows.stop - rows.start, len(noiseless)))
     return np.asarray(noiseless + colored(noise, draws))
 
 
-def _is_constant(noise: FloatArray | FittedReleases, by_release: Sequence[Any]) -> bool:
-    """Return True if all releases were the same, and so were the guesses about them."""
+def _is_constant(
+    attack: Any, noise: FloatArray | FittedReleases, by_release: Sequence[Any]
+) -> bool:
+    """Return True if all releases were the same, and so were the guesses about them.
+
+    Of numbers also if an attack that stacks fell back on imputation.
+    """
     # That some fits gave the same proves nothing of others.
-    random = isinstance(noise, FittedReleases) or noise.any()
+    random = isinstance(noise, FittedReleases) or bool(noise.any())
+    random &= not (type(attack) is CombinedAttributeInference and attack.numeric_)
     return not random and bool(np.ptp(np.concatenate(by_release)) == 0.0)
-
-
-def _guess_fitted(attack: Any, noise: FittedReleases, noise_scale: float, n_targets: int) -> Array:
-    """Guess about the target of each release of a fit, (n_games,)."""
-    width = 1 if _answers_some(attack) else n_targets
-    return np.concatenate(
-        [
-            _guess_some(attack, noise.parameters[r], noise.targets[r], noise_scale, n_targets)
-            for r in row_blocks(len(noise.targets), width, _ELEMENTS)
-        ]
-    )
 
 
 def _guess(attack: Any, releases: FloatArray, noise_scale: float, n_targets: int) -> Array:
@@ -328,16 +448,6 @@ def _guess(attack: Any, releases: FloatArray, noise_scale: float, n_targets: int
     return guesses
 
 
-def _guess_some(
-    attack: Any, releases: FloatArray, targets: IntArray, noise_scale: float, n_targets: int
-) -> Array:
-    """Guess about one target of each release, (n_releases,); about all where there is no choice."""
-    if _answers_some(attack):
-        with ignoring_mismatches():
-            return np.asarray(attack.predict_some(releases, targets))
-    return _guess(attack, releases, noise_scale, n_targets)[np.arange(len(targets)), targets]
-
-
 def _finite(error: FloatArray) -> FloatArray:
     far = np.sqrt(_FAR_OFF)
     return np.clip(np.nan_to_num(error, nan=far, posinf=far, neginf=-far), -far, far)
@@ -349,7 +459,3 @@ def _median_ratio(values: FloatArray, to: FloatArray, usable: Array) -> FloatArr
         return np.array(np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.median(np.where(values > 0.0, values / to, 0.0)[usable])
-
-
-def _length(rows: slice) -> int:
-    return int(rows.stop - rows.start)

@@ -1,39 +1,123 @@
-"""The noise that an estimator really adds, and whether it is the one that it states."""
+"""The noise of a release, and its shape."""
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed, effective_n_jobs
+from scipy import linalg, stats
+from scipy.special import ndtr, ndtri
 from sklearn.base import clone
 from sklearn.covariance import ledoit_wolf
 from sklearn.exceptions import ConvergenceWarning
 
-from skleak.adversary.hypotheses import last_step, model_parameters, weight_argument
-from skleak.audit.noise._checks import LEVEL, NO_NOISE, NoiseCheck, check_draws, fits_needed
-from skleak.audit.noise._hypotheses import Hypotheses, warn_of_hypotheses
-from skleak.exceptions import (
-    AttackNotApplicableError,
-    PrivacyLeakWarning,
-    UnprotectedValueWarning,
+from skleak.adversary.hypotheses import (
+    ENCODING_ERROR,
+    PublicModel,
+    last_step,
+    model_parameters,
+    weight_argument,
 )
+from skleak.audit.noise._checks import (
+    COLUMNS,
+    LEVEL,
+    NO_NOISE,
+    NoiseCheck,
+    check_draws,
+    fits_needed,
+    noise_check,
+    unit_directions,
+    whitened,
+)
+from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning, ReleaseMismatchWarning
+from skleak.influence.noise import noise_covariance
 from skleak.influence.state import NoiseShape
+from skleak.report.rendering import sentences
 from skleak.utils._blocks import row_blocks, stacked
+from skleak.utils._geometry import gained, true_positives
+from skleak.utils._sklearn_compat import outer_stacklevel
 from skleak.utils._typing import Array, FloatArray, IntArray
-from skleak.utils._warnings import outer_stacklevel
 
 # Stream of the seeds of the checks at each noise level; games and utility have 0 and 1.
 _CHECKS = 2
-
-# Chance that the checks accuse our own estimators, whose releases cost no fits.
+# Chance that the checks accuse our own estimators, whose releases cost no fits, and that
+# `HYPOTHESES` does.
 _OWN_LEVEL = 1e-6
 # Fits between two looks at the progress, of each process.
 _BLOCK = 8
-# Directions between encodings along which the noise is compared, at most.
-_MOST_DIRECTIONS = 1000
+# Name of the check against what attacks suppose.
+HYPOTHESES = "hypotheses"
+
+
+@dataclass(frozen=True)
+class Hypotheses:
+    """Parameters that attacks suppose for the data as they are. Confidential.
+
+    An audit knows the secrets, and so which of the hypotheses of each attack is the true one: the
+    releases are the same point plus noise, whatever is secret and however many values it has.
+    """
+
+    points: FloatArray  # without noise under the true value of every target, (n_targets, p)
+    # Bounds on their distance from what they stand for, (n_targets,); infinite where nothing is
+    # known.
+    errors: FloatArray
+
+    @classmethod
+    def near(cls, points: FloatArray, errors: FloatArray | float = 0.0) -> "Hypotheses":
+        """Points that are known up to round-off, and errors beyond it."""
+        sizes = np.maximum(1.0, np.linalg.norm(points, axis=1))
+        return cls(points, errors + ENCODING_ERROR * sizes)
+
+    def check(
+        self, releases: FloatArray, noise_scale: float, root: FloatArray | None = None
+    ) -> NoiseCheck:
+        """Compare the mean of releases with every point.
+
+        Shapes: ``releases`` (n_releases, p); ``root`` (p, p); returns: the statistic is the
+        largest distance over the one expected of noise. The squared distance, over the variance,
+        is chi-squared with p degrees of freedom.
+        """
+        n, p = releases.shape
+        gaps = np.linalg.norm(whitened(releases.mean(axis=0) - self.points, root), axis=1)
+        steepest = 1.0 if root is None else 1.0 / np.linalg.svd(root, compute_uv=False)[-1]
+        lengths = np.maximum(gaps - steepest * self.errors, 0.0)
+        largest = np.sqrt(n) * float(lengths.max()) / noise_scale
+        chance = len(lengths) * stats.chi2.sf(largest**2, p)
+        return noise_check(HYPOTHESES, largest / np.sqrt(p), chance, _OWN_LEVEL)
+
+
+def check_distances(distances: FloatArray, n_parameters: int, error: float) -> NoiseCheck:
+    """Compare distances of releases, each from its own point, with those of noise.
+
+    Shapes: ``distances`` (n_releases,); returns: the statistic is the root mean square distance
+    over the one expected. The sum of squares is chi-squared with p degrees of freedom for every
+    release.
+    """
+    n, p = len(distances), n_parameters
+    near = np.maximum(distances - error, 0.0)
+    farthest = n * stats.chi2.sf(near.max() ** 2, p)
+    all_far = stats.chi2.sf((near**2).sum(), n * p)
+    all_near = stats.chi2.cdf(((distances + error) ** 2).sum(), n * p)
+    statistic = np.sqrt(np.mean(distances**2) / p)
+    chance = 3.0 * min(farthest, all_far, all_near)
+    return noise_check(HYPOTHESES, statistic, chance, _OWN_LEVEL)
+
+
+def level_table(model: Any, checks: Sequence[NoiseCheck]) -> pd.DataFrame:
+    """Return the checks of all noise levels, see `AuditReport`.
+
+    Warn where releases of the model are not around what attacks take for the truth.
+    """
+    table = pd.DataFrame(checks, columns=["noise_scale", "n_releases", *COLUMNS])
+    failed = table[(table["check"] == HYPOTHESES) & ~table["passed"].astype(bool)]
+    if len(failed):
+        facts = {"model": type(model).__name__, "failed": failed.to_dict("records")}
+        said = " ".join(sentences("audit_hypotheses", facts))
+        warnings.warn(said, ReleaseMismatchWarning, stacklevel=outer_stacklevel())
+    return table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,27 +136,6 @@ class Trained:
     directions: FloatArray | None = None
 
 
-@dataclass(frozen=True)
-class MeasuredNoise:
-    """Noise of an estimator at one noise scale.
-
-    `noise` (p,) or (p, p) is the standard deviation of the noise on each parameter, or a root of
-    its covariance: as stated where all checks were passed, else as measured. An estimator that is
-    taken at its word has no checks. `releases` (n_fits, p) are the fits that were compared, and
-    `held_against` their comparison with the hypotheses of attacks, where the noise is as stated.
-    """
-
-    noise: FloatArray
-    checks: tuple[NoiseCheck, ...]
-    releases: FloatArray
-    held_against: NoiseCheck | None = None
-
-    @property
-    def as_stated(self) -> bool:
-        """True if all checks of the noise were passed."""
-        return all(check.passed for check in self.checks)
-
-
 def colored(noise: FloatArray, draws: FloatArray) -> FloatArray:
     """Noise (..., p) from standard normal draws (..., p); ``noise`` is (p,), or a root (p, p)."""
     return noise * draws if noise.ndim == 1 else draws @ noise.T
@@ -87,20 +150,14 @@ def is_ours(estimator: Any) -> bool:
 
 
 def measured_noise(
-    template: Any,
-    X: Any,
-    y: Any,
-    noiseless: FloatArray,
+    trained: Trained,
     noise_scale: float,
     seed: np.random.SeedSequence,
-    root: FloatArray | None = None,
-    hypotheses: Hypotheses | None = None,
-    sample_weight: FloatArray | None = None,
-    directions: FloatArray | None = None,
+    *,
     n_levels: int = 1,
     n_jobs: int | None = None,
-) -> MeasuredNoise:
-    """Noise that an estimator really adds to each parameter.
+) -> tuple[FloatArray, list[NoiseCheck]]:
+    """Noise that an estimator really adds to each parameter, and the checks of it.
 
     Fits with different seeds are compared with the parameters without noise. Where their
     differences are what Gaussian noise of the stated law gives, that law is returned; else they
@@ -108,57 +165,46 @@ def measured_noise(
     against bounds for the one that is stated. All levels of an audit share the chance of a false
     alarm.
 
-    Shapes: ``X``, ``y`` (n, d); ``noiseless`` (p,); ``root`` (p, p); ``sample_weight`` (n,);
-    ``directions`` (n_directions, p).
+    Returns the standard deviation of the noise on each parameter, (p,), or a root of its covariance
+    (p, p). An estimator that is taken at its word has no checks. Releases whose noise is as stated
+    are also compared with what attacks suppose.
     """
-    p = len(noiseless)
+    template, known, p = trained.model, (trained.X, trained.y), len(trained.noiseless)
+    root = None if trained.noise.is_identity else trained.noise.matrix_root
     stated = np.full(p, noise_scale) if root is None else noise_scale * root
     if noise_scale == 0.0 or "noise_scale" not in template.get_params(deep=False):
-        return MeasuredNoise(stated, (), np.empty((0, p)))
-
-    def white(gaps: FloatArray) -> FloatArray:
-        return np.asarray(gaps if root is None else np.linalg.solve(root, gaps.T).T)
-
-    level = (_OWN_LEVEL if is_ours(template) else LEVEL) / n_levels
-    towards = None if directions is None else unit_directions(white(directions))
+        return stated, []
+    towards, own = trained.directions, is_ours(template)
+    towards = None if towards is None else unit_directions(whitened(towards, root))
+    level = (_OWN_LEVEL if own else LEVEL) / n_levels
     n_fits = fits_needed(p, 0 if towards is None else len(towards), level)
     first, moments = seed.spawn(2)
     seeds = first.generate_state(n_fits).astype(np.int64)
-    if is_ours(template):
-        model = fit_seeded(template, X, y, noise_scale, int(seeds[0]), sample_weight)
-        releases = _redrawn(model, seeds)
+    if own:  # fits of our own classes differ by their noise alone
+        model = fit_seeded(template, *known, noise_scale, int(seeds[0]), trained.weights)
+        releases = np.empty((n_fits, p))
+        for k, number in enumerate(seeds.tolist()):
+            model._redraw(number)
+            releases[k] = model_parameters(model)
     else:
-
-        def same(_: int) -> tuple[Any, Any]:
-            return X, y
-
         name = f"fits that check the noise at {noise_scale:g}"
         releases = fitted_releases(
-            name, template, same, noise_scale, seeds, p, sample_weight, n_jobs=n_jobs
+            name, template, lambda _: known, noise_scale, seeds, p, trained.weights, n_jobs=n_jobs
         )
     with np.errstate(over="ignore"):
-        draws = white((releases - noiseless) / noise_scale)
+        draws = whitened((releases - trained.noiseless) / noise_scale, root)
     checks = check_draws(draws, np.random.default_rng(moments), towards, level)
-    if all(check.passed for check in checks):
-        held = None if hypotheses is None else hypotheses.check(releases, noise_scale, root)
-        return MeasuredNoise(stated, checks, releases, held)
-    wrong = {check.name for check in checks if not check.passed}
+    wrong = {check["check"] for check in checks if not check["passed"]}
+    if not wrong and trained.hypotheses is not None:
+        checks.append(trained.hypotheses.check(releases, noise_scale, root))
+    rows = [{"noise_scale": noise_scale, "n_releases": n_fits, **check} for check in checks]
+    if not wrong:
+        return stated, rows
     dependent = bool(wrong & {"covariance", "directions"})
     unit = _unit_noise(draws, dependent)
     if root is not None:
         unit = root @ unit if dependent else root * unit
-    return MeasuredNoise(noise_scale * unit, checks, releases)
-
-
-def unit_directions(differences: FloatArray) -> FloatArray | None:
-    """Directions of unit length, (n_directions, p): evenly spaced ones of many; None of none."""
-    lengths = np.linalg.norm(differences, axis=1)
-    apart = np.flatnonzero((lengths > 0.0) & np.isfinite(lengths))
-    if not len(apart):
-        return None
-    if len(apart) > _MOST_DIRECTIONS:
-        apart = apart[np.linspace(0, len(apart) - 1, _MOST_DIRECTIONS).astype(np.intp)]
-    return np.asarray(differences[apart] / lengths[apart, None])
+    return noise_scale * unit, rows
 
 
 def _unit_noise(draws: FloatArray, dependent: bool) -> FloatArray:
@@ -180,78 +226,29 @@ def _unit_noise(draws: FloatArray, dependent: bool) -> FloatArray:
 
 
 def noise_of_levels(
-    trained: Trained,
-    noise_scales: Sequence[float],
-    entropy: list[int],
-    n_jobs: int | None = None,
+    trained: Trained, noise_scales: Sequence[float], entropy: list[int], n_jobs: int | None = None
 ) -> tuple[dict[float, FloatArray], pd.DataFrame]:
     """Noise on each parameter at every level, as the estimator really adds it.
 
     Returns ``noise`` (p,) or (p, p); ``checks``: A row for each noise level and check; see
     `AuditReport`.
     """
-    model, measured = trained.model, {}
-    root = None if trained.noise.is_identity else trained.noise.matrix_root
-    known = (model, trained.X, trained.y, trained.noiseless)
-    n_levels = sum(scale > 0.0 for scale in noise_scales)
+    noise, checks, n_levels = {}, [], sum(scale > 0.0 for scale in noise_scales)
     for k, scale in enumerate(noise_scales):
         seed = np.random.SeedSequence(entropy, spawn_key=(k, _CHECKS))
-        measured[scale] = measured_noise(
-            *known,
-            scale,
-            seed,
-            root,
-            trained.hypotheses,
-            trained.weights,
-            trained.directions,
-            n_levels=n_levels,
-            n_jobs=n_jobs,
-        )
-    wrong = {scale: found for scale, found in measured.items() if not found.as_stated}
-    if wrong:
-        warnings.warn(_complaint(model, wrong), PrivacyLeakWarning, stacklevel=outer_stacklevel())
-    held = {scale: found.held_against for scale, found in measured.items()}
-    warn_of_hypotheses(model, {scale: check for scale, check in held.items() if check is not None})
-    return {scale: found.noise for scale, found in measured.items()}, _table(measured)
-
-
-def check_table(checks: Iterable[NoiseCheck]) -> pd.DataFrame:
-    """Return a row for each check; see `skleak.audit.check_noise`."""
-    names = ["name", "statistic", "p_value", "passed", "level", "smallest_fault"]
-    rows = [[getattr(check, name) for name in names] for check in checks]
-    return pd.DataFrame(rows, columns=["check", *names[1:]])
-
-
-def check_rows(noise_scale: float, n_releases: int, checks: Iterable[NoiseCheck]) -> pd.DataFrame:
-    """Rows of the table of checks; see `AuditReport`."""
-    table = check_table(checks)
-    table.insert(0, "noise_scale", noise_scale)
-    table.insert(1, "n_releases", n_releases)
-    return table
-
-
-def _table(measured: "dict[float, MeasuredNoise]") -> pd.DataFrame:
-    checks = {
-        scale: found.checks + (() if found.held_against is None else (found.held_against,))
-        for scale, found in measured.items()
-    }
-    tables = [check_rows(k, len(measured[k].releases), rows) for k, rows in checks.items() if rows]
-    return pd.concat(tables, ignore_index=True) if tables else check_rows(0.0, 0, ())
-
-
-def _complaint(model: Any, wrong: "dict[float, MeasuredNoise]") -> str:
-    spreads = [
-        found.noise if found.noise.ndim == 1 else np.linalg.norm(found.noise, axis=1)
-        for found in wrong.values()
-    ]
-    measured = ", ".join(f"{spread.min():.3g} to {spread.max():.3g}" for spread in spreads)
-    failed = [check.name for found in wrong.values() for check in found.checks if not check.passed]
-    return (
-        f"{type(model).__name__} does not add the noise that it states: measured were standard "
-        f"deviations of {measured} where {', '.join(f'{scale:g}' for scale in wrong)} was stated. "
-        f"Checks failed: {', '.join(dict.fromkeys(failed))}. The games are played with the noise "
-        "that is there, against bounds for the noise stated. Repair the estimator."
-    )
+        noise[scale], rows = measured_noise(trained, scale, seed, n_levels=n_levels, n_jobs=n_jobs)
+        checks += rows
+    table = level_table(trained.model, checks)
+    failed = table[(table["check"] != HYPOTHESES) & ~table["passed"].astype(bool)]
+    if len(failed):
+        stated = failed["noise_scale"].unique().tolist()
+        spreads = [noise[scale] for scale in stated]
+        spreads = [each if each.ndim == 1 else np.linalg.norm(each, axis=1) for each in spreads]
+        ends = [(float(each.min()), float(each.max())) for each in spreads]
+        facts = {"model": type(trained.model).__name__, "stated": stated, "measured": ends}
+        said = " ".join(sentences("audit_faults", facts | {"failed": failed["check"].unique()}))
+        warnings.warn(said, PrivacyLeakWarning, stacklevel=outer_stacklevel())
+    return noise, table
 
 
 def fit_seeded(
@@ -289,44 +286,33 @@ def fitted_releases(
     Shapes: ``seeds`` (n_fits,); ``sample_weight`` (n,); returns (n_fits, n_parameters). A watcher
     sees the fits as they come under `name`.
     """
-    known = (template, data, noise_scale, seeds, n_parameters, sample_weight)
-    n_workers = effective_n_jobs(n_jobs)
+
+    def release(k: int) -> FloatArray:
+        model = fit_seeded(template, *data(k), noise_scale, int(seeds[k]), sample_weight)
+        return released_parameters(model, n_parameters)
+
     with Parallel(n_jobs=n_jobs) as pool:
 
         def fit(block: slice) -> FloatArray:
-            chunks = np.array_split(np.arange(block.start, block.stop), n_workers)
-            parts = pool(delayed(_release_some)(some, *known) for some in chunks if len(some))
-            return np.concatenate(parts)
+            return np.stack(pool(delayed(release)(k) for k in range(block.start, block.stop)))
 
-        blocks = row_blocks(len(seeds), 1, _BLOCK * n_workers)
+        blocks = row_blocks(len(seeds), 1, _BLOCK * effective_n_jobs(n_jobs))
         return stacked(name, len(seeds), blocks, fit, threads=False)
 
 
-def _release_some(
-    numbers: IntArray,
-    template: Any,
-    data: Callable[[int], tuple[Any, Any]],
-    noise_scale: float,
-    seeds: IntArray,
-    n_parameters: int,
-    sample_weight: FloatArray | None,
-) -> FloatArray:
-    fits = (
-        fit_seeded(template, *data(k), noise_scale, int(seeds[k]), sample_weight)
-        for k in numbers.tolist()
-    )
-    return np.stack([released_parameters(fitted, n_parameters) for fitted in fits])
+def handed_out(model: Any) -> Any:
+    """Return what a model hands out: its ``release()`` where it has one, else itself."""
+    if not hasattr(model, "release"):
+        return model
+    with warnings.catch_warnings():
+        # Seeds of an audit are its own, and its messages say what noise protects.
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        return model.release()
 
 
 def released_parameters(fitted: Any, n_parameters: int) -> FloatArray:
     """Parameters, (p,), of what a model hands out: of its ``release()`` where it has one."""
-    model = last_step(fitted)
-    if hasattr(model, "release"):
-        with warnings.catch_warnings():
-            # Seeds of an audit are its own, and its messages say what noise protects.
-            warnings.simplefilter("ignore", PrivacyLeakWarning)
-            warnings.simplefilter("ignore", UnprotectedValueWarning)
-            model = model.release()
+    model = handed_out(last_step(fitted))
     parameters = model_parameters(model)
     # A model without an intercept may still say that it is zero.
     if len(parameters) == n_parameters + np.size(getattr(model, "intercept_", ())):
@@ -340,10 +326,164 @@ def released_parameters(fitted: Any, n_parameters: int) -> FloatArray:
     return parameters
 
 
-def _redrawn(model: Any, seeds: IntArray) -> FloatArray:
-    """Parameters (n, p) of fits of our own classes, which differ by their noise alone."""
-    releases = []
-    for seed in seeds.tolist():
-        model._redraw(seed)
-        releases.append(model_parameters(model))
-    return np.stack(releases)
+# Entries of the roots that are held at once: 32 MB.
+_ELEMENTS = 1 << 22
+
+
+def audited_shape(model: PublicModel, fitted: Any, attribute: Any) -> NoiseShape:
+    """Shape of the noise of a model, where an audit can do with it.
+
+    Returns: without a matrix where it follows the data, see `shape_of_fit`.
+    """
+    noise = NoiseShape.of(model.noise_covariance, len(model_parameters(fitted)))
+    if noise.reads_data and attribute is None:
+        raise AttackNotApplicableError(
+            "Without `attribute`, whole records are reconstructed by an attack that takes the "
+            "covariance of the noise as known; that of `noise_covariance="
+            f"{noise.name!r}` depends on them. Name an `attribute`, read the leakage of whole "
+            "records off `leakage_report()`, or give a covariance from public knowledge."
+        )
+    if noise.name != "isotropic" and getattr(model.template, "reweighting", None) is not None:
+        raise AttackNotApplicableError(
+            "`estimator` cannot be fitted: a `noise_covariance` of its own does not go with a "
+            "reweighting. Drop one of the two."
+        )
+    if noise.reads_data and not model.has_closed_form:
+        raise AttackNotApplicableError(
+            f"The covariance of noise that is {noise.name!r} is known for the private estimators "
+            f"of skleak.linear_model; got {type(model.template).__name__}. Pass one of these, or "
+            "give the covariance as a matrix."
+        )
+    return noise
+
+
+def shape_of_fit(noise: NoiseShape, fitted: Any) -> NoiseShape:
+    """Add to a shape of noise that follows the data its matrix for these. Confidential."""
+    state = replace(fitted._confidential_state(), noise=noise)
+    return replace(noise, matrix=noise_covariance(state))
+
+
+@dataclass(frozen=True)
+class ShapedNoise:
+    """Noise whose covariance follows the data, had they been different. Confidential."""
+
+    # Covariance S at unit noise scale under every value of every target, (n_targets, n_values, p,
+    # p), and what standard normal draws z are multiplied with first, (p, p): the noise is
+    # ``R inner z``, with R the lower triangular root of S. The noise scale times the identity,
+    # where the estimator adds the noise that it states.
+    shapes: FloatArray
+    inner: FloatArray
+
+    @classmethod
+    def of(cls, shapes: FloatArray, root: FloatArray, noise: FloatArray) -> "ShapedNoise":
+        """From the noise that was measured on the data as they are.
+
+        Shapes: ``shapes`` (n_targets, n_values, p, p), covariances at unit noise scale; ``root``
+        (p, p), lower triangular root of the one of the data as they are; ``noise`` (p,) or (p, p).
+        """
+        whole = np.diag(noise) if noise.ndim == 1 else noise
+        return cls(shapes, linalg.solve_triangular(root, whole, lower=True))
+
+    @classmethod
+    def of_scales(cls, scales: FloatArray, noise_scale: float, noise: FloatArray) -> "ShapedNoise":
+        """From the scale under every value, (n_targets, n_values), and noise of another scale."""
+        ratio = np.where(np.isnan(scales), noise_scale, scales) / noise_scale
+        unit = np.eye(len(noise))
+        return cls.of(ratio[:, :, None, None] ** 2 * unit, unit, noise)
+
+    def color(self, targets: IntArray, secrets: IntArray, draws: FloatArray) -> FloatArray:
+        """Noise under the secrets of some targets, from standard normal draws.
+
+        Shapes: ``targets`` (n_targets,); ``secrets`` (..., n_targets); ``draws`` (..., n_targets,
+        p), as the noise.
+        """
+        _, n_values, p, _ = self.shapes.shape
+        codes = (targets * n_values + secrets).ravel()
+        order = np.argsort(codes, kind="stable")
+        inner = draws.reshape(-1, p) @ self.inner.T
+        noise, starts = np.empty_like(inner), np.flatnonzero(np.diff(codes[order]))
+        for alike in np.split(order, starts + 1):
+            root = np.linalg.cholesky(self.shapes[divmod(codes[alike[0]], n_values)])
+            noise[alike] = inner[alike] @ root.T
+        return noise.reshape(draws.shape)
+
+
+@dataclass(frozen=True)
+class UnequalPairs:
+    """Pairs of values of a record, where each has a covariance of its own. Confidential.
+
+    Shapes: (n, M, M), from the first value to the second, at unit noise.
+    """
+
+    distances: FloatArray  # of the means, in the noise of the second
+    # Of the covariances alone: total variation at most, Kullback-Leibler divergence, and power at
+    # the rate of false alarms at most.
+    variation: FloatArray
+    divergence: FloatArray
+    power: FloatArray
+
+    @classmethod
+    def of(cls, points: FloatArray, shapes: FloatArray, rate: float) -> "UnequalPairs":
+        """Compare all pairs of values.
+
+        Shapes: ``points`` (n, M, p), ``shapes`` (n, M, p, p), covariances at unit noise.
+        """
+        n, n_values, p = points.shape
+        found = np.zeros((4, n, n_values, n_values))
+        for rows in row_blocks(n, n_values * p * (n_values + p), _ELEMENTS):
+            roots = np.linalg.cholesky(shapes[rows])
+            for m in range(n_values):
+                gaps = (points[rows] - points[rows, m : m + 1]).swapaxes(1, 2)
+                white = np.linalg.solve(roots[:, m], gaps)
+                found[0, rows, :, m] = np.linalg.norm(white, axis=1)
+                root = roots[:, m : m + 1]
+                half = np.linalg.solve(root, shapes[rows, m + 1 :])
+                ratio = np.linalg.eigvalsh(np.linalg.solve(root, half.swapaxes(2, 3)))
+                same = (shapes[rows, m + 1 :] == shapes[rows, m : m + 1]).all(axis=(2, 3))
+                ratio = np.where(same[:, :, None], 1.0, ratio)
+                found[1:, rows, m, m + 1 :] = _between_covariances(ratio, rate)
+                found[1:, rows, m + 1 :, m] = _between_covariances(1.0 / ratio, rate)
+        return cls(*found)
+
+    def any_prior(self, noise_scale: float, rate: float) -> tuple[FloatArray, FloatArray]:
+        """Total variation of the furthest two values, and power at a rate, at most, (n,) each.
+
+        From one Gaussian to the other by way of one with the mean of the first and the covariance
+        of the second, or by Pinsker's and Bretagnolle's inequalities, whichever is less.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            apart = np.where(self.distances > 0.0, self.distances / noise_scale, 0.0)
+        divergence = self.divergence + 0.5 * apart**2
+        whole = np.sqrt(np.minimum(0.5 * divergence, -np.expm1(-divergence)))
+        steps = np.minimum(gained(apart) + self.variation, whole)
+        variation = np.minimum(steps, steps.swapaxes(1, 2)).max(axis=(1, 2))
+        power = true_positives(apart, np.maximum(self.power, rate))
+        return variation, np.minimum(power, rate + variation[:, None, None]).max(axis=(1, 2))
+
+
+def _between_covariances(ratio: FloatArray, rate: float) -> FloatArray:
+    """Total variation, divergence and power between centered Gaussians, at most, (3, ...).
+
+    Shapes: ``ratio`` (..., p), eigenvalues of the second covariance in units of the first. Total
+    variation adds up over directions, each exact, and of the rest it is at most that by Hellinger's
+    distance; the power after one direction is the rate at which the next one tests.
+    """
+    ratio = np.take_along_axis(ratio, np.argsort(-np.abs(np.log(ratio)), axis=-1), axis=-1)
+    logs = np.log(ratio)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        edge = np.where(ratio == 1.0, 1.0, np.sqrt(ratio * logs / (ratio - 1.0)))
+    exact = 2.0 * np.abs(ndtr(edge) - ndtr(edge / np.sqrt(ratio)))
+    affinity = 0.5 * logs - np.log(0.5 * (1.0 + ratio))  # twice the logarithm of Bhattacharyya's
+    none = np.zeros((*ratio.shape[:-1], 1))
+    head = np.concatenate([none, exact.cumsum(axis=-1)], axis=-1)
+    rest = np.concatenate([affinity[..., ::-1].cumsum(axis=-1)[..., ::-1], none], axis=-1)
+    variation = (head + np.sqrt(-np.expm1(np.minimum(rest, 0.0)))).min(axis=-1)
+    divergence = 0.5 * np.maximum(1.0 / ratio - 1.0 + logs, 0.0).sum(axis=-1)
+    power = np.full(variation.shape, rate)
+    for each in np.moveaxis(ratio, -1, 0):
+        # Large draws speak for the wider of two, small ones for the narrower.
+        wide = 2.0 * ndtr(ndtri(0.5 * power) / np.sqrt(np.maximum(each, 1.0)))
+        near = 2.0 * ndtr(ndtri(0.5 + 0.5 * power) / np.sqrt(np.minimum(each, 1.0))) - 1.0
+        power = np.minimum(np.where(each > 1.0, wide, near), 1.0)
+    power = np.minimum(power, rate + variation)
+    return np.stack([variation, divergence, power])

@@ -1,67 +1,369 @@
-"""Tables of a game of membership from the outcomes of its cells."""
+"""Tables of a game of membership from the outcomes of its cells.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+Members of the releases of an audit are drawn independently. For an attack on one of them, all the
+others are therefore what shadow models are to an attacker who trains them: models of the same
+kind, on records drawn in the same way, whose members the attacker knows. No guess that is learned
+from them looks at the memberships of the release under attack.
+"""
+
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import stats
+from scipy.optimize import brentq
+from scipy.special import ndtr
 
-from skleak.audit.tables._design import MembershipDesign, Outcome, cell_key, release_key
-from skleak.audit.tables._rates import TPR, Rates, best_rate, rates, share_interval
-from skleak.audit.tables._rows import (
+from skleak.adversary.membership import score_limit
+from skleak.adversary.shadow import (
+    Pooling,
+    choose_pooling,
+    dominated_shares,
+    fit_evidence,
+    interpolation_of,
+    likelihoods,
+    residual_scale,
+    usual_likelihoods,
+)
+from skleak.audit.tables._rates import (
+    N_ERRORS,
+    ROUND_OFF,
+    TPR,
+    UNKNOWN,
+    MembershipDesign,
+    Outcome,
     Played,
     bounded_columns,
+    cell_key,
+    ends,
     judged_columns,
+    mean_utility,
     over_noise,
     record_table,
+    release_key,
+    share_interval,
     success_columns,
 )
-from skleak.audit.tables._sampled import N_ERRORS
-from skleak.audit.tables._shadows import (
-    learned_guesses,
-    likelihood_ratios,
-    robust_shares,
-    scale_odds,
-)
 from skleak.bounds import membership_lower_bound_bounded
-from skleak.metrics import (
-    Interval,
-    RecordsAbove,
+from skleak.metrics import binomial_interval, mean_interval, records_above
+from skleak.metrics.intervals import Interval
+from skleak.metrics.verdicts import (
     group_p_value,
-    mean_interval,
     multiplicity_correction,
-    records_above,
     simultaneous_confidence_level,
 )
-from skleak.utils._typing import Array, FloatArray
-from skleak.utils.geometry._pairs import pair_success, true_positives
+from skleak.utils._geometry import pair_success, true_positives
+from skleak.utils._typing import Array, FloatArray, IntArray
 
-_UNKNOWN = Interval(np.nan, np.nan, np.nan)
+# Two others are the fewest whose scores tell a record's law without it from that with it.
+FEWEST_RELEASES = 3
+# From as many on, laws of scores find more members than ratios to their mean.
+FEWEST_FOR_LAWS = 8
+# By which a ratio must exceed another to dominate it.
+_GAMMA = 1.0
+# Rates of true positives and the area under the curve with their intervals, and lower limits that
+# hold for all attacks together: those that stand beside the success, and those that come last.
+_USUAL, _STRICT = ([name, f"{name}_low", f"{name}_high"] for name in TPR)
+_FIRST = (*_USUAL, "auc")
+RATES = (*_FIRST, *_STRICT, "auc_low", "auc_high", f"{_USUAL[0]}_least", "auc_least")
+_N_RESAMPLES = 400
+# Pairs of release and record above which fewer resamples have to do.
+_MANY = 1 << 19
+_FEW_RESAMPLES = 100
+# Log-likelihood ratios beyond which nothing is looked for, and distances that are none, and sure.
+_FARTHEST, _SAME, _APART = 700.0, 1e-12, 100.0
+# Groups of releases that a jackknife leaves out in turn, at most.
+_MOST_GROUPS = 20
 
 
-@dataclass(frozen=True)
-class _Level:
-    """Games of all attacks at one level, and the numbers that these share."""
+def learned_guesses(scores: FloatArray, member: Array, attacked: Array) -> tuple[Array, FloatArray]:
+    """Guess membership by the threshold of most right guesses in the other releases.
 
-    games: Mapping[str, tuple[Played, Rates]]
-    above: Mapping[str, RecordsAbove]  # how many records are above the limit; none where drawn
-    bounds: Mapping[str, float]
-    limits: Mapping[str, float]  # what bounds may be that are estimates
-    gap: Interval
-    utility: float
-    distances: FloatArray  # of models with and without, over the noise; any shape
+    Releases are dependent, since each teaches the thresholds of all others: the spread of their
+    shares of right guesses understates the error of the mean up to threefold. The jackknife, which
+    learns all thresholds anew without some releases, does not: its variance is too large, if
+    anything (Efron and Stein, Annals of Statistics 1981).
+
+    Shapes: ``scores`` (n_releases, n_targets); ``member`` (n_releases, n_targets); ``attacked``
+    (n_releases, n_targets); returns ``guesses`` (n_releases, n_targets); ``pseudo`` (n_groups,),
+    of mean share of right guesses, with the spread of the jackknife.
+    """
+    n = len(scores)
+    release, record = np.nonzero(attacked)
+    values = scores[release, record]
+    order = np.argsort(-values, kind="stable")
+    values, release = values[order], release[order]
+    gain = np.where(member[release, record[order]], 1, -1)
+    # Thresholds lie where the score changes, as ties are called alike; the first is above all.
+    ends = np.flatnonzero(np.r_[values[1:] != values[:-1], True])
+
+    def gains(of: Array) -> Array:
+        return np.r_[0, np.cumsum(np.where(of, gain, 0), dtype=np.int32)[ends]]
+
+    n_groups = min(n, _MOST_GROUPS)
+    thresholds, total = np.r_[np.inf, values[ends]], gains(np.ones(len(gain), dtype=bool))
+    left_out = np.array([gains(release % n_groups == g) for g in range(n_groups)])
+    guesses, without = np.empty(scores.shape, dtype=bool), np.empty((n, n_groups))
+    for r in range(n):
+        own = gains(release == r)
+        guesses[r] = scores[r] >= thresholds[np.argmax(total - own)]
+        without[r] = own[np.argmax(total - own - left_out, axis=1)]
+        without[r, r % n_groups] = np.nan
+    # A gain counts members less others who are called members; others who are not are right, too.
+    size, others = np.maximum(attacked.sum(axis=1), 1), (attacked & ~member).sum(axis=1)
+    right = np.sum((guesses == member) & attacked, axis=1) / size
+    if n_groups < 2:
+        return guesses, right
+    shares = np.nanmean((without + others[:, None]) / size[:, None], axis=0)
+    return guesses, right.mean() + (n_groups - 1) * (shares.mean() - shares)
+
+
+def likelihood_ratios(
+    statistic: FloatArray, member: Array, prior: float, *, residuals: bool = False
+) -> FloatArray:
+    """Log posterior odds of membership from what the other releases teach.
+
+    Each release is attacked as `LikelihoodRatioMembership` does, the others being its shadow
+    models. With ``residuals`` statistics near zero speak for membership.
+
+    Shapes: ``statistic`` (n_releases, n_targets), log odds may be infinite; ``member``
+    (n_releases, n_targets); returns (n_releases, n_targets): prior odds where there are fewer than
+    three releases.
+    """
+    ratios, n = np.zeros(statistic.shape), len(statistic)
+
+    def options(known: FloatArray, held_out: IntArray) -> dict[str, Any]:
+        limit = np.inf if residuals else score_limit(known)
+        return {"limit": limit, "residuals": residuals, "groups": held_out[:, None]}
+
+    # Of each parity what laws share is learnt from the other alone.
+    poolings: list[Pooling | None] = [None, None]
+    for parity in (0, 1) if n > 3 else ():
+        own = statistic[1 - parity :: 2]
+        poolings[parity] = choose_pooling(
+            own, member[1 - parity :: 2], **options(own, np.arange(len(own)))
+        )
+    for release in range(n if n >= FEWEST_RELEASES else 0):
+        others = np.delete(np.arange(n), release)
+        known = statistic[others]
+        # Of the other parity alone: where nothing leaks, weights from all others are large just
+        # where the release itself speaks against them, and its guesses worse than chance.
+        held_out = np.flatnonzero((others - release) % 2)
+        pooling = poolings[release % 2]
+        evidence = fit_evidence(known, member[others], pooling=pooling, **options(known, held_out))
+        ratios[release] = evidence.log_ratio(statistic[release])
+    return ratios + np.log(prior) - np.log1p(-prior)
+
+
+def scale_odds(scales: FloatArray, member: Array, prior: float) -> FloatArray:
+    """Log posterior odds of membership from the noise scale of each release alone.
+
+    How often each scale occurs with and without a candidate is learned from the other releases,
+    half a release of each scale being added.
+
+    Shapes: ``scales``, ``member`` (n_releases, n_targets); returns (n_releases, n_targets).
+    """
+    known, codes = np.unique(scales, return_inverse=True)
+    seen = np.eye(len(known))[codes.reshape(scales.shape)]  # (n_releases, n_targets, n_scales)
+    odds = np.full(scales.shape, np.log(prior) - np.log1p(-prior))
+    for inside, sign in ((member, 1.0), (~member, -1.0)):
+        each = seen * inside[:, :, None]
+        counts = ((each.sum(axis=0) - each) * seen).sum(axis=2)
+        total = inside.sum(axis=0) - inside
+        odds += sign * np.log((counts + 0.5) / (total + 0.5 * len(known)))
+    return odds
+
+
+def robust_shares(statistic: FloatArray, member: Array, *, residuals: bool = False) -> FloatArray:
+    """Share of the candidates that each dominates, with the other releases as reference models.
+
+    Each release is attacked as `RobustMembershipInference` does, the candidates being its
+    population.
+
+    Shapes: ``statistic`` (n_releases, n_targets), log odds may be infinite; ``member``
+    (n_releases, n_targets); returns (n_releases, n_targets).
+    """
+    shares = np.zeros(statistic.shape)
+    for release in range(len(statistic) if len(statistic) >= FEWEST_RELEASES else 0):
+        others = np.arange(len(statistic)) != release
+        inside = member[others]
+        scale = residual_scale(statistic[others], inside) if residuals else 1.0
+        known = likelihoods(statistic, not residuals, scale)
+        usual = usual_likelihoods(known[others], inside, interpolation_of(known[others], inside))
+        ratios = known[release] / usual
+        shares[release] = dominated_shares(ratios, ratios, _GAMMA)
+    return shares
+
+
+def rates(
+    scores: FloatArray,
+    member: Array,
+    attacked: Array,
+    level: float,
+    n_attacks: int = 1,
+    *,
+    guesses: Array | None = None,
+) -> dict[str, float]:
+    """Return `RATES` of one threshold for all releases and records.
+
+    Shapes: ``scores`` (n_releases, n_targets); ``member``, ``attacked`` and ``guesses``
+    (n_releases, n_targets); returns: NaN where there are no members or no others; without scores
+    all but the lower limits, which are of the guesses then. The rate at one false positive in a
+    thousand is NaN with fewer than a thousand others.
+
+    The intervals of true positive rates are of the bootstrap over releases, each with all its
+    records, with Student's quantile for their number, and never shorter than those of as many
+    independent scores. That of the area is of its linear expansion in the releases. Lower limits
+    of `n_attacks` hold together: each has its part of the level.
+    """
+    unknown = dict.fromkeys(RATES, np.nan)
+    release, record = np.nonzero(attacked)
+    values, truth = scores[release, record], member[release, record]
+    if np.isnan(values).any() and guesses is not None:
+        blind = rates(guesses.astype(float), member, attacked, level, n_attacks)
+        return unknown | {name: blind[name] for name in RATES[-2:]}
+    if np.isnan(values).any() or not 0 < truth.sum() < len(truth):
+        return unknown
+    order = np.argsort(-values, kind="stable")
+    values, truth, release = values[order], truth[order], release[order]
+    last = np.flatnonzero(np.r_[values[1:] != values[:-1], True])
+
+    def curve(weights: FloatArray | float) -> list[FloatArray]:
+        return [np.cumsum(np.where(side, weights, 0.0))[last] for side in (~truth, truth)]
+
+    false, true = curve(1.0)
+    # The second is not known with fewer others than one in a thousand.
+    levels, n = np.array([*TPR.values()]), len(scores)
+    levels = levels[: 1 + bool(levels[1] * false[-1] >= 1.0 - ROUND_OFF)]
+    allowed = levels * (1.0 + ROUND_OFF)
+    found = _share(false, true, allowed * false[-1])
+    generator, resampled = np.random.default_rng(0), []
+    for _ in range(_FEW_RESAMPLES if len(values) > _MANY else _N_RESAMPLES):
+        counts = np.bincount(generator.integers(n, size=n), minlength=n).astype(float)
+        others, members = curve(counts[release])
+        if others[-1] > 0.0 and members[-1] > 0.0:
+            resampled.append(_share(others, members, allowed * others[-1]))
+
+    def limits(tail: float) -> FloatArray:
+        # Few releases: Student's quantile in place of the normal one, and the spread of n - 1.
+        factor = stats.t.isf(tail, max(n - 1, 1)) / stats.norm.isf(tail)
+        factor *= np.sqrt(n / max(n - 1, 1))
+        around = np.quantile(resampled, [tail, 1.0 - tail], axis=0)
+        low, high = found + factor * (around - found)
+        within = _independent(false, true, levels, tail)
+        return np.clip([np.minimum(low, within[0]), np.maximum(high, within[1])], 0.0, 1.0)
+
+    areas = _areas(values, truth, release, n)
+    split = (1.0 - level) / max(n_attacks, 2)
+    for name, *interval in zip(TPR, found, *limits(0.5 * (1.0 - level)), strict=False):
+        unknown |= ends(name, interval)
+    least = share_interval(*areas, 1.0 - 2.0 * split).low
+    return (
+        unknown
+        | ends("auc", share_interval(*areas, level))
+        | dict(zip(RATES[-2:], (float(limits(split)[0, 0]), least), strict=True))
+    )
+
+
+def _share(false: FloatArray, true: FloatArray, allowed: FloatArray) -> FloatArray:
+    """Share of the true ones above the last thresholds with as many false ones, at most."""
+    return np.r_[0.0, true][np.searchsorted(false, allowed, "right")] / true[-1]
+
+
+def _areas(values: FloatArray, truth: Array, release: Array, n: int) -> tuple[FloatArray, float]:
+    """Areas under the curve of n releases, of the mean and spread of that of all, and a number.
+
+    Each record counts by the share of the others that it is ordered rightly with; the spread of
+    the sums over releases is that of the area (Obuchowski, Biometrics 1997), and its interval is
+    that of a share of as many independent outcomes as the number.
+    """
+    above = stats.rankdata(-values)
+    for side in (truth, ~truth):  # of the other side, ties by halves
+        above[side] -= stats.rankdata(-values[side])
+    members, others = np.sum(truth), np.sum(~truth)
+    right = np.where(truth, 1.0 - above / others, above / members)
+    area = right[truth].mean()
+    share = (right - area) / np.where(truth, members, others)
+    own = n * np.bincount(release, weights=share, minlength=n)
+    return area + own, float(min(members, others))
+
+
+def _independent(
+    false: FloatArray, true: FloatArray, rates: FloatArray, tail: float
+) -> tuple[FloatArray, FloatArray]:
+    """Intervals of true positive rates if all scores were independent.
+
+    The number of non-members above the threshold sought is binomial, and so is that of members
+    above it; the two errors are independent, and their squares add.
+    """
+    others, members = false[-1], true[-1]
+    fewest, most = stats.binom.ppf([[tail], [1.0 - tail]], others, rates)
+    # With `fewest` above it the threshold lies below that many non-members; with none it may lie
+    # above all scores.
+    allowed = np.array([fewest - 1.0, np.floor(rates * others * (1.0 + ROUND_OFF)), most])
+    below, found, above = _share(false, true, allowed)
+    _, low, high = binomial_interval(np.rint(found * members), members, 1.0 - 2.0 * tail)
+    return found - np.hypot(found - below, found - low), found + np.hypot(
+        above - found, high - found
+    )
+
+
+def best_rate(distances: FloatArray, rate: float) -> float:
+    """Find the true positive rate of the best pooled test at a false positive rate, or NaN.
+
+    Shapes: ``distances`` (...), each between N(0, 1) and N(distance, 1); infinite ones are told
+    apart for sure, and NaN are left out.
+
+    By Neyman and Pearson it thresholds the likelihood ratio of all pairs alike: at log ratio t a
+    pair has ``Phi(-D / 2 - t / D)`` false positives and ``Phi(D / 2 - t / D)`` true ones.
+    """
+    known = distances[~np.isnan(distances)]
+    if not known.size:
+        return float("nan")
+    apart = np.clip(known, _SAME, _APART)
+
+    def called(t: float, sign: float) -> float:
+        return float(ndtr(sign * 0.5 * apart - t / apart).mean())
+
+    if called(-_FARTHEST, -1.0) <= rate:
+        return 1.0
+    # Pairs that cannot be told apart are called at random, by a threshold that is next to 0.
+    t = brentq(lambda t: called(t, -1.0) - rate, -_FARTHEST, _FARTHEST, xtol=np.finfo(float).tiny)
+    return called(float(t), 1.0)
+
+
+class _Guessed(NamedTuple):
+    """Answers of an attack at one level, (n_releases, n_targets) each."""
+
+    scores: FloatArray
+    guesses: Array
+    right: FloatArray  # 1 where it was right, else 0; NaN where a record was held out
+    shares: FloatArray  # of the games of each release in which it was right
+    wider: FloatArray  # those, or values of the same mean that tell more of its error
+    extra: float  # variance of the mean share beyond the spread among releases
 
 
 def membership_results(design: MembershipDesign, cells: Mapping[str, Outcome]) -> pd.DataFrame:
     """One row for each noise level and attack, from what is finished."""
-    rows = []
-    for k, noise in enumerate(design.noise_scales):
-        level = (_drawn_level if design.drawn else _actual_level)(design, cells, k)
-        for name, (played, rates_) in level.games.items():
-            row = _row(design, level, name, played, rates_)
-            rows.append({"noise_scale": noise, "attack": name} | row)
+    rows, level = [], _drawn_level if design.drawn else _actual_level
+    for k, noise in enumerate(design.noise_scales if cells else ()):
+        bounds, limits, gap, utility, distances, attacks = level(design, cells, k)
+        best = {f"bayes_{at}": best_rate(distances, rate) for at, rate in TPR.items()}
+        for name, (played, found, above) in attacks.items():
+            row = {
+                "noise_scale": noise,
+                "attack": name,
+                **success_columns(played.shown, design.baseline),
+                **{rate: found[rate] for rate in _FIRST},
+                **ends("gap", gap),
+                "lower_bound": surely_reached(gap, design.prior),
+                **judged_columns(design, played, bounds, limits, utility),
+                **above,
+                **{rate: found[rate] for rate in RATES[len(_FIRST) :]},
+                **best,
+            }
+            rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -73,67 +375,30 @@ def membership_records(design: MembershipDesign, cells: Mapping[str, Outcome]) -
 
 def membership_groups(design: MembershipDesign, cells: Mapping[str, Outcome]) -> pd.DataFrame:
     """One row for each noise level, attack and group, with p-values that are corrected for all."""
-    done = [] if design.drawn else _finished(design, cells)
+    done = {} if design.drawn else _finished(design, cells)
+    groups = [
+        (kind, group, places)
+        for kind, labels in design.parts.items()
+        for group, places in pd.Series(labels).groupby(labels).indices.items()
+    ]
     rows = []
-    for k, noise in enumerate(design.noise_scales if done and design.parts else ()):
+    for k, noise in enumerate(design.noise_scales if done and groups else ()):
         for name, each in _played(design, done, k).items():
-            for kind, labels in design.parts.items():
-                for label, places in pd.Series(labels).groupby(labels).indices.items():
-                    start = {"noise_scale": noise, "attack": name, "kind": kind, "group": label}
-                    right = each.right[:, places]
-                    rows.append(start | _group_columns(design, right, _extra(each)))
+            for kind, group, places in groups:
+                right = each.right[:, places]
+                n_games = int(np.sum(~np.isnan(right)))
+                found = share_interval(_mean(right, 1), n_games, design.confidence_level)
+                row = {"noise_scale": noise, "attack": name, "kind": kind, "group": group}
+                row |= {"n_records": right.shape[1], "n_games": n_games}
+                row["n_right"] = int(np.nansum(right))
+                row |= ends("success", found) | {"baseline": design.baseline}
+                row["p_value"] = group_p_value(right, design.baseline, extra_variance=each.extra)
+                rows.append(row)
     table = pd.DataFrame(rows)
     if len(table):
         corrected = table.groupby("kind")["p_value"].transform(multiplicity_correction)
         table["p_value"] = np.minimum(corrected * table["kind"].nunique(), 1.0)
     return table
-
-
-def _group_columns(
-    design: MembershipDesign, right: FloatArray, extra_variance: float
-) -> dict[str, Any]:
-    """Games about the records of a group, (n_releases, n), and their test of chance."""
-    shares = _mean(right, axis=1)
-    shares = shares[~np.isnan(shares)]
-    n_games, found = int(np.sum(~np.isnan(right))), _UNKNOWN
-    if n_games:
-        found = share_interval(shares, n_games, design.confidence_level)
-    return {
-        "n_records": right.shape[1],
-        "n_games": n_games,
-        "n_right": int(np.nansum(right)),
-        **dict(zip(("success", "success_low", "success_high"), found, strict=True)),
-        "baseline": design.baseline,
-        "p_value": group_p_value(right, design.baseline, extra_variance=extra_variance),
-    }
-
-
-def _row(
-    design: MembershipDesign, level: _Level, name: str, played: Played, found: Rates
-) -> dict[str, Any]:
-    usual, strict = found.columns()
-    return {
-        **success_columns(played.shown, design.baseline),
-        **usual,
-        **dict(zip(("gap", "gap_low", "gap_high"), level.gap, strict=True)),
-        "lower_bound": surely_reached(level.gap, design.prior),
-        **judged_columns(design, played, level.bounds, level.limits, level.utility),
-        **_above_columns(level.above.get(name)),
-        **strict,
-        **{f"bayes_{at}": best_rate(level.distances, rate) for at, rate in TPR.items()},
-    }
-
-
-def _above_columns(found: RecordsAbove | None) -> dict[str, Any]:
-    """Return columns on how many records are above the limit, at least."""
-    if found is None:
-        return {}
-    return {
-        "records_above": found.at_least if found.tells else np.nan,
-        "records_above_by": found.method,
-        "design_effect": found.design_effect,
-        "enough_releases": found.n_enough,
-    }
 
 
 def surely_reached(gap: Interval, prior: float) -> float:
@@ -146,93 +411,86 @@ def surely_reached(gap: Interval, prior: float) -> float:
     return float(baseline + (1.0 - baseline) * gain)
 
 
+# What bounds are, and may be where they are estimates; the gap; utility; distances of models with
+# and without over the noise; of each attack success, rates, and how many are above the limit.
+_Level = tuple[
+    Mapping[str, float],
+    Mapping[str, float],
+    Interval,
+    float,
+    FloatArray,
+    Mapping[str, tuple[Played, Mapping[str, float], Mapping[str, Any]]],
+]
+
+
 def _actual_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int) -> _Level:
-    done = _finished(design, cells)
-    if not done:
-        return _Level({}, {}, {}, {}, _UNKNOWN, np.nan, np.array([]))
-    member, attacked = _drawn_members(done)
-    played = _played(design, done, k)
-    level, games, above = design.confidence_level, {}, {}
-    for name, each in played.items():
-        shares = _mean(each.right, axis=1)
-        n_games = int(attacked.sum())
-        shown = share_interval(_wider(shares, each.pseudo), n_games, level)
-        judged = mean_interval(
-            shares,
-            confidence_level=design.verdict_level,
-            value_range=(0.0, 1.0),
-            method="betting",
-        )
-        known = (member, attacked, level, len(played))
-        found = rates(each.scores, *known, guesses=each.guesses)
-        games[name] = Played(shown, judged, n_games, shares), found
-        # The count is that of the attack which shows most.
-        corrected = simultaneous_confidence_level(level, len(played))
-        limits = (design.max_advantage, design.baseline, corrected)
-        above[name] = records_above(each.right, *limits, extra_variance=_extra(each))
-    of_releases = {
-        "dp": _stacked(done, "dp", k),
-        "bayes": _mean(_stacked(done, "bayes", k), axis=1),
-    }
-    means = {name: float(_mean(of_releases[name])) for name in design.bounds}
-    errors = {name: _standard_error(of_releases[name]) for name in design.bounds}
-    return _Level(
-        games,
-        above,
-        means,
-        {name: mean + N_ERRORS * errors[name] for name, mean in means.items()},
-        _over_releases(_stacked(done, "gap", k), level),
-        float(_mean(_stacked(done, "utility", k))),
-        _stacked(done, "separation", k),
+    done, level = _finished(design, cells), design.confidence_level
+    separation, bounds, limits = _separation(design, done, k), dict[str, float](), {}
+    success = _mean(pair_success(separation, design.prior), 1)
+    for name in design.bounds:
+        values = pd.Series(success if name == "bayes" else done["dp"][:, k])
+        bounds[name] = float(values.mean())
+        limits[name] = bounds[name] + N_ERRORS * np.sqrt(_error(values.dropna().to_numpy()))
+    gaps = pd.Series(done["gap"][:, k]).dropna()
+    gap = mean_interval(gaps, confidence_level=level) if len(gaps) else UNKNOWN
+    found, n_games = _played(design, done, k), int(done["attacked"].sum())
+    # The count of records is that of the attack which shows most.
+    limit = (
+        design.max_advantage,
+        design.baseline,
+        simultaneous_confidence_level(level, len(found)),
     )
+    betting: dict[str, Any] = {"value_range": (0.0, 1.0), "method": "betting"}
+    attacks = {}
+    for name, each in found.items():
+        judged = mean_interval(each.shares, confidence_level=design.verdict_level, **betting)
+        shown = share_interval(each.wider, n_games, level)
+        asked = (done["member"], done["attacked"], level, len(found))
+        above = records_above(each.right, *limit, extra_variance=each.extra)
+        columns = {
+            "records_above": above.at_least if above.tells else np.nan,
+            "records_above_by": above.method,
+            "design_effect": above.design_effect,
+            "enough_releases": above.n_enough,
+        }
+        played = Played(shown, judged, n_games, each.shares)
+        attacks[name] = played, rates(each.scores, *asked, guesses=each.guesses), columns
+    utility = float(pd.Series(done["utility"][:, k]).mean())
+    return bounds, limits, gap, utility, separation, attacks
 
 
 def _actual_records(
     design: MembershipDesign, cells: Mapping[str, Outcome], k: int
 ) -> dict[str, Array]:
     done = _finished(design, cells)
-    _, attacked = _drawn_members(done)
-    columns = {
-        "n_games": attacked.sum(axis=0),
-        "distance": _mean(_stacked(done, "separation", k)),
-        "bayes": _mean(_stacked(done, "bayes", k)),
+    separation = _separation(design, done, k)
+    played = _played(design, done, k).items()
+    return {
+        "n_games": done["attacked"].sum(axis=0),
+        "bayes": _mean(pair_success(separation, design.prior)),
+        **{f"success_{name}": _mean(each.right) for name, each in played},
+        **{f"bayes_{at}": _mean(true_positives(separation, rate)) for at, rate in TPR.items()},
     }
-    played = _played(design, done, k)
-    columns |= {f"success_{name}": _mean(each.right) for name, each in played.items()}
-    separation = _stacked(done, "separation", k)
-    return columns | {f"bayes_{name}": _mean(true_positives(separation, TPR[name])) for name in TPR}
 
 
-def _finished(design: MembershipDesign, cells: Mapping[str, Outcome]) -> list[Outcome]:
+def _separation(design: MembershipDesign, done: Mapping[str, Array], k: int) -> FloatArray:
+    """Distances of models with and without over the noise, NaN but for members."""
+    return np.where(done["member"], over_noise(done["distance"], design.noise_scales[k]), np.nan)
+
+
+def _finished(design: MembershipDesign, cells: Mapping[str, Outcome]) -> dict[str, Array]:
+    """Arrays of the releases that are finished, (n_releases, ...) each; none without any."""
     keys = map(release_key, range(design.n_releases))
-    return [cells[key] for key in keys if key in cells]
+    done = [cells[key] for key in keys if key in cells]
+    return {name: np.stack([cell[name] for cell in done]) for name in (done[0] if done else ())}
 
 
-def _stacked(done: Sequence[Outcome], name: str, k: Any = ...) -> Array:
-    """One array of all releases, (n_releases, ...), at one level where it has levels."""
-    return np.stack([outcome[name][k] for outcome in done])
-
-
-def _drawn_members(done: Sequence[Outcome]) -> tuple[Array, Array]:
-    return _stacked(done, "member"), _stacked(done, "attacked")
-
-
-class _Guessed(NamedTuple):
-    """Answers of an attack at one level, (n_releases, n_targets) each."""
-
-    scores: FloatArray
-    guesses: Array
-    right: FloatArray  # 1 where it was right, else 0; NaN where a record was held out
-    pseudo: FloatArray | None  # of `learned_guesses`, (n_groups,)
-
-
-def _played(design: MembershipDesign, done: Sequence[Outcome], k: int) -> dict[str, _Guessed]:
+def _played(design: MembershipDesign, done: Mapping[str, Array], k: int) -> dict[str, _Guessed]:
     """Answers of every attack."""
-    member, attacked = _drawn_members(done)
-    played = {}
+    member, attacked = done["member"], done["attacked"]
+    played, residuals = {}, not design.classifies
     for j, (name, rule) in enumerate(design.attacks.items()):
-        scores, guesses = (_stacked(done, part, (j, k)) for part in ("scores", "guesses"))
-        residuals, pseudo = not design.classifies, None
+        scores, guesses, pseudo = done["scores"][:, j, k], done["guesses"][:, j, k], np.empty(0)
         if rule == "likelihood_ratio":
             scores = likelihood_ratios(scores, member, design.prior, residuals=residuals)
             guesses = scores > 0.0
@@ -242,65 +500,47 @@ def _played(design: MembershipDesign, done: Sequence[Outcome], k: int) -> dict[s
         elif rule == "robust":
             scores = robust_shares(scores, member, residuals=residuals)
         # A single release has no others to learn from.
-        if rule == "robust" or (rule == "score" and (len(done) > 1 or np.any(guesses < 0))):
+        if rule == "robust" or (rule == "score" and len(member) > 1):
             guesses, pseudo = learned_guesses(scores, member, attacked)
         right = np.where(attacked, guesses == member, np.nan)
-        played[name] = _Guessed(scores, guesses, right, pseudo)
+        shares = _mean(right, 1)
+        wider = max(shares, pseudo, key=_error)
+        extra = _error(wider) - _error(shares)
+        played[name] = _Guessed(scores, guesses, right, shares, wider, extra)
     return played
 
 
-def _wider(shares: FloatArray, pseudo: FloatArray | None) -> FloatArray:
-    """Return those of two samples of equal mean that have the larger standard error."""
-    if pseudo is None or len(pseudo) < 2:
-        return shares
-    errors = [values.std(ddof=1) / np.sqrt(len(values)) for values in (shares, pseudo)]
-    return pseudo if errors[1] > errors[0] else shares
-
-
-def _extra(guessed: _Guessed) -> float:
-    """Variance of the mean share of right guesses beyond the spread among releases."""
-    shares, pseudo = _mean(guessed.right, axis=1), guessed.pseudo
-    if pseudo is None or len(pseudo) < 2:
-        return 0.0
-    return max(0.0, float(pseudo.var(ddof=1) / len(pseudo) - shares.var(ddof=1) / len(shares)))
+def _error(shares: FloatArray) -> float:
+    """Squared standard error of the mean of shares; 0 where there are too few."""
+    return float(shares.var(ddof=1) / len(shares)) if len(shares) > 1 else 0.0
 
 
 def _drawn_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int) -> _Level:
     noise = design.noise_scales[k]
-    computed = cells.get(cell_key(noise, "bounds"))
-    bounds, limits = dict.fromkeys(design.bounds, np.nan), {}
-    if computed is not None:
-        bounds |= {name: float(computed[name].mean()) for name in bounds if name != "dp"}
-        if "bayes" in bounds:
-            error = float(computed["standard_error"].mean())
-            limits["bayes"] = bounds["bayes"] + N_ERRORS * error
-    if "dp" in bounds:
-        bounds["dp"] = _pair(design.dp[k], design.prior)
-    lost = cells.get(cell_key(noise, "gap"))
-    utility = cells.get(cell_key(noise, "utility"), {}).get("utility", np.array(np.nan))
-    outcomes = {name: cells.get(cell_key(noise, name)) for name in design.attacks}
-    # Games about different records spread no more than a binomial of their mean (Hoeffding 1956).
-    games = {
-        name: (Played.of(design, found), Rates(*map(float, found["rates"])))
-        for name, found in outcomes.items()
-        if found is not None
-    }
-    gap = _difference(lost, design.confidence_level)
-    distances = np.array([]) if design.distances is None else over_noise(design.distances, noise)
-    return _Level(games, {}, bounds, limits, gap, float(utility.mean()), distances)
+    computed = cells.get(cell_key(noise, "bounds"), {})
+    known = computed | {"dp": design.dp[k]}
+    bounds = {name: float(np.mean(known.get(name, np.nan))) for name in design.bounds}
+    gap = _difference(cells.get(cell_key(noise, "gap")), design.confidence_level)
+    attacks = {}
+    for name in design.attacks:
+        if (found := cells.get(cell_key(noise, name))) is not None:
+            # Games about different records spread no more than a binomial of their mean (Hoeffding
+            # 1956).
+            own = dict(zip(RATES, found["rates"].tolist(), strict=True))
+            attacks[name] = Played.of(design, found), own, dict[str, Any]()
+    distances = over_noise(design.distances, noise)
+    # Of two hypotheses bounds are no estimates.
+    return bounds, {}, gap, mean_utility(cells, noise), distances, attacks
 
 
 def _drawn_records(
     design: MembershipDesign, cells: Mapping[str, Outcome], k: int
 ) -> dict[str, Any]:
     noise = design.noise_scales[k]
-    nothing = np.full(len(design.targets), np.nan)
-    separation = nothing if design.distances is None else over_noise(design.distances, noise)
-    others = [name for name in design.bounds if name not in ("dp", "bayes")]
+    separation = over_noise(design.distances, noise)
     return {
         "n_games": np.full(len(design.targets), design.n_releases),
-        "distance": separation,
-        **bounded_columns(design, cells, noise, others),
+        **bounded_columns(design, cells, noise),
         **{f"bayes_{name}": true_positives(separation, rate) for name, rate in TPR.items()},
     }
 
@@ -308,40 +548,17 @@ def _drawn_records(
 def _difference(lost: Outcome | None, level: float) -> Interval:
     """Mean loss of games without the record less that with it, with Welch's interval."""
     if lost is None:
-        return _UNKNOWN
+        return UNKNOWN
     groups = [lost["losses"][lost["member"] == side] for side in (False, True)]
-    sizes = np.array([len(group) for group in groups], dtype=float)
-    if sizes.min() < 2:
-        return _UNKNOWN
+    if min(map(len, groups)) < 2:
+        return UNKNOWN
     gap = float(groups[0].mean() - groups[1].mean())
-    parts = np.array([group.var(ddof=1) for group in groups]) / sizes
-    half = np.inf
-    if parts.sum() > 0.0:
-        freedom = parts.sum() ** 2 / np.sum(parts**2 / (sizes - 1.0))
-        half = float(stats.t.isf(0.5 * (1.0 - level), freedom) * np.sqrt(parts.sum()))
-    return Interval(gap, gap - half, gap + half)
-
-
-def _over_releases(values: FloatArray, level: float) -> Interval:
-    """Student's interval over releases, of those that have the value."""
-    known = values[~np.isnan(values)]
-    if not len(known):
-        return _UNKNOWN
-    return mean_interval(known, confidence_level=level)
-
-
-def _pair(mu: float, prior: float) -> float:
-    return float("nan") if np.isnan(mu) else float(pair_success(np.asarray(mu), prior))
+    if not any(map(np.ptp, groups)):
+        return Interval(gap, -np.inf, np.inf)
+    test = stats.ttest_ind(*groups, equal_var=False)
+    return Interval(gap, *map(float, test.confidence_interval(level)))
 
 
 def _mean(values: FloatArray, axis: int = 0) -> FloatArray:
-    """Mean of what is known; NaN where nothing is."""
-    known = ~np.isnan(values)
-    number = known.sum(axis=axis)
-    total = np.where(known, values, 0.0).sum(axis=axis)
-    return np.where(number > 0, total / np.maximum(number, 1), np.nan)
-
-
-def _standard_error(values: FloatArray) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0
+    """Mean of what is known along an axis of a table; NaN where nothing is."""
+    return pd.DataFrame(values).mean(axis=axis).to_numpy()

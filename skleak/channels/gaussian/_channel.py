@@ -1,4 +1,4 @@
-"""The Gaussian channel: an encoding of the secret, released with Gaussian noise."""
+"""The Gaussian channel of one covariance."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -7,20 +7,74 @@ import numpy as np
 import numpy.typing as npt
 
 from skleak.bounds import gdp_advantage, tradeoff_advantage
-from skleak.channels._bounds_table import Bound
-from skleak.channels._validation import record_priors
-from skleak.channels.gaussian._hull import hull_coordinates, squared_distances_from
+from skleak.channels._base import Bound, Channel, record_priors, repeat_secrets
+from skleak.channels.gaussian._cells import Sampling, hull_coordinates, squared_distances_from
 from skleak.channels.gaussian._integrals import (
     gaussian_advantage,
     gaussian_information,
     gaussian_success,
 )
-from skleak.channels.gaussian._points import PointsChannel, check_points
-from skleak.channels.gaussian._sampling import Sampling
-from skleak.utils._arguments import check_finite
-from skleak.utils._random import make_generator
+from skleak.utils._arguments import check_finite, make_generator
+from skleak.utils._geometry import without_wide_gaps
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
-from skleak.utils.geometry._gaps import without_wide_gaps
+
+
+class PointsChannel(Channel):
+    """A channel that adds Gaussian noise to a point for each value of the secret."""
+
+    n_records: int | None
+
+    def _set_up(
+        self, points: FloatArray, tolerance: float, max_points: int, random_state: RandomState
+    ) -> None:
+        """Keep the shape of the points, (M, d) or (n, M, d), and how integrals are sampled."""
+        if not tolerance > 0:
+            raise ValueError(f"`tolerance` must be positive; got {tolerance}.")
+        self.n_values = points.shape[-2]
+        self.n_records = len(points) if points.ndim == 3 else None
+        self.tolerance = tolerance
+        self.max_points = max_points
+        self.random_state = random_state
+
+    def _secrets(self, secret: npt.ArrayLike, n_releases: int | None) -> IntArray:
+        """Validate secrets, one for each record at least, and repeat them for the releases."""
+        array = np.asarray(secret)
+        if self.n_records is not None and array.ndim == 0:
+            array = np.full(self.n_records, array)
+        array = repeat_secrets(array, self.n_values, n_releases)
+        self._check_first_axis("secret", array.shape)
+        return array
+
+    def _releases(self, releases: npt.ArrayLike, dimension: int) -> FloatArray:
+        """Validate releases, (..., d)."""
+        y = check_finite("releases", releases)
+        if y.ndim == 0 or y.shape[-1] != dimension:
+            raise ValueError(
+                f"`releases` must have shape (..., {dimension}), the dimension of the encodings; "
+                f"got shape {y.shape}."
+            )
+        self._check_first_axis("releases", y.shape[:-1])
+        return y
+
+    def _check_first_axis(self, name: str, shape: tuple[int, ...]) -> None:
+        """Refuse what has no entry for each record, where there are several."""
+        if self.n_records is not None and (not shape or shape[0] != self.n_records):
+            raise ValueError(
+                f"`{name}` must have a first axis of length {self.n_records}, one entry for each "
+                f"record; got shape {shape}."
+            )
+
+
+def check_points(name: str, points: npt.ArrayLike) -> FloatArray:
+    """Return points of shape (M, d) or (n, M, d), finite and of two values at least."""
+    array = check_finite(name, points)
+    if array.ndim not in (2, 3) or array.shape[-2] < 2 or array.size == 0:
+        raise ValueError(
+            f"`{name}` must have shape (M, d), or (n, M, d) for n records, with M >= 2; got "
+            f"shape {array.shape}. A secret with one value has nothing to hide."
+        )
+    return array
+
 
 # Encodings farther apart than this, in standard deviations, overflow when squared.
 LARGEST_SPREAD = 1e150
@@ -250,19 +304,10 @@ class GaussianChannel(PointsChannel):
         return self._integrate(gaussian_information, prior)
 
     def _own_bounds(self, prior: FloatArray | int) -> list[Bound]:
+        known = self.encodings, self.noise_scale
         return [
-            Bound(
-                "trade-off",
-                tradeoff_advantage(self.encodings, self.noise_scale, prior),
-                "distances of the encodings from one centre",
-                "[HMB23]",
-            ),
-            Bound(
-                "Gaussian differential privacy",
-                gdp_advantage(self._diameter, prior),
-                "largest distance of two encodings",
-                "[HMB23]",
-            ),
+            Bound("trade-off", tradeoff_advantage(*known, prior)),
+            Bound("Gaussian differential privacy", gdp_advantage(self._diameter, prior)),
         ]
 
 

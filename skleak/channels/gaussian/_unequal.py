@@ -7,21 +7,18 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import entr
 
-from skleak.channels._bounds_table import Bound
-from skleak.channels._validation import record_priors
-from skleak.channels.gaussian._channel import GaussianChannel
-from skleak.channels.gaussian._integrals import NEARLY_CERTAIN
-from skleak.channels.gaussian._points import PointsChannel, check_points
-from skleak.channels.gaussian._reduction import (
+from skleak.channels._base import Bound, record_priors
+from skleak.channels.gaussian._cells import NATS, Sampling, sampled_integral
+from skleak.channels.gaussian._channel import GaussianChannel, PointsChannel, check_points
+from skleak.channels.gaussian._integrals import (
+    NEARLY_CERTAIN,
     Hypotheses,
     information_over_cube,
     line_information,
     line_success,
     top_posterior_over_cube,
 )
-from skleak.channels.gaussian._sampling import NATS, Sampling, sampled_integral
-from skleak.utils._arguments import check_finite
-from skleak.utils._random import make_generator
+from skleak.utils._arguments import check_finite, make_generator
 from skleak.utils._typing import Array, FloatArray, RandomState
 
 # Largest relative difference of a covariance from its transpose that is taken for round-off.

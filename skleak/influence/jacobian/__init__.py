@@ -1,35 +1,17 @@
 """Norms of influence Jacobians, from the d x d factor that a fit leaves behind."""
 
-from skleak.influence.jacobian._factor import FitFactor
-from skleak.influence.jacobian._multinomial import MultinomialFactor
-from skleak.influence.jacobian._multinomial_factor import check_one_predictor
-from skleak.influence.jacobian._norms import (
-    Columns,
-    JacobianParts,
-    JointParts,
-    Norm,
-    feature_norms,
-    joint_norm,
-    joint_parts,
-    norm_of_joint,
-    record_norms,
-)
-from skleak.influence.jacobian._secular import largest_eigenvalue
-from skleak.influence.jacobian._stacked import StackedParts
-
-__all__ = [
-    "Columns",
-    "FitFactor",
-    "JacobianParts",
-    "JointParts",
-    "MultinomialFactor",
-    "Norm",
-    "StackedParts",
-    "check_one_predictor",
-    "feature_norms",
-    "joint_norm",
-    "joint_parts",
-    "largest_eigenvalue",
-    "norm_of_joint",
-    "record_norms",
-]
+from skleak.influence.jacobian._factor import Columns as Columns
+from skleak.influence.jacobian._factor import FitFactor as FitFactor
+from skleak.influence.jacobian._factor import JacobianParts as JacobianParts
+from skleak.influence.jacobian._factor import JointParts as JointParts
+from skleak.influence.jacobian._factor import Norm as Norm
+from skleak.influence.jacobian._factor import feature_norms as feature_norms
+from skleak.influence.jacobian._factor import joint_norm as joint_norm
+from skleak.influence.jacobian._factor import joint_parts as joint_parts
+from skleak.influence.jacobian._factor import largest_eigenvalue as largest_eigenvalue
+from skleak.influence.jacobian._factor import norm_of_joint as norm_of_joint
+from skleak.influence.jacobian._factor import norms_of_fits as norms_of_fits
+from skleak.influence.jacobian._factor import norms_of_jacobians as norms_of_jacobians
+from skleak.influence.jacobian._factor import record_norms as record_norms
+from skleak.influence.jacobian._multinomial import MultinomialFactor as MultinomialFactor
+from skleak.influence.jacobian._multinomial import check_one_predictor as check_one_predictor

@@ -1,6 +1,8 @@
-"""Leakage of records under one linear predictor per class.
+"""Jacobians of multinomial fits.
 
-The counterparts of `_fisher`, which they register with. A record's Jacobian has d + K - 1 columns
+Leakage of records under one linear predictor per class.
+
+The counterparts of `_factor`, which they register with. A record's Jacobian has d + K - 1 columns
 and only ``J^T J`` is ever built, from the root R of ``A^2`` (see `Root`). With one row per class
 but the reference, ``V = C W``, and ``Y = R (I (x) x~)`` of shape (m, K - 1),
 
@@ -15,27 +17,153 @@ which are what takes longest for more columns than K^2.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
 
 import numpy as np
 from scipy import linalg
 
-from skleak.influence.jacobian._multinomial_factor import MultinomialFactor, label_directions
-from skleak.influence.jacobian._norms import (
+from skleak.influence.jacobian._factor import (
     Columns,
+    FitFactor,
     JointParts,
     Norm,
     feature_norms,
-    joint_norm,
     joint_parts,
-    norm_of_joint,
     norms_by_block,
     record_norms,
 )
-from skleak.utils._blocks import Blocks, add, dense, row_blocks
+from skleak.losses import SoftmaxLoss
+from skleak.solvers import Minimum, MultinomialObjective, Objective, by_class
+from skleak.utils._blocks import Blocks, row_blocks
+from skleak.utils._linalg import augment
 from skleak.utils._typing import Data, FloatArray, IntArray
-from skleak.utils.blocks._dask import is_large
 
-__all__ = ["MultinomialFactor"]  # with its norms registered
+
+@dataclass(frozen=True)
+class Root:
+    """A square root of ``A^2`` on changes of the parameters that sum to zero over the classes.
+
+    The gradient of a record is such a change: its parts of all classes but one, the reference,
+    say everything. ``A`` times it is ``root`` times these parts, but for a rotation that no norm
+    of a Jacobian feels.
+    """
+
+    root: FloatArray  # with m = (K - 1) d~, (m, K - 1, d~)
+    others: IntArray  # all classes but the reference, (K - 1,)
+
+
+@dataclass(frozen=True)
+class MultinomialFactor(FitFactor):
+    """Minimiser and pseudo-inverse Hessian of a multinomial fit. Confidential.
+
+    With residuals ``r = p - e_y``, ``C = diag(p) - p p^T`` and ``x~ = [x, 1]`` (or ``x`` without
+    intercept), the influence of one copy of a record on the minimiser is
+
+        J = -omega A [(C W) (x) x~ + r (x) E,  -T (x) x~] ,      shape (p, d + K - 1).
+
+    ``(u (x) v)`` has the entry ``u_k v_j`` for column j of class k. The last K - 1 columns are
+    those of the target: the label is a vertex of the simplex of class probabilities, and the
+    columns of T are orthonormal directions ``t`` in it, ``sum t = 0``. For two classes that is
+    one direction, along which the vertices lie ``sqrt(2)`` apart, where a label of 0 or 1 has
+    them one apart: its column is ``1 / sqrt(2)`` times that of the same model with such a label.
+
+    The Hessian is singular, as the same change of the parameters of all classes changes nothing;
+    ``A`` is its inverse on the changes that sum to zero, where every J lies. Noise on all
+    parameters covers more than that: what it adds along the rest is independent of the records
+    and of the noise in the range of J, so ``J^T J / sigma^2`` is exact.
+    """
+
+    loss: SoftmaxLoss  # type: ignore[assignment]
+    n_classes: int  # number of classes, K
+
+    @classmethod
+    def of(cls, objective: Objective, minimum: Minimum) -> "MultinomialFactor":
+        """Of a minimisation."""
+        assert isinstance(objective, MultinomialObjective)
+        solution = minimum.coefficients, minimum.inverse_hessian
+        return cls(*solution, objective.loss, objective.fit_intercept, objective.n_classes)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of a record, ``d``."""
+        return len(self.coefficients) // self.n_classes - self.fit_intercept
+
+    @property
+    def weights(self) -> FloatArray:
+        """Coefficients without the intercepts, ``W``, of shape (K, d)."""
+        d = self.n_features
+        return self.coefficients[: self.n_classes * d].reshape(self.n_classes, d)
+
+    @property
+    def n_target_directions(self) -> int:
+        """Directions in which a label can move: ``K - 1``."""
+        return self.n_classes - 1
+
+    def with_response(self, response: FloatArray) -> Self:
+        """Refuse noise of a shape of its own, which is not known for several predictors."""
+        check_one_predictor(self)
+        return super().with_response(response)
+
+    def derivatives(
+        self, X: FloatArray, y: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return ``x~`` (n, d~), residuals (n, K), curvatures (n, K, K) and q (n,), of a block."""
+        x = augment(X, self.fit_intercept)
+        a = x @ self.coefficients[self.by_class].T
+        return x, self.loss.residual(a, y), self.loss.curvature(a), np.full(len(x), -1.0)
+
+    def jacobian(self, X: FloatArray, y: FloatArray, columns: IntArray | None = None) -> FloatArray:
+        """Dense Jacobians of a few records, for checks and for ill-conditioned ones.
+
+        Returns (n, p, d + K - 1): derivative of the minimiser with respect to ``[x, y]``, at omega
+        = 1. Of k ``columns`` of x alone (n, p, k).
+        """
+        x, r, c, _ = self.derivatives(X, y)
+        inverse = self.response[:, self.by_class]  # (p, K, d~)
+        u = np.einsum("pkj,nj->npk", inverse, x)
+        some = np.arange(self.n_features) if columns is None else columns
+        features = u @ (c @ self.weights[:, some])
+        features += np.einsum("nk,pkj->npj", r, inverse[:, :, some])
+        if columns is not None:
+            return -features
+        return np.concatenate([-features, u @ label_directions(self.n_classes)], axis=2)
+
+    @cached_property
+    def by_class(self) -> IntArray:
+        """Positions of the parameters of each class, of shape (K, d~)."""
+        return by_class(self.n_classes, self.n_features, self.fit_intercept)
+
+    @cached_property
+    def root(self) -> Root:
+        """Square root of ``A^2``; see `Root`."""
+        own, inverse = (a[:, self.by_class] for a in (self.inverse_hessian, self.response))
+        # The best known class. Differences to it are taken before anything is squared: a rare
+        # class has large entries, which are in those of all classes, and cancel in them.
+        reference = int(np.argmin(np.einsum("kjkj->k", own[self.by_class])))
+        others = np.delete(np.arange(self.n_classes), reference)
+        apart = inverse[:, others] - inverse[:, [reference]]
+        width = apart[0].size
+        root = linalg.qr(apart.reshape(-1, width), mode="r", check_finite=False)[0][:width]
+        return Root(root.reshape(width, len(others), -1), others)
+
+
+def check_one_predictor(factor: FitFactor) -> None:
+    """Refuse a fit with one predictor for each class."""
+    if isinstance(factor, MultinomialFactor):
+        raise ValueError(
+            "Noise of a shape of its own is for models with one predictor; got one with a "
+            f"predictor for each of {factor.n_classes} classes. Use isotropic noise."
+        )
+
+
+def label_directions(n_classes: int) -> FloatArray:
+    """Orthonormal directions in the simplex of class probabilities.
+
+    Returns (K, K - 1): every column sums to zero.
+    """
+    return linalg.null_space(np.ones((1, n_classes)))
+
 
 # Entries of the largest table of one block of records: 16 MB.
 _ELEMENTS = 1 << 21
@@ -76,29 +204,6 @@ def _feature_norms(
 @joint_parts.register
 def _joint_parts(factor: MultinomialFactor, columns: Columns) -> JointParts:
     return _Parts.of(factor, columns)
-
-
-@joint_norm.register
-def _joint_norm(
-    factor: MultinomialFactor,
-    X: Data,
-    y: FloatArray,
-    weights: FloatArray,
-    columns: Columns,
-    norm: Norm = "spectral",
-) -> float:
-    parts = _Parts.of(factor, columns)
-    m = len(parts.root)
-    n_columns = X.shape[0] * columns.count(factor.n_features, factor.n_target_directions)
-    if norm == "trace":
-        squares = parts.map(_Block.trace, X, y)
-        blocks = Blocks.of(squares, weights, width=1)
-        return float(np.sqrt(blocks.map_reduce(lambda squares, w: float(squares @ w), add)))
-    if n_columns <= m and not is_large(X):
-        # A few records, as in a small group: their Jacobians side by side.
-        jacobians = parts.dense(dense(X), y) * np.sqrt(weights)[:, None, None]
-        return float(linalg.norm(np.concatenate(list(jacobians), axis=1), 2))
-    return norm_of_joint(parts.gram(X, y, weights), norm)
 
 
 @dataclass(frozen=True)
@@ -165,16 +270,6 @@ class _Parts:
         outer = (r[:, :, None] * x[:, None, :]).reshape(len(x), len(self.cross))
         f = (outer @ self.cross).reshape(v.shape)
         return _Block(self, r, v, s, f, images)
-
-    def dense(self, X: FloatArray, y: FloatArray) -> FloatArray:
-        """Jacobians times a rotation, of shape (n, m, k) or with the label's directions."""
-        block = self.of_records(X, y)
-        return block.dense(np.arange(len(X)))
-
-    def gram(self, X: Data, y: FloatArray, weights: FloatArray) -> FloatArray:
-        """Sum of ``weights_i J_i J_i^T`` in the coordinates of the root, of shape (m, m)."""
-        blocks = Blocks.of(X, y, weights, width=self.joint_width, elements=_ELEMENTS)
-        return self.joint(blocks.map_reduce(self.joint_sums, add))
 
     @property
     def joint_width(self) -> int:

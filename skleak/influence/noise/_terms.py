@@ -1,107 +1,22 @@
 """Leakage under noise whose covariance is a function of the training records, and leaks too.
 
-A release ``w + N(0, C)`` with ``C = sigma^2 S`` has the Fisher information about the entries
-``z_a`` of a record
-
-    I_ab = dw_a^T C^-1 dw_b + tr(C^-1 dC_a C^-1 dC_b) / 2 .
-
-The second term does not fall with the noise scale. How S depends on a record is for each kind of
-shape to say (`_curvature`, `_minimax`): here both terms become losses. A row of weight
-s moves ``w`` and ``C`` s omega times as far as one of unit weight: both terms take its square.
+Both terms of the information (`_data_shape`) become losses here. A row of weight s moves ``w`` and
+``C`` s omega times as far as one of unit weight: both terms take its square.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import dataclass
 
 import numpy as np
 
-from skleak.influence.jacobian import Columns, FitFactor, Norm, feature_norms
+from skleak.influence.jacobian import Columns, Norm, feature_norms
+from skleak.influence.noise._data_shape import DataShape
 from skleak.influence.state import FitState, RecordBatch
 from skleak.utils._blocks import Blocks
 from skleak.utils._typing import FloatArray
 
 # Entries of the largest table of one block of records: 16 MB.
 _ELEMENTS = 1 << 21
-
-
-@dataclass(frozen=True)
-class Frame:
-    """A block of columns in the coordinates of a fit, the same for all records."""
-
-    w: FloatArray  # coefficients of the directions of the block, (k,)
-    edges: FloatArray  # ``l_a = L^T e_a`` in rows, for a root L of the inverse Hessian, (k, p)
-    target: bool  # whether the target belongs to the block
-
-    @classmethod
-    def of(cls, columns: Columns, factor: FitFactor, root: FloatArray) -> "Frame":
-        """From the columns, and the root L of shape (p, p)."""
-        basis = columns.basis(factor.n_features)
-        edges = basis.T @ root[: factor.n_features]
-        return cls(basis.T @ factor.weights, edges, columns.target)
-
-    def moves(self, x: FloatArray, r: FloatArray, c: FloatArray, q: FloatArray) -> FloatArray:
-        """``L^-1 dw_a`` of records in rows, of shape (b, k, p), from ``x'`` and derivatives."""
-        moves = -(c[:, None] * x)[:, None, :] * self.w[:, None] - r[:, None, None] * self.edges
-        if not self.target:
-            return moves
-        return np.concatenate([moves, -(q[:, None] * x)[:, None]], axis=1)
-
-
-class RecordTerms(Protocol):
-    """A block of b records, of unit weight and at unit noise scale."""
-
-    def information(self, frame: Any) -> tuple[FloatArray, FloatArray]:
-        """Both terms of the information over a block of columns, each of shape (b, k, k)."""
-
-
-class JointTerms(Protocol):
-    """The information of many records as an operator ``F^T F``."""
-
-    def product(self, vector: FloatArray) -> FloatArray:
-        """Its product with a vector of p and a symmetric p x p matrix, flattened."""
-
-
-class DataShape(Protocol):
-    """A shape S of the noise that is a function of the training records. Confidential."""
-
-    @property
-    def shape(self) -> FloatArray:
-        """``S`` with trace p, of shape (p, p)."""
-
-    @property
-    def noise_root(self) -> FloatArray:
-        """Lower triangular root of S, of shape (p, p)."""
-
-    @property
-    def mean_factor(self) -> FitFactor:
-        """Measure of the first term: leakage through the mean alone."""
-
-    def alone(self) -> "DataShape":
-        """Return the same without the training records, which stay where they are."""
-
-    def frame(self, columns: Columns) -> Any:
-        """Prepare a block of columns for `RecordTerms.information`."""
-
-    def records(self, X: FloatArray, y: FloatArray) -> RecordTerms:
-        """Prepare a dense block of records."""
-
-    @property
-    def width(self) -> int:
-        """Entries of the largest table of a record."""
-
-    def joint(self, batch: RecordBatch, columns: Columns, noise_scale: float) -> JointTerms:
-        """Return the information of records together, each with its own weight."""
-
-
-def with_found(noise: Any, *names: str) -> Any:
-    """Drop the training records of a shape, of whom some attributes were found."""
-    if noise.objective is None:
-        return noise
-    found = {name: getattr(noise, name) for name in names}
-    alone = replace(noise, objective=None)
-    vars(alone).update(found)  # as `cached_property` keeps them
-    return alone
 
 
 @dataclass(frozen=True)

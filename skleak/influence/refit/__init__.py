@@ -1,52 +1,20 @@
 """Minimisers had a record been different, without refitting."""
 
-from skleak.influence.refit._brackets import TableMaxima, loss_brackets
-from skleak.influence.refit._candidates import (
-    TABLE_ELEMENTS,
-    candidate_encodings,
-    operations_each,
-    prepare_candidates,
-)
-from skleak.influence.refit._chord import (
-    ChangedHessian,
-    ChordSolver,
-    check_reached,
-    factor_rounding,
-    refitted_step,
-    rounding_error,
-    rounding_left,
-)
-from skleak.influence.refit._distances import distance_brackets, largest_distances
-from skleak.influence.refit._one_step import OneStep, whitened
-from skleak.influence.refit._shapes import candidate_shapes
-from skleak.influence.refit._targets import target_encodings
-from skleak.influence.refit._third_derivatives import (
-    contraction_form,
-    second_order,
-    third_derivatives,
-)
-
-__all__ = [
-    "TABLE_ELEMENTS",
-    "ChangedHessian",
-    "ChordSolver",
-    "OneStep",
-    "TableMaxima",
-    "candidate_encodings",
-    "candidate_shapes",
-    "check_reached",
-    "contraction_form",
-    "distance_brackets",
-    "factor_rounding",
-    "largest_distances",
-    "loss_brackets",
-    "operations_each",
-    "prepare_candidates",
-    "refitted_step",
-    "rounding_error",
-    "rounding_left",
-    "second_order",
-    "target_encodings",
-    "third_derivatives",
-    "whitened",
-]
+from skleak.influence.refit._candidates import candidate_encodings as candidate_encodings
+from skleak.influence.refit._candidates import operations_each as operations_each
+from skleak.influence.refit._candidates import prepare_candidates as prepare_candidates
+from skleak.influence.refit._candidates import target_encodings as target_encodings
+from skleak.influence.refit._changes import SINGULAR as SINGULAR
+from skleak.influence.refit._changes import Change as Change
+from skleak.influence.refit._changes import OneStep as OneStep
+from skleak.influence.refit._changes import whitened as whitened
+from skleak.influence.refit._chord import check_reached as check_reached
+from skleak.influence.refit._chord import contraction_form as contraction_form
+from skleak.influence.refit._chord import factor_rounding as factor_rounding
+from skleak.influence.refit._chord import second_order as second_order
+from skleak.influence.refit._chord import third_derivatives as third_derivatives
+from skleak.influence.refit._distances import TableMaxima as TableMaxima
+from skleak.influence.refit._distances import candidate_shapes as candidate_shapes
+from skleak.influence.refit._distances import distance_brackets as distance_brackets
+from skleak.influence.refit._distances import largest_distances as largest_distances
+from skleak.influence.refit._distances import loss_brackets as loss_brackets

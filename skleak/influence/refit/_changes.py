@@ -1,47 +1,97 @@
-"""Training objectives in which one record has been changed."""
+"""Changes of records, and the fits after them.
 
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Self
+Each Hessian differs from that of the fit by a matrix of low rank: one factor serves all. A Newton
+step with it is exact for the squared loss. For other losses it is the start of a chord iteration:
+the factor stays, and the exact gradients over all data are matrix products for a whole block of
+objectives at once. What does not settle is minimized anew.
+
+Steps to the minimisers with a record changed, to second order without a pass over the data.
+
+With s the Newton step with the changed Hessian H', the gradient there is half of T[s, s] and terms
+of third order, T the third derivatives of all losses with the record changed: a tensor of p^3
+entries that is made once. Where what is left is small enough, no pass over the data is needed.
+
+How far one changed entry of a record moves the minimiser, by one Newton step, for all records.
+
+With ``x' = x + t e_j`` the change of the gradient, ``k (r' x' - r x)``, and that of the Hessian,
+``k (c' x' x'^T - c x x^T)``, lie in the span of ``V = [x~, e_j]``, so that the step is
+
+    delta = -A V q,    q = (I + M V^T A V)^-1 g ,
+    g = k [r' - r, r' t],    M = k [[c' - c, c' t], [c' t, c' t^2]] ,
+
+and all distances follow from the 2 x 2 products of ``A x~`` and ``A e_j``. Exact for the squared
+loss; for others it says which records to solve for.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Self
 
 import numpy as np
+from scipy import linalg
 
-from skleak.influence.jacobian import FitFactor
+from skleak.influence.jacobian import check_one_predictor
+from skleak.influence.noise import mean_factor, noise_root
 from skleak.influence.refit._chord import (
+    LOST,
+    SAFETY,
     ChangedHessian,
+    NewtonBatch,
+    contraction_form,
+    error_left,
     factor_rounding,
     refitted_step,
-    rounding_error,
     rounding_left,
+    second_order,
+    third_derivatives,
 )
-from skleak.influence.refit._newton_batch import NewtonBatch
-from skleak.influence.state import FitState
-from skleak.utils._linalg import augment
-from skleak.utils._typing import BoolArray, FloatArray, IntArray
-from skleak.utils.blocks._dask import is_large
+from skleak.influence.state import FitState, RecordBatch
+from skleak.solvers import Objective
+from skleak.utils._blocks import Blocks, dense, is_large
+from skleak.utils._linalg import SingularMatrixError, augment, each_or_nan
+from skleak.utils._typing import BoolArray, Data, FloatArray, IntArray
 
 # Relative error by rounding of a Hessian, from which on Newton's steps are taken one by one.
 _ROUNDED = 1e-6
+# The same of a step by Woodbury's formula, from which on chord steps follow; and how many.
+_ROUNDED_STEP, _MAX_STEPS = 1e-8, 12
+# What is left of a Hessian, relative to that of the fit, below which it is only rounding.
+SINGULAR = 1e-11
 
 
-def records_here(state: FitState) -> int:
-    """Count the training records in memory, as the predictors of a candidate do."""
-    X = state.objective.X
-    return 0 if is_large(X) else int(X.shape[0])
+def change_width(state: FitState, n_parts: int = 1) -> int:
+    """Entries of the largest table of a row of a candidate, for parts of the records at once."""
+    objective = state.objective
+    n = 0 if is_large(objective.X) else int(objective.X.shape[0])
+    return _n_predictors(objective) * max(n // n_parts, 2 * objective.n_parameters)
+
+
+def _n_predictors(objective: Objective) -> int:
+    return int(objective.layout[0].size)
 
 
 @dataclass(frozen=True)
 class Change:
-    """Candidates of a block of records, flattened: record i becomes its m-th variant."""
+    """Objectives that differ from a fitted one in up to m records: b of them.
 
-    state: FitState
-    old: FloatArray  # ``x~``, (b, d~)
-    new: FloatArray  # and its variant
-    y: FloatArray  # target, (b,)
-    row: IntArray  # position in the training data, (b,)
-    weight: FloatArray  # ``s omega``, (b,)
-    a_old: FloatArray  # ``A x~`` of either, (b, p), or (b, p K) for K predictors
-    a_new: FloatArray
+    Records of a negative weight go, and those of a positive one come: a person leaves, joins, or
+    has other entries in all of its rows. A weight of zero stands for none. With K predictors, one
+    for each of several classes, a record enters the Hessian by ``C (x) x~ x~^T``, else by
+    ``c x~ x~^T``.
+    """
+
+    objective: Objective  # on the records of the fit, with the penalty of those that are changed
+    w: FloatArray  # minimiser on the records of the fit, (p,)
+    inverse: FloatArray  # A, of the unnormalised Hessian of `objective`, (p, p)
+    x: FloatArray  # records, with the constant of an intercept, (b, m, d~)
+    y: FloatArray  # their targets, (b, m)
+    weight: FloatArray  # ``s omega``, and its sign, (b, m)
+    images: FloatArray  # ``A (I (x) x~)``, (b, m K, p)
+    rows: IntArray  # positions of those that go, (b, k); -1 for none
+    rounding: float  # relative error of A by rounding
+    left: Callable[[], FloatArray]  # step from the fit to its minimizer, (p,)
+    more: float = 0.0  # of the sum of the weights
 
     @classmethod
     def of(
@@ -49,114 +99,311 @@ class Change:
         state: FitState,
         X: FloatArray,
         y: FloatArray,
-        training_rows: IntArray,
+        rows: IntArray,
         columns: IntArray,
         values: FloatArray,
+        targets: FloatArray | None = None,
     ) -> Self:
-        """Every record of a block with every value in its columns.
+        """Put every value in the columns of all rows of a person, for each of n persons.
 
-        Shapes: ``X`` (n, d); ``y``, ``training_rows`` (n,); ``columns`` (k,); ``values`` (n_values,
-        k), or (n, n_values, k) for values of each record's own.
+        Shapes: ``X`` (n, k, d), or (n, d) for one row each; ``y``, ``rows`` (n, k) or (n,),
+        positions in the training data, -1 for none; ``columns`` (c,); ``values`` (n_values, c), or
+        (n, n_values, k, c), those of each row, or (n, n_values, c); ``targets`` (n_values,), (n,
+        n_values) or (n, n_values, k), that change as well.
         """
-        inverse = cls.images(state.factor)
-        old = augment(X, state.factor.fit_intercept)
-        shift, m = values - X[:, None, columns], values.shape[-2]
-        new = np.repeat(old, m, axis=0)
-        new[:, columns] = np.broadcast_to(values, shift.shape).reshape(len(new), len(columns))
-        a_old = np.repeat(old @ inverse, m, axis=0)
-        a_new = a_old + shift.reshape(len(a_old), len(columns)) @ inverse[columns]
-        row = np.repeat(training_rows, m)
-        weight = np.repeat(state.objective.parts(training_rows).weights, m)
-        y = np.repeat(y, m)
-        return cls(state, np.repeat(old, m, axis=0), new, y, row, weight, a_old, a_new)
-
-    @classmethod
-    def images(cls, factor: FitFactor) -> FloatArray:
-        """Matrix that takes ``x~`` to ``A x~``: one row for each of its entries."""
-        return factor.inverse_hessian
-
-    @classmethod
-    def width(cls, state: FitState) -> int:
-        """Entries of the largest table that a candidate needs."""
-        return max(len(state.factor.coefficients), records_here(state))
-
-    def take(self, which: IntArray) -> Self:
-        """Return some of the candidates."""
-        return replace(
-            self,
-            old=self.old[which],
-            new=self.new[which],
-            y=self.y[which],
-            row=self.row[which],
-            weight=self.weight[which],
-            a_old=self.a_old[which],
-            a_new=self.a_new[which],
+        n, objective, d = len(rows), state.objective, X.shape[-1]
+        rows = rows if rows.ndim == 2 else rows[:, None]
+        k, there = rows.shape[1], rows >= 0
+        X, y = X.reshape(n, k, d), y.reshape(n, 1, k)
+        m = values.shape[-2 if values.ndim < 4 else 1]
+        values = values if values.ndim == 4 else values[..., None, :]
+        values = np.broadcast_to(values, (n, m, k, len(columns)))
+        old = augment(X.reshape(n * k, d), objective.fit_intercept)
+        old = old.reshape(n, 1, k, old.shape[1])
+        shift = values - X[:, None, :, columns]
+        new = np.repeat(old, m, axis=1)
+        new[..., columns] = values
+        put = y
+        if targets is not None:
+            put = targets if targets.ndim == 3 else np.atleast_2d(targets)[..., None]
+        put, y = (np.broadcast_to(one, (n, m, k)) for one in (put, y))
+        moved = (np.any(shift != 0.0, axis=3) | (put != y)) & there[:, None]
+        weights = objective.parts(rows.ravel()).weights.reshape(n, 1, k)
+        weight = np.where(moved, weights, 0.0)
+        inverse = state.factor.inverse_hessian
+        matrix = inverse[objective.layout].reshape(old.shape[-1], -1)
+        a_old = np.repeat(_times(old, matrix), m, axis=1)
+        a_new = a_old + _times(shift, matrix[columns])
+        pairs = (old, new), (y, put), (-weight, weight), (a_old, a_new)
+        x, both, signed, images = (np.concatenate(_alike(*pair), axis=2) for pair in pairs)
+        p = len(inverse)
+        return cls(
+            objective=objective,
+            w=state.factor.coefficients,
+            inverse=inverse,
+            x=x.reshape(n * m, 2 * k, x.shape[-1]),
+            y=both.reshape(n * m, 2 * k),
+            weight=signed.reshape(n * m, 2 * k),
+            images=images.reshape(n * m, 2 * k * (matrix.shape[1] // p), p),
+            rows=np.where(weight > 0.0, rows[:, None], -1).reshape(n * m, k),
+            rounding=state.once(_factor_rounding),
+            left=partial(state.once, _rounding_left),
         )
 
-    @property
-    def new_target(self) -> FloatArray:
-        """Target of the variant, of shape (b,)."""
-        return self.y
+    @classmethod
+    def without(cls, objective: Objective, w: FloatArray, rows: IntArray) -> Self:
+        """Take away records of one weight together, not that of all: those at ``rows`` (b, k)."""
+        some = objective.parts(rows.ravel())
+        x = augment(dense(some.X), objective.fit_intercept)
+        weight = np.where(rows >= 0, -some.sample_weight.reshape(rows.shape), 0.0)
+        x, y = x.reshape(*rows.shape, -1), some.y.reshape(rows.shape)
+        return cls.about(objective, w, x, y, weight, rows)
+
+    @classmethod
+    def about(
+        cls,
+        objective: Objective,
+        w: FloatArray,
+        x: FloatArray,
+        y: FloatArray,
+        weight: FloatArray,
+        rows: IntArray | None = None,
+        inverse: FloatArray | None = None,
+    ) -> Self:
+        """Add records, (b, m), or take those at ``rows`` away, of one weight together.
+
+        ``inverse`` is that of the Hessian of the fit, with the penalty of those that are changed.
+        """
+        more = float(weight[0].sum())
+        # The penalty is per unit of weight: with less of it, it weighs less beside the same losses.
+        alpha = objective.alpha * (objective.total + more) / objective.total
+        rest, rounding = replace(objective, alpha=alpha), 0.0
+        if inverse is None:
+            try:
+                inverse = rest.at(w).hessian.inverse()
+            except SingularMatrixError:  # every record is left to a refit
+                inverse = np.full((len(w), len(w)), np.nan)
+            rounding = factor_rounding(rest, w, inverse)
+        images = _times(x, inverse[rest.layout].reshape(x.shape[-1], -1)).reshape(
+            len(x), -1, len(w)
+        )
+        rows = np.full((len(x), 1), -1) if rows is None else rows
+        left = partial(rounding_left, objective, w)
+        return cls(rest, w, inverse, x, y, weight, images, rows, rounding, left, more)
+
+    def take(self, which: IntArray) -> Self:
+        """Return some of the objectives."""
+        own = ("x", "y", "weight", "images", "rows")
+        return replace(self, **{name: getattr(self, name)[which] for name in own})
 
     @property
     def moves(self) -> BoolArray:
-        """Mask of the candidates that differ from the record, of shape (b,)."""
-        return np.any(self.old != self.new, axis=1)
+        """Mask of the objectives that differ from that of the fit, of shape (b,)."""
+        return np.any(self.weight != 0.0, axis=1)
 
-    def own_gradient(self, at: FloatArray) -> FloatArray:
-        """Gradient of the new record's loss minus the old one's, at each candidate's parameters."""
-        return self.new_gradient(at) - self._gradient(self.old, self.y, at)
+    @property
+    def pair(self) -> tuple[FloatArray, ...]:
+        """Record and variant, and their images, (b, p) each, of candidates of one row."""
+        return *np.moveaxis(self.x, 1, 0), *np.moveaxis(self.images, 1, 0)
+
+    @property
+    def _layout(self) -> IntArray:
+        """Positions of the parameters, (d~, K)."""
+        return self.objective.layout.reshape(self.x.shape[2], -1)
+
+    @property
+    def comes(self) -> BoolArray:
+        """Mask of the records that come, (b, m)."""
+        return self.weight > 0.0
+
+    @cached_property
+    def predictors(self) -> FloatArray:
+        """Predictors of the records at the minimiser of the fit, (b, m, K)."""
+        return _times(self.x, self.w[self._layout])
+
+    def along(self, steps: FloatArray) -> FloatArray:
+        """How far steps (b, p) move the predictors, (b, m, K)."""
+        return self.x @ steps[:, self._layout]
+
+    @cached_property
+    def first_gradient(self) -> FloatArray:
+        """Gradient at the minimiser of the fit, (b, p)."""
+        return self._own_gradient(self.predictors)
+
+    def _own_gradient(self, a: FloatArray) -> FloatArray:
+        """Gradient of what comes less that of what goes, at predictors (b, m, K), (b, p).
+
+        With its part of the penalty. At the fit the gradients of all records sum to zero: without
+        those that go, the others have minus theirs there.
+        """
+        total = self.objective.total
+        own = a[..., 0] if a.shape[2] == 1 else a.reshape(-1, a.shape[2])
+        y = self.y if a.shape[2] == 1 else self.y.ravel()
+        terms = self.weight[..., None] * self.objective.loss.residual(own, y).reshape(a.shape)
+        terms[self.weight == 0.0] = 0.0  # what is not there may overflow
+        gradient = np.empty((len(a), len(self.w)))
+        gradient[:, self._layout] = self.x.transpose(0, 2, 1) @ terms
+        if self.more:
+            gradient += self.more * self.objective.penalty * total / (total + self.more) * self.w
+        return gradient
 
     def gradient(self, which: IntArray, steps: FloatArray) -> FloatArray:
-        """Unnormalised gradients of some candidates at the fit plus their steps, (k, p)."""
-        w, some = self.state.factor.coefficients, self.take(which)
-        changes = self.state.objective.gradient_changes(w, steps, some.row)
-        old = some._gradient(some.old, some.y, np.broadcast_to(w, steps.shape))
-        return np.asarray(changes + some.new_gradient(w + steps) - old)
-
-    def new_gradient(self, at: FloatArray) -> FloatArray:
-        """Gradient of the loss of each variant, of shape (b, p)."""
-        return self._gradient(self.new, self.new_target, at)
-
-    def _gradient(self, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
-        r = self.state.objective.loss.residual(np.einsum("ij,ij->i", x, at), y)
-        return (self.weight * r)[:, None] * x
+        """Unnormalised gradients of some objectives at the fit plus their steps, (k, p)."""
+        some = self.take(which)
+        changes = self.objective.gradient_changes(self.w, steps, some.rows)
+        moved = np.where(some.comes[..., None], some.along(steps), 0.0)
+        return np.asarray(changes + some._own_gradient(some.predictors + moved))
 
     @cached_property
-    def curvatures(self) -> FloatArray:
-        """Change of the curvature along the record and along its variant, (b, 2)."""
-        loss, w = self.state.objective.loss, self.state.factor.coefficients
-        both = -loss.curvature(self.old @ w), loss.curvature(self.new @ w)
-        return self.weight[:, None] * np.stack(both, axis=1)
+    def curvature(self) -> FloatArray:
+        """``s c`` of every record, and its sign, (b, m); ``s C`` of K predictors, (b, m, K, K)."""
+        a, loss = self.predictors, self.objective.loss
+        if a.shape[2] == 1:
+            return self.weight * loss.curvature(a[..., 0])
+        own = loss.curvature(a.reshape(-1, a.shape[2])).reshape(*a.shape, a.shape[2])
+        return self.weight[..., None, None] * own
 
     @cached_property
-    def _system(self) -> FloatArray:
-        """``I + D U^T A U`` with ``U = [x~, x~']``, (b, 2, 2)."""
-        pair, basis = (self.old, self.new), (self.a_old, self.a_new)
-        gram = np.array([[np.einsum("bp,bp->b", x, a) for a in basis] for x in pair])
-        return np.eye(2) + self.curvatures[:, :, None] * np.moveaxis(gram, 2, 0)
+    def _terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """``A U``, (b, r, p), D and ``I + D U^T A U``, (b, r, r) each, of ``H' = H + U D U^T``.
 
+        U is what the records make of it, or of as many columns as there are parameters.
+        """
+        basis, p = self.images, len(self.w)
+        b, n_terms, K = len(basis), basis.shape[1], self.predictors.shape[2]
+        if n_terms <= max(p, 2 * K):
+            if K == 1:
+                d, gram = self.curvature[:, :, None], self.x @ basis.transpose(0, 2, 1)
+                return basis, d * np.eye(n_terms), np.eye(n_terms) + d * gram
+            gram = np.einsum("brjk,bmj->brmk", basis[:, :, self._layout], self.x)
+            gram, d = gram.reshape(b, n_terms, n_terms), np.zeros((b, n_terms, n_terms))
+            for m in range(self.x.shape[1]):
+                own = slice(m * K, (m + 1) * K)
+                d[:, own, own] = self.curvature[:, m]
+            return basis, d, np.eye(n_terms) + d @ gram
+        # In coordinates in which H is the identity, so that nothing depends on units.
+        root = _root(self.inverse)
+        white = _times(self.x, root[self._layout].reshape(self.x.shape[2], -1))
+        white = white.reshape(b, -1, K, p)
+        turned = self.curvature.reshape(b, -1, K, K) @ white
+        d = white.reshape(b, -1, p).transpose(0, 2, 1) @ turned.reshape(b, -1, p)
+        return np.broadcast_to(root.T, (b, p, p)), d, np.eye(p) + d
+
+    @cached_property
+    def _inverse_system(self) -> FloatArray:
+        return each_or_nan(np.linalg.inv, self._terms[2])
+
+    @cached_property
     def hessian(self) -> ChangedHessian:
-        """``H' = H - k c x~ x~^T + k c' x~' x~'^T`` of every candidate."""
-        basis = np.stack([self.a_old, self.a_new], axis=2)
-        core = np.linalg.solve(self._system, self.curvatures[:, :, None] * np.eye(2))
-        return ChangedHessian(self.state.factor.inverse_hessian, basis, np.asarray(core))
+        """Hessians with the changes."""
+        basis, d, _ = self._terms
+        return ChangedHessian(self.inverse, basis, self._inverse_system @ d)
 
-    def rounding_error(self, gradient: FloatArray, steps: FloatArray) -> FloatArray:
-        """Estimate the relative error by rounding of the steps ``-H'^-1 gradient``, (b,)."""
-        given = self.state.factor.inverse_hessian, *self._left(), gradient, steps
-        return rounding_error(*given, self.state.once(_factor_rounding))
+    @cached_property
+    def remaining(self) -> FloatArray:
+        """Least eigenvalue of the Hessian with the change, relative to that of the fit, (b,)."""
+        system = self._terms[2]
+        if system.shape[1] == 1:
+            return system[:, 0, 0]
+        least = np.full(len(system), np.nan)
+        known = np.flatnonzero(np.isfinite(system).all(axis=(1, 2)))
+        least[known] = np.linalg.eigvals(system[known]).real.min(axis=1)
+        return least
 
-    def _left(self) -> tuple[FloatArray, FloatArray]:
-        """Return records times the root of their curvature, (b, p), and what is left, (b,)."""
-        c = np.sqrt(np.abs(self.curvatures))
-        records = np.maximum(c[:, :1] * np.abs(self.old), c[:, 1:] * np.abs(self.new))
-        system = self._system
-        # Of the inverse of two by two: what its entries are divided by.
-        return records, np.linalg.det(system) / np.maximum(1.0, np.abs(system).max(axis=(1, 2)))
+    def first_steps(self) -> FloatArray:
+        """One Newton step each, of shape (b, p): exact for the squared loss."""
+        return -self.hessian.solve(self.first_gradient)
+
+    def rounding_error(self, steps: FloatArray, *, moved: bool = True) -> FloatArray:
+        """Estimate the relative error by rounding of the first steps, or of Hessians alone, (b,).
+
+        Fewer records than columns, or one that outweighs all others, leave next to nothing of the
+        Hessian along a record without it: the difference of two numbers near 1, each with the error
+        of ``x.A x``, which is that of its largest terms. As A is positive definite, its entries are
+        at most ``sqrt(A_jj A_kk)``.
+
+        Shapes: ``steps`` (b, p).
+        """
+        remaining = 1.0 / np.abs(self._inverse_system).max(axis=(1, 2))
+        spread = np.sqrt(np.abs(np.diag(self.inverse)))
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            error = (self._spans @ spread) ** 2 / remaining
+            if moved:
+                far = (np.abs(self.first_gradient) @ spread) * np.linalg.norm(spread)
+                error += np.where(far > 0.0, far / np.linalg.norm(steps, axis=1), 0.0)
+            error *= SAFETY * np.finfo(float).eps
+        # Where that of the factor is larger, chord steps on exact gradients show what it is worth.
+        error = np.where(np.isnan(error), np.inf, np.maximum(error, min(self.rounding, LOST)))
+        return np.where(remaining > SINGULAR, error, np.inf)
+
+    @property
+    def _spans(self) -> FloatArray:
+        """Records times the root of their curvature, of those that go or that come, (b, p)."""
+        c = self.curvature
+        c = c[..., None] if c.ndim == 2 else np.einsum("bmkk->bmk", c)
+        spans = np.empty((len(self.x), len(self.w)))
+        squares = [np.maximum(s * c, 0.0).transpose(0, 2, 1) @ self.x**2 for s in (-1.0, 1.0)]
+        spans[:, self._layout] = np.sqrt(np.maximum(*squares)).transpose(0, 2, 1)
+        return spans
+
+    def second_order(self, steps: FloatArray) -> FloatArray:
+        """Half the third derivatives of the records along steps, for one predictor, (b, p)."""
+        third = self.weight * self.objective.loss.third_derivative(self.predictors[..., 0])
+        along = self.along(steps)[..., 0]
+        return np.einsum("bm,bmj->bj", 0.5 * third * along**2, self.x)
+
+    def energy(self, steps: FloatArray) -> FloatArray:
+        """``step.H step`` with the Hessian of each, for one predictor, of shape (b,)."""
+        energy = np.einsum("ij,ij->i", steps @ np.linalg.inv(self.inverse), steps)
+        own = self.curvature * self.along(steps)[..., 0] ** 2
+        return np.maximum(energy + own.sum(axis=1), 0.0)
+
+    def settle(
+        self,
+        steps: FloatArray,
+        tolerance: "float | FloatArray",
+        error: FloatArray | None = None,
+        rate: FloatArray | float = 0.0,
+        moved: FloatArray | None = None,
+    ) -> None:
+        """Improve steps (b, p) in place by chord steps on exact gradients until they are settled.
+
+        The Hessians stay those of `hessian`. Steps whose errors are below ``tolerance``, relative
+        to the step, are; those that do not come there are minimised anew, and are NaN where no
+        minimizer is reached, or none exists. So is what rounding made of a Hessian that is nearly
+        singular, which leads nowhere, in small steps.
+
+        Shapes: ``tolerance``; ``error`` (b,), bounds or last moves, None for steps exact but for
+        rounding; ``rate`` (b,), a lower bound on the rate; ``moved`` (b,), the last moves where
+        these are not the errors.
+        """
+        rounding = self.rounding_error(steps)
+        lost = np.flatnonzero(~(rounding <= LOST))
+        if len(lost):
+            steps[lost] = self.refit(lost)
+        size = np.linalg.norm(steps, axis=1)
+        limit, rate = tolerance * size, np.maximum(rate, rounding)
+        if error is None:
+            last, error = size.copy(), np.where(rounding > _ROUNDED_STEP, np.inf, 0.0)
+        else:
+            last = np.array(error if moved is None else moved)
+            error = np.maximum(error, rounding * size)
+        error[lost], limit[lost] = 0.0, np.inf  # those are found, or are none
+        pending = np.flatnonzero(~(error <= limit))
+        for _ in range(_MAX_STEPS):
+            if not len(pending):
+                return
+            gradient = self.gradient(pending, steps[pending])
+            change = self.hessian.take(pending).solve(gradient)
+            steps[pending] -= change
+            before, last[pending] = last[pending], np.linalg.norm(change, axis=1)
+            left = error_left(last[pending], before, rate[pending])
+            pending = pending[~(left <= limit[pending])]
+        if len(pending):
+            steps[pending] = self.refit(pending)
 
     def refit(self, which: IntArray) -> FloatArray:
-        """Find anew the steps to the minimisers with some candidates in place of their records.
+        """Find anew the steps to the minimisers of some objectives.
 
         Returns (k, p): NaN where no minimiser is reached, for which no other number may stand.
         """
@@ -166,23 +413,67 @@ class Change:
         return steps
 
     def newton_steps(self, which: IntArray) -> FloatArray:
-        """Step to some candidates, all at once, (k, p); NaN where that does not lead there."""
-        some, steps = self.take(which), np.full((len(which), self.old.shape[1]), np.nan)
+        """Step to some minimisers, all at once, (k, p); NaN where that does not lead there."""
+        some, steps = self.take(which), np.full((len(which), len(self.w)), np.nan)
+        if self.predictors.shape[2] > 1:
+            return steps
         # Its coordinates have the errors by rounding of Woodbury's formula.
         still = np.zeros_like(steps)
-        sound = np.flatnonzero(some.rounding_error(still, still) <= _ROUNDED)
+        sound = np.flatnonzero(some.rounding_error(still, moved=False) <= _ROUNDED)
         if len(sound):
             some = some.take(sound)
-            batch = NewtonBatch(self.state, some.row, some.new, some.weight, some.gradient)
-            steps[sound] = batch.steps()
+            put = np.maximum(some.weight, 0.0)
+            base = self.objective, self.w, self.inverse
+            steps[sound] = NewtonBatch(*base, some.rows, some.x, put, some.gradient).steps()
         return steps
 
     def _refit_one(self, k: int) -> FloatArray:
         """Step to one minimiser, of shape (p,); NaN where it is not reached."""
-        record = self.new[k, : self.state.n_features]
-        changed = self.state.objective.with_record(int(self.row[k]), record, self.new_target[k])
-        fitted = self.state.factor.coefficients
-        return refitted_step(changed, fitted) - self.state.once(_rounding_left)
+        fit, total, comes = self.objective, self.objective.total, self.comes[k]
+        if self.more:
+            fit = replace(fit, alpha=fit.alpha * total / (total + self.more))
+        rows = _alone(self.rows[k][self.rows[k] >= 0])
+        given = self.x[k, comes][:, : fit.X.shape[1]], self.y[k, comes], self.weight[k, comes]
+        x, y, weight = map(_alone, given)
+        if np.size(rows) == np.size(y):
+            changed = fit.with_record(rows, x, y)
+        else:
+            changed = fit.without(rows) if np.size(rows) else fit.with_more(x, y, weight)
+        return refitted_step(changed, self.w) - self.left()
+
+
+def changed_columns(
+    columns: IntArray | None, values: FloatArray
+) -> tuple[IntArray, FloatArray, FloatArray | None]:
+    """Arguments of `Change.of` for values (n_values, c) of some columns, or of the target."""
+    if columns is not None:
+        return columns, values, None
+    return np.zeros(0, dtype=np.intp), values[:, :0], values[:, 0]
+
+
+def _times(x: FloatArray, matrix: FloatArray) -> FloatArray:
+    """Product (..., q) of records (..., d~) with a matrix (d~, q), as one of matrices."""
+    flat = x.reshape(int(np.prod(x.shape[:-1])), x.shape[-1])
+    return (flat @ matrix).reshape(*x.shape[:-1], matrix.shape[1])
+
+
+def _alike(one: FloatArray, other: FloatArray) -> tuple[FloatArray, FloatArray]:
+    return np.broadcast_to(one, other.shape), other
+
+
+def _alone(values: Any) -> Any:
+    """Return what is alone without its axis."""
+    return values[0] if len(values) == 1 else values
+
+
+def _root(inverse: FloatArray) -> FloatArray:
+    """Root R of ``A = R R^T``, (p, p), whatever the units, and where A is singular."""
+    scale = np.sqrt(np.diag(inverse))
+    if not np.all(np.isfinite(inverse)):
+        return inverse
+    scale = np.where(scale > 0.0, scale, 1.0)
+    values, vectors = np.linalg.eigh(inverse / np.outer(scale, scale))
+    return scale[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
 
 
 def _rounding_left(state: FitState) -> FloatArray:
@@ -194,44 +485,178 @@ def _factor_rounding(state: FitState) -> float:
     return factor_rounding(state.objective, factor.coefficients, factor.inverse_hessian)
 
 
-@dataclass(frozen=True)
-class TargetChange(Change):
-    """Candidates in which the target of a record changes, alone or with some columns."""
+# Entries of the tensor, at most: 64 MB.
+_MOST = 1 << 23
+# Operations of a pass over the data for each of its entries, and for the loss of each record.
+_PRODUCTS, _LOSS = 4, 60
+# Contraction from which on a series is not trusted.
+_SLOW = 0.5
 
-    target: FloatArray = field(default_factory=lambda: np.empty(0))  # the new target, (b,)
+
+def expansion_pays(objective: Objective, n_candidates: int) -> bool:
+    """Return True if the tensor is small, and costs less than a pass for each candidate."""
+    p, n = objective.n_parameters, objective.n_records
+    one_pass = n * (_PRODUCTS * p + _LOSS)
+    fits = not objective.loss.quadratic and p**3 <= _MOST
+    return fits and (n + n_candidates) * p**3 < n_candidates * one_pass
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """Third derivatives of all losses at a fit, and a quadratic form that bounds the next terms."""
+
+    tensor: FloatArray  # (p (p + 1) / 2, p)
+    form: FloatArray  # (p, p)
 
     @classmethod
-    def to(
-        cls,
-        state: FitState,
-        X: FloatArray,
-        y: FloatArray,
-        training_rows: IntArray,
-        targets: FloatArray,
-        columns: IntArray | None = None,
-        values: FloatArray | None = None,
-    ) -> Self:
-        """Every record of a block with every target.
+    def of(cls, state: FitState) -> Self:
+        """Differentiate the losses at the minimum."""
+        objective, w = state.objective, state.factor.coefficients
+        form = contraction_form(objective, objective.curvatures(w), state.factor.inverse_hessian)
+        return cls(third_derivatives(objective, objective.third_derivatives(w)), form)
 
-        Shapes: ``X`` (n, d); ``y``, ``training_rows`` (n,); ``targets`` (n_values,), or (n,
-        n_values) for targets of each record's own; ``columns`` (k,); ``values`` (n_values, k).
+    def improved(
+        self, change: Change, steps: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Newton steps (b, p) with their second-order change, its size and what is left, (b,) each.
+
+        The terms of the series fall by the rate of `contraction_form` from one order to the next;
+        the changed record counts as well, and what was seen of the first two may say more.
         """
-        n_values = np.shape(targets)[-1]
-        if columns is None or values is None:
-            columns, values = np.zeros(0, dtype=np.intp), np.zeros((n_values, 0))
-        change = cls.of(state, X, y, training_rows, columns, values)
-        return replace(change, target=np.broadcast_to(targets, (len(X), n_values)).ravel())
+        gradient = second_order(steps, self.tensor) + change.second_order(steps)
+        square = np.einsum("ij,ij->i", steps @ self.form, steps)
+        own = np.maximum(change.curvature, 0.0) * change.along(steps)[..., 0] ** 2
+        square += (own * np.einsum("bmp,bmp->bm", change.images, change.x)).sum(axis=1)
+        second = change.hessian.solve(gradient)
+        first, moved = np.linalg.norm(steps, axis=1), np.linalg.norm(second, axis=1)
+        ratio = np.divide(moved, first, out=np.zeros_like(moved), where=first > 0.0)
+        rate = np.maximum(np.sqrt(np.maximum(square, 0.0)), ratio)
+        left = rate * (moved + 0.25 * rate * first)
+        return steps - second, moved, np.where(rate < _SLOW, left, first)
 
-    @property
-    def new_target(self) -> FloatArray:
-        """Target of the variant, of shape (b,)."""
-        return self.target
 
-    @property
-    def moves(self) -> BoolArray:
-        """Mask of the candidates that differ from the record, of shape (b,)."""
-        return super().moves | (self.target != self.y)
+# Pairs of values, over all records, that are compared.
+_MOST_PAIRS = 2e7
 
-    def take(self, which: IntArray) -> Self:
-        """Return some of the candidates."""
-        return replace(super().take(which), target=self.target[which])
+
+@dataclass(frozen=True)
+class OneStep:
+    """Records of a fit with one predictor, prepared for changes of single entries. Confidential.
+
+    Lengths are those over the noise at scale 1.
+    """
+
+    state: FitState
+    X: Data
+    y: FloatArray
+    weight: FloatArray  # ``k``, (n,)
+    predictor: FloatArray  # ``x~ . w``, (n,)
+    leverage: FloatArray  # ``x~^T A x~``, (n,)
+    length: FloatArray  # ``|A x~|^2``, (n,)
+    response: FloatArray  # ``A S^-1 A``, (p, p)
+
+    @classmethod
+    def of(cls, state: FitState, batch: RecordBatch) -> Self:
+        """Prepare records, with the part that they take in the fit."""
+        factor = state.factor
+        check_one_predictor(factor)
+        shaped = mean_factor(state).response
+        response = shaped.T @ shaped
+
+        def measured(X: FloatArray, y: FloatArray) -> FloatArray:
+            x = factor.derivatives(X, y)[0]
+            leverage = np.einsum("ij,ij->i", x @ factor.inverse_hessian, x)
+            length = np.einsum("ij,ij->i", x @ response, x)
+            return np.stack([x @ factor.coefficients, leverage, length], axis=1)
+
+        found = Blocks.of(batch.X, batch.y).map(measured)
+        predictor, leverage, length = found.T
+        return cls(state, batch.X, batch.y, batch.factors, predictor, leverage, length, response)
+
+    def targets(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Largest distance of two targets, and of one from the record's own, (n,) each.
+
+        Shapes: ``targets`` (n_values,), or (n, n_values) for those of each record's own.
+        """
+        loss, a = self.state.objective.loss, self.predictor[:, None]
+        own = loss.residual(self.predictor, self.y)[:, None]
+        moved = loss.residual(a, np.broadcast_to(targets, (len(self.y), targets.shape[-1]))) - own
+        size = self.weight * np.sqrt(self.length)
+        both = np.concatenate([moved, np.zeros_like(own)], axis=1)
+        return size * np.ptp(both, axis=1), size * np.abs(moved).max(axis=1)
+
+    def column(self, j: int, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Largest distance of two values of a column, and of one from the record's own, (n,) each.
+
+        Shapes: ``values`` (n_values,), or (n, n_values) for those of each record's own.
+        """
+        q = self._solved(j, values)
+        products = self.length, self._times(self.response, j), self.response[j, j]
+        own = np.sqrt(np.max([_squares(each, *products) for each in q], axis=0))
+        largest, last = own, len(q) - 1
+        ends = range(last) if self.compares_all(len(q)) else (0, last)
+        for one in ends:
+            for other in range(one + 1, len(q)):
+                largest = np.maximum(largest, np.sqrt(_squares(q[other] - q[one], *products)))
+        return largest, own
+
+    def compares_all(self, n_values: int) -> bool:
+        """Return True if all pairs of values are compared, not just those with first and last."""
+        return n_values**2 * len(self.y) <= 2.0 * _MOST_PAIRS
+
+    def information(self, j: int, nodes: FloatArray, step: float) -> FloatArray:
+        """Squared speed of the minimiser in a column, with it at each of some nodes, (n, n_nodes).
+
+        By central differences; each node counts for all records.
+        """
+        products = self.length, self._times(self.response, j), self.response[j, j]
+        below, above = self._solved(j, nodes - step), self._solved(j, nodes + step)
+        speeds = (above - below) / (2.0 * step)
+        return np.stack([_squares(speed, *products) for speed in speeds], axis=1)
+
+    def _solved(self, j: int, values: FloatArray) -> FloatArray:
+        """``q`` of every value, of shape (n_values, n, 2)."""
+        factor, loss, k = self.state.factor, self.state.objective.loss, self.weight
+        x = np.ravel(dense(self.X[:, [j]]))
+        u, inverse = self._times(factor.inverse_hessian, j), factor.inverse_hessian[j, j]
+        a, h = self.predictor, self.leverage
+        r, c = loss.residual(a, self.y), loss.curvature(a)
+        found = []
+        for value in np.broadcast_to(values, (len(x), values.shape[-1])).T:
+            t = value - x
+            moved = a + t * factor.coefficients[j]
+            r_new, c_new = loss.residual(moved, self.y), loss.curvature(moved)
+            g0, g1 = k * (r_new - r), k * r_new * t
+            m00, m01, m11 = k * (c_new - c), k * c_new * t, k * c_new * t * t
+            b00, b01 = 1.0 + m00 * h + m01 * u, m00 * u + m01 * inverse
+            b10, b11 = m01 * h + m11 * u, 1.0 + m01 * u + m11 * inverse
+            determinant = b00 * b11 - b01 * b10
+            q = np.stack([b11 * g0 - b01 * g1, b00 * g1 - b10 * g0], axis=1)
+            found.append(q / determinant[:, None])
+        return np.array(found)
+
+    def _times(self, matrix: FloatArray, j: int) -> FloatArray:
+        """``x~ . matrix[j]`` of all records, of shape (n,)."""
+        d, row = self.state.n_features, matrix[j]
+        found = np.asarray(self.X @ row[:d])
+        return found + row[d] if self.state.factor.fit_intercept else found
+
+
+def whitened(state: FitState, points: FloatArray) -> FloatArray:
+    """Parameters of shape (..., p) in coordinates in which the noise is isotropic.
+
+    At the covariance of this fit, where that is a function of the records.
+    """
+    if not state.noise.reads_data:
+        return state.noise.whitened(points)
+    root = noise_root(state)
+    flat = linalg.solve_triangular(
+        root, points.reshape(-1, len(root)).T, lower=True, check_finite=False
+    )
+    return np.asarray(flat.T.reshape(points.shape))
+
+
+def _squares(q: FloatArray, length: FloatArray, cross: FloatArray, own: float) -> FloatArray:
+    """Return ``|A V q|^2``, of shape (n,)."""
+    squares = q[:, 0] ** 2 * length + 2.0 * q[:, 0] * q[:, 1] * cross + q[:, 1] ** 2 * own
+    return np.maximum(squares, 0.0)

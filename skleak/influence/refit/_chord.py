@@ -1,10 +1,12 @@
-"""Minimisers of many objectives that differ from a fitted one in one record each, all at once.
+"""Minimizers of changed objectives: one by one to rounding, and many at once by Newton's method.
 
-Each Hessian differs from that of the fit by a matrix of low rank: one factor serves all. A Newton
-step with it is exact for the squared loss. For other losses it is the start of a chord iteration:
-the factor stays, and the exact gradients over all data are matrix products for a whole block of
-objectives at once. What does not settle is minimised anew. A minimiser that even that does not
-reach is NaN: a number in its place might be too near.
+A minimizer that is not reached is NaN: a number in its place might be too near.
+
+Newton steps on many changed objectives at once, each with a Hessian of its own.
+
+One matrix product over the records gives the Hessians of all of them: it weighs the outer products
+of the records by the curvatures of each objective. They are taken in coordinates in which the
+Hessian of the fit is the identity, so that nothing depends on the units of the columns.
 """
 
 import warnings
@@ -14,17 +16,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from skleak.exceptions import NoMinimizerWarning
-from skleak.solvers import Objective, SingularHessianError, minimize
-from skleak.utils._linalg import SingularMatrixError
+from skleak.influence.noise import triangular_root
+from skleak.solvers import Objective, SingularHessianError, is_minimum, is_settled, minimize
+from skleak.utils._blocks import Blocks, add, is_large, row_blocks
+from skleak.utils._linalg import SingularMatrixError, augment
+from skleak.utils._sklearn_compat import outer_stacklevel
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
-from skleak.utils._warnings import outer_stacklevel
 
-_MAX_STEPS = 12
-# Relative errors by rounding of a step by Woodbury's formula, from which on chord steps follow, and
-# from which on these prove nothing either.
-_ROUNDED, _LOST = 1e-8, 1e-3
+# Relative error by rounding of a step by Woodbury's formula, from which on chord steps prove
+# nothing.
+LOST = 1e-3
 # How many times the estimate of it may fall short.
-_SAFETY = 10.0
+SAFETY = 10.0
 # Last move, relative to a step, at which a refit is exact, and up to which it counts as reached.
 _EXACT, _REACHED = 1e-9, 1e-6
 _MOST_CORRECTIONS, _WORSE = 12, 10.0
@@ -35,7 +38,7 @@ class ChangedHessian:
     """``H' = H + U D U^T`` of b objectives, with U of low rank, inverted by Woodbury."""
 
     inverse: FloatArray  # A, the inverse of H, (p, p)
-    basis: FloatArray  # A U, (b, p, r)
+    basis: FloatArray  # A U, (b, r, p)
     core: FloatArray  # (I + D U^T A U)^-1 D, (b, r, r)
 
     def take(self, which: IntArray) -> "ChangedHessian":
@@ -44,111 +47,9 @@ class ChangedHessian:
 
     def solve(self, gradient: FloatArray) -> FloatArray:
         """Solve ``H' x = gradient`` for every objective, of shape (b, p)."""
-        inner = np.einsum("bpk,bp->bk", self.basis, gradient)
-        correction = np.einsum("bkl,bl->bk", self.core, inner)
-        return gradient @ self.inverse - np.einsum("bpk,bk->bp", self.basis, correction)
-
-
-def rounding_error(
-    inverse: FloatArray,
-    change: FloatArray,
-    remaining: FloatArray,
-    gradient: FloatArray,
-    steps: FloatArray,
-    factor: float,
-) -> FloatArray:
-    """Estimate the relative error by rounding of the steps ``-H'^-1 gradient``, (b,).
-
-    Fewer records than columns, or one that outweighs all others, leave next to nothing of the
-    Hessian along a record without it: the difference of two numbers near 1, each with the error of
-    ``x.A x``, which is that of its largest terms. As A is positive definite, its entries are at
-    most ``sqrt(A_jj A_kk)``.
-
-    Shapes: ``inverse`` (p, p); ``change`` (b, p), records times the root of their curvature, and
-    the larger where there are two; ``remaining`` (b,), what is left; ``gradient``, ``steps`` (b,
-    p). ``factor`` is the error of A as a whole.
-    """
-    spread = np.sqrt(np.abs(np.diag(inverse)))
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        left = (np.abs(change) @ spread) ** 2 / np.abs(remaining)
-        moved = (np.abs(gradient) @ spread) * np.linalg.norm(spread)
-        moved = np.where(moved > 0.0, moved / np.linalg.norm(steps, axis=1), 0.0)
-        error = _SAFETY * np.finfo(float).eps * (left + moved)
-    # Where that of the factor is larger, chord steps on exact gradients show what it is worth.
-    return np.where(np.isnan(error), np.inf, np.maximum(error, min(factor, _LOST)))
-
-
-@dataclass(frozen=True)
-class ChordSolver:
-    """Chord steps on exact gradients, for as long as each of b objectives needs them.
-
-    A minimiser is that of the fit plus a step; a step that overflows does not settle.
-    """
-
-    hessian: ChangedHessian
-    # Gradients of some objectives, each at its own step from the fit: both of shape (k, p).
-    gradient: Callable[[IntArray, FloatArray], FloatArray]
-    # Steps of some objectives, by minimisations of their own, (k, p); NaN where none is reached.
-    refit: Callable[[IntArray], FloatArray]
-
-    def settle_rounded(
-        self,
-        steps: FloatArray,
-        rounding: FloatArray,
-        tolerance: "float | FloatArray",
-        error: FloatArray | None = None,
-        contraction: FloatArray | None = None,
-        moved: FloatArray | None = None,
-    ) -> None:
-        """Improve steps (b, p) in place whose Hessians are rounded, of relative error (b,).
-
-        What rounding made of a Hessian that is nearly singular leads nowhere, in small steps: such
-        objectives are minimised anew. ``error`` is None for steps exact but for rounding. Steps are
-        settled where it is below ``tolerance``, relative to the step; the others as in `settle`.
-        """
-        lost = np.flatnonzero(~(rounding <= _LOST))
-        if len(lost):
-            steps[lost] = self.refit(lost)
-        size = np.linalg.norm(steps, axis=1)
-        if error is None:
-            moved, error = size, np.where(rounding > _ROUNDED, np.inf, 0.0)
-        else:
-            moved = error if moved is None else moved
-            error = np.maximum(error, rounding * size)
-        rate = rounding if contraction is None else np.maximum(contraction, rounding)
-        limit = tolerance * size
-        error[lost], limit[lost] = 0.0, np.inf  # those are found, or are none
-        self.settle(steps, error, limit, rate, moved=moved)
-
-    def settle(
-        self,
-        steps: FloatArray,
-        error: FloatArray,
-        limit: FloatArray,
-        contraction: FloatArray | None = None,
-        moved: FloatArray | None = None,
-    ) -> None:
-        """Improve steps (b, p) in place until their errors, bounded or last moves, are small.
-
-        Steps to minimisers that are not reached, or do not exist, become NaN.
-
-        Shapes: ``error``, ``limit``, ``contraction`` (b,), a lower bound on the rate; ``moved``
-        (b,), the last moves where these are not the errors.
-        """
-        rate = np.zeros(len(steps)) if contraction is None else contraction
-        size = np.array(error if moved is None else moved)
-        pending = np.flatnonzero(~(error <= limit))
-        for _ in range(_MAX_STEPS):
-            if not len(pending):
-                return
-            gradient = self.gradient(pending, steps[pending])
-            change = self.hessian.take(pending).solve(gradient)
-            steps[pending] -= change
-            last, size[pending] = size[pending], np.linalg.norm(change, axis=1)
-            left = error_left(size[pending], last, rate[pending])
-            pending = pending[~(left <= limit[pending])]
-        if len(pending):
-            steps[pending] = self.refit(pending)
+        correction = self.core @ (self.basis @ gradient[:, :, None])
+        found = self.basis.transpose(0, 2, 1) @ correction
+        return np.asarray(gradient @ self.inverse - found[:, :, 0])
 
 
 def refitted_step(objective: Objective, w: FloatArray) -> FloatArray:
@@ -213,7 +114,7 @@ def factor_rounding(objective: Objective, w: FloatArray, inverse: FloatArray) ->
     """
     with np.errstate(over="ignore", invalid="ignore"):
         condition = float(np.max(objective.hessian_diagonal(w) * np.diag(inverse), initial=0.0))
-    error = _SAFETY * np.finfo(float).eps * len(w) * condition
+    error = SAFETY * np.finfo(float).eps * len(w) * condition
     return error if np.isfinite(error) else np.inf
 
 
@@ -259,3 +160,188 @@ def check_reached(encodings: FloatArray, what: str, error: type[ValueError] = Va
             "that could be reached. Raise `alpha`, or leave out values that are far from all "
             "others."
         )
+
+
+# Entries of the tables of a block of records, or of objectives: 32 MB.
+_ELEMENTS = 1 << 22
+# Points at which a gradient is taken. Whatever takes longer is left to a minimisation of its own.
+_MOST_POINTS = 40
+_EXTRA_STEPS = 3
+_TOLERANCE = 1e-10  # of a minimisation alone
+# Condition of a Hessian up to which a Newton step tells how far a minimiser is. Where classes are
+# separable there is none: the Hessian fades, and what rounding leaves of it says that all is well.
+_LARGEST_CONDITION = 1e10
+
+
+@dataclass(frozen=True)
+class NewtonBatch:
+    """Objectives of one predictor in which some records go and others come, about a fit."""
+
+    objective: Objective
+    w: FloatArray  # minimiser of the fit, (p,)
+    inverse: FloatArray  # A, (p, p)
+    rows: IntArray  # of the records that go, (b, k); -1 for none
+    new: FloatArray  # those that come, with the constant of an intercept, (b, m, p)
+    weight: FloatArray  # their weights, 0 for none, (b, m)
+    # Unnormalised gradients of some objectives at steps from the fit, (k, p).
+    gradient: Callable[[IntArray, FloatArray], FloatArray]
+
+    def steps(self) -> FloatArray:
+        """Return the steps from the fit to the minimisers, (b, p); NaN where none was reached."""
+        n, p = self.objective.X.shape[0], len(self.w)
+        found = np.full((len(self.new), p), np.nan)
+        if is_large(self.objective.X) or 2 * max(n, p * p) > _ELEMENTS:
+            return found
+        root = triangular_root(self.objective, self.w, self.inverse)
+        for block in row_blocks(len(found), max(n, p * p), _ELEMENTS):
+            self._solve(np.arange(len(found))[block], root, found)
+        return found
+
+    def _solve(self, pending: IntArray, root: FloatArray, found: FloatArray) -> None:
+        """Put in the steps of a block of objectives."""
+        total = self.objective.total
+        at, direction, gradient = (np.zeros_like(found) for _ in range(3))
+        length, extra = np.ones(len(found)), np.zeros(len(found), dtype=int)
+        gradient[pending] = self.gradient(pending, at[pending])
+        direction[pending] = self._directions(pending, at[pending], gradient[pending], root)
+        for _ in range(_MOST_POINTS):
+            pending = pending[np.isfinite(direction[pending]).all(axis=1)]
+            if not len(pending):
+                return
+            trial = at[pending] + length[pending, None] * direction[pending]
+            there = self.gradient(pending, trial)
+            norm = np.linalg.norm(there, axis=1) / total
+            # Along a line the slope of a convex function rises: where it is not far above zero,
+            # the step went down, or not far past the lowest point.
+            slope = np.einsum("ij,ij->i", gradient[pending], direction[pending])
+            after = np.einsum("ij,ij->i", there, direction[pending])
+            good = (after <= 0.5 * np.abs(slope)) | (norm <= _TOLERANCE)
+            length[pending] *= 0.5
+            some, norm = pending[good], norm[good]
+            if not len(some):
+                continue
+            at[some], gradient[some], length[some] = trial[good], there[good], 1.0
+            direction[some] = self._directions(some, at[some], gradient[some], root)
+            low = norm <= _TOLERANCE
+            move, size = self._moves(some[low], at[some[low]], direction[some[low]])
+            reached = is_minimum(norm[low], move, size, _TOLERANCE)
+            done = reached & (is_settled(move, size) | (extra[some[low]] == _EXTRA_STEPS))
+            extra[some[low]] += reached
+            over = some[low][done]
+            found[over] = at[over] + direction[over]
+            pending = np.setdiff1d(pending, over)
+
+    def _directions(
+        self, which: IntArray, at: FloatArray, gradient: FloatArray, root: FloatArray
+    ) -> FloatArray:
+        """Newton steps of some objectives, (k, p); NaN where a Hessian is nearly singular."""
+        objective, p = self.objective, len(root)
+        loss, points = objective.loss, self.w + at
+        upper = np.triu_indices(p)
+
+        def sums(X: FloatArray, weights: FloatArray, position: IntArray) -> FloatArray:
+            x = augment(X, objective.fit_intercept)
+            c = weights[:, None] * loss.curvature(x @ points.T)
+            c[self._replaced(which, position)] = 0.0
+            white = x @ root
+            return c.T @ (white[:, upper[0]] * white[:, upper[1]])
+
+        records = objective.X, objective.weights, np.arange(len(objective.y))
+        width = max(len(upper[0]), len(which))
+        blocks = Blocks.of(*records, width=width, elements=_ELEMENTS)
+        entries = blocks.map_reduce(sums, add)
+        weight = self.weight[which]
+        own = np.where(weight > 0.0, np.einsum("ijk,ik->ij", self.new[which], points), 0.0)
+        own, white = weight * loss.curvature(own), self.new[which] @ root
+        squares = white.transpose(0, 2, 1) @ (own[:, :, None] * white)
+        entries += squares[:, upper[0], upper[1]]
+        hessian = np.empty((len(which), p, p))
+        hessian[:, upper[0], upper[1]] = hessian[:, upper[1], upper[0]] = entries
+        hessian += objective.total * (root.T * objective.penalty) @ root
+        try:
+            inverse = np.linalg.inv(hessian)
+        except np.linalg.LinAlgError:  # of any of them
+            return np.full_like(at, np.nan)
+        condition = np.linalg.norm(hessian, axis=(1, 2)) * np.linalg.norm(inverse, axis=(1, 2))
+        found = -np.einsum("kij,kj->ki", inverse, gradient @ root) @ root.T
+        return np.where((condition <= _LARGEST_CONDITION)[:, None], found, np.nan)
+
+    def _moves(
+        self, which: IntArray, at: FloatArray, step: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Largest change of a predictor by steps, and largest predictor, (k,) each."""
+        objective, k = self.objective, len(which)
+        both = np.concatenate([step, self.w + at])
+
+        def largest(X: FloatArray, position: IntArray) -> FloatArray:
+            table = np.abs(augment(X, objective.fit_intercept) @ both.T)
+            rows, columns = self._replaced(which, position)
+            table[rows, columns] = table[rows, columns + k] = 0.0
+            return table.max(axis=0, initial=0.0)
+
+        records = objective.X, np.arange(len(objective.y))
+        blocks = Blocks.of(*records, width=2 * k, elements=_ELEMENTS)
+        put = self.new[which] * (self.weight[which] > 0.0)[:, :, None]
+        own = np.abs(np.einsum("ijk,ik->ij", np.tile(put, (2, 1, 1)), both)).max(axis=1)
+        found = np.maximum(blocks.map_reduce(largest, np.maximum), own)
+        return found[:k], found[k:]
+
+    def _replaced(self, which: IntArray, position: IntArray) -> tuple[IntArray, IntArray]:
+        """Positions, in a block of records by objectives, of the records that are replaced."""
+        rows = self.rows[which]
+        inside = np.nonzero((rows >= position[0]) & (rows <= position[-1]))
+        return rows[inside] - position[0], inside[0]
+
+
+# Entries of one block of a table of products of columns: 32 MB.
+_TABLE_ELEMENTS = 1 << 22
+
+
+def third_derivatives(objective: Objective, third: FloatArray) -> FloatArray:
+    """Half the third derivatives of the losses of all records, (p (p + 1) / 2, p).
+
+    Shapes: ``third`` (n,), third derivatives in predictor space, times the weights.
+    """
+    upper = np.triu_indices(objective.n_parameters)
+
+    fit_intercept = objective.fit_intercept  # no records may travel with the function
+
+    def tensors(X: FloatArray, third: FloatArray) -> FloatArray:
+        x = augment(X, fit_intercept)
+        return (x[:, upper[0]] * x[:, upper[1]]).T @ (third[:, None] * x)
+
+    blocks = Blocks.of(objective.X, third, width=len(upper[0]), elements=_TABLE_ELEMENTS)
+    tensor: FloatArray = blocks.map_reduce(tensors, add)
+    tensor *= np.where(upper[0] == upper[1], 0.5, 1.0)[:, None]
+    return tensor
+
+
+def second_order(steps: FloatArray, tensor: FloatArray) -> FloatArray:
+    """Second-order part of the gradient after steps (b, p) from a minimum, (b, p)."""
+    upper = np.triu_indices(steps.shape[1])
+    blocks = Blocks.of(steps, width=len(tensor), elements=_TABLE_ELEMENTS)
+    return blocks.map(lambda steps: (steps[:, upper[0]] * steps[:, upper[1]]) @ tensor)
+
+
+def contraction_form(
+    objective: Objective, curvature: FloatArray, inverse: FloatArray
+) -> FloatArray:
+    """Quadratic form (p, p) of a step that bounds how its error falls from order to order, squared.
+
+    Third and fourth derivatives of the losses are at most the curvature. In the norm of the
+    Hessian the change of a prediction is ``|x.step| <= sqrt(x.A x) |step|``, so that the terms of
+    the next two orders, ``sum c (x.step)^2 x`` and ``sum c |x.step|^3 x``, are at most ``f |step|``
+    and ``f^2 |step|`` with ``f^2 = sum c (x.A x) (x.step)^2``.
+
+    Shapes: ``curvature`` (n,), in predictor space, times the weights; ``inverse`` (p, p), A.
+    """
+    fit_intercept = objective.fit_intercept
+
+    def forms(X: FloatArray, curvature: FloatArray) -> FloatArray:
+        x = augment(X, fit_intercept)
+        reach = np.einsum("ij,ij->i", x @ inverse, x)
+        return x.T @ ((curvature * reach)[:, None] * x)
+
+    blocks = Blocks.of(objective.X, curvature, width=objective.n_parameters)
+    form: FloatArray = blocks.map_reduce(forms, add)
+    return form

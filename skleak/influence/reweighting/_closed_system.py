@@ -14,23 +14,26 @@ enters it by a matrix of rank two, so that replacing one changes it by rank four
 import warnings
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import linalg
 
-from skleak.influence.jacobian import FitFactor, StackedParts
-from skleak.influence.reweighting._total_gradient import Balance, Gradients
-from skleak.influence.reweighting._total_system import AdjointSystem
+from skleak.influence.jacobian import FitFactor, norms_of_fits
+from skleak.influence.reweighting._total_system import (
+    Adjoint,
+    AdjointSystem,
+    Balance,
+    Gradients,
+)
 from skleak.influence.state import WeightRule
 from skleak.solvers import Objective
 from skleak.utils._blocks import Blocks, add
-from skleak.utils._linalg import augment, each_or_nan
+from skleak.utils._linalg import each_or_nan
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
-# Entries of the tables of a block of records at all points, 1 MB, and the fewest points at which
-# these are taken together: the outer products of the records then serve all of them.
-_ELEMENTS, _FEWEST = 1 << 17, 16
+# Entries of the tables of all records at the points that are taken together: 2 MB.
+_ELEMENTS = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -59,18 +62,12 @@ class Replacement:
         return solutions - (self.images @ inner)[:, :, 0]
 
 
-@dataclass(frozen=True)
-class _Points:
-    """Points around that of a system; NaN where there is none, as where no Hessian is positive."""
+class _Point(NamedTuple):
+    """A point around that of a system."""
 
-    coefficients: FloatArray  # (b, p)
-    inverse_hessian: FloatArray  # (b, p, p)
-    level: FloatArray  # (b,)
-    hessian: FloatArray  # in coordinates of the system, (b, p, p)
-
-    def take(self, which: IntArray) -> "_Points":
-        """Return some of them."""
-        return _Points(*(getattr(self, field.name)[which] for field in fields(self)))
+    factor: FitFactor
+    level: float
+    hessian: FloatArray  # in coordinates of the system, (p, p)
 
 
 @dataclass(frozen=True)
@@ -118,86 +115,71 @@ class ClosedSystem:
         """Change of the coefficients, of shape (..., p)."""
         return v[..., : len(self.balance.root)] @ self.balance.root.T
 
-    def _at(self, v: FloatArray) -> _Points:
-        """Return the points that steps ``v`` of shape (b, size) lead to."""
-        p = len(self.balance.root)
-        i, j = self.system.packing.upper
-        hessian = np.tile(np.eye(p), (len(v), 1, 1))
-        hessian[:, i, j] += v[:, p:-1] / self.system.packing.upper_scale
-        hessian[:, j, i] = hessian[:, i, j]
-        cholesky = each_or_nan(np.linalg.cholesky, hessian)
-        half = np.linalg.solve(cholesky, self.balance.root.T[None])
-        return _Points(
-            self.factor.coefficients + self.coefficients(v),
-            half.transpose(0, 2, 1) @ half,
-            self.level * np.exp(v[:, -1] * self.system.packing.level_scale),
-            hessian,
-        )
+    def _at(self, v: FloatArray) -> "_Point":
+        """Return where a step ``v`` (size,) leads; raise if its Hessian is not positive."""
+        step = self.system.packing.unpack(v[None])
+        hessian = step.second[0] + np.eye(len(self.balance.root))
+        half = np.linalg.solve(np.linalg.cholesky(hessian), self.balance.root.T)
+        w = self.factor.coefficients + self.balance.root @ step.first[0]
+        factor = replace(self.factor, coefficients=w, inverse_hessian=half.T @ half)
+        return _Point(factor, float(self.level * np.exp(step.third[0])), hessian)
 
     def residual(self, v: FloatArray, change: Replacement | None = None) -> FloatArray:
         """``(G1, G2, G3)`` at steps ``v``, each with a record replaced of its own where ``change``.
 
-        Passes over the data, each for many steps. Shapes: ``v`` (b, size); returns the same.
+        A pass over the data for each. Shapes: ``v`` (b, size); returns the same: NaN where there is
+        no such point.
         """
-        result, p = np.empty_like(v), len(self.balance.root)
-        step = max(_FEWEST, _ELEMENTS // (len(self.objective.y) * p))
+        result = np.full_like(v, np.nan)
+        step = max(1, _ELEMENTS // (len(self.objective.y) * len(self.balance.root)))
         for start in range(0, len(v), step):
-            some = slice(start, start + step)
-            points = self._at(v[some])
-            finite = (np.isfinite(points.inverse_hessian), np.isfinite(points.coefficients))
-            known = np.flatnonzero(finite[0].all(axis=(1, 2)) & finite[1].all(axis=1))
-            which = start + known
-            result[some] = np.nan
-            if len(which):
-                changed = None if change is None else change.take(which)
-                result[which] = self._residual(points.take(known), changed)
+            points = {}
+            for k in range(start, min(start + step, len(v))):
+                try:
+                    points[k] = self._changed(change, k), self._at(v[k])
+                except np.linalg.LinAlgError:
+                    continue
+            fits = [(self.rule.damped(at.factor), o.X, o.y) for o, at in points.values()]
+            norms = norms_of_fits(fits, self.rule.columns, self.rule.norm) if fits else []
+            for (k, point), kappa in zip(points.items(), norms, strict=True):
+                result[k] = self._residual(*point, kappa)
         return result
 
-    def _residual(self, points: _Points, change: Replacement | None) -> FloatArray:
-        objective, packing = self.objective, self.system.packing
-        root, penalty = self.balance.root, objective.total * objective.penalty
-        terms, (i, j) = _Terms.of(self, points), packing.upper
-        rows = np.arange(0) if change is None else change.rows
+    def _changed(self, change: Replacement | None, k: int) -> Objective:
+        """Return the objective of a candidate; factors of NaN are those of records that leak."""
+        reweights, leaks = self.objective.reweights.copy(), self.leaks
+        reweights[leaks] = np.nan
+        if change is None:
+            return self.objective.reweighted(reweights)
+        row = change.rows[k]
+        reweights[row] = np.nan if change.leaks[k] else 1.0
+        return self.objective.with_record(row, change.new[k]).reweighted(reweights)
+
+    def _residual(self, objective: Objective, at: "_Point", kappa: FloatArray) -> FloatArray:
+        root, rule, penalty = self.balance.root, self.rule, objective.total * objective.penalty
 
         def sums(
-            X: FloatArray, position: IntArray, *aligned: Any
-        ) -> tuple[FloatArray, FloatArray, FloatArray]:
-            x = augment(X, objective.fit_intercept)
-            t, r, c = terms.of_records(x, *(values[:, None] for values in aligned))
-            inside = np.flatnonzero((rows >= position[0]) & (rows <= position[-1]))
-            t[rows[inside] - position[0], inside] = 0.0
-            white = x @ root
-            return (t * r).T @ white, (t * c).T @ (white[:, i] * white[:, j]), t.sum(axis=0)
+            X: FloatArray, y: FloatArray, s: FloatArray, omega: FloatArray, kappa: FloatArray
+        ) -> tuple[FloatArray, FloatArray, float]:
+            x, r, c, _ = at.factor.derivatives(X, y)
+            x = x @ root
+            t = s * np.where(np.isnan(omega), rule.weights(kappa, at.level), omega)
+            return (t * r) @ x, (x * (t * c)[:, None]).T @ x, float(t.sum())
 
-        aligned = objective.y, objective.sample_weight, objective.reweights, self.leaks
-        width, position = max(points.coefficients.size, len(i)), np.arange(len(objective.y))
-        blocks = Blocks.of(objective.X, position, *aligned, width=width, elements=_ELEMENTS)
+        aligned = objective.y, objective.sample_weight, objective.reweights, kappa
+        blocks = Blocks.of(objective.X, *aligned, width=4 * len(root))
         gradient, curvature, total = blocks.map_reduce(sums, add)
-        if change is not None:
-            x = augment(change.new, objective.fit_intercept)
-            own = objective.y[rows], objective.sample_weight[rows], np.ones(len(rows)), change.leaks
-            t, r, c = (table[0] for table in terms.of_records(x[None], *own))
-            white = x @ root
-            gradient += (t * r)[:, None] * white
-            curvature += (t * c)[:, None] * (white[:, i] * white[:, j])
-            total += t
-        first = (points.coefficients * penalty) @ root + gradient
-        second = (points.hessian - (root.T * penalty) @ root)[:, i, j] - curvature
-        third = (total - objective.total) * packing.level_scale
-        return np.column_stack([first, second * packing.upper_scale, third])
+        first = (at.factor.coefficients * penalty) @ root + gradient
+        second = at.hessian - (root.T * penalty) @ root - curvature
+        left = Adjoint(first[None], second[None], np.array([total - objective.total]))
+        return self.system.packing.pack(left)[0]
 
     def moved(self, v: FloatArray) -> Self:
         """Return the system around the point a step ``v`` of shape (size,) away."""
-        points = self._at(v[None])
-        factor = replace(
-            self.factor,
-            coefficients=points.coefficients[0],
-            inverse_hessian=points.inverse_hessian[0],
-        )
-        level, objective = float(points.level[0]), self.objective
+        factor, level, _ = self._at(v)
+        objective = self.objective
         kappa = self.rule.norms(factor, objective.X, objective.y)
-        weights = objective.reweights.copy()
-        weights[self.leaks] = self.rule.weights(kappa[self.leaks], level)
+        weights = np.where(self.leaks, self.rule.weights(kappa, level), objective.reweights)
         return replace(self, objective=objective.reweighted(weights), factor=factor, level=level)
 
     def replacement(self, rows: IntArray, new: FloatArray) -> Replacement:
@@ -238,45 +220,3 @@ class ClosedSystem:
         reads[:, :p, 0] = g.x
         reads[:, :, 1] = packing.weight_gradients(g)
         return writes, reads
-
-
-@dataclass(frozen=True)
-class _Terms:
-    """Terms with which records enter the equations, at b points; holds no records."""
-
-    rule: WeightRule
-    factor: FitFactor
-    coefficients: FloatArray  # (b, p)
-    level: FloatArray  # (b,)
-    parts: StackedParts
-
-    @classmethod
-    def of(cls, system: ClosedSystem, points: _Points) -> Self:
-        solution, rule = (points.coefficients, points.inverse_hessian), system.rule
-        parts = StackedParts.of(*solution, rule.columns, system.factor.n_features)
-        return cls(rule, system.factor, points.coefficients, points.level, parts)
-
-    def of_records(
-        self,
-        x: FloatArray,
-        y: FloatArray,
-        copies: FloatArray,
-        reweights: FloatArray,
-        leaks: BoolArray,
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Weights ``s omega``, r and c of records ``x~`` at every point, (n, b) each.
-
-        Shapes: ``x`` (n, p), or (n, b, p) where each point has records of its own; all others
-        (n, 1) or (n, b).
-        """
-        a = (
-            x @ self.coefficients.T
-            if x.ndim == 2
-            else np.einsum("nbp,bp->nb", x, self.coefficients)
-        )
-        loss = self.factor.loss
-        r, c, q = loss.residual(a, y), loss.curvature(a), loss.cross(a)
-        damped = self.rule.residual_factor * r
-        kappa = self.parts.norms(x, damped, c, q, self.rule.norm)
-        omega = np.where(leaks, self.rule.weights(kappa, self.level), reweights)
-        return copies * omega, r, c

@@ -1,12 +1,11 @@
 """Some training records of a fit in memory, while the others stay where they are."""
 
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 
-from skleak.influence.state._batch import RecordBatch
-from skleak.influence.state._state import FitState
+from skleak.influence.state._state import FitState, RecordBatch
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._typing import FloatArray, IntArray
 
@@ -37,14 +36,14 @@ class _Partial:
         self, w: FloatArray, steps: FloatArray, without: IntArray | None = None
     ) -> FloatArray:
         """Change the gradient of all records; ``without`` are positions among these."""
-        rows = None if without is None else self.positions[without]
+        rows = None if without is None else np.where(without < 0, -1, self.positions[without])
         return self.whole.gradient_changes(w, steps, rows)
 
     def far_means(self) -> None:
         """Leave the columns as they are: the records are elsewhere."""
         return
 
-    def with_record(self, row: int, x: FloatArray, y: float | None = None) -> Any:
+    def with_record(self, row: Any, x: FloatArray, y: Any = None) -> Any:
         """Return the objective of all records with other entries in one of these."""
         return self.whole.with_record(int(self.positions[row]), x, y)
 
@@ -87,36 +86,28 @@ def partial_state(
     Shapes: ``positions`` (m,), of the records among all.
     """
     part = {"whole": state.objective, "positions": np.asarray(positions)}
-    some = _objective_of(state.objective, records, (PartialObjective, PartialMultinomialObjective))
-    return PartialState(**_fields(state) | {"objective": some(**part), "whole": state})
+    kinds = PartialObjective, PartialMultinomialObjective
+    some = _objective_of(state.objective, records, kinds, **part)
+    return PartialState(**_fields(state, FitState) | {"objective": some, "whole": state})
 
 
 def without_records(state: FitState) -> FitState:
     """Return the same fit without any record, for whoever brings records along."""
     none = RecordBatch(np.empty((0, state.n_features)), *np.empty((3, 0)))
-    empty = _objective_of(state.objective, none, (Objective, MultinomialObjective))()
-    return FitState(**_fields(state) | {"objective": empty, "row_labels": None})
-
-
-class _Make(Protocol):
-    def __call__(self, **more: Any) -> Any: ...
+    empty = _objective_of(state.objective, none, (Objective, MultinomialObjective))
+    return FitState(**_fields(state, FitState) | {"objective": empty, "row_labels": None})
 
 
 def _objective_of(
-    objective: Objective, records: RecordBatch, kinds: tuple[type[Any], type[Any]]
-) -> _Make:
+    objective: Objective, records: RecordBatch, kinds: tuple[type[Any], type[Any]], **more: Any
+) -> Any:
     """Make an objective of one of two kinds, for one predictor and for several, of records."""
-    weights = records.sample_weight, records.reweights
-    given = [records.X, records.y, objective.loss, objective.alpha, objective.fit_intercept]
     several = isinstance(objective, MultinomialObjective)
-    last = [objective.n_classes] if isinstance(objective, MultinomialObjective) else []
-
-    def make(**more: Any) -> Any:
-        return kinds[several](*given, *weights, *last, **more)
-
-    return make
+    own = _fields(objective, MultinomialObjective if several else Objective)
+    names = "X", "y", "sample_weight", "reweights"
+    return kinds[several](**own | {name: getattr(records, name) for name in names} | more)
 
 
-def _fields(state: FitState) -> dict[str, Any]:
-    names = FitState.__dataclass_fields__
-    return {name: getattr(state, name) for name, one in names.items() if one.init}
+def _fields(one: Any, kind: type[Any]) -> dict[str, Any]:
+    """Return what a dataclass of some kind is made of, from one of a narrower kind."""
+    return {field.name: getattr(one, field.name) for field in fields(kind) if field.init}

@@ -1,6 +1,9 @@
-"""How well one secret token can be extracted from a language model trained with noise."""
+"""Extract a canary."""
 
+import copy
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -10,18 +13,79 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
-from skleak.neural.canary._model import build_module, load_torch
 from skleak.neural.canary._results import Training, game_table, result_table
 from skleak.neural.gradients import make_clipping
 from skleak.plotting import CanaryDisplay
-from skleak.utils._arguments import check_at_least
-from skleak.utils._random import make_generator
+from skleak.utils._arguments import check_at_least, check_real, import_optional, make_generator
 from skleak.utils._sklearn_compat import Interval, StrOptions, fit_context
 from skleak.utils._typing import IntArray, RandomState
+
+
+def load_torch() -> Any:
+    """Return the module torch, or say what to install."""
+    return import_optional("torch", "torch", "Extracting a canary from a language model")
+
+
+def causal_transformer(
+    n_tokens: int,
+    *,
+    width: int = 32,
+    n_layers: int = 2,
+    n_heads: int = 2,
+    max_length: int = 64,
+) -> Any:
+    """Build a small causal language model of the shape of GPT-2.
+
+    Learned positions, blocks of attention and of two layers with GELU, each after a layer norm and
+    beside what it adds to, and an output layer that shares its weights with the token embeddings.
+
+    Parameters
+    ----------
+    n_tokens : int
+        Size of the vocabulary, at least 2.
+    width : int, default=32
+        Entries of a hidden state, a multiple of `n_heads`.
+    n_layers : int, default=2
+        Number of blocks.
+    n_heads : int, default=2
+        Heads of attention in a block.
+    max_length : int, default=64
+        Most tokens that it reads.
+
+    Returns
+    -------
+    torch.nn.Module
+        Maps token ids (n, length) to logits (n, length, n_tokens), not trained yet.
+
+    Raises
+    ------
+    ImportError
+        Where torch is not installed.
+    ValueError
+        For sizes that are not positive, or a width that heads cannot share.
+
+    Examples
+    --------
+    >>> import pytest
+    >>> torch = pytest.importorskip("torch")
+    >>> causal_transformer(100)(torch.tensor([[3, 1, 4]])).shape
+    torch.Size([1, 3, 100])
+    """
+    load_torch()
+    sizes = {"n_tokens": n_tokens, "width": width, "n_layers": n_layers, "n_heads": n_heads}
+    for name, size in (sizes | {"max_length": max_length}).items():
+        check_real(name, size, low=2.0 if name == "n_tokens" else 1.0)
+    if width % n_heads:
+        raise ValueError(f"`width` must be a multiple of `n_heads`; got {width} and {n_heads}.")
+    from skleak.neural.canary.torch import CausalTransformer
+
+    return CausalTransformer(n_tokens, width, n_layers, n_heads, max_length)
+
 
 ATTACKS = ("log_likelihood", "posterior")
 
 
+@dataclass(eq=False, repr=False)
 class CanaryExtraction(BaseEstimator):
     """Extract a secret token from a language model that was trained on it with noise.
 
@@ -116,40 +180,22 @@ class CanaryExtraction(BaseEstimator):
         "verbose": ["verbose"],
     }
 
-    def __init__(
-        self,
-        module: Any = None,
-        *,
-        candidates: "int | npt.ArrayLike" = 5000,
-        n_steps: int = 1,
-        noise_multiplier: "float | npt.ArrayLike" = 1.0,
-        max_grad_norm: float = 1.0,
-        clipping: str = "hard",
-        learning_rate: float = 0.001,
-        context_loss: bool = True,
-        attacks: "str | Sequence[str]" = "all",
-        n_releases: int = 200,
-        n_draws: int = 1000,
-        confidence_level: float = 0.95,
-        device: str = "auto",
-        random_state: RandomState = 0,
-        verbose: int = 0,
-    ) -> None:
-        self.module = module
-        self.candidates = candidates
-        self.n_steps = n_steps
-        self.noise_multiplier = noise_multiplier
-        self.max_grad_norm = max_grad_norm
-        self.clipping = clipping
-        self.learning_rate = learning_rate
-        self.context_loss = context_loss
-        self.attacks = attacks
-        self.n_releases = n_releases
-        self.n_draws = n_draws
-        self.confidence_level = confidence_level
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    module: Any = None
+    _: KW_ONLY
+    candidates: "int | npt.ArrayLike" = 5000
+    n_steps: int = 1
+    noise_multiplier: "float | npt.ArrayLike" = 1.0
+    max_grad_norm: float = 1.0
+    clipping: str = "hard"
+    learning_rate: float = 0.001
+    context_loss: bool = True
+    attacks: "str | Sequence[str]" = "all"
+    n_releases: int = 200
+    n_draws: int = 1000
+    confidence_level: float = 0.95
+    device: str = "auto"
+    random_state: RandomState = 0
+    verbose: int = 0
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, context: npt.ArrayLike) -> Self:
@@ -212,15 +258,16 @@ class CanaryExtraction(BaseEstimator):
         """Build the model, and what is known of its first step."""
         torch = load_torch()
         from skleak.neural.canary.torch import KnownStep, SecretSequence, check_structure
+        from skleak.neural.torch import build_module, find_device
 
-        device = self.device
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        n_tokens = 1 + int(max(candidates.max(), context.max()))
-        module = build_module(self.module, n_tokens, len(context), int(rng.integers(2**63)))
-        sequence = SecretSequence(
-            module, context, candidates, context_loss=self.context_loss, device=device
-        )
+        if isinstance(self.module, torch.nn.Module):
+            module = copy.deepcopy(self.module)
+        else:
+            sizes = 1 + int(max(candidates.max(), context.max())), max(len(context), 64)
+            usual = partial(causal_transformer, sizes[0], max_length=sizes[1])
+            module = build_module(self.module or usual, rng)
+        options = {"context_loss": self.context_loss, "device": find_device(self.device)}
+        sequence = SecretSequence(module, context, candidates, **options)
         start = KnownStep(sequence, sequence.start, shared=True)
         if self.n_steps == 1 or "posterior" in _check_attacks(self.attacks):
             check_structure(start, rng)

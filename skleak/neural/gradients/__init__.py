@@ -1,14 +1,20 @@
 """Clipped gradients of every record, and what they reveal of it: one interface of all models."""
 
-from skleak.neural.gradients._base import Gradients, Part, Weigh, add_parts
-from skleak.neural.gradients._clipping import (
+from skleak.neural.gradients._base import (
     Clipping,
+    Gradients,
     HardClipping,
+    Part,
+    Pullback,
     SmoothClipping,
+    StepGradients,
+    SumGrid,
+    Weigh,
+    add_parts,
     check_smooth,
+    clipped_steps,
     make_clipping,
 )
-from skleak.neural.gradients._exact import SumGrid
 from skleak.neural.gradients._linear import LinearGradients
 
 __all__ = [
@@ -17,10 +23,13 @@ __all__ = [
     "HardClipping",
     "LinearGradients",
     "Part",
+    "Pullback",
     "SmoothClipping",
+    "StepGradients",
     "SumGrid",
     "Weigh",
     "add_parts",
     "check_smooth",
+    "clipped_steps",
     "make_clipping",
 ]

@@ -1,18 +1,258 @@
-"""The one interface between models on one side, training and accounting on the other."""
+"""Gradients of single records.
+
+Sums of the clipped gradients of a linear model in integers, the same in whatever order.
+
+The gradient of a record is ``r x~^T``. A record is rounded to integers times a power of two of its
+own, and what its clipped gradient multiplies it by to an integer: the product is a vector of
+integers, whose norm is held to a public bound exactly. Doubles hold integers up to 2^53 exactly, so
+products of matrices of integers are exact, in any order, as long as no sum can pass that: larger
+integers are cut into digits. What a record adds is hence a function of it and of public numbers
+alone: neither round-off nor the other members of a batch have a part in it.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
+from scipy import sparse
+from scipy.special import ndtr
 
-from skleak.neural.gradients._clipping import Clipping
-from skleak.neural.gradients._exact import SumGrid
-from skleak.utils._typing import Array, FloatArray
+from skleak.utils._arguments import check_choice, check_scalar
+from skleak.utils._typing import Array, Data, FloatArray
 
-Part: TypeAlias = Literal["trace", "plain", "norm", "diagonal", "matrix"]
+# Largest norm under smooth clipping over C: the maximum of u / (GELU(u - 1) + 1), 1.115218908...
+# at u = 1.5487, rounded upward. It covers the form of GELU with tanh, too (1.11524).
+_SMOOTH_SENSITIVITY = 1.11524
+_SQRT_2PI = float(np.sqrt(2.0 * np.pi))
+
+
+@dataclass(frozen=True)
+class Clipping(ABC):
+    """Divide the gradient of a record by a function h of its norm N.
+
+    Attributes
+    ----------
+    max_grad_norm : float
+        C, in units of the gradient.
+    name : str
+        Short name.
+    smooth : bool
+        Whether the clipped gradient is differentiable, so that it has a Fisher information.
+    """
+
+    max_grad_norm: float
+    name: ClassVar[str]
+    smooth: ClassVar[bool]
+
+    @property
+    @abstractmethod
+    def sensitivity(self) -> float:
+        """Upper bound on the norm of a clipped gradient: how far one record can move the sum."""
+
+    @abstractmethod
+    def divisor(self, norms: FloatArray) -> FloatArray:
+        """h, positive; the clipped gradient is ``g / h(N)``. Shapes: (n,), returns (n,)."""
+
+    @abstractmethod
+    def slope(self, norms: FloatArray) -> FloatArray:
+        """dh/dN. Shapes: (n,), returns (n,)."""
+
+
+@dataclass(frozen=True)
+class SmoothClipping(Clipping):
+    """``g / (GELU(N / C - 1) + 1)`` with ``GELU(x) = x Phi(x)`` ([DRA22] section 6.1).
+
+    Norms stay below 1.11522 C, and not below C: that is the sensitivity.
+
+    Examples
+    --------
+    >>> SmoothClipping(2.0).divisor(np.array([0.0, 2.0, 200.0])).round(3)
+    array([  0.841,   1.   , 100.   ])
+    """
+
+    name: ClassVar[str] = "smooth"
+    smooth: ClassVar[bool] = True
+
+    @property
+    def sensitivity(self) -> float:
+        """1.11524 times C."""
+        return _SMOOTH_SENSITIVITY * self.max_grad_norm
+
+    def divisor(self, norms: FloatArray) -> FloatArray:
+        """h, at least 0.83."""
+        x = norms / self.max_grad_norm - 1.0
+        return np.asarray(x * ndtr(x) + 1.0)
+
+    def slope(self, norms: FloatArray) -> FloatArray:
+        """dh/dN, negative for short gradients."""
+        x = norms / self.max_grad_norm - 1.0
+        with np.errstate(over="ignore", under="ignore"):
+            density = np.exp(-0.5 * x * x) / _SQRT_2PI
+        return np.asarray(ndtr(x) + x * density) / self.max_grad_norm
+
+
+@dataclass(frozen=True)
+class HardClipping(Clipping):
+    """``g / max(N / C, 1)``: what differential privacy asks for; it has no Fisher information.
+
+    Examples
+    --------
+    >>> HardClipping(2.0).divisor(np.array([0.0, 2.0, 200.0]))
+    array([  1.,   1., 100.])
+    """
+
+    name: ClassVar[str] = "hard"
+    smooth: ClassVar[bool] = False
+
+    @property
+    def sensitivity(self) -> float:
+        """C itself."""
+        return self.max_grad_norm
+
+    def divisor(self, norms: FloatArray) -> FloatArray:
+        """h, at least 1."""
+        return np.maximum(norms / self.max_grad_norm, 1.0)
+
+    def slope(self, norms: FloatArray) -> FloatArray:
+        """dh/dN almost everywhere; there is none at C."""
+        return np.where(norms > self.max_grad_norm, 1.0 / self.max_grad_norm, 0.0)
+
+
+def make_clipping(name: str, max_grad_norm: float) -> Clipping:
+    """Return the clipping of that name, "smooth" or "hard"."""
+    kinds = {kind.name: kind for kind in (SmoothClipping, HardClipping)}
+    check_choice("clipping", name, kinds)
+    norm = check_scalar("max_grad_norm", max_grad_norm, low_open=True, finite=True)
+    return kinds[name](norm)
+
+
+def check_smooth(clipping: Clipping) -> None:
+    """Refuse to ask for the information of gradients that have no derivative."""
+    if not clipping.smooth:
+        raise ValueError(
+            "Gradients under hard clipping have no derivative where they reach the clipping norm, "
+            "and no Fisher information. Use `clipping='smooth'`."
+        )
+
+
+# Bits of an integer that a double holds, and of the exponents of powers of two that it holds.
+_MANTISSA, _LARGEST_SHIFT = 53, 1000
+# Share by which norms are held below their bound, far above the rounding of what compares them.
+_CAUTION = 2.0**-39
+
+
+@dataclass(frozen=True)
+class SumGrid:
+    """Public numbers in which noisy sums of clipped gradients are counted.
+
+    Parameters
+    ----------
+    log2_scale : int
+        Binary logarithm of the standard deviation of the noise, in units.
+    unit : float
+        One unit, in those of the gradient.
+    longest : int
+        Largest norm of what one record adds, in units.
+    """
+
+    log2_scale: int
+    unit: float
+    longest: int
+
+
+class IntegerRows:
+    """Records rounded to integers times a power of two each, with the constant of the intercept.
+
+    Shapes: X (b, d), dense or CSR.
+    """
+
+    def __init__(self, X: Data, fit_intercept: bool) -> None:
+        if sparse.issparse(X) and not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()  # in place
+        width = int(X.shape[1]) + fit_intercept
+        self._room = _MANTISSA - _log2_ceil(width)
+        # Squares add up below 2^53.
+        self._bits = self._room // 2
+        largest = _largest_entries(X)
+        if fit_intercept:
+            largest = np.maximum(largest, 1.0)
+        # Row i stands for integers times 2^-shift_i.
+        self.shift = np.minimum(self._bits - np.frexp(largest)[1], _LARGEST_SHIFT)
+        scale = np.ldexp(1.0, self.shift)
+        if sparse.issparse(X):
+            data = np.rint(X.data * np.repeat(scale, np.diff(X.indptr)))
+            self._values = sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
+            squares = np.ravel(self._values.multiply(self._values).sum(axis=1))
+        else:
+            self._values = np.rint(X * scale[:, None])
+            squares = np.einsum("ij,ij->i", self._values, self._values)
+        self._constants = np.rint(scale) if fit_intercept else np.zeros(len(scale))
+        self.norms = np.sqrt(squares + self._constants**2)  # in their own units
+
+    def predictors(self, weights: FloatArray) -> FloatArray:
+        """Predictors without intercept, (b, K), of weights (K, d) rounded to 2^-40 or less."""
+        digit = self._room - self._bits
+        exponent = int(np.frexp(np.abs(weights).max(initial=0.0))[1])
+        whole = np.rint(np.ldexp(weights, 2 * digit - exponent))
+        high = np.floor(np.ldexp(whole, -digit))
+        low = whole - np.ldexp(high, digit)
+        products = np.asarray(self._values @ np.concatenate([high, low]).T)
+        k = len(weights)
+        sums = np.ldexp(products[:, :k], digit) + products[:, k:]
+        return np.ldexp(sums, exponent - 2 * digit - self.shift[:, None])
+
+    def weighted_sum(self, factors: FloatArray, grid: SumGrid) -> Array:
+        """Sum of ``factors_i x~_i`` in units, (K, d + 1) of int64, with norms held to the bound.
+
+        Shapes: ``factors`` (b, K), in units of the gradient.
+        """
+        whole = np.rint(np.ldexp(factors, -self.shift[:, None]) / grid.unit)
+        sizes = np.linalg.norm(whole, axis=1) * self.norms
+        # Whatever floating point came to: no record adds what the bound does not hold.
+        whole[~((sizes > 0.0) & np.isfinite(sizes))] = 0.0
+        beyond = sizes * (1.0 + 0.5 * _CAUTION) > grid.longest
+        # Towards zero, so that norms can only fall.
+        share = (1.0 - _CAUTION) * grid.longest / sizes[beyond]
+        whole[beyond] = np.trunc(whole[beyond] * share[:, None])
+        # Norms of records are above this power of two, but for records of nearly nothing.
+        largest = grid.longest >> max(self._bits - 1, 0)
+        return self._products(np.clip(whole, -largest, largest).astype(np.int64), largest)
+
+    def _products(self, whole: Array, largest: int) -> Array:
+        """``whole^T [values, constants]`` of integers (b, K) that are at most the largest."""
+        digit = _MANTISSA - self._bits - _log2_ceil(len(whole))
+        n_digits = max(1, -(-largest.bit_length() // digit))
+        digits = [(whole >> (digit * j)) & ((1 << digit) - 1) for j in range(n_digits - 1)]
+        digits.append(whole >> (digit * (n_digits - 1)))  # with the sign
+        table = np.concatenate(digits, axis=1).astype(np.float64)
+        products = np.column_stack([(self._values.T @ table).T, self._constants @ table])
+        parts = products.astype(np.int64).reshape(n_digits, whole.shape[1], -1)
+        return np.asarray(sum(part << (digit * j) for j, part in enumerate(parts)))
+
+
+def _largest_entries(X: Data) -> FloatArray:
+    """Largest absolute entry of each row, (b,)."""
+    if sparse.issparse(X):
+        return abs(X).max(axis=1).toarray().ravel() if X.shape[0] else np.zeros(0)
+    return np.maximum(X.max(axis=1, initial=0.0), -X.min(axis=1, initial=0.0))
+
+
+def _log2_ceil(number: int) -> int:
+    """Least integer whose power of two is not below a number."""
+    return max(number - 1, 0).bit_length()
+
+
+Part: TypeAlias = Literal["trace", "plain", "norm", "matrix"]
 # From norms of clipped gradients, (n,), to the factors of the information along and across them.
 Weigh: TypeAlias = Callable[[FloatArray], tuple[Any, Any]]
+# From weights of the entries of gradients, (T, p), to the derivative of the weighted sum by the
+# record, (d,).
+Pullback: TypeAlias = Callable[[FloatArray], FloatArray]
+# From a record (d,) and its target to its gradients at T steps, (T, p), and their pullback.
+StepGradients: TypeAlias = Callable[[FloatArray, float], tuple[FloatArray, Pullback]]
 
 
 class Gradients(ABC):
@@ -72,6 +312,10 @@ class Gradients(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} sums in floating point only.")
 
+    def total(self, X: Array, y: Array, grid: SumGrid | None) -> tuple[Array, FloatArray]:
+        """`grid_sum` where there is a grid, else `clipped_sum`."""
+        return self.clipped_sum(X, y) if grid is None else self.grid_sum(X, y, grid)
+
     @abstractmethod
     def norms(self, X: Array, y: Array) -> FloatArray:
         """Norms of the clipped gradients, (n,)."""
@@ -96,18 +340,18 @@ class Gradients(ABC):
         gradients. Where the gradient vanishes e is any direction, and the two factors are equal.
 
         Shapes: X (n, ...), y (n,); returns for each name of ``parts``: "trace" (n,), "plain" (n,),
-        the trace of ``G^T G`` without M, "norm" (n,), the largest eigenvalue, "diagonal" (n, u) and
-        "matrix" (n, u, u) for u unknowns. With ``n_probes`` None all are exact; else "trace",
-        "plain" and "diagonal" are unbiased estimates by so many Rademacher probes of
+        the trace of ``G^T G`` without M, "matrix" (n, u, u) for u unknowns, and, of models with
+        `has_cheap_norm`, "norm" (n,), its largest eigenvalue. With ``n_probes`` None all are exact;
+        else "trace" and "plain" are unbiased estimates by so many Rademacher probes of
         ``M^(1/2) G``, fresh for every record and call, drawn from ``rng``. A class label counts as
         K - 1 unknowns for K > 2 classes, and as one for two; its derivative is formal.
         """
 
     def sum_and_information(
-        self, X: Array, y: Array, weigh: Weigh, **options: Any
-    ) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
-        """`clipped_sum` and `information` of the same records, which may share their work."""
-        return *self.clipped_sum(X, y), self.information(X, y, weigh, **options)
+        self, X: Array, y: Array, weigh: Weigh, *, grid: SumGrid | None = None, **options: Any
+    ) -> tuple[Array, FloatArray, dict[str, FloatArray]]:
+        """`total` and `information` of the same records, which may share their work."""
+        return *self.total(X, y, grid), self.information(X, y, weigh, **options)
 
     def summed_information(
         self, X: Array, y: Array, path: FloatArray, weigh: Weigh, **options: Any
@@ -124,6 +368,14 @@ class Gradients(ABC):
         return total
 
     @abstractmethod
+    def at_steps(self, path: FloatArray) -> StepGradients:
+        """Clipped gradients of a record as a function of it, at parameters (T, p)."""
+
+    def guess_record(self, signals: FloatArray) -> FloatArray | None:
+        """Guess of a record, (d,), in closed form from noisy gradients (T, p), or None."""
+        return None
+
+    @abstractmethod
     def n_unknowns(self, X: Array, private_target: bool) -> int:
         """Return the number of entries of a record, with its target's where it is private."""
 
@@ -132,7 +384,62 @@ class Gradients(ABC):
         """Return the outputs of the model, (n, n_outputs): log-odds, class scores, or a number."""
 
 
+def clipped_steps(clipping: Clipping, at: StepGradients) -> StepGradients:
+    """Clip gradients that come as they are, with their derivative.
+
+    The derivative of ``u.g / h(N)`` is that of g, weighted by ``u / h - (u.g) h' / (h^2 N) g``.
+    """
+
+    def clipped(record: FloatArray, target: float) -> tuple[FloatArray, Pullback]:
+        raw, pull = at(record, target)
+        norms = np.sqrt(np.einsum("tp,tp->t", raw, raw))
+        h = clipping.divisor(norms)
+        # Where the gradient vanishes, so does what this weighs.
+        bend = clipping.slope(norms) / (h**2 * np.where(norms > 0.0, norms, 1.0))
+
+        def pullback(u: FloatArray) -> FloatArray:
+            return pull(u / h[:, None] - (np.einsum("tp,tp->t", u, raw) * bend)[:, None] * raw)
+
+        return raw / h[:, None], pullback
+
+    return clipped
+
+
 def add_parts(total: dict[str, FloatArray], found: dict[str, FloatArray]) -> None:
     """Add the parts of a step to those before, in place."""
     for name, values in found.items():
         total[name] = total[name] + values if name in total else values
+
+
+_MAX_STEPS = 60
+
+
+def largest_root(poles: FloatArray, squares: FloatArray) -> FloatArray:
+    """Largest eigenvalue of ``diag(poles) + z z^T`` with ``squares = z^2``, never below it.
+
+    With t the distance to the largest pole and ``d_k`` the gaps below it, t solves
+
+        t = sum_k z_k^2 t / (t + d_k),
+
+    the right side being concave. Newton's method from ``t = |z|^2`` comes down on the root and
+    never passes it, so that stopping early errs upward.
+
+    Shapes: ``poles`` (k, n); ``squares`` (k, n); returns (n,).
+    """
+    top = poles.max(axis=0)
+    gaps = top - poles
+    total = squares.sum(axis=0)
+    t = total.copy()
+    for _ in range(_MAX_STEPS):
+        below = t + gaps
+        # At the pole itself the quotient is one, whatever the distance to it.
+        share = np.divide(t, below, out=np.ones_like(below), where=gaps > 0.0)
+        value = t - np.sum(squares * share, axis=0)
+        change = np.divide(gaps, below**2, out=np.zeros_like(below), where=gaps > 0.0)
+        slope = 1.0 - np.sum(squares * change, axis=0)
+        step = np.divide(value, slope, out=np.zeros_like(t), where=slope > 0.0)
+        step = np.clip(step, 0.0, t)
+        t = t - step
+        if np.all(step <= 4.0 * np.finfo(float).eps * (t + top)):
+            break
+    return np.asarray((top + t) * (1.0 + 1e-15))

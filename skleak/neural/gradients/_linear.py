@@ -22,10 +22,20 @@ import numpy as np
 from scipy import linalg, sparse
 
 from skleak.losses import PointwiseLoss, SoftmaxLoss
-from skleak.neural.gradients._base import Gradients, Part, Weigh, add_parts
-from skleak.neural.gradients._clipping import Clipping, check_smooth
-from skleak.neural.gradients._exact import IntegerRows, SumGrid
-from skleak.neural.gradients._rank_one import largest_root
+from skleak.neural.gradients._base import (
+    Clipping,
+    Gradients,
+    IntegerRows,
+    Part,
+    Pullback,
+    StepGradients,
+    SumGrid,
+    Weigh,
+    add_parts,
+    check_smooth,
+    clipped_steps,
+    largest_root,
+)
 from skleak.utils._blocks import dense, row_blocks
 from skleak.utils._typing import Array, Data, FloatArray
 
@@ -87,13 +97,14 @@ class LinearGradients(Gradients):
 
     @parameters.setter
     def parameters(self, values: FloatArray) -> None:
-        self._weights, self._intercept = self.split(values)
+        self._weights, self._intercept = self.split(np.array(values))
 
     def split(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Weights (K, d) and intercepts (K,) of parameters (p,); zeros without an intercept."""
-        size, k = self._weights.size, len(self._weights)
-        kept = parameters[size:] if self.fit_intercept else np.zeros(k)
-        return np.array(parameters[:size]).reshape(self._weights.shape), np.array(kept)
+        """Weights (..., K, d) and intercepts (..., K), zeros without, of parameters (..., p)."""
+        (k, d), lead = self._weights.shape, parameters.shape[:-1]
+        weights, kept = parameters[..., : k * d], parameters[..., k * d :]
+        intercept = kept if self.fit_intercept else np.zeros((*lead, k))
+        return weights.reshape(*lead, k, d), intercept
 
     def n_unknowns(self, X: Data, private_target: bool) -> int:
         """Return the number of columns, and of directions of the target where it is private."""
@@ -105,12 +116,14 @@ class LinearGradients(Gradients):
 
     def clipped_sum(self, X: Data, y: Array) -> tuple[FloatArray, FloatArray]:
         """Sum of the clipped gradients, (p,), and the losses of the records, (n,)."""
-        point = self._point(y, self.predict_raw(X), squared_norms(X))
-        scaled = point.residual / self.clipping.divisor(point.norms)[:, None]
+        predictors = self.predict_raw(X)
+        residual = self.residual(predictors, y)
+        norms = _sizes(residual) * self._lengths(squared_norms(X))
+        scaled = residual / self.clipping.divisor(norms)[:, None]
         parts = [np.ravel(np.asarray(X.T @ scaled).T)]
         if self.fit_intercept:
             parts.append(scaled.sum(axis=0))
-        losses = self._of_loss("value", point.predictors, y)
+        losses = self._of_loss("value", predictors, y)
         total = np.concatenate(parts)
         _check_finite(total, losses)
         return total, losses
@@ -133,44 +146,82 @@ class LinearGradients(Gradients):
 
     def norms(self, X: Data, y: Array) -> FloatArray:
         """Norms of the clipped gradients, (n,)."""
-        norms = self._point(y, self.predict_raw(X), squared_norms(X)).norms
+        norms = _sizes(self.residual(self.predict_raw(X), y)) * self._lengths(squared_norms(X))
         return norms / self.clipping.divisor(norms)
 
     def information(
-        self,
-        X: Data,
-        y: Array,
-        weigh: Weigh,
-        *,
-        parts: Collection[Part],
-        n_probes: int | None = None,
-        rng: np.random.Generator | None = None,
-        private_target: bool = True,
+        self, X: Data, y: Array, weigh: Weigh, *, parts: Collection[Part], **options: Any
     ) -> dict[str, FloatArray]:
         """Parts of the information of every record; exact, whatever the number of probes."""
-        point = self._point(y, self.predict_raw(X), squared_norms(X))
-        return self._parts_at(X, point, weigh, parts, private_target)
+        return self.summed_information(X, y, self.parameters[None], weigh, parts=parts, **options)
 
     def summed_information(
         self, X: Data, y: Array, path: FloatArray, weigh: Weigh, **options: Any
     ) -> dict[str, FloatArray]:
         """Sum of the parts over parameters, (T, p), with the predictors of many in one product."""
-        parts, private_target = options["parts"], options.get("private_target", True)
-        before, squares = self.parameters, squared_norms(X)
+        check_smooth(self.clipping)
+        squares, k = squared_norms(X), len(self._weights)
+        directions = self._directions[:, : None if options.get("private_target", True) else 0]
         total: dict[str, FloatArray] = {}
-        try:
-            for steps in row_blocks(len(path), max(1, X.shape[0] * len(self._weights)), _ELEMENTS):
-                stacked = [self.split(parameters) for parameters in path[steps]]
-                table = np.asarray(X @ np.concatenate([w for w, _ in stacked]).T)
-                for k, (weights, intercept) in enumerate(stacked):
-                    self._weights, self._intercept = weights, intercept
-                    columns = slice(k * len(weights), (k + 1) * len(weights))
-                    point = self._point(y, table[:, columns] + intercept, squares)
-                    found = self._parts_at(X, point, weigh, parts, private_target)
-                    add_parts(total, found)
-        finally:
-            self.parameters = before
+        for steps in row_blocks(len(path), max(1, X.shape[0] * k), _ELEMENTS):
+            weights, intercepts = self.split(path[steps])
+            linear = np.asarray(X @ weights.reshape(-1, X.shape[1]).T)
+            for step, (own, intercept) in enumerate(zip(weights, intercepts, strict=True)):
+                inside = linear[:, step * k : (step + 1) * k]
+                residual = self.residual(inside + intercept, y)
+                curvature = self.curvature(inside + intercept)
+                record = _Records(
+                    X, own, directions, inside, residual, curvature, squares, self._lengths(squares)
+                )
+                add_parts(total, self._parts_of(record, weigh, options["parts"]))
         return total
+
+    def _parts_of(
+        self, record: "_Records", weigh: Weigh, parts: Collection[Part]
+    ) -> dict[str, FloatArray]:
+        norms = record.sizes * record.lengths
+        h = self.clipping.divisor(norms)
+        radial = (1.0 - norms * self.clipping.slope(norms) / h) / h
+        along, across = weigh(norms / h)
+        # A and B, and both without the factors of M.
+        factors = np.asarray(along * radial**2), np.asarray(across / h**2)
+        found = {}
+        if "trace" in parts or "plain" in parts:
+            traces = record.traces()
+            found["trace"] = factors[0] * traces[0] + factors[1] * traces[1]
+            found["plain"] = radial**2 * traces[0] + 1.0 / h**2 * traces[1]
+        if "norm" in parts and self.has_cheap_norm:
+            found["norm"] = record.norm(*factors)
+        if "matrix" in parts:
+            found["matrix"] = record.matrix(*factors)
+        return {part: found[part] for part in parts}
+
+    def at_steps(self, path: FloatArray) -> StepGradients:
+        """Return clipped gradients ``r x~^T / h`` of a record at parameters (T, p)."""
+        weights, intercepts = self.split(path)
+
+        def at(x: FloatArray, target: float) -> tuple[FloatArray, Pullback]:
+            a = weights @ x + intercepts
+            r, curvature = self.residual(a, np.full(len(a), target)), self.curvature(a)
+            gradients = np.empty_like(path)
+            along_x, along_one = self.split(gradients)
+            along_x[...], along_one[...] = r[:, :, None] * x, r
+
+            def pullback(u: FloatArray) -> FloatArray:
+                along_x, along_one = self.split(u)
+                through_a = curvature @ (along_x @ x + along_one)[:, :, None]
+                both = weights * through_a + along_x * r[:, :, None]
+                return np.asarray(both.sum(axis=(0, 1)))
+
+            return gradients, pullback
+
+        return clipped_steps(self.clipping, at)
+
+    def guess_record(self, signals: FloatArray) -> FloatArray | None:
+        """Gradient of the weights over that of the intercept, all steps taken together."""
+        along_x, along_one = self.split(signals)
+        total = np.sum(along_one**2)
+        return np.einsum("tkd,tk->d", along_x, along_one) / total if total > 0.0 else None
 
     def _of_loss(self, name: str, a: FloatArray, y: Array | None = None) -> FloatArray:
         """Ask the loss at predictors (n, K); one predictor comes without its axis."""
@@ -187,201 +238,103 @@ class LinearGradients(Gradients):
         found = self._of_loss("curvature", predictors)
         return found if found.ndim == 3 else found[:, None, None]
 
-    def _point(self, y: Array, predictors: FloatArray, squares: FloatArray) -> "_Point":
-        residual = self.residual(predictors, y)
-        return _Point(predictors, residual, squares, np.sqrt(squares + self.fit_intercept))
-
-    def _parts_at(
-        self,
-        X: Data,
-        point: "_Point",
-        weigh: Weigh,
-        parts: Collection[Part],
-        private_target: bool,
-    ) -> dict[str, FloatArray]:
-        check_smooth(self.clipping)
-        norms, h = point.norms, self.clipping.divisor(point.norms)
-        along, across = weigh(norms / h)
-        radial = (1.0 - norms * self.clipping.slope(norms) / h) / h
-        directions = self._directions if private_target else self._directions[:, :0]
-        record = _Records(
-            X,
-            point,
-            np.asarray(along * radial**2),
-            np.asarray(across / h**2),
-            radial**2,
-            1.0 / h**2,
-            self.curvature(point.predictors),
-            point.predictors - self._intercept,
-            self._weights,
-            directions,
-        )
-        return {part: getattr(record, part)() for part in parts}
-
-
-@dataclass(frozen=True)
-class _Point:
-    """Records at some parameters."""
-
-    predictors: FloatArray  # a, (n, K)
-    residual: FloatArray  # r, (n, K)
-    squares: FloatArray  # |x|^2, (n,)
-    lengths: FloatArray  # m, (n,)
-
-    @property
-    def norms(self) -> FloatArray:
-        """N, norms of the gradients before they are clipped, (n,)."""
-        return self.sizes * self.lengths
-
-    @property
-    def sizes(self) -> FloatArray:
-        """R, (n,)."""
-        single = self.residual.shape[1] == 1
-        return np.abs(self.residual[:, 0]) if single else np.linalg.norm(self.residual, axis=1)
-
-    @property
-    def directions(self) -> FloatArray:
-        """``r^``, (n, K); zero where the residual is, but for a single predictor."""
-        if self.residual.shape[1] == 1:
-            return np.where(self.residual < 0.0, -1.0, 1.0)
-        size = self.sizes[:, None]
-        return np.divide(self.residual, size, out=np.zeros_like(self.residual), where=size > 0.0)
+    def _lengths(self, squares: FloatArray) -> FloatArray:
+        """m, from squared norms of records, (n,)."""
+        return np.sqrt(squares + self.fit_intercept)
 
 
 @dataclass(frozen=True)
 class _Records:
-    """The parts of ``G^T M G`` of a block of records."""
+    """Records at some parameters; ``G^T M G`` is ``A v v^T`` and B times what lies across."""
 
     X: Data  # (n, d)
-    point: _Point
-    along: FloatArray  # A, (n,)
-    across: FloatArray  # B, (n,)
-    plain_along: FloatArray  # A without the factor of M, (n,)
-    plain_across: FloatArray  # B without it, (n,)
-    curvature: FloatArray  # H, (n, K, K)
-    linear: FloatArray  # W x, (n, K)
     weights: FloatArray  # W, (K, d)
     targets: FloatArray  # T, (K, number of directions of the target)
-
-    def trace(self) -> FloatArray:
-        """``tr G^T M G``, (n,)."""
-        across, along = self._traces
-        return self.across * across + self.along * along
-
-    def plain(self) -> FloatArray:
-        """``tr G^T G``, (n,)."""
-        across, along = self._traces
-        return self.plain_across * across + self.plain_along * along
+    linear: FloatArray  # W x, (n, K)
+    residual: FloatArray  # r, (n, K)
+    curvature: FloatArray  # H, (n, K, K)
+    squares: FloatArray  # |x|^2, (n,)
+    lengths: FloatArray  # m, (n,)
 
     @cached_property
-    def _traces(self) -> tuple[FloatArray, FloatArray]:
-        """Traces across and along the gradient, (n,) each, from sums over classes only."""
-        point, r = self.point, self.point.directions
-        size, m, d = point.sizes, point.lengths, self.X.shape[1]
-        shares = _divided(point.squares, m**2)
-        weighted = np.einsum("nkl,nl->nk", self.curvature, r)  # H r^
+    def sizes(self) -> FloatArray:
+        """R, (n,)."""
+        return _sizes(self.residual)
+
+    @cached_property
+    def directions(self) -> FloatArray:
+        """``r^``, (n, K); zero where the residual is, but for a single predictor."""
+        if self.residual.shape[1] == 1:
+            return np.where(self.residual < 0.0, -1.0, 1.0)
+        return _divided(self.residual, self.sizes[:, None])
+
+    @cached_property
+    def bends(self) -> FloatArray:
+        """``H r^``, (n, K)."""
+        return np.einsum("nkl,nl->nk", self.curvature, self.directions)
+
+    def traces(self) -> tuple[FloatArray, FloatArray]:
+        """Traces along and across the gradient, (n,) each, from sums over classes only."""
+        size, m, r, bends = self.sizes, self.lengths, self.directions, self.bends
+        shares = _divided(self.squares, m**2)
         gram, labels = self.weights @ self.weights.T, r @ self.targets
-        # |W^T H r^|^2 and, where there are several predictors, tr W^T H^2 W.
-        own = np.einsum("nk,kl,nl->n", weighted, gram, weighted) + np.sum(labels**2, axis=1)
-        rest = np.zeros(len(own))
+        # |U^T r^|^2 and, where there are several predictors, |U|^2 less that.
+        own = np.einsum("nk,kl,nl->n", bends, gram, bends) + np.sum(labels**2, axis=1)
+        across = size**2 * (self.X.shape[1] - shares)
         if r.shape[1] > 1:
-            product = self.curvature @ gram
-            whole = np.einsum("nkl,nlk->n", product, self.curvature) + np.sum(self.targets**2)
-            rest = np.maximum(whole - own, 0.0)
-        crossed = np.sum(self.linear * weighted, axis=1)
-        squared = size**2 * shares + 2.0 * size * crossed + m**2 * own
-        across = size**2 * (d - shares) + m**2 * rest
-        return across, np.maximum(squared, 0.0)
+            whole = np.einsum("nkl,nlk->n", self.curvature @ gram, self.curvature)
+            across += m**2 * np.maximum(whole + np.sum(self.targets**2) - own, 0.0)
+        crossed = np.sum(self.linear * bends, axis=1)
+        along = size**2 * shares + 2.0 * size * crossed + m**2 * own
+        return np.maximum(along, 0.0), across
 
-    def norm(self) -> FloatArray:
-        """Largest eigenvalue, (n,)."""
-        return self._norm_of_one() if self.weights.shape[0] == 1 else self._norm_of_many()
+    def norm(self, along: FloatArray, across: FloatArray) -> FloatArray:
+        """Largest eigenvalue for one predictor, (n,).
 
-    def _norm_of_one(self) -> FloatArray:
-        """Return a diagonal and one rank, in the plane of x and w, and the target's axis."""
-        point, length = self.point, linalg.norm(self.weights)
-        size, m, x = point.sizes, point.lengths, np.sqrt(point.squares)
-        weighted = self.curvature[:, 0, 0] * point.directions[:, 0]
-        flat = self.across * size**2
+        That of a diagonal and one rank, in the plane of x and w, and the target's axis.
+        """
+        length, m, x = linalg.norm(self.weights), self.lengths, np.sqrt(self.squares)
+        flat, bend = across * self.sizes**2, m * self.bends[:, 0]
         # Where there is no angle, the first axis is that of the weights.
         reach = x * length
         cosine = np.divide(self.linear[:, 0], reach, out=np.ones_like(x), where=reach > 0.0)
         cosine = np.clip(cosine, -1.0, 1.0)
-        shares = _divided(point.squares, m**2)
-        sine = np.sqrt(np.maximum(1.0 - cosine**2, 0.0)) if self.X.shape[1] > 1 else 0.0 * cosine
+        sine = np.sqrt(1.0 - cosine**2) if self.X.shape[1] > 1 else 0.0 * cosine
+        shares = _divided(self.squares, m**2)
         v = np.stack(
             [
-                size * np.sqrt(shares) + m * weighted * length * cosine,
-                m * weighted * length * sine,
-                np.broadcast_to(m * float(linalg.norm(self.targets)), m.shape),
+                self.sizes * np.sqrt(shares) + bend * length * cosine,
+                bend * length * sine,
+                m * linalg.norm(self.targets),
             ]
         )
-        poles = np.stack([flat * (1.0 - shares), flat, np.zeros_like(flat)])
-        if self.X.shape[1] == 1:
-            poles[1] = 0.0  # there is no direction across x
-        return largest_root(poles, self.along * v**2)
+        beside = flat if self.X.shape[1] > 1 else 0.0 * flat  # is there a direction across x?
+        poles = np.stack([flat * (1.0 - shares), beside, 0.0 * flat])
+        return largest_root(poles, along * v**2)
 
-    def _norm_of_many(self) -> FloatArray:
-        """Solve a small eigenproblem in the span of x, the weights, and the target's directions."""
-        basis, upper = linalg.qr(self.weights.T, mode="economic")
-        n, d = self.X.shape
-        width = basis.shape[1]
-        spare = 1 if d > width else 0
-        inside = np.asarray(self.X @ basis)
-        left = np.sqrt(np.maximum(self.point.squares - np.sum(inside**2, axis=1), 0.0))
-        x = np.column_stack([inside, left[:, None][:, :spare]])
-        weights = np.column_stack([upper.T, np.zeros((len(self.weights), spare))])
-        result = np.empty(n)
-        for rows in row_blocks(n, (width + spare + self.targets.shape[1]) ** 2):
-            small = self._dense(x, weights, rows)
-            result[rows] = np.linalg.eigvalsh(small)[:, -1]
-        if d > width + 1:
-            result = np.maximum(result, self.across * self.point.sizes**2)
-        return result
-
-    def diagonal(self) -> FloatArray:
-        """Diagonal, (n, u)."""
-        point, r, X = self.point, self.point.directions, dense(self.X)
-        size, m = point.sizes[:, None], point.lengths[:, None]
-        weighted = np.einsum("nkl,nl->nk", self.curvature, r)
-        slopes = _divided(size * X, m) + m * (weighted @ self.weights)
-        v = np.column_stack([slopes, m * (r @ self.targets)])
-        across = np.zeros_like(v)
-        across[:, : X.shape[1]] = size**2 * (1.0 - _divided(X**2, m**2))
-        if r.shape[1] > 1:
-            rest = self.curvature - weighted[:, :, None] * r[:, None, :]  # H (I - r^ r^^T)
-            pairs = np.einsum("nkj,nlj->nkl", rest, rest).reshape(len(X), -1)
-            products = (self.weights[:, None] * self.weights[None]).reshape(-1, X.shape[1])
-            across[:, : X.shape[1]] += m**2 * (pairs @ products)
-            labels = np.sum(self.targets**2, axis=0) - (r @ self.targets) ** 2
-            across[:, X.shape[1] :] = m**2 * labels
-        return self.across[:, None] * np.maximum(across, 0.0) + self.along[:, None] * v**2
-
-    def matrix(self) -> FloatArray:
-        """All of it, (n, u, u)."""
-        return self._dense(dense(self.X), self.weights, slice(None))
-
-    def _dense(self, X: FloatArray, weights: FloatArray, rows: slice) -> FloatArray:
-        """``G^T M G`` in coordinates in which records are X (n, d) and weights (K, d)."""
-        point, x = self.point, X[rows]
-        size, m = point.sizes[rows], point.lengths[rows]
-        r, d = point.directions[rows], X.shape[1]
-        spread = (len(x), *self.targets.shape)
-        U = np.concatenate(
-            [self.curvature[rows] @ weights, np.broadcast_to(self.targets, spread)], axis=2
-        )
+    def matrix(self, along: FloatArray, across: FloatArray) -> FloatArray:
+        """All of ``G^T M G``, (n, u, u)."""
+        m, r, X = self.lengths, self.directions, dense(self.X)
+        n, d = X.shape
+        labels = np.broadcast_to(self.targets, (n, *self.targets.shape))
+        U = np.concatenate([self.curvature @ self.weights, labels], axis=2)
         own = np.einsum("nk,nku->nu", r, U)
-        v = m[:, None] * own
-        v[:, :d] += _divided(size[:, None] * x, m[:, None])
+        scaled = np.zeros_like(own)  # R x / m
+        scaled[:, :d] = _divided(self.sizes[:, None] * X, m[:, None])
+        v = scaled + m[:, None] * own
         U = m[:, None, None] * (U - r[:, :, None] * own[:, None, :])
-        across = np.swapaxes(U, 1, 2) @ U
-        scaled = _divided(size[:, None] * x, m[:, None])
-        across[:, :d, :d] -= scaled[:, :, None] * scaled[:, None, :]
+        whole = np.swapaxes(U, 1, 2) @ U - scaled[:, :, None] * scaled[:, None, :]
         k = np.arange(d)
-        across[:, k, k] += (size**2)[:, None]
-        outer = v[:, :, None] * v[:, None, :]
-        B, A = self.across[rows], self.along[rows]
-        return np.asarray(B[:, None, None] * across + A[:, None, None] * outer)
+        whole[:, k, k] += (self.sizes**2)[:, None]
+        whole *= across[:, None, None]
+        whole += along[:, None, None] * v[:, :, None] * v[:, None, :]
+        return np.asarray(whole)
+
+
+def _sizes(residual: FloatArray) -> FloatArray:
+    """Norms of residuals (n, K), (n,)."""
+    single = residual.shape[1] == 1
+    return np.abs(residual[:, 0]) if single else np.linalg.norm(residual, axis=1)
 
 
 def _check_finite(gradients: FloatArray, losses: FloatArray) -> None:

@@ -4,9 +4,22 @@ The only package that imports torch when it is imported: enter it late, through
 ``import_optional``.
 """
 
-from skleak.neural.torch._blank import Blank
-from skleak.neural.torch._build import build_module, torch_gradients
-from skleak.neural.torch._gradients import TorchGradients
-from skleak.neural.torch._rows import numbers
+from skleak.neural.torch._checks import Blank
+from skleak.neural.torch._gradients import (
+    TorchGradients,
+    build_module,
+    find_device,
+    torch_gradients,
+)
+from skleak.neural.torch._parts import numbers, plain_attention, unflattened
 
-__all__ = ["Blank", "TorchGradients", "build_module", "numbers", "torch_gradients"]
+__all__ = [
+    "Blank",
+    "TorchGradients",
+    "build_module",
+    "find_device",
+    "numbers",
+    "plain_attention",
+    "torch_gradients",
+    "unflattened",
+]

@@ -1,24 +1,51 @@
-"""What a module must be for its gradients to be those of single records, and to have derivatives.
+"""Check networks.
+
+What a module must be for its gradients to be those of single records, and to have derivatives.
 
 All is found out on made-up records: no check reads data.
+
+A module as it was before it saw a record: what a training publishes, once its parameters are in.
+
+A module keeps what it likes as it runs: in a dictionary, in a buffer, in the object that a hook
+calls. So nothing of the module that was trained is published. A copy is set aside as the factory
+made it, without hooks, and takes over the trained parameters alone.
 """
 
+import copy
+import hashlib
+import sys
+import types
 import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
+from torch.func import vjp
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from skleak.exceptions import PrivacyLeakWarning
-from skleak.neural.torch._autograd import Batch, PerRecord
-from skleak.neural.torch._explained import explained
-from skleak.neural.torch._rows import Rows, squared_changes
-from skleak.utils._warnings import outer_stacklevel
+from skleak.neural.torch._parts import Batch, PerRecord, Rows, squared_changes
+from skleak.utils._confidential import global_names
+from skleak.utils._sklearn_compat import outer_stacklevel
+
+
+@contextmanager
+def explained(failure: str, advice: str = "") -> Iterator[None]:
+    """Turn errors of torch into a ValueError that starts with ``failure``; not those of memory."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, IndexError, TypeError, AttributeError, AssertionError) as error:
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        raise ValueError(f"{failure}: {said[0]} {advice}".rstrip()) from error
+
 
 # Where a derivative of gradients is missing.
 UNKNOWN = "torch cannot differentiate the gradients of `module` in its records"
 ADVICE = "Use other layers, or `accounting=None`."
-
 _RANDOM = (torch.nn.modules.dropout._DropoutNd, torch.nn.RReLU)
 # Their value or their first derivative jumps.
 _BROKEN_ELU = "elu with alpha other than 1"
@@ -235,20 +262,21 @@ def check_derivatives(gradients: PerRecord, batch: Batch) -> None:
     generator = torch.Generator().manual_seed(1)
     moves = [torch.randn(v.shape, generator=generator).to(v) for v in exact]
     with explained(UNKNOWN, ADVICE):
-        g, _, found = whole.pushed(exact, moves[0][None], moves[1][None])
+        found = whole.pushed(exact, moves[0][None], moves[1][None])[2]
+        found = torch.cat([g[0].flatten(1) for g in found.dense.values()], 1)
         short, _, changes = wide.pushed(exact, moves[0][None], moves[1][None])
-        pulled = whole.pulled(exact, found)
+        pulled = [
+            sum((part * dz).sum() for part, dz in zip(vjp(whole.flat, *z)[1](dg), dz, strict=True))
+            for *z, dg, dz in zip(*exact, found, zip(*moves, strict=True), strict=True)
+        ]
     ahead, behind = (
-        whole(Batch(*(v + k * step * z for v, z in zip(exact, moves, strict=True))))[0].dense
+        _flat(whole(Batch(*(v + k * step * z for v, z in zip(exact, moves, strict=True))))[0])
         for k in (1, -1)
     )
-    slopes = {name: (ahead[name] - behind[name])[None] / (2.0 * step) for name in ahead}
-    gap = {name: found.dense[name] - slopes[name] for name in slopes}
-    size = squared_changes(found, g)
-    true = squared_changes(Rows(slopes, {}, {}), g).sqrt()
-    back = sum((p * z).flatten(2).sum(2) for p, z in zip(pulled, moves, strict=True))
-    others = [back - size, squared_changes(changes, short) - size]
-    off = squared_changes(Rows(gap, {}, {}), g).sqrt() * true + sum(map(torch.abs, others))
+    slopes = (ahead - behind) / (2.0 * step)
+    size, true = found.square().sum(1), torch.linalg.vector_norm(slopes, dim=1)
+    off = torch.linalg.vector_norm(found - slopes, dim=1) * true
+    off += (torch.stack(pulled) - size).abs() + (squared_changes(changes, short)[0] - size).abs()
     if bool((off > tolerance * true.square()).any()):
         raise ValueError(
             "torch differentiates the gradients of `module` wrongly: they change by something else "
@@ -257,9 +285,325 @@ def check_derivatives(gradients: PerRecord, batch: Batch) -> None:
         )
 
 
+def _flat(rows: Rows) -> Any:
+    """Gradients of records that are written out, (n, p)."""
+    return torch.cat([g.flatten(1) for g in rows.dense.values()], 1)
+
+
 def _losses(module: Any, objective: Any, X: Any) -> Any:
     """Losses of made-up records, (n,)."""
     width = objective.encode([0]).shape[1]
     target = torch.zeros(width, dtype=X.dtype, device=X.device)
     target[0] = 1.0
     return torch.stack([objective.of_record(module(x[None]).reshape(-1), target) for x in X])
+
+
+# Of these types themselves: an object of a subclass may hold anything.
+_PLAIN = {bool, int, float, complex, str, bytes, type(None), types.EllipsisType, range}
+# Their functions and classes are imported by name; what they hold is no module's.
+_LIBRARIES = {*sys.stdlib_module_names, "torch", "numpy", "skleak"} - {"__main__"}
+# What Python itself keeps on classes.
+_OF_PYTHON = {"__dict__", "__weakref__", "_abc_impl"}
+# Objects without a pickle, which those that pickle by value take along all the same.
+_VIEWS = {
+    types.MappingProxyType: dict,
+    memoryview: bytes,
+    type({}.keys()): list,
+    type({}.values()): list,
+    type({}.items()): list,
+}
+# A class that is made in Python, and holds what is put in it.
+_HEAP_TYPE = 1 << 9
+# What changed while modules ran, by number: kept, so that no other object gets that.
+_changed: dict[int, Any] = {}
+_latest: "list[Blank]" = []
+
+
+class Blank:
+    """A module as its factory made it, before any record.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Which no record has gone through. It is copied.
+    """
+
+    def __init__(self, module: Any) -> None:
+        # A copy of a view would take along all of the storage that it is a view of.
+        own = {id(t): t.detach().clone() for t in _tensors(module) if type(t) is torch.Tensor}
+        with explained("`module` returns a network that cannot be copied"):
+            self._module = without_hooks(copy.deepcopy(module, own)).cpu()
+        self._watch()
+
+    def _watch(self) -> None:
+        self._contents, self._stale = {}, ""
+        for path, value, _ in _reached(self._module, "module", {}):
+            self._contents[path] = _fingerprint(value)
+            self._stale = self._stale or (path if id(value) in _changed else "")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_module": self.filled({})}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._watch()
+
+    @property
+    def module(self) -> Any:
+        """A copy of the module, for use within this process."""
+        return copy.deepcopy(self._module)
+
+    def check_parameters(self, named: Mapping[str, Any]) -> None:
+        """Refuse parameters that the module did not have before it ran.
+
+        Raises
+        ------
+        ValueError
+            With their names.
+        """
+        own = dict(self._module.named_parameters())
+        made = [n for n, p in named.items() if n not in own or own[n].shape != p.shape]
+        if made:
+            raise ValueError(
+                f"`module` makes its parameters `{made[0]}` as it runs: a release is built of what "
+                "the factory returns. Make all parameters when the module is built."
+            )
+
+    def filled(self, trained: Mapping[str, Any]) -> Any:
+        """Copy the module, on the CPU and for evaluation, with trained parameters put in.
+
+        Raises
+        ------
+        ValueError
+            Where what was set aside has changed: it is shared with the module that was trained.
+        """
+        if changed := self.changed() or self._stale:
+            raise ValueError(
+                f"`module` shares `{changed}` with every other module that its factory makes, and "
+                "it changed since the training began, or in an earlier one: it may hold records. "
+                "Keep nothing in classes, in variables outside the module, or in objects that "
+                "cannot be copied; and make these anew before the next `fit`."
+            )
+        module = copy.deepcopy(self._module).eval()
+        own = dict(module.named_parameters())
+        with torch.no_grad():
+            for name, values in trained.items():
+                own[name].copy_(values)
+        for parameter in module.parameters():
+            parameter.grad = None
+        return module
+
+    def changed(self) -> str:
+        """Return the path of what others changed in it, and remember that; empty for nothing."""
+        now = {
+            path: (value, holder) for path, value, holder in _reached(self._module, "module", {})
+        }
+        before = self._contents
+        paths = [p for p in now if before.get(p) != _fingerprint(now[p][0])]
+        paths += [p for p in before if p not in now]
+        for value, holder in (now[p] for p in paths if p in now):
+            _changed.update((id(each), each) for each in (value, holder) if _may_keep(each))
+        if not paths:
+            return ""
+        # New names may be values of records; old ones are none.
+        return max((path for path in before if paths[0].startswith(path)), key=len)
+
+
+def before_any_record(module: Any) -> Blank:
+    """Set a module aside that was just made, and watch what it shares until the next one is."""
+    blank = Blank(module)
+    _latest[:] = [blank]
+    return blank
+
+
+def note_changes() -> None:
+    """Look at what the module that was made last shares, before a factory makes another one.
+
+    What one training left in a closure is there when the next module is made, and would count as
+    made before any record.
+    """
+    for blank in _latest:
+        blank.changed()
+    _latest.clear()
+
+
+def without_hooks(module: Any) -> Any:
+    """Take off the hooks of a module, of its parts and of its tensors."""
+    for part in module.modules():
+        for name, held in vars(part).items():
+            if "_hooks" in name and isinstance(held, dict):
+                held.clear()
+        for tensor in (*part.parameters(recurse=False), *part.buffers(recurse=False)):
+            tensor._backward_hooks = None
+    return module
+
+
+def _tensors(module: Any) -> list[Any]:
+    reached = _reached(module, "module", {})
+    return [value for _, value, _ in reached if isinstance(value, torch.Tensor)]
+
+
+def _may_keep(value: Any) -> bool:
+    """Return False for what many objects have in common, and holds nothing of its own."""
+    return type(value) not in _PLAIN and not (
+        isinstance(value, types.ModuleType | types.BuiltinFunctionType)
+        or (isinstance(value, type | types.FunctionType) and _is_of_library(value))
+    )
+
+
+def _reached(
+    value: Any, path: str, seen: dict[int, Any], holder: Any = None
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield what an object is made of, each once: what its copy, or its pickle, would carry.
+
+    With its path, and the object that holds it.
+    """
+    if type(value) not in _PLAIN:
+        if id(value) in seen:
+            return
+        seen[id(value)] = value  # kept, so that no other object gets its number
+    yield path, value, holder
+    if type(value) not in _PLAIN:
+        for key, part in _parts(value):
+            yield from _reached(part, f"{path}{key}", seen, value)
+
+
+def _parts(value: Any) -> list[tuple[str, Any]]:
+    """Return what an object directly holds, by names that do not repeat."""
+    if isinstance(value, torch.Tensor):
+        kind = [] if _is_of_library(type(value)) else [(" type", type(value))]
+        return [*((f".{name}", held) for name, held in vars(value).items()), *kind]
+    if isinstance(value, dict):
+        # A key that is no plain value is named by its place.
+        keys = [key if type(key) in _PLAIN else (k,) for k, key in enumerate(value)]
+        held = [(f"[{key!r}]", held) for key, held in zip(keys, value.values(), strict=True)]
+        return [*held, (" keys", list(value)), *_beyond(value, dict)]
+    if isinstance(value, list | tuple):
+        held = [(f"[{place}]", held) for place, held in enumerate(value)]
+        return [*held, *_beyond(value, list, tuple)]
+    if type(value) is np.ndarray:
+        return list(_parts(value.tolist())) if value.dtype == object else []
+    if type(value) in _VIEWS:
+        return [(" view", _VIEWS[type(value)](value))]
+    if isinstance(value, types.ModuleType):
+        own = sys.modules.get(value.__name__) is value  # which a pickle names
+        return [] if own else [(f".{name}", held) for name, held in vars(value).items()]
+    if isinstance(value, types.BuiltinFunctionType):
+        bound = value.__self__
+        return [] if isinstance(bound, types.ModuleType) else [(" of", bound)]
+    if isinstance(value, types.CodeType):
+        return []
+    if isinstance(value, types.CellType):
+        return _cell("", value)
+    if isinstance(value, types.FunctionType):
+        return _parts_of_function(value)
+    if isinstance(value, type):
+        return _parts_of_class(value)
+    if isinstance(value, types.MethodType | staticmethod | classmethod):
+        return [(".__func__", value.__func__), (".__self__", getattr(value, "__self__", None))]
+    if isinstance(value, property):
+        return [(".fget", value.fget), (".fset", value.fset), (".fdel", value.fdel)]
+    return _parts_by_pickle(value)
+
+
+def _beyond(value: Any, *plain: type) -> list[tuple[str, Any]]:
+    """Return what an object of a subclass of a container holds besides its items."""
+    return [] if type(value) in plain else _parts_by_pickle(value)
+
+
+def _parts_by_pickle(value: Any) -> list[tuple[str, Any]]:
+    """Return what the pickle of an object would hold."""
+    own: list[tuple[str, Any]] = [(f" ({type(value).__name__})", type(value))]
+    try:
+        reduced = value.__reduce_ex__(4)
+    except Exception:  # whatever a class says to whoever would pickle it
+        return own + [(f".{name}", held) for name, held in getattr(value, "__dict__", {}).items()]
+    if isinstance(reduced, str):
+        return own
+    state = reduced[2] if len(reduced) > 2 else None
+    rest = [list(part) for part in reduced[3:5] if part is not None]
+    if type(state) is dict and all(type(name) is str for name in state):
+        own += [(f".{name}", held) for name, held in state.items()]
+    else:
+        own += [(" state", state)]
+    return [*own, (" made of", reduced[1]), (" items", rest)]
+
+
+def _cell(name: str, cell: Any) -> list[tuple[str, Any]]:
+    try:
+        return [(f" -> {name}", cell.cell_contents)]
+    except ValueError:  # not yet set
+        return []
+
+
+def _parts_of_function(function: Any) -> list[tuple[str, Any]]:
+    """Return the variables of a function that cannot be imported, which travel with it."""
+    if _is_imported(function):
+        return []
+    held: list[tuple[str, Any]] = [
+        (" defaults", (function.__defaults__, function.__kwdefaults__)),
+        (" attributes", vars(function)),
+        (" words", (function.__doc__, function.__annotations__)),
+    ]
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        held += _cell(name, cell)
+    # A decorator may give a function the name of another one: only its globals tell whose it is.
+    if _names_library(function.__globals__.get("__name__")):
+        return held
+    names = global_names(function.__code__) & function.__globals__.keys()
+    return held + [(f" -> global {name}", function.__globals__[name]) for name in sorted(names)]
+
+
+def _parts_of_class(cls: type) -> list[tuple[str, Any]]:
+    named = _is_of_library(cls) or not cls.__flags__ & _HEAP_TYPE
+    own = [] if named else list(vars(cls).items())
+    held = [(f".{name}", value) for name, value in own if name not in _OF_PYTHON]
+    held += [(" type", type(cls))] if type(cls) is not type else []
+    return held + [(f" ({base.__name__})", base) for base in cls.__bases__]
+
+
+def _is_of_library(value: Any) -> bool:
+    return _names_library(getattr(value, "__module__", "")) and _is_imported(value)
+
+
+def _names_library(module: Any) -> bool:
+    return str(module).partition(".")[0] in _LIBRARIES
+
+
+def _is_imported(value: Any) -> bool:
+    """Return True for what a pickle names, and does not hold."""
+    found: Any = sys.modules.get(value.__module__ or "")
+    if value.__module__ == "__main__":
+        return False
+    for name in value.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is value
+
+
+def _fingerprint(value: Any) -> str:
+    return hashlib.blake2b(_bytes(value), digest_size=16).hexdigest()
+
+
+def _bytes(value: Any) -> bytes:
+    """Return what tells the content of an object by itself, without what it holds."""
+    kind = type(value).__qualname__.encode()
+    if type(value) in _PLAIN:
+        return kind + repr(value).encode()
+    if isinstance(value, torch.Tensor):
+        try:
+            own = value.detach().cpu()
+            if own.layout is not torch.strided:
+                own = own.to_dense()
+            # Of a view its pickle holds all that it is a view of.
+            whole = torch.empty(0, dtype=torch.uint8).set_(own.untyped_storage())
+            form = (own.dtype, own.shape, own.stride(), own.storage_offset(), own.is_conj())
+            return kind + repr(form).encode() + whole.numpy().tobytes()
+        except (RuntimeError, TypeError, NotImplementedError):  # it left a transform of torch
+            return kind + repr(value).encode()
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return kind + repr((value.dtype, value.shape)).encode() + value.tobytes()
+    if isinstance(value, types.CodeType):
+        return kind + value.co_code + repr(value.co_consts).encode()
+    if isinstance(value, list | tuple | dict):
+        return kind + str(len(value)).encode()
+    return kind

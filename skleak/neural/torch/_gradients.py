@@ -1,4 +1,6 @@
-"""Clipped gradients of a torch module record by record, and what they reveal.
+"""Gradients of networks.
+
+Clipped gradients of a torch module record by record, and what they reveal.
 
 The derivative of the clipped gradient ``g / h(N)`` follows from that of g, ``dg``: across the
 direction e of g it is divided by h, along e multiplied by ``r = (1 - N h' / h) / h``. So autograd
@@ -13,22 +15,54 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.func import vjp
 
-from skleak.neural.gradients import Clipping, Gradients, Part, Weigh, check_smooth
-from skleak.neural.torch._autograd import Batch, PerRecord
-from skleak.neural.torch._blank import Blank
-from skleak.neural.torch._checks import ADVICE, UNKNOWN
-from skleak.neural.torch._explained import explained
-from skleak.neural.torch._objective import Objective
-from skleak.neural.torch._parts import Parts, Request, Scales
-from skleak.neural.torch._rows import Rows, numbers, squared_norms, weighted_sum
+from skleak.neural.gradients import (
+    Clipping,
+    Gradients,
+    Part,
+    Pullback,
+    StepGradients,
+    SumGrid,
+    Weigh,
+    check_smooth,
+    clipped_steps,
+)
+from skleak.neural.torch._checks import (
+    ADVICE,
+    UNKNOWN,
+    Blank,
+    before_any_record,
+    check_derivatives,
+    check_differentiable,
+    check_gradients,
+    check_outputs,
+    check_parts,
+    explained,
+    note_changes,
+)
+from skleak.neural.torch._parts import (
+    Batch,
+    Loss,
+    Objective,
+    PerRecord,
+    Rows,
+    Scales,
+    linear_weights,
+    numbers,
+    squared_norms,
+    unflattened,
+    weighted_sum,
+)
+from skleak.utils._arguments import make_generator
 from skleak.utils._blocks import dense, row_blocks
-from skleak.utils._random import make_generator
 from skleak.utils._typing import Array, FloatArray
 
 # Most numbers in the gradients held at once, and most records: what fits a cache, or a GPU.
 _ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 29}
 _RECORDS = {"cpu": 256, "cuda": 4096}
+# Columns of the Jacobian of a record that are computed together where not all are needed at once.
+_COLUMNS = 16
 
 
 class TorchGradients(Gradients):
@@ -128,10 +162,8 @@ class TorchGradients(Gradients):
 
     @parameters.setter
     def parameters(self, values: FloatArray) -> None:
-        sizes = [tensor.numel() for tensor in self._trained.values()]
-        flat = torch.tensor(np.asarray(values), dtype=self.dtype, device=self.device)
-        for tensor, part in zip(self._trained.values(), flat.split(sizes), strict=True):
-            tensor.copy_(part.reshape(tensor.shape))
+        for name, part in unflattened(self._tensor(values), self._trained).items():
+            self._trained[name].copy_(part)
 
     def n_unknowns(self, X: Array, private_target: bool) -> int:
         """Entries of a record, and of its target one, or K - 1 for K > 2 classes."""
@@ -175,32 +207,23 @@ class TorchGradients(Gradients):
         weigh: Weigh,
         *,
         parts: Collection[Part],
-        n_probes: int | None = None,
-        rng: np.random.Generator | None = None,
-        private_target: bool = True,
+        **options: Any,
     ) -> dict[str, FloatArray]:
-        """Parts of the information of every record; see `Gradients.information`.
-
-        "norm" is exact for few unknowns. For many it comes from Lanczos' method with a random
-        start, rounded upward: at least the eigenvalue and at most 1 / 0.95 of it, but for a chance
-        of 1e-6 a record.
-        """
-        asked = parts, n_probes, rng, private_target
-        return self._walk(X, y, weigh, asked, lambda gradients, losses: None)
+        """Parts of the information of every record; see `Gradients.information`."""
+        return self._walk(X, y, weigh, lambda gradients, losses: None, parts, **options)
 
     def sum_and_information(
-        self, X: Array, y: Array, weigh: Weigh, **options: Any
+        self, X: Array, y: Array, weigh: Weigh, *, grid: SumGrid | None = None, **options: Any
     ) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """`clipped_sum` and `information` of the same records; the gradients are taken once."""
-        chosen = {"n_probes": None, "rng": None, "private_target": True} | options
-        asked = chosen["parts"], chosen["n_probes"], chosen["rng"], chosen["private_target"]
+        assert grid is None
         total, found = np.zeros(self.n_parameters), [np.empty(0)]
 
         def see(gradients: Rows, losses: Any) -> None:
             total[:] += self._sum(gradients, losses)
             found.append(numbers(losses))
 
-        parts = self._walk(X, y, weigh, asked, see)
+        parts = self._walk(X, y, weigh, see, **options)
         return total, np.concatenate(found), parts
 
     def _walk(
@@ -208,37 +231,80 @@ class TorchGradients(Gradients):
         X: Array,
         y: Array,
         weigh: Weigh,
-        asked: tuple[Collection[Part], int | None, np.random.Generator | None, bool],
         see: Callable[[Rows, Any], None],
+        parts: Collection[Part],
+        n_probes: int | None = None,
+        rng: np.random.Generator | None = None,
+        private_target: bool = True,
     ) -> dict[str, FloatArray]:
-        """Information of every record; ``see`` is shown the gradients and losses of each once."""
+        """Information of every record; ``see`` is shown the gradients and losses of each once.
+
+        For a change z of the unknowns, ``|M^(1/2) G z|^2``: summed over the unit changes of each,
+        some at a time, or its mean over random signs.
+        """
         check_smooth(self.clipping)
-        parts, n_probes, rng, private_target = asked
-        unknowns = self.n_unknowns(X, private_target)
-        shapes = {
-            "trace": (),
-            "plain": (),
-            "norm": (),
-            "diagonal": (unknowns,),
-            "matrix": (unknowns,) * 2,
-        }
+        u, whole, rng = self.n_unknowns(X, private_target), "matrix" in parts, make_generator(rng)
+        n_probes = None if whole else n_probes
+        width = n_probes or (u if whole else min(_COLUMNS, u))
+        per_record = self.per_record.whole() if whole else self.per_record
+        shapes: dict[str, tuple[int, ...]] = {"trace": (), "plain": (), "matrix": (u, u)}
         found: dict[str, list[FloatArray]] = {p: [np.empty((0, *shapes[p]))] for p in parts}
-        request = Request(parts, n_probes, make_generator(rng), private_target, unknowns)
-        answer = Parts(self.per_record, request)
-        for batch in self._batches(X, y, request.width):
-            scales: list[Scales] = []
-
-            def scaling(gradients: Rows, losses: Any, known: list[Scales] = scales) -> Scales:
-                if not known:
-                    known.append(self._scales(gradients, losses, weigh))
-                    see(gradients, losses)
-                return known[0]
-
-            with explained(UNKNOWN, ADVICE):
-                each = answer.of(batch, scaling)
-            for part, values in each.items():
-                found[part].append(values)
+        for batch in self._batches(X, y, 1 + width):
+            n, scales = len(batch.X), None
+            sums: dict[str, FloatArray] = {"trace": np.zeros(n), "plain": np.zeros(n)}
+            moves = self._tensor(np.eye(u))[:, None].expand(-1, n, -1).split(width)
+            for z in moves if n_probes is None else [self._signs((n_probes, n, u), rng)]:
+                with explained(UNKNOWN, ADVICE):
+                    changed = per_record.pushed(batch, *self._split(batch, z, private_target))
+                    gradients, losses, changes = changed
+                    if scales is None:
+                        scales = self._scales(gradients, losses, weigh)
+                        see(gradients, losses)
+                    squares = scales.squared(changes) / (n_probes or 1)
+                    sums["trace"] += numbers((squares * scales.factors[:, None]).sum((0, 1)))
+                    sums["plain"] += numbers(squares.sum((0, 1)))
+                    if whole:
+                        columns = [v.transpose(0, 1) for v in scales.weighted(changes)]
+                        sums["matrix"] = numbers(sum(v @ v.transpose(1, 2) for v in columns))
+            for part in parts:
+                found[part].append(sums[part])
         return {part: np.concatenate(values) for part, values in found.items()}
+
+    def _split(self, batch: Batch, z: Any, private_target: bool) -> tuple[Any, Any]:
+        """Split changes of unknowns (k, n, u) into records (k, n, ...) and targets (k, n, m)."""
+        d = batch.X[0].numel()
+        dX = z[..., :d].reshape(*z.shape[:2], *batch.X.shape[1:])
+        if not private_target:
+            return dX, z.new_zeros(*z.shape[:2], batch.targets.shape[1])
+        return dX, z[..., d:] @ self._tensor(self.objective.directions().T)
+
+    def _signs(self, shape: tuple[int, int, int], rng: np.random.Generator) -> Any:
+        """Random signs, (n_probes, n, u), of which each record has its own."""
+        n_probes, n, u = shape
+        words = rng.integers(0, 1 << 32, (n, -(-n_probes * u // 32)), dtype=np.uint32)
+        bits = np.unpackbits(words.view(np.uint8), axis=1, count=n_probes * u, bitorder="little")
+        signs = torch.tensor(bits, device=self.device).to(self.dtype) * 2.0 - 1.0
+        return signs.reshape(n, n_probes, u).transpose(0, 1)
+
+    def at_steps(self, path: FloatArray) -> StepGradients:
+        """Gradients of a record at parameters (T, p), in double precision, by autograd."""
+        wide = self.per_record.whole().wider()
+        points = [wide.at(torch.tensor(values, device=self.device)) for values in path]
+
+        def at(record: FloatArray, target: float) -> tuple[FloatArray, Pullback]:
+            encoded = self.objective.encode(np.array([target]))[0]
+            x, t = (torch.tensor(v, device=self.device) for v in (record, encoded))
+            found = [vjp(lambda x, point=point: point.flat(x, t), x) for point in points]
+            gradients = np.stack([numbers(gradient) for gradient, _ in found])
+
+            def pullback(u: FloatArray) -> FloatArray:
+                rows = torch.tensor(u, device=self.device)
+                parts = [pull(row)[0] for (_, pull), row in zip(found, rows, strict=True)]
+                return numbers(torch.stack(parts).sum(0))
+
+            return gradients, pullback
+
+        return clipped_steps(self.clipping, at)
 
     def encode(self, y: Array) -> Any:
         """Targets on the device, (n, 1 or K)."""
@@ -282,3 +348,127 @@ def _norms(gradients: Rows, losses: Any) -> Any:
     if not bool(torch.isfinite(losses).all() and torch.isfinite(norms).all()):
         raise FloatingPointError("the loss or the gradient of a record is not finite")
     return norms
+
+
+def build_module(factory: Callable[[], Any], rng: np.random.Generator) -> Any:
+    """Build a module whose initial parameters follow from ``rng`` alone.
+
+    The generators of torch are as before when it returns. What a factory hands out more than once
+    is copied: fits do not share parameters.
+
+    Raises
+    ------
+    TypeError
+        Where ``factory`` is a module itself, or returns none.
+    """
+    if isinstance(factory, torch.nn.Module) or not callable(factory):
+        raise TypeError(
+            "`module` must be a function or a class that takes no arguments and returns a new "
+            f"torch.nn.Module; got {type(factory).__name__}. Pass `lambda: ...`, or a function at "
+            "the top of a module if the estimator is to be pickled."
+        )
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(int(rng.integers(1 << 63)))
+        with explained("`module` cannot be called without arguments"):
+            module = factory()
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError(
+            f"`module` must return a torch.nn.Module; got {type(module).__name__}. Return the "
+            "network, not its outputs or its class."
+        )
+    with explained("`module` returns a network that cannot be copied"):
+        return copy.deepcopy(module)
+
+
+def torch_gradients(
+    factory: Callable[[], Any],
+    clipping: Clipping,
+    *,
+    record_shape: tuple[int, ...],
+    n_classes: int | None,
+    rng: np.random.Generator,
+    loss: Loss | None = None,
+    max_batch: int | None = None,
+    device: str = "auto",
+    differentiable: bool = True,
+) -> TorchGradients:
+    """Build a module, look at what it does to made-up records, and return its gradients.
+
+    Parameters
+    ----------
+    factory : callable
+        Takes nothing and returns a new ``torch.nn.Module``.
+    clipping : Clipping
+        How gradients are clipped.
+    record_shape : tuple of int
+        Shape of one record.
+    n_classes : int or None
+        Number of classes; None for a regression.
+    rng : Generator
+        Where the initial parameters come from.
+    loss : callable or None, default=None
+        ``loss(outputs, targets)``, as the functions of ``torch.nn.functional``; None is
+        cross-entropy, or half the squared error.
+    max_batch : int or None, default=None
+        Most gradients in memory at once.
+    device : str, default="auto"
+        Of torch; "auto" is a GPU where torch finds one.
+    differentiable : bool, default=True
+        Whether what records reveal will be asked, which needs second derivatives.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For a module that is none, or whose gradients are not those of single records.
+
+    Warns
+    -----
+    PrivacyLeakWarning
+        Where its gradients jump, so that Fisher information is too small.
+    """
+    if loss is not None and not callable(loss):
+        raise TypeError(
+            "`loss` must be None or a function of outputs and targets; got "
+            f"{type(loss).__name__}. Pass one such as torch.nn.functional.cross_entropy."
+        )
+    note_changes()
+    module = build_module(factory, rng)
+    check_parts(module)
+    blank = before_any_record(module)
+    place = find_device(device)
+    module = module.to(place).train()
+    dtype = next(module.parameters()).dtype
+    made_up = torch.rand(3, *record_shape, generator=torch.Generator().manual_seed(0))
+    made_up = made_up.to(device=place, dtype=dtype)
+    widths = (n_classes or 1, 1) if n_classes in (None, 2) else (n_classes,)
+    objective = Objective.of(n_classes, check_outputs(module, made_up, widths), loss)
+    blank.check_parameters(dict(module.named_parameters()))
+    check_gradients(module, objective, made_up)
+    smooth = differentiable and check_differentiable(module, objective, made_up)
+    trained = {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
+    linear = linear_weights(module, trained, made_up)
+    gradients = TorchGradients(
+        module,
+        objective,
+        clipping,
+        blank=blank,
+        made_up=made_up,
+        max_batch=max_batch,
+        device=place,
+        linear=linear,
+    )
+    batch = Batch(made_up, gradients.encode(np.zeros(len(made_up))))
+    with explained("torch cannot take the gradient of `module` record by record"):
+        gradients.per_record(batch)
+    if smooth:
+        check_derivatives(gradients.per_record, batch)
+    return gradients
+
+
+def find_device(name: str) -> Any:
+    """Return the device of a name; "auto" is a GPU where torch finds one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    with explained(f"`device` must be 'auto' or a device of torch; got {name!r}"):
+        return torch.zeros((), device=name).device

@@ -1,20 +1,343 @@
-"""Parts of the information of the records of a batch, exact or by random probes."""
+"""Parts of networks, and checks of them.
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
-from typing import Any
+The loss of one record as a function of the module's outputs and of its target.
+
+A target is a vector t: the number itself for one output, and for K scores the one-hot vector of the
+label. A class is nominal; like [FIL21] we take the loss as the linear interpolation between the
+labels, ``sum_k t_k loss(outputs, k)``, which cross-entropy and the logistic loss are as they stand.
+Its derivative is formal, and along the simplex only: one direction for two classes, which lie one
+apart, and K - 1 orthonormal ones for more, as for a linear model.
+
+Gradients of many records, those of linear layers as products of two short factors.
+
+The gradient of a weight W of ``out = W a`` is ``sum_t l_t r_t^T``, over the places t at which the
+layer is applied to a record, with l the derivative of the loss by the output and r the input. Norms
+and inner products need products within the factors only, never the gradient itself.
+"""
+
+import copy
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
+from scipy import linalg
+from torch.func import functional_call, grad, jvp, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
 
-from skleak.neural.gradients import Part
-from skleak.neural.torch._autograd import Batch, PerRecord
-from skleak.neural.torch._krylov import largest_eigenvalues, n_steps
-from skleak.neural.torch._rows import Rows, inner, numbers, squared_changes
-from skleak.utils._typing import FloatArray
+from skleak.utils._typing import Array, FloatArray
 
-# Columns of the Jacobian of a record that are computed together where not all are needed at once.
-_COLUMNS = 16
+# A loss of torch or of the user: outputs and targets of a batch to one number or one a record.
+Loss: TypeAlias = Callable[[Any, Any], Any]
+Kind: TypeAlias = Literal["regression", "binary", "classification"]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Loss of one record.
+
+    Attributes
+    ----------
+    kind : {"regression", "binary", "classification"}
+        A number against the target; one log-odds; or one score per class.
+    n_outputs : int
+        Outputs of the module for a record.
+    loss : callable or None
+        ``loss(outputs, targets)`` of a batch of one, of which the entries are summed; None is half
+        the squared error, or cross-entropy.
+    """
+
+    kind: Kind
+    n_outputs: int
+    loss: Loss | None = None
+
+    @classmethod
+    def of(cls, n_classes: int | None, n_outputs: int, loss: Loss | None = None) -> "Objective":
+        """For a regression (None) or so many classes, and a module with so many outputs."""
+        if n_classes is None:
+            return cls("regression", n_outputs, loss)
+        return cls("classification" if n_outputs > 1 else "binary", n_outputs, loss)
+
+    def encode(self, y: Array) -> Array:
+        """Vectors t of targets, (n, 1) or one-hot (n, K)."""
+        if self.kind != "classification":
+            return np.asarray(y, dtype=np.float64)[:, None]
+        return np.eye(self.n_outputs)[np.asarray(y, dtype=np.intp)]
+
+    def directions(self) -> Array:
+        """Return the unit changes of t, (1 or K, number of unknowns of a target)."""
+        if self.kind != "classification":
+            return np.ones((1, 1))
+        if self.n_outputs == 2:
+            return np.array([[-1.0], [1.0]])
+        return linalg.null_space(np.ones((1, self.n_outputs)))
+
+    def of_record(self, outputs: Any, target: Any) -> Any:
+        """Loss, one number, of outputs (n_outputs,) and t (1,) or (K,); linear in a label's t."""
+        if self.kind == "regression":
+            if self.loss is None:
+                return 0.5 * (outputs - target).square().sum()
+            return self._own(outputs, target)
+        if self.kind == "binary":
+            if self.loss is None:
+                return (torch.nn.functional.softplus(outputs) - target * outputs).sum()
+            zero, one = (self._own(outputs, torch.full_like(outputs, k)) for k in (0.0, 1.0))
+            return ((1.0 - target) * zero + target * one).sum()
+        if self.loss is None:
+            return -(target * torch.log_softmax(outputs, 0)).sum()
+        return sum(target[k] * self._own(outputs[None], label) for k, label in self._labels(target))
+
+    def _labels(self, like: Any) -> list[tuple[int, Any]]:
+        return [(k, torch.full((1,), k, device=like.device)) for k in range(self.n_outputs)]
+
+    def _own(self, outputs: Any, target: Any) -> Any:
+        """Return the user's loss of a batch of one, summed over what it returns."""
+        assert self.loss is not None
+        return self.loss(outputs, target).sum()
+
+
+# One tensor for each parameter: (n, ...) for n records, (k, n, ...) for k changes of each.
+Tensors: TypeAlias = dict[str, Any]
+
+
+class Rows(NamedTuple):
+    """Gradients of records, or changes of them."""
+
+    dense: Tensors
+    left: Tensors  # (n, places, outputs)
+    right: Tensors  # (n, places, inputs)
+
+
+def squared_norms(gradients: Rows) -> Any:
+    """Squared norms of gradients, (n,)."""
+    dense = [torch.linalg.vector_norm(g.flatten(1), dim=1) ** 2 for g in gradients.dense.values()]
+    outer = [_both(_gram(a, a), _gram(b, b)) for a, b in _factors(gradients)]
+    return torch.stack([*dense, *outer]).sum(0)
+
+
+def squared_changes(changes: Rows, gradients: Rows) -> Any:
+    """Squared norms of changes of gradients, (k, n)."""
+    found = [torch.linalg.vector_norm(g.flatten(2), dim=2) ** 2 for g in changes.dense.values()]
+    for (da, db), (a, b) in zip(_factors(changes), _factors(gradients), strict=True):
+        found.append(_both(_gram(da, da), _gram(b, b)) + _both(_gram(a, a), _gram(db, db)))
+        found.append(2.0 * _both(_gram(da, a), _gram(b, db)))
+    return torch.stack(found).sum(0)
+
+
+def inner(changes: Rows, gradients: Rows) -> Any:
+    """Inner products of changes with the gradients themselves, (k, n)."""
+    found = [
+        torch.einsum("knp,np->kn", change.flatten(2), gradients.dense[name].flatten(1))
+        for name, change in changes.dense.items()
+    ]
+    for (da, db), (a, b) in zip(_factors(changes), _factors(gradients), strict=True):
+        found.append(_both(_gram(da, a), _gram(b, b)) + _both(_gram(a, a), _gram(db, b)))
+    return torch.stack(found).sum(0)
+
+
+def weighted_sum(weights: Any, gradients: Rows) -> Tensors:
+    """Sum of gradients with weights (n,), of each parameter."""
+    found = {name: torch.tensordot(weights, g, 1) for name, g in gradients.dense.items()}
+    for name, a in gradients.left.items():
+        weighted = (weights[:, None, None] * a).flatten(0, 1)
+        found[name] = weighted.T @ gradients.right[name].flatten(0, 1)
+    return found
+
+
+def _factors(rows: Rows) -> list[tuple[Any, Any]]:
+    return [(a, rows.right[name]) for name, a in rows.left.items()]
+
+
+def _gram(a: Any, b: Any) -> Any:
+    """Inner products of all places, (..., places, places)."""
+    return a @ b.transpose(-1, -2)
+
+
+def _both(a: Any, b: Any) -> Any:
+    return (a * b).sum((-1, -2))
+
+
+def unflattened(flat: Any, like: Tensors) -> Tensors:
+    """Cut numbers (p,) into tensors of the shapes of others."""
+    parts = flat.split([tensor.numel() for tensor in like.values()])
+    return {k: part.reshape(v.shape) for (k, v), part in zip(like.items(), parts, strict=True)}
+
+
+def numbers(tensor: Any) -> FloatArray:
+    """Return a tensor as a float64 array."""
+    return np.asarray(tensor.detach().double().cpu().numpy())
+
+
+_linear = torch.nn.functional.linear
+
+
+class Batch(NamedTuple):
+    """Records on the device."""
+
+    X: Any  # (n, ...)
+    targets: Any  # (n, 1 or K)
+
+
+class PerRecord:
+    """The gradient of the loss of every record, as a function that torch differentiates again.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Takes a batch of one.
+    objective : Objective
+        The loss of a record.
+    trained : dict of Tensor
+        Parameters of the module to differentiate by.
+    linear : dict of tuple
+        Of those, weights of linear layers whose gradients are left as two factors, and the shapes
+        of the layers' outputs.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        objective: Objective,
+        trained: Tensors,
+        linear: dict[str, tuple[int, ...]] | None = None,
+    ) -> None:
+        self.module, self.objective, self.trained = module, objective, trained
+        self.linear = linear or {}
+
+    def whole(self) -> "PerRecord":
+        """Return the same with all gradients written out."""
+        return PerRecord(self.module, self.objective, self.trained)
+
+    def wider(self) -> "PerRecord":
+        """Return the same at double precision, of a copy of the module."""
+        trained = {name: tensor.double() for name, tensor in self.trained.items()}
+        module = copy.deepcopy(self.module).double()
+        return PerRecord(module, self.objective, trained, self.linear)
+
+    def at(self, parameters: Any) -> "PerRecord":
+        """Return the same at other parameters, (p,)."""
+        trained = unflattened(parameters, self.trained)
+        return PerRecord(self.module, self.objective, trained, self.linear)
+
+    def __call__(self, batch: Batch) -> tuple[Rows, Any]:
+        """Gradients of n records, and losses (n,)."""
+        with plain_attention():
+            each: tuple[Rows, Any] = vmap(self._of_one)(*batch)
+        return each
+
+    def pushed(self, batch: Batch, dX: Any, dt: Any) -> tuple[Rows, Any, Rows]:
+        """Gradients, losses, and how the gradients change with k changes of each record.
+
+        Shapes: dX (k, n, ...), dt (k, n, m); the changes are (k, n, ...).
+        """
+
+        def push(x: Any, target: Any, dx: Any, dt: Any) -> Any:
+            return jvp(self._of_one, (x, target), (dx, dt))
+
+        with plain_attention():
+            # The other way round torch loses what normalisations derive from single records.
+            changed = vmap(vmap(push, (None, None, 0, 0)), (0, 0, 1, 1), out_dims=1)
+            (gradients, losses), (changes, _) = changed(*batch, dX, dt)
+        own = Rows(*({name: g[0] for name, g in each.items()} for each in gradients))
+        return own, losses[0], changes
+
+    def flat(self, x: Any, target: Any) -> Any:
+        """Gradient of one record, all parameters in a row, (p,). Of gradients written out."""
+        with plain_attention():
+            return torch.cat([g.flatten() for g in self._of_one(x, target)[0].dense.values()])
+
+    def _of_one(self, x: Any, target: Any) -> tuple[Rows, Any]:
+        """Gradient and loss of one record."""
+        dense = {name: p for name, p in self.trained.items() if name not in self.linear}
+        like = next(iter(self.trained.values()))
+        outputs = {name: like.new_zeros(shape) for name, shape in self.linear.items()}
+        (gradients, left), (loss, right) = grad(self._loss, argnums=(0, 1), has_aux=True)(
+            dense, outputs, x, target
+        )
+        left, right = ({name: _places(t) for name, t in each.items()} for each in (left, right))
+        return Rows(gradients, left, {name: right[name] for name in left}), loss
+
+    def _loss(
+        self, dense: Tensors, outputs: Tensors, x: Any, target: Any
+    ) -> tuple[Any, tuple[Any, Tensors]]:
+        """Loss of one record, with what is added to the outputs of linear layers; their inputs."""
+        held = {name: self.trained[name] for name in self.linear}
+        with _Added(held, outputs) as seen:
+            found = functional_call(self.module, dense | held, (x[None],))
+        loss = self.objective.of_record(found.reshape(-1), target)
+        return loss, (loss, seen.inputs)
+
+
+class _Added(TorchFunctionMode):
+    """Adds to the outputs of linear layers, which are known by their weights; keeps the inputs."""
+
+    def __init__(self, weights: Tensors, added: Tensors) -> None:
+        super().__init__()
+        self._names = {id(weight): name for name, weight in weights.items()}
+        self._added = added
+        self.inputs: Tensors = {}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = self._names.get(id(args[1])) if func is _linear and len(args) > 1 else None
+        if name is None:
+            return result
+        self.inputs[name] = args[0]
+        return result + self._added[name]
+
+
+class _Used(TorchFunctionMode):
+    """Notes which weights linear layers use once, and nothing else does."""
+
+    def __init__(self, weights: Tensors) -> None:
+        super().__init__()
+        self._names = {id(weight): name for name, weight in weights.items()}
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.others: set[str] = set()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        flat = torch.utils._pytree.tree_leaves((args, kwargs))
+        for name in {self._names[id(leaf)] for leaf in flat if id(leaf) in self._names}:
+            own = func is _linear and self._names.get(id(args[1])) == name
+            if getattr(func, "__name__", "") == "__get__":
+                continue
+            if not own or name in self.shapes:
+                self.others.add(name)
+            else:
+                self.shapes[name] = tuple(result.shape)
+        return result
+
+
+def linear_weights(module: Any, trained: Tensors, X: Any) -> dict[str, tuple[int, ...]]:
+    """Weights whose gradients are shorter as two factors, and the shapes of their outputs."""
+    with torch.no_grad(), _Used(trained) as used:
+        functional_call(module, trained, (X[:1],))
+    found = {}
+    for name, shape in used.shapes.items():
+        n_outputs, n_inputs = trained[name].shape
+        places = max(1, torch.Size(shape).numel() // n_outputs)
+        if name not in used.others and places * (n_outputs + n_inputs) < n_outputs * n_inputs:
+            found[name] = shape
+    return found
+
+
+def _places(tensor: Any) -> Any:
+    """Return the inputs or outputs of a layer for one record, (places, width)."""
+    return tensor.reshape(-1, tensor.shape[-1])
+
+
+@contextmanager
+def plain_attention() -> Iterator[None]:
+    """Compute attention by the kernel that is differentiated and mapped in every way."""
+    with warnings.catch_warnings(), sdpa_kernel(SDPBackend.MATH):
+        # torch compiles its forward mode, when it is first used, by what it calls deprecated.
+        warnings.filterwarnings("ignore", ".*torch.jit.script", DeprecationWarning)
+        yield
 
 
 @dataclass(frozen=True)
@@ -36,16 +359,15 @@ class Scales:
         across = (squared_changes(changes, self.gradients) - along).clamp(min=0.0)
         return torch.stack([along, across]) * self.clipping[:, None].square()
 
-    def weighted(self, vectors: Rows, power: int) -> Rows:
-        """Multiply vectors (k, n, ...) that are written out by all of it, so many times."""
-        along, across = (self.clipping * self.factors.sqrt()) ** power
-        extra = (along - across) * self._shares(vectors) / self._safe_norms
-        dense = {
-            name: across.reshape(-1, *[1] * (v.dim() - 2)) * v
-            + extra.reshape(*extra.shape, *[1] * (v.dim() - 2)) * self.gradients.dense[name]
-            for name, v in vectors.dense.items()
-        }
-        return Rows(dense, {}, {})
+    def weighted(self, changes: Rows) -> list[Any]:
+        """Multiply written-out changes (k, n, ...) by ``M^(1/2)``; (k, n, p) for each parameter."""
+        along, across = self.clipping * self.factors.sqrt()
+        extra = (along - across) * self._shares(changes) / self._safe_norms
+        return [
+            across[:, None] * v.flatten(2)
+            + extra[..., None] * self.gradients.dense[name].flatten(1)
+            for name, v in changes.dense.items()
+        ]
 
     def _shares(self, changes: Rows) -> Any:
         """``e.dg`` of changes (k, n, ...), (k, n); zero where there is no direction e."""
@@ -54,170 +376,3 @@ class Scales:
     @property
     def _safe_norms(self) -> Any:
         return torch.where(self.norms > 0.0, self.norms, torch.ones_like(self.norms))
-
-
-# From gradients and losses of a batch to their scales, which also takes notice of both.
-Scaling = Callable[[Rows, Any], Scales]
-
-
-@dataclass(frozen=True)
-class Request:
-    """Request for numbers about every record."""
-
-    parts: Collection[Part]
-    n_probes: int | None
-    rng: np.random.Generator
-    private_target: bool
-    n_unknowns: int  # u
-
-    @property
-    def whole(self) -> bool:
-        """Return True if the whole matrix is needed, or no more work than what is."""
-        few = self.n_unknowns <= 2 * n_steps(self.n_unknowns)
-        return "matrix" in self.parts or ("norm" in self.parts and few)
-
-    @property
-    def writes_out(self) -> bool:
-        """Return True if gradients themselves are needed, and not only their norms."""
-        estimated = self.n_probes is not None and "diagonal" in self.parts
-        return self.whole or "norm" in self.parts or estimated
-
-    @property
-    def width(self) -> int:
-        """Vectors as long as the parameters that are held for each record."""
-        if self.whole:
-            return 1 + self.n_unknowns
-        if self.n_probes is None and set(self.parts) - {"norm"}:
-            return 1 + min(_COLUMNS, self.n_unknowns)
-        own = 4 if "norm" in self.parts else 1
-        return max(own, 1 + (self.n_probes or 0) * (2 if "diagonal" in self.parts else 1))
-
-
-class Parts:
-    """Answers a request about the records of a batch."""
-
-    def __init__(self, gradients: PerRecord, request: Request) -> None:
-        self.gradients = gradients.whole() if request.writes_out else gradients
-        self.request = request
-        like = next(iter(gradients.trained.values()))
-        options = {"dtype": like.dtype, "device": like.device}
-        self.options: dict[str, Any] = options
-        self.directions = torch.tensor(gradients.objective.directions(), **options)
-
-    def of(self, batch: Batch, scaling: Scaling) -> dict[str, FloatArray]:
-        """Each part of every record, (n, ...)."""
-        request, parts = self.request, set(self.request.parts)
-        found: dict[str, FloatArray] = {}
-        if request.whole:
-            found |= self._whole(batch, scaling)
-        elif request.n_probes is None and parts - {"norm"}:
-            found |= self._columns(batch, scaling)
-        elif "diagonal" in parts:
-            found |= self._probed_columns(batch, scaling)
-        elif parts - {"norm"}:
-            found |= self._probed_traces(batch, scaling)
-        if "norm" in parts and not request.whole:
-            found["norm"] = self._norm(batch, scaling)
-        return {part: found[part] for part in request.parts}
-
-    def _split(self, batch: Batch, z: Any) -> tuple[Any, Any]:
-        """Split changes by unknowns (k, n, u) into records (k, n, ...) and targets (k, n, m)."""
-        d = batch.X[0].numel()
-        dX = z[..., :d].reshape(*z.shape[:2], *batch.X.shape[1:])
-        dt = z.new_zeros(*z.shape[:2], batch.targets.shape[1])
-        return dX, z[..., d:] @ self.directions.T if self.request.private_target else dt
-
-    def _pulled(self, batch: Batch, vectors: Rows) -> Any:
-        """Differentiate ``q.g`` by the unknowns, (k, n, u), for vectors q (k, n, ...)."""
-        dX, dt = self.gradients.pulled(batch, vectors)
-        own = dX.flatten(2)
-        return torch.cat([own, dt @ self.directions], -1) if self.request.private_target else own
-
-    def _pushed(self, batch: Batch, z: Any) -> tuple[Rows, Any, Rows]:
-        """Gradients, losses, and changes (k, n, ...) with unknowns that change by z (k, n, u)."""
-        return self.gradients.pushed(batch, *self._split(batch, z))
-
-    def _basis(self, batch: Batch) -> Any:
-        """Return the unit changes of each unknown, (u, n, u), a view of (u, u)."""
-        basis = torch.eye(self.request.n_unknowns, **self.options)
-        return basis[:, None, :].expand(-1, len(batch.X), -1)
-
-    def _whole(self, batch: Batch, scaling: Scaling) -> dict[str, FloatArray]:
-        """All parts from the matrix."""
-        gradients, losses, changes = self._pushed(batch, self._basis(batch))
-        scales = scaling(gradients, losses)
-        plain = numbers(scales.squared(changes).sum((0, 1)))
-        scaled = [v.flatten(2).transpose(0, 1) for v in scales.weighted(changes, 1).dense.values()]
-        matrix = numbers(torch.stack([v @ v.transpose(1, 2) for v in scaled]).sum(0))
-        diagonal = np.einsum("njj->nj", matrix)
-        norm = np.maximum(np.linalg.eigvalsh(matrix)[:, -1], 0.0)
-        found = {"matrix": matrix, "diagonal": diagonal, "norm": norm, "plain": plain}
-        return found | {"trace": diagonal.sum(axis=1)}
-
-    def _columns(self, batch: Batch, scaling: Scaling) -> dict[str, FloatArray]:
-        """Return the exact diagonal and both traces, some columns of the Jacobian at a time."""
-        diagonal, plain = [], []
-        for z in self._basis(batch).split(_COLUMNS):
-            gradients, losses, changes = self._pushed(batch, z)
-            scales = scaling(gradients, losses)
-            squares = scales.squared(changes)
-            diagonal.append(numbers((squares * scales.factors[:, None]).sum(0).T))
-            plain.append(numbers(squares.sum((0, 1))))
-        whole = np.concatenate(diagonal, axis=1)
-        return {"diagonal": whole, "trace": whole.sum(axis=1), "plain": sum(plain, np.zeros(()))}
-
-    def _probed_traces(self, batch: Batch, scaling: Scaling) -> dict[str, FloatArray]:
-        """Means of ``|M^(1/2) G z|^2`` and ``|G z|^2`` over signs z of the unknowns."""
-        z = self._signs(len(batch.X), self.request.n_unknowns)
-        gradients, losses, changes = self._pushed(batch, z)
-        scales = scaling(gradients, losses)
-        squares = scales.squared(changes).mean(1)
-        return {
-            "trace": numbers((squares * scales.factors).sum(0)),
-            "plain": numbers(squares.sum(0)),
-        }
-
-    def _probed_columns(self, batch: Batch, scaling: Scaling) -> dict[str, FloatArray]:
-        """Means of the squares of ``G^T M^(1/2) z`` over signs z of the parameters.
-
-        No entry is negative, other than of the unbiased ``z * (G^T M G z)``.
-        """
-        gradients, losses = self.gradients(batch)
-        scales = scaling(gradients, losses)
-        sizes = [g[0].numel() for g in gradients.dense.values()]
-        parts = self._signs(len(batch.X), sum(sizes)).split(sizes, -1)
-        dense = {
-            name: part.reshape(part.shape[0], *g.shape)
-            for part, (name, g) in zip(parts, gradients.dense.items(), strict=True)
-        }
-        z = Rows(dense, {}, {})
-        squares = self._pulled(batch, scales.weighted(z, 1)).square().mean(0)
-        found = {"diagonal": numbers(squares), "trace": numbers(squares.sum(1))}
-        if "plain" in self.request.parts:
-            bare = replace(scales, factors=torch.ones_like(scales.factors))
-            squares = self._pulled(batch, bare.weighted(z, 1)).square()
-            found["plain"] = numbers(squares.sum(2).mean(0))
-        return found
-
-    def _norm(self, batch: Batch, scaling: Scaling) -> FloatArray:
-        """Largest eigenvalue, rounded upward, (n,)."""
-        gradients, losses = self.gradients(batch)
-        scales = scaling(gradients, losses)
-
-        def product(z: Any) -> Any:
-            changes = self._pushed(batch, z[None])[2]
-            return self._pulled(batch, scales.weighted(changes, 2))[0]
-
-        size = len(batch.X), self.request.n_unknowns
-        start = torch.tensor(self.request.rng.standard_normal(size), **self.options)
-        return largest_eigenvalues(product, start)
-
-    def _signs(self, n: int, size: int) -> Any:
-        """Random signs, (n_probes, n, size), of which each record has its own."""
-        assert self.request.n_probes is not None
-        n_bits = self.request.n_probes * size
-        words = self.request.rng.integers(0, 1 << 32, (n, -(-n_bits // 32)), dtype=np.uint32)
-        packed = torch.tensor(words.view(np.uint8), device=self.options["device"])
-        bits = packed[..., None] >> torch.arange(8, dtype=torch.uint8, device=packed.device) & 1
-        signs = 2.0 * bits.flatten(1)[:, :n_bits].to(self.options["dtype"]) - 1.0
-        return signs.reshape(n, -1, size).transpose(0, 1)

@@ -1,135 +1,187 @@
-"""Tables on disk as Dask arrays, one slice of rows after the other."""
+"""Stored tables: what they share, and that they stay the same."""
 
-from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from scipy import sparse
 
-from skleak.utils._optional import dask_module
+from skleak.utils._arguments import dask_module, import_optional
+from skleak.utils._blocks import aligned_chunks, is_large, positions_of, rows_computed
+from skleak.utils._files import write_confidential
+from skleak.utils._typing import Array, FloatArray
 
-# Entries of one block of numbers: 32 MB.
-BLOCK_ELEMENTS = 1 << 22
-
-
-@dataclass(frozen=True)
-class Slice:
-    """Some rows of a piece of a table that is loaded as a whole."""
-
-    piece: int  # which piece
-    start: int  # first of its rows
-    stop: int
-
-
-@dataclass(frozen=True)
-class StoredTable(ABC):
-    """A table of which only the schema is known, until its rows are loaded."""
-
-    columns: tuple[str, ...]
-
-    @property
-    @abstractmethod
-    def token(self) -> str:
-        """Return what tells this table from others, and from itself once it is changed."""
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The table's name in messages."""
-
-    @abstractmethod
-    def slices(self) -> list[Slice]:
-        """Rows of each block, in order."""
-
-    @abstractmethod
-    def loader(self, piece: int, columns: Sequence[str]) -> Any:
-        """Return a function without arguments that loads columns of a piece; it travels."""
-
-    @abstractmethod
-    def dtype(self, column: str) -> np.dtype[Any]:
-        """Type of the values of a column."""
-
-    @abstractmethod
-    def stored_type(self, column: str) -> tuple[Any, bool]:
-        """Type under which the table keeps a column, and whether it is one of numbers."""
-
-    def check_column(self, column: str, parameter: str) -> None:
-        """Refuse a column that the table does not have."""
-        if column not in self.columns:
-            what = "X needs" if parameter == "X" else f"`{parameter}` names"
-            raise ValueError(
-                f"{what} the column {column!r}, which {self.name} does not have. Expected one of "
-                f"{list(self.columns[:20])}."
-            )
-
-    def numbers(self, columns: Sequence[str]) -> Any:
-        """Columns as a lazy Dask array of shape (n, n_columns)."""
-        for column in columns:
-            kind, is_number = self.stored_type(column)
-            if not is_number:
-                raise ValueError(
-                    f"Could not convert column {column!r} of {self.name} to numbers: it is of type "
-                    f"{kind}. Encode it or leave it out."
-                )
-        slices = self.slices()
-        return self._array(slices, columns, _as_numbers, np.dtype(np.float64), (len(columns),))
-
-    def values(self, column: str) -> Any:
-        """Return a column as a lazy Dask array of shape (n,)."""
-        slices = self.slices()
-        return self._array(slices, [column], _as_values, self.dtype(column), ())
-
-    def _array(
-        self, slices: list[Slice], columns: Sequence[str], convert: Any, dtype: Any, shape: Any
-    ) -> Any:
-        """Return a Dask array by hand: one task for each piece, and one for each block of it."""
-        dask, array = dask_module("dask"), dask_module("dask.array")
-        graphs = dask_module("dask.highlevelgraph").HighLevelGraph
-        token = dask.base.tokenize(self.token, list(columns), slices)
-        name, pieces = f"table-{token}", f"piece-{token}"
-        layer: dict[Any, Any] = {}
-        for i, part in enumerate(slices):
-            layer[(pieces, part.piece)] = (_load, self.loader(part.piece, columns))
-            zeros = (0,) * len(shape)
-            layer[(name, i, *zeros)] = (convert, (pieces, part.piece), part.start, part.stop)
-        graph = graphs.from_collections(name, layer, dependencies=[])
-        chunks = (tuple(part.stop - part.start for part in slices), *((size,) for size in shape))
-        meta = np.empty((0,) * (1 + len(shape)), dtype)
-        return array.Array(graph, name, chunks=chunks, dtype=dtype, meta=meta)
+# Numbers of one group of rows, which are in memory at once: 64 MB.
+_ELEMENTS = 1 << 23
+_LABEL = "record"
+# In the footer of every file written here: no other file is replaced by one.
+_MARK = b"skleak"
 
 
-def refuse_twice(names: Sequence[Any]) -> None:
-    """Refuse columns of one name, which cannot be told apart."""
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise ValueError(f"The table has several columns of the name {twice[0]!r}. Rename them.")
+def write_table(path: Any, values: Any, names: Sequence[str], labels: Any = None) -> Path:
+    """Write a table, whose file is there whole or not at all, and for its owner alone.
+
+    Shapes: ``values`` (n, k), a Dask array or one in memory; ``labels`` (n,), an index, an array or
+    a Dask array; by default the positions of the rows. Returns the path.
+    """
+    arrow = import_optional("pyarrow", "parquet", "Writing a Parquet file")
+    parquet = import_optional("pyarrow.parquet", "parquet", "Writing a Parquet file")
+    target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"`out` is the folder {str(target)!r}. Pass the path of a file.")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"There is no folder {str(target.parent)!r} for the file of `out`. Make it first."
+        )
+    if target.exists() and not _is_own(arrow, parquet, target):
+        raise FileExistsError(
+            f"`out={str(target)!r}` is a file that was not written here, perhaps the records "
+            "themselves. Pass another path, or delete the file first."
+        )
+    labels = positions_of(values) if labels is None else labels
+    name = getattr(labels, "name", None) if isinstance(labels, pd.Index) else None
+    name = name if isinstance(name, str) else _LABEL
+
+    def fill(stream: Any) -> None:
+        writer = None
+        try:
+            for numbers, own in _blocks(values, labels):
+                frame = pd.DataFrame(numbers, columns=list(names), index=_index(own, name, names))
+                schema = None if writer is None else writer.schema
+                block = _as_arrow(arrow, frame, schema)
+                if writer is None:
+                    writer = parquet.ParquetWriter(stream, block.schema)
+                writer.write_table(block)
+        finally:
+            if writer is not None:
+                writer.close()
+
+    write_confidential(target, fill)
+    return target
 
 
-def cut(sizes: Sequence[int], n_columns: int) -> list[Slice]:
-    """Cut pieces of some sizes into slices that are no larger than a block."""
-    step = max(1, BLOCK_ELEMENTS // max(1, n_columns))
-    found = []
-    for piece, size in enumerate(sizes):
-        # Equal slices: a small one at the end would cost as much as any.
-        edges = np.linspace(0, size, -(-size // step) + 1).astype(int).tolist()
-        found += [Slice(piece, a, b) for a, b in pairwise(edges)]
-    return found or [Slice(0, 0, 0)]
+def _is_own(arrow: Any, parquet: Any, file: Path) -> bool:
+    try:
+        return _MARK in (parquet.read_schema(file).metadata or {})
+    except arrow.ArrowInvalid:
+        return False
 
 
-def _load(loader: Any) -> Any:
-    return loader()
+def _blocks(values: Any, labels: Any) -> Iterator[tuple[FloatArray, Array]]:
+    """Yield groups of rows in memory, with their labels."""
+    n, k = values.shape
+    if not is_large(values):
+        step = max(1, _ELEMENTS // max(1, k))
+        for start in range(0, max(n, 1), step):
+            yield values[start : start + step], labels[start : start + step]
+        return
+    values, *rest = aligned_chunks(values, [labels] if is_large(labels) else [])
+    start = 0
+    for stop in _ends(values.chunks[0], max(1, _ELEMENTS // max(1, k))):
+        own = [one[start:stop] for one in rest]
+        numbers, *told = rows_computed(values[start:stop], *own)
+        yield numbers, told[0] if told else labels[start:stop]
+        start = stop
 
 
-def _as_numbers(piece: list[Any], start: int, stop: int) -> Any:
-    """Rows of some columns as a table, (n, n_columns)."""
-    table = np.empty((stop - start, len(piece)))
-    for j, column in enumerate(piece):
-        table[:, j] = column[start:stop]
-    return table
+def _ends(sizes: Sequence[int], most: int) -> Iterator[int]:
+    """Yield where groups of whole blocks end, of at most so many rows or one block."""
+    start = stop = 0
+    for size in sizes:
+        if stop > start and stop + size - start > most:
+            yield stop
+            start = stop
+        stop += size
+    yield stop
 
 
-def _as_values(piece: list[Any], start: int, stop: int) -> Any:
-    return piece[0][start:stop]
+def _index(labels: Any, name: str, names: Sequence[str]) -> pd.Index:
+    index = labels if isinstance(labels, pd.Index) else pd.Index(labels)
+    if index.nlevels > 1:
+        index = pd.Index([str(label) for label in index.to_flat_index()])
+    return index.rename(None if name in names else name)
+
+
+def _as_arrow(arrow: Any, frame: pd.DataFrame, schema: Any) -> Any:
+    try:
+        table = arrow.Table.from_pandas(frame, schema=schema, preserve_index=True)
+    except (arrow.ArrowInvalid, arrow.ArrowTypeError) as error:
+        raise TypeError(
+            "The labels of the records are of mixed types, and a column of a Parquet file has one. "
+            "Give the records an index of text, or of whole numbers."
+        ) from error
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), _MARK: b"leakage"})
+
+
+def as_floats(values: Any, name: str, columns: list[str] | None = None) -> Any:
+    """Turn a Dask array into one of float64 numbers, lazily; TypeError where it holds others.
+
+    Shapes: ``values`` (n, ...).
+    """
+    if values.dtype.kind not in "biufO":
+        raise TypeError(
+            f"{name} must hold numbers; got dtype {values.dtype}. Encode it, or leave it out."
+        )
+    array = dask_module("dask.array")
+    kind = "numbers" if values.dtype.kind != "O" else "any"
+    meta = values._meta if sparse.issparse(values._meta) else np.empty((0,) * values.ndim)
+    return array.map_blocks(
+        block_as_floats, values, name, kind, columns, dtype=np.float64, meta=meta
+    )
+
+
+def only_finite(values: Any, name: str, columns: list[str] | None = None) -> Any:
+    """Refuse NaN and infinity in a Dask array of numbers, as its blocks are walked through."""
+    array = dask_module("dask.array")
+    meta = values._meta if sparse.issparse(values._meta) else np.empty((0,) * values.ndim)
+    return array.map_blocks(_finite_block, values, name, columns, dtype=np.float64, meta=meta)
+
+
+def _finite_block(block: Any, name: str, columns: list[str] | None, block_info: Any = None) -> Any:
+    stored = block.data if sparse.issparse(block) else block
+    if not np.isfinite(stored).all():
+        held = "NaN" if np.isnan(stored).any() else "infinity"
+        where = ""
+        if not sparse.issparse(block):
+            at = np.argwhere(~np.isfinite(block))[0]
+            start = block_info[0]["array-location"][0][0] if block_info else 0
+            where = f", first in row {start + int(at[0])}"
+            if block.ndim > 1:
+                column = columns[at[1]] if columns else f"x{at[1]}"
+                where += f" of column {column!r}"
+        raise ValueError(
+            f"Input {name} contains {held}{where}. Impute such values, or drop the records."
+        )
+    return block
+
+
+def block_as_floats(block: Any, name: str, kind: str, columns: list[str] | None) -> Any:
+    """Return a block as float64 numbers, be it dense or CSR."""
+    if sparse.issparse(block):
+        return sparse.csr_array(block, dtype=np.float64)
+    block = np.asarray(block)
+    if kind == "numbers" and block.dtype.kind not in "biuf":
+        raise TypeError(
+            f"{name} has blocks of mixed types: it is declared to hold numbers, and one of its "
+            f"blocks is of dtype {block.dtype}. Give all partitions one type."
+        )
+    try:
+        return block.astype(np.float64, copy=False)
+    except (ValueError, TypeError):
+        where = _first_text(block, columns)
+        raise ValueError(
+            f"Could not convert {name} to numbers: {where} holds none. Encode it or leave it out."
+        ) from None
+
+
+def _first_text(block: Any, columns: list[str] | None) -> str:
+    """Name the first column of a block that is no number somewhere."""
+    table = block.reshape(len(block), -1)
+    for j in range(table.shape[1]):
+        try:
+            table[:, j].astype(np.float64)
+        except (ValueError, TypeError):
+            return "it" if block.ndim == 1 else f"column {columns[j] if columns else f'x{j}'!r}"
+    return "it"

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from skleak.bounds import advantage_to_success, curve_advantage
-from skleak.neural.canary._bounds import BOUNDS, divergence, success_bounds
+from skleak.bounds import curve_advantage
+from skleak.bounds.priors import advantage_to_success
+from skleak.neural.canary._results import BOUNDS, divergence, success_bounds
 from skleak.neural.gradients import make_clipping
 
 HARD, SMOOTH = (make_clipping(name, 3.0) for name in ("hard", "smooth"))

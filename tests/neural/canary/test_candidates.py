@@ -6,7 +6,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from skleak.channels import GaussianChannel
-from skleak.neural.canary._candidates import CandidateGradients, posterior_of_one_step
+from skleak.neural.canary._results import CandidateGradients, posterior_of_one_step
 from skleak.neural.gradients import make_clipping
 
 M, P, D = 6, 40, 3

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skleak.accounting import subsampled_gaussian_rdp
-from skleak.bounds import advantage_to_success
+from skleak.bounds.priors import advantage_to_success
 from skleak.neural.guarantee import SGDGuarantee
 
 

@@ -11,9 +11,12 @@ from skleak.exceptions import AttackNotApplicableError
 from skleak.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skleak.neural import PrivateSGDClassifier
 from skleak.neural.gradients import HardClipping, LinearGradients, SmoothClipping
-from skleak.neural.inversion import GradientInversion, GradientObservation, observe_gradients
-from skleak.neural.inversion._linear_steps import LinearSteps
-from skleak.neural.inversion._posterior import Posterior
+from skleak.neural.inversion import (
+    GradientInversion,
+    GradientObservation,
+    Posterior,
+    observe_gradients,
+)
 
 MODELS = {
     "logistic": lambda d, **kw: LinearGradients(LogisticLoss(), SmoothClipping(1.0), d, **kw),
@@ -35,7 +38,7 @@ class TestSteps:
         gradients = MODELS[name](D, fit_intercept=fit_intercept)
         path = path_of(gradients, rng)
         for x in (rng.standard_normal(D), np.zeros(D), 1e6 * np.ones(D)):
-            found, _ = LinearSteps(gradients, path).at(x, 1.0)
+            found, _ = gradients.at_steps(path)(x, 1.0)
             for point, own in zip(path, found, strict=True):
                 gradients.parameters = point
                 expected, _ = gradients.clipped_sum(x[None], np.array([1]))
@@ -44,7 +47,7 @@ class TestSteps:
     def test_posterior_has_the_derivative_that_it_says(self, name, fit_intercept, rng):
         gradients = MODELS[name](D, fit_intercept=fit_intercept)
         path = path_of(gradients, rng)
-        steps, ends = LinearSteps(gradients, path), np.full(D, np.inf)
+        steps, ends = gradients.at_steps(path), np.full(D, np.inf)
         for rate, weight in [(1.0, 0.0), (0.3, 1.0)]:
             signals = 0.5 * rng.standard_normal(path.shape)
             posterior = Posterior(
@@ -60,12 +63,12 @@ class TestSteps:
 def test_posterior_is_the_log_density_of_the_mixture(rng):
     gradients = MODELS["softmax"](D)
     path, q, s = path_of(gradients, rng), 0.2, 0.6
-    steps, ends = LinearSteps(gradients, path), np.full(D, np.inf)
+    steps, ends = gradients.at_steps(path), np.full(D, np.inf)
     signals = rng.standard_normal(path.shape)
     posterior = Posterior(steps, signals, s, q, np.zeros(D), np.ones(D), 0.0, -ends, ends)
 
     def log_density(x):
-        own, _ = steps.at(x, 2.0)
+        own, _ = steps(x, 2.0)
         with_it = np.exp(-0.5 * np.sum((signals - own) ** 2, axis=1) / s**2)
         without = np.exp(-0.5 * np.sum(signals**2, axis=1) / s**2)
         return np.sum(np.log(q * with_it + (1 - q) * without))

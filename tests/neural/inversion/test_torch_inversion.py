@@ -6,8 +6,6 @@ import pytest
 from skleak.losses import SoftmaxLoss
 from skleak.neural.gradients import HardClipping, LinearGradients, SmoothClipping
 from skleak.neural.inversion import GradientInversion, observe_gradients
-from skleak.neural.inversion._linear_steps import LinearSteps
-from skleak.neural.inversion._steps import steps_of
 
 torch = pytest.importorskip("torch")
 D, K, T = 5, 3, 2
@@ -42,8 +40,8 @@ def test_a_linear_module_is_as_in_closed_form(clipping, rng):
     closed = LinearGradients(SoftmaxLoss(), clipping, D, K)
     path, u = path_of(closed, rng), rng.standard_normal((T, K * (D + 1)))
     for x in (rng.standard_normal(D), np.zeros(D)):
-        found, pull = steps_of(module, path).at(x, 2.0)
-        expected, pull_closed = LinearSteps(closed, path).at(x, 2.0)
+        found, pull = module.at_steps(path)(x, 2.0)
+        expected, pull_closed = closed.at_steps(path)(x, 2.0)
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
         np.testing.assert_allclose(pull(u), pull_closed(u), rtol=1e-11, atol=1e-13)
 
@@ -51,11 +49,11 @@ def test_a_linear_module_is_as_in_closed_form(clipping, rng):
 class TestNetwork:
     def test_derivative_by_differences(self, rng):
         gradients = gradients_of(network)
-        steps, x = steps_of(gradients, path_of(gradients, rng)), rng.standard_normal(D)
+        steps, x = gradients.at_steps(path_of(gradients, rng)), rng.standard_normal(D)
         u = rng.standard_normal((T, gradients.n_parameters))
-        own = steps.at(x, 1.0)[1](u)
+        own = steps(x, 1.0)[1](u)
         for k, step in enumerate(1e-6 * np.eye(D)):
-            moved = [np.sum(u * steps.at(x + sign * step, 1.0)[0]) for sign in (1, -1)]
+            moved = [np.sum(u * steps(x + sign * step, 1.0)[0]) for sign in (1, -1)]
             assert own[k] == pytest.approx((moved[0] - moved[1]) / 2e-6, abs=1e-7)
 
     def test_a_record_is_read_off_without_noise(self, rng):

@@ -1,72 +1,511 @@
-"""The game of one column: its values are guessed, or estimated where they are numbers."""
+"""The game of one column: its values are guessed, or estimated where they are numbers.
+
+Noise is added to parameters where a model has any. One that is asked has its answers alone: no
+parameter is read, and nothing is bounded. A release is then a trained model: where its training is
+left to chance, each release is one more training; else there is a single one, and what attacks get
+right of it is a fact.
+"""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import block_diag
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 
-from skleak.adversary.hypotheses import N_NODES, adds_noise, is_linear, weight_argument
-from skleak.adversary.knowledge import column_names, read_secret, resolve_records
+from skleak.adversary.hypotheses import (
+    adds_noise,
+    ignoring_mismatches,
+    is_linear,
+    last_step,
+    model_parameters,
+    plain_table,
+    weight_argument,
+)
+from skleak.adversary.knowledge import (
+    Secret,
+    column_names,
+    range_of_others,
+    read_secret,
+    resolve_records,
+    take_rows,
+    with_attribute,
+)
+from skleak.adversary.models import Learner
+from skleak.adversary.numbers import N_NODES, NumberBounds, number_bounds
 from skleak.attacks import (
     BlackBoxAttributeInference,
-    ImputationAttack,
+    CombinedAttributeInference,
     InformedAttributeInference,
     PriorAttack,
 )
-from skleak.audit.games._bounds import success_bounds
-from skleak.audit.games._fitted import FittedReleases
-from skleak.audit.games._game import Cell, Game, Task
-from skleak.audit.games._levels import SAMPLE, seed_of
-from skleak.audit.games._private_sgd import is_private_sgd
-from skleak.audit.games._sampled import NAME, BoundsPlan, KnownBounds
-from skleak.audit.games._scale import in_one_channel
-from skleak.audit.games._secret import SecretGame
+from skleak.audit.games._game import (
+    FALSE_ALARMS,
+    Cell,
+    Facts,
+    Game,
+    Task,
+    columns_of,
+    unequal_columns,
+)
+from skleak.audit.games._levels import (
+    MOST_TRAININGS,
+    attribute_rate,
+    attribute_success,
+    constant_score,
+    curve_columns,
+    in_one_channel,
+    is_private_sgd,
+    noise_multiplier,
+    quick,
+    reference_records,
+)
+from skleak.audit.games._secret import (
+    ATTACKS,
+    BUDGET,
+    NAME,
+    NAMES,
+    SecretGame,
+    TabledGame,
+    check_bounds,
+    seconds_of,
+    success_bounds,
+)
 from skleak.audit.games._trials import (
+    FittedReleases,
+    alone,
     draw_secrets,
+    errors_outcome,
+    guessed_outcome,
     play_actual,
     play_drawn,
     play_drawn_errors,
     play_errors,
+    ranks_value,
 )
-from skleak.audit.games.attribute._numbers import NumberBounds, number_bounds
-from skleak.audit.games.attribute._predictions import (
-    BLACK_BOXES,
-    PredictionsGame,
-    beyond_labels,
-    shown_to,
+from skleak.audit.games.attribute._subject import (
+    AttributeSubject,
+    known_column,
+    study,
 )
-from skleak.audit.games.attribute._subject import study
-from skleak.audit.noise._shaped import ShapedNoise
-from skleak.audit.tables._design import Outcome, cell_key
+from skleak.audit.noise._mechanism import ShapedNoise, UnequalPairs
+from skleak.audit.tables._rates import Found, Outcome, cell_key, release_key
+from skleak.exceptions import AttackNotApplicableError
+from skleak.influence.refit import largest_distances
 from skleak.influence.state import NoiseShape
-from skleak.utils._features import is_target
-from skleak.utils._predictions import classifies
+from skleak.utils._predictions import classifies, utility_of
+from skleak.utils._records import is_target
 from skleak.utils._typing import Array, FloatArray, IntArray
+
+# Stream of the seeds of the trainings, beside those of other games.
+_TRAINING = 21
+_BASELINES = ("prior", "imputation")
+# Attacks on answers, and the criterion by which each compares them.
+BLACK_BOXES: dict[str, Any] = {
+    "black_box": "performance",
+    "black_box_proba": "proba",
+    "black_box_margin": "margin",
+}
+# Attacks that read no parameter.
+_ASKING = (*_BASELINES, *BLACK_BOXES, "combined")
+_FAR_OFF = 1e50
+NO_BOUND = "no bound: the release is not a noisy channel that skleak knows"
+
+
+@dataclass(frozen=True)
+class Training:
+    """Training of every model of the game. Confidential."""
+
+    learner: Learner
+    table: Any  # raw records, (n, n_columns)
+    sample_weight: FloatArray | None  # (n,)
+    entropy: list[int]
+
+    def fitted(self, release: int) -> Any:
+        """Model of one release, with seeds of its own."""
+        key = (release, _TRAINING)
+        generator = np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=key))
+        model = self.learner.seeded(lambda n: generator.integers(2**31 - 1, size=n))
+        weights = weight_argument(model, self.sample_weight)
+        # `fit` of a model from elsewhere may return nothing.
+        return model.fit(self.table, self.learner.y, **weights) or model
+
+
+class _ColumnGame(TabledGame):
+    """A game of one column, which its attacks are about."""
+
+    asked = False  # whether models are asked, and no parameter is read
+
+    def _offered(self, task: Task, model: Any) -> tuple[list[str], list[str]]:
+        """Names of the attacks that can be played, and of those that are played by default."""
+        self._classifies = classifies(model, task.y)
+        left, unasked = set(), {"informed", "black_box_proba", "black_box_margin"}
+        if is_target(task.attribute, column_names(task.table)):
+            left |= {*BLACK_BOXES, "combined", "informed"}
+        if task.persons is not None:
+            left |= {"combined", "informed"}
+        left.add("informed" if self.estimates else "posterior_mean")
+        if self.asked:
+            left |= {*ATTACKS} - {*_ASKING}
+        elif self.estimates and self._classifies:
+            # Labels tell a number by steps, on a grid that takes long at thousands of releases.
+            unasked |= {"black_box", "combined"}
+        if self.asked or not (self.estimates or task.noise_scales is not None or adds_noise(model)):
+            unasked -= {*beyond_labels(model, task.y)}
+        known = [name for name in ATTACKS if name not in left]
+        return sorted(known), [name for name in known if name not in unasked]
+
+    def made(self, name: str) -> Any:
+        """Return an attack of ours; the white box is fitted already."""
+        task, subject = self.task, self.subject
+        given = (task.estimator, task.attribute)
+        own = {"values": task.values, "records": subject.targets}
+        # The prior of every target, computed once for all attacks.
+        prior: Any = task.prior if self.estimates else subject.prior
+        if name == "prior":
+            return PriorAttack(task.attribute, prior=prior, **own)
+        if name == "imputation":
+            return subject.guesser
+        if name == "white_box":
+            return subject.white_box
+        if name == "posterior_mean":
+            return subject.posterior
+        if name == "informed":
+            return InformedAttributeInference(*given, **own)
+        if name == "combined":
+            return CombinedAttributeInference(*given, **own)
+        asking = partial(BlackBoxAttributeInference, *given, criterion=BLACK_BOXES[name])
+        if task.persons is not None and not self.estimates:
+            whole = {"sample_weight": task.sample_weight, "persons": task.persons}
+            return asking(prior=prior, **own).fit(task.table, task.y, **whole)
+        return asking(prior=prior, **own)
+
+    def shared_facts(self, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
+        """Say what of a release each attack is shown, too."""
+        shown = {name: what for name, (_, what) in ATTACKS.items()}
+        shown["black_box"] = "labels" if self._classifies else "predictions"
+        most = [*beyond_labels(self.task.estimator, np.empty(0)), "black_box"][0]
+        shown["combined"] = shown[most]
+        outputs = {
+            name: shown[attack] if isinstance(attack, str) else "the model"
+            for name, attack in self._chosen.items()
+        }
+        return super().shared_facts(outcomes) | {"outputs": outputs}
+
+
+class PredictionsGame(_ColumnGame):
+    """Guess or estimate a column of every record under attack, from what models answer."""
+
+    n_curve, beyond = 12, 1.0  # each takes the accounting of a training
+    asked = True
+    _named: Mapping[type, str] = {
+        kind: name for kind, name in NAMES.items() if name in (*_BASELINES, "combined")
+    }
+
+    def __init__(self, task: Task, learner: Learner, entropy: list[int]) -> None:
+        super().__init__(task)
+        if is_private_sgd(task.estimator):
+            learner = replace(learner, estimator=clone(learner.estimator, safe=False))
+            quick(last_step(learner.estimator))
+        self._training = Training(learner, task.table, task.sample_weight, entropy)
+        # Whether preprocessing that is trained on the secrets as well is counted, too.
+        self._whole = isinstance(task.estimator, Pipeline) and task.refit_preprocessing
+        check_settings(task)
+        known = known_column(task)
+        self.estimates = known.secret.numeric
+        self.kind = "numeric" if self.estimates else "categorical"
+        model = self._training.fitted(0)
+        self._about = f" on a model that is asked, such as {type(last_step(model)).__name__},"
+        self._chosen = self._choose(task, *self._offered(task, model))
+        self._where = reference_records(task.X_test, task.y_test) or (task.table, task.y)
+        self.subject = known
+        self.attacks = {name: self._fitted(name) for name in self._chosen}
+        # Whether one more training answers differently, to any attack.
+        first, second = (
+            _guesses(self.attacks, each, known.secrets)[0]
+            for each in (model, self._training.fitted(1))
+        )
+        self._random = not all(map(np.array_equal, first, second))
+        self.unseen = drops(task, known.secret, task.attacked.rows)
+        noise = 0.0
+        if is_private_sgd(task.estimator):
+            noise = noise_multiplier(learner.estimator, task.table, task.y)
+        self._bound, self._no_bound = self._allowed(noise)
+        self.design = self._designed(
+            known,
+            (noise,),
+            compared=self._bound is not None,
+            bounds=() if self._bound is None else ("dp",),
+            n_releases=int(task.n_releases) if self._random else 1,
+            etas={noise: np.full(len(known.targets), np.nan)},
+        )
+
+    def _allowed(self, noise: float) -> tuple[FloatArray | None, str]:
+        """Success about each record that no attack exceeds, or None and why none is known."""
+        task = self.task
+        if not is_private_sgd(task.estimator):
+            return None, NO_BOUND
+        if self.estimates:
+            return None, "no bound: of a number, `leakage_report()` says how far off attackers are"
+        if self._whole:
+            return None, "no bound: the preprocessing is trained on the secrets as well"
+        if not (isinstance(task.bounds, str) or "dp" in task.bounds):
+            return None, "no bound: none was asked for"
+        model, prior = last_step(self._training.learner.estimator), self.subject.prior
+        try:
+            return attribute_success(model, noise, prior, len(task.y)), ""
+        except ImportError as error:
+            if task.bounds != "all":
+                raise
+            return None, f"no bound: {error}"
+
+    def any_prior(self, noise: float) -> dict[str, Any] | None:
+        """Columns that hold for every attacker, from the curve of private SGD; else None, or 0."""
+        task, n = self.task, len(self.design.targets)
+        if self.unseen:
+            return columns_of(np.zeros(n))
+        if not is_private_sgd(task.estimator) or self._whole:
+            return None
+        model = last_step(self._training.learner.estimator)
+        rate = attribute_rate(model, len(task.y))
+        try:
+            return curve_columns(model, noise, rate, 0.0, n, membership=False)
+        except ImportError:
+            return None
+
+    def utility_at(self, noise: float) -> float:
+        """Mean score of some trainings of private SGD at a noise multiplier."""
+        if not is_private_sgd(self.task.estimator):
+            return np.nan
+        learner = self._training.learner
+        estimator = clone(learner.estimator, safe=False)
+        last_step(estimator).set_params(noise_multiplier=noise)
+        training = replace(self._training, learner=replace(learner, estimator=estimator))
+        models = map(training.fitted, range(min(self.design.n_releases, MOST_TRAININGS)))
+        return float(np.mean([utility_of(model, *self._where) for model in models]))
+
+    def constant_utility(self) -> float:
+        """Score of the best constant on the records that utility is measured on."""
+        return constant_score(self._training.learner.estimator, self.task.y, self._where[1])
+
+    def prepare(self, entropy: list[int]) -> None:
+        """Do nothing: all was prepared to learn how models are trained."""
+
+    def cells(self) -> dict[str, Cell]:
+        """One training each."""
+        own = self.subject
+        known = (self._training, self.attacks, own.secrets, own.rare, self.estimates, self._where)
+        numbers = range(self.design.n_releases)
+        return {release_key(number): (play_training, (*known, number)) for number in numbers}
+
+    def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
+        """Outcomes of every attack, from those of every model that was trained."""
+        keys = map(release_key, range(self.design.n_releases))
+        played = [outcomes[key] for key in keys if key in outcomes]
+        if not played:
+            return {}
+        truth, (noise,) = self.subject.secrets, self.design.noise_scales
+        utility = np.array([float(cell["utility"]) for cell in played])
+        tabled = {cell_key(noise, "utility"): {"utility": utility}}
+        for k, (name, attack) in enumerate(self.attacks.items()):
+            exact = name in _BASELINES or not self._random
+            if self.estimates:
+                errors = np.stack([cell["errors"][k] for cell in played])
+                variance = np.full(len(truth), 0.0 if exact else np.nan)
+                if not exact and len(played) > 1:
+                    variance = errors.var(axis=0, ddof=1)
+                squares = errors**2
+                means = squares.mean(axis=1), squares.mean(axis=0), variance
+                own = errors_outcome(*means, squares.size, exact=exact)
+            else:
+                right = np.stack([cell["correct"][k] for cell in played])
+                odds = np.stack([cell["odds"][k] for cell in played])
+                own = guessed_outcome(right.mean(axis=1), right.sum(axis=0, dtype=np.int64), exact)
+                rates = Found(len(truth))
+                if not np.isnan(odds).any():
+                    rates.count(odds, np.broadcast_to(truth == self.design.rare, odds.shape))
+                own |= rates.outcome()
+            tabled[cell_key(noise, name)] = own | alone(attack, truth)
+        if self._bound is not None:
+            unknown = np.full(len(self._bound), np.nan)
+            bounds = {"dp": self._bound, "bayes": unknown, "standard_error": 0.0 * self._bound}
+            tabled[cell_key(noise, "bounds")] = bounds
+        return tabled
+
+    def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
+        return Facts(
+            **self.shared_facts(outcomes),
+            values=self.subject.values.tolist(),
+            bounds=self.design.bounds,
+            noiseless_utility=float("nan"),
+            noise_covariance="isotropic",
+            has_noise=self.design.noise_scales[0] > 0.0,
+            private_sgd=is_private_sgd(self.task.estimator),
+            no_bound=self._no_bound,
+            preprocessing="in the model" if isinstance(self.task.estimator, Pipeline) else "none",
+            random=self._random,
+        )
+
+
+def drops(task: Task, secret: Secret, targets: IntArray) -> bool:
+    """Return True if a pipeline trains its model on the same numbers whatever a column holds.
+
+    The encoded records are compared bit by bit: those under attack with every value that they may
+    have, and all records with preprocessing that is fitted on the column in another order, or with
+    one value in the place of all.
+    """
+    pipeline = task.estimator
+    if not isinstance(pipeline, Pipeline) or len(pipeline.steps) < 2:
+        return False
+    try:
+        fitted = clone(pipeline[:-1])
+        known = plain_table(fitted.fit_transform(task.table, task.y))
+        values: Any = secret.values
+        ends = values
+        if values is None:
+            low, high = (end[targets] for end in range_of_others(secret.column))
+            values, ends = np.linspace(low, high, N_NODES), np.array([low.min(), high.max()])
+        for value in values:
+            rows = with_attribute(take_rows(task.table, targets), secret.index, value)
+            if not _same(fitted.transform(rows), known[targets]):
+                return False
+        # In the order of the targets, half of each end: what selects columns would see this one.
+        later = np.argsort(np.argsort(task.y, kind="stable")) >= len(task.y) // 2
+        told = np.where(later, ends[-1], ends[0])
+        for column in (secret.column[::-1], np.roll(secret.column, 1), *ends, told, told[::-1]):
+            table = with_attribute(task.table, secret.index, column)
+            if not _same(clone(pipeline[:-1]).fit_transform(table, task.y), known):
+                return False
+    except (TypeError, ValueError):
+        return False  # what cannot be encoded otherwise is seen
+    return True
+
+
+def _same(found: Any, known: Any) -> bool:
+    """Return True if tables, sparse or dense, are equal bit by bit."""
+    found = plain_table(found)
+    if sparse.issparse(found) or sparse.issparse(known):
+        return found.shape == known.shape and abs(found - known).max() == 0.0
+    return bool(np.array_equal(found, known, equal_nan=True))
+
+
+def beyond_labels(model: Any, y: Array) -> list[str]:
+    """Name the black box that sees most of a classifier, fitted or not: no more than one."""
+    if not classifies(model, y):
+        return []
+    if hasattr(model, "predict_proba"):
+        return ["black_box_proba"]
+    return ["black_box_margin"] if hasattr(model, "decision_function") else []
+
+
+def check_settings(task: Task) -> None:
+    """Refuse what only a model with parameters and noise can be audited for."""
+    name = type(last_step(task.estimator)).__name__
+    if is_private_sgd(task.estimator):
+        if task.persons is not None:
+            raise AttackNotApplicableError(
+                f"What {name} reveals of a person with several rows is not bounded: its accounting "
+                "is that of one row. Leave `persons` out to audit rows, and say so, or train on "
+                "one row for each person."
+            )
+        if task.noise_scales is not None:
+            raise AttackNotApplicableError(
+                f"`noise_scales` must be None for {name}: an audit of a column trains with the "
+                "noise of the estimator. Set its `noise_multiplier`."
+            )
+    elif task.noise_scales is not None and np.any(np.asarray(task.noise_scales) != 0.0):
+        raise AttackNotApplicableError(
+            f"`noise_scales` must be None or 0 for {name}: it adds no noise, and has no `coef_` "
+            "after `fit` to add some to. Leave `noise_scales` out."
+        )
+    if is_target(task.attribute, column_names(task.table)):
+        raise AttackNotApplicableError(
+            f"The target of the model is inferred from parameters, and {name} is asked for "
+            "predictions, which are of the target. Name a column, or audit membership."
+        )
+    if task.drawn:
+        raise AttackNotApplicableError(
+            f"`secrets='drawn'` redraws a secret and releases the parameters that follow; "
+            f"{name} is asked for predictions. Pass `secrets='actual'`."
+        )
+    asked = () if isinstance(task.bounds, str) and task.bounds == "all" else task.bounds
+    if is_private_sgd(task.estimator):
+        asked = () if asked == "dp" else [name for name in asked if name != "dp"]
+    if check_bounds(asked):
+        raise AttackNotApplicableError(
+            f"`bounds` must be 'all' or empty for {name}; got {asked!r}. There is {NO_BOUND}. "
+            "Leave `bounds` out."
+        )
+
+
+def play_training(
+    training: Training,
+    attacks: Mapping[str, Any],
+    truth: Array,
+    rare: Any,
+    estimates: bool,
+    where: tuple[Any, Array],
+    release: int,
+) -> Outcome:
+    """Train a model, and let every attack ask it.
+
+    Shapes: ``truth`` (n_targets,); returns ``correct`` and the log-odds of the ``rare`` value (NaN
+    where an attack has none), or ``errors`` of numbers, (n_attacks, n_targets), and ``utility``.
+    """
+    model = training.fitted(release)
+    guesses, odds = _guesses(attacks, model, truth, rare)
+    utility = np.array(utility_of(model, *where))
+    if not estimates:
+        right = np.stack([guess == truth for guess in guesses])
+        return {"correct": right, "odds": np.stack(odds), "utility": utility}
+    errors = np.stack([guess - truth for guess in guesses])
+    errors = np.nan_to_num(errors, nan=_FAR_OFF, posinf=_FAR_OFF, neginf=-_FAR_OFF)
+    return {"errors": np.clip(errors, -_FAR_OFF, _FAR_OFF), "utility": utility}
+
+
+def _guesses(
+    attacks: Mapping[str, Any], model: Any, truth: Array, rare: Any = None
+) -> tuple[list[Array], list[FloatArray]]:
+    """Guesses of every attack about a model, and log-odds of the rare value, (n_targets,) each."""
+    rows, ranks = [], []
+    for name, attack in attacks.items():
+        odds = np.full((1, len(truth)), np.nan)
+        with ignoring_mismatches():
+            if ranks_value(attack, rare):
+                (guess,), odds = attack._ranked([model], None, rare)
+            else:
+                guess = np.asarray(attack.predict(model))
+        if guess.shape != truth.shape:
+            raise ValueError(
+                f"The attack {name!r} must return one guess for each of the {len(truth)} targets "
+                f"from one model; got shape {guess.shape}."
+            )
+        rows.append(guess)
+        ranks.append(odds[0])
+    return rows, ranks
+
 
 # Trainings that find what a model without noise tells, of which nobody has asked for parameters.
 _MOST_TRAININGS = 4000
-# Attacks that read no parameter.
-_ASKING = frozenset(map(repr, ("prior", "imputation", *BLACK_BOXES)))
-_NAMES = ("prior", "imputation", "white_box", "black_box")
-_BEYOND = ("black_box_proba", "black_box_margin")
-# Those that can be about the target of the model itself.
-_OF_TARGETS = ("prior", "imputation", "white_box")
 
 
 def attribute_game(task: Task, entropy: list[int]) -> Game:
     """Return the game of a column: against parameters where there are any, else answers."""
-    learner = task.learner
-    if learner is not None and is_private_sgd(task.estimator):
-        # A training with another value is another one: parameters without noise tell nothing.
-        return PredictionsGame(task.settled(drawn=False), learner, entropy)
-    if learner is None or adds_noise(task.estimator) or _reads_parameters(task):
-        given = task.table, task.y, task.attribute, task.values
-        few = not read_secret(*given)[0].numeric
-        return AttributeGame(task.settled(drawn=few))
-    return PredictionsGame(task.settled(drawn=False), learner, entropy)
+    learner, given = task.learner, (task.table, task.y, task.attribute, task.values)
+    few = not read_secret(*given).numeric
+    # A number is guessed from the other columns; how often it occurs tells little of it.
+    prior = "marginal" if few else "conditional"
+    # A training by private SGD is another one with another value: its parameters tell nothing.
+    asked = learner is not None and is_private_sgd(task.estimator)
+    if not asked and (learner is None or adds_noise(task.estimator) or _reads_parameters(task)):
+        task = task.settled(drawn=few, prior=prior)
+        return AttributeGame(task, study(task))
+    assert learner is not None
+    return PredictionsGame(task.settled(drawn=False, prior=prior), learner, entropy)
 
 
 def _reads_parameters(task: Task) -> bool:
@@ -76,31 +515,46 @@ def _reads_parameters(task: Task) -> bool:
     times to find out that parameters tell the secret.
     """
     named = [task.attacks] if isinstance(task.attacks, str) else task.attacks
-    asking = isinstance(named, list | tuple) and set(map(repr, named)) <= _ASKING
+    asking = isinstance(named, list | tuple) and all(
+        isinstance(each, str) and each in _ASKING for each in named
+    )
     if isinstance(task.attacks, str) and task.attacks == "default":
-        secret, *_ = read_secret(task.table, task.y, task.attribute, task.values)
+        secret = read_secret(task.table, task.y, task.attribute, task.values)
         n_targets = len(resolve_records(task.records, len(task.y)))
         n_values = N_NODES if secret.values is None else len(secret.values)
         asking = n_targets * n_values > _MOST_TRAININGS
     if asking and task.noise_scales is None and task.secrets != "drawn":
         return False
-    fitted = clone(task.estimator, safe=False)
-    weights = weight_argument(fitted, task.sample_weight)
-    return is_linear(fitted.fit(task.table, task.y, **weights) or fitted)
+    weights = weight_argument(task.estimator, task.sample_weight)
+    first, second = (clone(task.estimator, safe=False) for _ in range(2))
+    if not is_linear(first.fit(task.table, task.y, **weights) or first):
+        return False
+    second.fit(task.table, task.y, **weights)
+    if np.allclose(model_parameters(first), model_parameters(second), rtol=1e-4, atol=1e-6):
+        return True
+    if task.noise_scales is None:
+        return False
+    raise AttackNotApplicableError(
+        f"{type(last_step(first)).__name__} has other parameters each time that it is trained on "
+        "the same records, so that what follows from a value is not known. Leave `noise_scales` "
+        "out, or give it a `random_state` parameter."
+    )
 
 
-class AttributeGame(SecretGame):
+class AttributeGame(_ColumnGame, SecretGame):
     """Guess or estimate a column of every record under attack, from releases of one model."""
 
     _numbers: NumberBounds | None = None
+    _pairs: UnequalPairs | None = None
 
-    def __init__(self, task: Task) -> None:
-        self.subject = study(task)
-        self.estimates = self.subject.numeric
+    def __init__(self, task: Task, subject: AttributeSubject) -> None:
+        self.subject = subject
+        self.estimates = self.subject.secret.numeric
         self.kind = "numeric" if self.estimates else "categorical"
         points, shapes = self.subject.white_box.encodings_, self.subject.shapes
         made = [points] if shapes is None else [points, shapes]
-        self.unseen = all(bool((each == each[:, :1]).all()) for each in made)
+        same = all(bool((each == each[:, :1]).all()) for each in made)
+        self.unseen = same and not self.subject.moved
         if self.estimates and task.drawn and self.subject.white_box._shaped is not None:
             raise ValueError(
                 "`secrets='drawn'` is not played for a number where the covariance of the noise "
@@ -111,125 +565,86 @@ class AttributeGame(SecretGame):
                 "`secrets='drawn'` is not played for a number where the noise scale follows the "
                 "records. Pass `secrets='actual'`, or numbers as `noise_scales`."
             )
-        model = self.subject.model
-        self._classifies = classifies(model, task.y)
-        known: tuple[str, ...] = (*_NAMES, *_BEYOND, "informed")
-        usual: tuple[str, ...] = _NAMES
-        if self.estimates:
-            usual = (*_NAMES, "posterior_mean")
-            known = (*usual, *_BEYOND)
-            # Labels tell a number by steps, on a grid that takes long at thousands of releases.
-            if self._classifies:
-                usual = tuple(name for name in usual if name != "black_box")
-        elif task.noise_scales is None and not adds_noise(model):
-            usual = (*usual, *beyond_labels(model, task.y))
-        if is_target(task.attribute, column_names(task.table)):
-            known = usual = (*_OF_TARGETS, "posterior_mean") if self.estimates else _OF_TARGETS
-        super().__init__(task, self.subject, known, usual)
-
-    def made(self, name: str) -> Any:
-        """Return an attack of ours; the white box is fitted already."""
-        task, subject = self.task, self.subject
-        column, own = task.attribute, {"values": task.values, "records": subject.targets}
-        # The prior of every target, computed once for all attacks.
-        prior: Any = task.prior if self.estimates else subject.prior
-        makers: dict[str, Callable[[], Any]] = {
-            "prior": lambda: PriorAttack(column, prior=prior, **own),
-            "imputation": lambda: ImputationAttack(column, **own),
-            "white_box": lambda: subject.white_box,
-            "posterior_mean": lambda: subject.posterior,
-            "informed": lambda: InformedAttributeInference(task.estimator, column, **own),
-        }
-        if name in makers:
-            return makers[name]()
-        own |= {"prior": prior, "criterion": BLACK_BOXES[name]}
-        return BlackBoxAttributeInference(task.estimator, column, **own)
-
-    def _outputs(self) -> Mapping[str, str]:
-        return shown_to(self._chosen, self._classifies)
+        if not self.estimates:
+            self._seconds = seconds_of(*points.shape, shaped=shapes is not None)
+        super().__init__(task, self.subject, *self._offered(task, self.subject.model))
 
     def prepare(self, entropy: list[int]) -> None:
         """Fit the attacks, check the noise, and decide whose bounds are computed."""
         if self.subject.posterior is not None and not self.subject.uncounted:
             self._numbers = NumberBounds.of(self.subject.posterior)
         super().prepare(entropy)
+        subject = self.subject
         if self.estimates:
+            self.unit_distances, self._pairs = subject.unit_distances, subject.pairs
             return
-        subject, design = self.subject, self.design
         points, shapes = subject.white_box.encodings_, subject.shapes
         places = points
         if shapes is None:
             same = (points == points[:, :1]).all(axis=2, keepdims=True)
             places = subject.noise.whitened(points)
             places = np.where(same, places[:, :1], places)
+        if shapes is None and not subject.uncounted:
+            self.unit_distances = largest_distances(places)
+            if subject.scales is not None:
+                # Rungs that differ are published; one that no fit has is none of the others.
+                apart = (subject.scales != subject.scales[:, :1]).any(axis=1)
+                self.unit_distances = np.where(apart, np.inf, self.unit_distances)
+        elif shapes is not None and not subject.uncounted:
+            self._pairs = UnequalPairs.of(points, shapes, FALSE_ALARMS)
         if subject.scales is not None:
-            places, _ = in_one_channel(places, subject.scales, design.noise_scales[-1])
-        rest = (design.bounds, shapes, subject.unit_eta, design.noise_scales)
-        self._known = KnownBounds.of(places, subject.prior, *rest)
-        seed = seed_of(entropy, 0, SAMPLE)
-        self._plan = BoundsPlan.of(*places.shape, shaped=shapes is not None, seed=seed)
+            places, _ = in_one_channel(places, subject.scales, self.design.noise_scales[-1])
+        self._places = places
+
+    def any_prior(self, noise: float) -> dict[str, Any] | None:
+        """Columns that hold for every attacker; bounds where each value has noise of its own.
+
+        Of a number its step, too.
+        """
+        columns, step = super().any_prior(noise), self.subject.step
+        if self._pairs is not None:
+            found, n = self._pairs.any_prior(noise, FALSE_ALARMS), len(self.design.targets)
+            # Of a number there are two pairs.
+            columns = unequal_columns(*(each.reshape(-1, n).max(axis=0) for each in found))
+        return columns if columns is None or step is None else columns | {"step": step}
 
     def drawn(self, targets: IntArray, generator: np.random.Generator) -> tuple[int, Array, Array]:
         """Draw secrets of targets: their column, positions among the values or numbers, values."""
         subject = self.subject
         if self._numbers is not None:
             numbers = self._numbers.encodings.prior.take(targets).draw(1, generator)[0]
-            return subject.index, numbers, numbers
+            return subject.secret.index, numbers, numbers
         secrets = draw_secrets(subject.prior[targets], 1, generator)[0]
-        return subject.index, secrets, subject.values[secrets]
-
-    def phase(self, key: str) -> tuple[str, int]:
-        """Return the phase of a cell; bounds count the records of their own cell."""
-        phase, count = super().phase(key)
-        name = key.rpartition("|")[2]
-        if self.estimates:
-            return phase, count
-        return phase, self._plan.sizes.get(name, count) if phase == NAME else count
-
-    def outlook(self) -> list[str]:
-        """Say whose bounds are computed, and how long that takes."""
-        if self.estimates or not self.design.bounds:
-            return []
-        n_levels = sum(scale > 0.0 for scale in self.design.noise_scales)
-        return [self._plan.outlook(n_levels)]
-
-    def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
-        """Return the outcomes with the bounds of every noise level as one."""
-        if self.estimates or self.subject.uncounted:
-            return outcomes
-        whole = dict(outcomes)
-        for scale in self.design.noise_scales:
-            keys = {name: cell_key(scale, name) for name in (NAME, *self._plan.names)}
-            found = {name: outcomes[key] for name, key in keys.items() if key in outcomes}
-            bounds = self._plan.joined(found)
-            if bounds is not None:
-                whole[keys[NAME]] = bounds
-        return whole
+        return subject.secret.index, secrets, subject.values[secrets]
 
     def games(
         self, scale: float, noise: FloatArray | FittedReleases, seed: np.random.SeedSequence
     ) -> Mapping[str, Cell]:
         """Return the cells of one noise level: all attacks, and bounds on guesses."""
         subject = self.subject
-        rest = (noise, scale, self.design.n_releases, seed)
+        rest: tuple[Any, ...] = (noise, scale, self.design.n_releases, seed)
         if self.estimates:
             return self._estimations(scale, rest)
+        rest = (*rest, subject.rare)
         points = subject.white_box.encodings_
         cells: dict[str, Cell] = {}
         if not subject.uncounted:
-            cells |= self._plan.cells(self._known, scale, success_bounds)
+            known = (self._places, subject.prior, scale, self.design.bounds, subject.shapes)
+            swift = self.task.bounds == "all" and self._seconds > BUDGET
+            cells[NAME] = (success_bounds, (*known, self.exposures(scale) if swift else None))
         if not self.design.drawn:
             cells |= self._each(play_actual, subject.noiseless, subject.secrets, *rest)
             return cells | self._seeing(play_actual, noise, *rest[1:])
         played: Any = noise
         if subject.scales is not None and isinstance(noise, np.ndarray):
-            ratio = np.where(np.isnan(subject.scales), scale, subject.scales) / scale
-            unit = np.eye(points.shape[2])
-            played = ShapedNoise.of(ratio[:, :, None, None] ** 2 * unit, unit, noise)
+            played = ShapedNoise.of_scales(subject.scales, scale, noise)
         if subject.shapes is not None and not isinstance(noise, FittedReleases):
             played = ShapedNoise.of(subject.shapes, subject.noise.matrix_root, noise)
-        known = (points, subject.values, subject.prior, played, *rest[1:])
-        cells |= self._each(play_drawn, *known)
+        game = (points, subject.values, subject.prior, played, *rest[1:])
+        cells |= self._each(play_drawn, *game)
+        own = subject.noiseless, subject.secrets, self._noise[scale], *rest[1:]
+        actual = self._each(play_actual, *own)
+        cells |= {name: actual[name] for name in self.design.stacked}
         return cells | self._seeing(play_drawn, noise, *rest[1:])
 
     def _seeing(
@@ -241,20 +656,16 @@ class AttributeGame(SecretGame):
         if subject.scales is None or not names or isinstance(noise, FittedReleases):
             return {}
         seen, _ = in_one_channel(points, subject.scales, rest[0])
-        p = points.shape[2]
-        wide = np.zeros((p + 1, p + 1))
-        wide[:p, :p] = np.diag(noise) if noise.ndim == 1 else noise
-        wide[p, p] = rest[0]
+        wide = block_diag(np.diag(noise) if noise.ndim == 1 else noise, rest[0])
         shape = subject.noise
         if shape.matrix is not None and not shape.is_identity:
-            shape = NoiseShape.of(block_diag(shape.matrix, 1.0), p + 1)
+            shape = NoiseShape.of(block_diag(shape.matrix, 1.0), len(wide))
         attack = type(subject.white_box)._of_encodings(seen, subject.values, subject.prior, shape)
         attack._kind = subject.white_box._kind
+        own: tuple[Any, ...] = np.append(subject.noiseless, 0.0), subject.secrets
         if play is play_drawn:
-            known = (seen, subject.values, subject.prior, wide, *rest)
-            return dict.fromkeys(names, (play, (attack, *known)))
-        own = np.append(subject.noiseless, 0.0)
-        return dict.fromkeys(names, (play, (attack, own, subject.secrets, wide, *rest)))
+            own = seen, subject.values, subject.prior
+        return dict.fromkeys(names, (play, (attack, *own, wide, *rest)))
 
     def _each(self, play: Callable[..., Outcome], *known: Any) -> dict[str, Cell]:
         """Return a cell for each attack, which `play` takes first."""
@@ -269,7 +680,10 @@ class AttributeGame(SecretGame):
             cells[NAME] = number_bounds, (numbers, scale, own)
         if self.design.drawn and numbers is not None:
             raw = replace(numbers.encodings, points=subject.white_box.encodings_)
-            return cells | self._each(play_drawn_errors, raw, *rest)
+            cells |= self._each(play_drawn_errors, raw, *rest)
+            rest = self._noise[scale], *rest[1:]
         truth = subject.secrets.reshape(-1, 1)
         known = (subject.noiseless, truth, subject.mse(scale), subject.spread)
-        return cells | self._each(play_errors, *known, *rest)
+        actual = self._each(play_errors, *known, *rest)
+        stacked = self.design.stacked if self.design.drawn else actual
+        return cells | {name: actual[name] for name in stacked}

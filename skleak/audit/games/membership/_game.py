@@ -1,53 +1,62 @@
 """Games of membership: of one record at a time, or of random training sets."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import copy
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skleak.adversary.hypotheses import PublicModel, encoding_error, fit_shell, noiseless
+from skleak.adversary.hypotheses import encoding_error, last_step
 from skleak.adversary.knowledge import column_names, raw_column, take_rows
-from skleak.audit.games._bounds import check_bounds
+from skleak.adversary.models import models_with
+from skleak.adversary.records import Records
+from skleak.attacks import LikelihoodRatioMembership
 from skleak.audit.games._game import Cell, Facts, Game, Task
-from skleak.audit.games._levels import Releases, level_cells, noiseless_utility
-from skleak.audit.games._scale import asked_goal, scale_sentence
-from skleak.audit.games.membership._attacks import choose_membership_attacks
-from skleak.audit.games.membership._drawn import DrawnGames, fit_drawn_attacks
-from skleak.audit.games.membership._release import dp_parameter, fitted_once, play_release
-from skleak.audit.games.membership._subject import (
-    MembershipSubject,
-    bounded,
-    membership_levels,
-    study,
+from skleak.audit.games._levels import (
+    GAP,
+    MOST_TRAININGS,
+    LeveledGame,
+    Releases,
+    asked_goal,
+    constant_score,
+    curve_columns,
+    membership_rate,
+    scale_sentence,
+    seed_of,
 )
-from skleak.audit.noise._hypotheses import Hypotheses, check_distances, warn_of_hypotheses
-from skleak.audit.noise._mechanism import Trained, check_rows, noise_of_levels
-from skleak.audit.tables._design import MembershipDesign, Outcome, release_key
+from skleak.audit.games._secret import check_bounds, success_bounds
+from skleak.audit.games._trials import SINGLE_GAMES, drawn_releases
+from skleak.audit.games.membership._release import (
+    MembershipSubject,
+    Release,
+    choose_membership_attacks,
+    dp_success,
+    normalized_losses,
+    pair_test,
+)
+from skleak.audit.noise._mechanism import (
+    Hypotheses,
+    ShapedNoise,
+    check_distances,
+    level_table,
+    noise_of_levels,
+    released_parameters,
+)
 from skleak.audit.tables._membership import (
     membership_groups,
     membership_records,
     membership_results,
+    rates,
 )
-from skleak.metrics import simultaneous_confidence_level
-from skleak.utils._features import resolve_features
-from skleak.utils._records import checked_labels, row_labels
-from skleak.utils._typing import Array, FloatArray
-
-
-@dataclass(frozen=True, kw_only=True)
-class MembershipFacts(Facts):
-    """Settings of a game of membership as its report states them."""
-
-    membership_prior: float
-    reference: str
-    n_reference: int
-    n_always: int  # records that are in every training set
-    gap_loss: str
-    has_noise: bool
-    exact_test: str  # why there is none
-    unchecked: str  # what nothing was compared of, although releases had noise of the estimator
+from skleak.audit.tables._rates import MembershipDesign, Outcome, release_key
+from skleak.metrics.verdicts import simultaneous_confidence_level
+from skleak.plotting.labels import BOUNDS
+from skleak.report.rendering import sentences
+from skleak.utils._records import checked_labels, flat_labels, resolve_features, row_labels
+from skleak.utils._typing import Array, BoolArray, FloatArray
 
 
 def membership_game(task: Task) -> Game:
@@ -60,34 +69,26 @@ class _MembershipGame(Game):
 
     kind = "membership"
     design: MembershipDesign
-    elsewhere: str  # what utility is measured on without test records
-    reference: str  # what attacks are calibrated on then
+    attacks: dict[str, Any]
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
-        self.subject = subject = study(task)
-        self.played = choose_membership_attacks(
-            task.attacks, subject, int(task.n_releases), task.drawn
-        )
-        levels, bounds = membership_levels(task.noise_scales, subject), _asked(task.bounds)
-        if "dp" in bounds and not task.drawn:
-            self.subject = subject = bounded(subject, levels, asked=task.bounds != "all")
-        bounds = tuple(name for name in bounds if task.drawn or name in ("dp", "bayes"))
-        if subject.scale is not None:
-            # Refits of each game, or of one.
-            n_games = 1 if task.drawn else int(task.n_releases)
-            missing = subject.scale.missing(n_games * len(subject.targets))
-            self.subject = subject = replace(subject, uncounted=missing)
-        if subject.goal is not None:
-            # A guarantee supposes that the noise scale is public.
-            bounds = () if subject.uncounted else tuple(name for name in bounds if name != "dp")
-        level, n_verdicts = task.confidence_level, len(self.played) * len(levels)
+        self.subject = subject = MembershipSubject(task)
+        rules, self.attacks = choose_membership_attacks(task, subject)
+        levels, bounds = subject.levels(task.noise_scales), _asked(task.bounds)
+        if not task.drawn:
+            subject.bound(levels, asked="dp" in bounds and task.bounds != "all")
+            bounds = tuple(name for name in bounds if name in ("dp", "bayes"))
+        # A guarantee is about one row, and supposes that the noise scale is public.
+        if task.persons is not None or subject.goal is not None:
+            bounds = tuple(name for name in bounds if name != "dp" and not subject.uncounted)
+        level, n_verdicts = task.confidence_level, len(rules) * len(levels)
         self.design = MembershipDesign(
             targets=subject.targets,
             prior=subject.prior,
             max_advantage=float(task.max_advantage),
             parts={} if task.drawn else _parts(task, subject),
-            attacks={name: attack.rule for name, attack in self.played.items()},
+            attacks=rules,
             noise_scales=levels,
             bounds=bounds,
             n_releases=int(task.n_releases),
@@ -96,159 +97,246 @@ class _MembershipGame(Game):
             classifies=subject.classifies,
             verdict_level=simultaneous_confidence_level(level, n_verdicts),
         )
+
+    def prepare(self, entropy: list[int]) -> None:
+        """Check the noise, and fit the attacks that one fit serves in all releases."""
+        subject, self._entropy = self.subject, entropy
         self._noise: dict[float, FloatArray] = {}
+        if self.design.drawn or subject.reference is not None:
+            self.attacks = subject.fitted(self.design.attacks, self.attacks, subject.reference)
+        if subject.known is not None:
+            levels, n_jobs = self.design.noise_scales, self.task.n_jobs
+            self._noise, self._checks = noise_of_levels(subject.known, levels, entropy, n_jobs)
 
-    def _check_noise(
-        self,
-        entropy: list[int],
-        hypotheses: Hypotheses | None,
-        directions: FloatArray | None = None,
-    ) -> None:
-        subject = self.subject
-        if subject.noiseless is not None:
-            trained = Trained(
-                model=subject.trained,
-                X=subject.X,
-                y=subject.y,
-                weights=subject.weights,
-                noiseless=subject.noiseless,
-                noise=subject.noise,
-                hypotheses=hypotheses,
-                directions=directions,
-            )
-            known = (self.design.noise_scales, entropy, self.task.n_jobs)
-            self._noise, self._checks = noise_of_levels(trained, *known)
-
-    def results(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+    def attack_rows(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
         return membership_results(self.design, outcomes)
 
-    def records(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+    def record_rows(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
         return membership_records(self.design, outcomes)
 
     def groups(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
         return membership_groups(self.design, outcomes)
 
-    def facts(self, outcomes: Mapping[str, Outcome]) -> MembershipFacts:
-        subject, tested = self.subject, self.subject.reference is not None
-        reference = "test records" if tested else self.reference
-        return MembershipFacts(
-            **self.shared_facts(),
+    def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
+        subject, reference, utility = self.subject, "test records", "test records"
+        if subject.reference is None:
+            reference = "none" if self.design.drawn else "held out"
+            utility = "training records" if self.design.drawn else "held-out candidates"
+        noisy = subject.has_noise and self.design.noise_scales[-1] > 0.0
+        unchecked = {"noisy": noisy, "known": subject.known is not None}
+        unchecked |= {name: getattr(subject, name) for name in ("private_sgd", "obstacle")}
+        return Facts(
+            **self.shared_facts(outcomes),
             prior=f"{subject.prior:g}",
             values=[],
             bounds=self.design.bounds,
-            utility_data="test records" if tested else self.elsewhere,
-            noiseless_utility=self._noiseless_utility(outcomes),
+            utility_data=utility,
+            noiseless_utility=self.noiseless_utility(outcomes),
             noise_covariance=subject.noise.name,
             membership_prior=subject.prior,
             reference=reference,
             n_reference=0 if reference == "none" else subject.n_reference,
-            n_always=len(subject.others),
+            n_always=len(subject.others),  # records that are in every training set
             gap_loss="zero_one" if subject.classifies else "clipped_squared",
-            has_noise=subject.has_noise,
             exact_test=subject.obstacle or subject.uncounted,
             scale=scale_sentence(subject.goal, subject.uncounted, asked=asked_goal(self.task)),
-            uncounted=subject.uncounted,
-            unchecked=self._unchecked(),
-            private_sgd=subject.private_sgd,
+            unchecked="".join(sentences("audit_unchecked", unchecked)),
+            **{name: getattr(subject, name) for name in ("has_noise", "private_sgd", "uncounted")},
         )
 
-    def _noiseless_utility(self, outcomes: Mapping[str, Outcome]) -> float:
-        raise NotImplementedError
-
-    def _unchecked(self) -> str:
-        subject = self.subject
-        if not subject.has_noise or self.design.noise_scales[-1] == 0.0:
-            return ""
-        if subject.private_sgd:
-            return "whether the estimator adds the noise that it states to its gradients"
-        if subject.noiseless is None:
-            return (
-                "whether the estimator adds the noise that it states, since the audit does not "
-                "know its parameters without noise"
-            )
-        if subject.obstacle:
-            return (
-                "whether attacks suppose the training that the estimator does, since there is no "
-                "exact test to hold releases against"
-            )
-        return ""
+    @abstractmethod
+    def noiseless_utility(self, outcomes: Mapping[str, Outcome]) -> float:
+        """Mean score of models without noise; NaN where the estimator adds none."""
 
 
-class _DrawnMembership(_MembershipGame):
+class _DrawnMembership(LeveledGame, _MembershipGame):
     """Draw one record at a time in or out: all others are known to be members."""
 
-    elsewhere, reference = "training records", "none"
-
     def prepare(self, entropy: list[int]) -> None:
+        """Fit the attacks, check the noise, and learn how far models with and without are apart."""
         subject, levels = self.subject, self.design.noise_scales
-        self._entropy = entropy
-        self._exact, self.attacks = fit_drawn_attacks(subject, self.task.estimator, self.played)
-        without, own = np.moveaxis(self._exact.encodings_, 1, 0)
-        self._check_noise(entropy, Hypotheses.near(own), without - own)
-        # What games about one record know without playing them.
-        model = noiseless(subject.trained).fit(subject.X, subject.y, **subject.weight_argument())
-        state = model._confidential_state()
-        dp = tuple(dp_parameter(subject.trained, state.at_noise(level)) for level in levels)
-        distances = self._exact.distances_
-        self._told = np.zeros(len(distances), dtype=bool)
-        self._ratios = np.ones((len(distances), 2))
-        if subject.scale is not None and not subject.uncounted:
-            everyone = np.arange(len(subject.y))
-            scales = subject.scale.without(everyone, subject.targets)
-            self._told = scales != levels[-1]
-            self._ratios[:, 0] = np.where(np.isnan(scales), 1.0, scales / levels[-1])
-            distances = np.where(self._told, np.inf, distances)
-        if subject.uncounted:
-            distances = np.full(len(distances), np.nan)
-        self.design = replace(self.design, dp=dp, distances=distances)
-
-    def cells(self) -> dict[str, Cell]:
-        """Attacks, bounds, gap and utility at every noise level."""
-        subject, quiet = self.subject, self._exact.encodings_[0, 1]
-        public = PublicModel(None, noiseless(subject.trained), 0.0)
-        shell = fit_shell(public, subject.X, subject.y, subject.weights)
-        where = (subject.X, subject.y) if subject.reference is None else subject.reference[1:]
-        games = DrawnGames(
-            subject,
-            self.design,
-            self._exact,
-            self.attacks,
-            [name for name, attack in self.played.items() if attack.rule == "own"],
-            shell,
-            where,
-            self._entropy,
-            self._told,
-            self._ratios,
+        exact = LikelihoodRatioMembership(
+            self.task.estimator, method="exact", prior=subject.prior, records=subject.targets
         )
-        releases = Releases(shell, quiet, self._noise, where)
-        return level_cells(self.design, releases, self._entropy, games.at_level)
+        exact._fit_exact(Records(subject.raw, subject.y, subject.weights), subject.units)
+        self.attacks |= {
+            name: exact for name, rule in self.design.attacks.items() if rule == "exact"
+        }
+        if subject.known is not None:
+            supposed = Hypotheses.near(exact.encodings_[:, 1])
+            steps = exact._test.steps
+            subject.known = replace(subject.known, hypotheses=supposed, directions=steps)
+        super().prepare(entropy)
+        # What games about one record know without playing them.
+        states = map(subject.state.at_noise, levels)
+        dp = tuple(dp_success(subject.trained, state, subject.prior) for state in states)
+        scales = np.full(len(exact.distances_), levels[-1])
+        if subject.scale is not None:
+            scales = subject.scale.without(np.arange(len(subject.y)), subject.units)
+        told = scales != levels[-1]
+        distances = np.where(told, np.inf, exact.distances_)
+        if subject.uncounted:
+            distances[:] = np.nan
+        else:
+            self.unit_distances = distances
+        self.design = replace(self.design, dp=dp, distances=distances)
+        where = (subject.X, subject.y) if subject.reference is None else subject.reference[1:]
+        quiet = exact.encodings_[0, 1]
+        self.releases = Releases(subject.shell, quiet, self._noise, where, subject.y)
+        self._exact, self._told = exact, told
+        if told.any():  # at the one level that there is then
+            both = np.stack([scales, np.full(len(scales), levels[-1])], axis=1)
+            shaped = ShapedNoise.of_scales(both, levels[-1], self._noise[levels[-1]])
+            self._fits = {levels[-1]: shaped}
 
-    def _noiseless_utility(self, outcomes: Mapping[str, Outcome]) -> float:
-        return noiseless_utility(outcomes)
+    def games(self, scale: float, noise: Any, seed: np.random.SeedSequence) -> dict[str, Cell]:
+        """Attacks, bounds and gap at one noise level."""
+        cells, own = dict[str, Cell](), _DrawnMembership
+        if not self.subject.uncounted:
+            cells["bounds"] = (own._bounds, (self, scale))
+        for name, rule in self.design.attacks.items():
+            cells[name] = (own._asked, (self, noise, name, seed))
+            if rule == "exact":
+                cells[name] = (own._test, (self, scale, noise, seed))
+        of_gap = seed_of(self._entropy, self.design.noise_scales.index(scale), GAP)
+        return cells | {"gap": (own._losses, (self, noise, of_gap))}
+
+    @property
+    def _known(self) -> tuple[FloatArray, FloatArray]:
+        """Parameters without and with each target, and the probabilities of these."""
+        prior, encodings = self.design.prior, self._exact.encodings_
+        return encodings, np.broadcast_to([1.0 - prior, prior], (len(encodings), 2))
+
+    def _bounds(self, noise_scale: float) -> Outcome:
+        """Bounds on the success about each target: none where the noise scale tells it."""
+        names = [name for name in self.design.bounds if name != "dp"]
+        found = success_bounds(*self._known, noise_scale, names)
+        sure = {"standard_error": 0.0}
+        return {k: np.where(self._told, sure.get(k, 1.0), each) for k, each in found.items()}
+
+    def _test(self, noise_scale: float, noise: Any, seed: np.random.SeedSequence) -> Outcome:
+        """Let the exact test guess, with releases of its own for every target.
+
+        Returns as `_asked`, and ``counts`` of right guesses of each target.
+        """
+        scores, members, known = [], [], (self._known, noise, self.design.n_releases, seed)
+        for _, secrets, released in drawn_releases(*known):
+            odds = self._exact._test.log_odds(released, noise_scale, self.design.prior)
+            scores.append(np.where(self._told, np.where(secrets == 1, np.inf, -np.inf), odds))
+            members.append(secrets == 1)
+        score, member = np.concatenate(scores), np.concatenate(members)
+        counts = ((score > 0.0) == member).sum(axis=0)
+        return {"counts": counts, **self._rated(score, member, score > 0.0)}
+
+    def _asked(self, noise: Any, name: str, seed: np.random.SeedSequence) -> Outcome:
+        """Let an attack guess that asks models, about targets drawn at random.
+
+        Returns ``hits``, right guesses; ``games``; ``rates``, see
+        `skleak.audit.tables._membership.RATES`.
+        """
+        known = self.design.attacks[name], self.attacks[name]
+
+        def ask(model: Any, target: int) -> list[Any]:
+            return [each[target] for each in self.subject.asked(*known, model)]
+
+        said, member = self._answers(ask, noise, self.design.n_releases, seed)
+        return self._rated(said[:, :1], member[:, None], said[:, 1:] == 1.0)
+
+    def _rated(self, score: FloatArray, member: BoolArray, guess: BoolArray) -> Outcome:
+        own = self.design.confidence_level, len(self.design.attacks)
+        found = rates(score, member, np.ones(member.shape, dtype=bool), *own, guesses=guess)
+        hits, tabled = np.array(np.sum(guess == member)), np.array(list(found.values()))
+        return {"hits": hits, "games": np.array(member.size), "rates": tabled}
+
+    def _losses(self, noise: Any, seed: np.random.SeedSequence) -> Outcome:
+        """Losses of records that were drawn in or out, under the model that was released.
+
+        Returns ``losses`` in [0, 1] and ``member``, of shape (games,).
+        """
+        subject, where = self.subject, self.releases.where
+
+        def ask(model: Any, target: int) -> float:
+            X, y = subject.records(subject.units.take(np.array([target])).rows)
+            return float(normalized_losses(model, X, y, subject.classifies, where).mean())
+
+        losses, member = self._answers(ask, noise, SINGLE_GAMES, seed)
+        return {"losses": losses, "member": member}
+
+    def _answers(
+        self, ask: Callable[[Any, int], Any], noise: Any, n: int, seed: np.random.SeedSequence
+    ) -> tuple[FloatArray, BoolArray]:
+        """Ask each released model about one target drawn at random, and say if it was a member."""
+        said, member, width = list[Any](), list[bool](), self._known[0].shape[2]
+        for targets, secrets, released in drawn_releases(self._known, noise, n, seed, width):
+            said += map(ask, models_with(self.releases.shell, released), targets.tolist())
+            member += (secrets == 1).tolist()
+        return np.array(said), np.array(member)
 
 
 class _ReleasedMembership(_MembershipGame):
     """Train on random members, release the model, and attack all candidates."""
 
-    elsewhere, reference = "held-out candidates", "held out"
-
-    def prepare(self, entropy: list[int]) -> None:
-        """Fit the attacks that one fit serves in all releases, and check the noise."""
-        subject = self.subject
-        self._entropy = entropy
-        self._check_noise(entropy, None)
-        if subject.reference is not None:
-            raw, _, known = subject.reference
-            for name, attack in self.played.items():
-                if attack.rule == "own":
-                    self.played[name] = fitted_once(attack, subject, raw, known)
-        self.attacks = {name: each.attack or each.rule for name, each in self.played.items()}
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        if self.subject.private_sgd:
+            self.n_curve, self.beyond = 12, 1.0  # each takes the accounting of a training
 
     def cells(self) -> dict[str, Cell]:
         """One release each."""
-        shared = (self.subject, self.played, self.design.noise_scales, self._entropy)
         numbers = range(self.design.n_releases)
-        return {release_key(number): (play_release, (*shared, number)) for number in numbers}
+        return {release_key(k): (_ReleasedMembership._release, (self, k)) for k in numbers}
+
+    def _release(self, number: int) -> Outcome:
+        """Train on random members at every noise level, and attack all candidates.
+
+        Returns ``member`` and ``attacked``, of shape (n_targets,); ``distance`` of models with and
+        without each target, at unit noise, (n_targets,), NaN where it is not known; ``scores`` and
+        ``guesses`` (-1 for none) of shape (n_attacks, n_levels, n_targets); ``dp`` (success that
+        differential privacy allows), ``gap`` (mean normalized loss of non-members less that of
+        members), ``off`` (distance of the parameters from what the exact test takes for those
+        without noise), ``scale`` (of the noise) and ``utility``, of shape (n_levels,);
+        ``noiseless``, a utility.
+        """
+        subject, rules, attacks = self.subject, self.design.attacks, self.attacks
+        game, goal = Release(subject, self._entropy, number), self.subject.goal
+        test, levels, rows = None, self.design.noise_scales, []
+        if subject.state is not None:
+            test = pair_test(subject.state.objective, game.rows, subject.units)
+        if subject.reference is None:
+            attacks = subject.fitted(rules, attacks, game.known)
+        distance = np.full(len(game.member), np.nan)
+        for level, (fitted, model) in zip(levels, game.models(levels), strict=True):
+            scale = level if goal is None else float(last_step(fitted).noise_scale_)
+            off, odds = np.nan, np.empty(0)
+            if test is not None:
+                if subject.scale is not None:
+                    told = subject.scale.without(game.rows, subject.units) != scale
+                    test = replace(test, steps=np.where(told[:, None], np.inf, test.steps))
+                if not subject.uncounted:
+                    # As at the level of the tables, where each release has a scale of its own.
+                    unit = 1.0 if goal is None else level / scale
+                    distance = np.where(test.separations(0.0) > 0.0, test.distances * unit, 0.0)
+                released = released_parameters(model, len(test.own))
+                odds = test.log_odds(released, scale, subject.prior)
+                off = float(np.linalg.norm(released - test.own))
+            allowed = subject.allowed.get(scale, np.nan)
+            if goal is None and hasattr(fitted, "_confidential_state"):
+                allowed = dp_success(fitted, fitted._confidential_state(), subject.prior)
+            said = [
+                (odds, odds > 0.0) if rule == "exact" else subject.asked(rule, attacks[name], model)
+                for name, rule in rules.items()
+            ]
+            measured = game.gap(model), model.score(*game.reference)
+            rows.append((*zip(*said, strict=True), allowed, off, scale, *measured))
+        scores, guesses, *rest = map(np.array, zip(*rows, strict=True))
+        return dict(zip(("dp", "off", "scale", "gap", "utility"), rest, strict=True)) | {
+            "scores": scores.swapaxes(0, 1),
+            "guesses": guesses.swapaxes(0, 1).astype(np.int8),
+            "member": game.member,
+            "attacked": game.attacked,
+            "distance": distance,
+            "noiseless": np.array(game.noiseless_utility()),
+        }
 
     def checks(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
         """Add how far the models of the games are from what the exact test takes them for.
@@ -256,66 +344,85 @@ class _ReleasedMembership(_MembershipGame):
         Each is trained on members of its own. Where the noise is not as stated, that is what is
         said.
         """
-        checks, design, own = self._checks, self.design, self.subject.noiseless
-        if self.subject.objective is None or own is None:
+        checks, design, own = self._checks, self.design, self.subject.known
+        done = [outcomes[key] for key in self.cells() if key in outcomes]
+        if self.subject.state is None or own is None or not done:
             return checks
-        off = np.stack([outcomes[release_key(r)]["off"] for r in range(design.n_releases)])
-        error = encoding_error(own)
         wrong = set(checks["noise_scale"][~checks["passed"].astype(bool)])
-        scales = np.stack([outcomes[release_key(r)]["scale"] for r in range(design.n_releases)])
-        found = {
-            level: check_distances(off[:, k] / scales[:, k], len(own), error / scales[:, k].min())
-            for k, level in enumerate(design.noise_scales)
-            if level > 0.0 and level not in wrong
-        }
-        warn_of_hypotheses(self.subject.trained, found)
-        rows = [check_rows(level, design.n_releases, [check]) for level, check in found.items()]
-        order = pd.concat([checks, *rows]).sort_values("noise_scale", kind="stable")
-        return order.reset_index(drop=True)
+        rows, error = checks.to_dict("records"), encoding_error(own.noiseless)
+        for k, level in enumerate(design.noise_scales):
+            if level > 0.0 and level not in wrong:
+                off, scale = np.array([(each["off"][k], each["scale"][k]) for each in done]).T
+                row = check_distances(off / scale, len(own.noiseless), error / scale.min())
+                rows.append({"noise_scale": level, "n_releases": len(done), **row})
+        table = level_table(self.subject.trained, rows)
+        return table.sort_values("noise_scale", kind="stable", ignore_index=True)
 
-    def _noiseless_utility(self, outcomes: Mapping[str, Outcome]) -> float:
-        """Mean score of models without noise; NaN where the estimator adds none."""
+    def attack_rows(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
+        """One row for each noise level and attack; keep the largest distances over releases."""
+        done = [outcomes[key]["distance"] for key in self.cells() if key in outcomes]
+        if done and not np.isnan(done[0]).any():
+            self.unit_distances = np.max(done, axis=0)
+        return super().attack_rows(outcomes)
+
+    def any_prior(self, noise: float) -> dict[str, Any] | None:
+        """Columns that hold for every attacker: of private SGD from its trade-off curve."""
+        subject = self.subject
+        if not subject.allowed:
+            return super().any_prior(noise)
+        rate = membership_rate(subject.trained, subject.prior, *subject.sizes)
+        n = len(subject.targets)
+        return curve_columns(subject.trained, noise, *rate, n, membership=True)
+
+    def utility_at(self, noise: float) -> float:
+        """Mean score of some trainings at any noise scale, on members of their own."""
+        subject, scores = copy.copy(self.subject), []
+        subject.goal = None
+        for number in range(min(self.design.n_releases, MOST_TRAININGS)):
+            game = Release(subject, self._entropy, number)
+            _, model = next(game.models([noise]))
+            scores.append(float(model.score(*game.reference)))
+        return float(np.mean(scores))
+
+    def noiseless_utility(self, outcomes: Mapping[str, Outcome]) -> float:
         # In the order of the releases, whichever was finished first.
-        scores = [float(outcomes[key]["noiseless"]) for key in self.cells()]
-        known = [score for score in scores if not np.isnan(score)]
-        return float(np.mean(known)) if known else np.nan
+        return float(pd.Series([float(outcomes[key]["noiseless"]) for key in self.cells()]).mean())
+
+    def constant_utility(self) -> float:
+        """Score of the best constant, on test records or on those that there are."""
+        subject = self.subject
+        where = subject.y if subject.reference is None else subject.reference[2]
+        return constant_score(subject.trained, subject.y, where)
 
 
 def _parts(task: Task, subject: MembershipSubject) -> dict[str, Array]:
     """Group candidates by class, by a column, and with copies of the same record."""
-    targets, rows_of = subject.targets, row_labels(task.table)
-    parts: dict[str, Array] = {}
-    if subject.classifies:
-        parts["class"] = subject.y[targets]
-    names, n_columns = column_names(task.table), task.table.shape[1]
+    targets, table = subject.targets, task.table
+    parts: dict[str, Array] = {"class": subject.y[targets]} if subject.classifies else {}
+    n_columns, index = table.shape[1], row_labels(table)
     if task.groups is not None:
+        names = column_names(table)
         place = int(resolve_features(task.groups, names, n_columns, "groups")[0])
-        labels = checked_labels(raw_column(task.table, place), len(subject.y))
+        labels = checked_labels(raw_column(table, place), len(subject.y))
         parts["group"] = labels[targets]
-    rows = pd.DataFrame(take_rows(task.table, targets)).reset_index(drop=True)
+    if not subject.units.is_single:
+        return parts
+    rows = pd.DataFrame(take_rows(table, targets)).reset_index(drop=True)
     rows.columns = range(n_columns)
     rows[n_columns] = subject.y[targets]
-    hashes = pd.util.hash_pandas_object(rows, index=False).to_numpy()
-    _, first, same, counts = np.unique(
-        hashes, return_index=True, return_inverse=True, return_counts=True
-    )
-    if np.any(counts > 1):
+    hashes = pd.util.hash_pandas_object(rows, index=False).reset_index(drop=True)
+    several = hashes.duplicated(keep=False)
+    if several.any():
         # Called by the first of them.
-        called: Array = np.empty(len(targets), dtype=object)
-        called[:] = [
-            ", ".join(map(str, label)) if isinstance(label, tuple) else label
-            for label in (targets if rows_of is None else rows_of[targets])
-        ]
-        copies = called[first[same]]
-        copies[counts[same] == 1] = None
-        parts["copies"] = copies
+        called = flat_labels(targets if index is None else index[targets].to_numpy())
+        first = hashes.groupby(hashes).transform("idxmin")
+        parts["copies"] = np.array(np.where(several, called.astype(object)[first], None))
     return parts
 
 
 def _asked(bounds: Any) -> tuple[str, ...]:
     """Names of bounds: those of other audits, and ``dp``."""
-    if isinstance(bounds, str) and bounds == "all":
-        return ("dp", *check_bounds("all"))
-    names = [bounds] if isinstance(bounds, str) else list(bounds)
-    rest = check_bounds([name for name in names if name != "dp"])
-    return ("dp", *rest) if "dp" in names else rest
+    if isinstance(bounds, str):
+        bounds = ["dp", *BOUNDS] if bounds == "all" else [bounds]
+    rest = check_bounds([name for name in bounds if name != "dp"])
+    return ("dp", *rest) if "dp" in bounds else rest

@@ -1,347 +1,590 @@
-"""One release of the game of membership: draw members, train on them, and attack the model."""
+"""What a game of membership is about, and one release of it: members, training and attacks.
 
-import copy
+Of a record that was trained on, what the model would be without it is known in closed form; of
+one that was not, what it would be with it. Both are a Newton step with a Hessian that differs by a
+matrix of rank one; where the loss is not quadratic, further steps on the exact gradient follow.
+"""
+
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.pipeline import Pipeline
 
 from skleak.adversary.hypotheses import (
-    Shell,
+    adds_noise,
+    attack_weights,
     ignoring_mismatches,
     last_step,
     model_parameters,
-    models_with,
     noiseless,
+    weight_argument,
 )
 from skleak.adversary.knowledge import take_rows
-from skleak.attacks.membership.shadow import record_scores
-from skleak.audit.games._game import fit_copy
-from skleak.audit.games._private_sgd import is_private_sgd, quick, with_public_size
-from skleak.audit.games.membership._attacks import MembershipAttack
-from skleak.audit.games.membership._exact import pair_test
-from skleak.audit.games.membership._subject import (
-    REFERENCE_SHARE,
-    MembershipSubject,
-    normalized_losses,
+from skleak.adversary.membership import PairTest, record_scores, removal_obstacle
+from skleak.adversary.models import Shell, models_with, shell_of
+from skleak.attacks import MembershipInference
+from skleak.audit.games._game import (
+    RESERVED,
+    Task,
+    check_by_row,
+    fit_copy,
+    named_attacks,
+    own_copy,
 )
-from skleak.audit.noise._mechanism import released_parameters
-from skleak.audit.tables._design import Outcome
-from skleak.exceptions import PrivacyLeakWarning
-from skleak.mechanisms import NoiseGoal, ladder_rung
+from skleak.audit.games._levels import (
+    CALIBRATED,
+    PublishedScale,
+    goal_of,
+    is_private_sgd,
+    membership_success,
+    noise_levels,
+    quick,
+    reference_records,
+    seed_of,
+    with_public_size,
+)
+from skleak.audit.noise._mechanism import Trained, handed_out, shape_of_fit
+from skleak.audit.tables._membership import FEWEST_FOR_LAWS, FEWEST_RELEASES
+from skleak.exceptions import AttackNotApplicableError
+from skleak.influence.removal import addition_steps, removal_steps
+from skleak.influence.state import NoiseShape
+from skleak.mechanisms import NoiseGoal
+from skleak.mechanisms.calibration import ladder_rung
+from skleak.metrics.scores import record_losses
 from skleak.report.guarantee import Promises, output_perturbation_guarantee
-from skleak.utils._random import seeded
-from skleak.utils._typing import Array, FloatArray, IntArray
-from skleak.utils.geometry._pairs import pair_success
+from skleak.solvers import Objective, SingularHessianError, minimize
+from skleak.utils._arguments import seeded
+from skleak.utils._geometry import pair_success
+from skleak.utils._records import Persons
+from skleak.utils._sklearn_compat import outer_stacklevel
+from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 
+# Share of the candidates that each release holds out as reference, without test records.
+REFERENCE_SHARE = 0.25
+_FEWEST = 8
+# Probability below which no release lacks a class.
+_UNLIKELY = 1e-9
+_CERTAIN = 50.0
+_SCORES = ("loss", "likelihood", "modified_entropy", "gradient_norm")
+# They learn from the other releases; "scale" where the noise scale follows the records.
+_LEARNING = ("likelihood_ratio", "robust", "scale")
+_SMALLEST, _LARGEST = np.finfo(float).tiny, np.finfo(float).max
 # Streams of seeds of a release, beside those of noise levels in other audits.
 _MEMBERS, _TRAINING, _NOISE = range(10, 13)
-_NO_GUESS = -1
 # Training sets that are drawn until one has two classes, at most.
 _MOST_DRAWS = 1000
-_SMALLEST = np.finfo(float).tiny
+_UNDEFINED = (
+    "The training objective on the members of a release has no unique minimiser that could be "
+    "reached: the exact test is not defined. Pass an estimator with a larger `alpha`, or leave "
+    "'exact' out of `attacks`."
+)
 
 
-def play_release(
-    subject: MembershipSubject,
-    attacks: Mapping[str, MembershipAttack],
-    levels: Sequence[float],
-    entropy: list[int],
-    release: int,
-) -> Outcome:
-    """Train on random members at every noise level, and attack all candidates.
+class MembershipSubject:
+    """Candidates, how models are trained on some of them, and what is known. Confidential."""
 
-    Returns ``member`` and ``attacked``, of shape (n_targets,); ``scores`` and ``guesses`` (-1 for
-    none) of shape (n_attacks, n_levels, n_targets); ``bayes``, of shape (n_levels, n_targets), NaN
-    but for members; ``separation``, likewise, the distance of models with and without; ``dp``
-    (success that differential privacy allows), ``gap`` (mean normalised loss of non-members less
-    that of members), ``off`` (distance of the parameters from what the exact test takes for those
-    without noise), ``scale`` (of the noise) and ``utility``, of shape (n_levels,); ``noiseless``,
-    a utility.
-    """
-    seeds = {
-        stream: np.random.SeedSequence(entropy, spawn_key=(release, stream))
-        for stream in (_MEMBERS, _TRAINING, _NOISE)
-    }
-    member, attacked = draw_members(subject, np.random.default_rng(seeds[_MEMBERS]))
-    rows = np.sort(np.concatenate([subject.others, subject.targets[member]]))
-    test = None
-    if subject.objective is not None:
-        test = pair_test(subject.objective, rows, subject.targets)
-    shape = (len(attacks), len(levels), len(member))
-    outcome: Outcome = {
-        "member": member,
-        "attacked": attacked,
-        "scores": np.full(shape, np.nan),
-        "guesses": np.full(shape, _NO_GUESS, dtype=np.int8),
-        "bayes": np.full(shape[1:], np.nan),
-        "separation": np.full(shape[1:], np.nan),
-        "scale": np.array(levels, dtype=float),
-        **{name: np.full(len(levels), np.nan) for name in ("dp", "gap", "off", "utility")},
-    }
-    view = _View(subject, attacks, member, attacked)
-    models = _releases(subject, levels, rows, seeds)
-    for k, (level, (fitted, model)) in enumerate(zip(levels, models, strict=True)):
-        odds = None
-        if subject.goal is not None:
-            level = outcome["scale"][k] = float(last_step(fitted).noise_scale_)
-        if test is not None:
-            if subject.scale is not None and not subject.uncounted:
-                test = test.told_apart(subject.scale.without(rows, subject.targets) != level)
-            released = released_parameters(model, len(test.own))
-            odds = test.log_odds(released, level, subject.prior)
-            outcome["off"][k] = np.linalg.norm(released - test.own)
-        view.answer(outcome, k, model, odds)
-        outcome["dp"][k] = subject.allowed.get(level, np.nan)
-        if subject.goal is None and hasattr(fitted, "_confidential_state"):
-            mu = dp_parameter(fitted, fitted._confidential_state())
-            if not np.isnan(mu):
-                outcome["dp"][k] = pair_success(np.asarray(mu), subject.prior)
-        if test is not None and not subject.uncounted:
-            separation = test.separations(level)
-            success = pair_success(separation, subject.prior)
-            outcome["separation"][k] = np.where(member, separation, np.nan)
-            outcome["bayes"][k] = np.where(member, success, np.nan)
-    outcome["noiseless"] = np.array(view.noiseless_utility(rows))
-    return outcome
+    # Of a private model: how it is trained on all records, and where there is an exact test its
+    # state without noise, and what releases are put into.
+    known: Trained | None = None
+    state: Any = None
+    shell: Any = None
+    noise = NoiseShape()
+    # What a noise scale that is a function of the records is on any of them, where it is found; and
+    # why no bound counts what it tells.
+    scale: PublishedScale | None = None
+    uncounted = ""
+    two_classes = False  # True if nothing can be trained on a single class
 
-
-def draw_members(subject: MembershipSubject, generator: np.random.Generator) -> tuple[Array, Array]:
-    """Draw the candidates that are members, and those that are attacked rather than held out."""
-    for _ in range(_MOST_DRAWS):
-        n = len(subject.targets)
-        attacked = np.ones(n, dtype=bool)
-        if subject.reference is None:
-            attacked[generator.permutation(n)[: int(REFERENCE_SHARE * n)]] = False
-        member = (generator.random(n) < subject.prior) & attacked
-        # Given all others a membership is still drawn with the prior, but where a class would be
-        # missing without: there it is known, as the exact test says.
-        if not subject.two_classes or _trainable(subject, member):
-            return member, attacked
-    raise ValueError(
-        f"Of {_MOST_DRAWS} training sets drawn all were of a single class, on which nothing can be "
-        "trained. Pass more records of the rare class, or a larger `prior`."
-    )
-
-
-def _trainable(subject: MembershipSubject, member: Array) -> bool:
-    """Return True if members and those who always are have two labels between them."""
-    rows = np.concatenate([subject.others, subject.targets[member]])
-    return len(np.unique(subject.y[rows])) > 1
-
-
-def _releases(
-    subject: MembershipSubject,
-    levels: Sequence[float],
-    rows: IntArray,
-    seeds: Mapping[int, np.random.SeedSequence],
-) -> Iterator[tuple[Any, Any]]:
-    """Train at every level, and yield what is trained beside what of it is released."""
-    X, y = take_rows(subject.X, rows), subject.y[rows]
-    weights = subject.weight_argument(rows)
-    if subject.has_noise:
-        for level in levels:
-            fresh = seeded(subject.trained, seeds[_TRAINING].generate_state)
-            model = last_step(fresh)
-            if isinstance(subject.goal, NoiseGoal):
-                # As `fit` finds it, on these members; what its refusals tell is not played.
-                unit = clone(fresh)
-                last_step(unit).set_params(noise_scale=1.0)
-                found = subject.goal.noise_scale_of(last_step(_fit(unit, X, y, weights)))
-                level = ladder_rung(found)
-            if subject.private_sgd:
-                with_public_size(quick(model), len(rows), subject.usual_size)
-                model.set_params(noise_multiplier=level)
-            else:
-                model.set_params(noise_scale=level)
-            fitted = _fit(fresh, X, y, weights)
-            yield fitted, _released(fitted)
-        return
-    fitted = _fit(seeded(subject.trained, seeds[_TRAINING].generate_state), X, y, weights)
-    draws = None
-    for level in levels:
-        if level == 0.0:
-            yield fitted, fitted
-            continue
-        parameters = model_parameters(fitted)
-        if draws is None:
-            draws = np.random.default_rng(seeds[_NOISE]).normal(size=len(parameters))
-        shell = Shell(last_step(fitted), len(parameters))
-        noisy = next(models_with(shell, (parameters + level * draws)[None]))
-        yield fitted, _with_last_step(fitted, noisy)
-
-
-def _fit(estimator: Any, X: Any, y: Array, weights: dict[str, FloatArray]) -> Any:
-    try:
-        return estimator.fit(X, y, **weights)
-    except Exception as error:
-        error.add_note(
-            f"This was a training on the {len(y)} members of one release. Every candidate is a "
-            "member with the probability `prior`: with few `targets`, or a small `prior`, a "
-            "training set can lack a class, or be empty."
+    def __init__(self, task: Task) -> None:
+        # Trained anew in each game, unfitted and without a ledger: the last step of a pipeline, or
+        # all of it where the preprocessing is refitted. The fitted steps before it are public.
+        self.trained, self.preprocessing, self.X = task.estimator, None, task.table
+        self.raw, self.y, self.weights = task.table, task.y, task.sample_weight
+        self.units = task.attacked  # the candidates, with all of their rows
+        self.prior = float(task.prior)  # probability of membership
+        pipeline = isinstance(self.trained, Pipeline) and len(self.trained.steps) > 1
+        if pipeline and not task.refit_preprocessing:
+            self.preprocessing = clone(self.trained[:-1]).fit(self.raw, self.y)
+            self.X = self.preprocessing.transform(self.raw)
+            self.trained = last_step(self.trained)
+        # Raw records, records as `trained` takes them, and targets of records that no model was
+        # trained on; None where each release holds out candidates.
+        self.reference: tuple[Any, Any, Array] | None = None
+        if (test := reference_records(task.X_test, task.y_test)) is not None:
+            own = test[0] if self.preprocessing is None else self.preprocessing.transform(test[0])
+            self.reference = test[0], own, test[1]
+        self.classifies = bool(is_classifier(self.trained))
+        self.private_sgd = is_private_sgd(self.trained)  # its noise is a multiplier
+        self.has_noise = adds_noise(self.trained) or self.private_sgd
+        # Why there is no exact test; empty where there is one.
+        self.obstacle = (
+            "the preprocessing is trained anew with the model (`refit_preprocessing=True`)"
+            if isinstance(self.trained, Pipeline)
+            else removal_obstacle(self.trained, self.y)
         )
-        raise
+        if task.persons is not None and self.private_sgd:
+            raise AttackNotApplicableError(
+                f"What {type(last_step(self.trained)).__name__} reveals of a person with several "
+                "rows is not bounded: its accounting is that of one row. Leave `persons` out to "
+                "audit rows, or train on one row for each person."
+            )
+        if task.drawn and self.obstacle:
+            raise AttackNotApplicableError(
+                f"`secrets='drawn'` needs the exact test of membership: {self.obstacle}. Pass "
+                "`secrets='actual'`, which trains anew for every release and takes any estimator."
+            )
+        if self.reference is None and not task.drawn and len(self.units) < _FEWEST:
+            raise ValueError(
+                "Without test records, a quarter of the candidates is held out of each release, "
+                f"which takes at least {_FEWEST}; got {len(self.units)}. Pass `X_test` and "
+                "`y_test`, or more `records`."
+            )
+        self.goal = goal_of(self.trained, task.noise_scales)
+        # Of all rows, where noise goals count them.
+        self.persons = None if self.goal is None else task.persons
+        self._keep_classes()
+        self.targets = self.units.first  # positions, of persons those of their first rows
+        # Records that are no candidates: every model is trained on them.
+        self.others = np.setdiff1d(np.arange(len(self.y)), self.units.rows)
+        held_out = 0 if self.reference is not None else int(REFERENCE_SHARE * len(self.units))
+        self.n_reference = held_out if self.reference is None else len(self.reference[2])
+        n_attacked = len(self.units) - held_out
+        # Expected number of members, records that always are, and candidates.
+        self.sizes = len(self.others) + self.prior * n_attacked, len(self.others), n_attacked
+        # Of private SGD: success that no attack exceeds, by noise level.
+        self.allowed: dict[float, float] = {}
+        weights = self.weight_argument()  # raises where they cannot be told
+        if self.has_noise and hasattr(self.trained, "_confidential_state"):
+            self._learn_noise(weights)
+        self._learn_scale(task)
 
+    def weight_argument(self, rows: Any = slice(None)) -> dict[str, Any]:
+        """Keywords of `fit` of what is trained, for the weights of some records."""
+        weights, persons = None if self.weights is None else self.weights[rows], self.persons
+        if persons is not None and not isinstance(rows, slice):
+            persons = persons.among(rows)
+        return weight_argument(self.trained, weights, persons)
 
-def _released(fitted: Any) -> Any:
-    """Release what may be published, so that no attack can read more."""
-    model = last_step(fitted)
-    if not hasattr(model, "release"):
-        return fitted
-    with warnings.catch_warnings():
-        # Seeds of an audit are its own.
-        warnings.simplefilter("ignore", PrivacyLeakWarning)
-        released = model.release()
-    if is_private_sgd(model):
-        # They follow the number of members, which is no part of the game.
-        hidden = ("learning_rate", "sampling_rate")
-        made = released.provenance_.items()
-        released.provenance_ = {name: value for name, value in made if name not in hidden}
-    return _with_last_step(fitted, released)
+    def records(self, rows: IntArray) -> tuple[Any, Array]:
+        """Return some records as `trained` takes them, and their targets."""
+        return take_rows(self.X, rows), self.y[rows]
 
+    def rows_of(self, which: BoolArray) -> IntArray:
+        """Positions of all rows of some candidates, by a mask (n_targets,)."""
+        return self.units.take(np.flatnonzero(which)).rows
 
-def _with_last_step(fitted: Any, model: Any) -> Any:
-    if not isinstance(fitted, Pipeline):
-        return model
-    other = copy.copy(fitted)
-    other.steps = [*fitted.steps[:-1], (fitted.steps[-1][0], model)]
-    return other
+    def fitted(
+        self, rules: Mapping[str, str], attacks: Mapping[str, Any], reference: Any
+    ) -> dict[str, Any]:
+        """Return attacks, those fitted that learn from reference records.
 
+        Shapes: ``reference`` as that of the subject, or None.
+        """
+        (raw, X, y), rows, found = reference or (None,) * 3, self.targets, dict(attacks)
+        weights = None if self.weights is None else self.weights[rows]
+        for name, rule in rules.items():
+            if rule == "score":
+                found[name] = clone(attacks[name]).fit(*self.records(self.units.rows), X, y)
+            elif rule == "own":
+                own = take_rows(self.raw, rows), self.y[rows], raw, y
+                found[name] = fit_copy(attacks[name], *own, sample_weight=weights)
+        return found
 
-def dp_parameter(model: Any, state: Any) -> float:
-    """Gaussian differential privacy, mu, that an estimator states for itself; NaN for none."""
-    # The game's own seed is known to no attacker, its noise scale is a number, and whoever plays
-    # it knows how many records there are and which classes.
-    promises = Promises(model.data_norm, frozenset({"n_samples", "sample_weight"}), tol=model.tol)
-    guarantee = output_perturbation_guarantee(state, promises)
-    return guarantee.mu if guarantee.holds else np.nan
-
-
-def fitted_once(
-    each: MembershipAttack, subject: MembershipSubject, raw_reference: Any, y_reference: Any
-) -> MembershipAttack:
-    """Return an attack that was passed, fitted on what it knows whatever the release.
-
-    Shapes: ``raw_reference``, ``y_reference`` (m, n_columns).
-    """
-    raw = take_rows(subject.raw, subject.targets)
-    known = (raw, subject.y[subject.targets], raw_reference, y_reference)
-    weights = None if subject.weights is None else subject.weights[subject.targets]
-    return MembershipAttack("own", fit_copy(each.attack, *known, sample_weight=weights))
-
-
-class _View:
-    """Records of one release, of which some are members, as attackers see them."""
-
-    def __init__(
-        self,
-        subject: MembershipSubject,
-        attacks: Mapping[str, MembershipAttack],
-        member: Array,
-        attacked: Array,
-    ) -> None:
-        self.subject, self.member, self.attacked = subject, member, attacked
-        targets = subject.targets
-        self.X, self.y = take_rows(subject.X, targets), subject.y[targets]
-        if subject.reference is None:
-            held_out = targets[~attacked]
-            self.reference = (take_rows(subject.X, held_out), subject.y[held_out])
-            raw = take_rows(subject.raw, held_out)
-        else:
-            raw, *known = subject.reference
-            self.reference = (known[0], known[1])
-        self.attacks = [self._fitted(each, raw) for each in attacks.values()]
-
-    def _fitted(self, each: MembershipAttack, raw_reference: Any) -> MembershipAttack:
-        X, y = self.reference
-        if each.rule == "score":
-            enough = self.subject.prior * (len(y) + 1) >= 1.0
-            # Without enough reference records only the other releases can teach a threshold.
-            attack = clone(each.attack).set_params(threshold="calibrated" if enough else _SMALLEST)
-            return MembershipAttack("score", attack.fit(self.X, self.y, X, y))
-        if each.rule == "own" and self.subject.reference is None:
-            return fitted_once(each, self.subject, raw_reference, y)
-        return each
-
-    def answer(self, outcome: Outcome, k: int, model: Any, odds: FloatArray | None) -> None:
-        """Enter what the attacks say of a release at one level, its gap and its utility."""
-        for j, each in enumerate(self.attacks):
-            scores, guesses = self._play(each, model, odds)
-            if scores is not None:
-                outcome["scores"][j, k] = scores
-            if guesses is not None:
-                outcome["guesses"][j, k] = guesses
-        outcome["gap"][k] = self._gap(model)
-        outcome["utility"][k] = float(model.score(*self.reference))
-
-    def _play(
-        self, each: MembershipAttack, model: Any, odds: FloatArray | None
-    ) -> tuple[FloatArray | None, Array | None]:
-        if each.rule == "exact" and odds is not None:
-            return odds, odds > 0.0
-        if each.rule == "scale":
-            scale = float(last_step(model).noise_scale_)
-            return np.full(len(self.member), 2.0 * np.log2(scale)), None
-        if each.rule in ("likelihood_ratio", "robust"):
-            return record_scores(model, self.X, self.y, None, strict=False), None
-        if each.rule == "score":
-            scores = each.attack.decision_function(model)
-            calibrated = each.attack.threshold == "calibrated"
-            return scores, each.attack.predict(model) if calibrated else None
-        return self._ask(each.attack, behind(self.subject.preprocessing, model))
-
-    def _ask(self, attack: Any, model: Any) -> tuple[FloatArray | None, Array]:
-        """Guesses, and scores where there are any, of an attack that was passed."""
-        n_targets = len(self.member)
-        guesses = answer(attack, "predict", model, n_targets)
-        if not np.all((guesses == 0) | (guesses == 1)):
+    def asked(self, rule: str, attack: Any, model: Any) -> tuple[FloatArray, Array]:
+        """Scores, NaN for none, and guesses, -1 for none yet, of an attack on a released model."""
+        n_targets = len(self.targets)
+        unsaid = np.full(n_targets, -1)
+        if rule == "scale":
+            rung = 2.0 * np.log2(float(last_step(model).noise_scale_))
+            return np.full(n_targets, rung), unsaid
+        if rule in _LEARNING:
+            scores = record_scores(model, *self.records(self.units.rows), None, strict=False)
+            return self.by_person(scores), unsaid
+        if rule == "score":
+            scores = self.by_person(attack.decision_function(model))
+            return scores, scores >= attack.decision_threshold(model)
+        said = {"decision_function": np.full(n_targets, np.nan)}
+        for method in ("predict", "decision_function"):
+            if not hasattr(attack, method):
+                continue
+            with ignoring_mismatches():
+                # Attacks of ours ask the model, those that were passed all of the pipeline.
+                whole = behind(getattr(self.preprocessing, "steps", ()), model)
+                said[method] = np.asarray(getattr(attack, method)(whole))
+            if said[method].shape != (n_targets,):
+                raise ValueError(
+                    f"{type(attack).__name__}.{method} must return one number for each of the "
+                    f"{n_targets} candidates from one model; got shape {said[method].shape}."
+                )
+        if not np.all((said["predict"] == 0) | (said["predict"] == 1)):
             raise ValueError(
                 f"{type(attack).__name__}.predict must return 1 for members and 0 for others, or "
                 "booleans."
             )
-        if not hasattr(attack, "decision_function"):
-            return None, guesses
-        return answer(attack, "decision_function", model, n_targets).astype(float), guesses
+        return said["decision_function"].astype(float), said["predict"]
 
-    def _gap(self, model: Any) -> float:
+    def by_person(self, values: FloatArray) -> FloatArray:
+        """Mean over the rows of each candidate of numbers of `units.rows`, (n_targets,)."""
+        if self.units.is_single:
+            return values
+        # A row of infinite log odds is certain, and does not speak for all others.
+        most = _CERTAIN + np.abs(values, where=np.isfinite(values), out=np.zeros(len(values))).max()
+        return self.units.sums(np.clip(values, -most, most)) / self.units.sizes
+
+    def _lacks_classes(self) -> bool:
+        """Return True if a training set may lack every record of a class."""
+        if not self.classifies:
+            return False
+        candidates = np.setdiff1d(self.y, np.delete(self.y, self.units.rows))
+        kept = 1.0 if self.reference is not None else 1.0 - REFERENCE_SHARE
+        counts = [len(self.units.having(np.flatnonzero(self.y == each))) for each in candidates]
+        return any((1.0 - kept * self.prior) ** n > _UNLIKELY for n in counts)
+
+    def _keep_classes(self) -> None:
+        """Keep a record without which nothing could be trained in every training set.
+
+        That is the only one of a class, of two, where the estimator needs both.
+        """
+        labels, codes, counts = np.unique(self.y, return_inverse=True, return_counts=True)
+        if len(labels) != 2 or not self._lacks_classes():
+            return
+        own = self.units.sums(np.eye(2)[codes[self.units.rows]])
+        few = np.flatnonzero(codes == counts.argmax())[:_FEWEST]
+        try:
+            clone(self.trained).fit(*self.records(few), **self.weight_argument(few))
+            return  # it can be trained on a single class
+        except Exception:
+            self.two_classes = True
+        alone = np.any(own == counts, axis=1)
+        positions = self.units.first[alone].tolist()
+        if alone.all():
+            raise ValueError(
+                "Each candidate is the only record of its class, and without it nothing could be "
+                f"trained: {positions}. Pass more records of these classes."
+            )
+        if alone.any():
+            warnings.warn(
+                f"Records {positions} (positions) are each the only one of a class, and "
+                f"{type(last_step(self.trained)).__name__} cannot be trained without: they are in "
+                "every training set, so that everybody knows their membership, and are not "
+                "attacked.",
+                UserWarning,
+                stacklevel=outer_stacklevel(),
+            )
+        self.units = self.units.take(np.flatnonzero(~alone))
+
+    def _learn_noise(self, weights: Mapping[str, Any]) -> None:
+        """Learn what a check of the noise needs, of a model whose noise is known."""
+        fitted = noiseless(self.trained).fit(self.X, self.y, **weights)
+        own = model_parameters(fitted)
+        if not self.obstacle:
+            self.state, self.shell = fitted._confidential_state(), shell_of(fitted)
+        noise = NoiseShape.of(getattr(self.trained, "noise_covariance", "isotropic"), len(own))
+        if noise.reads_data:
+            noise = shape_of_fit(noise, fitted)
+        self.noise = noise
+        self.known = Trained(
+            model=self.trained, X=self.X, y=self.y, weights=self.weights, noiseless=own, noise=noise
+        )
+
+    def _learn_scale(self, task: Task) -> None:
+        """Learn what a noise scale that follows the records tells, or why that is not known."""
+        if not isinstance(self.goal, NoiseGoal):
+            self.uncounted = "" if self.goal is None else CALIBRATED
+            return
+        self.uncounted = self.obstacle
+        if not self.obstacle:
+            given = self.goal, self.X, self.y, self.weights, self.persons
+            scale = PublishedScale.of(self.trained, *given)
+            # Refits of each game, or of one.
+            n_games = 1 if task.drawn else int(task.n_releases)
+            self.uncounted = scale.missing(n_games * len(self.units))
+            self.scale = None if self.uncounted else scale
+
+    def levels(self, noise_scales: Any) -> tuple[float, ...]:
+        """Noise levels of an audit of membership, ascending."""
+        data = self.X, self.y
+        levels = noise_levels(noise_scales, self.trained, *data, self.weights, self.persons)
+        if not self.has_noise and levels[-1] > 0.0:
+            model = last_step(clone(self.trained).fit(*data, **self.weight_argument()))
+            if not hasattr(model, "coef_"):
+                raise AttackNotApplicableError(
+                    f"`noise_scales` must be None or 0 for {type(model).__name__}: it adds no "
+                    "noise, and has no `coef_` after `fit` to add some to. Leave `noise_scales` "
+                    "out."
+                )
+        return levels
+
+    def bound(self, levels: Sequence[float], asked: bool) -> None:
+        """Learn what no attack on private SGD exceeds; without dp-accounting only if asked for.
+
+        Training sets differ in a record, and in nothing that was learned of it elsewhere: neither
+        in preprocessing nor in which classes there are.
+        """
+        if not self.private_sgd or isinstance(self.trained, Pipeline):
+            return
+        if self._lacks_classes() and not self.two_classes:
+            return
+        known = (self.prior, *self.sizes)
+        try:
+            found = {level: membership_success(self.trained, level, *known) for level in levels}
+            self.allowed = found
+        except ImportError:
+            if asked:
+                raise
+
+
+def normalized_losses(
+    model: Any, X: Any, y: Array, classifies: bool, reference: tuple[Any, Array]
+) -> FloatArray:
+    """Loss of every record in [0, 1], of which a gap says what surely leaks.
+
+    Shapes: ``X``, ``y`` (n, d); returns (n,): 1 for a wrong label, else 0. Of a regressor the
+    squared error, cut at the median squared error of the reference records and divided by it: a
+    function of the record, the model and what the attacker knows anyway, as [BIL23] theorem 2
+    needs it.
+    """
+    if classifies:
+        return record_losses(model, X, y, "zero_one")
+    losses = record_losses(model, X, y, "squared")
+    usual = float(np.median(record_losses(model, *reference, "squared")))
+    return np.minimum(losses / max(usual, _SMALLEST), 1.0)
+
+
+def choose_membership_attacks(
+    task: Task, subject: MembershipSubject
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return how each attack guesses, and what scores or guesses, unfitted, by name.
+
+    The rule is "score", "likelihood_ratio", "robust", "scale", "exact", or "own" of a ``predict``
+    which was passed; those that only learn from other releases are their rule.
+    """
+    chosen = named_attacks(
+        task.attacks,
+        lambda: _default(task, subject),
+        known=(*_SCORES, *_LEARNING, "exact"),
+        names={},
+        reserved=(*RESERVED, "gap"),
+        about=" on membership",
+        arguments="X, y, X_reference, y_reference",
+    )
+    check_by_row(task, chosen)
+    rules, made = {}, {}
+    # Without enough reference records only the other releases can teach a threshold.
+    enough = task.drawn or subject.prior * (subject.n_reference + 1) >= 1.0
+    threshold = "calibrated" if enough else _LARGEST
+    for name, attack in chosen.items():
+        if not isinstance(attack, str):
+            rules[name], made[name] = "own", own_copy(attack)
+            attack_weights(made[name], sample_weight=subject.weights)  # raises where it takes none
+            continue
+        _check(attack, task, subject)
+        rules[name], made[name] = attack, attack
+        if attack in _SCORES:
+            own: dict[str, Any] = {"statistic": attack, "threshold": threshold}
+            rules[name], made[name] = "score", MembershipInference(prior=subject.prior, **own)
+    return rules, made
+
+
+def _default(task: Task, subject: MembershipSubject) -> list[str]:
+    # Of two classes the modified entropy orders records as the loss does.
+    several = subject.classifies and len(np.unique(subject.y)) > 2
+    scores = ["loss", "modified_entropy"] if several else ["loss"]
+    exact = [] if subject.obstacle else ["exact"]
+    if task.drawn:
+        return [*exact, *(scores if subject.reference is not None else [])]
+    # With few releases either may find more.
+    learning = ["likelihood_ratio"]
+    if task.n_releases < FEWEST_FOR_LAWS:
+        learning.append("robust")
+    if isinstance(subject.goal, NoiseGoal):
+        learning.append("scale")
+    return [*scores, *(learning if task.n_releases >= FEWEST_RELEASES else []), *exact]
+
+
+def _check(attack: str, task: Task, subject: MembershipSubject) -> None:
+    """Refuse an attack of ours that cannot be played."""
+    name = type(subject.trained).__name__
+    if attack == "exact" and subject.obstacle:
+        raise AttackNotApplicableError(
+            f"The attack 'exact' is not known for this estimator: {subject.obstacle}. Leave it "
+            "out of `attacks`; 'likelihood_ratio' takes any estimator."
+        )
+    if attack == "scale" and not isinstance(subject.goal, NoiseGoal):
+        raise ValueError(
+            "The attack 'scale' reads a noise scale that follows the records: it needs an "
+            "estimator with a noise goal that reads the records, and `noise_scales=None`. Leave it "
+            "out of `attacks`."
+        )
+    if attack in _LEARNING and (task.drawn or task.n_releases < FEWEST_RELEASES):
+        raise ValueError(
+            f"The attack {attack!r} learns from the other releases: it needs "
+            f"`secrets='actual'` and `n_releases` of at least {FEWEST_RELEASES}; got "
+            f"{task.n_releases} with `secrets={task.secrets!r}`."
+        )
+    if attack in _SCORES and task.drawn and subject.reference is None:
+        raise ValueError(
+            f"With `secrets='drawn'` the attack {attack!r} calibrates its threshold on records "
+            "that no model was trained on. Pass `X_test` and `y_test`, or attack with 'exact'."
+        )
+    needs = subject.classifies and attack not in ("exact", "scale", "gradient_norm")
+    needs |= attack == "modified_entropy"
+    if needs and not hasattr(subject.trained, "predict_proba"):
+        raise AttackNotApplicableError(
+            f"The attack {attack!r} needs class probabilities, and {name} has no `predict_proba`. "
+            "Wrap a classifier in CalibratedClassifierCV, or pass attacks of your own that read "
+            "predictions; attack a regressor with 'loss', 'likelihood' or 'gradient_norm'."
+        )
+
+
+def pair_test(objective: Objective, rows: IntArray, targets: Persons) -> PairTest:
+    """Models with and without all rows of each of the targets, of the members (n_members,)."""
+    held = objective.take(rows)
+    try:
+        minimum = minimize(held)
+    except SingularHessianError as error:
+        raise AttackNotApplicableError(_UNDEFINED) from error
+    if not minimum.converged:
+        raise AttackNotApplicableError(_UNDEFINED)
+    own = np.asarray(minimum.coefficients)
+    place = np.full(len(objective.y), -1)
+    place[rows] = np.arange(len(rows))
+    member = place[targets.first] >= 0
+    steps = np.empty((len(targets), len(own)))
+    inside, outside = (targets.take(np.flatnonzero(side)) for side in (member, ~member))
+    # Without the last record of a class, for instance, nothing could have been trained.
+    found = removal_steps(held, own, replace(inside, rows=place[inside.rows]))
+    steps[member] = np.where(np.isnan(found), np.inf, found)
+    new, among = objective.take(outside.rows), replace(outside, rows=np.arange(len(outside.rows)))
+    steps[~member] = -addition_steps(held, own, new.X, new.y, new.sample_weight, among)
+    if np.any(np.isnan(steps)):
+        raise AttackNotApplicableError(_UNDEFINED)
+    return PairTest(own, steps, member)
+
+
+class Release:
+    """Members of one release, what is trained on them, and the records that attackers see."""
+
+    def __init__(self, subject: MembershipSubject, entropy: list[int], release: int) -> None:
+        members, self._training, self._noise = (
+            seed_of(entropy, release, stream) for stream in (_MEMBERS, _TRAINING, _NOISE)
+        )
+        self.subject = subject
+        # Who is a member, and who is attacked rather than held out, (n_targets,).
+        self.member, self.attacked = self._drawn(np.random.default_rng(members))
+        self.rows = np.sort(np.concatenate([subject.others, subject.rows_of(self.member)]))
+        # Reference records, raw and as they are taken, and their targets.
+        self.known = subject.reference
+        if self.known is None:
+            held_out = subject.rows_of(~self.attacked)
+            self.known = take_rows(subject.raw, held_out), *subject.records(held_out)
+        self.reference = self.known[1:]
+
+    def _drawn(self, generator: np.random.Generator) -> tuple[Array, Array]:
+        subject, n = self.subject, len(self.subject.targets)
+        for _ in range(_MOST_DRAWS):
+            attacked = np.ones(n, dtype=bool)
+            if subject.reference is None:
+                attacked[generator.permutation(n)[: subject.n_reference]] = False
+            member = (generator.random(n) < subject.prior) & attacked
+            # Given all others a membership is still drawn with the prior, but where a class would
+            # be missing without: there it is known, as the exact test says.
+            rows = np.concatenate([subject.others, subject.rows_of(member)])
+            if not subject.two_classes or len(np.unique(subject.y[rows])) > 1:
+                return member, attacked
+        raise ValueError(
+            f"Of {_MOST_DRAWS} training sets drawn all were of a single class, on which nothing "
+            "can be trained. Pass more records of the rare class, or a larger `prior`."
+        )
+
+    def models(self, levels: Sequence[float]) -> Iterator[tuple[Any, Any]]:
+        """Train at every level, and yield what is trained beside what of it is released."""
+        subject = self.subject
+        if subject.has_noise:
+            for level in levels:
+                fresh = seeded(subject.trained, self._training.generate_state)
+                model = last_step(fresh)
+                if isinstance(subject.goal, NoiseGoal):
+                    # As `fit` finds it, on these members; what its refusals tell is not played.
+                    unit = clone(fresh)
+                    last_step(unit).set_params(noise_scale=1.0)
+                    level = ladder_rung(subject.goal.noise_scale_of(last_step(self._fit(unit))))
+                if subject.private_sgd:
+                    with_public_size(quick(model), len(self.rows), subject.sizes[0])
+                    model.set_params(noise_multiplier=level)
+                else:
+                    model.set_params(noise_scale=level)
+                fitted = self._fit(fresh)
+                yield fitted, _released(fitted)
+            return
+        fitted = self._fit(seeded(subject.trained, self._training.generate_state))
+        for level in levels:
+            if level == 0.0:
+                yield fitted, fitted
+                continue
+            parameters = model_parameters(fitted)
+            # The same at every level.
+            draws = np.random.default_rng(self._noise).normal(size=len(parameters))
+            shell = Shell(last_step(fitted), len(parameters))
+            noisy = next(models_with(shell, (parameters + level * draws)[None]))
+            yield fitted, behind(getattr(fitted, "steps", ())[:-1], noisy)
+
+    def _fit(self, estimator: Any) -> Any:
+        X, y = self.subject.records(self.rows)
+        try:
+            return estimator.fit(X, y, **self.subject.weight_argument(self.rows))
+        except Exception as error:
+            error.add_note(
+                f"This was a training on the {len(y)} members of one release. Every candidate is a "
+                "member with the probability `prior`: with few `targets`, or a small `prior`, a "
+                "training set can lack a class, or be empty."
+            )
+            raise
+
+    def noiseless_utility(self) -> float:
+        """Score of a model of the same members without noise; NaN where there is none to add."""
+        if not self.subject.has_noise:
+            return np.nan
+        model = noiseless(self.subject.trained)
+        if self.subject.private_sgd:
+            quick(last_step(model)).set_params(noise_multiplier=0.0)
+        return float(self._fit(model).score(*self.reference))
+
+    def gap(self, model: Any) -> float:
         """Mean normalised loss of attacked non-members less that of members; NaN without any."""
         outside = self.attacked & ~self.member
         if not self.member.any() or not outside.any():
             return np.nan
-        known = (self.subject.classifies, self.reference)
-        losses = normalized_losses(model, self.X, self.y, *known)
+        X, y = self.subject.records(self.subject.units.rows)
+        losses = normalized_losses(model, X, y, self.subject.classifies, self.reference)
+        losses = self.subject.by_person(losses)
         return float(losses[outside].mean() - losses[self.member].mean())
 
-    def noiseless_utility(self, rows: IntArray) -> float:
-        """Score of a model of the same members without noise; NaN where there is none to add."""
-        subject = self.subject
-        if not subject.has_noise:
-            return np.nan
-        known = take_rows(subject.X, rows), subject.y[rows]
-        model = noiseless(subject.trained)
-        if subject.private_sgd:
-            quick(last_step(model)).set_params(noise_multiplier=0.0)
-        model = model.fit(*known, **subject.weight_argument(rows))
-        return float(model.score(*self.reference))
+
+def _released(fitted: Any) -> Any:
+    """Release what may be published, so that no attack can read more."""
+    released = handed_out(last_step(fitted))
+    if is_private_sgd(last_step(fitted)):
+        # They follow the number of members, which is no part of the game.
+        hidden = ("learning_rate", "sampling_rate")
+        made = released.provenance_.items()
+        released.provenance_ = {name: value for name, value in made if name not in hidden}
+    return behind(getattr(fitted, "steps", ())[:-1], released)
 
 
-def behind(preprocessing: Any, model: Any) -> Any:
-    """Put a model behind the steps that count as public, where there are any."""
-    if preprocessing is None:
-        return model
-    return Pipeline([*preprocessing.steps, ("model", model)])
+def dp_success(model: Any, state: Any, prior: float) -> float:
+    """Success that the differential privacy which an estimator states allows; NaN for none."""
+    # The game's own seed is known to no attacker, its noise scale is a number, and whoever plays
+    # it knows how many records there are and which classes.
+    promises = Promises(model.data_norm, frozenset({"n_samples", "sample_weight"}), tol=model.tol)
+    guarantee = output_perturbation_guarantee(state, promises)
+    return float(pair_success(guarantee.mu if guarantee.holds else np.nan, prior))
 
 
-def answer(attack: Any, method: str, model: Any, n_targets: int) -> Array:
-    """Ask an attack about all candidates, and check the shape of what it says."""
-    with ignoring_mismatches():
-        said = np.asarray(getattr(attack, method)(model))
-    if said.shape != (n_targets,):
-        raise ValueError(
-            f"{type(attack).__name__}.{method} must return one number for each of the {n_targets} "
-            f"candidates from one model; got shape {said.shape}."
-        )
-    return said
+def behind(steps: Sequence[Any], model: Any) -> Any:
+    """Put a model behind the steps of a pipeline, where there are any."""
+    return Pipeline([*steps, ("model", model)]) if len(steps) else model

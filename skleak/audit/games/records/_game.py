@@ -1,112 +1,118 @@
 """The game of whole records: an adversary who knows all others reconstructs one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from skleak.adversary.hypotheses import dense_table, last_step, model_parameters
-from skleak.adversary.knowledge import resolve_records, take_rows
+from skleak.adversary.hypotheses import (
+    closed_form_encodings,
+    dense_table,
+    last_step,
+    model_parameters,
+    plain_table,
+)
+from skleak.adversary.knowledge import (
+    column_names,
+    is_quantity,
+    raw_column,
+    resolve_records,
+    take_rows,
+    with_attribute,
+)
 from skleak.attacks import InformedReconstruction
-from skleak.audit.games._fitted import FittedReleases
-from skleak.audit.games._game import Cell, Task
-from skleak.audit.games._levels import SAMPLE, seed_of
-from skleak.audit.games._sampled import NAME
-from skleak.audit.games._scale import UNCOUNTED_NUMBERS, goal_of
+from skleak.audit.games._game import COLUMNS, Cell, Facts, Task
+from skleak.audit.games._levels import RECORDS, SAMPLE, UNCOUNTED_NUMBERS, seed_of
 from skleak.audit.games._secret import (
+    NAME,
     SecretGame,
     SecretSubject,
     determination,
     fit_quietly,
     unit_state,
 )
-from skleak.audit.games._trials import play_errors
-from skleak.audit.games.records._bound import record_mse
-from skleak.audit.games.records._prior import NormalPrior, RecordBounds, record_bounds
-from skleak.audit.noise._hypotheses import Hypotheses
-from skleak.audit.noise._shape import audited_shape
-from skleak.audit.tables._design import Outcome
+from skleak.audit.games._trials import FittedReleases, play_errors
+from skleak.audit.noise._mechanism import Hypotheses, audited_shape
+from skleak.audit.tables._rates import Outcome, over_noise
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.leakage import leakage_model
+from skleak.influence.records import DRAWS, NormalPrior, RecordBounds, record_mse
+from skleak.influence.refit import largest_distances
 from skleak.influence.state import FitState
 from skleak.solvers import MultinomialObjective
-from skleak.utils._typing import FloatArray
+from skleak.utils._blocks import row_blocks
+from skleak.utils._geometry import gained
+from skleak.utils._records import feature_labels
+from skleak.utils._typing import FloatArray, IntArray
+
+# Multiplications for all records; where they would take more, some are attacked, drawn at random.
+_MOST_WORK = 5e10
+_FEWEST, _MOST = 30, 1000
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecordSubject(SecretSubject):
-    """Whole records, as the model sees them. Confidential."""
-
-    labels: FloatArray  # targets of the model as numbers, (n_targets,)
-    # Lower bounds on the mean squared error of unbiased attacks at unit noise, (n_targets,): where
-    # the target of the model is known, and where it is reconstructed too.
-    unit_mse: FloatArray
-    unit_mse_with_target: FloatArray
-    state: FitState  # of the model without noise, as if it had noise of scale 1
-    normal: NormalPrior | None = None  # prior of attackers who are not unbiased
-    variance: FloatArray | None = None  # of it, per value, (n_targets,)
-
-    @property
-    def prior_variance(self) -> FloatArray | None:
-        """Variance of a value of every record under its prior, (n_targets,)."""
-        return self.variance
+# Records that tell which values of a column are the same to the model.
+_SEEN = 8
 
 
-def study(task: Task) -> RecordSubject:
-    """Fit the model without noise, and learn what a release tells of records."""
-    public, X, fitted = fit_quietly(task)
-    if not public.has_closed_form:
-        raise AttackNotApplicableError(
-            "Without `attribute`, whole records are reconstructed from the training objective, "
-            f"which is not known for {type(last_step(fitted)).__name__}. Pass a private estimator "
-            "of skleak.linear_model, or name an `attribute`."
-        )
-    noise = audited_shape(public, fitted, None)
-    # What is fitted has no noise, of any shape.
-    state = unit_state(fitted, noise)
-    if isinstance(state.objective, MultinomialObjective):
-        raise AttackNotApplicableError(
-            f"The model has {state.objective.n_classes} classes; whole records are audited "
-            "for two. Name an `attribute`, or make the target binary."
-        )
-    targets = resolve_records(task.records, task.table.shape[0])
-    truth = dense_table(take_rows(state.objective.X, targets))
-    everything = dense_table(state.objective.X)
-    mean = (everything.sum(axis=0) - truth) / (len(everything) - 1)
-    normal = NormalPrior.of(task.prior, everything, state.objective.y, targets)
-    goal = goal_of(task.estimator, task.noise_scales)
-    if state.balanced is not None or state.noise.reads_data or goal is not None:
-        normal = None  # what weights, or noise, that follow the data tell is not bounded
-    if normal is not None:
-        mean = normal.mean
-    prior_score = ((mean - truth) ** 2).mean(axis=1)
-    spread = float(everything.var(axis=0).mean())
-    return RecordSubject(
-        model=last_step(task.estimator),
-        public=public,
-        X=X,
-        y=task.y,
-        weights=task.sample_weight,
-        noiseless=model_parameters(fitted),
-        noise=noise,
-        hypotheses=Hypotheses.near(state.factor.coefficients[None]),
-        targets=targets,
-        secrets=truth,
-        labels=state.objective.y[targets],
-        unit_eta=leakage_model(state).record_loss(state.training.take(targets)),
-        unit_mse=record_mse(state, targets, private_target=False),
-        unit_mse_with_target=record_mse(state, targets, private_target=True),
-        baseline=determination(prior_score, spread),
-        imputation=np.nan,
-        prior_score=prior_score,
-        spread=spread,
-        state=state,
-        normal=normal,
-        goal=goal,
-        uncounted="" if goal is None else UNCOUNTED_NUMBERS,
-        variance=None if normal is None else normal.variance(),
-    )
+def few_valued(table: Any) -> dict[str, tuple[list[int], IntArray]]:
+    """Find the columns of raw records that have few values, as an attribute would.
+
+    Columns of 0 and 1 next to each other, of which no record has two, may be the categories of one
+    column, and are taken for one. Returns, by name, positions of the columns, and of the first
+    record with each of the values.
+    """
+    blocks: list[list[int]] = []
+    codes, ones = {}, None
+    for j in range(table.shape[1]):
+        column = pd.Series(raw_column(table, j))
+        codes[j], distinct = pd.factorize(column, use_na_sentinel=False)
+        known = np.asarray(distinct)[~pd.isna(distinct)]
+        if len(distinct) < 2 or known.dtype.kind in "mM" or is_quantity(known, len(column)):
+            ones = None
+            continue
+        own = column.to_numpy(np.float64) if set(distinct.tolist()) == {0, 1} else None
+        if ones is not None and own is not None and (ones + own).max() <= 1.0:
+            blocks[-1].append(j)
+            ones = ones + own
+        else:
+            blocks.append([j])
+            ones = own
+    names, found = feature_labels(column_names(table), table.shape[1]), {}
+    for block in blocks:
+        name = names[block[0]] if len(block) == 1 else f"{names[block[0]]} to {names[block[-1]]}"
+        values = pd.DataFrame({j: codes[j] for j in block}).drop_duplicates()
+        found[name] = block, values.index.to_numpy(np.intp)
+    return found
+
+
+def value_distances(subject: SecretSubject, state: FitState, table: Any) -> dict[str, FloatArray]:
+    """Largest distance at unit noise between two values of each column of few, (n_targets,).
+
+    Infinite where a value leaves the model without a minimiser.
+    """
+    targets, public, found = subject.targets, subject.public, {}
+
+    def encoded(rows: IntArray, columns: list[int], first: IntArray) -> list[Any]:
+        changed = take_rows(table, np.tile(rows, len(first)))
+        for j in columns:
+            values = np.repeat(raw_column(table, j)[first], len(rows))
+            changed = with_attribute(changed, j, values)
+        changed = plain_table(public.transform(changed))
+        return [changed[k * len(rows) :][: len(rows)] for k in range(len(first))]
+
+    for name, (columns, first) in few_valued(table).items():
+        some = [dense_table(each).ravel() for each in encoded(targets[:_SEEN], columns, first)]
+        # Rare categories, say, may be the same to the model.
+        first = first[np.unique(some, axis=0, return_index=True)[1]]
+        largest = np.zeros(len(targets))
+        for part in row_blocks(len(targets), len(first) * len(subject.noiseless)):
+            rows = encoded(targets[part], columns, first)
+            points = closed_form_encodings(state, targets[part], rows, reached=False)
+            largest[part] = largest_distances(subject.noise.whitened(points))
+        found[name] = np.nan_to_num(largest, nan=np.inf, posinf=np.inf)
+    return found
 
 
 class RecordsGame(SecretGame):
@@ -115,23 +121,110 @@ class RecordsGame(SecretGame):
     kind = "record"
     estimates = True
 
-    def __init__(self, task: Task) -> None:
-        self.subject = study(task)
+    def __init__(self, task: Task, entropy: list[int]) -> None:
         if task.drawn:
             raise ValueError(
                 "`secrets='drawn'` redraws one of a few values from its prior; whole records have "
                 "no prior. Name an `attribute`, or pass `secrets='actual'`."
             )
+        fitted, trained = fit_quietly(task)
+        public, goal = trained["public"], trained["goal"]
+        if not public.has_closed_form:
+            raise AttackNotApplicableError(
+                "Without `attribute`, whole records are reconstructed from the training objective, "
+                f"which is not known for {type(last_step(fitted)).__name__}. Pass a private "
+                "estimator of skleak.linear_model, or name an `attribute`."
+            )
+        noise = audited_shape(public, fitted, None)
+        # What is fitted has no noise, of any shape.
+        self._state = state = unit_state(fitted, noise)
+        if isinstance(state.objective, MultinomialObjective):
+            raise AttackNotApplicableError(
+                f"The model has {state.objective.n_classes} classes; whole records are audited "
+                "for two. Name an `attribute`, or make the target binary."
+            )
+        # What weights, or noise, that follow the data tell is not bounded.
+        bounded = state.balanced is None and not state.noise.reads_data and goal is None
+        targets = self._attacked(task, bounded, seed_of(entropy, 0, RECORDS))
+        X, y = dense_table(state.objective.X), state.objective.y
+        # Of attackers who are not unbiased.
+        self._normal = NormalPrior.of(task.prior, X, y, targets) if bounded else None
+        mean = (X.sum(axis=0) - X[targets]) / (len(X) - 1)
+        mean = mean if self._normal is None else self._normal.mean
+        # Standard deviations, in which errors are measured, of the columns and of the target.
+        sizes = np.append(X.std(axis=0), y.std())
+        self._units = np.where(sizes > 0.0, sizes, 1.0)
+        units = self._units[:-1]
+        prior_score = (((mean - X[targets]) / units) ** 2).mean(axis=1)
+        spread = float(((sizes[:-1] / units) ** 2).mean())
+        self.subject = SecretSubject(
+            **trained,
+            noiseless=model_parameters(fitted),
+            noise=noise,
+            hypotheses=Hypotheses.near(state.factor.coefficients[None]),
+            targets=targets,
+            secrets=X[targets],
+            unit_eta=leakage_model(state).record_loss(state.training.take(targets)),
+            baseline=determination(prior_score, spread),
+            prior_score=prior_score,
+            spread=spread,
+            prior_variance=None if self._normal is None else self._normal.variance(units),
+            uncounted="" if goal is None else UNCOUNTED_NUMBERS,
+        )
         super().__init__(task, self.subject, ("informed",), ("informed",))
+
+    def _attacked(self, task: Task, bounded: bool, seed: np.random.SeedSequence) -> IntArray:
+        """Positions of the records under attack: of many a random sample, where none are named."""
+        objective = self._state.objective
+        targets = resolve_records(task.records, len(task.y))
+        n, p = objective.n_records, objective.n_parameters
+        # Multiplications of all draws of a record.
+        work = DRAWS * float(p**3 + (0 if objective.loss.quadratic else n * p**2))
+        most = int(np.clip(_MOST_WORK / work, _FEWEST, _MOST))
+        self._sampled = bounded and task.records is None and most < len(targets)
+        if self._sampled:
+            generator = np.random.default_rng(seed)
+            targets = np.sort(generator.choice(targets, most, replace=False))
+        return targets
 
     def prepare(self, entropy: list[int]) -> None:
         """Fit the attacks, check the noise, and learn what bounds need at every noise scale."""
         super().prepare(entropy)
-        subject = self.subject
         self._bounds: RecordBounds | None = None
-        if subject.normal is not None:
-            seed = seed_of(entropy, 0, SAMPLE)
-            self._bounds = RecordBounds.of(subject.state, subject.targets, subject.normal, seed)
+        if self._normal is not None:
+            known = self._state, self.subject.targets, self._normal
+            self._bounds = RecordBounds(*known, seed_of(entropy, 0, SAMPLE), self._units[:-1])
+            self._distances = value_distances(self.subject, self._state, self.task.table)
+
+    def exposures(self, noise: float) -> FloatArray | None:
+        """Return the share of the variance of a column, or combination of columns, that is removed.
+
+        Of columns of few values it is the advantage of telling two of them apart.
+        """
+        if self._bounds is None:
+            return None
+        of_values = [gained(over_noise(each, noise)) for each in self._distances.values()]
+        return np.max([self._bounds.exposures(noise), *of_values], axis=0)
+
+    def any_prior(self, noise: float) -> dict[str, Any] | None:
+        """Say what `exposures` are about, too: a column, or several together ("direction")."""
+        exposure = self.exposures(noise)
+        if self._bounds is None or exposure is None:
+            return None
+        found = np.array([*self._names(), "direction"], dtype=object)
+        found = found[self._bounds.most_exposed(noise)]
+        for name, each in self._distances.items():
+            found[gained(over_noise(each, noise)) >= exposure] = name
+        unknown = dict.fromkeys(COLUMNS, np.full(len(found), np.nan))
+        return unknown | {"exposure": exposure, "exposed_column": found}
+
+    def _names(self) -> list[str]:
+        """Return the names of the columns as the model sees them."""
+        names, preprocessing = self._state.feature_names, self.subject.public.preprocessing
+        if names is None and hasattr(preprocessing, "get_feature_names_out"):
+            with suppress(AttributeError, ValueError):  # of a step that has none
+                names = preprocessing.get_feature_names_out()
+        return feature_labels(names, self._state.n_features)
 
     def made(self, name: str) -> Any:
         """Return the attack of ours, which is not fitted."""
@@ -145,23 +238,27 @@ class RecordsGame(SecretGame):
         rest = (subject.spread, noise, scale, self.design.n_releases, seed)
         cells: dict[str, Cell] = {}
         if self._bounds is not None:
-            cells[NAME] = (record_bounds, (self._bounds, scale))
+            cells[NAME] = (RecordBounds.outcome, (self._bounds, scale))
         for name, attack in self.attacks.items():
-            truth, bound, adds = subject.secrets, subject.unit_mse, self._adds_target(attack)
+            truth, state, adds = subject.secrets, self._state, self._adds_target(attack)
             if adds:
-                truth = np.column_stack([truth, subject.labels])
-                bound = subject.unit_mse_with_target
+                truth = np.column_stack([truth, state.objective.y[subject.targets]])
+            units = self._units[: truth.shape[1]]
+            # Of unbiased attacks at unit noise.
+            bound = record_mse(state, subject.targets, private_target=adds, units=units)
             known = (attack, subject.noiseless, truth, bound * scale**2)
-            cells[name] = (_play, (not adds, *known, *rest))
+            cells[name] = (_play, (not adds, *known, *rest, units))
         return cells
+
+    def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
+        """Say whether the records are a sample, and whether targets are reconstructed, too."""
+        own = {"target_counts": any(map(self._adds_target, self.attacks.values()))}
+        return super().facts(outcomes) | own | {"sampled": self._sampled}
 
     def _adds_target(self, attack: Any) -> bool:
         """Return True if an attack reconstructs the target of the model too."""
         d = self.subject.secrets.shape[1]
         return bool(getattr(attack, "n_reconstructed_", d) > d)
-
-    def _guesses_target(self) -> bool:
-        return any(map(self._adds_target, self.attacks.values()))
 
 
 def _play(of_prior: bool, *known: Any) -> Outcome:

@@ -1,0 +1,312 @@
+"""Privacy of the Gaussian mechanism.
+
+The privacy curve of Gaussian noise, in logarithms.
+
+It is ``delta(epsilon) = Phi(a) - exp(epsilon) Phi(a - mu)`` with ``a = mu/2 - epsilon/mu``. With
+the Mills ratio ``M(x) = Phi(-x)/phi(x)`` this equals ``phi(a) [M(-a) - M(mu - a)]``: nothing
+overflows, and its logarithm stays accurate where delta itself is 1e-300.
+
+Gaussian noise in the currencies of differential privacy: mu-GDP, Renyi, (epsilon, delta).
+
+Theorems of Dong, Roth and Su (Gaussian Differential Privacy, JRSS B 2022) are numbered as in
+arXiv:1905.02383.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import elementwise
+from scipy.special import erf, erfcx, erfinv, ndtr, ndtri_exp
+
+from skleak.utils._arguments import as_result, check_real
+from skleak.utils._typing import FloatArray
+
+# Below this mu the difference of two Mills ratios cancels; their integral does not.
+_SMALL_MU = 0.1
+# Beyond this many standard deviations everything underflows; its square must not overflow.
+_FAR = 1e150
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+_LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
+
+
+def _mills(x: FloatArray) -> FloatArray:
+    """Mills ratio ``Phi(-x)/phi(x)``."""
+    return np.sqrt(0.5 * np.pi) * erfcx(x / np.sqrt(2.0))
+
+
+def _mills_drop(x: FloatArray, mu: FloatArray) -> FloatArray:
+    """``M(x) - M(x + mu)`` for x > -1 and small mu, as an integral of positive terms.
+
+    ``M(x) = int_0^inf exp(-x t - t^2/2) dt``; the integrand is cut where it has fallen to
+    exp(-40), which leaves an analytic function that 64 Gauss-Legendre nodes resolve.
+    """
+    cut = 80.0 / (x + np.sqrt(x * x + 80.0))
+    t = 0.5 * cut[:, None] * (_NODES + 1.0)
+    values = np.exp(-t * (x[:, None] + 0.5 * t)) * -np.expm1(-mu[:, None] * t)
+    return 0.5 * cut * (values @ _WEIGHTS)
+
+
+def log_gaussian_delta(mu: FloatArray, epsilon: FloatArray) -> FloatArray:
+    """Logarithm of the smallest delta at which mu-GDP implies (epsilon, delta).
+
+    Balle and Wang (2018), theorem 8; relative error of delta below 1e-12.
+
+    Shapes: ``mu`` (n,); ``epsilon`` (n,); returns (n,).
+    """
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        ratio = np.minimum(epsilon / mu, _FAR)
+        x = np.maximum(ratio - 0.5 * mu, -_FAR)
+        log_phi = -0.5 * x * x - _LOG_SQRT_2PI
+        small = mu < _SMALL_MU
+        tail = ~small & (x > 0.0)
+        bulk = ~small & ~tail
+        result = np.empty_like(x)
+        result[small] = log_phi[small] + np.log(_mills_drop(x[small], mu[small]))
+        result[tail] = log_phi[tail] + np.log(_mills(x[tail]) - _mills(x[tail] + mu[tail]))
+        upper = _mills(ratio[bulk] + 0.5 * mu[bulk])
+        result[bulk] = np.log(ndtr(-x[bulk]) - np.exp(log_phi[bulk]) * upper)
+    return np.minimum(result, 0.0)
+
+
+# Inverses aim at delta * (1 - 1e-9): a returned value keeps its promise through round-off.
+_PRIVATE_SIDE = 1e-9
+
+
+def rdp(mu: npt.ArrayLike, order: npt.ArrayLike) -> Any:
+    """Renyi divergence bound of a mu-GDP Gaussian release, ``order * mu^2 / 2``.
+
+    Mironov (2017), proposition 7. At order 1 it is the Kullback-Leibler divergence. [DRA22] 7.1
+    prints the square root of it for output perturbation at order 2, 2/(n alpha sigma).
+
+    Parameters
+    ----------
+    mu : float or array-like, at least 0
+        Sensitivity over noise scale.
+    order : float or array-like, at least 1
+        Order of the divergence.
+
+    Returns
+    -------
+    float or ndarray
+        Divergence in nats, broadcast over the arguments.
+
+    Raises
+    ------
+    TypeError
+        For an argument that is not numeric.
+    ValueError
+        For a negative mu, or an order below 1.
+
+    Examples
+    --------
+    >>> rdp(0.5, [2, 8])
+    array([0.25, 1.  ])
+    """
+    distance = check_real("mu", mu)
+    power = check_real("order", order, low=1.0, finite=True)
+    return as_result(0.5 * power * distance**2)
+
+
+def gaussian_delta(mu: npt.ArrayLike, epsilon: npt.ArrayLike) -> Any:
+    """Smallest delta at which mu-GDP implies (epsilon, delta)-differential privacy.
+
+    Balle and Wang (2018), theorem 8; Dong, Roth and Su (2022), corollary 2.13. Exact for Gaussian
+    noise: an optimal test attains it.
+
+    Parameters
+    ----------
+    mu : float or array-like, at least 0
+        Sensitivity over noise scale; infinity stands for no guarantee.
+    epsilon : float or array-like, at least 0
+        Bound on the log-likelihood ratio, in nats.
+
+    Returns
+    -------
+    float or ndarray
+        delta in [0, 1], broadcast over the arguments.
+
+    Raises
+    ------
+    TypeError
+        For an argument that is not numeric.
+    ValueError
+        For a negative argument.
+
+    Examples
+    --------
+    >>> round(gaussian_delta(1.0, 1.0), 6)
+    0.126937
+    """
+    distance, loss = np.broadcast_arrays(check_real("mu", mu), check_real("epsilon", epsilon))
+    # At infinite epsilon, or without any leakage, there is nothing left to fail.
+    result = np.where(np.isinf(distance) & np.isfinite(loss), 1.0, 0.0)
+    regular = (distance > 0.0) & np.isfinite(distance) & np.isfinite(loss)
+    result[regular] = np.exp(log_gaussian_delta(distance[regular], loss[regular]))
+    return as_result(result)
+
+
+def gaussian_epsilon(mu: npt.ArrayLike, delta: npt.ArrayLike) -> Any:
+    """Smallest epsilon at which mu-GDP implies (epsilon, delta)-differential privacy.
+
+    The inverse of :func:`gaussian_delta` in epsilon. Round-off errs on the private side: delta at
+    the result is at most the one asked for, and below it by about 1e-9 of itself.
+
+    Parameters
+    ----------
+    mu : float or array-like, at least 0
+        Sensitivity over noise scale; infinity stands for no guarantee.
+    delta : float or array-like, in [0, 1]
+        Probability that the bound may fail.
+
+    Returns
+    -------
+    float or ndarray
+        epsilon in nats, broadcast over the arguments; 0 where delta alone covers the release,
+        infinite where mu is, or where delta is 0.
+
+    Raises
+    ------
+    TypeError
+        For an argument that is not numeric.
+    ValueError
+        For an argument out of range.
+
+    Examples
+    --------
+    >>> round(gaussian_epsilon(1.0, 1e-5), 4)
+    4.3772
+    """
+    distance, failure = np.broadcast_arrays(
+        check_real("mu", mu), check_real("delta", delta, high=1.0)
+    )
+    vacuous = (distance > 0.0) & (failure == 0.0) | np.isinf(distance) & (failure < 1.0)
+    result = np.where(vacuous, np.inf, 0.0)
+    # At epsilon = 0 the curve is the total variation distance, erf(mu / sqrt(8)).
+    uncovered = erf(distance / np.sqrt(8.0)) > failure
+    regular = uncovered & np.isfinite(distance) & (failure > 0.0)
+    if regular.any():
+        m, goal = distance[regular], np.log(failure[regular]) - _PRIVATE_SIDE
+        # delta <= Phi(mu/2 - epsilon/mu) brackets the root from above.
+        above = m * (0.5 * m - ndtri_exp(goal))
+        root = elementwise.find_root(
+            lambda e, m, goal: log_gaussian_delta(m, e) - goal,
+            (np.zeros_like(m), above),
+            args=(m, goal),
+        )
+        result[regular] = root.x
+    return as_result(result)
+
+
+def mu_from_epsilon_delta(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Any:
+    """Largest mu whose Gaussian noise is (epsilon, delta)-differentially private.
+
+    The inverse of :func:`gaussian_delta` in mu (the calibration of Balle and Wang 2018, algorithm
+    1). Round-off errs on the private side: delta at the result is at most the one asked for, and
+    below it by about 1e-9 of itself.
+
+    Parameters
+    ----------
+    epsilon : float or array-like, at least 0
+        Bound on the log-likelihood ratio, in nats.
+    delta : float or array-like, in [0, 1]
+        Probability that the bound may fail.
+
+    Returns
+    -------
+    float or ndarray
+        mu, broadcast over the arguments; 0 where delta is 0 and epsilon finite, infinite where
+        the guarantee asks for nothing.
+
+    Raises
+    ------
+    TypeError
+        For an argument that is not numeric.
+    ValueError
+        For an argument out of range.
+
+    Examples
+    --------
+    >>> round(mu_from_epsilon_delta(1.0, 1e-5), 6)
+    0.268051
+    """
+    loss, failure = np.broadcast_arrays(
+        check_real("epsilon", epsilon), check_real("delta", delta, high=1.0)
+    )
+    result = np.where(np.isinf(loss) | (failure == 1.0), np.inf, 0.0)
+    regular = np.isfinite(loss) & (failure > np.finfo(float).tiny) & (failure < 1.0)
+    if regular.any():
+        e, goal = loss[regular], np.log(failure[regular]) - _PRIVATE_SIDE
+        # delta <= Phi(mu/2 - epsilon/mu) and delta <= delta(epsilon=0): two mu that are safe.
+        z = ndtri_exp(goal)
+        radius = np.hypot(z, np.sqrt(2.0 * e))
+        first = np.where(z > 0.0, z + radius, 2.0 * e / (radius + np.abs(z)))
+        below = np.maximum(first, np.sqrt(8.0) * erfinv(np.exp(goal)))
+
+        def excess(m: FloatArray, e: FloatArray, goal: FloatArray) -> FloatArray:
+            return log_gaussian_delta(m, e) - goal
+
+        bracket = elementwise.bracket_root(
+            excess, below, 2.0 * below, xmin=0.5 * below, args=(e, goal)
+        )
+        result[regular] = elementwise.find_root(excess, bracket.bracket, args=(e, goal)).x
+    return as_result(result)
+
+
+def gaussian_noise_scale(
+    sensitivity: npt.ArrayLike,
+    *,
+    mu: Any = None,
+    epsilon: Any = None,
+    delta: Any = None,
+) -> Any:
+    """Smallest standard deviation of Gaussian noise that meets a target.
+
+    Parameters
+    ----------
+    sensitivity : float or array-like, at least 0
+        Global L2 sensitivity of what is released.
+    mu : float or array-like, positive, optional
+        Target in mu-GDP.
+    epsilon, delta : float or array-like, optional
+        Target (epsilon, delta), epsilon at least 0 and delta strictly between 0 and 1. Give these
+        two or mu.
+
+    Returns
+    -------
+    float or ndarray
+        Noise scale in the unit of the sensitivity. Round-off errs on the side of more noise.
+
+    Raises
+    ------
+    TypeError
+        For an argument that is not numeric.
+    ValueError
+        Unless the target is mu alone, or epsilon and delta; or for values out of range.
+
+    Examples
+    --------
+    >>> gaussian_noise_scale(0.2, mu=0.5)
+    0.4
+    >>> round(gaussian_noise_scale(1.0, epsilon=1.0, delta=1e-5), 4)
+    3.7306
+    """
+    given = (mu is not None, epsilon is not None, delta is not None)
+    if given not in {(True, False, False), (False, True, True)}:
+        raise ValueError(
+            "The target must be `mu` alone, or `epsilon` and `delta` together; got "
+            f"mu={mu}, epsilon={epsilon}, delta={delta}."
+        )
+    distance = check_real("sensitivity", sensitivity, finite=True)
+    if mu is None:
+        loss = check_real("epsilon", epsilon, finite=True)
+        failure = check_real("delta", delta, low_open=True, high=1.0, high_open=True)
+        target = np.asarray(mu_from_epsilon_delta(loss, failure))
+    else:
+        target = check_real(
+            "mu", mu, low_open=True, finite=True, hint="No finite noise leaks nothing."
+        )
+    scale = distance / target
+    with np.errstate(invalid="ignore"):
+        too_small = distance / scale > target
+    return as_result(np.where(too_small, np.nextafter(scale, np.inf), scale))

@@ -1,0 +1,621 @@
+"""What the scores of models with known members tell of membership under another model.
+
+Laws of the scores of every record, how much a score speaks for membership beside the record's own
+scores and beside all scores, and ratios to the usual likelihood.
+
+Laws of records are shrunk towards those of all records: empirical Bayes, by moments. Means of the
+scores of a record without it and with it are a pair. Pairs of different records are taken for
+normal around a common one; what their covariance exceeds the mean sampling error by is the
+prior's. Variances are taken for inverse gamma, whose mean and spread are found in the same way (as
+moderated variances are, Smyth 2004). With many scores a record keeps its own means and variances,
+with few it has those that its other scores and all other records suggest.
+
+The likelihood ratio of a record rests on the few scores that it has as a member and as a
+non-member, and its rank among the scores of all records on very many. How much each of the
+two counts is learnt from the shadow models: they are attacked in turn by what the others teach.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import expit, gammaln, log_ndtr, logit, ndtri
+
+from skleak.adversary.membership import finite
+from skleak.utils._blocks import row_blocks
+from skleak.utils._predictions import SMALLEST
+from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
+
+Variance = Literal["auto", "per_record", "global"]
+# Weight of what all records have in common beside what one has of its own, in observations: of
+# variances, and of how often a fit is perfect. Of linear models, trees and neighbours on 8 to 64
+# shadow models, this ranked members about as well as the better of a variance of its own and one
+# for all records, each of which was much worse for some.
+_WEIGHT = 4.0
+# No standard deviation counts as less than this part of the usual one, or of the largest score:
+# a few equal scores do not show that there is no spread.
+_LEAST_SPREAD = 0.1
+_ROUND_OFF = 1e-9
+_NO_SPREAD = 1e-14
+# Difference of two means by round-off, in units of the largest score.
+_SAME = 1e-13
+# Fewer scores than these have no law of their own.
+_FEWEST = 2
+_ELEMENTS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """Parameters that the laws of all records share."""
+
+    shared: bool = True  # True if a record's scores spread alike without it and with it
+    softness: float = 0.0  # Of log odds, see `soften`
+
+
+@dataclass(frozen=True)
+class ScoreLaws:
+    """Laws of the scores of every target, left out and trained on. Confidential.
+
+    They are Gaussian. A residual is besides zero with a probability of its own, as that of a
+    regressor that fits what it was trained on without error, and Gaussian otherwise.
+    """
+
+    # Of scores under models without the record, and under models with it; NaN where no shadow model
+    # was trained on it, (..., n_targets, 2)
+    means: FloatArray
+    scales: FloatArray
+    # How many scores these come from; fewer than two tell nothing, (..., n_targets, 2)
+    counts: FloatArray
+    limit: float = np.inf  # No score counts as larger
+    # Probabilities of a residual of zero; None for other scores, (..., n_targets, 2)
+    perfect: FloatArray | None = None
+    tolerance: float = 0.0  # No residual up to it counts as other than zero
+    # Degrees of freedom of Student's laws, where variances are shrunk, (..., n_targets, 2); else
+    # laws are Gaussian.
+    freedom: FloatArray | None = None
+    softness: float = 0.0  # Of log odds, see `soften`
+
+    def log_ratio(self, scores: FloatArray) -> FloatArray:
+        """Log density as a member minus that as a non-member, of the shape of the scores."""
+        scores = self._bounded(scores)
+        z = (scores[..., None] - self.means) / self.scales
+        logs = self._log_density(z) - np.log(self.scales)
+        ratio = np.where((self.counts < _FEWEST).any(axis=-1), 0.0, logs[..., 1] - logs[..., 0])
+        if self.perfect is not None:
+            zero = (np.abs(scores) <= self.tolerance)[..., None]
+            logs = np.where(zero, np.log(self.perfect), np.log1p(-self.perfect))
+            ratio = np.where(zero[..., 0], 0.0, ratio) + logs[..., 1] - logs[..., 0]
+        return finite(ratio)
+
+    def surprise(self, scores: FloatArray, *, two_ends: bool) -> FloatArray:
+        """Minus the log probability that a model without the record speaks as much for it.
+
+        Shapes: ``scores`` (..., n_targets); returns (..., n_targets): in nats, at least 0, finite.
+        """
+        scores = self._bounded(scores)
+        mean, scale = self.means[:, 0], self.scales[:, 0]
+        if not two_ends:
+            return finite(-log_ndtr((mean - scores) / scale))
+        size, mean = np.abs(scores), np.abs(mean)
+        high = log_ndtr((size - mean) / scale)
+        low = log_ndtr((-size - mean) / scale)
+        with np.errstate(divide="ignore"):
+            return finite(-high - np.log(-np.expm1(low - high)))
+
+    def _log_density(self, z: FloatArray) -> FloatArray:
+        """Logarithm of the density of standardised scores, but for a constant."""
+        if self.freedom is None:
+            return -0.5 * z**2
+        nu = self.freedom
+        scale = gammaln(0.5 * (nu + 1.0)) - gammaln(0.5 * nu) - 0.5 * np.log(nu)
+        return np.asarray(scale - 0.5 * (nu + 1.0) * np.log1p(z**2 / nu))
+
+    def _bounded(self, scores: FloatArray) -> FloatArray:
+        return soften(scores, self.limit, self.softness)
+
+
+def fit_laws(
+    scores: FloatArray,
+    trained_on: BoolArray | None,
+    variance: Variance = "auto",
+    limit: float = np.inf,
+    *,
+    residuals: bool = False,
+    pooling: Pooling | None = None,
+) -> ScoreLaws:
+    """Fit the two laws of every target; with `pooling` shrunk towards those of all targets.
+
+    Shapes: ``scores`` (n_models, n_targets); ``trained_on`` (n_models, n_targets).
+    """
+    laws = _Tally(scores, trained_on, limit, residuals, pooling).laws(variance)
+    if trained_on is not None:
+        return laws
+    # Nothing is known of members.
+    means, scales = (
+        np.concatenate([table, np.full(table.shape, np.nan)], axis=-1)
+        for table in (laws.means, laws.scales)
+    )
+    return replace(laws, means=means, scales=scales, freedom=None, perfect=None)
+
+
+def ratios_from_others(
+    scores: FloatArray,
+    trained_on: BoolArray,
+    variance: Variance,
+    limit: float = np.inf,
+    *,
+    residuals: bool = False,
+    groups: IntArray,
+    pooling: Pooling | None = None,
+) -> FloatArray:
+    """Log-likelihood ratios of some models by laws that all the others teach.
+
+    Shapes: ``scores`` (n_models, n_targets); ``trained_on`` (n_models, n_targets); ``groups``
+    (n_groups, n_together); returns (n_groups, n_together, n_targets): as `fit_laws` without the
+    group gives it.
+    """
+    tally = _Tally(scores, trained_on, limit, residuals, pooling)
+    ratios = np.empty((*groups.shape, scores.shape[1]))
+    for rows in row_blocks(len(groups), groups.shape[1] * scores.shape[1], _ELEMENTS):
+        ratios[rows] = tally.laws(variance, groups[rows]).log_ratio(scores[groups[rows]])
+    return ratios
+
+
+class _Tally:
+    """Numbers, sums and sums of squares of the scores of every target on both sides.
+
+    Parameters
+    ----------
+    scores, trained_on, limit, residuals, pooling
+        As of `fit_laws`.
+    """
+
+    def __init__(
+        self,
+        scores: FloatArray,
+        trained_on: BoolArray | None,
+        limit: float,
+        residuals: bool,
+        pooling: Pooling | None,
+    ) -> None:
+        self.limit, self.residuals, self.pooling = limit, residuals, pooling
+        self.softness = 0.0 if pooling is None else pooling.softness
+        scores = soften(scores, limit, self.softness)
+        # In units of the largest score, whose square is finite. Measured from the median, equal
+        # scores have that mean exactly.
+        self.unit = float(np.abs(scores).max()) or 1.0
+        self.center = np.median(scores, axis=0)
+        self.tolerance = _ROUND_OFF * self.unit * float(np.mean(np.abs(scores) / self.unit))
+        self.zero = np.abs(scores) <= self.tolerance if residuals else np.zeros(scores.shape, bool)
+        self.apart = scores / self.unit - self.center / self.unit
+        sides = [np.ones(scores.shape, bool)] if trained_on is None else [~trained_on, trained_on]
+        self.sides = np.stack(sides)
+        self.sums = [part.sum(axis=1, dtype=float) for part in self._parts(slice(None))]
+
+    def _parts(self, models: Any) -> Iterator[Array]:
+        """Terms of the sums of some models, each of shape (n_sides, *shape, n_targets)."""
+        sides, zero, apart = self.sides[:, models], self.zero[models], self.apart[models]
+        yield sides & zero
+        for power in (1.0, apart, apart**2):
+            yield np.where(sides & ~zero, power, 0.0)
+
+    def laws(self, variance: Variance, without: IntArray | None = None) -> ScoreLaws:
+        """Laws from all models, or from all but each group of shape (n_groups, n_together)."""
+        sums = self.sums
+        if without is not None:
+            own = (part.sum(axis=2, keepdims=True) for part in self._parts(without))
+            sums = [total[:, None, None] - part for total, part in zip(sums, own, strict=True)]
+        zeros, counts, totals, squares = sums
+        means = totals / np.maximum(counts, 1.0)
+        squares = _without_round_off(squares - counts * means**2, counts, self.apart)
+        freedom = None
+        if self.pooling is None:
+            scales = np.sqrt(_variances(counts, squares, variance))
+        else:
+            means, scales, freedom = self._shrunk(means, counts, squares)
+            counts = np.where(np.isfinite(scales), np.maximum(counts, _FEWEST), 0.0)
+        scales = np.maximum(np.where(np.isfinite(scales), scales, 0.0), _least(counts, squares))
+        means = np.where(counts > 0.0, self.center + self.unit * means, 0.0)
+        perfect = _shares(zeros, zeros + sums[1])
+        means, scales, counts, perfect = (
+            np.moveaxis(table, 0, -1) for table in (means, self.unit * scales, counts, perfect)
+        )
+        known = perfect if self.residuals else None
+        ends = (self.limit, known, self.tolerance)
+        return ScoreLaws(means, scales, counts, *ends, freedom, self.softness)
+
+    def _shrunk(
+        self, means: FloatArray, counts: FloatArray, squares: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Means and scales of further scores (n_sides, ..., n_targets), and degrees of freedom.
+
+        Scales are infinite where nothing is known; degrees of freedom have the sides last.
+        """
+        left = np.maximum(counts - 1.0, 0.0)
+        floor = _least(counts, squares)
+        if self.pooling is not None and self.pooling.shared:
+            squares, left = (
+                np.broadcast_to(part.sum(axis=0), part.shape) for part in (squares, left)
+            )
+        variances, freedom = shrink_variances(squares, left)
+        sure = np.maximum(variances, floor**2)
+        middle = np.broadcast_to(self.center / self.unit, means.shape)
+        parts = (np.moveaxis(part, 0, -1) for part in (means + middle, counts, sure))
+        found, error = (np.moveaxis(part, -1, 0) for part in shrink_means(*parts))
+        unknown = left.sum(axis=-1, keepdims=True) == 0.0
+        scales = np.where(unknown, np.inf, np.sqrt(sure + error))
+        found = found - middle
+        # A mean without error stays what it is, to the last digit.
+        same = (counts > 0.0) & (np.abs(found - means) <= _SAME)
+        return np.where(same, means, found), scales, np.moveaxis(freedom, 0, -1)
+
+
+def _shares(zeros: FloatArray, counts: FloatArray) -> FloatArray:
+    """Probabilities in (0, 1) of what was counted, of shape (n_sides, ..., n_targets)."""
+    usual = (zeros.sum(-1, keepdims=True) + 0.5) / (counts.sum(-1, keepdims=True) + 1.0)
+    return (zeros + _WEIGHT * usual) / (counts + _WEIGHT)
+
+
+def _without_round_off(squares: FloatArray, counts: FloatArray, apart: FloatArray) -> FloatArray:
+    """Return sums of squares (n_sides, ..., n_targets), zero where a difference is round-off.
+
+    `apart`, of shape (n_models, n_targets), are the scores in units of the largest one.
+    """
+    least = _NO_SPREAD * np.maximum(counts - 1.0, 1.0) * np.abs(apart).max(axis=0) ** 2
+    return np.where(squares > least, squares, 0.0)
+
+
+def _variances(counts: FloatArray, squares: FloatArray, variance: Variance) -> FloatArray:
+    """Variances of targets from sums of squares; all of shape (n_sides, ..., n_targets)."""
+    left = np.maximum(counts - 1.0, 0.0)
+    own = squares / np.maximum(left, 1.0)
+    if variance == "auto":
+        return (squares + _WEIGHT * _usual(own)) / (left + _WEIGHT)
+    if variance == "global":
+        pooled = squares.sum(-1, keepdims=True) / np.maximum(left.sum(-1, keepdims=True), 1.0)
+        return np.broadcast_to(pooled, own.shape)
+    return own
+
+
+def _least(counts: FloatArray, squares: FloatArray) -> FloatArray:
+    """Least standard deviation, of shape (..., 1): a part of the usual one."""
+    usual = _usual(squares / np.maximum(counts - 1.0, 1.0))
+    return np.maximum(_LEAST_SPREAD * np.sqrt(usual.mean(axis=0)), _ROUND_OFF)
+
+
+def _usual(variances: FloatArray) -> FloatArray:
+    """Median over targets of the variances that are not zero: a mean is that of the widest few."""
+    order = np.sort(np.where(variances > 0.0, variances, np.inf), axis=-1)
+    number = np.sum(variances > 0.0, axis=-1, keepdims=True)
+    middle = (np.maximum((number - 1) // 2, 0), number // 2)
+    ends = [np.take_along_axis(order, place, -1) for place in middle]
+    return np.where(number > 0, 0.5 * (ends[0] + ends[1]), 0.0)
+
+
+# Nats beyond which a ratio of fitted Gaussian densities hardly grows: their far tails are
+# extrapolated.
+_FARTHEST = 10.0
+# Where the rank of a score makes steps: shares of all scores that are below.
+_STEPS = np.array([0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98])
+# Pairs of model and target that weights are learnt from, about.
+_PAIRS = 20_000
+# Least weight of the rank: it orders what the steps leave tied.
+_TIE_BREAKER = 1e-6
+_MAX_ITER = 100
+_TOLERANCE = 1e-9
+# What laws may share. The first holds where models are too few to be held out.
+_POOLINGS = tuple(
+    Pooling(shared, softness) for softness in (0.03, 0.0, 0.1) for shared in (True, False)
+)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Log-likelihood ratio of membership that a score gives. Confidential."""
+
+    laws: ScoreLaws  # Of the scores of every target
+    residuals: bool  # True if membership shows in scores near zero rather than in large ones
+    seen: FloatArray  # How good scores of all targets were, ascending, (n_models * n_targets,)
+    # Of the ratio, the rank, its steps up and its steps down; none is negative, (2 * n_steps + 2,)
+    weights: FloatArray
+
+    def log_ratio(self, scores: FloatArray) -> FloatArray:
+        """Log-likelihood ratio of scores, of their shape (..., n_targets)."""
+        merit = _merit(scores, self.laws.limit, self.residuals)
+        return _features(self.laws.log_ratio(scores), merit, self.seen) @ self.weights
+
+
+def fit_evidence(
+    scores: FloatArray,
+    trained_on: BoolArray,
+    variance: Variance = "auto",
+    limit: float = np.inf,
+    *,
+    residuals: bool = False,
+    groups: IntArray,
+    pooling: Pooling | None = None,
+) -> Evidence:
+    """Learn what scores tell, from models whose members are known.
+
+    Without `pooling` every record has laws of its own.
+
+    Shapes: ``scores`` (n_models, n_targets); ``trained_on`` (n_models, n_targets); ``groups``
+    (n_groups, n_together).
+
+    Logistic regression of membership on the log-likelihood ratio of each record's own laws, bounded
+    smoothly at ten nats, and on a monotone function of the rank of the score among all scores:
+    a normal quantile, whose weight is positive to break ties, and steps. Weights are not negative,
+    and have a normal prior of variance 1 around one for the ratio and zero for the rest. So a few
+    records are judged by the ratio alone, and many hardly worse than by the best single threshold.
+    The best rank never speaks against membership, nor the worst for it.
+    """
+    known = scores, trained_on, variance, limit
+    options: dict[str, Any] = {"residuals": residuals, "pooling": pooling}
+    laws = fit_laws(*known, **options)
+    merit = _merit(scores, limit, residuals)
+    seen = np.sort(merit, axis=None)
+    groups = _enough(groups, scores.shape[1])
+    ratios = ratios_from_others(*known, groups=groups, **options)
+    features = _features(ratios, merit[groups], seen)
+    weights = np.zeros(features.shape[-1])
+    # Models that answer alike whoever they were trained on tell nothing, be it good or bad.
+    if np.all(scores == scores[0]):
+        pass
+    elif pooling is not None and not np.any(ratios):
+        # Too few models to hold any out: the laws of all records are what there is.
+        weights[:2] = 1.0, _TIE_BREAKER
+    else:
+        flat = features.reshape(-1, len(weights))
+        weights = _fit_weights(flat, trained_on[groups].ravel())
+    return Evidence(laws, residuals, seen, weights)
+
+
+def choose_pooling(
+    scores: FloatArray,
+    trained_on: BoolArray,
+    limit: float = np.inf,
+    *,
+    residuals: bool = False,
+    groups: IntArray,
+) -> Pooling:
+    """Learn what the laws should share: that by which held-out memberships are likeliest.
+
+    Shapes: as of `fit_evidence`. Scores are log odds if, and only if, their limit is finite.
+    """
+    groups = _enough(groups, scores.shape[1])
+    best, largest = Pooling(), -np.inf
+    for pooling in _POOLINGS:
+        if pooling.softness and np.isinf(limit):
+            continue
+        options: dict[str, Any] = {"residuals": residuals, "groups": groups, "pooling": pooling}
+        ratios = ratios_from_others(scores, trained_on, "auto", limit, **options)
+        likelihood = -np.logaddexp(0.0, np.where(trained_on[groups], -ratios, ratios)).mean()
+        if likelihood > largest:
+            best, largest = pooling, likelihood
+    return best
+
+
+def _enough(groups: IntArray, n_targets: int) -> IntArray:
+    """As many groups as are enough to learn from, spread evenly."""
+    enough = int(np.clip(-(-_PAIRS // (groups.shape[1] * n_targets)), 1, len(groups)))
+    return groups[np.linspace(0, len(groups) - 1, enough).round().astype(np.intp)]
+
+
+def _merit(scores: FloatArray, limit: float, residuals: bool) -> FloatArray:
+    """Orient scores: larger for members, whatever the record."""
+    return -np.abs(scores) if residuals else np.clip(scores, -limit, limit)
+
+
+def _features(ratio: FloatArray, merit: FloatArray, seen: FloatArray) -> FloatArray:
+    """Terms of the evidence for membership, of shape (..., n_targets, 2 * n_steps + 2)."""
+    below, up_to = (np.searchsorted(seen, merit, side=side) for side in ("left", "right"))
+    share = np.clip(below + up_to, 1, 2 * len(seen) - 1) / (2 * len(seen))
+    edges = seen[(_STEPS * len(seen)).astype(np.intp)]
+    above = merit[..., None] >= edges
+    # Up for who is on a step, and down for the others; a step that all are on is none.
+    steps = [above & (edges > seen[0]), np.where(above, 0.0, -1.0)]
+    near = ratio / np.hypot(1.0, ratio / _FARTHEST)
+    columns = [near[..., None], ndtri(share)[..., None], *steps]
+    return np.concatenate(columns, axis=-1)
+
+
+def _fit_weights(features: FloatArray, member: Array) -> FloatArray:
+    """Weights of a logistic regression around (1, 0, ..., 0), none of them negative.
+
+    Newton's method on those weights that are not held at their bound (Bertsekas 1982).
+    """
+    # Without members, or without others, nothing is to be learnt.
+    share = float(np.nan_to_num(logit(member.mean()), posinf=0.0, neginf=0.0))
+    center = np.zeros(features.shape[1])
+    center[0] = 1.0
+    least = np.zeros(len(center))
+    least[1] = _TIE_BREAKER
+
+    def cost(weights: FloatArray) -> float:
+        odds = features @ weights + share
+        return float(np.logaddexp(0.0, np.where(member, -odds, odds)).sum()) + 0.5 * float(
+            np.sum((weights - center) ** 2)
+        )
+
+    weights = np.maximum(center, least)
+    value = cost(weights)
+    for _ in range(_MAX_ITER):
+        p = expit(features @ weights + share)
+        slope = features.T @ (p - member) + weights - center
+        free = (weights > least) | (slope < -_TOLERANCE * len(member))
+        if np.all(np.abs(slope[free]) <= _TOLERANCE * len(member)):
+            break
+        own = features[:, free]
+        step = np.zeros(len(weights))
+        curvature = (own * (p * (1.0 - p))[:, None]).T @ own + np.eye(own.shape[1])
+        step[free] = np.linalg.solve(curvature, slope[free])
+        size, found = 1.0, np.inf
+        while found > value and size > _TOLERANCE:
+            trial = np.maximum(weights - size * step, least)
+            found, size = cost(trial), 0.5 * size
+        if found > value:
+            break
+        weights, value = trial, found
+    return weights
+
+
+# A prior that is worth more scores than these is a certainty.
+_MOST = 1e6
+# Least eigenvalue of a covariance, relative to the largest possible one, and in squared units of
+# the largest score.
+_SINGULAR, _TINY = 1e-9, 1e-18
+# Fewer records than these tell nothing of their spread.
+_FEWEST_RECORDS = 3
+
+
+def soften(scores: FloatArray, limit: float, softness: float) -> FloatArray:
+    """Scores that are bounded: cut at a limit, or log odds ``log((p + e) / (1 - p + e))``.
+
+    Shapes: ``scores`` (...); returns (...).
+    """
+    if softness == 0.0:
+        return np.clip(scores, -limit, limit)
+    return np.log(expit(scores) + softness) - np.log(expit(-scores) + softness)
+
+
+def shrink_means(
+    means: FloatArray, counts: FloatArray, variances: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Posterior means of the means of every record, and their posterior variances.
+
+    Shapes: ``means``, ``counts``, ``variances`` (..., n_targets, n_sides); returns the same. What
+    was never seen (a count of zero) is what the other side lets expect.
+
+    With S the diagonal matrix of sampling variances and T the prior covariance around m, the
+    posterior is normal around ``m + T (T + S)^-1 (means - m)`` with covariance
+    ``(T^-1 + S^-1)^-1``.
+    """
+    precision = counts / variances
+    seen = np.all(counts > 0.0, axis=-1)[..., None]
+    number = seen.sum(axis=-2, keepdims=True)
+    total = np.maximum(number, 1)
+    center = np.where(seen, means, 0.0).sum(axis=-2, keepdims=True) / total
+    apart = np.where(counts > 0.0, means - center, 0.0)
+    own = np.where(seen, apart, 0.0)
+    spread = np.swapaxes(own, -1, -2) @ own / np.maximum(number - 1, 1)
+    error = np.where(seen, 1.0 / np.where(seen, precision, 1.0), 0.0).sum(axis=-2) / total[..., 0]
+    prior = _inverse_of_positive_part(spread, error)
+    prior = np.where(number < _FEWEST_RECORDS, 0.0, prior)[..., None, :, :]
+    sides = np.eye(means.shape[-1])
+    known = prior + precision[..., None] * sides
+    covariance = np.linalg.inv(known + _TINY * sides)
+    moved = np.einsum("...st,...t->...s", covariance, precision * apart)
+    # Without a prior, what was never seen stays unknown.
+    unknown = (counts == 0.0) & (number < _FEWEST_RECORDS)
+    return center + moved, np.where(unknown, np.inf, np.einsum("...ss->...s", covariance))
+
+
+def _inverse_of_positive_part(spread: FloatArray, error: FloatArray) -> FloatArray:
+    """Inverse of a covariance that exceeds sampling errors, (..., n_sides, n_sides)."""
+    values, vectors = np.linalg.eigh(spread - error[..., None] * np.eye(error.shape[-1]))
+    largest = np.einsum("...ss->...", spread)[..., None]
+    values = np.maximum(values, _SINGULAR * largest + _TINY)
+    return np.asarray((vectors / values[..., None, :]) @ np.swapaxes(vectors, -1, -2))
+
+
+def shrink_variances(squares: FloatArray, freedom: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Squared scales and degrees of freedom of Student's laws of further deviations.
+
+    Shapes: ``squares`` (..., n_targets), sums of squared deviations; ``freedom`` (..., n_targets);
+    returns the same. Of one or two records each has its own.
+
+    Variances are inverse gamma with d degrees of freedom around a mean v: s^2 of a record has the
+    variance ``2 v^2 / (d - 4)`` and besides the sampling variance ``2 s^4 / freedom``, so that d
+    follows from the two. A further deviation has ``freedom + d`` degrees of freedom, and the
+    squared scale ``(squares + (d - 2) v) / (freedom + d)``.
+    """
+    known = freedom > 0.0
+    number = np.maximum(known.sum(axis=-1, keepdims=True), 1)
+    own = np.where(known, squares / np.where(known, freedom, 1.0), 0.0)
+    usual = np.where(known, squares, 0.0).sum(-1, keepdims=True) / np.maximum(
+        freedom.sum(-1, keepdims=True), 1.0
+    )
+    mean = own.sum(-1, keepdims=True) / number
+    total = np.where(known, (own - mean) ** 2, 0.0).sum(-1, keepdims=True) / np.maximum(
+        number - 1, 1
+    )
+    sampling = np.where(known, 2.0 * own**2 / (freedom + 2.0), 0.0).sum(-1, keepdims=True) / number
+    between = np.maximum(total - sampling, 2.0 * usual**2 / _MOST + np.finfo(float).tiny)
+    weight = 4.0 + 2.0 * usual**2 / between
+    few = number < _FEWEST_RECORDS
+    weight, usual = np.where(few, 0.0, weight), np.where(few, 0.0, usual)
+    found = np.maximum(freedom + weight, 1.0)
+    return (squares + (weight - 2.0) * usual) / found, found
+
+
+# Share of a rank that the ratio itself adds, to order records that dominate equally many others.
+_RANK_SHARE = 1e-9
+
+
+def likelihoods(scores: FloatArray, probabilistic: bool, scale: float) -> FloatArray:
+    """Likelihood of targets, of the shape of the scores, in (0, 1].
+
+    The probability of the label; of a regressor the Gaussian density of the residual over that of
+    a perfect fit.
+    """
+    if probabilistic:
+        return np.maximum(expit(scores), SMALLEST)
+    with np.errstate(over="ignore", under="ignore"):
+        return np.maximum(np.exp(-0.5 * (scores / scale) ** 2), SMALLEST)
+
+
+def residual_scale(residuals: FloatArray, trained_on: BoolArray) -> float:
+    """Root mean square of the residuals of records under models without them.
+
+    Shapes: ``residuals`` (n_models, n); ``trained_on`` (n_models, n).
+    """
+    apart = np.abs(residuals[~trained_on]) if not trained_on.all() else np.abs(residuals).ravel()
+    unit = float(apart.max()) or 1.0
+    return max(unit * float(np.sqrt(np.mean((apart / unit) ** 2))), float(SMALLEST))
+
+
+def interpolation_of(likelihood: FloatArray, trained_on: BoolArray) -> float:
+    """Slope a of ``p_in - 1 = a (p_out - 1)`` over records that have both, by least squares.
+
+    Shapes: ``likelihood`` (n_models, n); ``trained_on`` (n_models, n); returns: in [0, 1], and 1
+    where there are none: models fit what they were trained on no worse.
+    """
+    means = _means(likelihood, trained_on)
+    lost = 1.0 - means[:, ~np.isnan(means).any(axis=0)]
+    total = float(np.sum(lost[0] ** 2))
+    return float(np.clip(np.sum(lost[0] * lost[1]) / total, 0.0, 1.0)) if total > 0.0 else 1.0
+
+
+def usual_likelihoods(
+    likelihood: FloatArray, trained_on: BoolArray, interpolation: float
+) -> FloatArray:
+    """Mean likelihood over models with and without each record in equal parts, of shape (n,).
+
+    Shapes: ``likelihood`` (n_models, n); ``trained_on`` (n_models, n). Of what no model was trained
+    on it is ``((1 + a) p_out + 1 - a) / 2``, a being the interpolation.
+    """
+    out, inside = _means(likelihood, trained_on)
+    expected = interpolation * out + 1.0 - interpolation
+    inside = np.where(np.isnan(inside), expected, inside)
+    return np.maximum(0.5 * (np.where(np.isnan(out), inside, out) + inside), SMALLEST)
+
+
+def _means(likelihood: FloatArray, trained_on: BoolArray) -> FloatArray:
+    """Mean under models without each record, and with it, (2, n); NaN where there is none."""
+    sides = np.stack([~trained_on, trained_on])
+    number = sides.sum(axis=1)
+    total = np.where(sides, likelihood, 0.0).sum(axis=1)
+    return np.where(number > 0, total / np.maximum(number, 1), np.nan)
+
+
+def dominated_shares(ratios: FloatArray, population: FloatArray, gamma: float) -> FloatArray:
+    """Share of the population that each record's ratio exceeds by a factor, in [0, 1].
+
+    Shapes: ``ratios`` (n_targets,); ``population`` (n_population,); returns (n_targets,). Equal
+    shares are ordered by the ratio.
+    """
+    order = np.sort(population)
+    # With a little room, as equal numbers come about by different roundings.
+    number = np.searchsorted(order, ratios / gamma * (1.0 + 1e-12), side="right")
+    return (number / len(order) + _RANK_SHARE * ratios / (1.0 + ratios)) / (1.0 + _RANK_SHARE)

@@ -1,1 +1,0 @@
-"""Attacks on training records against control records and imputation."""

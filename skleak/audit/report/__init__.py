@@ -1,1 +1,0 @@
-"""The report of an audit: facts, sentences, and the forms it takes."""

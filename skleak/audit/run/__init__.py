@@ -1,1 +1,0 @@
-"""Cells of an audit in parallel, with checkpoints."""

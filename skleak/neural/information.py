@@ -1,0 +1,405 @@
+"""Fisher information of training.
+
+Add up, while a run is under way, what its steps reveal of every record.
+
+Given all that was released before, a step reveals ``q I_t`` of each record, whether it takes part
+or not; its expectation over the releases is what a whole run reveals ([DRA22] theorem 3). Records
+that are followed at every step have exactly that sum for this run. Following the members of each
+batch only, with ``I_t`` in the place of ``q I_t``, has the same expectation for every record, and a
+variance that is estimated from the same terms. Where every k-th step is counted, k times, the first
+is drawn at random among k: the sum is unbiased, and no upper bound.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+
+from skleak.accounting.subsampled import subsampled_fisher_factors
+from skleak.neural.gradients import Clipping, Gradients, Part, SumGrid
+from skleak.neural.guarantee import SGDGuarantee
+from skleak.utils._typing import Array, FloatArray, IntArray
+
+# Nodes of the table, and how much is added for interpolation over what it was seen to be wrong by.
+_NODES, _CAUTION = 2000, 4.0
+# Tables that are wrong by more than this are not used.
+_WORST = 1e-8
+
+
+class FactorTable:
+    """Factors ``(along, across)`` at one rate, for distances up to a largest one.
+
+    Cubic splines, whose largest relative error in the middle between nodes is measured, and added
+    four times; where it is too large for that, the integrals themselves.
+    """
+
+    def __init__(self, rate: float, largest: float) -> None:
+        self.rate = rate
+        nodes = np.linspace(0.0, largest, _NODES)
+        values = np.stack(subsampled_fisher_factors(rate, nodes), axis=1)
+        self._splines = CubicSpline(nodes, values)
+        between = 0.5 * (nodes[1:] + nodes[:-1])
+        true = np.stack(subsampled_fisher_factors(rate, between), axis=1)
+        error = float(np.max(np.abs(self._splines(between) / true - 1.0))) if rate > 0.0 else np.inf
+        self._round_up = 1.0 + 1e-10 + _CAUTION * error
+        self._largest = largest if error < _WORST else -1.0
+
+    def __call__(self, distances: FloatArray) -> tuple[Any, Any]:
+        """Factors, rounded upward; shapes (n,), returns two of (n,)."""
+        if np.any(distances > self._largest):
+            return subsampled_fisher_factors(self.rate, distances)
+        found = np.minimum(self._splines(distances) * self._round_up, 1.0)
+        return found[:, 0], np.maximum(found[:, 1], self.rate)
+
+
+Sampling = Literal["poisson", "fixed"]
+# Binary logarithms of the scale of the noise in units of a grid: 52 bits of it are drawn; below 24
+# the rounding of gradients would be seen. Sums are integers of 63 bits, with one for the noise.
+_LEAST_LOG2_SCALE, _LARGEST_LOG2_SCALE, _LOG2_ROOM = 24, 52, 61
+
+
+@dataclass(frozen=True)
+class StepMechanism:
+    """Noise on the sum of the clipped gradients of a random batch.
+
+    Parameters
+    ----------
+    noise_multiplier : float, at least 0
+        Standard deviation of the noise over C.
+    clipping : Clipping
+        Bounds what a record adds to the sum.
+    sampling : {"poisson", "fixed"}
+        Every record by itself, or a fixed number of records without replacement; afresh in each
+        step.
+    sampling_rate : float in (0, 1]
+        Probability of a record to be in the batch; of batches of a fixed size b, b / n.
+    """
+
+    noise_multiplier: float
+    clipping: Clipping
+    sampling: Sampling
+    sampling_rate: float
+
+    @property
+    def noise_scale(self) -> float:
+        """Standard deviation s of the noise on the sum, in units of the gradient."""
+        return self.noise_multiplier * self.clipping.max_grad_norm
+
+    @property
+    def effective_noise_multiplier(self) -> float:
+        """S over the sensitivity, as an accountant of differential privacy takes it."""
+        return self.noise_scale / self.clipping.sensitivity
+
+    def guarantee(self, n_steps: int, delta: float) -> SGDGuarantee:
+        """Return the guarantee of so many steps; there is none without noise."""
+        sigma = self.effective_noise_multiplier
+        return SGDGuarantee(sigma, self.sampling_rate, n_steps, self.sampling, delta)
+
+    def grid(self, n_records: int) -> SumGrid | None:
+        """Grid of exact sums of clipped gradients, as fine as 63 bits allow; a public choice.
+
+        The noise is 2^k units wide, k from 24 to 52, and the largest norm of what a record adds is
+        rounded down to integers, so that it is nowhere above what accounting assumes. None without
+        noise, or with less than 63 bits can be accurate with.
+        """
+        if self.noise_scale == 0.0:
+            return None
+        # A batch of n q records on average is larger than this in one of 10^30 steps. A sum that
+        # leaves the integers of 64 bits wraps: a function of the exact one, as private as that.
+        mean = self.sampling_rate * n_records
+        batch = min(n_records, int(mean + 13.0 * np.sqrt(mean) + 100.0))
+        reach = 1 / Fraction(self.effective_noise_multiplier)
+        room = Fraction(2**_LOG2_ROOM) / (batch * reach)
+        log2_scale = min(int(room).bit_length() - 1, _LARGEST_LOG2_SCALE)
+        if log2_scale < _LEAST_LOG2_SCALE:
+            return None
+        unit = float(np.ldexp(self.noise_scale, -log2_scale))
+        return SumGrid(log2_scale, unit, int(reach * 2**log2_scale))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Public settings of a step."""
+        return {
+            "noise_multiplier": self.noise_multiplier,
+            "max_grad_norm": self.clipping.max_grad_norm,
+            "clipping": self.clipping.name,
+            "sensitivity": self.clipping.sensitivity,
+            "sampling": self.sampling,
+            "sampling_rate": self.sampling_rate,
+        }
+
+    @property
+    def scale(self) -> float:
+        """``q / s^2``, what the parts of a step are multiplied by."""
+        return self.sampling_rate / self.noise_scale**2
+
+    def weigh(self, norms: FloatArray) -> tuple[Any, Any]:
+        """Factors ``(along, across)`` of the information from norms of clipped gradients, (n,).
+
+        Under sampling of a fixed size the record that takes the place of this one is unknown: the
+        distance is at most the sum of the norm and the sensitivity, in any direction, and the
+        factors grow with it up to a rate of 2/3; beyond, they are at most one.
+        """
+        if self.sampling == "poisson":
+            return self._table(norms / self.noise_scale)
+        if self.sampling_rate > 2.0 / 3.0:
+            return np.ones_like(norms), np.ones_like(norms)
+        largest = np.maximum(*self._table((norms + self.clipping.sensitivity) / self.noise_scale))
+        return largest, largest
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the table, which is made again from the rest."""
+        return {name: value for name, value in vars(self).items() if name != "_table"}
+
+    @cached_property
+    def _table(self) -> FactorTable:
+        reach = self.clipping.sensitivity * (1 if self.sampling == "poisson" else 2)
+        return FactorTable(self.sampling_rate, reach / self.noise_scale)
+
+    def printed_factor(self, delta: float) -> float:
+        """Factor of [DRA22] theorem 4, ``kappa = q / (q + (1 - q) exp(-epsilon))``.
+
+        epsilon is that of the Gaussian mechanism at distance 2 C', ``2 C' sqrt(2 log(1.25 / delta))
+        / s`` with C' the sensitivity: a formula for epsilon below 1, put into a theorem for
+        mechanisms with delta = 0. Nothing is proved of it; for comparison only.
+        """
+        q = self.sampling_rate
+        epsilon = 2.0 * np.sqrt(2.0 * np.log(1.25 / delta)) / self.effective_noise_multiplier
+        return float(q / (q + (1.0 - q) * np.exp(-epsilon)))
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over the steps, of every record that was followed. Confidential.
+
+    Fisher information in 1 / (unit of the entries)^2, about one record given all others.
+
+    Attributes
+    ----------
+    records : ndarray of int of shape (k,)
+        Rows that were followed.
+    n_unknowns : int
+        Entries of a record, with its target's where that is private.
+    n_steps : int
+        Steps of a run.
+    n_runs : int
+        Independent runs that this is the mean of; 1 is "this run only": what is promised is the
+        expectation over what is released.
+    exact : bool
+        Whether nothing was estimated within a run: every step, every record, no probes.
+    trace, trace_error : ndarray of shape (k,)
+        Trace, and its standard error: between runs, or within one from what was left out.
+    norm, norm_error : ndarray of shape (k,), or None
+        Sum of the largest eigenvalues of the steps: an upper bound on that of their sum.
+    plain, plain_error : ndarray of shape (k,)
+        Trace without amplification beyond the rate q, which the printed factor multiplies.
+    """
+
+    records: IntArray
+    n_unknowns: int
+    n_steps: int
+    n_runs: int
+    exact: bool
+    trace: FloatArray
+    trace_error: FloatArray
+    plain: FloatArray
+    plain_error: FloatArray
+    norm: FloatArray | None = None
+    norm_error: FloatArray | None = None
+
+    @property
+    def scope(self) -> str:
+        """Say what the numbers are about."""
+        return "this run only" if self.n_runs == 1 else f"mean of {self.n_runs} runs"
+
+
+_PARTS = ("trace", "plain", "norm")
+
+
+def mean_totals(runs: Sequence[Totals]) -> Totals:
+    """Average independent runs, with standard errors from their differences."""
+    first = runs[0]
+    if len(runs) == 1:
+        return first
+    found = {}
+    for name in _PARTS:
+        if getattr(first, name) is None:
+            continue
+        table = np.stack([getattr(run, name) for run in runs])
+        found[name] = table.mean(axis=0)
+        between = table.std(axis=0, ddof=1) / np.sqrt(len(runs))
+        errors = np.stack([getattr(run, f"{name}_error") for run in runs])
+        # Of records that no run has drawn all runs say the same.
+        found[f"{name}_error"] = np.maximum(between, np.linalg.norm(errors, axis=0) / len(runs))
+    exact = all(run.exact for run in runs)
+    return Totals(first.records, first.n_unknowns, first.n_steps, len(runs), exact, **found)
+
+
+# Steps whose predictors are made by one product.
+_STEPS = 32
+
+
+@dataclass(frozen=True)
+class Accounting:
+    """Choice of what to add up of a run.
+
+    Parameters
+    ----------
+    records : ndarray of int of shape (k,) or None
+        Rows to follow at every counted step; None for the members of its batch.
+    every : int, at least 1
+        Which steps are counted: every so many, as many times.
+    parts : collection of str
+        What is added up: "trace", "plain", "norm".
+    n_probes : int or None
+        Probes for each record and step; None for exact traces.
+    private_target : bool
+        Whether the target is among the unknowns.
+    """
+
+    records: IntArray | None
+    every: int = 1
+    parts: Collection[Part] = ("trace", "plain")
+    n_probes: int | None = None
+    private_target: bool = True
+
+
+@dataclass
+class Observer:
+    """Sees each step, at the parameters that its gradients are taken at."""
+
+    gradients: Gradients
+    mechanism: StepMechanism
+    accounting: Accounting
+    X: Any
+    y: Array
+    rng: np.random.Generator
+    _sums: dict[str, FloatArray] = field(default_factory=dict, init=False)
+    _squares: dict[str, FloatArray] = field(default_factory=dict, init=False)
+    _last: dict[str, FloatArray] = field(default_factory=dict, init=False)
+    _path: list[FloatArray] = field(default_factory=list, init=False)
+    _n_steps: int = field(default=0, init=False)
+    _n_counted: int = field(default=0, init=False)
+    _n_drawn: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        """Draw the first step that counts, and take the records that are followed."""
+        rows = self.accounting.records
+        self._first = int(self.rng.integers(self.accounting.every))
+        self._all = rows is not None and len(rows) == self.X.shape[0]
+        if rows is not None:
+            self._records = (self.X, self.y) if self._all else (self.X[rows], self.y[rows])
+        n = self.X.shape[0] if rows is None else len(rows)
+        for part in self.accounting.parts:
+            self._sums[part], self._squares[part] = np.zeros(n), np.zeros(n)
+
+    def step(self, members: IntArray, grid: SumGrid | None = None) -> tuple[Array, FloatArray]:
+        """Sum of the clipped gradients of a batch, (p,), and its losses; note what it reveals.
+
+        The sum is in units of the grid where there is one.
+        """
+        batch, weigh = (self.X[members], self.y[members]), self.mechanism.weigh
+        counts = (self._n_steps - self._first) % self.accounting.every == 0
+        self._n_steps += 1
+        self._n_counted += counts
+        if not counts:
+            return self.gradients.total(*batch, grid)
+        if self.accounting.records is None:
+            total, losses, found = self.gradients.sum_and_information(
+                *batch, weigh, grid=grid, **self._options
+            )
+            self._n_drawn += len(members)
+            self._count_members(members, found)
+            return total, losses
+        if self._is_plain_sum:
+            self._path.append(self.gradients.parameters)
+            if len(self._path) == _STEPS:
+                self._flush()
+        else:
+            self._count_differences(
+                self.gradients.information(*self._records, weigh, **self._options)
+            )
+        return self.gradients.total(*batch, grid)
+
+    def totals(self) -> Totals:
+        """Return what was added up so far."""
+        self._flush()
+        rows = self.accounting.records
+        n = self.X.shape[0]
+        exact = self._is_plain_sum and rows is not None
+        found: dict[str, Any] = {}
+        # Followed records carry the factor q, members of batches do not.
+        scale = self.mechanism.scale * self.accounting.every
+        if rows is None:
+            scale /= self.mechanism.sampling_rate
+        for part in self.accounting.parts:
+            found[part] = scale * self._sums[part]
+            found[f"{part}_error"] = scale * np.sqrt(self._variance(part))
+        return Totals(
+            np.arange(n) if rows is None else rows,
+            self.gradients.n_unknowns(self.X, self.accounting.private_target),
+            self._n_steps,
+            1,
+            exact,
+            **found,
+        )
+
+    @property
+    def _is_plain_sum(self) -> bool:
+        """Return True if every step counts and nothing of it is estimated."""
+        estimated = self.accounting.n_probes is not None and not self.gradients.closed_form
+        return self.accounting.every == 1 and not estimated
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {
+            "parts": self.accounting.parts,
+            "n_probes": self.accounting.n_probes,
+            "rng": self.rng,
+            "private_target": self.accounting.private_target,
+        }
+
+    def _flush(self) -> None:
+        if not self._path:
+            return
+        path = np.stack(self._path)
+        self._path = []
+        found = self.gradients.summed_information(
+            *self._records, path, self.mechanism.weigh, **self._options
+        )
+        for part, values in found.items():
+            self._sums[part] += values
+
+    def _count_members(self, members: IntArray, found: dict[str, FloatArray]) -> None:
+        """Add what members of a batch reveal, and the squares that its variance is made of."""
+        for part, values in found.items():
+            self._sums[part][members] += values
+            self._squares[part][members] += values**2
+
+    def _count_differences(self, found: dict[str, FloatArray]) -> None:
+        """Add what a step reveals, and the square of its change since the one counted before."""
+        for part, values in found.items():
+            self._sums[part] += values
+            if part in self._last:
+                self._squares[part] += (values - self._last[part]) ** 2
+            self._last[part] = values
+
+    def _variance(self, part: str) -> FloatArray:
+        """Estimate the variance of a sum over counted steps, before it is scaled, (n,).
+
+        Of memberships, ``sum x^2`` (Horvitz and Thompson, an upper estimate), with one more draw of
+        the average kind, as who was never drawn has no zero leakage; of steps left out, and of
+        probes, by successive differences.
+        """
+        if self._is_plain_sum and self.accounting.records is not None:
+            return self._squares[part]
+        if self.accounting.records is None:
+            return self._squares[part] + self._squares[part].sum() / max(1, self._n_drawn)
+        m = self._n_counted
+        if m < 2:
+            return np.full_like(self._squares[part], np.inf if m else 0.0)
+        return m / (2.0 * (m - 1)) * self._squares[part]

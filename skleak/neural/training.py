@@ -1,0 +1,326 @@
+"""Train with private steps."""
+
+import os
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import optimize
+from scipy.special import ndtr, ndtri
+
+from skleak.mechanisms import EpsilonDelta, GaussianDP, NoiseGoal
+from skleak.mechanisms.grids import dyadic_discrete_gaussian
+from skleak.neural.gradients import Gradients, SumGrid
+from skleak.neural.guarantee import SGDGuarantee
+from skleak.neural.information import Observer, Sampling, StepMechanism
+from skleak.utils._arguments import check_scalar, make_generator
+from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
+
+# Noise multipliers are searched for in this range, to this precision, and rounded upward.
+_SMALLEST, _LARGEST, _PRECISION = 1e-2, 1e6, 1e-3
+
+
+def resolve_noise(
+    goal: NoiseGoal, n_steps: int, rate: float, sampling: Sampling, delta: float
+) -> float:
+    """Smallest noise over the sensitivity that reaches a goal under replacement of one record.
+
+    `EpsilonDelta` is met at its own delta. `GaussianDP` cannot be met exactly with the help of
+    sampling: a record that happens to be in all batches is told by more than mu. It is met up to
+    ``delta``: no test has a power above that of mu-GDP by more.
+    """
+    excess: Callable[[float], float]
+    if isinstance(goal, EpsilonDelta):
+        epsilon = check_scalar("EpsilonDelta.epsilon", goal.epsilon, low_open=True, finite=True)
+        failure = goal.delta
+
+        def excess(sigma: float) -> float:
+            spent = SGDGuarantee(sigma, rate, n_steps, sampling, failure).epsilon
+            return float(np.log(max(spent, 1e-9)) - np.log(epsilon))
+
+    elif isinstance(goal, GaussianDP):
+        mu = check_scalar("GaussianDP.mu", goal.mu, low_open=True, finite=True)
+
+        def excess(sigma: float) -> float:
+            alpha, beta = SGDGuarantee(sigma, rate, n_steps, sampling).curve
+            # Straight between its corners, above a convex curve if it is there.
+            return float(np.max(ndtr(-ndtri(alpha) - mu) - beta)) - delta
+
+    else:
+        raise ValueError(
+            f"`noise_multiplier` must be a number, EpsilonDelta or GaussianDP; got {goal!r}. Other "
+            "goals need what is only known once a model is trained."
+        )
+    return _smallest(excess, repr(goal))
+
+
+def affordable_steps(budget: float, guarantee: SGDGuarantee) -> int:
+    """Count the steps that keep epsilon at or below a budget: a public rule, 0 for none.
+
+    At most as many as the guarantee has.
+    """
+    # Small noise makes long distributions: never compose many more steps than are paid for.
+    if _one_step_delta(guarantee, budget) > guarantee.delta:
+        return 0
+
+    def epsilon(n_steps: int) -> float:
+        return replace(guarantee, n_steps=n_steps).epsilon
+
+    low, high = 0, 1
+    while epsilon(high) <= budget:
+        if high == guarantee.n_steps:
+            return high
+        low, high = high, min(2 * high, guarantee.n_steps)
+    return low + bisect_right(range(low + 1, high), budget, key=epsilon)
+
+
+def _one_step_delta(guarantee: SGDGuarantee, epsilon: float) -> float:
+    """Delta of one step between opposite gradients, from below: by thresholds of their sum."""
+    sigma, rate = guarantee.noise_multiplier, guarantee.sampling_rate
+    t = np.linspace(-10.0, 10.0 + 2.0 / sigma, 4001)
+    shared = (1.0 - rate) * ndtr(-t)
+    own, other = (shared + rate * ndtr(sign / sigma - t) for sign in (1.0, -1.0))
+    # Below delta = exp(-700) nothing is decided here.
+    return float(np.max(own - np.exp(min(epsilon, 700.0)) * other))
+
+
+def _smallest(excess: Callable[[float], float], goal: str) -> float:
+    """Smallest number whose excess over a goal, which falls, is none; rounded upward."""
+
+    @cache
+    def at(log_sigma: float) -> float:
+        return excess(float(np.exp(log_sigma)))
+
+    high = 0.0
+    while at(high) > 0.0:
+        high += np.log(2.0)
+        if high > np.log(_LARGEST):
+            raise ValueError(
+                f"No `noise_multiplier` up to {_LARGEST:g} reaches {goal}. Ask for less, or take "
+                "fewer steps or a smaller sampling rate."
+            )
+    low = high - np.log(2.0)
+    while at(low) <= 0.0:
+        low, high = low - np.log(2.0), low
+        if low < np.log(_SMALLEST):
+            return float(np.exp(high))
+    found = optimize.brentq(at, low, high, xtol=_PRECISION)
+    while at(found) > 0.0:
+        found += _PRECISION
+    return float(np.exp(found))
+
+
+class Source(ABC):
+    """Random numbers of a run.
+
+    Attributes
+    ----------
+    generator : numpy.random.Generator
+        For what need not be secret: initial weights, probes, which steps are counted.
+    """
+
+    generator: np.random.Generator
+
+    @abstractmethod
+    def normal(self, size: int) -> FloatArray:
+        """Return the standard normal numbers, (size,), in floating point."""
+
+    def integers(self, log2_scale: int, size: int) -> IntArray:
+        """Return normal numbers of standard deviation ``2^log2_scale``, rounded, (size,)."""
+        return np.rint(np.ldexp(self.normal(size), log2_scale)).astype(np.int64)
+
+    @abstractmethod
+    def uniform(self, size: int) -> FloatArray:
+        """Uniform numbers in [0, 1), (size,)."""
+
+    def members(self, n: int, rate: float) -> IntArray:
+        """Draw a batch to which each of n records belongs with probability ``rate``, sorted."""
+        return np.flatnonzero(self.uniform(n) < rate)
+
+    def subset(self, n: int, size: int) -> IntArray:
+        """Draw a batch of a fixed size without replacement, sorted."""
+        return np.sort(np.argpartition(self.uniform(n), size - 1)[:size])
+
+
+class SecretSource(Source):
+    """The cryptographic randomness of the operating system."""
+
+    def __init__(self) -> None:
+        self.generator = np.random.default_rng()
+
+    def normal(self, size: int) -> FloatArray:
+        """By inversion, with a bit for the sign and 63 for the tail."""
+        bits = _words(size)
+        tail = ((bits >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64
+        signs = np.where(bits & np.uint64(1), 1.0, -1.0)
+        return np.asarray(signs * ndtri(tail))
+
+    def integers(self, log2_scale: int, size: int) -> IntArray:
+        """Return discrete Gaussian numbers of that scale, drawn exactly, (size,)."""
+        return dyadic_discrete_gaussian(log2_scale, size)
+
+    def uniform(self, size: int) -> FloatArray:
+        """53 bits each."""
+        return (_words(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+    def members(self, n: int, rate: float) -> IntArray:
+        """Draw a batch, with a probability that is rounded down by at most 2^-64: more private."""
+        limit = int(Fraction(rate) * 2**64)
+        if limit == 2**64:
+            return np.arange(n)
+        return np.flatnonzero(_words(n) < np.uint64(limit))
+
+    def subset(self, n: int, size: int) -> IntArray:
+        """Draw a batch by the smallest of n words; again where two at its border are equal."""
+        while True:
+            words = _words(n)
+            order = np.argpartition(words, [size - 1, min(size, n - 1)])
+            chosen, next_word = order[:size], words[order[min(size, n - 1)]]
+            if size == n or words[order[size - 1]] < next_word:
+                return np.sort(chosen)
+
+
+class SeededSource(Source):
+    """A generator: for experiments, as whoever has the seed has the noise."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self._secret, self.generator = generator.spawn(2)
+
+    def normal(self, size: int) -> FloatArray:
+        """Return the standard normal numbers of the generator."""
+        return self._secret.normal(size=size)
+
+    def uniform(self, size: int) -> FloatArray:
+        """Uniform numbers of the generator."""
+        return self._secret.random(size)
+
+
+def _words(size: int) -> npt.NDArray[np.uint64]:
+    """Random words of 64 bits of the operating system, (size,)."""
+    return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
+
+
+def make_sources(random_state: RandomState, n_runs: int) -> list[Source]:
+    """One independent source for each run; from the operating system for None."""
+    if random_state is None:
+        return [SecretSource() for _ in range(n_runs)]
+    return [SeededSource(child) for child in make_generator(random_state).spawn(n_runs)]
+
+
+# Numbers in the parameters of all steps that are kept: 256 MB.
+_LONGEST_PATH = 1 << 25
+
+
+@dataclass
+class Training:
+    """A run that can go on: parameters in ``gradients``, the last step, and the history.
+
+    The sum of the clipped gradients is divided by the expected size of a batch, never by the
+    realised one, which is a function of who takes part. ``path`` holds the parameters at each step
+    where the information is cheap, for what is asked later; None where they are too many.
+    ``grid`` is that of exact sums and noise; None where both are in floating point. ``observer``
+    adds up what the steps reveal; None where nobody is followed.
+    """
+
+    gradients: Gradients
+    mechanism: StepMechanism
+    source: Source
+    X: Any
+    y: Array
+    learning_rate: float
+    momentum: float = 0.0
+    grid: SumGrid | None = None
+    observer: Observer | None = None
+    velocity: FloatArray | None = None
+    path: "list[FloatArray] | None" = field(default=None, init=False)
+    losses: list[float] = field(default_factory=list)
+    batch_sizes: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Keep the path of models in closed form."""
+        self.path = [] if self.gradients.closed_form else None
+
+    def run(self, n_steps: int, notice: Callable[[float], Any] = float) -> None:
+        """Take so many steps; ``notice`` is told the mean loss of each batch."""
+        expected = self.mechanism.sampling_rate * len(self.y)
+        parameters = self.gradients.parameters
+        velocity = np.zeros_like(parameters) if self.velocity is None else self.velocity
+        for _ in range(n_steps):
+            members = self._batch()
+            self._note(parameters)
+            total, losses = self._noisy_sum(members)
+            velocity = self.momentum * velocity + total / expected
+            parameters = parameters - self.learning_rate * velocity
+            self.gradients.parameters = parameters
+            self.losses.append(float(losses.mean()) if len(losses) else np.nan)
+            self.batch_sizes.append(len(members))
+            notice(self.losses[-1])
+        self.velocity = velocity
+
+    def _noisy_sum(self, members: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Noisy sum of the clipped gradients of a batch, (p,), and its losses.
+
+        On a grid sum and noise are integers, and all that follows is a function of theirs.
+        """
+        grid, s = self.grid, self.mechanism.noise_scale
+        if self.observer is not None:
+            total, losses = self.observer.step(members, grid)
+        else:
+            total, losses = self.gradients.total(self.X[members], self.y[members], grid)
+        if grid is not None:
+            noisy = total + self.source.integers(grid.log2_scale, len(total))
+            return noisy.astype(np.float64) * grid.unit, losses
+        if s > 0.0:
+            total = total + s * self.source.normal(len(total))
+        return total, losses
+
+    def _note(self, parameters: FloatArray) -> None:
+        if self.path is not None:
+            self.path.append(parameters)
+            if len(self.path) * len(parameters) > _LONGEST_PATH:
+                self.path = None
+
+    def information(self, row: int, private_target: bool) -> FloatArray:
+        """Fisher information about one record over all steps, (u, u), from the path."""
+        if self.path is None:
+            raise ValueError(
+                "The parameters of all steps are needed, which are kept for the default module "
+                "only, up to 256 MB. Ask for `norm='trace'`, or read `fisher_information_loss_`."
+            )
+        found = self.gradients.summed_information(
+            self.X[row : row + 1],
+            self.y[row : row + 1],
+            np.stack(self.path),
+            self.mechanism.weigh,
+            parts=("matrix",),
+            private_target=private_target,
+        )
+        return np.asarray(self.mechanism.scale * found["matrix"][0])
+
+    @property
+    def n_steps(self) -> int:
+        """Steps taken so far."""
+        return len(self.losses)
+
+    def state(self) -> tuple[FloatArray, FloatArray | None, int]:
+        """Return what `restore` goes back to: parameters, last change, number of steps."""
+        return self.gradients.parameters, self.velocity, self.n_steps
+
+    def restore(self, state: tuple[FloatArray, FloatArray | None, int]) -> None:
+        """Undo the steps since a state."""
+        self.gradients.parameters, self.velocity, n_steps = state
+        for kept in (self.losses, self.batch_sizes, self.path or []):
+            del kept[n_steps:]
+
+    def _batch(self) -> IntArray:
+        """Draw a batch, afresh and independently of all before."""
+        n, rate = int(self.X.shape[0]), self.mechanism.sampling_rate
+        if self.mechanism.sampling == "poisson":
+            return self.source.members(n, rate)
+        return self.source.subset(n, round(rate * n))

@@ -1,0 +1,358 @@
+"""Guarantees of an output perturbation: of differential privacy, and for single records.
+
+With D the distance of the noiseless parameters with and without a record over the noise, telling
+the two apart is exactly as hard as telling N(0, 1) from N(D, 1): for the record that there is, and
+the other records that there are.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from skleak.accounting import discrete_gaussian_epsilon, output_perturbation_sensitivity
+from skleak.accounting.discrete import (
+    discrete_gaussian_cover,
+    discrete_gaussian_rho,
+    rounded_sensitivity,
+)
+from skleak.influence.leakage import leakage_model
+from skleak.influence.removal import distances_without, removal_distances
+from skleak.influence.state import FitState, PartialState
+from skleak.mechanisms.grids import Grid
+from skleak.report.rendering import sentences
+from skleak.utils._blocks import is_large
+from skleak.utils._geometry import true_positives
+from skleak.utils._typing import FloatArray, IntArray
+
+# What is stated where nothing else is asked for.
+DELTA, BASELINE = 1e-6, 1e-3
+# Work that a report takes on, in pairs of records times parameters: a second or a few.
+_MOST_WORK = 2e10
+OUTSIDE = "the records are outside memory"
+# Distance from which on nothing is private, and squares would overflow.
+_LARGEST = 1e100
+_NOT_CONVERGED = "the solver did not reach the minimiser, whose sensitivity is known"
+
+
+@dataclass(frozen=True)
+class Promises:
+    """Public knowledge of a fit, and how its noise came about. Holds nothing private.
+
+    Parameters
+    ----------
+    data_norm : float or None, default=None
+        The promised bound R on the norm of a record.
+    public : frozenset of str, default=frozenset()
+        Of "n_samples" and "sample_weight", those declared public.
+    declares_classes : bool, default=True
+        The classes were passed, or the model has none.
+    tol : float, default=0.0
+        Gradient norm to which the fit was solved: an inexact minimiser moves by ``tol / alpha``
+        more on either side.
+    seeded : bool, default=False
+        The noise came from a seed or a generator, which can be copied.
+    noise_goal : str or None, default=None
+        The goal to which the noise was calibrated on the training records, if it was.
+    weighted : bool, default=False
+        Sample weights were passed, be they equal or not.
+    calibrated : bool, default=False
+        The noise scale is a number that `skleak.mechanisms.calibrate` read off records.
+
+    Examples
+    --------
+    >>> Promises(data_norm=1.0, public=frozenset({"n_samples"})).seeded
+    False
+    """
+
+    data_norm: float | None = None
+    public: frozenset[str] = frozenset()
+    declares_classes: bool = True
+    tol: float = 0.0
+    seeded: bool = False
+    noise_goal: str | None = None
+    weighted: bool = False
+    calibrated: bool = False
+
+    # Share by which a row may pass the promised norm: sums of squares are rounded.
+    norm_rounding: ClassVar[float] = 1e-12
+
+
+@dataclass(frozen=True)
+class DifferentialPrivacy:
+    """A differential-privacy guarantee under replacement of one row, or the lack of one.
+
+    Parameters
+    ----------
+    holds : bool
+        True if there is a guarantee.
+    reasons : tuple of str
+        Why there is none; empty where there is one.
+    sensitivity : float
+        Largest change of the coefficients (L2) when a row is replaced, their rounding to the grid
+        of the noise counted; nan without guarantee.
+    mu : float
+        ``sensitivity`` over the noise scale. Gaussian noise in exact arithmetic would be
+        mu-Gaussian differentially private; noise on a grid is zero-concentrated with ``rho``, and
+        (epsilon, delta)-differentially private as that is but for rounding. nan without guarantee.
+    delta : float
+        The delta of ``epsilon``.
+    epsilon : float
+        A bound on epsilon at ``delta``; nan without guarantee.
+    composed_mu : float
+        The mu of Gaussian noise that is no more private, which a ledger composes; nan without
+        guarantee.
+    rho : float
+        Zero-concentrated differential privacy, exact for isotropic noise (Canonne, Kamath,
+        Steinke, NeurIPS 2020); nan without guarantee.
+    exact : bool
+        True if the guarantee holds for the released numbers to the last bit; False where the noise
+        has a shape, whose arithmetic is taken as exact.
+
+    Examples
+    --------
+    >>> DifferentialPrivacy(False, ("the loss has no bounded derivative",)).holds
+    False
+    """
+
+    holds: bool
+    reasons: tuple[str, ...] = ()
+    sensitivity: float = np.nan
+    mu: float = np.nan
+    delta: float = 1e-6
+    epsilon: float = np.nan
+    rho: float = np.nan
+    composed_mu: float = np.nan
+    exact: bool = False
+
+    @property
+    def fails_on_records(self) -> bool:
+        """True if all was promised that a guarantee needs, and these records lack it all the same.
+
+        Then that there is none is a function of the records, and must not be published.
+        """
+        return self.reasons == (_NOT_CONVERGED,)
+
+
+def output_perturbation_guarantee(
+    state: FitState, promises: Promises, *, delta: float = 1e-6
+) -> DifferentialPrivacy:
+    """Bound the privacy loss of a release: sensitivity ``2 L R / (n alpha)`` of [CMS11] over noise.
+
+    Parameters
+    ----------
+    state : FitState
+        State of the fit.
+    promises : Promises
+        What is public, and where the noise came from.
+    delta : float, default=1e-6
+        Delta at which epsilon is stated.
+
+    Returns
+    -------
+    DifferentialPrivacy
+        About rows as the estimator received them: replacing one of them by any other that keeps
+        the promises. Under sample weights the row replaced keeps its weight, and the largest
+        weight counts.
+    """
+    reasons = guarantee_obstacles(state, promises)
+    reasons += _said("release", promises=promises, noise=state.noise_scale)
+    if reasons or promises.data_norm is None:
+        return DifferentialPrivacy(False, tuple(reasons), delta=delta)
+    n_parameters, step = state.factor.coefficients.size, Grid.for_noise(state.noise_scale).step
+    sensitivity = rounded_sensitivity(release_sensitivity(state, promises), n_parameters, step)
+    # Against the noise in the direction where there is least of it.
+    least = state.noise_scale * np.sqrt(state.noise.smallest_variance)
+    mu = float(sensitivity / least)
+    sizes = {"n_parameters": n_parameters, "relative_step": step / least}
+    # Both functions count the rounding themselves.
+    unrounded = float(release_sensitivity(state, promises) / least)
+    return DifferentialPrivacy(
+        True,
+        (),
+        float(sensitivity),
+        mu,
+        delta,
+        float(discrete_gaussian_epsilon(unrounded, delta, **sizes)),
+        float(discrete_gaussian_rho(unrounded, **sizes)),
+        float(discrete_gaussian_cover(unrounded, **sizes)),
+        state.noise.is_identity,
+    )
+
+
+def guarantee_obstacles(state: FitState, promises: Promises) -> list[str]:
+    """List why the coefficients have no finite, public sensitivity; empty where they have one.
+
+    Parameters
+    ----------
+    state : FitState
+        State of the fit.
+    promises : Promises
+        What is public.
+
+    Returns
+    -------
+    list of str
+    """
+    objective = state.objective
+    smallest, largest = objective.weight_range
+    before = _said("objective", promises=promises, objective=objective, persons=state.persons)
+    # That weights are equal is a function of them: a guarantee must not tell it.
+    declared = undeclared(promises, weighted=promises.weighted or smallest != largest)
+    after = [] if state.converged else [_NOT_CONVERGED]
+    return [*before, *declared, *after, *_said("fit", state=state)]
+
+
+def undeclared(promises: Promises, *, weighted: bool = False) -> list[str]:
+    """List what any guarantee takes for public knowledge, and nobody declared to be.
+
+    Parameters
+    ----------
+    promises : Promises
+        What is public.
+    weighted : bool, default=False
+        The records have sample weights.
+
+    Returns
+    -------
+    list of str
+        Empty where all was declared.
+    """
+    return _said("declared", promises=promises, weighted=weighted)
+
+
+def _said(part: str, **facts: Any) -> list[str]:
+    """Say which reasons of a part there are against a guarantee."""
+    return list(sentences("guarantee", {"part": part, **facts}))
+
+
+def release_sensitivity(state: FitState, promises: Promises) -> float:
+    """Bound the change (L2) of the coefficients when one record is replaced.
+
+    Parameters
+    ----------
+    state : FitState
+        State of a fit without obstacles.
+    promises : Promises
+        Holds the promised bound on the norm of a record, and the tolerance of the solver.
+
+    Returns
+    -------
+    float
+        Before the coefficients are rounded to the grid of the noise.
+    """
+    objective = state.objective
+    assert promises.data_norm is not None
+    # The gradient of one record is r (x) x, r the derivative of its loss in the predictors: its
+    # norm is |r| |x|, with one predictor or with one per class. The objective is alpha-strongly
+    # convex in all coefficients, so the minimiser moves by the change of the gradient over alpha.
+    # A record of weight s is s of N records that change together.
+    effective = objective.total / objective.weight_range[1]
+    longest = promises.data_norm * (1.0 + promises.norm_rounding)
+    sensitivity = output_perturbation_sensitivity(
+        objective.loss.lipschitz, longest, effective, objective.alpha
+    )
+    return float(sensitivity) + 2.0 * promises.tol / objective.alpha
+
+
+def individual_obstacle(state: FitState, promises: Promises) -> str:
+    """Say why the privacy of one record has no exact answer; empty where it has one.
+
+    Parameters
+    ----------
+    state : FitState
+        State of the fit.
+    promises : Promises
+        Where its noise came from.
+
+    Returns
+    -------
+    str
+    """
+    if not state.converged:
+        return "the solver did not converge"
+    if promises.noise_goal is not None:
+        return "the scale of the noise is a function of the records"
+    if state.balanced is not None:
+        return "a reweighting makes the weights of all records change with each"
+    return leakage_model(state).has_equal_noise.missing
+
+
+def individual_privacy(
+    distances: FloatArray, state: FitState, *, delta: float = DELTA, baseline: float = BASELINE
+) -> pd.DataFrame:
+    """State distances from the fit without a record as privacy of that record.
+
+    Parameters
+    ----------
+    distances : ndarray of shape (n,)
+        Distances of noiseless parameters, over the noise at scale 1.
+    state : FitState
+        State of the fit.
+    delta : float in [0, 1], default=1e-6
+        Delta at which epsilon is stated.
+    baseline : float in (0, 1), default=1e-3
+        How often an attack is right on the model without the record.
+
+    Returns
+    -------
+    DataFrame
+        One row per distance: ``mu``, ``epsilon``, ``true_positives_at_1pct``,
+        ``success_at_baseline`` and ``once_in``.
+    """
+    still = distances == 0.0
+    mu = np.where(still, 0.0, np.where(np.isnan(distances), np.nan, np.inf))
+    if state.noise_scale > 0.0:
+        with np.errstate(over="ignore"):
+            mu = distances / state.noise_scale
+    success = true_positives(mu, baseline)
+    return pd.DataFrame(
+        {
+            "mu": mu,
+            "epsilon": _epsilon(mu, state, delta),
+            "true_positives_at_1pct": true_positives(mu),
+            "success_at_baseline": np.where(still, baseline, success),
+            "once_in": np.where(still, 1.0 / baseline, 1.0 / success),
+        }
+    )
+
+
+def reported_privacy(
+    state: FitState, promises: Promises, rows: IntArray
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Privacy of some training records for a report, and how it is to be read.
+
+    Shapes: ``rows`` (n,), -1 for a record that was not trained on. ``missing`` says why all are
+    NaN.
+    """
+    missing, outside = individual_obstacle(state, promises), is_large(state.objective.X)
+    if isinstance(state, PartialState) or (outside and np.any(rows < 0)):
+        missing = missing or OUTSIDE
+    elif not outside and takes_long(state):
+        missing = missing or "so many records take long: ask for `individual_privacy_`"
+    known = np.full(len(rows), np.nan)
+    if not missing and outside:
+        known = distances_without(state, rows)
+    elif not missing:
+        known = np.where(rows < 0, np.nan, state.once(removal_distances)[rows])
+    facts = {"delta": DELTA, "baseline": BASELINE, "missing": missing}
+    return individual_privacy(known, state), facts
+
+
+def takes_long(state: FitState) -> bool:
+    """Return True if a report does not take on the fits without each training record."""
+    n, p = state.objective.n_records, len(state.factor.coefficients)
+    return not state.objective.loss.quadratic and float(n) * n * p > _MOST_WORK
+
+
+def _epsilon(mu: FloatArray, state: FitState, delta: float) -> FloatArray:
+    """Epsilon at some delta, the rounding to the grid of the noise counted, (n,)."""
+    epsilon = np.where(mu > 0.0, np.inf, mu)
+    known = np.flatnonzero((mu > 0.0) & (mu < _LARGEST))
+    if len(known):
+        least = state.noise_scale * np.sqrt(state.noise.smallest_variance)
+        step = min(Grid.for_noise(state.noise_scale).step / least, 1.0)
+        sizes = {"n_parameters": state.factor.coefficients.size, "relative_step": step}
+        epsilon[known] = discrete_gaussian_epsilon(mu[known], delta, **sizes)
+    return epsilon

@@ -1,0 +1,735 @@
+"""How far apart releases are under other values of one column, for every record of a fit.
+
+A few records of a column are solved for: those whose estimates by one Newton step are largest, and
+those of rare values. Where records lie plays no part: of a block of them the few are found first
+(`Leads`), solved for where they are in memory (`solve`), and put among the estimates of all.
+"""
+
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from functools import cache, cached_property
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.exceptions import ConvergenceWarning
+
+from skleak.adversary.knowledge import MAX_VALUES, is_quantity, spaced_records, spread_left
+from skleak.exceptions import NoMinimizerWarning
+from skleak.influence.jacobian import Columns, MultinomialFactor
+from skleak.influence.leakage import leakage_model
+from skleak.influence.refit import (
+    OneStep,
+    candidate_encodings,
+    largest_distances,
+    target_encodings,
+    whitened,
+)
+from skleak.influence.state import FitState, RecordBatch
+from skleak.solvers import MultinomialObjective, Objective
+from skleak.utils._blocks import Blocks, dense, is_large
+from skleak.utils._geometry import gained, pair_success, success_even_odds, true_positives
+from skleak.utils._records import TARGET, Persons, feature_labels
+from skleak.utils._summaries import Largest, Moments, fetched
+from skleak.utils._typing import Array, BoolArray, Data, FloatArray, IntArray
+
+# Gain that is tolerated where nobody states a limit, as in audits.
+LIMIT = 0.05
+# From here on the answer is right three times in four, at even odds, or more often.
+MUCH = 0.5
+# Values that fewer records have than this share give away who has them.
+RARE = 0.05
+# Two values that lie further apart than this are told apart 97.7 times in 100: the noise protects
+# nobody.
+UNPROTECTED = 4.0
+
+# Multiplications and additions that exact encodings of a report may take.
+MOST_WORK = 1e10
+_ROUNDS = 3
+_PASSES, _REWEIGHTED_PASSES = 3.0, 30.0
+_SYSTEM = 3e8  # as much as a system of its own takes for each value, however small it is
+_MOST_PARAMETERS = 100  # of a fit whose reweighting is solved for
+# Relative to the parameters, distances at unit noise below this are rounding.
+_ROUND_OFF = 1e-13
+# Nodes of the normal law of a number, and the step between its values, in standard deviations.
+_N_NODES, _STEP = 7, 0.01
+# Rows that mostly tell that a column has many values.
+_LOOK = 512
+# Columns that a release solves for, and records of each: the rest is one Newton step away.
+_N_COLUMNS, _N_RECORDS = 3, 3
+# What values without a minimiser, or beyond the reach of doubles, end in.
+_NOT_COMPUTABLE = (ValueError, ArithmeticError)
+
+ESTIMATED = "by one Newton step: there are too many records to solve for each"
+FIRST_ORDER = "to first order: a change of this kind has no exact answer under a reweighting"
+SHAPE = "the covariance of the noise is a function of the records: what it tells comes on top"
+GOAL = "the noise scale is a function of the records: what it tells comes on top"
+UNREACHED = "another value has no minimiser that could be reached: nothing bounds what it tells"
+TOGETHER = "a block of numbers, all of them moved together"
+ONE_VALUE = "all records have the same value"
+
+
+class Merged:
+    """A dataclass of summaries of blocks, of counts and of remarks, merged field by field."""
+
+    def merged(self, other: Self) -> Self:
+        """Summarize the records of both."""
+        pairs = ((getattr(self, one.name), getattr(other, one.name)) for one in fields(self))  # type: ignore[arg-type]
+        return type(self)(*(_together(*pair) for pair in pairs))
+
+
+def _together(one: Any, other: Any) -> Any:
+    if one is None or other is None:
+        return None
+    if isinstance(one, int | np.ndarray):
+        return one + other
+    if isinstance(one, str):  # remarks
+        return "; ".join(filter(None, dict.fromkeys([*one.split("; "), *other.split("; ")])))
+    if isinstance(one, tuple):
+        return tuple(_together(*pair) for pair in zip(one, other, strict=True))
+    return one.merged(other)
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A column, a block of columns or the target, as the training records have it. Confidential."""
+
+    name: str
+    columns: IntArray | None  # None for the target
+    values: FloatArray | None  # its values in ascending order, None where they are many, (m, k)
+    counts: FloatArray  # how many records have each, (m,)
+    mean: FloatArray  # of each column, (k,)
+    sd: FloatArray  # standard deviations, (k,)
+    least: float = -np.inf  # no less is possible
+    left: float = 1.0  # share of a standard deviation that is left given the other columns
+
+    @property
+    def kind(self) -> str:
+        """Kind of the column: few "values", a "number", or "numbers", a block of them."""
+        if self.values is not None:
+            return "values"
+        return "number" if len(self.sd) == 1 else "numbers"
+
+    @property
+    def block(self) -> Columns:
+        """The same, as the leakage of a fit takes it."""
+        if self.columns is None:
+            return Columns(np.zeros(0, dtype=np.intp), target=True)
+        return Columns(self.columns)
+
+    @property
+    def step(self) -> FloatArray:
+        """How much lower and higher a number is that it is held against, (k,)."""
+        return self.sd * self.left
+
+    @property
+    def span(self) -> float:
+        """Largest distance between two values that are compared, or of a number from its own."""
+        if self.values is None:
+            return float(np.linalg.norm(self.step))
+        if self.columns is None:
+            return 1.0  # class numbers are names
+        return float(np.linalg.norm(np.ptp(self.values, axis=0)))
+
+    def by_person(self, objective: Objective, persons: Persons) -> Self:
+        """Return the same, counting the persons that have each value in some row."""
+        if self.values is None:
+            return self
+        own = self.entries(objective.X[persons.rows], objective.y[persons.rows])
+        same = np.all(own[:, None, :] == self.values, axis=2)
+        has = persons.sums(same.astype(float)) > 0.0
+        return replace(self, counts=has.sum(axis=0).astype(float))
+
+    def entries(self, X: Data, y: FloatArray) -> FloatArray:
+        """Entries of some records, of shape (n, k)."""
+        return y[:, None] if self.columns is None else dense(X[:, self.columns])
+
+    def candidates(self, own: FloatArray) -> FloatArray:
+        """Values that are held against each other, (m, k), or those of each record, (n, m, k).
+
+        Of a number, those a step below and above, each of which is held against its own.
+        """
+        if self.values is not None:
+            return self.values
+        return np.maximum(np.stack([own - self.step, own + self.step], axis=1), self.least)
+
+    def shares(self, own: FloatArray) -> FloatArray:
+        """Share of the training records that have the same value, (n,); NaN for numbers."""
+        if self.values is None:
+            return np.full(len(own), np.nan)
+        shares = self.counts / self.counts.sum()
+        if own.shape[1] == 1:
+            line = self.values[:, 0]
+            place = np.minimum(np.searchsorted(line, own[:, 0]), len(line) - 1)
+            return np.where(line[place] == own[:, 0], shares[place], 0.0)
+        every, codes = np.unique(np.vstack([self.values, own]), axis=0, return_inverse=True)
+        known, codes = np.zeros(len(every)), np.ravel(codes)
+        known[codes[: len(shares)]] = shares
+        return known[codes[len(shares) :]]
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """Values of a column, or of a block, if they are few, and its moments, if it holds numbers."""
+
+    n: int  # records
+    values: Array | None  # distinct ones, a missing one among them, (m,) or (m, k); None for many
+    counts: IntArray  # how many records have each, (m,)
+    first: IntArray  # position of the first record with each, (m,)
+    moments: Moments | None  # of numbers that are known; None for other things
+
+    @classmethod
+    def of(cls, entries: Array, position: IntArray, numbers: FloatArray | None) -> Self:
+        """Look at a block of records: their entries, (n,) or (n, k), of which some are numbers."""
+        few = np.max(_codes(entries[:_LOOK]), initial=-1) < MAX_VALUES
+        moments, ones = None if numbers is None else Moments.of(numbers), np.ones(len(entries))
+        return cls._counted(len(entries), entries if few else None, ones, position, moments)
+
+    @classmethod
+    def _counted(
+        cls, n: int, entries: Array | None, counts: Array, first: IntArray, moments: Moments | None
+    ) -> Self:
+        """Count entries, each of so many records, in the order of the first of these."""
+        codes = np.zeros(0, dtype=np.intp) if entries is None else _codes(entries)
+        if entries is None or np.max(codes, initial=-1) >= MAX_VALUES:
+            none = np.zeros(0, dtype=np.intp)
+            return cls(n, None, none, none, moments)
+        start = np.unique(codes, return_index=True)[1]
+        total = np.bincount(codes, counts).astype(np.intp)
+        return cls(n, entries[start], total, first[start], moments)
+
+    @classmethod
+    def of_series(cls, column: pd.Series, start: int) -> Self:
+        """Look at a raw column of a block, whose first record has the position ``start``."""
+        entries = column.to_numpy(dtype=None if column.dtype.kind in "iufb" else object)
+        numbers = real_numbers(entries)
+        known = None if numbers is None else numbers[np.isfinite(numbers), None]
+        return cls.of(entries, start + np.arange(len(entries)), known)
+
+    def merged(self, other: Self) -> Self:
+        """Look at the records of both."""
+        first = np.concatenate([self.first, other.first])
+        order, values = np.argsort(first, kind="stable"), None
+        if self.values is not None and other.values is not None:
+            values = np.concatenate([self.values, other.values])[order]
+        counts = np.concatenate([self.counts, other.counts])[order]
+        moments = _together(self.moments, other.moments)
+        return self._counted(self.n + other.n, values, counts, first[order], moments)
+
+    @property
+    def is_quantity(self) -> bool:
+        """True for a quantity, as opposed to one of a few values."""
+        if self.moments is None or not self.moments.n:
+            return False
+        if self.values is None:
+            return True
+        known = np.array([v for v in self.values if not pd.isna(v)], dtype=np.float64)
+        return is_quantity(known[np.isfinite(known)], self.n)
+
+    def unknown(self, name: str, columns: IntArray) -> Unknown:
+        """Decide what encoded columns are."""
+        assert self.moments is not None
+        mean, sd = self.moments.mean, self.moments.std
+        several = len(columns) > 1
+        if self.values is None or (2 * len(self.values) > self.n if several else self.is_quantity):
+            return Unknown(name, columns, None, np.zeros(0), mean, sd)
+        rows = self.values if several else self.values[:, None]
+        values, order = np.unique(rows, axis=0, return_index=True)
+        return Unknown(name, columns, values, self.counts[order].astype(float), mean, sd)
+
+
+def real_numbers(column: Array) -> FloatArray | None:
+    """Return a column of real numbers as floats; None for others, truth values among them."""
+    if column.dtype.kind in "iuf":
+        return column.astype(np.float64)
+    if column.dtype != object:
+        return None
+    missing = pd.isna(column)
+    real = (int, float, np.integer, np.floating)
+    if not all(isinstance(v, real) and not isinstance(v, bool) for v in column[~missing]):
+        return None
+    numbers = np.full(len(column), np.nan)
+    numbers[~missing] = column[~missing].astype(np.float64)
+    return numbers
+
+
+def _codes(entries: Array) -> IntArray:
+    """Return numbers from 0 of the distinct entries, or of rows of them, (n,)."""
+    if entries.ndim == 1:
+        return np.asarray(pd.factorize(entries, use_na_sentinel=False)[0])
+    return np.ravel(np.unique(entries, axis=0, return_inverse=True)[1])
+
+
+@dataclass(frozen=True)
+class TableFacts(Merged):
+    """Facts of the columns and the target of the records that take part in a fit."""
+
+    columns: tuple[ColumnFacts, ...]
+    y: Moments
+    labels: IntArray  # how many records have each label; empty for a number
+
+    @classmethod
+    def of(
+        cls, X: Data, y: FloatArray, weights: FloatArray, blocks: Sequence[IntArray], n_classes: int
+    ) -> Self:
+        """Look at a block of records."""
+        X, present = X.tocsc() if hasattr(X, "tocsc") else X, np.flatnonzero(weights > 0.0)
+        entries = (dense(X[:, columns])[present] for columns in blocks)
+        found = tuple(
+            ColumnFacts.of(np.squeeze(e, 1) if e.shape[1] == 1 else e, present, e) for e in entries
+        )
+        y = y[present]
+        labels = np.bincount(y.astype(np.intp) if n_classes else [], minlength=n_classes)
+        return cls(found, Moments.of(y[:, None]), labels)
+
+
+def unknowns(state: FitState, blocks: Sequence[IntArray], names: Sequence[str]) -> list[Unknown]:
+    """Columns and blocks of columns of the training records, and a private target."""
+    objective, n_classes = state.objective, classes_of(state.objective)
+    rows = objective.X, objective.y, objective.sample_weight
+    if is_large(objective.X):
+        walk, more = Blocks.of(*rows), (blocks, n_classes)
+        facts = walk.map_reduce(TableFacts.of, TableFacts.merged, *more)
+    else:
+        facts = TableFacts.of(*rows, blocks, n_classes)
+    each = zip(facts.columns, names, blocks, strict=True)
+    found = [one.unknown(name, block) for one, name, block in each]
+    mean, sd = facts.y.mean, facts.y.std
+    if state.private_target and not n_classes:
+        least = -np.inf if objective.loss.quadratic else 0.0  # counts
+        found.append(Unknown(TARGET, None, None, np.zeros(0), mean, sd, least))
+    elif state.private_target:
+        if isinstance(objective, MultinomialObjective):
+            mean = sd = np.full(1, np.nan)  # class numbers have no spread
+        values = np.arange(float(n_classes))[:, None]
+        found.append(Unknown(TARGET, None, values, facts.labels.astype(float), mean, sd))
+    return found
+
+
+def with_steps(state: FitState, found: Sequence[Unknown]) -> list[Unknown]:
+    """Return the same, with what the other columns leave of the spread of single numbers."""
+    if all(one.kind != "number" for one in found):
+        return list(found)
+    objective, rows = state.objective, spaced_records(state.objective.n_records)
+    X, y, weight = fetched(rows, objective.X, objective.y, objective.sample_weight)
+    X, y = X[weight > 0.0], y[weight > 0.0]
+    left = np.append(spread_left(X), spread_left(X, y)[-1] if state.private_target else 1.0)
+    place = [-1 if one.columns is None else one.columns[0] for one in found]
+    return [
+        replace(one, left=float(left[j])) if one.kind == "number" else one
+        for one, j in zip(found, place, strict=True)
+    ]
+
+
+def target(state: FitState) -> Unknown:
+    """Return the target of the training records."""
+    state = replace(state, private_target=True)
+    return with_steps(state, unknowns(state, (), ()))[0]
+
+
+def classes_of(objective: Objective) -> int:
+    """Return the number of labels that a target may have; 0 for a number."""
+    if isinstance(objective, MultinomialObjective):
+        return objective.n_classes
+    return 2 if objective.loss.name == "logistic" else 0
+
+
+@dataclass(frozen=True)
+class Separation:
+    """Distances over the noise between values of one column of n records. Confidential."""
+
+    name: str
+    kind: str  # "values", "number", or "numbers", a block of them
+    n_values: float  # how many values are told apart; NaN for numbers
+    distance: FloatArray  # largest of two values, or of a number from its own value, (n,)
+    from_own: FloatArray  # largest from the record's own value, (n,)
+    share: FloatArray  # share of the records with the same value; NaN for numbers, (n,)
+    exact: BoolArray  # whether the distances are exact, (n,)
+    note: str = ""
+    sd: float = np.nan  # of a number
+    step: float = np.nan  # how much lower and higher a number is that it is held against
+    information: float = np.nan  # about a number, averaged over its prior, for the most exposed
+    fewest: float = np.nan  # records that have its rarest value; NaN for numbers
+    column_std: float = np.nan  # of a column whose entries are numbers; NaN for blocks
+
+    @property
+    def share_removed(self) -> float:
+        """Share of the squared error of an attacker with a normal prior that is removed at most."""
+        if self.information == np.inf:
+            return 1.0 if self.sd > 0.0 else 0.0
+        ratio = self.information * self.sd**2
+        return ratio / (1.0 + ratio)
+
+
+def attacker(distance: Any, from_own: Any, share: Any) -> dict[str, Any]:
+    """Return what an attacker gains and finds at some distances, (n,) or a number."""
+    return {
+        "advantage_any_prior": gained(distance),
+        "distance": distance,
+        "success_even_odds": success_even_odds(distance),
+        "success_prior": pair_success(from_own, share),
+        "found_at_1pct": true_positives(distance),
+    }
+
+
+@dataclass(frozen=True)
+class Separator:
+    """Some records of a fit, and how far apart their values are."""
+
+    state: FitState
+    batch: RecordBatch
+    rows: IntArray  # positions in the training data, -1 for records that were not trained on, (n,)
+    work: float = MOST_WORK  # for each column
+    note: str = ""  # what holds for all columns
+    n_training: int = 0  # records of the fit, where the state has none; 0 for those it has
+    outside: bool = False  # whether the records of the fit lie outside memory
+    fewest: int = 8  # records of a column that are solved for, whatever the work
+
+    @cached_property
+    def one_step(self) -> OneStep | None:
+        """All records, prepared for one Newton step; None where there is no such answer."""
+        if isinstance(self.state.factor, MultinomialFactor) or self.batch.persons is not None:
+            return None
+        return OneStep.of(self.state, self.batch)
+
+    def measure(self, unknown: Unknown) -> Separation:
+        """Distances between the values of a column of every record, of which few are solved for."""
+        position, solved = np.arange(len(self.rows)), None
+        if self.state.converged:
+            solved = solve(self, unknown, Leads.of(self, unknown, position), position)
+        return self.put(unknown, solved, position)
+
+    def put(self, unknown: Unknown, solved: "Solved | None", position: IntArray) -> Separation:
+        """Distances of all records, those solved for among the estimates of the others.
+
+        Shapes: ``position`` (n,), as those of what was solved count.
+        """
+        own, present = unknown.entries(self.batch.X, self.batch.y), self.batch.present
+        distances, exact = np.full((2, len(own)), np.nan), np.zeros(len(own), dtype=bool)
+        note = ""
+        if solved is not None:
+            distances, exact = self.estimated(unknown, own, unknown.candidates(own))
+            here = np.isin(position, solved.position)
+            place = np.searchsorted(solved.position, position[here])
+            distances[:, here], exact[here] = solved.distances[:, place], solved.exact[place]
+            lost = ~np.isfinite(distances[0])
+            told, some_lost = bool(np.all((exact | lost)[present])), bool(np.any(lost & present))
+            distances = self.over_noise(np.where(present, distances, 0.0))
+            note = self.why(unknown, told, some_lost)
+        number, few = unknown.kind == "number", unknown.values is not None
+        return Separation(
+            unknown.name,
+            unknown.kind,
+            float(len(unknown.values)) if unknown.values is not None else np.nan,
+            distances[0],
+            distances[1],
+            unknown.shares(own),
+            exact,
+            "; ".join(filter(None, (note, self.note))),
+            float(unknown.sd[0]) if number else np.nan,
+            float(unknown.step[0]) if number else np.nan,
+            solved.information if solved is not None else np.nan,
+            float(unknown.counts[unknown.counts > 0.0].min(initial=np.inf)) if few else np.nan,
+            float(unknown.sd[0]) if len(unknown.sd) == 1 else np.nan,
+        )
+
+    def estimate(self, unknown: Unknown) -> float:
+        """Largest distance between the values of a column, without solving for any record."""
+        own = unknown.entries(self.batch.X, self.batch.y)
+        distances = self.estimated(unknown, own, unknown.candidates(own))[0][0]
+        return float(self.over_noise(distances[self.batch.present].max()))
+
+    def most_solved(self, n_values: int) -> int:
+        """Return the records of a column to solve for in a round, at so many values each."""
+        return max(self.fewest, int(self.work / self._cost(n_values)))
+
+    def estimated(
+        self, unknown: Unknown, own: FloatArray, candidates: FloatArray
+    ) -> tuple[FloatArray, BoolArray]:
+        """Distances at unit noise for all records without solving for any, (2, n) and (n,)."""
+        n, linear = len(own), self.state.objective.loss.quadratic
+        fixed = self.state.balanced is None
+        one = self.one_step
+        if one is not None and own.shape[1] == 1 and (fixed or unknown.columns is not None):
+            flat = candidates[..., 0]
+            if flat.shape == (2,) and unknown.columns is not None:
+                flat = flat.sum() - own  # of two values, the one that a record has is the fit
+            if unknown.columns is None:
+                found = one.targets(flat)
+            else:
+                found = one.column(int(unknown.columns[0]), flat)
+            if unknown.values is None:
+                found = found[1], found[1]
+            sharp = linear and fixed and not self.state.noise.reads_data
+            done = sharp and one.compares_all(flat.shape[-1])
+            return np.array(found), np.full(n, done) & (self.rows >= 0)
+        loss = self._unit_losses(unknown, np.arange(n))
+        return np.tile(loss * unknown.span, (2, 1)), np.zeros(n, dtype=bool)
+
+    def _unit_losses(self, unknown: Unknown, which: IntArray) -> FloatArray:
+        """Fisher information loss of some records about a column, at unit noise, (b,)."""
+        unit = leakage_model(self.state.at_noise(1.0))
+        return unit.feature_loss(self.batch.take(which), [unknown.block])[:, 0]
+
+    def solvable(self, unknown: Unknown) -> bool:
+        """Return True if distances of a column have an exact answer."""
+        if self.state.balanced is None:
+            return True
+        few = len(self.state.factor.coefficients) <= _MOST_PARAMETERS
+        return not self.outside and unknown.columns is not None and few
+
+    def _cost(self, n_values: int) -> float:
+        """Work of one record."""
+        n = self.n_training or self.state.objective.n_records
+        p = self.state.factor.coefficients.size
+        if self.state.balanced is not None:
+            return n_values * (_SYSTEM + _REWEIGHTED_PASSES * n * p)
+        passes = 0.0 if self.state.objective.loss.quadratic else _PASSES * n * p
+        return p * p + n_values * (passes + p)
+
+    def solved(self, unknown: Unknown, which: IntArray, values: FloatArray) -> FloatArray:
+        """Exact distances of some records at unit noise, (2, b); infinite where not known."""
+        points = self._points(unknown, which, values)
+        fit = np.broadcast_to(self.state.factor.coefficients, (len(which), 1, points.shape[2]))
+        white = whitened(self.state, np.concatenate([fit, points], axis=1))
+        own = np.linalg.norm(white[:, 1:] - white[:, :1], axis=2).max(axis=1)
+        pair = own if unknown.values is None else largest_distances(white)
+        found = np.stack([pair, own])
+        return np.where(np.isnan(found), np.inf, found)
+
+    def _points(self, unknown: Unknown, which: IntArray, values: FloatArray) -> FloatArray:
+        """Minimisers of some records at other values, (b, m, p)."""
+        state, rows = self.state, self.rows[which]
+        moved: Any = rows
+        if self.batch.persons is not None:
+            moved = self.batch.persons.take(which)
+            rows = moved.rows
+            if values.ndim == 3:  # a number moves alike in all rows
+                own = unknown.entries(state.objective.X[rows], state.objective.y[rows])
+                values = unknown.candidates(own)
+        if unknown.columns is None:
+            return target_encodings(state, moved, values[..., 0])
+        X, y = state.objective.X[rows], state.objective.y[rows]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
+            return candidate_encodings(state, X, y, unknown.columns, values, rows=moved)
+
+    def information(self, unknown: Unknown, exposed: IntArray | None = None) -> float:
+        """Largest information about a number, averaged over a normal law of its mean and spread.
+
+        ``exposed`` are the records to look at, (b,); by default those that may be known best.
+        """
+        sd = float(unknown.sd[0])
+        if not sd > 0.0:
+            return 0.0
+        noise = self.state.noise_scale
+        if exposed is None:
+            order = np.argsort(-self.exposure(unknown), kind="stable")
+            exposed = order[: self.n_exposed]
+        squares = self._unit_losses(unknown, exposed) ** 2
+        if self._differentiable:
+            exposed = exposed[self.rows[exposed] >= 0]
+            if len(exposed):
+                squares = self._averaged(unknown, exposed)
+        if noise == 0.0:
+            return float(np.inf) if np.any(squares > 0.0) else 0.0
+        return float(np.max(squares, initial=0.0)) / noise / noise  # its square may overflow
+
+    @property
+    def _differentiable(self) -> bool:
+        """True if encodings tell all, and are sharp enough to be differentiated."""
+        return not self.state.noise.reads_data and self.state.balanced is None
+
+    def exposure(self, unknown: Unknown) -> FloatArray:
+        """Estimate how well a number of each record may be known, (n,)."""
+        mean, sd = float(unknown.mean[0]), float(unknown.sd[0])
+        one = self.one_step if self._differentiable else None
+        if one is not None and unknown.columns is not None:
+            nodes, weights = _normal(mean, sd)
+            squares = one.information(int(unknown.columns[0]), nodes, _STEP * sd) @ weights
+        else:
+            squares = self._unit_losses(unknown, np.arange(len(self.rows))) ** 2
+        return np.where(self.batch.present, squares, 0.0)
+
+    @property
+    def n_exposed(self) -> int:
+        """Return how many records are looked at to find what is known best."""
+        return int(np.clip(self.work / self._cost(2 * _N_NODES), 1, 3))
+
+    def _averaged(self, unknown: Unknown, which: IntArray) -> FloatArray:
+        """Information of some records averaged over the prior, at unit noise, (b,).
+
+        Infinite where the prior reaches values without a minimiser, such as counts below zero that
+        outweigh all others: on the way to them it moves without bound.
+        """
+        sd = float(unknown.sd[0])
+        ends = prior_ends(float(unknown.mean[0]), sd)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", NoMinimizerWarning)  # that is what infinity says
+                points = whitened(self.state, self._points(unknown, which, ends[:, None]))
+        except FloatingPointError:
+            return np.full(len(which), np.inf)
+        return averaged_information(points, sd)
+
+    def over_noise(self, distances: FloatArray) -> FloatArray:
+        """Distances at unit noise in units of the noise; those that are rounding are zero."""
+        size = max(1.0, float(np.linalg.norm(self.state.factor.coefficients)))
+        moved = np.where(distances > _ROUND_OFF * size, distances, 0.0)
+        if self.state.noise_scale > 0.0:
+            return np.asarray(moved / self.state.noise_scale)
+        return np.where(moved > 0.0, np.inf, 0.0)
+
+    def why(self, unknown: Unknown, exact: bool, lost: bool) -> str:
+        """Say what should be known of the distances of a column."""
+        if unknown.values is not None and len(unknown.values) == 1:
+            return ONE_VALUE
+        told = [TOGETHER if unknown.kind == "numbers" else "", UNREACHED if lost else ""]
+        if self.state.noise.reads_data:
+            told.append(SHAPE)
+        elif not exact:
+            told.append(ESTIMATED if self.solvable(unknown) else FIRST_ORDER)
+        return "; ".join(filter(None, told))
+
+
+@dataclass(frozen=True)
+class Leads(Merged):
+    """Records of which a column may be told best, to be solved for."""
+
+    far: Largest  # by estimated distance; ``distances`` (m, 2) of two values, and from the own one
+    rare: Largest  # the first ones of a rare value
+    exposed: Largest  # by how well a number may be known
+
+    @classmethod
+    def of(cls, separator: Separator, unknown: Unknown, position: IntArray) -> Self:
+        """Find them in a block of records."""
+        batch = separator.batch
+        own = unknown.entries(batch.X, batch.y)
+        candidates, share = unknown.candidates(own), unknown.shares(own)
+        distances, exact = separator.estimated(unknown, own, candidates)
+        open_ = separator.solvable(unknown) & (separator.rows >= 0) & batch.present & ~exact
+        most = separator.most_solved(candidates.shape[-2])
+        told = {"distances": distances.T}
+        far = Largest.of(_ROUNDS * most + 1, distances[0], position, told, open_)
+        rare = Largest.of(most, np.zeros(len(own)), position, told, open_ & (share <= RARE))
+        known, some = np.zeros(len(own)), np.zeros(len(own), dtype=bool)
+        if unknown.kind == "number" and float(unknown.sd[0]) > 0.0:
+            known, some = separator.exposure(unknown), batch.present
+        return cls(far, rare, Largest.of(separator.n_exposed, known, position, {}, some))
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Exact distances of some records at unit noise."""
+
+    position: IntArray  # ascending, (m,)
+    distances: FloatArray  # of two values, and from the own one, (2, m)
+    exact: BoolArray  # (m,)
+    information: float  # about a number, averaged over its prior; NaN for values
+
+
+def solve(separator: Separator, unknown: Unknown, leads: Leads, positions: IntArray) -> Solved:
+    """Solve for the records whose estimates are largest, until none of the others may be larger.
+
+    Shapes: ``positions`` (m,), ascending, of the records of the separator.
+    """
+    some = np.union1d(leads.far.position, leads.rare.position).astype(np.intp)
+    where = np.searchsorted(positions, some)
+    batch = separator.batch
+    own = unknown.entries(batch.X[where], batch.y[where])
+    candidates = unknown.candidates(own)
+    distances, exact = np.empty((2, len(some))), np.zeros(len(some), dtype=bool)
+    for found in (leads.far, leads.rare):
+        distances[:, np.searchsorted(some, found.position)] = found.columns["distances"].T
+    rare = np.searchsorted(some, leads.rare.position)
+    solved, most = np.zeros(len(some), dtype=bool), separator.most_solved(candidates.shape[-2])
+    for _ in range(_ROUNDS):
+        open_ = np.flatnonzero(~solved)
+        order = open_[np.argsort(-distances[0, open_], kind="stable")]
+        which = np.union1d(order[:most], rare[~solved[rare]])
+        if not len(which):
+            break
+        values = candidates if candidates.ndim == 2 else candidates[which]
+        distances[:, which] = separator.solved(unknown, where[which], values)
+        exact[which] = np.isfinite(distances[0, which]) & (not separator.state.noise.reads_data)
+        solved[which] = True
+        if solved[distances[0].argmax()]:
+            break
+    information = np.nan
+    if unknown.kind == "number":
+        exposed = np.searchsorted(positions, leads.exposed.position)
+        information = separator.information(unknown, exposed)
+    return Solved(some[solved], distances[:, solved], exact[solved], information)
+
+
+def prior_ends(mean: float, sd: float) -> FloatArray:
+    """Values of a number around the nodes of its prior, (2 m,): below all, then above all."""
+    nodes = _normal(mean, sd)[0]
+    return np.concatenate([nodes - _STEP * sd, nodes + _STEP * sd])
+
+
+def averaged_information(points: FloatArray, sd: float) -> FloatArray:
+    """Squared speed of the minimiser, averaged over a prior, at its `prior_ends`.
+
+    Shapes: ``points`` (b, 2 m, p), whitened; returns (b,).
+    """
+    below, above = np.split(points, 2, axis=1)
+    speeds = np.linalg.norm(above - below, axis=2) / (2.0 * _STEP * sd)
+    information = speeds**2 @ _normal(0.0, sd)[1]
+    return np.asarray(np.where(np.isnan(information), np.inf, information))
+
+
+_gauss_hermite = cache(np.polynomial.hermite_e.hermegauss)
+
+
+def _normal(mean: float, sd: float) -> tuple[FloatArray, FloatArray]:
+    """Nodes and weights of an expectation over a normal law, (m,) each."""
+    nodes, weights = _gauss_hermite(_N_NODES)
+    return mean + sd * nodes, weights / weights.sum()
+
+
+def unprotected_column(state: FitState) -> tuple[str, float] | None:
+    """Column of few values of which some record has two that lie too far apart, and how far.
+
+    In noise units. None where there is none, without noise, and where no distance is known: a
+    release does not fail for what cannot be computed.
+    """
+    if not (state.converged and state.noise_scale > 0.0):
+        return None
+    found = None
+    with suppress(*_NOT_COMPUTABLE), np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = state.once(_farthest)
+    if found is None or not found[1] > UNPROTECTED * state.noise_scale:
+        return None
+    return found[0], found[1] / state.noise_scale
+
+
+def _farthest(state: FitState) -> tuple[str, float] | None:
+    """Column of few values whose values lie furthest apart, and how far at unit noise."""
+    d, batch, rows = state.n_features, state.training, np.arange(len(state.objective.y))
+    work = 0.0
+    if state.persons is not None:  # what they are estimated at says little
+        batch, rows = state.by_person(state.persons), state.persons.first
+        work = MOST_WORK / _N_COLUMNS
+    separator = Separator(state.at_noise(1.0), batch, rows, work, fewest=_N_RECORDS)
+    blocks = [np.array([j]) for j in range(d)]
+    every = unknowns(state, blocks, feature_labels(state.feature_names, d))
+    few = [one for one in every if one.values is not None and len(one.values) > 1]
+    if not few:
+        return None
+    first = np.array([separator.estimate(one) for one in few])
+
+    def measured(one: Unknown) -> float:
+        with suppress(*_NOT_COMPUTABLE):
+            found = separator.measure(one)
+            distance = np.nan_to_num(found.distance, nan=0.0, posinf=np.inf)
+            return float(np.max(distance, where=found.exact | ~np.any(found.exact), initial=0.0))
+        return 0.0
+
+    some = np.argsort(-first, kind="stable")[:_N_COLUMNS]
+    distances = [measured(few[k]) for k in some.tolist()]
+    place = int(np.argmax(distances))
+    return few[int(some[place])].name, distances[place]

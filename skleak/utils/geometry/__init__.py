@@ -1,1 +1,0 @@
-"""Decision cells of Gaussians: half-lines, half-spaces, and polygons in a plane."""
