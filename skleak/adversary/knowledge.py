@@ -1,9 +1,14 @@
 """What an adversary knows beforehand: the attribute, its values and priors, other records."""
 
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 from scipy import sparse
@@ -376,7 +381,7 @@ def attribute_prior(prior: Any, everyone: Population) -> Array:
             codes, places = everyone.others(secret.codes)
             return marginal_prior(codes, n_values)[places]
         if prior == "conditional":
-            return conditional_prior(default_classifier(), everyone)[targets]
+            return conditional_prior(None, everyone)[targets]
         raise ValueError(
             "`prior` must be 'marginal', 'uniform', 'conditional' or an array of probabilities; "
             f"got {prior!r}."
@@ -406,10 +411,41 @@ def marginal_prior(codes: IntArray, n_values: int, counts: FloatArray | None = N
     return (others + 1.0 / n_values) / counts.sum()
 
 
+_IMPUTED: ContextVar[dict[str, FloatArray] | None] = ContextVar("imputed", default=None)
+
+
+@contextmanager
+def imputing_once() -> Iterator[None]:
+    """Let attacks share what they impute of the same records by the default models."""
+    token = _IMPUTED.set({})
+    try:
+        yield
+    finally:
+        _IMPUTED.reset(token)
+
+
+def _shared(impute: Callable[[Any, Population], FloatArray]) -> Callable[..., FloatArray]:
+    """Keep what the default model imputes for as long as `imputing_once` lasts."""
+
+    @wraps(impute)
+    def found(model: Any, everyone: Population) -> FloatArray:
+        kept = _IMPUTED.get()
+        if kept is None or model is not None:
+            return impute(model, everyone)
+        key = f"{impute.__name__} {joblib.hash(replace(everyone, targets=everyone.targets[:0]))}"
+        if key not in kept:
+            kept[key] = impute(None, everyone)
+        return kept[key]
+
+    return found
+
+
+@_shared
 def conditional_prior(classifier: Any, everyone: Population) -> FloatArray:
     """Probability of each value given what else is known of a record, by a cross-fitted classifier.
 
-    Returns (n, M): positive, as `CrossFitted` says.
+    By default a logistic regression on encoded columns. Returns (n, M): positive, as `CrossFitted`
+    says.
     """
     known, y, codes = everyone.known, everyone.y, everyone.secret.codes
     n_values, n = everyone.secret.n_values, len(codes)
@@ -448,6 +484,8 @@ class CrossFitted:
         positions: IntArray,
     ) -> "CrossFitted":
         """Fit one classifier without each fold; `positions` are those of the records among all."""
+        if classifier is None:
+            classifier = on_encoded_columns(LogisticRegression(max_iter=1000))
         if not hasattr(classifier, "predict_proba"):
             raise TypeError(
                 f"`classifier` must have `predict_proba`; got {type(classifier).__name__}. Wrap it "
@@ -498,11 +536,6 @@ def folds(n: int) -> KFold:
     return KFold(min(_N_FOLDS, n), shuffle=True, random_state=0)
 
 
-def default_classifier() -> Any:
-    """Classifier behind the conditional prior: logistic regression on encoded columns."""
-    return on_encoded_columns(LogisticRegression(max_iter=1000))
-
-
 def on_encoded_columns(model: Any) -> Any:
     """Pipeline that imputes and scales numbers, encodes all else one-hot, and fits the model."""
     numeric = make_pipeline(SimpleImputer(), StandardScaler())
@@ -529,10 +562,12 @@ _NARROWEST = 1e-6
 _MOST_RECORDS = 4096
 
 
+@_shared
 def imputed(regressor: Any, everyone: Population) -> FloatArray:
     """Guess of a number for every record, of shape (n,), by a regression on other folds.
 
-    Of records beside those of reference by one on all of these.
+    By default a ridge regression on encoded columns. Of records beside those of reference by one
+    on all of these.
     """
     model = without_ledger(on_encoded_columns(Ridge()) if regressor is None else regressor)
     features, column = known_features(everyone.known, everyone.y), everyone.secret.column

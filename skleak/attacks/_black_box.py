@@ -1,6 +1,6 @@
 """Attribute inference from predictions alone."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -243,7 +243,9 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         self._model, self._y = model, y
         self._label_codes, self._labels = pd.factorize(y)
         # Every query twice: as a pipeline takes it, and as a bare model does.
-        self._raw = [table, *(with_attribute(own, secret.index, v) for v in asked)]
+        values = np.reshape(asked, (len(asked), -1))
+        values = np.broadcast_to(values, (len(asked), len(self._rows)))
+        self._raw = [table, *self._queries(table, values)]
         self._encoded = [preprocessed(model, query) for query in self._raw]
         self._on_grid: dict[bool, list[Any]] = {}
 
@@ -282,12 +284,25 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
     def _scores_of(self, model: Any) -> FloatArray:
         """Of one release, (n_rows, n_values): a number at its nodes and those held out."""
         check_applicable(self.criterion, model, self._y, self.numeric_)
-        known, *queries = self._raw if self._takes_raw(model) else self._encoded
-        codes = self._codes(model)
-        answers = [self._answers(model, query, self._rows, codes) for query in queries]
+        return self._asked(model, *(self._raw if self._takes_raw(model) else self._encoded))
+
+    def _asked(self, model: Any, known: Any, *queries: Any) -> FloatArray:
+        """Scores of one release, (n_rows, n_values), from blocks of queries about all rows."""
+        codes, n, answers = self._codes(model), len(self._rows), []
+        for query in queries:
+            rows = np.tile(self._rows, query.shape[0] // n)
+            found = self._answers(model, query, rows, codes)
+            answers.append(found.reshape(-1, n, *found.shape[1:]))
         if self._compares(model):
             known = self._of_judges(known)
-        return self._judged(model, known, np.stack(answers, axis=1), self._rows)
+        own = np.swapaxes(np.concatenate(answers), 0, 1)
+        return self._judged(model, known, own, self._rows)
+
+    def _queries(self, table: Any, values: Array) -> Iterator[Any]:
+        """Yield the rows under values of their own, (n_values, n_rows), some values of all rows."""
+        for some in row_blocks(len(values), len(self._rows), _QUERIES):
+            own = take_rows(table, np.tile(self._rows, len(values[some])))
+            yield with_attribute(own, self._index, values[some].ravel())
 
     def _scores_each(
         self, releases: tuple[Shell, FloatArray], rows: slice, queries: Sequence[Any]
@@ -333,8 +348,14 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
             one._ends = tuple(end[targets] for end in self._ends)
         if self._density is not None:
             one._density = self._density.take(targets)
-        one._raw = self._raw[:1] + [take_rows(own, places) for own in self._raw[1:]]
-        one._encoded = self._encoded[:1] + [take_rows(own, places) for own in self._encoded[1:]]
+        n = len(self._rows)
+
+        def taken(tables: list[Any]) -> list[Any]:
+            starts = [np.arange(0, query.shape[0], n)[:, None] for query in tables[1:]]
+            at = [(start + places).ravel() for start in starts]
+            return tables[:1] + list(map(take_rows, tables[1:], at))
+
+        one._raw, one._encoded = taken(self._raw), taken(self._encoded)
         return one
 
     def _of_judges(self, table: Any) -> Any:
@@ -429,8 +450,10 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
             return np.where(smooth, guesses, self._of_grid(scores))
         for k in np.flatnonzero(~smooth.all(axis=1)).tolist():
             model = releases[rows][k]
-            steps = ~smooth[k] | (not is_linear(model))
-            guesses[k] = np.where(steps, self._of_grid(self._asked_grid(model)), guesses[k])
+            steps, raw = ~smooth[k] | (not is_linear(model)), self._takes_raw(model)
+            known = (self._raw if raw else self._encoded)[0]
+            found = self._of_grid(self._asked(model, known, *self._grid_queries(raw=raw)))
+            guesses[k] = np.where(steps, found, guesses[k])
         return self._not_worse(guesses)[:, : len(self.records_)]
 
     def _interpolated(self, scores: FloatArray) -> tuple[FloatArray, BoolArray]:
@@ -465,27 +488,12 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         """Return queries on the grid, some points of all rows in each block."""
         if raw in self._on_grid:
             return self._on_grid[raw]
-        points, blocks = self._grid.T, []
-        for some in row_blocks(len(points), len(self._rows), _QUERIES):
-            part = points[some]
-            query = take_rows(self._raw[0], np.tile(self._rows, len(part)))
-            query = with_attribute(query, self._index, part.ravel())
-            blocks.append(query if raw else preprocessed(self._model, query))
+        blocks = list(self._queries(self._raw[0], self._grid.T))
+        if not raw:
+            blocks = [preprocessed(self._model, query) for query in blocks]
         if sum(int(np.prod(block.shape)) for block in blocks) <= _KEPT:
             self._on_grid[raw] = blocks
         return blocks
-
-    def _asked_grid(self, model: Any) -> FloatArray:
-        """Scores of one release on the grid, (n_rows, n_points)."""
-        raw, n = self._takes_raw(model), len(self._rows)
-        codes, answers = self._codes(model), []
-        for query in self._grid_queries(raw=raw):
-            rows = np.tile(self._rows, query.shape[0] // n)
-            found = self._answers(model, query, rows, codes)
-            answers.append(found.reshape(-1, n, *found.shape[1:]))
-        known = self._raw[0] if raw else self._encoded[0]
-        own = np.swapaxes(np.concatenate(answers), 0, 1)
-        return self._judged(model, self._of_judges(known), own, self._rows)
 
     def _not_worse(self, guesses: FloatArray) -> FloatArray:
         """Guess the mean of the prior where the posterior mean errs more about other records.
@@ -502,7 +510,7 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
     @property
     def _table_width(self) -> int:
         """Entries of the table of log-likelihoods of one release."""
-        return len(self._rows) * (len(self._raw) - 1)
+        return sum(query.shape[0] for query in self._raw[1:])
 
     def _positions(self, scores: FloatArray) -> Array:
         if self.criterion in WITH_PRIOR:

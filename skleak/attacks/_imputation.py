@@ -16,7 +16,6 @@ from skleak.adversary.knowledge import (
     Secret,
     column_names,
     conditional_prior,
-    default_classifier,
     folds,
     imputed,
     means_of_others,
@@ -238,8 +237,7 @@ class ImputationAttack(_Baseline):
         if self.numeric_:
             self.estimates_ = imputed(self.classifier, everyone)[everyone.targets]
         else:
-            classifier = default_classifier() if self.classifier is None else self.classifier
-            self.prior_ = conditional_prior(classifier, everyone)[everyone.targets]
+            self.prior_ = conditional_prior(self.classifier, everyone)[everyone.targets]
 
 
 # Records whose secrets teach the weights, which are few, at most.
@@ -387,10 +385,9 @@ class CombinedAttributeInference(AttributeAttack):
         for k in np.unique(self._fold):
             counts = np.bincount(codes[teachers[fold[teachers] != k]], minlength=n_values)
             prior[self._fold == k] = (counts + 1.0 / n_values) / (counts.sum() + 1.0)
-        classifier = default_classifier() if self.classifier is None else self.classifier
-        found = [conditional_prior(classifier, everyone)[asked], prior]
+        found = [conditional_prior(self.classifier, everyone)[asked], prior]
         if everyone.known.shape[1]:
-            found[1] = conditional_prior(classifier, replace(everyone, y=None))[asked]
+            found[1] = conditional_prior(self.classifier, replace(everyone, y=None))[asked]
         self._without = np.log(np.stack([*found, prior], axis=2))
         self.prior_ = prior[: len(self.records_)]
         self.imputed_ = self.values_[found[0][: len(self.records_)].argmax(axis=1)]

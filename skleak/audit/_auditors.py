@@ -25,7 +25,13 @@ from skleak.adversary.hypotheses import (
     check_weights_known,
     last_step,
 )
-from skleak.adversary.knowledge import as_table, column_names, raw_column, without_attribute
+from skleak.adversary.knowledge import (
+    as_table,
+    column_names,
+    imputing_once,
+    raw_column,
+    without_attribute,
+)
 from skleak.audit._run import Checkpoint, data_digest, fingerprint, play
 from skleak.audit.games._game import DEFAULTS, Game, Outside, Task
 from skleak.audit.games._levels import is_private_sgd
@@ -174,7 +180,7 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, CallbackSupportMixin, BaseEs
             entropy = make_generator(self.random_state).integers(0, 2**32, size=4).tolist()
             mark = {} if self.checkpoint is None else fingerprint(self, task)
             store = Checkpoint(self.checkpoint, entropy, mark)
-            with progress.part("game"), store.watching(verbose=self.verbose):
+            with progress.part("game"), store.watching(verbose=self.verbose), imputing_once():
                 game = self._game(task, store.entropy)
                 game.prepare(store.entropy)
             try:

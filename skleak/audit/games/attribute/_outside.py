@@ -32,7 +32,6 @@ from skleak.adversary.knowledge import (
     Population,
     Secret,
     attribute_prior,
-    default_classifier,
     marginal_prior,
     resolve_records,
     without_attribute,
@@ -293,7 +292,7 @@ def _known(
     codes = codes_of(rows.table, index, values)
     related = related_columns(rows.table, rows.y, Secret(index, values[codes], values, codes))
     given = without_attribute(rows.table, index), rows.y, codes, len(values), learnt
-    guesser = CrossFitted.of(default_classifier(), *given)
+    guesser = CrossFitted.of(None, *given)
     candidates = encoder.candidates(rows.table, index, values)
     columns = changed_columns(encoder.transform(rows.table), candidates)
     prepare_candidates(state, len(targets) * len(values))
